@@ -1,0 +1,116 @@
+"""The developer's command: sets up `.venv` from the lock file, then does one job.
+
+    python dev.py demo     check, list and call the sample tools
+    python dev.py test     formatter, linter, types, layers, security scan and the everyday tests
+    python dev.py soak     the long suites
+    python dev.py bench    measure against mcp and fastmcp, in one run
+    python dev.py audit    look the locked packages up in the advisory database (needs the network)
+    python dev.py lock     resolve the lock files again
+    python dev.py fix      let the formatter and the linter rewrite what they can
+
+Knows only the standard library, so that it runs on a machine with Python and a package index.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess  # nosec B404: runs the project's own tools
+import sys
+import venv
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent
+DEV_LOCK = ROOT / "requirements" / "dev.lock"
+BENCH_LOCK = ROOT / "requirements" / "bench.lock"
+
+
+def environment(folder: str, lock: Path) -> Path:
+    """The folder of a virtual environment's programs, installed from `lock` when that changed."""
+    home = ROOT / folder
+    programs = home / ("Scripts" if os.name == "nt" else "bin")
+    stamp = home / ".lock-digest"
+    digest = hashlib.sha256(lock.read_bytes() + sys.version.encode() + str(ROOT).encode()).hexdigest()
+    if stamp.exists() and stamp.read_text() == digest:
+        return programs
+    print(f"setting up {folder} from {lock.relative_to(ROOT)} ...", file=sys.stderr, flush=True)
+    venv.create(home, with_pip=True, clear=True)
+    pip = [str(programs / "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    run([*pip, "--require-hashes", "--requirement", str(lock)])
+    run([*pip, "--no-deps", "--no-build-isolation", "--editable", str(ROOT)])
+    stamp.write_text(digest)
+    return programs
+
+
+def run(command: list[str], **extra: str) -> None:
+    """Run one command in the project's folder; a failing one ends this program with its exit code."""
+    done = subprocess.run(command, cwd=ROOT, env={**os.environ, **extra}, check=False)  # nosec B603
+    if done.returncode:
+        print(f"failed ({done.returncode}): {' '.join(command)}", file=sys.stderr)
+        raise SystemExit(done.returncode)
+
+
+def demo(bin_: Path) -> None:
+    crib = str(bin_ / "toolcrib")
+    for arguments in (["check"], ["list"], ["show", "math_add"], ["call", "math_add", "a=10", "b=5"]):
+        print(f"\n$ toolcrib {' '.join(arguments)}", flush=True)
+        run([crib, *arguments])
+
+
+def test(bin_: Path, *arguments: str) -> None:
+    run([str(bin_ / "ruff"), "format", "--check", "--quiet", "."])
+    run([str(bin_ / "ruff"), "check", "--quiet", "."])
+    run([str(bin_ / "mypy")])
+    run([str(bin_ / "lint-imports"), "--no-cache"])
+    run([str(bin_ / "bandit"), "--quiet", "--recursive", "--configfile", "pyproject.toml", "src", "dev.py"])
+    run([str(bin_ / "pytest"), "-n", "2", "-m", "not long", *coverage(), *arguments])
+
+
+def coverage() -> list[str]:
+    """Coverage is measured where its tool is told to; it slows the tests by a third."""
+    return ["--cov", "--cov-report=term:skip-covered"] if os.environ.get("TOOLCRIB_COVERAGE") else []
+
+
+def soak(bin_: Path, *arguments: str) -> None:
+    run([str(bin_ / "pytest"), "-m", "long", *arguments])
+
+
+def audit(bin_: Path) -> None:
+    run([str(bin_ / "pip-audit"), "--strict", "--require-hashes", "--disable-pip", "-r", str(DEV_LOCK)])
+
+
+def fix(bin_: Path) -> None:
+    run([str(bin_ / "ruff"), "check", "--fix", "--quiet", "."])
+    run([str(bin_ / "ruff"), "format", "--quiet", "."])
+
+
+def lock() -> None:
+    """Resolve both lock files for every platform and Python; needs `uv` on the path."""
+    compile_ = ["uv", "pip", "compile", "--quiet", "--universal", "--generate-hashes", "--no-annotate"]
+    compile_ += ["--python-version", "3.11", "--custom-compile-command", "python dev.py lock"]
+    run([*compile_, "pyproject.toml", "requirements/build.in", "--group", "dev", "-o", str(DEV_LOCK)])
+    run([*compile_, "pyproject.toml", "requirements/build.in", "requirements/bench.in", "-o", str(BENCH_LOCK)])
+
+
+def bench(*arguments: str) -> None:
+    bin_ = environment(".venv-bench", BENCH_LOCK)
+    run([str(bin_ / "python"), "-m", "bench", *arguments])
+
+
+def main() -> None:
+    job, *arguments = sys.argv[1:] or ["help"]
+    if job == "lock":
+        lock()
+    elif job == "bench":
+        bench(*arguments)
+    elif job in JOBS:
+        JOBS[job](environment(".venv", DEV_LOCK), *arguments)
+    else:
+        print(__doc__, file=sys.stderr)
+        raise SystemExit(2)
+
+
+JOBS = {"demo": demo, "test": test, "soak": soak, "audit": audit, "fix": fix}
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,86 @@
+"""JSON in and out; the only module that imports msgspec.
+
+Knows JSON. Refuses to know schemas, tools and messages. `NaN` and infinities never leave here as
+`null`: `encode` looks for them whenever the output contains that word.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+_plain = msgspec.json.Encoder()
+_sorted = msgspec.json.Encoder(order="sorted")
+_decoder = msgspec.json.Decoder()
+
+
+class NotFiniteError(ValueError):
+    """A NaN or an infinity where JSON wants a number; `path` says where."""
+
+    def __init__(self, path: str, value: float) -> None:
+        super().__init__(f"{value} is not a JSON number")
+        self.path = path
+        self.value = value
+
+
+def encode(value: Any) -> bytes:
+    """JSON bytes of plain data. Raises NotFiniteError, UnicodeEncodeError, TypeError, RecursionError."""
+    data = _plain.encode(value)
+    if b"null" in data:
+        refuse_non_finite(value)
+    return data
+
+
+def encode_text(value: Any) -> str:
+    return encode(value).decode()
+
+
+def decode(text: str | bytes) -> Any:
+    """Strict JSON. Raises ValueError for whatever is not JSON, overflowing numbers included."""
+    try:
+        return _decoder.decode(text)
+    except RecursionError:
+        raise ValueError("JSON is nested too deeply") from None
+    except UnicodeEncodeError:
+        raise ValueError("JSON contains a lone surrogate") from None
+
+
+def canonical(value: Any) -> bytes:
+    """One spelling per value: sorted keys, no spaces."""
+    return _sorted.encode(value)
+
+
+def digest(value: Any) -> str:
+    return hashlib.sha256(canonical(value)).hexdigest()
+
+
+def to_plain(value: Any, unknown: Callable[[Any], Any]) -> Any:
+    """Dicts, lists, strings and numbers out of dataclasses, dates, UUIDs and the like.
+
+    `unknown` is asked for everything the engine does not know; it returns something plainer or raises
+    TypeError.
+    """
+    return msgspec.to_builtins(value, enc_hook=unknown, str_keys=True)
+
+
+def parse_duration(text: str) -> Any:
+    """A timedelta out of an ISO 8601 duration."""
+    from datetime import timedelta
+
+    return msgspec.convert(text, timedelta)
+
+
+def refuse_non_finite(value: Any, path: str = "") -> None:
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            raise NotFiniteError(path, value)
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            refuse_non_finite(item, f"{path}.{key}" if path else str(key))
+    elif isinstance(value, list | tuple):
+        for index, item in enumerate(value):
+            refuse_non_finite(item, f"{path}[{index}]")

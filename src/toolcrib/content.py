@@ -1,0 +1,154 @@
+"""What a tool can hand back besides plain data: pictures, sound, files, links, and a whole Result.
+
+Knows the content blocks of MCP and nothing of who reads them.
+"""
+
+from __future__ import annotations
+
+import base64
+import mimetypes
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from toolcrib.errors import CallError
+
+Block = dict[str, Any]
+
+
+class _Media:
+    """Bytes, or a file to read them from, with a media type."""
+
+    kind: str = ""
+    default_type: str = "application/octet-stream"
+    __slots__ = ("data", "mime_type", "path")
+
+    def __init__(
+        self, data: bytes | None = None, *, path: str | Path | None = None, mime_type: str | None = None
+    ) -> None:
+        if (data is None) == (path is None):
+            raise ValueError(f"{type(self).__name__} takes either data or path")
+        self.data = data
+        self.path = Path(path) if path is not None else None
+        guessed = mimetypes.guess_type(str(path))[0] if path is not None else None
+        self.mime_type = mime_type or guessed or self.default_type
+
+    def read(self) -> bytes:
+        if self.data is not None:
+            return self.data
+        assert self.path is not None  # nosec B101: the constructor saw to it
+        return self.path.read_bytes()
+
+    def to_block(self) -> Block:
+        data = base64.b64encode(self.read()).decode()
+        return {"type": self.kind, "data": data, "mimeType": self.mime_type}
+
+
+class Image(_Media):
+    """`Image(png_bytes)` or `Image(path="chart.png")`."""
+
+    kind = "image"
+    default_type = "image/png"
+    __slots__ = ()
+
+
+class Audio(_Media):
+    """`Audio(wav_bytes)` or `Audio(path="speech.wav")`."""
+
+    kind = "audio"
+    default_type = "audio/wav"
+    __slots__ = ()
+
+
+class File(_Media):
+    """A file's content, embedded: text where its media type is text, else base64."""
+
+    kind = "resource"
+    __slots__ = ("uri",)
+
+    def __init__(
+        self,
+        data: bytes | str | None = None,
+        *,
+        path: str | Path | None = None,
+        mime_type: str | None = None,
+        uri: str | None = None,
+    ) -> None:
+        if isinstance(data, str):
+            data, mime_type = data.encode(), mime_type or "text/plain"
+        super().__init__(data, path=path, mime_type=mime_type)
+        self.uri = uri or (self.path.resolve().as_uri() if self.path is not None else "file:///unnamed")
+
+    def to_block(self) -> Block:
+        raw = self.read()
+        resource: Block = {"uri": self.uri, "mimeType": self.mime_type}
+        if self.mime_type.startswith("text/") or self.mime_type == "application/json":
+            resource["text"] = raw.decode("utf-8", "replace")
+        else:
+            resource["blob"] = base64.b64encode(raw).decode()
+        return {"type": "resource", "resource": resource}
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """A pointer to something the client can fetch by itself."""
+
+    uri: str
+    name: str
+    description: str | None = None
+    mime_type: str | None = None
+    size: int | None = None
+
+    def to_block(self) -> Block:
+        block: Block = {"type": "resource_link", "uri": self.uri, "name": self.name}
+        if self.description is not None:
+            block["description"] = self.description
+        if self.mime_type is not None:
+            block["mimeType"] = self.mime_type
+        if self.size is not None:
+            block["size"] = self.size
+        return block
+
+
+MEDIA = (_Media, Link)
+
+
+def text_block(text: str) -> Block:
+    return {"type": "text", "text": text}
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What a call came to: content blocks, and structured data where there is some.
+
+    `is_structured` tells a structured `None` from none at all. `error` is the exception behind an
+    `is_error` result, for callers in the same process; it never travels.
+    """
+
+    content: list[Block] = field(default_factory=list)
+    structured_content: Any = None
+    is_error: bool = False
+    is_structured: bool = False
+    meta: dict[str, Any] | None = None
+    error: CallError | None = field(default=None, compare=False, repr=False)
+
+    @classmethod
+    def of(cls, text: str, structured: Any) -> Result:
+        """Words for people beside data for programs, for a tool to return."""
+        return cls([text_block(text)], structured, is_structured=True)
+
+    @property
+    def text(self) -> str:
+        """All text blocks, joined by newlines."""
+        return "\n".join(block["text"] for block in self.content if block.get("type") == "text")
+
+    def to_json(self) -> dict[str, Any]:
+        """The call's result object as MCP spells it."""
+        wire: dict[str, Any] = {"content": self.content}
+        if self.is_structured:
+            wire["structuredContent"] = self.structured_content
+        wire["isError"] = self.is_error
+        if self.meta:
+            wire["_meta"] = self.meta
+        return wire

@@ -1,0 +1,206 @@
+"""Every exception toolcrib raises, in one tree of three planes.
+
+    ToolcribError
+    ├── DefinitionError (ValueError)             a tool is wrong before any call
+    │   ├── InvalidToolError (TypeError)         not shaped like a tool: attribute missing or of a wrong type
+    │   ├── InvalidNameError                     a name that the rule in force refuses
+    │   ├── InvalidSignatureError                a signature that cannot be a tool
+    │   ├── InvalidSchemaError                   a schema that is not one, or that is dangerous
+    │   ├── ToolAlreadyExistsError               name and version are taken
+    │   │   └── ConfusableNameError              the name looks like one that is taken
+    │   ├── SourceError                          a file, module or object that tools cannot be read from
+    │   └── BatchError                           a strict batch was refused; carries the report
+    ├── RegistrationClosedError (RuntimeError)   the registry is sealed or shutting down
+    ├── ConfigurationError (ValueError)          a setting is wrong; names file and key
+    ├── ToolNotFoundError (ValueError, LookupError)   no such tool: a protocol error on the wire
+    └── CallError                                a call failed; becomes an `isError` result
+        ├── ToolError                            raised by an author: its text is shown as written
+        │   └── APIError                         an HTTP API answered with an error
+        ├── InvalidArgumentsError                arguments do not fit the published schema
+        ├── InvalidResultError                   the tool returned what it must not return
+        ├── ToolTimeoutError (TimeoutError)      the deadline passed
+        ├── ToolBusyError                        no slot is free
+        ├── ToolCrashedError                     the tool raised; the text is hidden
+        └── CannotAskError                       nobody is there to answer `ctx.ask`
+
+Types and their `code` are public; the words of messages may change, except where a document fixes them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+from toolcrib.finding import NOWHERE, Finding, Source
+
+
+class ToolcribError(Exception):
+    """The root: `except ToolcribError` catches everything toolcrib raises by itself."""
+
+    code: ClassVar[str] = "error"
+
+
+class DefinitionError(ToolcribError, ValueError):
+    """Something is wrong with a tool before any call."""
+
+    code = "invalid-definition"
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        tool: str | None = None,
+        parameter: str | None = None,
+        source: Source = NOWHERE,
+        hint: str | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.tool = tool
+        self.parameter = parameter
+        self.source = source
+        self.hint = hint
+
+    @property
+    def finding(self) -> Finding:
+        return Finding(
+            self.code,
+            "error",
+            self.message,
+            tool=self.tool,
+            parameter=self.parameter,
+            file=self.source.file,
+            line=self.source.line,
+            hint=self.hint,
+        )
+
+
+class InvalidToolError(DefinitionError, TypeError):
+    """Not shaped like a tool. Both ValueError and TypeError, as callers expect either."""
+
+    code = "invalid-tool"
+
+
+class InvalidNameError(DefinitionError):
+    code = "invalid-name"
+
+
+class InvalidSignatureError(DefinitionError):
+    code = "invalid-signature"
+
+
+class InvalidSchemaError(DefinitionError):
+    code = "invalid-schema"
+
+
+class ToolAlreadyExistsError(DefinitionError):
+    """Two tools of one name and version; `source` is the newcomer's, `existing` the holder's."""
+
+    code = "duplicate-name"
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        message: str | None = None,
+        source: Source = NOWHERE,
+        existing: Source = NOWHERE,
+    ) -> None:
+        hint = f"the first one is at {existing}; rename one, give a namespace or a version" if existing.file else None
+        super().__init__(message or f"Tool '{name}' already registered", tool=name, source=source, hint=hint)
+        self.existing = existing
+
+
+class ConfusableNameError(ToolAlreadyExistsError):
+    code = "confusable-name"
+
+
+class SourceError(DefinitionError):
+    code = "unreadable-source"
+
+
+class BatchError(DefinitionError):
+    """A strict batch was refused whole; `findings` says why."""
+
+    code = "batch-refused"
+
+    def __init__(self, message: str, findings: Sequence[Finding]) -> None:
+        super().__init__(message)
+        self.findings = tuple(findings)
+
+
+class RegistrationClosedError(ToolcribError, RuntimeError):
+    code = "registration-closed"
+
+
+class ConfigurationError(ToolcribError, ValueError):
+    code = "invalid-configuration"
+
+    def __init__(self, message: str, *, file: str | None = None, key: str | None = None) -> None:
+        where = ": ".join(part for part in (file, key) if part)
+        super().__init__(f"{where}: {message}" if where else message)
+        self.file = file
+        self.key = key
+
+
+class ToolNotFoundError(ToolcribError, ValueError, LookupError):
+    """No such tool, or not for this caller. Never says which others exist."""
+
+    code = "unknown-tool"
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"Unknown tool: {name}")
+        self.name = name
+
+
+class CallError(ToolcribError):
+    """A call failed in a way the caller may read. `details` is for machines."""
+
+    code = "call-failed"
+
+    def __init__(self, message: str, *, details: Any = None) -> None:
+        super().__init__(message)
+        self.details = details
+
+
+class ToolError(CallError):
+    """Raise this in a tool to tell the model what went wrong, in these very words."""
+
+    code = "tool-error"
+
+
+class APIError(ToolError):
+    """An HTTP API refused: carries its status and its own words."""
+
+    code = "api-error"
+
+    def __init__(self, message: str, *, status: int | None = None, body: str | None = None) -> None:
+        super().__init__(message, details=None if status is None else {"status": status})
+        self.status = status
+        self.body = body
+
+
+class InvalidArgumentsError(CallError):
+    """`details` lists the problems: field, expected, got, hint."""
+
+    code = "invalid-arguments"
+
+
+class InvalidResultError(CallError):
+    code = "invalid-result"
+
+
+class ToolTimeoutError(CallError, TimeoutError):
+    code = "timeout"
+
+
+class ToolBusyError(CallError):
+    code = "busy"
+
+
+class ToolCrashedError(CallError):
+    code = "crashed"
+
+
+class CannotAskError(CallError):
+    code = "cannot-ask"
