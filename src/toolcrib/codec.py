@@ -6,16 +6,13 @@ Knows JSON. Refuses to know schemas, tools and messages. `NaN` and infinities ne
 
 from __future__ import annotations
 
-import hashlib
 import math
 from collections.abc import Callable
-from typing import Any
+from functools import cache
+from typing import TYPE_CHECKING, Any
 
-import msgspec
-
-_plain = msgspec.json.Encoder()
-_sorted = msgspec.json.Encoder(order="sorted")
-_decoder = msgspec.json.Decoder()
+if TYPE_CHECKING:
+    import msgspec
 
 
 class NotFiniteError(ValueError):
@@ -27,9 +24,23 @@ class NotFiniteError(ValueError):
         self.value = value
 
 
+@cache
+def _engine() -> Any:
+    """The one place that loads the engine: 35 ms that an import of toolcrib does not pay."""
+    import msgspec
+
+    return msgspec
+
+
+@cache
+def _encoder(order: str | None) -> msgspec.json.Encoder:
+    encoder: msgspec.json.Encoder = _engine().json.Encoder(order=order)
+    return encoder
+
+
 def encode(value: Any) -> bytes:
     """JSON bytes of plain data. Raises NotFiniteError, UnicodeEncodeError, TypeError, RecursionError."""
-    data = _plain.encode(value)
+    data = _encoder(None).encode(value)
     if b"null" in data:
         refuse_non_finite(value)
     return data
@@ -42,7 +53,7 @@ def encode_text(value: Any) -> str:
 def decode(text: str | bytes) -> Any:
     """Strict JSON. Raises ValueError for whatever is not JSON, overflowing numbers included."""
     try:
-        return _decoder.decode(text)
+        return _engine().json.decode(text)
     except RecursionError:
         raise ValueError("JSON is nested too deeply") from None
     except UnicodeEncodeError:
@@ -51,10 +62,12 @@ def decode(text: str | bytes) -> Any:
 
 def canonical(value: Any) -> bytes:
     """One spelling per value: sorted keys, no spaces."""
-    return _sorted.encode(value)
+    return _encoder("sorted").encode(value)
 
 
 def digest(value: Any) -> str:
+    import hashlib
+
     return hashlib.sha256(canonical(value)).hexdigest()
 
 
@@ -64,14 +77,14 @@ def to_plain(value: Any, unknown: Callable[[Any], Any]) -> Any:
     `unknown` is asked for everything the engine does not know; it returns something plainer or raises
     TypeError.
     """
-    return msgspec.to_builtins(value, enc_hook=unknown, str_keys=True)
+    return _engine().to_builtins(value, enc_hook=unknown, str_keys=True)
 
 
 def parse_duration(text: str) -> Any:
     """A timedelta out of an ISO 8601 duration."""
     from datetime import timedelta
 
-    return msgspec.convert(text, timedelta)
+    return _engine().convert(text, timedelta)
 
 
 def refuse_non_finite(value: Any, path: str = "") -> None:

@@ -49,7 +49,7 @@ class Nobody:
     def log(self, level: str, data: Any) -> None:
         logger.log(logging.getLevelNamesMapping().get(level.upper(), logging.INFO), "%s", data)
 
-    async def ask(self, key: str, message: str, schema: Mapping[str, Any] | None) -> Any:
+    async def ask(self, key: str, message: str, schema: Mapping[str, Any] | None) -> Any:  # noqa: ARG002
         raise CannotAskError("This call has nobody to ask: it was not made by an interactive client.")
 
 

@@ -106,7 +106,11 @@ class ToolAlreadyExistsError(DefinitionError):
         source: Source = NOWHERE,
         existing: Source = NOWHERE,
     ) -> None:
-        hint = f"the first one is at {existing}; rename one, give a namespace or a version" if existing.file else None
+        hint = (
+            f"the first one is at {existing}; rename one, give a namespace or a version"
+            if existing.file
+            else None
+        )
         super().__init__(message or f"Tool '{name}' already registered", tool=name, source=source, hint=hint)
         self.existing = existing
 

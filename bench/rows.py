@@ -1,0 +1,234 @@
+"""The rows of the benchmark: what each measures, and the goal it is held to.
+
+A row is a function from the lab to lines of the table. Ratios say how many times more a peer spends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Literal
+
+from bench.lab import Job, Lab, Outcome, median, statement
+from bench.subjects import FIRST_SERVERS, IMPORTS
+
+OURS = "toolcrib"
+PEERS = ("mcp", "fastmcp")
+
+Unit = Literal["time", "bytes", "count", "factor"]
+
+
+@dataclass(frozen=True)
+class AtLeast:
+    """A peer must spend so many times what we spend; `aim` is what we would like beyond the goal."""
+
+    peer: str
+    times: float
+    aim: float | None = None
+
+    def __str__(self) -> str:
+        aim = f" (aim {self.aim:g}x)" if self.aim else ""
+        return f"{self.peer} >= {self.times:g}x{aim}"
+
+
+@dataclass(frozen=True)
+class AtMost:
+    """Our own figure must not exceed this."""
+
+    figure: float
+
+    def __str__(self) -> str:
+        return f"ours <= {self.figure:g}"
+
+
+Goal = AtLeast | AtMost
+
+
+@dataclass(frozen=True)
+class Line:
+    """One line of the table; a line without goals is there for information."""
+
+    row: str
+    label: str
+    unit: Unit
+    figures: dict[str, float | None]
+    goals: tuple[Goal, ...] = ()
+
+    def ratio(self, peer: str) -> float | None:
+        """How many times our figure the peer's is."""
+        ours, theirs = self.figures.get(OURS), self.figures.get(peer)
+        return theirs / ours if ours and theirs is not None else None
+
+    def met(self) -> bool | None:
+        """Whether all goals are met; None where there is none or a figure is missing."""
+        verdicts = [self._verdict(goal) for goal in self.goals]
+        return None if not verdicts or None in verdicts else all(verdicts)
+
+    def _verdict(self, goal: Goal) -> bool | None:
+        if isinstance(goal, AtMost):
+            ours = self.figures.get(OURS)
+            return None if ours is None else ours <= goal.figure
+        ratio = self.ratio(goal.peer)
+        return None if ratio is None else ratio >= goal.times
+
+
+def registration(lab: Lab) -> list[Line]:
+    """Registering functions, and building all their definitions."""
+    jobs = {name: lab.probe(name, "register", "--define", count=1000) for name in lab.libraries}
+    if lab.has(OURS):
+        jobs["toolcrib, 10,000 tools"] = lab.probe(OURS, "register", count=10_000)
+    outcomes = lab.rounds("register and define", 2 if lab.quick else 5, jobs)
+    further = {name: _per_further_tool(outcomes.get(name), 1000) for name in lab.libraries}
+    large = _per_further_tool(outcomes.get("toolcrib, 10,000 tools"), 10_000)
+    return [
+        Line(
+            "register",
+            "1,000 functions",
+            "time",
+            {name: median(outcomes.get(name), "register_s") for name in lab.libraries},
+            tuple(AtLeast(peer, 20) for peer in PEERS),
+        ),
+        Line("register", "each further, of 1,000", "time", further),
+        Line("register", "each further, of 10,000 (peers 1,000)", "time", further | {OURS: large}),
+        Line(
+            "register",
+            "growth 1,000 to 10,000",
+            "factor",
+            {OURS: _quotient(large, further.get(OURS))},
+            (AtMost(1.2),),
+        ),
+        Line(
+            "define",
+            "1,000 definitions",
+            "time",
+            {name: median(outcomes.get(name), "define_s") for name in lab.libraries},
+            tuple(AtLeast(peer, 4) for peer in PEERS),
+        ),
+    ]
+
+
+def calls(lab: Lab) -> list[Line]:
+    """One call of a trivial function, in process."""
+    lines = []
+    goals: dict[str, tuple[Goal, ...]] = {
+        "async": (AtLeast("mcp", 1, aim=1.5), AtLeast("fastmcp", 25)),
+        "sync": (AtLeast("mcp", 2), AtLeast("fastmcp", 6)),
+    }
+    for kind, wanted in goals.items():
+        jobs = {
+            name: lab.probe(name, "call", "--kind", kind, "--batch-s", lab.batch_s) for name in lab.libraries
+        }
+        outcomes = lab.rounds(f"call {kind}", 3 if lab.quick else 7, jobs)
+        figures = {name: median(outcomes[name], "call_s") for name in lab.libraries}
+        lines.append(Line("call", f"{kind} function", "time", figures, wanted))
+    return lines
+
+
+def scale(lab: Lab) -> list[Line]:
+    """What a call costs as tools become many."""
+    counts = {OURS: (10, 1000, 10_000), "mcp": (10, 1000), "fastmcp": (10, 1000)}
+    jobs = {
+        f"{name}, {count} tools": lab.probe(name, "scale", "--batch-s", lab.batch_s, count=count)
+        for name in lab.libraries
+        for count in counts[name]
+    }
+    outcomes = lab.rounds("scale", 1 if lab.quick else 5, jobs)
+
+    def figures(count: int) -> dict[str, float | None]:
+        return {name: median(outcomes.get(f"{name}, {count} tools"), "call_s") for name in lab.libraries}
+
+    few, many, most = figures(10), figures(1000), figures(10_000)
+    return [
+        Line("scale", "call among 10 tools", "time", few),
+        Line("scale", "call among 1,000 tools", "time", many),
+        Line("scale", "call among 10,000 tools (peers 1,000)", "time", many | {OURS: most.get(OURS)}),
+        Line(
+            "scale",
+            "growth 10 to 1,000",
+            "factor",
+            {name: _quotient(many[name], few[name]) for name in lab.libraries},
+        ),
+        Line(
+            "scale",
+            "growth 10 to 10,000",
+            "factor",
+            {OURS: _quotient(most.get(OURS), few.get(OURS))},
+            (AtMost(1.2),),
+        ),
+    ]
+
+
+def imports(lab: Lab) -> list[Line]:
+    """Importing the library in a fresh interpreter, and making an empty server."""
+    jobs: dict[str, Job] = {}
+    for name in lab.libraries:
+        jobs[name] = partial(statement, IMPORTS[name])
+        jobs[f"{name}, server"] = partial(statement, FIRST_SERVERS[name])
+    for job in jobs.values():
+        job()  # the first one may write bytecode
+    outcomes = lab.rounds("import", 5 if lab.quick else 15, jobs)
+
+    def figures(key: str, suffix: str = "") -> dict[str, float | None]:
+        return {name: median(outcomes[name + suffix], key) for name in lab.libraries}
+
+    goals = (AtLeast("mcp", 4),)
+    return [
+        Line("import", "import, CPU", "time", figures("cpu_s"), goals),
+        Line("import", "import, wall", "time", figures("wall_s"), goals),
+        Line("import", "import and empty server, CPU", "time", figures("cpu_s", ", server")),
+    ]
+
+
+def sizes(lab: Lab) -> list[Line]:
+    """The tool list of the fifty sample functions."""
+    jobs = {name: lab.probe(name, "size") for name in lab.libraries}
+    outcomes = {name: results[0] for name, results in lab.rounds("size", 1, jobs).items()}
+    for name, outcome in outcomes.items():
+        for tool, problem in outcome["refused"].items():
+            print(f"note: {name} refuses {tool}: {problem}")
+
+    def figures(key: str) -> dict[str, float | None]:
+        return {name: float(outcome[key]) for name, outcome in outcomes.items()}
+
+    words = max((outcome["words"] for outcome in outcomes.values()), default=0)
+    parameters = max((outcome["parameters"] for outcome in outcomes.values()), default=0)
+    return [
+        Line("size", "bytes of the tool list", "bytes", figures("bytes")),
+        Line("size", f"words lost, of {words:,}", "count", figures("lost"), (AtMost(0),)),
+        Line("size", "words kept, but not sent", "count", figures("kept_back")),
+        Line("size", f"parameters described, of {parameters}", "count", figures("described")),
+        Line("size", "functions accepted, of 50", "count", figures("tools")),
+    ]
+
+
+def contact(lab: Lab) -> list[Line]:
+    """From the start of a process to its first tool list."""
+    jobs = {name: lab.contact(name, 20) for name in lab.libraries}
+    outcomes = lab.rounds("first contact", 3 if lab.quick else 7, jobs)
+    return [
+        Line("contact", f"20 functions listed, {label}", "time", {n: median(outcomes[n], key) for n in jobs})
+        for label, key in (("CPU", "cpu_s"), ("wall", "wall_s"))
+    ]
+
+
+# By the names that --only takes; register and define are measured together.
+ROWS: dict[str, Callable[[Lab], list[Line]]] = {
+    "register": registration,
+    "call": calls,
+    "scale": scale,
+    "import": imports,
+    "size": sizes,
+    "contact": contact,
+}
+
+
+def _per_further_tool(outcomes: Sequence[Outcome] | None, count: int) -> float | None:
+    """Cost of a tool after the first: what is paid once must not flatter the comparison of two counts."""
+    if not outcomes:
+        return None
+    return median([{"s": (o["register_s"] - o["first_s"]) / (count - 1)} for o in outcomes], "s")
+
+
+def _quotient(larger: float | None, smaller: float | None) -> float | None:
+    return larger / smaller if larger is not None and smaller else None

@@ -1,0 +1,312 @@
+"""What a tool is, apart from its code: name, words, schemas, hints; and the rules they keep.
+
+Knows names, options and JSON Schemas as plain data. Refuses to know functions, registries and wires.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
+from types import MappingProxyType
+from typing import Any, Literal, TypedDict
+
+from toolcrib import codec, validation
+from toolcrib.errors import DefinitionError, InvalidNameError, InvalidSchemaError, InvalidToolError
+from toolcrib.finding import NOWHERE, Source
+
+RunMode = Literal["auto", "inline", "thread", "process"]
+Extra = Literal["refuse", "ignore"]
+
+MAX_TIMEOUT_S = 3600.0
+
+
+# --- names -----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class NameRule:
+    """What a tool may be called. The whole string must match; length is looked at first."""
+
+    label: str
+    pattern: re.Pattern[str]
+    longest: int
+    words: str
+
+    def check(self, name: object, source: Source = NOWHERE) -> str:
+        if not isinstance(name, str):
+            raise InvalidToolError(f"Tool name must be string, got {type(name)}", source=source)
+        if not 1 <= len(name) <= self.longest:
+            message = f"Tool name length must be 1-{self.longest} chars, got {len(name)}"
+            raise InvalidNameError(message, tool=name[: self.longest], source=source)
+        if self.pattern.fullmatch(name) is None:
+            shown = name.encode("unicode_escape").decode()
+            raise InvalidNameError(f"Tool name '{shown}' invalid ({self.words})", tool=shown, source=source)
+        return name
+
+
+STRICT = NameRule(
+    "strict", re.compile(r"[a-z][a-z0-9_]*"), 50, "must be lowercase, alphanumeric, underscores"
+)
+PORTABLE = NameRule(
+    "portable", re.compile(r"[A-Za-z0-9_-]+"), 64, "must contain only letters, digits, underscores, hyphens"
+)
+MCP = NameRule(
+    "mcp",
+    re.compile(r"[A-Za-z0-9_.-]+"),
+    128,
+    "must contain only letters, digits, underscores, hyphens, dots",
+)
+NAME_RULES: Mapping[str, NameRule] = MappingProxyType({rule.label: rule for rule in (STRICT, PORTABLE, MCP)})
+
+
+def shorten_name(name: str, longest: int) -> str:
+    """A name that fits: both ends kept, a digest of the whole in the middle, so that it stays unique."""
+    if len(name) <= longest:
+        return name
+    mark = codec.digest(name)[:8]
+    room = longest - len(mark) - 2
+    head = room - room // 2
+    return f"{name[:head]}_{mark}_{name[len(name) - room // 2 :]}"
+
+
+# --- options ---------------------------------------------------------------------------------------
+
+
+class OptionFields(TypedDict, total=False):
+    """The options of a tool as keywords: what `@tool(...)`, `Tool.from_function` and `add` take."""
+
+    name: str | None
+    title: str | None
+    description: str | None
+    input_schema: Mapping[str, Any] | None
+    output_schema: Mapping[str, Any] | None
+    read_only: bool | None
+    destructive: bool | None
+    idempotent: bool | None
+    open_world: bool | None
+    tags: Sequence[str]
+    version: str | None
+    metadata: Mapping[str, Any]
+    group: str | None
+    aliases: Sequence[str]
+    scopes: Sequence[str]
+    enabled: bool
+    run: RunMode
+    timeout_s: float | None
+    max_threads: int | None
+    extra: Extra
+    repair: bool
+
+
+@dataclass(frozen=True)
+class ToolOptions:
+    """Everything an author can say about a tool beside its code. One value, from decorator to call.
+
+    `read_only`, `destructive`, `idempotent` and `open_world` are hints to clients. `group` ties the tool
+    to a switch `enable_{group}_tools`. `run` says where sync code runs: "thread" (the default for `def`),
+    "inline" for code that never blocks, "process" for code that must be killable. `extra="ignore"` drops
+    unknown argument names instead of refusing them. `repair=False` takes arguments as they come.
+    """
+
+    name: str | None = None
+    title: str | None = None
+    description: str | None = None
+    input_schema: Mapping[str, Any] | None = None
+    output_schema: Mapping[str, Any] | None = None
+    read_only: bool | None = None
+    destructive: bool | None = None
+    idempotent: bool | None = None
+    open_world: bool | None = None
+    tags: Sequence[str] = ()
+    version: str | None = None
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    group: str | None = None
+    aliases: Sequence[str] = ()
+    scopes: Sequence[str] = ()
+    enabled: bool = True
+    run: RunMode = "auto"
+    timeout_s: float | None = None
+    max_threads: int | None = None
+    extra: Extra = "refuse"
+    repair: bool = True
+
+    def __post_init__(self) -> None:
+        _check_options(self)
+
+    def over(self, given: OptionFields) -> ToolOptions:
+        """These options with what is `given` laid over them; tags and metadata add up."""
+        if not given:
+            return self
+        unknown = given.keys() - _OPTION_NAMES
+        if unknown:
+            raise InvalidToolError(f"Unknown tool option: {', '.join(sorted(unknown))}")
+        merged: dict[str, Any] = dict(given)
+        if self.tags and "tags" in given:
+            merged["tags"] = tuple(dict.fromkeys((*self.tags, *given["tags"])))
+        if self.metadata and "metadata" in given:
+            merged["metadata"] = {**self.metadata, **given["metadata"]}
+        return replace(self, **merged)
+
+    @property
+    def annotations(self) -> dict[str, Any]:
+        """The hints as MCP spells them; only those that were given."""
+        hints = {
+            "readOnlyHint": self.read_only,
+            "destructiveHint": self.destructive,
+            "idempotentHint": self.idempotent,
+            "openWorldHint": self.open_world,
+        }
+        return {key: value for key, value in hints.items() if value is not None}
+
+
+_OPTION_NAMES = frozenset(item.name for item in fields(ToolOptions))
+
+
+def _check_options(options: ToolOptions) -> None:
+    """Turn a slip in an option into an error that names it, where the slip is made."""
+    for name in ("tags", "aliases", "scopes"):
+        value = getattr(options, name)
+        if isinstance(value, str) or not all(isinstance(item, str) for item in value):
+            raise InvalidToolError(f"Option '{name}' must be a list of strings", tool=options.name)
+    if options.version is not None and not isinstance(options.version, str):
+        raise InvalidToolError(
+            f"Option 'version' must be a string, got {options.version!r}", tool=options.name
+        )
+    if options.version is not None and (not options.version or "@" in options.version):
+        raise InvalidToolError(f"Option 'version' is not usable: {options.version!r}", tool=options.name)
+    if options.run not in ("auto", "inline", "thread", "process"):
+        words = "must be 'auto', 'inline', 'thread' or 'process'"
+        raise InvalidToolError(f"Option 'run' {words}, got {options.run!r}", tool=options.name)
+    if options.extra not in ("refuse", "ignore"):
+        raise InvalidToolError(f"Option 'extra' must be 'refuse' or 'ignore', got {options.extra!r}")
+    if options.timeout_s is not None and not 0 < options.timeout_s <= MAX_TIMEOUT_S:
+        words = f"must be above 0 and at most {MAX_TIMEOUT_S:g} seconds"
+        raise InvalidToolError(f"Option 'timeout_s' {words}, got {options.timeout_s!r}", tool=options.name)
+    if options.max_threads is not None and options.max_threads < 1:
+        raise InvalidToolError(f"Option 'max_threads' must be at least 1, got {options.max_threads!r}")
+    if options.read_only and options.destructive:
+        raise InvalidToolError("A tool cannot be both read_only and destructive", tool=options.name)
+
+
+NO_OPTIONS = ToolOptions()
+
+
+# --- definitions -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class ToolDefinition:
+    """What clients and models are told of a tool, and what toolcrib keeps beside it.
+
+    `description` holds every word of the docstring that did not move into a schema that goes out.
+    `returns` and `raises` are the words that did move, see `standalone_description`.
+    """
+
+    name: str
+    description: str = ""
+    input_schema: Mapping[str, Any] = field(default_factory=lambda: {"type": "object", "properties": {}})
+    output_schema: Mapping[str, Any] | None = None
+    title: str | None = None
+    annotations: Mapping[str, Any] = field(default_factory=dict)
+    tags: tuple[str, ...] = ()
+    version: str | None = None
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    source: Source = NOWHERE
+    returns: str = ""
+    raises: tuple[tuple[str, str], ...] = ()
+
+    def to_wire(self) -> dict[str, Any]:
+        """The tool as MCP 2026-07-28 lists it. Metadata and tags stay at home."""
+        wire: dict[str, Any] = {"name": self.name}
+        if self.title is not None:
+            wire["title"] = self.title
+        if self.description:
+            wire["description"] = self.description
+        wire["inputSchema"] = self.input_schema
+        if self.output_schema is not None:
+            wire["outputSchema"] = self.output_schema
+        if self.annotations:
+            wire["annotations"] = self.annotations
+        return wire
+
+    @cached_property
+    def standalone_description(self) -> str:
+        """The description for readers that get no output schema: Returns and Raises are in it."""
+        if self.output_schema is None:
+            return self.description
+        return join_words(self.description, self.returns, self.raises)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """SHA-256 of the canonical definition, description included."""
+        return codec.digest(self.to_wire())
+
+
+def join_words(description: str, returns: str, raises: Sequence[tuple[str, str]]) -> str:
+    """One text out of a description and what would otherwise go elsewhere."""
+    parts = [description] if description else []
+    if returns:
+        parts.append(f"Returns: {returns}")
+    if raises:
+        parts.append(
+            "Raises:\n" + "\n".join(f"- {name}: {text}" if text else f"- {name}" for name, text in raises)
+        )
+    if description and len(parts) > 1 and "\n" not in description and description[-1].isalnum():
+        parts[0] = f"{description}."  # the full stop that a lone sentence lost
+    return "\n\n".join(parts)
+
+
+def check_input_schema(schema: Any, name: str) -> Mapping[str, Any]:
+    """The schema, if a tool's arguments can be checked against it."""
+    if not isinstance(schema, Mapping):
+        raise InvalidSchemaError(f"The input schema of tool '{name}' must be a dict", tool=name)
+    if schema.get("type") != "object":
+        raise InvalidSchemaError(
+            f"The input schema of tool '{name}' must have type='object'",
+            tool=name,
+            hint="arguments are an object; put other values below a property",
+        )
+    try:
+        validation.check_schema(schema)
+    except InvalidSchemaError as error:
+        raise InvalidSchemaError(
+            f"The input schema of tool '{name}' is invalid: {error}", tool=name, hint=error.hint
+        ) from None
+    return schema
+
+
+# --- checks that the tutorial's readers know by name -------------------------------------------------
+
+
+def validate_tool_schema(schema: Any) -> None:
+    """Raise unless `schema` is a JSON Schema for a tool's arguments."""
+    try:
+        validation.check_schema(schema)
+    except InvalidSchemaError as error:
+        raise InvalidSchemaError(f"Invalid schema: {error}", hint=error.hint) from None
+    if schema.get("type") != "object":
+        raise InvalidSchemaError("Tool schema must be of type 'object'")
+    if "properties" not in schema:
+        raise InvalidSchemaError("Tool schema must have 'properties' field")
+
+
+def validate_tool_definition(tool: Any) -> None:
+    """Raise unless `tool` has a name, a description and a valid schema, as the tutorial asks.
+
+    Takes anything with `name`, `description` and `input_schema` (or `inputSchema`).
+    """
+    if not getattr(tool, "name", None):
+        raise DefinitionError("Tool name is required")
+    if not getattr(tool, "description", None):
+        raise DefinitionError("Tool description is required", tool=tool.name)
+    schema = getattr(tool, "input_schema", None) or getattr(tool, "inputSchema", None)
+    try:
+        validation.check_schema(schema)
+    except InvalidSchemaError as error:
+        raise InvalidSchemaError(f"Invalid schema: {error}", tool=tool.name, hint=error.hint) from None
+    if re.fullmatch(r"[a-zA-Z0-9_]+", tool.name) is None:
+        raise InvalidNameError(
+            "Tool name must contain only letters, numbers, and underscores", tool=tool.name
+        )

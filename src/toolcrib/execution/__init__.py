@@ -1,0 +1,11 @@
+"""How code runs: on the loop, inline, on threads, in processes; under deadlines, watched, and reported on.
+
+A `Runner` runs, a `Lane` counts what runs of one tool, `Raised` carries out what the tool's code raised, and
+a `CrashReporter` writes that down. This package refuses to know tools, schemas and results.
+"""
+
+from toolcrib.execution.crash import CrashReporter
+from toolcrib.execution.lane import Lane, Raised
+from toolcrib.execution.runner import Runner
+
+__all__ = ["CrashReporter", "Lane", "Raised", "Runner"]

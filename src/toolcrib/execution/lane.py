@@ -1,0 +1,171 @@
+"""What runs of one tool, and how much of it may run at once.
+
+A lane counts the calls of one tool and keeps those that wait for a thread. It knows numbers and the order
+of arrival; what a call does, and on which thread, it refuses to know.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections import OrderedDict
+from enum import Enum
+
+from toolcrib.errors import ToolBusyError
+from toolcrib.execution.ration import Ration
+
+logger = logging.getLogger("toolcrib")
+
+NOTICE_EVERY_S = 60.0
+
+
+class Raised(Exception):  # noqa: N818 - not an error of ours: an envelope for the tool's
+    """The tool's own code raised `error`: anything, `SystemExit` and `KeyboardInterrupt` included."""
+
+    def __init__(self, error: BaseException) -> None:
+        super().__init__(error)
+        self.error = error
+
+
+class Stage(Enum):
+    """How far a call that needs a thread has come."""
+
+    WAITING = "waiting"
+    RUNNING = "running"
+    ABANDONED = "abandoned"
+    ENDED = "ended"
+
+
+class Ticket:
+    """One call's place in its lane. Only the lane changes `stage`, under its lock."""
+
+    __slots__ = ("__weakref__", "stage")
+
+    def __init__(self) -> None:
+        self.stage = Stage.WAITING
+
+
+class Tally:
+    """The calls that were given up and still run, over all lanes of a runner."""
+
+    __slots__ = ("_lock", "count")
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self.count = 0
+
+    def add(self, number: int) -> None:
+        with self._lock:
+            self.count += number
+
+
+class Lane:
+    """The running state of one tool.
+
+    `running` counts the calls whose code runs now; `abandoned` counts those among them that nobody waits
+    for any more. An abandoned call keeps its slot until its code really ends: otherwise a tool that hangs
+    would collect threads without bound.
+    """
+
+    __slots__ = (
+        "_queue",
+        "abandoned",
+        "blocked",
+        "lock",
+        "max_queue",
+        "max_threads",
+        "name",
+        "running",
+        "stuck",
+    )
+
+    def __init__(self, name: str, max_threads: int = 32, max_queue: int = 1000) -> None:
+        self.name = name
+        self.max_threads = max_threads
+        self.max_queue = max_queue
+        self.running = 0
+        self.abandoned = 0
+        # Of the two above, those on threads: only they are bounded here.
+        self._threads = 0
+        self._threads_lost = 0
+        self.lock = threading.Lock()
+        self.blocked = Ration(1, NOTICE_EVERY_S)
+        self.stuck = Ration(1, NOTICE_EVERY_S)
+        # Ordered, so that a call leaving from the middle of a long queue costs no search.
+        self._queue: OrderedDict[Ticket, None] = OrderedDict()
+
+    def __repr__(self) -> str:
+        counts = f"{self.running} running, {self.waiting} waiting, {self.abandoned} abandoned"
+        return f"<Lane {self.name!r}: {counts}>"
+
+    @property
+    def waiting(self) -> int:
+        return len(self._queue)
+
+    def enter(self) -> None:
+        with self.lock:
+            self.running += 1
+
+    def leave(self) -> None:
+        with self.lock:
+            self.running -= 1
+
+    def admit(self, ticket: Ticket) -> bool:
+        """True: run it now. False: it waits, and `finish` of another call will hand it out."""
+        with self.lock:
+            if self._threads < self.max_threads:
+                self._threads += 1
+                self.running += 1
+                ticket.stage = Stage.RUNNING
+                return True
+            is_stuck = self._threads_lost >= self.max_threads
+            if not is_stuck and len(self._queue) < self.max_queue:
+                self._queue[ticket] = None
+                return False
+            tell = is_stuck and self.stuck.take(time.monotonic())
+        if not is_stuck:
+            raise ToolBusyError(
+                f"Tool '{self.name}' is busy: {self.max_queue} calls are waiting already. Try again later."
+            )
+        if tell:
+            logger.warning(
+                "tool '%s' is stuck: all %d calls it may run at once were given up and have not ended; "
+                "new calls are refused until one ends",
+                self.name,
+                self.max_threads,
+                extra={"tool_name": self.name, "abandoned": self.abandoned},
+            )
+        raise ToolBusyError(
+            f"Tool '{self.name}' is busy: {self.max_threads} earlier calls ran out of time and still "
+            "hold its threads. Try again later."
+        )
+
+    def abandon(self, ticket: Ticket) -> Stage:
+        """Nobody waits for this call any more. Returns how far it had come."""
+        with self.lock:
+            stage = ticket.stage
+            if stage is Stage.WAITING:
+                del self._queue[ticket]
+                ticket.stage = Stage.ENDED
+            elif stage is Stage.RUNNING:
+                ticket.stage = Stage.ABANDONED
+                self._threads_lost += 1
+                self.abandoned += 1
+            return stage
+
+    def finish(self, ticket: Ticket) -> tuple[bool, Ticket | None]:
+        """The code has ended. Returns whether somebody still waits for it, and who gets its slot."""
+        with self.lock:
+            is_awaited = ticket.stage is Stage.RUNNING
+            if ticket.stage is Stage.ABANDONED:
+                self._threads_lost -= 1
+                self.abandoned -= 1
+            ticket.stage = Stage.ENDED
+            if self._queue:
+                successor, _ = self._queue.popitem(last=False)
+                successor.stage = Stage.RUNNING
+                return is_awaited, successor
+            self._threads -= 1
+            self.running -= 1
+            return is_awaited, None

@@ -1,0 +1,309 @@
+"""Worker processes for code that must be killable: one call at a time each, used again, killed when late.
+
+The processes are plain children that run `child.py` and are spoken to through pipes, by a thread that waits
+for the answer. They are not made by multiprocessing: its children inherit standard input, load the main
+script whether it is needed or not, and may print before they are silenced, while the parent speaks a protocol
+there.
+Knows pickles, pipes and signals; refuses to know loops and deadlines.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import pickle  # nosec B403 - what is read was written by code that runs as this user
+import signal
+import subprocess  # nosec B404 - starts this interpreter with a program of ours, nothing from outside
+import sys
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from toolcrib.errors import InvalidResultError, InvalidToolError, ToolBusyError, ToolCrashedError, ToolError
+from toolcrib.execution import child
+from toolcrib.execution.lane import Raised
+
+logger = logging.getLogger("toolcrib")
+
+PROGRAM = Path(__file__).with_name("child.py")
+
+
+class Outcome:
+    """What came of a call: a value, or an error to raise where the caller is."""
+
+    __slots__ = ("_error", "_value")
+
+    def __init__(self, value: Any = None, error: BaseException | None = None) -> None:
+        self._value = value
+        self._error = error
+
+    def unfold(self) -> Any:
+        error, self._error = self._error, None
+        if error is not None:
+            try:
+                raise error from None
+            finally:
+                del error
+        return self._value
+
+
+class Processes:
+    """The worker processes of one runner, `limit` at most."""
+
+    def __init__(self, limit: int | None = None) -> None:
+        self._limit = limit or max(4, os.cpu_count() or 1)
+        self._changed = threading.Condition()
+        self._idle: list[_Worker] = []
+        self._alive: set[_Worker] = set()
+        self._starting = 0
+        self._is_closed = False
+
+    def prepare(
+        self,
+        name: str,
+        function: Callable[..., Any],
+        args: tuple[Any, ...],
+        kwargs: Mapping[str, Any],
+        preload: Sequence[tuple[str, str]],
+    ) -> Call:
+        return Call(self, name, function, args, kwargs, preload)
+
+    def take(self, call: Call) -> _Worker | None:
+        """An idle worker or a new one; None when the call was given up while it waited for one."""
+        with self._changed:
+            while not (self._idle or len(self._alive) + self._starting < self._limit):
+                if call.is_killed or self._is_closed:
+                    break
+                self._changed.wait()
+            if self._is_closed:
+                raise ToolBusyError(f"Tool '{call.name}' cannot run: the server is closing.")
+            if call.is_killed:
+                return None
+            while self._idle:
+                worker = self._idle.pop()
+                if worker.is_alive:
+                    return worker
+                self._discard(worker)
+            self._starting += 1
+        worker_or_none = None
+        try:
+            worker_or_none = _Worker()
+        except OSError:
+            raise ToolBusyError(f"Tool '{call.name}' is busy: no process can be started. Try again later.")
+        finally:
+            with self._changed:
+                self._starting -= 1
+                if worker_or_none is not None:
+                    self._alive.add(worker_or_none)
+                self._changed.notify_all()
+        return worker_or_none
+
+    def give_back(self, worker: _Worker) -> None:
+        with self._changed:
+            if worker.is_alive and not self._is_closed:
+                self._idle.append(worker)
+            else:
+                self._discard(worker)
+            self._changed.notify_all()
+
+    def wake(self) -> None:
+        """A call that may wait for a worker was given up."""
+        with self._changed:
+            self._changed.notify_all()
+
+    def close(self) -> None:
+        with self._changed:
+            self._is_closed = True
+            for worker in self._alive:
+                worker.kill()
+            for worker in self._idle:
+                self._discard(worker)
+            self._idle.clear()
+            self._changed.notify_all()
+
+    def _discard(self, worker: _Worker) -> None:
+        worker.kill()
+        worker.bury()
+        self._alive.discard(worker)
+
+
+class Call:
+    """One call of a function in a process. `run` belongs on a thread, `kill` may come from any."""
+
+    def __init__(
+        self,
+        processes: Processes,
+        name: str,
+        function: Callable[..., Any],
+        args: tuple[Any, ...],
+        kwargs: Mapping[str, Any],
+        preload: Sequence[tuple[str, str]],
+    ) -> None:
+        self.name = name
+        self.is_killed = False
+        self._processes = processes
+        self._function = function
+        self._args = args
+        self._kwargs = kwargs
+        self._preload = preload
+        self._lock = threading.Lock()
+        self._worker: _Worker | None = None
+
+    def run(self) -> Outcome:
+        try:
+            return self._converse(self._pack())
+        except (InvalidToolError, ToolBusyError, ToolCrashedError) as error:
+            return Outcome(error=error)
+
+    def kill(self) -> None:
+        """Nobody waits any more: whatever stage the call is in, end it now."""
+        with self._lock:
+            self.is_killed = True
+            if self._worker is not None:
+                self._worker.kill()
+        self._processes.wake()
+
+    def _pack(self) -> bytes:
+        try:
+            pickle.dumps(self._function)
+        except Exception as error:
+            raise InvalidToolError(
+                f"Tool '{self.name}' cannot run in a process: its function cannot be sent there. "
+                f"Define it at module level. ({_cut(error)})",
+                tool=self.name,
+                hint="define it at module level, or run it on a thread",
+            ) from None
+        try:
+            payload = pickle.dumps((self._function, self._args, dict(self._kwargs)))
+        except Exception as error:
+            raise InvalidToolError(
+                f"Tool '{self.name}' cannot run in a process: an argument cannot be sent there. "
+                f"Take plain values. ({_cut(error)})",
+                tool=self.name,
+                hint="take plain values, or run it on a thread",
+            ) from None
+        main = self._find_main() if b"__main__" in payload else {}
+        return pickle.dumps((list(sys.path), list(self._preload), main, payload))
+
+    def _find_main(self) -> dict[str, str]:
+        """How the child finds the parent's main script, in the words of multiprocessing's spawn."""
+        main = sys.modules["__main__"]
+        spec, file = getattr(main, "__spec__", None), getattr(main, "__file__", None)
+        if spec is None and file is None and getattr(self._function, "__module__", None) == "__main__":
+            raise InvalidToolError(
+                f"Tool '{self.name}' cannot run in a process: its function has no file to be found in.",
+                tool=self.name,
+            )
+        sys.modules.setdefault("__mp_main__", main)  # the name under which its classes come back
+        if spec is not None:
+            return {"init_main_from_name": spec.name}
+        return {} if file is None else {"init_main_from_path": os.path.abspath(file)}
+
+    def _converse(self, message: bytes) -> Outcome:
+        worker = self._processes.take(self)
+        if worker is None:
+            return Outcome()  # nobody will look at it
+        with self._lock:
+            self._worker = worker
+            if self.is_killed:
+                worker.kill()
+        try:
+            reply = worker.ask(message)
+        finally:
+            # From here on `kill` must not reach the worker: it may be another call's.
+            with self._lock:
+                self._worker = None
+                if self.is_killed:
+                    worker.kill()
+            self._processes.give_back(worker)
+        if reply is None:
+            if not self.is_killed:
+                logger.warning(
+                    "the process of tool '%s' ended during a call, exit code %s",
+                    self.name,
+                    worker.exit_code,
+                    extra={"tool_name": self.name, "exit_code": worker.exit_code},
+                )
+            raise ToolCrashedError(f"Tool '{self.name}' failed: its process ended before it answered.")
+        return self._open(reply)
+
+    def _open(self, reply: bytes) -> Outcome:
+        try:
+            kind, *parts = pickle.loads(reply)  # nosec B301 - see the import
+        except Exception as error:
+            text = f"Tool '{self.name}' returned something that cannot be read here. ({_cut(error)})"
+            return Outcome(error=InvalidResultError(text))
+        if kind == "value":
+            return Outcome(parts[0])
+        if kind == "error":
+            return Outcome(error=Raised(parts[0]))
+        if kind == "unsendable":
+            text = f"Tool '{self.name}' returned a {parts[0]}, which cannot be sent between processes."
+            return Outcome(error=InvalidResultError(text, details={"reason": parts[1]}))
+        kinds, text = parts
+        if f"{ToolError.__module__}.{ToolError.__qualname__}" in kinds:
+            return Outcome(error=Raised(ToolError(text)))
+        return Outcome(error=Raised(RuntimeError(f"{kinds[0]}: {text}")))
+
+
+class _Worker:
+    """One process and the pipes to it."""
+
+    def __init__(self) -> None:
+        # -P: the folder of the program holds modules of ours that must not hide others of the same name.
+        flags = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]
+        self._is_doomed = False
+        self._process = subprocess.Popen(  # nosec B603 - a fixed command, no shell
+            [sys.executable, *flags, "-P", str(PROGRAM)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            # A session of its own: Ctrl-C is for the parent, and one signal reaches all that a tool started.
+            start_new_session=True,
+        )
+
+    @property
+    def is_alive(self) -> bool:
+        return not self._is_doomed and self._process.poll() is None
+
+    @property
+    def exit_code(self) -> int | None:
+        return self._process.returncode
+
+    def ask(self, message: bytes) -> bytes | None:
+        """Send a call and wait for its outcome; None when the process ends first."""
+        try:
+            child.write_message(self._process.stdin, message)  # type: ignore[arg-type]  # both are pipes
+            reply = child.read_message(self._process.stdout)  # type: ignore[arg-type]
+        except (OSError, ValueError):
+            reply = None
+        if reply is None:
+            self.kill()
+            self.bury()
+        return reply
+
+    def kill(self) -> None:
+        """End the process and what it has started. Returns at once."""
+        self._is_doomed = True
+        if self._process.returncode is not None:
+            return  # its number may be another's by now
+        if hasattr(os, "killpg"):
+            try:
+                os.killpg(self._process.pid, signal.SIGKILL)
+            except (ProcessLookupError, PermissionError):
+                pass  # too early for a group of its own, or gone: the next line knows
+        self._process.kill()
+
+    def bury(self) -> None:
+        """After `kill`: wait for its end, which is near, and close the pipes."""
+        self._process.wait()
+        for pipe in (self._process.stdin, self._process.stdout):
+            try:
+                if pipe is not None:
+                    pipe.close()
+            except OSError:
+                pass  # what was still to be written has nobody to read it
+
+
+def _cut(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}"[:300]

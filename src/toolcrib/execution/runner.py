@@ -1,0 +1,97 @@
+"""The four ways to run a tool's code: on the loop, inline, on a thread, in a process.
+
+Whatever the code raises comes out as `Raised`; whatever this package has to say (too late, too busy, the
+process is gone) comes out as an error of toolcrib. Knows how code runs; refuses to know tools, schemas and
+results.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from toolcrib.execution.lane import Lane, Raised, Tally
+from toolcrib.execution.steps import run_steps
+from toolcrib.execution.threads import Threads
+from toolcrib.execution.watchdog import HERE
+
+if TYPE_CHECKING:
+    from toolcrib.execution.processes import Processes
+
+
+class Runner:
+    """One per server. Making one costs nothing: threads and processes start when they are needed."""
+
+    def __init__(self, *, max_processes: int | None = None) -> None:
+        self._tally = Tally()
+        self._threads = Threads(self._tally)
+        self._lock = threading.Lock()
+        self._max_processes = max_processes
+        self._processes: Processes | None = None
+
+    @property
+    def abandoned(self) -> int:
+        """Calls that were given up and whose code still runs."""
+        return self._tally.count
+
+    def run_async(
+        self, lane: Lane, coroutine: Coroutine[Any, Any, Any], timeout_s: float | None
+    ) -> Coroutine[Any, Any, Any]:
+        """Run a coroutine in the caller's task. To be awaited; a plain function because each layer costs."""
+        return run_steps(lane, coroutine, timeout_s, self._tally)
+
+    async def run_thread(
+        self,
+        lane: Lane,
+        work: Callable[[], Any],
+        timeout_s: float | None,
+        on_abandon: Callable[[], None] | None = None,
+    ) -> Any:
+        """Run blocking code on a thread. `on_abandon` is called once when nobody waits for it any more."""
+        return await self._threads.run(lane, work, timeout_s, on_abandon)
+
+    async def run_process(
+        self,
+        lane: Lane,
+        function: Callable[..., Any],
+        args: tuple[Any, ...],
+        kwargs: Mapping[str, Any],
+        timeout_s: float | None,
+        preload: Sequence[tuple[str, str]] = (),
+    ) -> Any:
+        """Run a function in a process that is killed when it takes too long or nobody waits any more.
+
+        `preload` names modules that were loaded from files: (module name, path), loaded in the process first.
+        """
+        call = self._find_processes().prepare(lane.name, function, args, kwargs, preload)
+        outcome = await self._threads.run(lane, call.run, timeout_s, call.kill)
+        return outcome.unfold()
+
+    def run_inline(self, lane: Lane, work: Callable[[], Any]) -> Any:
+        """Run short code on the loop itself. Nothing can interrupt it; the watchdog names it if it blocks."""
+        marker = HERE.marker
+        lane.enter()
+        before = marker.enter(lane)
+        try:
+            return work()
+        except BaseException as error:
+            raise Raised(error) from None
+        finally:
+            marker.leave(before)
+            lane.leave()
+
+    def _find_processes(self) -> Processes:
+        with self._lock:
+            if self._processes is None:
+                # Delayed: few servers have such tools, and pickle and subprocess are not free.
+                from toolcrib.execution.processes import Processes
+
+                self._processes = Processes(self._max_processes)
+            return self._processes
+
+    def close(self) -> None:
+        """End idle threads and kill all processes. Never waits for a thread that is blocked."""
+        self._threads.close()
+        if self._processes is not None:
+            self._processes.close()

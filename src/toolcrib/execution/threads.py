@@ -1,0 +1,201 @@
+"""Daemon threads for code that may block: shared by all tools, bounded per tool.
+
+An idle thread is used again, the last one first, and ends when it was idle for a while. A blocked one cannot
+be stopped: its caller is answered in time and the lane keeps counting it. The threads are daemons because a
+process must be able to end whatever they do. Knows lanes, loops and threads; refuses to know the work.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import itertools
+import logging
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from toolcrib.errors import ToolBusyError, ToolTimeoutError
+from toolcrib.execution.lane import Lane, Raised, Stage, Tally, Ticket
+
+logger = logging.getLogger("toolcrib")
+
+IDLE_S = 10.0
+
+
+class Job(Ticket):
+    """One piece of work, from the loop that waits for it to a thread and back."""
+
+    __slots__ = ("_context", "_loop", "_work", "error", "future", "is_refused", "lane", "value")
+
+    def __init__(self, lane: Lane, work: Callable[[], Any]) -> None:
+        super().__init__()
+        self.lane = lane
+        self._work = work
+        self._loop = asyncio.get_running_loop()
+        self._context = contextvars.copy_context()
+        self.future: asyncio.Future[None] = self._loop.create_future()
+        self.value: Any = None
+        self.error: BaseException | None = None
+        self.is_refused = False
+
+    def run(self) -> None:
+        try:
+            self.value = self._context.run(self._work)
+        except BaseException as error:
+            self.error = error
+
+    def drop(self) -> None:
+        """Nobody wants the outcome: let go of it, and of the frames an error holds."""
+        self.value = self.error = None
+
+    def announce(self) -> None:
+        """Wake the one who waits, from any thread."""
+        try:
+            self._loop.call_soon_threadsafe(_ring, self.future)
+        except RuntimeError:
+            # The loop was closed meanwhile: there is nobody left to tell.
+            self.drop()
+
+
+class Threads:
+    """The threads of one runner. Several loops may use them at once."""
+
+    def __init__(self, tally: Tally) -> None:
+        self._tally = tally
+        self._lock = threading.Lock()
+        self._idle: list[_Worker] = []
+        self._numbers = itertools.count(1)
+        self._is_closed = False
+
+    async def run(
+        self,
+        lane: Lane,
+        work: Callable[[], Any],
+        timeout_s: float | None,
+        on_abandon: Callable[[], None] | None = None,
+    ) -> Any:
+        job = Job(lane, work)
+        if lane.admit(job):
+            self._start(job)
+        timer = None
+        if timeout_s is not None:
+            timer = asyncio.get_running_loop().call_later(timeout_s, _ring, job.future)
+        try:
+            await job.future
+        except asyncio.CancelledError:
+            self._abandon(job, on_abandon)
+            raise
+        finally:
+            if timer is not None:
+                timer.cancel()
+        if job.stage is not Stage.ENDED and self._abandon(job, on_abandon):
+            raise ToolTimeoutError(f"Tool '{lane.name}' did not finish within {timeout_s:g} s.")
+        if job.is_refused:
+            raise ToolBusyError(f"Tool '{lane.name}' is busy: no thread can be started. Try again later.")
+        error, job.error = job.error, None
+        if error is not None:
+            try:
+                raise Raised(error) from None
+            finally:
+                del error
+        return job.value
+
+    def close(self) -> None:
+        """End the idle threads now and the others after their work. Waits for none of them."""
+        with self._lock:
+            self._is_closed = True
+            idle, self._idle = self._idle, []
+        for worker in idle:
+            worker.wake(None)
+
+    def _abandon(self, job: Job, on_abandon: Callable[[], None] | None) -> bool:
+        """False if the work has ended in this very moment, so that nothing is abandoned."""
+        stage = job.lane.abandon(job)
+        if stage is Stage.ENDED:
+            return False
+        if stage is Stage.RUNNING:
+            self._tally.add(1)
+        if on_abandon is not None:
+            try:
+                on_abandon()
+            except Exception:
+                logger.exception("tool '%s': telling it that nobody waits failed", job.lane.name)
+        return True
+
+    def _start(self, job: Job) -> None:
+        with self._lock:
+            worker = self._idle.pop() if self._idle else None
+        if worker is not None:
+            worker.wake(job)
+            return
+        name = f"toolcrib-{next(self._numbers)}"
+        try:
+            threading.Thread(target=_Worker(self, job).live, name=name, daemon=True).start()
+        except RuntimeError:
+            # The machine has no thread left. Those who wait for this slot would wait for ever: refuse all.
+            refused: Job | None = job
+            while refused is not None:
+                refused.is_refused = True
+                refused = self.finish(refused)
+
+    def finish(self, job: Job) -> Job | None:
+        """The work has ended: pass the slot on, then tell the one who waits. Returns who got the slot."""
+        is_awaited, successor = job.lane.finish(job)
+        if is_awaited:
+            job.announce()
+        else:
+            self._tally.add(-1)
+            job.drop()
+        return successor  # type: ignore[return-value]  # a lane hands out what it was given
+
+    def rest(self, worker: _Worker) -> bool:
+        """Put a worker among the idle. False: it shall end."""
+        with self._lock:
+            if not self._is_closed:
+                self._idle.append(worker)
+            return not self._is_closed
+
+    def retire(self, worker: _Worker) -> bool:
+        """A worker has been idle for long. False: somebody has just picked it, so work is on its way."""
+        with self._lock:
+            if worker in self._idle:
+                self._idle.remove(worker)
+                return True
+            return False
+
+
+class _Worker:
+    """One thread. The bell is a lock used as a signal: the cheapest way to hand work to a thread."""
+
+    __slots__ = ("_bell", "_job", "_threads")
+
+    def __init__(self, threads: Threads, job: Job) -> None:
+        self._threads = threads
+        self._job: Job | None = job
+        self._bell = threading.Lock()
+        self._bell.acquire()
+
+    def wake(self, job: Job | None) -> None:
+        self._job = job
+        self._bell.release()
+
+    def live(self) -> None:
+        while True:
+            job, self._job = self._job, None
+            if job is None:
+                return
+            while job is not None:
+                job.run()
+                job = self._threads.finish(job)
+            if not self._threads.rest(self):
+                return
+            if not self._bell.acquire(timeout=IDLE_S):
+                if self._threads.retire(self):
+                    return
+                self._bell.acquire()
+
+
+def _ring(future: asyncio.Future[None]) -> None:
+    if not future.done():
+        future.set_result(None)

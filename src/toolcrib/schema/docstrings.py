@@ -1,0 +1,108 @@
+"""Docstrings as data: what a function, its parameters and its result are said to be.
+
+Knows that a text is Google, NumPy or reST by what it contains, and that no word of it may get lost: what
+describes a parameter, a result, an error or a tag moves there, all else stays in the description, in its
+place. Refuses to know signatures (whether a documented parameter exists is for others to say) and schemas.
+Imports nothing outside the standard library: it is read at start-up.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from toolcrib.schema.docstring_layout import (
+    clean_lines,
+    find_examples,
+    finish_sentence,
+    join_first_paragraph,
+    join_prose,
+)
+from toolcrib.schema.docstring_sections import (
+    HEADERS,
+    Documented,
+    Draft,
+    Style,
+    find_styles,
+    read_google,
+    read_numpy,
+    read_rest,
+)
+from toolcrib.schema.docstring_types import type_hint_of
+
+__all__ = ["Docstring", "Documented", "Style", "parse_docstring", "type_hint_of"]
+
+_READERS = {"google": read_google, "numpy": read_numpy, "rest": read_rest}
+
+
+@dataclass(frozen=True, slots=True)
+class Docstring:
+    """A docstring taken apart.
+
+    `description` is all that did not move elsewhere; a lone sentence has lost its full stop there, and only
+    there. `examples` are copies: they stay in the description too. `returns` keeps the words of its type
+    where they are part of a sentence (`dict: the user`), so that it can be shown alone.
+    """
+
+    style: Style = "plain"
+    description: str = ""
+    summary: str = ""
+    first_line: str = ""
+    params: tuple[Documented, ...] = ()
+    attributes: tuple[Documented, ...] = ()
+    returns: str = ""
+    returns_type: str | None = None
+    raises: tuple[Documented, ...] = ()
+    tags: tuple[str, ...] = ()
+    examples: tuple[str, ...] = ()
+
+
+_NOTHING = Docstring()
+
+
+def parse_docstring(text: str | None) -> Docstring:
+    """Take a docstring apart. Any text will do: what is in no known form is description."""
+    if not text or not text.strip():
+        return _NOTHING
+    lines = clean_lines(text)
+    if lines[0] in HEADERS:
+        _indent_first_block(lines)
+    style, draft = _read(lines)
+    prose = join_prose(draft.prose)
+    examples = find_examples(draft.prose) if "xample" in prose or "jemplo" in prose else []
+    return Docstring(
+        style,
+        finish_sentence(prose),
+        join_first_paragraph(prose),
+        next(line for line in lines if line).lstrip(" "),
+        tuple(draft.params),
+        tuple(draft.attributes),
+        "\n\n".join(draft.returns),
+        draft.returns_type,
+        tuple(draft.raises),
+        tuple(draft.tags),
+        (*examples, *draft.examples),
+    )
+
+
+def _read(lines: list[str]) -> tuple[Style, Draft]:
+    """Read the lines in the dialect they are in; of several, in the one that finds most parameters."""
+    styles = find_styles(lines)
+    if len(styles) == 1:
+        return styles[0], _READERS[styles[0]](lines)
+    if not styles:
+        draft = Draft()
+        draft.prose = lines
+        return "plain", draft
+    drafts = [(style, _READERS[style](lines)) for style in styles]
+    return max(drafts, key=lambda found: len(found[1].params))
+
+
+def _indent_first_block(lines: list[str]) -> None:
+    """Give back the indentation of a block whose header is the first line of all.
+
+    No line is left above it to measure the margin by, so cleaning took the block's own indentation for it.
+    """
+    for number, line in enumerate(lines[1:], start=1):
+        if line in HEADERS or (number == 1 and line[:1] in ("", " ")):
+            return
+        lines[number] = f"    {line}" if line else ""

@@ -1,0 +1,238 @@
+"""Whatever a docstring looks like: reading it never fails, never loses a word and never takes long."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import textwrap
+import time
+from dataclasses import dataclass
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from toolcrib.schema.docstrings import Docstring, Documented, parse_docstring, type_hint_of
+
+# What may go: the words that say what a section or field is, and those that qualify a type.
+MARKERS = frozenset(
+    """
+    args arguments parameters params keyword other returns return yields yield raises raise attributes tags
+    param parameter arg argument key kwarg type kwtype ivar cvar var attribute vartype rtype ytype except
+    exception optional required default defaults
+    """.split()  # noqa: SIM905 - forty quoted words would be harder to read
+)
+
+
+def words_of(text: str) -> set[str]:
+    return set(re.findall(r"\w+", text))
+
+
+def words_kept(docs: Docstring) -> set[str]:
+    entries = [*docs.params, *docs.attributes, *docs.raises]
+    texts = [docs.description, docs.returns, docs.returns_type or "", *docs.tags]
+    texts += [part for entry in entries for part in (entry.name, entry.type or "", entry.description)]
+    return words_of("\n".join(texts))
+
+
+def lost_words(text: str) -> set[str]:
+    lost = words_of(text) - words_kept(parse_docstring(text))
+    return {word for word in lost if word.lower() not in MARKERS}
+
+
+# --- soup: every kind of line that means something, in an order that means nothing ---
+
+LINES = [
+    *("", "", "§ § §", "§ §.", "Args:", "args:", "Keyword Args:", "Parameters:", "Returns:", "Yields:", "Raises:"),
+    *("Attributes:", "Tags:", "Note:", "§:", "§: § §", "§ (int, optional): §", "§ (§): § (§): §", "- §: §", "- §"),
+    *("* §", "*§: §", "**§**: §", "`§`: §", "§, § (§): §", "§.§: §", "§ (unclosed: §", "§: § http://§/§", "None"),
+    *("Parameters", "Other Parameters", "Returns", "Yields", "Raises", "Warns", "Notes", "Examples", "§", "§, §"),
+    *("----------", "--", "---- §", "§ : §", "§ : int, optional", "§, § : {'§', '§'}", "§ :", "int", "dict: §"),
+    *(":param §: §", ":param § §: §", ":param §, §: §", ":param: §", ":param § (§): §", ":type §: §", ":type: §"),
+    *(":return: §", ":returns §: §", ":rtype: §", ":raises §: §", ":raises: §", ":raises §, §: §", ":ivar §: §"),
+    *(":vartype §: §", ":tags: §, §", ":unknown §: §", "@param §: §", "@type §: §", "@return: §", "@param § §"),
+    *("Example: §", "Examples:", "Ejemplo: § §", "```", ">>> §(§)", "Returns: §", "1. §", "§, §, § §", "§ e.g. §."),
+]
+INDENTS = ["", "", "", "    ", "    ", "        ", "  ", "\t"]
+
+
+@st.composite
+def soups(draw: st.DrawFn) -> str:
+    """Lines in any order and depth. Every § is a word of its own, so a lost one cannot hide behind another."""
+    count = 0
+    lines: list[str] = []
+    for _ in range(draw(st.integers(1, 14))):
+        line = draw(st.sampled_from(INDENTS)) + draw(st.sampled_from(LINES))
+        while "§" in line:
+            line = line.replace("§", f"{'Ww'[count % 2]}ord{count}", 1)
+            count += 1
+        lines.append(line)
+    return draw(st.sampled_from(["\n", "\r\n"])).join(lines)
+
+
+@given(soups())
+def test_no_word_is_lost_from_lines_in_any_order(text: str) -> None:
+    assert lost_words(text) == set()
+
+
+@given(st.text())
+def test_no_word_is_lost_from_any_text(text: str) -> None:
+    assert lost_words(text) == set()
+
+
+@given(st.lists(st.sampled_from([*":@-*`()[]{}.,|'\"\\ \n\t", "    ", "None", "Args:\n", ":param ", "\n---\n", "x"])))
+def test_no_word_is_lost_among_signs(signs: list[str]) -> None:
+    assert lost_words("".join(signs)) == set()
+
+
+@given(soups() | st.text(alphabet="aB .:\n-"))
+def test_a_docstring_reads_the_same_before_and_after_the_compiler_dedents_it(text: str) -> None:
+    assert parse_docstring(inspect.cleandoc(text)) == parse_docstring(text)
+
+
+@given(soups())
+def test_a_docstring_reads_the_same_at_any_depth_of_the_source(text: str) -> None:
+    body = inspect.cleandoc(text)
+    first, newline, others = body.partition("\n")
+    assert parse_docstring(first + newline + textwrap.indent(others, " " * 8)) == parse_docstring(body)
+
+
+@given(soups())
+def test_a_lone_first_paragraph_is_the_summary_and_begins_with_the_first_line(text: str) -> None:
+    docs = parse_docstring("Word here.\n\n" + text)
+    assert docs.summary == docs.first_line == "Word here."
+
+
+@given(soups() | st.text())
+def test_examples_are_copies_of_what_the_description_holds(text: str) -> None:
+    docs = parse_docstring(text)
+    assert words_of("\n".join(docs.examples)) <= words_of(docs.description)
+
+
+@given(st.text() | st.text(alphabet="listdcornf[]{}|,'\" 1"))
+def test_any_type_text_has_a_hint_or_none_and_never_raises(text: str) -> None:
+    type_hint_of(text)
+
+
+# --- documents: written in each dialect from the same facts, they must give these facts back ---
+
+names = st.from_regex(r"[a-z][a-z_]{0,8}[a-z]", fullmatch=True) | st.sampled_from(["tags", "returns", "args", "x"])
+types = st.sampled_from([None, "int", "list[str]", "str | None", "dict[str, int]", "{'a', 'b'}", "Optional[User]"])
+text_words = st.sampled_from(
+    ["the", "City", '"London",', "e.g.", "key:", "a: b", "(max 256)", "x=1", "50%", "ünï", "§", "`code`", "-", "1"]
+)
+
+
+@st.composite
+def phrases(draw: st.DrawFn) -> str:
+    return " ".join(["The", *draw(st.lists(text_words, max_size=6)), "end"])
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What a docstring is about. A description is its lines, as wrapped by its author."""
+
+    prose: list[str]
+    params: list[tuple[str, str | None, list[str]]]
+    returns: list[str]
+    raises: list[tuple[str, list[str]]]
+    closing: list[str]
+
+
+@st.composite
+def facts(draw: st.DrawFn) -> Facts:
+    wrapped = st.lists(phrases(), min_size=1, max_size=3)
+    param_names = draw(st.lists(names, min_size=1, max_size=4, unique=True))
+    errors = draw(st.lists(st.sampled_from(["ValueError", "KeyError", "http.Error"]), max_size=2, unique=True))
+    return Facts(
+        prose=draw(st.lists(phrases(), min_size=1, max_size=3)),
+        params=[(name, draw(types), draw(wrapped)) for name in param_names],
+        returns=draw(st.just([]) | wrapped),
+        raises=[(error, draw(wrapped)) for error in errors],
+        closing=draw(st.lists(phrases(), max_size=2)),
+    )
+
+
+def write_google(doc: Facts) -> str:
+    parts = [*doc.prose, "Args:"]
+    for name, type_text, lines in doc.params:
+        head = f"    {name} ({type_text}, optional): " if type_text else f"    {name}: "
+        parts[-1] += "\n" + head + "\n        ".join(lines)
+    if doc.returns:
+        parts.append("Returns:\n    " + "\n    ".join(doc.returns))
+    if doc.raises:
+        rows = [f"\n    {name}: " + "\n        ".join(lines) for name, lines in doc.raises]
+        parts.append("Raises:" + "".join(rows))
+    return "\n\n".join([*parts, *doc.closing])
+
+
+def write_numpy(doc: Facts) -> str:
+    parts = [*doc.prose, "Parameters\n----------"]
+    for name, type_text, lines in doc.params:
+        head = f"{name} : {type_text}, optional" if type_text else name
+        parts[-1] += "\n" + "\n    ".join([head, *lines])
+    if doc.raises:
+        rows = ["\n" + "\n    ".join([name, *lines]) for name, lines in doc.raises]
+        parts.append("Raises\n------" + "".join(rows))
+    parts += doc.closing  # before Returns, where any unindented line is another result
+    if doc.returns:
+        parts.append("Returns\n-------\n" + "\n    ".join(["dict", *doc.returns]))
+    return "\n\n".join(parts)
+
+
+def write_rest(doc: Facts) -> str:
+    fields = [f":param {name}: " + "\n    ".join(lines) for name, _, lines in doc.params]
+    fields += [f":type {name}: {type_text}" for name, type_text, _ in doc.params if type_text]
+    fields += [":return: " + "\n    ".join(doc.returns)] if doc.returns else []
+    fields += [f":raises {name}: " + "\n    ".join(lines) for name, lines in doc.raises]
+    return "\n\n".join([*doc.prose, "\n".join(fields), *doc.closing])
+
+
+@pytest.mark.parametrize(
+    ("style", "write"), [("google", write_google), ("numpy", write_numpy), ("rest", write_rest)]
+)
+@given(doc=facts())
+def test_what_was_written_in_a_dialect_is_read_back(style: str, write: object, doc: Facts) -> None:
+    assert callable(write)
+    docs = parse_docstring("\n" + textwrap.indent(write(doc), "    ") + "\n    ")
+    assert docs.style == style
+    assert docs.description == "\n\n".join([*doc.prose, *doc.closing])
+    assert docs.params == tuple(Documented(name, " ".join(lines), text) for name, text, lines in doc.params)
+    assert docs.returns == " ".join(doc.returns)
+    assert docs.raises == tuple(Documented(name, " ".join(lines)) for name, lines in doc.raises)
+    assert docs.attributes == docs.tags == docs.examples == ()
+
+
+# --- time ---
+
+SIZE = 200_000
+HOSTILE = [
+    *("a", " ", "\n", "\t", ".", "?! A", ":", "(", ")", "[", "`", "*", "-", "'", '"', "x,", ". A", "e.g. A", "\r"),
+    *("x (", "x ()", "x)", "x: ", "Args:\n", "Args:\n\n", "Args:\n    x: y\n", "Returns:\n    dict: y\n", "--\n"),
+    *("Notes\n-----\n", "Parameters\n---\nx : int\n", "Returns\n---\nint\n    x\n", "x : int\n    y\n\nProse it is.\n"),
+    *(":param x: y\n", ":type x: int\n", ":return: x\n", ":rtype: x\n", ":raises X: y\n", "  :param x: y\n\n"),
+    *("Example:\n", "Example: x\n    y\n", "Tags:\n    a, b\n", "- x\n", "```\n\n", "(default", "x (optional", "| "),
+]
+
+
+@pytest.mark.parametrize("piece", HOSTILE)
+@pytest.mark.parametrize(
+    "before", ["", "Args:\n    x: ", "Args:\n    x (", "Parameters\n---\nx : ", ":param x: ", ":type x: {", "Example: "]
+)
+def test_time_grows_no_faster_than_the_text(before: str, piece: str) -> None:
+    text = before + piece * (SIZE // len(piece))
+    start = time.process_time()
+    docs = parse_docstring(text)
+    for entry in docs.params:
+        if entry.type and len(entry.type) > 1000:
+            type_hint_of(entry.type)
+    assert time.process_time() - start < 2
+
+
+def test_many_different_parameters_take_linear_time_too() -> None:
+    text = "".join(f":type x{n}: int\n:param x{n}: y\n" for n in range(6000))
+    start = time.process_time()
+    docs = parse_docstring(text)
+    assert time.process_time() - start < 2
+    assert len(docs.params) == 6000
+    assert docs.params[-1] == Documented("x5999", "y", "int")
