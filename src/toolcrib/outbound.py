@@ -20,6 +20,7 @@ from base64 import b64encode
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
 from contextlib import aclosing, contextmanager
 from dataclasses import KW_ONLY, dataclass, field
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 from urllib.parse import unquote
 
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
 MAX_BYTES = 16 * 1024 * 1024
 MAX_REDIRECTS = 5
 _DEFAULT_PORTS = {"http": 80, "https": 443}
-_LOOPBACK = ("localhost", "127.0.0.1", "::1")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _ABSOLUTE = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):/(?:/([^/?#]*))?(.*)")
 _HOST = re.compile(r"([\w.-]+|\[[0-9A-Fa-f:.]+\])(?::(\d{1,5}))?")
@@ -46,7 +46,7 @@ _FAILURES = (  # what the engine may raise, in words; the first kind that fits c
     ("ProxyError", "the proxy cannot connect to {place}"),
     ("DecodingError", "the answer is compressed in a way that cannot be read"),
     ("LocalProtocolError", "the request cannot be sent"),
-    ("TransportError", "{place} broke off before the answer was complete"),
+    ("HTTPError", "{place} broke off before the answer was complete"),
 )
 
 
@@ -143,9 +143,7 @@ def _resolve(base: _Address | None, path: str) -> tuple[_Address, str, str]:
         raise _RefusedError("no base_url is set, so only a full http or https address can be asked")
     if address is not base:
         path = address.path
-        if base is not None and (
-            address.origin != base.origin or address.userinfo not in ("", base.userinfo)
-        ):
+        if base and (address.origin != base.origin or address.userinfo not in ("", base.userinfo)):
             raise _RefusedError(f"the address leads away from {base.origin}")
     elif path and not path.startswith("?"):
         path = address.path.rstrip("/") + "/" + path.lstrip("/")
@@ -171,9 +169,7 @@ def _clean_headers(headers: Mapping[str, Any] | None) -> dict[str, str]:
             raise _RefusedError(f"the header {name} is set by the client itself")
         text = str(value).strip(" \t")
         if _CONTROL.search(text.replace("\t", " ")):
-            raise _RefusedError(
-                f"the value of the header {name} contains a line break or another control character"
-            )
+            raise _RefusedError(f"the header {name} has a line break or another control character in it")
         cleaned[name.lower()] = text
     return cleaned
 
@@ -189,9 +185,7 @@ def _choose_body(sent: dict[str, str], own_type: bool, options: RequestOptions) 
         try:
             return {"content": codec.encode(options["json"])}
         except codec.NotFiniteError as error:
-            raise _RefusedError(
-                f"{error.path or 'the body'} is {error.value}, which JSON cannot express"
-            ) from None
+            raise _RefusedError(f"{error.path or 'the body'} is {error.value}, which is not JSON") from None
     if files or (data is not None and not own_type):
         sent.pop("content-type", None)  # the engine writes it, with the boundary
     return {"data": data, "files": files, "content": content}
@@ -241,12 +235,9 @@ class _Exchange:
         except (ValueError, _engine().InvalidURL):
             url = here.copy_with(host="")  # nowhere
         self.redirects += 1
-        if (url.scheme, url.netloc, url.userinfo) != (
-            here.scheme,
-            here.netloc,
-            b"",
-        ) or self.redirects > MAX_REDIRECTS:
-            where = "too often" if self.redirects > MAX_REDIRECTS else "to another address, which is refused"
+        elsewhere = (url.scheme, url.netloc, url.userinfo) != (here.scheme, here.netloc, b"")
+        if elsewhere or self.redirects > MAX_REDIRECTS:
+            where = "to another address, which is refused" if elsewhere else "too often"
             raise APIError(f"{self.label}: redirected {where}", status=answer.status_code)
         self.request.url = url
         self.body.clear()
@@ -256,12 +247,16 @@ class _Exchange:
         return Response(self.label, answer.status_code, answer.headers, bytes(self.body), self.request)
 
 
-def _proxy_for(url: httpx2.URL) -> str | None:
+@lru_cache(256)
+def _proxy_for(scheme: str, host: str) -> str | None:
+    """The proxy that the environment names; it is read once for each host."""
     from urllib.request import getproxies, proxy_bypass  # the engine has loaded it
 
-    if url.host in _LOOPBACK or not (proxies := getproxies()) or proxy_bypass(url.host):
+    proxies = {} if host in ("localhost", "127.0.0.1", "::1") else getproxies()
+    proxy = proxies.get(scheme) or proxies.get("all")
+    if not proxy or proxy_bypass(host):
         return None
-    return proxies.get(url.scheme) or proxies.get("all")
+    return proxy if "://" in proxy else f"http://{proxy}"
 
 
 async def _keep_open(pool: httpx2.AsyncHTTPTransport) -> AsyncGenerator[None, None]:
@@ -359,15 +354,12 @@ class Outbound:
             url = engine.URL(address.origin + target)
             if url.userinfo or url.origin != engine.URL(address.origin).origin:
                 raise _RefusedError("the address can be read in two ways")
-            params = {
-                name: value for name, value in (options.get("params") or {}).items() if value is not None
-            }
+            params = {k: v for k, v in (options.get("params") or {}).items() if v is not None}
             own = _clean_headers(options.get("headers"))
             sent = {"accept": "*/*", "accept-encoding": "gzip, deflate", "user-agent": "toolcrib"}
             sent |= _clean_headers(standing) | own
-            login = ":".join(self.auth) if self.auth else unquote(address.userinfo)
-            if login and "authorization" not in sent:
-                login = login if ":" in login else f"{login}:"
+            login = ":".join(self.auth or unquote(address.userinfo).partition(":")[::2])
+            if login != ":" and "authorization" not in sent:
                 sent["authorization"] = "Basic " + b64encode(login.encode()).decode()
             request = engine.Request(
                 method,
@@ -384,7 +376,7 @@ class Outbound:
         return _Exchange(f"{method} {shown}", address.place, request, timeout_s, self.max_bytes, deadline)
 
     def _pool(self, url: httpx2.URL) -> httpx2.HTTPTransport:
-        proxy = _proxy_for(url)
+        proxy = _proxy_for(url.scheme, url.host)
         with self._lock:
             if proxy not in self._pools:
                 pool = _engine().HTTPTransport(limits=self._limits(), proxy=proxy)
@@ -392,7 +384,7 @@ class Outbound:
             return self._pools[proxy][0]
 
     async def _loop_pool(self, url: httpx2.URL) -> httpx2.AsyncHTTPTransport:
-        key = asyncio.get_running_loop(), _proxy_for(url)
+        key = asyncio.get_running_loop(), _proxy_for(url.scheme, url.host)
         held = self._loop_pools.get(key)
         if held is None:
             for ended in [key for key in list(self._loop_pools) if key[0].is_closed()]:

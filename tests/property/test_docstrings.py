@@ -85,9 +85,16 @@ def test_no_word_is_lost_among_signs(signs: list[str]) -> None:
     assert lost_words("".join(signs)) == set()
 
 
+def dedent_as_the_compiler_does(text: str) -> str:
+    """What Python 3.13 stores as `__doc__`: the common margin gone, everything else as it was."""
+    first, *others = text.expandtabs().split("\n")
+    margin = min((len(line) - len(line.lstrip()) for line in others if line.strip()), default=0)
+    return "\n".join([first.lstrip(), *[line[margin:] for line in others]])
+
+
 @given(soups() | st.text(alphabet="aB .:\n-"))
 def test_a_docstring_reads_the_same_before_and_after_the_compiler_dedents_it(text: str) -> None:
-    assert parse_docstring(inspect.cleandoc(text)) == parse_docstring(text)
+    assert parse_docstring(dedent_as_the_compiler_does(text)) == parse_docstring(text)
 
 
 @given(soups())

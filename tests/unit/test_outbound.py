@@ -412,9 +412,9 @@ async def test_a_host_that_does_not_listen_is_named_without_credentials() -> Non
 
 async def test_a_connection_that_breaks_is_an_error_in_words(world: World) -> None:
     outbound = Outbound(world.origin)
-    with pytest.raises(APIError, match="GET /cut: .* broke off before the answer was complete"):
+    with pytest.raises(APIError, match=r"GET /cut: .* broke off before the answer was complete"):
         outbound.request("GET", "/cut")
-    with pytest.raises(APIError, match="GET /cut: .* broke off before the answer was complete"):
+    with pytest.raises(APIError, match=r"GET /cut: .* broke off before the answer was complete"):
         await outbound.arequest("GET", "/cut")
     with pytest.raises(APIError, match="GET /garbled: the answer is compressed"):
         outbound.request("GET", "/garbled")
@@ -532,14 +532,13 @@ async def test_tasks_of_one_loop_share_a_pool(world: World) -> None:
 
 
 def test_each_loop_has_its_own_pool_which_ends_with_it(world: World) -> None:
+    async def ask(outbound: Outbound) -> None:
+        told(await outbound.arequest("GET", "/x"))
+        told(await outbound.arequest("GET", "/x"))
+
     outbound = Outbound(world.origin)
-
-    async def ask() -> None:
-        told(await outbound.arequest("GET", "/x"))
-        told(await outbound.arequest("GET", "/x"))
-
     for turn in range(1, 4):
-        asyncio.run(ask())
+        asyncio.run(ask(outbound))
         assert world.connections == turn
     assert len(outbound._loop_pools) == 1  # the pools of loops that ended are forgotten
     del outbound

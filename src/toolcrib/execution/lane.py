@@ -70,6 +70,8 @@ class Lane:
 
     __slots__ = (
         "_queue",
+        "_threads",
+        "_threads_lost",
         "abandoned",
         "blocked",
         "lock",

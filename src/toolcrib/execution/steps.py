@@ -76,6 +76,7 @@ class _Drive:
         "_coroutine",
         "_expired",
         "_is_adopted",
+        "_is_stepping",
         "_lane",
         "_loop",
         "_marker",
@@ -106,6 +107,7 @@ class _Drive:
         self._baseline = 0
         self._asked = False
         self._expired = False
+        self._is_stepping = False
         self._patience_end = math.inf
         self._cancellation: asyncio.CancelledError | None = None
 
@@ -121,17 +123,18 @@ class _Drive:
                         sent = yield waits_for
                     else:
                         sent = yield from self._wait_patiently(waits_for)
-                        if sent is _LET_GO:
-                            self._let_go(waits_for)
-                            return self._settle(None, None)
                 except GeneratorExit:
                     self._close()
                     raise
                 except BaseException as error:
                     resume, sent = self._coroutine.throw, error
                     self._note(error)
+                if sent is _LET_GO:
+                    self._let_go(waits_for)
+                    return self._settle(None, None)
 
                 before = self._marker.enter(self._lane)
+                self._is_stepping = True
                 try:
                     waits_for = resume(sent)
                 except StopIteration as stop:
@@ -139,6 +142,7 @@ class _Drive:
                 except BaseException as error:
                     return self._settle(None, error)
                 finally:
+                    self._is_stepping = False
                     self._marker.leave(before)
                     sent = None  # an exception kept here would keep its frames, this one among them
 
@@ -160,7 +164,8 @@ class _Drive:
         self._task = task
         self._baseline = task.cancelling()
         stack = _drives.setdefault(task, [])
-        stack.insert(0 if self._is_adopted else len(stack), self)
+        # The calls around this one are in the middle of a step; those it made in its first step have suspended.
+        stack.insert(sum(drive._is_stepping for drive in stack), self)
 
     def _end(self) -> None:
         self._cancellation = None

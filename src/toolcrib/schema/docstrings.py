@@ -16,6 +16,7 @@ from toolcrib.schema.docstring_layout import (
     finish_sentence,
     join_first_paragraph,
     join_prose,
+    trim,
 )
 from toolcrib.schema.docstring_sections import (
     HEADERS,
@@ -63,7 +64,7 @@ def parse_docstring(text: str | None) -> Docstring:
     """Take a docstring apart. Any text will do: what is in no known form is description."""
     if not text or not text.strip():
         return _NOTHING
-    lines = clean_lines(text)
+    lines = trim(clean_lines(text))
     if lines[0] in HEADERS:
         _indent_first_block(lines)
     style, draft = _read(lines)
@@ -73,7 +74,7 @@ def parse_docstring(text: str | None) -> Docstring:
         style,
         finish_sentence(prose),
         join_first_paragraph(prose),
-        next(line for line in lines if line).lstrip(" "),
+        lines[0].lstrip(" "),
         tuple(draft.params),
         tuple(draft.attributes),
         "\n\n".join(draft.returns),
@@ -103,6 +104,6 @@ def _indent_first_block(lines: list[str]) -> None:
     No line is left above it to measure the margin by, so cleaning took the block's own indentation for it.
     """
     for number, line in enumerate(lines[1:], start=1):
-        if line in HEADERS or (number == 1 and line[:1] in ("", " ")):
+        if not line or line in HEADERS or (number == 1 and line[0] == " "):
             return
-        lines[number] = f"    {line}" if line else ""
+        lines[number] = f"    {line}"

@@ -35,7 +35,7 @@ _BRANDS = re.compile(
 _WORD_STARTS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _MARKUP = re.compile(r"(?is)<(script|style)\b.*?</\1\s*>|<[^<>]*>")
 _SECRET_NAME = re.compile(
-    r"(?i)appid|auth(?!or)|cookie|credential|key$|passw|pwd|secret|session|signature|token"
+    r"(?i)appid|auth(?!ors?$)|cookie|credential|key$|passw|pwd|secret|session|signature|token"
 )
 _FORM, _MULTIPART = "application/x-www-form-urlencoded", "multipart/form-data"
 _opening = threading.Lock()

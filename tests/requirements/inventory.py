@@ -1,0 +1,68 @@
+"""Which test stands for which requirement: read off the names of the tests, written to docs/requirements.md.
+
+A test called `test_u_14_x_16_...` stands for U-14 and X-16. `python tests/requirements/inventory.py` rewrites
+the table; a test keeps it true.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
+TABLE = ROOT / "docs" / "requirements.md"
+
+_TEST = re.compile(r"^\s*(?:async )?def (test_(?:[utzaxgc]_\d\d_)+\w*)", re.MULTILINE)
+_ID = re.compile(r"([utzaxgc])_(\d\d)_")
+
+_SPANS = {
+    "U": [(1, 34)],
+    "T": [(1, 4), (7, 7), (9, 27)],
+    "Z": [(1, 58)],
+    "A": [(1, 6), (15, 20), (23, 23)],
+    "X": [(1, 4), (7, 21), (23, 29), (35, 35), (37, 37), (40, 40)],
+    "G": [(2, 3), (5, 6), (8, 8), (12, 12), (15, 15), (19, 19), (22, 22)],
+}
+HELD = [
+    f"{letter}-{number:02d}"
+    for letter, spans in _SPANS.items()
+    for first, last in spans
+    for number in range(first, last + 1)
+]
+"""The requirements that hold so far; those about the wire, the catalog and policy come with them."""
+
+
+def tests_by_id() -> dict[str, list[tuple[str, str]]]:
+    """Requirement id to (file, test), in the order they are written."""
+    found: dict[str, list[tuple[str, str]]] = defaultdict(list)
+    for path in sorted(HERE.glob("test_*.py")):
+        for name in _TEST.findall(path.read_text()):
+            position = len("test_")
+            while match := _ID.match(name, position):
+                found[f"{match[1].upper()}-{match[2]}"].append((path.name, name))
+                position = match.end()
+    return found
+
+
+def render() -> str:
+    lines = [
+        "# Requirements and the tests that hold them",
+        "",
+        "Written by `python tests/requirements/inventory.py`; a test fails when it is out of date. Ids: U, C, T, Z",
+        "and A are the documents the project began with, X settles where they disagree, G is what users of such",
+        "systems ask for besides.",
+        "",
+        "| id | tests in `tests/requirements/` |",
+        "|---|---|",
+    ]
+    found = tests_by_id()
+    for identifier in sorted(found, key=lambda text: ("UCTZAXG".index(text[0]), text)):
+        cells = "<br>".join(f"`{file}::{name}`" for file, name in found[identifier])
+        lines.append(f"| {identifier} | {cells} |")
+    return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    TABLE.write_text(render())

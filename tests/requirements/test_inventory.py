@@ -1,0 +1,14 @@
+"""The table of requirements is complete and true."""
+
+from __future__ import annotations
+
+from tests.requirements.inventory import HELD, TABLE, render, tests_by_id
+
+
+def test_every_requirement_that_holds_has_a_test() -> None:
+    missing = [identifier for identifier in HELD if identifier not in tests_by_id()]
+    assert not missing, f"no test names {', '.join(missing)}"
+
+
+def test_the_table_in_the_docs_is_what_the_tests_say() -> None:
+    assert TABLE.read_text() == render(), "run `python tests/requirements/inventory.py`"

@@ -1,0 +1,21 @@
+"""A runner and a lane for each test."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from toolcrib.execution import Lane, Runner
+
+
+@pytest.fixture
+def runner() -> Iterator[Runner]:
+    made = Runner()
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def lane() -> Lane:
+    return Lane("probe")

@@ -1,0 +1,35 @@
+"""What the tests of this package share."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from toolcrib.execution import Lane, Runner, steps
+
+SOON_S = 1.0
+"""The most that something immediate may take on a noisy machine."""
+
+
+async def wait_until(condition: Callable[[], bool], within_s: float = 5.0) -> None:
+    end = time.monotonic() + within_s
+    while not condition():
+        assert time.monotonic() < end, "waited in vain"
+        await asyncio.sleep(0.002)
+
+
+async def start(
+    runner: Runner, lane: Lane, coroutine: Coroutine[Any, Any, Any], timeout_s: float | None = None
+) -> asyncio.Task[Any]:
+    """A task that calls, brought to where its coroutine has suspended."""
+    task = asyncio.create_task(runner.run_async(lane, coroutine, timeout_s))
+    await wait_until(lambda: lane.running > 0)
+    await asyncio.sleep(0)
+    return task
+
+
+def assert_nothing_is_kept() -> None:
+    """The package remembers suspended calls; after the last one it must remember none."""
+    assert not steps._drives

@@ -1,0 +1,109 @@
+"""Cancellations, deadlines and endings in random order: one outcome per call, nothing leaks."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import sys
+
+import pytest
+
+from tests.unit.execution.support import assert_nothing_is_kept, wait_until
+from toolcrib.errors import ToolTimeoutError
+from toolcrib.execution import Lane, Raised, Runner
+
+ROUNDS = 150
+
+
+def make_tool(chance: random.Random):
+    """A coroutine of a few naps that meets each cancellation in its own way."""
+    naps = chance.randrange(1, 6)
+    manners = [chance.choice(["obey", "obey", "clean", "ignore", "fail", "inner"]) for _ in range(naps)]
+
+    async def nap() -> None:
+        await asyncio.sleep(chance.choice([0, 0, 0.0005, 0.002, 0.01]))
+
+    async def tool() -> str:
+        for manner in manners:
+            try:
+                if manner == "inner":
+                    try:
+                        async with asyncio.timeout(chance.choice([0, 0.001, 0.005])):
+                            await nap()
+                    except TimeoutError:
+                        pass
+                else:
+                    await nap()
+            except asyncio.CancelledError:
+                if manner == "clean":
+                    await nap()
+                if manner == "fail":
+                    raise ValueError("in clean-up") from None
+                if manner != "ignore":
+                    raise
+        return "done"
+
+    return tool()
+
+
+async def play(chance: random.Random, runner: Runner, lane: Lane, other: Lane) -> str:
+    """One caller whose call is cancelled, expires or ends, perhaps through a tool in between."""
+    outside = 0
+
+    async def through() -> str:
+        return await runner.run_async(other, make_tool(chance), chance.choice([None, 0.001, 0.004]))
+
+    coroutine = through() if chance.random() < 0.4 else make_tool(chance)
+    deadline_s = chance.choice([None, 0.0, 0.0005, 0.002, 0.006])
+
+    async def caller() -> str:
+        task = asyncio.current_task()
+        assert task is not None
+        try:
+            return await runner.run_async(lane, coroutine, deadline_s)
+        except ToolTimeoutError:
+            return "timeout"
+        except Raised:
+            return "raised"
+        finally:
+            # What the package has cancelled it has taken back; what others did is still there.
+            assert task.cancelling() == outside
+            await asyncio.sleep(0.001) if not outside else None
+
+    task = asyncio.create_task(caller())
+    for _ in range(chance.choice([0, 0, 1, 1, 2])):
+        await asyncio.sleep(chance.choice([0, 0, 0.0005, 0.002, 0.005]))
+        if not task.done() and task.cancel():
+            outside += 1
+    await asyncio.wait([task], timeout=5)
+    assert task.done()
+    if task.cancelled():
+        assert outside
+        return "cancelled"
+    return task.result()
+
+
+@pytest.mark.parametrize("seed", range(4))
+async def test_random_interleavings_have_one_outcome_each_and_leak_nothing(runner, seed):
+    chance = random.Random(seed)
+    lane, other = Lane("outer"), Lane("inner")
+    outcomes = [await play(chance, runner, lane, other) for _ in range(ROUNDS)]
+    assert {"done", "timeout", "cancelled"} <= set(outcomes)
+    await wait_until(lambda: lane.running == other.running == 0)
+    assert (lane.abandoned, other.abandoned, runner.abandoned) == (0, 0, 0)
+    assert_nothing_is_kept()
+
+
+@pytest.mark.skipif(sys.version_info < (3, 12), reason="eager tasks came with Python 3.12")
+async def test_eager_tasks_change_nothing(runner):
+    loop = asyncio.get_running_loop()
+    loop.set_task_factory(asyncio.eager_task_factory)  # type: ignore[attr-defined,unused-ignore]
+    try:
+        chance = random.Random(99)
+        lane, other = Lane("outer"), Lane("inner")
+        await asyncio.gather(*(play(chance, runner, lane, other) for _ in range(ROUNDS)))
+        await wait_until(lambda: lane.running == other.running == 0)
+        assert (lane.abandoned, other.abandoned) == (0, 0)
+        assert_nothing_is_kept()
+    finally:
+        loop.set_task_factory(None)

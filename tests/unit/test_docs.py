@@ -1,0 +1,30 @@
+"""The examples in the documents run."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = ["README.md", "docs/guide.md"]
+_BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
+_LINK = re.compile(r"\]\((?!https?:)([^)#]+)")
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_the_python_blocks_of_a_page_run_in_order(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    text = (ROOT / page).read_text()
+    names: dict[str, object] = {"__name__": "documented"}
+    for match in _BLOCK.finditer(text):
+        line = text[: match.start()].count("\n") + 1
+        source = "\n" * line + match[1]
+        exec(compile(source, str(ROOT / page), "exec", dont_inherit=True), names)
+
+
+@pytest.mark.parametrize("page", sorted(ROOT.glob("*.md")) + sorted(ROOT.glob("docs/**/*.md")), ids=lambda p: p.name)
+def test_the_links_of_a_page_lead_somewhere(page: Path) -> None:
+    broken = [link for link in _LINK.findall(page.read_text()) if not (page.parent / link).exists()]
+    assert not broken

@@ -1,0 +1,54 @@
+"""What keeps the project in shape: file sizes, what an import costs, the public names."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import toolcrib
+
+ROOT = Path(__file__).resolve().parents[2]
+HEAVY = ("msgspec", "pydantic", "jsonschema_rs", "httpx2", "click", "rich", "sqlite3", "multiprocessing", "unittest")
+
+
+def test_no_source_file_has_more_than_400_lines() -> None:
+    long = {
+        str(path.relative_to(ROOT)): count
+        for folder in ("src", "tests", "bench")
+        for path in (ROOT / folder).rglob("*.py")
+        if (count := len(path.read_text(errors="replace").splitlines())) > 400
+    }
+    assert not long
+
+
+def test_importing_toolcrib_loads_none_of_the_heavy_engines() -> None:
+    script = f"import sys, toolcrib; print([name for name in {HEAVY!r} if name in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_importing_toolcrib_configures_no_logging_and_prints_nothing() -> None:
+    script = "import logging, toolcrib; print(logging.root.handlers, logging.getLogger('toolcrib').handlers)"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert (done.stdout.strip(), done.stderr) == ("[] []", "")
+
+
+def test_the_public_names_are_sorted_and_complete() -> None:
+    assert toolcrib.__all__ == sorted(toolcrib.__all__)
+    assert len(toolcrib.__all__) == len(set(toolcrib.__all__))
+    visible = {
+        name
+        for name, value in vars(toolcrib).items()
+        if not name.startswith("_") and getattr(value, "__module__", "").startswith("toolcrib.")
+    }
+    assert visible == set(toolcrib.__all__)
+
+
+def test_every_module_says_what_it_is_for() -> None:
+    silent = [
+        str(path.relative_to(ROOT))
+        for path in (ROOT / "src").rglob("*.py")
+        if path.read_text().strip() and not path.read_text().lstrip().startswith('"""')
+    ]
+    assert not silent
