@@ -10,6 +10,7 @@ import argparse
 import asyncio
 import json
 import logging
+import os
 import statistics
 import time
 from collections import Counter
@@ -65,6 +66,8 @@ def call(subject: Subject, options: argparse.Namespace) -> dict[str, Any]:
         """Add two numbers."""
         return a + b
 
+    if options.one_core:
+        os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
     chosen = add_async if options.kind == "async" else add_sync
     server = subject.new_server()
     subject.adder(server)(chosen)
@@ -169,6 +172,7 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=1000, help="how many tools")
     parser.add_argument("--define", action="store_true", help="build the definitions too")
     parser.add_argument("--kind", choices=("async", "sync"), default="async")
+    parser.add_argument("--one-core", action="store_true", help="let all threads share one core")
     parser.add_argument("--batch-s", type=float, default=0.1, help="CPU seconds per batch of calls")
     options = parser.parse_args()
     subject = subjects.load(options.library)

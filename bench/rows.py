@@ -5,6 +5,8 @@ A row is a function from the lab to lines of the table. Ratios say how many time
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -110,18 +112,19 @@ def registration(lab: Lab) -> list[Line]:
 
 def calls(lab: Lab) -> list[Line]:
     """One call of a trivial function, in process."""
+    wanted: list[tuple[str, list[str], tuple[Goal, ...]]] = [
+        ("async function", ["--kind", "async"], (AtLeast("mcp", 1, aim=1.5), AtLeast("fastmcp", 25))),
+        ("sync function", ["--kind", "sync"], (AtLeast("mcp", 2), AtLeast("fastmcp", 6))),
+    ]
+    if hasattr(os, "sched_setaffinity"):
+        # What a hop between threads costs depends on the cores they happen to run on; here it cannot.
+        wanted.append(("sync function, one core", ["--kind", "sync", "--one-core"], ()))
     lines = []
-    goals: dict[str, tuple[Goal, ...]] = {
-        "async": (AtLeast("mcp", 1, aim=1.5), AtLeast("fastmcp", 25)),
-        "sync": (AtLeast("mcp", 2), AtLeast("fastmcp", 6)),
-    }
-    for kind, wanted in goals.items():
-        jobs = {
-            name: lab.probe(name, "call", "--kind", kind, "--batch-s", lab.batch_s) for name in lab.libraries
-        }
-        outcomes = lab.rounds(f"call {kind}", 3 if lab.quick else 7, jobs)
+    for label, arguments, goals in wanted:
+        jobs = {name: lab.probe(name, "call", *arguments, "--batch-s", lab.batch_s) for name in lab.libraries}
+        outcomes = lab.rounds(f"call, {label}", 3 if lab.quick else 9, jobs)
         figures = {name: median(outcomes[name], "call_s") for name in lab.libraries}
-        lines.append(Line("call", f"{kind} function", "time", figures, wanted))
+        lines.append(Line("call", label, "time", figures, goals))
     return lines
 
 
@@ -133,7 +136,7 @@ def scale(lab: Lab) -> list[Line]:
         for name in lab.libraries
         for count in counts[name]
     }
-    outcomes = lab.rounds("scale", 1 if lab.quick else 5, jobs)
+    outcomes = lab.rounds("scale", 1 if lab.quick else 3, jobs)
 
     def figures(count: int) -> dict[str, float | None]:
         return {name: median(outcomes.get(f"{name}, {count} tools"), "call_s") for name in lab.libraries}
@@ -186,7 +189,7 @@ def sizes(lab: Lab) -> list[Line]:
     outcomes = {name: results[0] for name, results in lab.rounds("size", 1, jobs).items()}
     for name, outcome in outcomes.items():
         for tool, problem in outcome["refused"].items():
-            print(f"note: {name} refuses {tool}: {problem}")
+            print(f"note: {name} refuses {tool}: {problem}", file=sys.stderr)
 
     def figures(key: str) -> dict[str, float | None]:
         return {name: float(outcome[key]) for name, outcome in outcomes.items()}

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from toolcrib import MCPServer
+from toolcrib import MCPServer, __version__
 
 
 def version() -> str:
-    try:
-        return importlib.metadata.version("toolcrib")
-    except importlib.metadata.PackageNotFoundError:
-        return "from source"
+    return __version__
 
 
 def new_server() -> Any:

@@ -140,11 +140,23 @@ class RegistrationClosedError(ToolcribError, RuntimeError):
 class ConfigurationError(ToolcribError, ValueError):
     code = "invalid-configuration"
 
-    def __init__(self, message: str, *, file: str | None = None, key: str | None = None) -> None:
-        where = ": ".join(part for part in (file, key) if part)
+    def __init__(
+        self,
+        message: str,
+        *,
+        file: str | None = None,
+        key: str | None = None,
+        line: int | None = None,
+        hint: str | None = None,
+    ) -> None:
+        place = f"{file}:{line}" if file and line else file
+        where = ": ".join(part for part in (place, key) if part)
         super().__init__(f"{where}: {message}" if where else message)
+        self.message = message
         self.file = file
         self.key = key
+        self.line = line
+        self.hint = hint
 
 
 class ToolNotFoundError(ToolcribError, ValueError, LookupError):

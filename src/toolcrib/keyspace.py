@@ -7,14 +7,14 @@ one name differ by version. Knows names and versions; refuses to know locks, eve
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from toolcrib.errors import ConfusableNameError, ToolAlreadyExistsError
 from toolcrib.tool import Tool
 
 _LOOKS_LIKE = str.maketrans({"I": "l", "1": "l", "0": "o", "O": "o"})
-_PARTS = re.compile(r"\d+|[A-Za-z]+")
+_PARTS = re.compile(r"[0-9]+|[A-Za-z]+")
 _END = (0, 0, "~")
 
 
@@ -22,8 +22,14 @@ def version_key(version: str | None) -> tuple[tuple[int, int, str], ...]:
     """Orders versions: numbers as numbers, none oldest, `2.0beta` before `2.0` before `2.0.1`."""
     if version is None:
         return ()
-    parts = _PARTS.findall(version)
-    return (*((1, int(part), "") if part.isdigit() else (0, 0, part.lower()) for part in parts), _END)
+    return (*(_part_key(part) for part in _PARTS.findall(version)), _END)
+
+
+def _part_key(part: str) -> tuple[int, int, str]:
+    if not part.isdigit():
+        return (0, 0, part.lower())
+    digits = part.lstrip("0")
+    return (1, len(digits), digits)  # compares as numbers do, however many digits there are
 
 
 def skeleton(name: str) -> str:
@@ -36,116 +42,129 @@ class Entry:
     """One version of one tool, as registered."""
 
     tool: Tool
-    enabled: bool = True
+    enabled: bool
 
 
 class Group:
     """All versions of one name, newest first. Replaced whole on every change, so readers see one state."""
 
-    __slots__ = ("entries", "newest")
+    __slots__ = ("entries", "newest", "spellings")
 
     def __init__(self, entries: Iterable[Entry]) -> None:
         self.entries = tuple(sorted(entries, key=lambda entry: version_key(entry.tool.version), reverse=True))
         self.newest = next((entry for entry in self.entries if entry.enabled), None)
+        self.spellings = tuple(
+            dict.fromkeys(spelling for entry in self.entries for spelling in spellings(entry.tool))
+        )
 
-    def of_version(self, version: str) -> Entry | None:
+    def of_version(self, version: str | None) -> Entry | None:
         return next((entry for entry in self.entries if entry.tool.version == version), None)
 
 
 @dataclass(slots=True)
 class KeySpace:
-    """The mutable truth behind a registry. `groups` keep the order of registration."""
+    """The mutable truth behind a registry.
+
+    `groups` are kept by folded name in the order of registration; `names` and `looks` lead to them from
+    every folded spelling and from what it looks like. `listed` counts the groups with an enabled version.
+    """
 
     groups: dict[str, Group] = field(default_factory=dict)
-    keys: dict[str, str] = field(default_factory=dict)
+    names: dict[str, str] = field(default_factory=dict)
     looks: dict[str, str] = field(default_factory=dict)
+    listed: int = 0
 
     def copy(self) -> KeySpace:
-        return KeySpace(dict(self.groups), dict(self.keys), dict(self.looks))
+        return KeySpace(dict(self.groups), dict(self.names), dict(self.looks), self.listed)
 
-    def holder(self, tool: Tool) -> Entry | None:
-        """The entry that keeps `tool` out: same folded name and version."""
-        group = self.groups.get(self.keys.get(tool.name.casefold(), ""))
-        if group is None:
-            return None
-        return next((entry for entry in group.entries if entry.tool.version == tool.version), None)
-
-    def check_free(self, tool: Tool, *, confusable: bool) -> None:
-        """Raise where a spelling of `tool` belongs to another tool, or looks like one that does."""
-        folded = tool.name.casefold()
-        for spelling in spellings(tool):
-            owner = self.keys.get(spelling.casefold())
-            if owner is not None and owner != folded:
-                self._refuse(tool, spelling, owner)
-        twin = self.looks.get(skeleton(tool.name)) if confusable else None
-        if twin is not None and twin != folded and twin in self.groups:
-            existing = self.groups[twin].entries[0].tool
-            raise ConfusableNameError(
-                tool.name,
-                message=f"Tool '{tool.name}' looks like '{existing.name}', already registered",
-                source=tool.source,
-                existing=existing.source,
-            )
-
-    def _refuse(self, tool: Tool, spelling: str, owner: str) -> None:
-        existing = self.groups[owner].entries[0].tool
-        raise ToolAlreadyExistsError(spelling, source=tool.source, existing=existing.source)
-
-    def put(self, tool: Tool, *, enabled: bool) -> None:
-        """Store `tool`, in place of one of the same name and version if there is one."""
-        folded = tool.name.casefold()
-        group = self.groups.get(folded)
-        others = () if group is None else tuple(e for e in group.entries if e.tool.version != tool.version)
-        for spelling in spellings(tool):
-            self.keys[spelling.casefold()] = folded
-        self.looks.setdefault(skeleton(tool.name), folded)
-        self.groups[folded] = Group((*others, Entry(tool, enabled)))
-
-    def swap(self, old: Entry, tool: Tool, *, enabled: bool) -> None:
-        """Put `tool` in the place of `old`, which has its name and version; the order stays."""
-        group = self.groups[tool.name.casefold()]
-        self._forget_spellings(old.tool, tuple(entry for entry in group.entries if entry is not old))
-        self.put(tool, enabled=enabled)
-
-    def _forget_spellings(self, tool: Tool, rest: tuple[Entry, ...]) -> None:
-        kept = {spelling.casefold() for other in rest for spelling in spellings(other.tool)}
-        for spelling in spellings(tool):
-            if spelling.casefold() not in kept:
-                self.keys.pop(spelling.casefold(), None)
-
-    def drop(self, entries: list[Entry]) -> None:
-        for entry in entries:
-            folded = entry.tool.name.casefold()
-            rest = tuple(other for other in self.groups[folded].entries if other is not entry)
-            if rest:
-                self.groups[folded] = Group(rest)
-            else:
-                del self.groups[folded]
-                self.looks.pop(skeleton(entry.tool.name), None)
-            self._forget_spellings(entry.tool, rest)
-
-    def set_enabled(self, entries: list[Entry], enabled: bool) -> None:
-        for entry in entries:
-            folded = entry.tool.name.casefold()
-            others = self.groups[folded].entries
-            self.groups[folded] = Group(Entry(e.tool, enabled) if e is entry else e for e in others)
+    def group_of(self, spelling: str) -> Group | None:
+        return self.groups.get(self.names.get(spelling.casefold(), ""))
 
     def find(self, name: str) -> list[Entry]:
         """Every entry a name means: all versions, or the one after `@`."""
-        group = self.groups.get(self.keys.get(name.casefold(), ""))
+        group = self.group_of(name)
         if group is not None:
             return list(group.entries)
-        base, at, version = name.rpartition("@")
-        group = self.groups.get(self.keys.get(base.casefold(), "")) if at else None
-        entry = group.of_version(version) if group is not None else None
+        base, _, version = name.rpartition("@")
+        group = self.group_of(base)
+        entry = None if group is None else group.of_version(version)
         return [] if entry is None else [entry]
 
+    def holder(self, name: str, version: str | None) -> Entry | None:
+        """The entry of this folded name and version: what a newcomer would be a duplicate of."""
+        group = self.groups.get(name.casefold())
+        return None if group is None else group.of_version(version)
 
-def spellings(tool: Tool) -> Iterator[str]:
-    yield tool.name
-    if tool.long_name is not None:
-        yield tool.long_name
-    yield from tool.options.aliases
+    def check_free(self, tool: Tool, *, confusable: bool) -> None:
+        """Raise where a spelling of `tool` belongs to a tool of another name, or looks like one that does."""
+        folded = tool.name.casefold()
+        for spelling in spellings(tool):
+            owner = self.names.get(spelling.casefold(), folded)
+            if owner != folded:
+                existing = self.groups[owner].entries[0].tool
+                raise ToolAlreadyExistsError(spelling, source=tool.source, existing=existing.source)
+            twin = self.looks.get(skeleton(spelling), folded)
+            if confusable and twin != folded:
+                raise _confusable(spelling, tool, self.groups[twin].entries[0].tool)
+
+    def put(self, tool: Tool, *, enabled: bool) -> None:
+        """Store `tool`, in place of the entry of its name and version if there is one; the order stays."""
+        folded = tool.name.casefold()
+        group = self.groups.get(folded)
+        others = () if group is None else [e for e in group.entries if e.tool.version != tool.version]
+        self._set(folded, [*others, Entry(tool, enabled)])
+
+    def drop(self, entries: list[Entry]) -> list[Entry]:
+        """Take entries of one group out; returns them."""
+        folded = entries[0].tool.name.casefold()
+        self._set(folded, [entry for entry in self.groups[folded].entries if entry not in entries])
+        return entries
+
+    def set_enabled(self, entries: list[Entry], enabled: bool) -> list[Entry]:
+        """Switch entries of one group; returns those that were not so already."""
+        folded = entries[0].tool.name.casefold()
+        changed = [entry for entry in entries if entry.enabled is not enabled]
+        if changed:
+            everything = self.groups[folded].entries
+            self._set(folded, [Entry(e.tool, enabled) if e in changed else e for e in everything])
+        return changed
+
+    def _set(self, folded: str, entries: list[Entry]) -> None:
+        """Make these the entries of a name. Every change comes through here, so the indexes stay true."""
+        before = self.groups.get(folded)
+        if before is not None:
+            self.listed -= before.newest is not None
+            for spelling in before.spellings:
+                self.names.pop(spelling.casefold(), None)
+                look = skeleton(spelling)
+                if self.looks.get(look) == folded:
+                    del self.looks[look]
+        if not entries:
+            del self.groups[folded]
+            return
+        group = self.groups[folded] = Group(entries)
+        self.listed += group.newest is not None
+        for spelling in group.spellings:
+            self.names[spelling.casefold()] = folded
+            self.looks.setdefault(skeleton(spelling), folded)
+
+
+def _confusable(spelling: str, tool: Tool, existing: Tool) -> ConfusableNameError:
+    error = ConfusableNameError(
+        spelling,
+        message=f"Tool '{spelling}' looks like a tool that is already registered",
+        source=tool.source,
+        existing=existing.source,
+    )
+    error.hint = f"it is easily taken for '{existing.name}' at {existing.source}; rename one"
+    return error
+
+
+def spellings(tool: Tool) -> tuple[str, ...]:
+    """Every name a tool answers to."""
+    if tool.long_name is None:
+        return (tool.name, *tool.options.aliases)
+    return (tool.name, tool.long_name, *tool.options.aliases)
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,27 +173,29 @@ class Snapshot:
 
     revision: int
     index: dict[str, Group]
+    groups: tuple[Group, ...]
     tools: tuple[Tool, ...]
 
     @classmethod
     def of(cls, space: KeySpace, revision: int) -> Snapshot:
-        index = {key: space.groups[folded] for key, folded in space.keys.items()}
-        for group in space.groups.values():
-            for entry in group.entries:
-                for spelling in spellings(entry.tool):
-                    index[spelling] = group  # the exact spelling is looked up first
-        listed = (group.newest for group in space.groups.values())
-        return cls(revision, index, tuple(entry.tool for entry in listed if entry is not None))
+        groups = tuple(space.groups.values())
+        index: dict[str, Group] = {}
+        for group in groups:
+            for spelling in group.spellings:
+                index[spelling.casefold()] = group
+                index[spelling] = group  # looked up first, without folding
+        return cls(revision, index, groups, tuple(group.newest.tool for group in groups if group.newest))
 
     def find(self, name: str) -> Tool | None:
         """The tool a name means: the newest enabled version, or the one after `@`."""
-        group = self.index.get(name)
-        if group is None:
-            group = self.index.get(name.casefold())
+        group = self.group_of(name)
         if group is not None:
-            entry = group.newest
-            return None if entry is None else entry.tool
-        base, at, version = name.rpartition("@")
-        group = self.index.get(base) or self.index.get(base.casefold()) if at else None
-        entry = group.of_version(version) if group is not None else None
+            return None if group.newest is None else group.newest.tool
+        base, _, version = name.rpartition("@")
+        group = self.group_of(base)
+        entry = None if group is None else group.of_version(version)
         return entry.tool if entry is not None and entry.enabled else None
+
+    def group_of(self, spelling: str) -> Group | None:
+        """All versions that answer to a spelling."""
+        return self.index.get(spelling) or self.index.get(spelling.casefold())

@@ -343,7 +343,7 @@ def tool(
     Works bare (`@tool`), with options (`@tool(read_only=True)`), with a name, and with a name, a
     description and an explicit schema.
     """
-    if callable(first):
+    if callable(first) or isinstance(first, classmethod):
         return _mark(first, NO_OPTIONS)
     if first is not None and not isinstance(first, str):
         raise InvalidToolError(f"@tool takes a name first, got {type(first).__name__}")

@@ -15,13 +15,11 @@ from hypothesis import strategies as st
 from toolcrib.schema.docstrings import Docstring, Documented, parse_docstring, type_hint_of
 
 # What may go: the words that say what a section or field is, and those that qualify a type.
-MARKERS = frozenset(
-    """
+MARKERS = """
     args arguments parameters params keyword other returns return yields yield raises raise attributes tags
     param parameter arg argument key kwarg type kwtype ivar cvar var attribute vartype rtype ytype except
     exception optional required default defaults
-    """.split()  # noqa: SIM905 - forty quoted words would be harder to read
-)
+"""
 
 
 def words_of(text: str) -> set[str]:
@@ -37,28 +35,26 @@ def words_kept(docs: Docstring) -> set[str]:
 
 def lost_words(text: str) -> set[str]:
     lost = words_of(text) - words_kept(parse_docstring(text))
-    return {word for word in lost if word.lower() not in MARKERS}
+    return {word for word in lost if word.lower() not in MARKERS.split()}
 
 
 # --- soup: every kind of line that means something, in an order that means nothing ---
 
-LINES = [
-    *("", "", "§ § §", "§ §.", "Args:", "args:", "Keyword Args:", "Parameters:", "Returns:", "Yields:", "Raises:"),
-    *("Attributes:", "Tags:", "Note:", "§:", "§: § §", "§ (int, optional): §", "§ (§): § (§): §", "- §: §", "- §"),
-    *("* §", "*§: §", "**§**: §", "`§`: §", "§, § (§): §", "§.§: §", "§ (unclosed: §", "§: § http://§/§", "None"),
-    *("Parameters", "Other Parameters", "Returns", "Yields", "Raises", "Warns", "Notes", "Examples", "§", "§, §"),
-    *("----------", "--", "---- §", "§ : §", "§ : int, optional", "§, § : {'§', '§'}", "§ :", "int", "dict: §"),
-    *(":param §: §", ":param § §: §", ":param §, §: §", ":param: §", ":param § (§): §", ":type §: §", ":type: §"),
-    *(":return: §", ":returns §: §", ":rtype: §", ":raises §: §", ":raises: §", ":raises §, §: §", ":ivar §: §"),
-    *(":vartype §: §", ":tags: §, §", ":unknown §: §", "@param §: §", "@type §: §", "@return: §", "@param § §"),
-    *("Example: §", "Examples:", "Ejemplo: § §", "```", ">>> §(§)", "Returns: §", "1. §", "§, §, § §", "§ e.g. §."),
-]
+LINES = """
+§ § §¦§ §.¦Args:¦args:¦Keyword Args:¦Parameters:¦Returns:¦Yields:¦Raises:¦Attributes:¦Tags:¦Note:¦§:¦§: § §
+§ (int, optional): §¦§ (§): § (§): §¦- §: §¦- §¦* §¦*§: §¦**§**: §¦`§`: §¦§, § (§): §¦§.§: §¦§ (unclosed: §
+§: § http://§/§¦None¦Parameters¦Other Parameters¦Returns¦Yields¦Raises¦Warns¦Notes¦Examples¦§¦§, §¦----------
+--¦---- §¦§ : §¦§ : int, optional¦§, § : {'§', '§'}¦§ :¦int¦dict: §¦:param §: §¦:param § §: §¦:param §, §: §
+:param: §¦:param § (§): §¦:type §: §¦:type: §¦:return: §¦:returns §: §¦:rtype: §¦:raises §: §¦:raises: §
+:raises §, §: §¦:ivar §: §¦:vartype §: §¦:tags: §, §¦:unknown §: §¦@param §: §¦@type §: §¦@return: §
+@param § §¦Example: §¦Examples:¦Ejemplo: § §¦```¦>>> §(§)¦Returns: §¦1. §¦§, §, § §¦§ e.g. §.¦§:§ §
+""".replace("¦", "\n").split("\n")
 INDENTS = ["", "", "", "    ", "    ", "        ", "  ", "\t"]
 
 
 @st.composite
 def soups(draw: st.DrawFn) -> str:
-    """Lines in any order and depth. Every § is a word of its own, so a lost one cannot hide behind another."""
+    """Lines in any order and depth. Each § is a word of its own: none can be lost behind another."""
     count = 0
     lines: list[str] = []
     for _ in range(draw(st.integers(1, 14))):
@@ -80,7 +76,11 @@ def test_no_word_is_lost_from_any_text(text: str) -> None:
     assert lost_words(text) == set()
 
 
-@given(st.lists(st.sampled_from([*":@-*`()[]{}.,|'\"\\ \n\t", "    ", "None", "Args:\n", ":param ", "\n---\n", "x"])))
+@given(
+    st.lists(
+        st.sampled_from([*":@-*`()[]{}.,|'\"\\ \n\t", "    ", "None", "Args:\n", ":param ", "\n---\n", "x"])
+    )
+)
 def test_no_word_is_lost_among_signs(signs: list[str]) -> None:
     assert lost_words("".join(signs)) == set()
 
@@ -123,10 +123,29 @@ def test_any_type_text_has_a_hint_or_none_and_never_raises(text: str) -> None:
 
 # --- documents: written in each dialect from the same facts, they must give these facts back ---
 
-names = st.from_regex(r"[a-z][a-z_]{0,8}[a-z]", fullmatch=True) | st.sampled_from(["tags", "returns", "args", "x"])
-types = st.sampled_from([None, "int", "list[str]", "str | None", "dict[str, int]", "{'a', 'b'}", "Optional[User]"])
+names = st.from_regex(r"[a-z][a-z_]{0,8}[a-z]", fullmatch=True) | st.sampled_from(
+    ["tags", "returns", "args", "x"]
+)
+types = st.sampled_from(
+    [None, "int", "list[str]", "str | None", "dict[str, int]", "{'a', 'b'}", "Optional[User]"]
+)
 text_words = st.sampled_from(
-    ["the", "City", '"London",', "e.g.", "key:", "a: b", "(max 256)", "x=1", "50%", "ünï", "§", "`code`", "-", "1"]
+    [
+        "the",
+        "City",
+        '"London",',
+        "e.g.",
+        "key:",
+        "a: b",
+        "(max 256)",
+        "x=1",
+        "50%",
+        "ünï",
+        "§",
+        "`code`",
+        "-",
+        "1",
+    ]
 )
 
 
@@ -150,7 +169,9 @@ class Facts:
 def facts(draw: st.DrawFn) -> Facts:
     wrapped = st.lists(phrases(), min_size=1, max_size=3)
     param_names = draw(st.lists(names, min_size=1, max_size=4, unique=True))
-    errors = draw(st.lists(st.sampled_from(["ValueError", "KeyError", "http.Error"]), max_size=2, unique=True))
+    errors = draw(
+        st.lists(st.sampled_from(["ValueError", "KeyError", "http.Error"]), max_size=2, unique=True)
+    )
     return Facts(
         prose=draw(st.lists(phrases(), min_size=1, max_size=3)),
         params=[(name, draw(types), draw(wrapped)) for name in param_names],
@@ -213,19 +234,22 @@ def test_what_was_written_in_a_dialect_is_read_back(style: str, write: object, d
 # --- time ---
 
 SIZE = 200_000
-HOSTILE = [
-    *("a", " ", "\n", "\t", ".", "?! A", ":", "(", ")", "[", "`", "*", "-", "'", '"', "x,", ". A", "e.g. A", "\r"),
-    *("x (", "x ()", "x)", "x: ", "Args:\n", "Args:\n\n", "Args:\n    x: y\n", "Returns:\n    dict: y\n", "--\n"),
-    *("Notes\n-----\n", "Parameters\n---\nx : int\n", "Returns\n---\nint\n    x\n", "x : int\n    y\n\nProse it is.\n"),
-    *(":param x: y\n", ":type x: int\n", ":return: x\n", ":rtype: x\n", ":raises X: y\n", "  :param x: y\n\n"),
-    *("Example:\n", "Example: x\n    y\n", "Tags:\n    a, b\n", "- x\n", "```\n\n", "(default", "x (optional", "| "),
-]
-
-
-@pytest.mark.parametrize("piece", HOSTILE)
-@pytest.mark.parametrize(
-    "before", ["", "Args:\n    x: ", "Args:\n    x (", "Parameters\n---\nx : ", ":param x: ", ":type x: {", "Example: "]
+PATIENCE_S = 4  # linear work takes a tenth of a second, anything worse takes many
+PIECES = (
+    "a¦ ¦\n¦\t¦.¦?! A¦:¦(¦)¦[¦`¦*¦-¦'¦\"¦x,¦. A¦e.g. A¦\r¦x (¦x ()¦x)¦x: ¦(default¦x (optional¦| ¦ :¦ )¦"
+    "\u2003¦\x0b¦Args:\n¦Args:\n\n¦Args:\n    x: y\n¦--\n¦- x\n¦```\n\n¦Returns:\n    dict: y\n¦"
+    "Notes\n-----\n¦Parameters\n---\nx : int\n¦Returns\n---\nint\n    x\n¦x : int\n    y\n\nProse it is.\n¦"
+    ":param x: y\n¦:type x: int\n¦:return: x\n¦:rtype: x\n¦:raises X: y\n¦  :param x: y\n\n¦Example:\n¦"
+    "Example: x\n    y\n¦Tags:\n    a, b\n"
 )
+OPENINGS = (
+    "¦Args:\n    x: ¦Args:\n    x (¦Raises:\n    X¦Parameters\n---\nx : ¦Parameters\n---\nx¦Raises\n---\n¦"
+    ":param x: ¦:type x: {¦Example: ¦x :"
+)
+
+
+@pytest.mark.parametrize("piece", PIECES.split("¦"))
+@pytest.mark.parametrize("before", OPENINGS.split("¦"))
 def test_time_grows_no_faster_than_the_text(before: str, piece: str) -> None:
     text = before + piece * (SIZE // len(piece))
     start = time.process_time()
@@ -233,13 +257,13 @@ def test_time_grows_no_faster_than_the_text(before: str, piece: str) -> None:
     for entry in docs.params:
         if entry.type and len(entry.type) > 1000:
             type_hint_of(entry.type)
-    assert time.process_time() - start < 2
+    assert time.process_time() - start < PATIENCE_S
 
 
 def test_many_different_parameters_take_linear_time_too() -> None:
     text = "".join(f":type x{n}: int\n:param x{n}: y\n" for n in range(6000))
     start = time.process_time()
     docs = parse_docstring(text)
-    assert time.process_time() - start < 2
+    assert time.process_time() - start < PATIENCE_S
     assert len(docs.params) == 6000
     assert docs.params[-1] == Documented("x5999", "y", "int")

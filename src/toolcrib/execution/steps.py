@@ -113,7 +113,8 @@ class _Drive:
 
     @types.coroutine
     def run(self, waits_for: Any) -> Generator[Any, Any, Any]:
-        self._begin()
+        if not self._is_adopted:
+            self._begin()
         timer = None if self._timeout_s is None else self._loop.call_later(self._timeout_s, self._expire)
         try:
             while True:
@@ -131,7 +132,7 @@ class _Drive:
                     self._note(error)
                 if sent is _LET_GO:
                     self._let_go(waits_for)
-                    return self._settle(None, None)
+                    return self._settle(None, self._cancellation)
 
                 before = self._marker.enter(self._lane)
                 self._is_stepping = True
@@ -156,7 +157,15 @@ class _Drive:
 
     @property
     def _is_stopping(self) -> bool:
-        return self._expired or self._task.cancelling() > self._baseline
+        """Somebody wants this call to end: its deadline, or whoever cancels the caller."""
+        if self._expired:
+            return True
+        requests = self._task.cancelling() - self._baseline
+        if requests <= 0:
+            return False
+        # A call within this one may have reached its deadline; that is for it to deal with.
+        stack = _drives[self._task]
+        return requests > sum(inner._asked for inner in stack[stack.index(self) + 1 :])
 
     def _begin(self) -> None:
         task = asyncio.current_task()
@@ -243,16 +252,17 @@ class _Drive:
             return
         logger.debug("a call of tool '%s' does not stop; it goes on unattended", self._lane.name)
         heir = _Drive(self._lane, self._coroutine, None, self._tally, is_adopted=True)
-        task = self._loop.create_task(heir.finish(waits_for), name=f"abandoned call of {self._lane.name}")
-        _adopted.add(task)
-        task.add_done_callback(_adopted.discard)
         self._lane.enter()
         self._count_abandoned(1)
+        life = _Started(heir.finish(waits_for))
+        heir._task = self._loop.create_task(life, name=f"abandoned call of {self._lane.name}")
+        _adopted.add(heir._task)
+        heir._task.add_done_callback(_adopted.discard)
         stack = _drives[self._task]
         own = stack.index(self) + 1
+        _drives[heir._task] = [heir, *stack[own:]]
         for inner in stack[own:]:
-            inner._move(task)
-        _drives.setdefault(task, []).extend(stack[own:])
+            inner._move(heir._task)
         del stack[own:]
 
     def _move(self, task: asyncio.Task[Any]) -> None:
@@ -287,6 +297,36 @@ class _Drive:
             self._coroutine.close()
         except BaseException as error:
             logger.debug("tool '%s' could not be closed: %s", self._lane.name, type(error).__name__)
+
+
+class _Started(Coroutine[Any, Any, None]):
+    """A coroutine in mid-course, as a task wants it.
+
+    A task that is cancelled before its first step throws into a coroutine that has not begun, which then never
+    does; the tool's code would be lost. This one has begun before the task sees it.
+    """
+
+    def __init__(self, coroutine: Coroutine[Any, Any, None]) -> None:
+        self._coroutine = coroutine
+        self._yielded = coroutine.send(None)
+        self._is_new = True
+
+    def send(self, value: Any) -> Any:
+        if self._is_new:
+            self._is_new = False
+            yielded, self._yielded = self._yielded, None
+            return yielded
+        return self._coroutine.send(value)
+
+    def throw(self, *error: Any) -> Any:
+        self._is_new = False
+        return self._coroutine.throw(*error)
+
+    def close(self) -> None:
+        self._coroutine.close()
+
+    def __await__(self) -> Generator[Any, None, None]:
+        raise TypeError("for a task only")
 
 
 def _is_awaited_future(candidate: Any, loop: asyncio.AbstractEventLoop) -> bool:

@@ -11,7 +11,7 @@ import re
 
 # Quantifiers are possessive where they may meet a long run: a docstring is a stranger's text, and the time
 # spent on it must grow no faster than its length.
-_STRUCTURE = re.compile(r"[-*+•] |\d{1,3}[.)] |>>> |\.\.\. |```|~~~|\|")
+_STRUCTURE = re.compile(r"[-*+•] |---|===|#{1,6} |\d{1,3}[.)] |>>> |\.\.\. |```|~~~|\|")
 _LABEL = re.compile(r"\w[\w ]{0,30}:(?:\s|$)")
 _EXAMPLE = re.compile(r" *+(?:[Ee]xamples?|[Ee]jemplos?)::?(?!:)\s*+(.*)")
 _SENTENCE_END = re.compile(r"[.!?][\"')\]`*]*+\s++[\"'(\[`*]*+(\S)")

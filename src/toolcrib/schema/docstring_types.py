@@ -10,7 +10,7 @@ from __future__ import annotations
 import operator
 import re
 from functools import reduce
-from types import NoneType
+from types import GenericAlias, NoneType
 from typing import Any, Literal
 
 _DEEPEST = 8  # no honest type nests deeper, and a stranger's text must not exhaust the stack
@@ -132,7 +132,7 @@ def _read_subscript(name: str, inner: str, depth: int) -> Any:
     parts = _split_outside(inner, ",")
     if name == "dict" and len(parts) == 2 and _read_hint(parts[0], depth + 1) is str:
         value = Any if parts[1] == "Any" else _read_hint(parts[1], depth + 1)
-        return None if value is None else dict[str, value]
+        return None if value is None else GenericAlias(dict, (str, value))
     if name in ("optional", "union"):
         hints = [_read_hint(part, depth + 1) for part in parts]
         return _unite([*hints, NoneType] if name == "optional" else hints)
@@ -141,7 +141,7 @@ def _read_subscript(name: str, inner: str, depth: int) -> Any:
 
 def _read_list(inner: str, depth: int) -> Any:
     item = Any if inner == "Any" else _read_hint(inner.strip(), depth + 1)
-    return None if item is None else list[item]
+    return None if item is None else GenericAlias(list, (item,))
 
 
 def _to_singular(name: str) -> str:

@@ -42,6 +42,7 @@ class Anything(Shape):
 class Scalar(Shape):
     kind: Literal["string", "integer", "number", "boolean", "null"]
     format: str | None = None
+    pattern: str | None = None
     encoding: str | None = None
     python: Any = None
 
@@ -70,7 +71,7 @@ class Row(Shape):
 
 @dataclass(slots=True, eq=False)
 class Table(Shape):
-    """An object with free keys."""
+    """An object with free keys. `keys` is the form of a key, which in JSON is always a string."""
 
     values: Shape | None = None
     keys: Shape | None = None
@@ -91,28 +92,30 @@ class Refined(Shape):
 
 @dataclass(slots=True, eq=False)
 class Field:
-    """One member of a record. `name` is the key in JSON, `attribute` the name in Python."""
+    """One member of a record, or one parameter.
+
+    `name` is the key in JSON, `keyword` what the constructor calls it, `attribute` where the finished object
+    keeps it; a keyword that is only for the constructor has none.
+    """
 
     name: str
     shape: Shape
     required: bool = True
     default: Any = MISSING
     description: str = ""
-    attribute: str = ""
+    keyword: str = ""
+    attribute: str | None = None
 
 
 @dataclass(slots=True, eq=False)
 class Record(Shape):
-    """An object with known fields. `closed` refuses others. `whole` makes and checks the value at once
-    from plain data (pydantic does), instead of field by field."""
+    """An object with known fields, made into a `python` by keywords. `closed` refuses others."""
 
     name: str
     fields: list[Field] = field(default_factory=list)
     description: str = ""
     closed: bool = False
     python: Any = None
-    whole: Callable[[Any], Any] | None = None
-    dump: Callable[[Any], Any] | None = None
 
 
 @dataclass(slots=True, eq=False)
@@ -125,11 +128,12 @@ class Named(Shape):
 
 @dataclass(slots=True, eq=False)
 class Foreign(Shape):
-    """A form that another engine describes: its schema, and how it loads and dumps."""
+    """A form that another engine describes: its schema, and how it loads and dumps a `python`."""
 
     schema: dict[str, Any]
     load: Callable[[Any], Any]
     dump: Callable[[Any], Any]
+    python: Any = None
 
 
 def children(shape: Shape) -> Iterator[Shape]:
@@ -148,6 +152,24 @@ def children(shape: Shape) -> Iterator[Shape]:
             yield from (item.shape for item in fields)
         case Named(target=target):
             yield target
+
+
+def admits_none(shape: Shape) -> bool:
+    """Whether null is among the values of a shape."""
+    match shape:
+        case Anything() | Scalar(kind="null"):
+            return True
+        case OneOf(values=values):
+            return None in values
+        case Either(options=options):
+            return any(admits_none(option) for option in options)
+        case Refined(base=base):
+            return admits_none(base)
+        case Named(target=target):
+            return admits_none(target)
+        case Foreign(schema=schema):
+            return "$ref" not in schema and admits_null(schema)
+    return False
 
 
 def to_schema(fields: list[Field]) -> dict[str, Any]:
@@ -206,7 +228,8 @@ class _Renderer:
     def _field_schema(self, item: Field) -> dict[str, Any]:
         schema = self.render(item.shape)
         if item.description:
-            schema["description"] = item.description
+            own = schema.get("description")  # of the class: what it is, beside what it is for here
+            schema["description"] = f"{item.description}\n\n{own}" if own else item.description
         if item.default is not MISSING:
             schema["default"] = item.default
         return schema
@@ -254,7 +277,8 @@ class _Renderer:
     def _table_schema(self, shape: Table) -> dict[str, Any]:
         schema: dict[str, Any] = {"type": "object"}
         if shape.keys is not None:
-            names = _key_schema(self.render(shape.keys))
+            names = self.render(shape.keys)
+            names.pop("type", None)  # a key is a string, that goes without saying
             if names:
                 schema["propertyNames"] = names
         if shape.values is not None and (inner := self.render(shape.values)):
@@ -310,17 +334,12 @@ def _rename_refs(node: Any, names: dict[str, str]) -> Any:
     return node
 
 
-def _key_schema(schema: dict[str, Any]) -> dict[str, Any]:
-    """What a key must look like. It is a string already, so its type goes without saying."""
-    if schema.get("type") == "integer" and "enum" not in schema:
-        return {"pattern": "^-?[0-9]+$"}
-    return {key: value for key, value in schema.items() if key != "type"}
-
-
 def _scalar_schema(shape: Scalar) -> dict[str, Any]:
     schema: dict[str, Any] = {"type": shape.kind}
     if shape.format is not None:
         schema["format"] = shape.format
+    if shape.pattern is not None:
+        schema["pattern"] = shape.pattern
     if shape.encoding is not None:
         schema["contentEncoding"] = shape.encoding
     return schema
@@ -347,5 +366,5 @@ def admits_null(schema: Schema) -> bool:
         return schema["const"] is None
     for keyword in ("anyOf", "oneOf"):
         if isinstance(schema.get(keyword), list):
-            return any(isinstance(item, bool) or admits_null(item) for item in schema[keyword])
+            return any(item is True or (item is not False and admits_null(item)) for item in schema[keyword])
     return True

@@ -22,11 +22,10 @@ from typing import TYPE_CHECKING, Any, Concatenate, NamedTuple, ParamSpec, Typed
 from toolcrib import codec
 from toolcrib.errors import APIError
 from toolcrib.outbound import Outbound, RequestOptions, Response
+from toolcrib.tool import is_marked
 
 MAX_WORDS = 500
 """How much of an API's complaint is shown."""
-_MARK = "__toolcrib__"
-"""The attribute by which `@tool` marks a function."""
 
 _MAX_COMPLAINT = 10_000  # how much of it is looked at
 _BRANDS = re.compile(
@@ -88,7 +87,7 @@ class Application:
 
 
 def _is_marked(member: Any) -> bool:
-    return hasattr(member, _MARK) or hasattr(getattr(member, "__func__", None), _MARK)
+    return is_marked(member) or is_marked(getattr(member, "__func__", None))
 
 
 class APIResponse(Response):

@@ -1,0 +1,225 @@
+"""`toolcrib.toml` and the environment as plain data, with errors that name file, line and key.
+
+    [server]
+    name = "shop"                       # what the server calls itself
+    targets = ["tools.py", "shop.api"]  # files, folders, modules, module:object; below this file's folder
+    namespace = "shop"                  # put before every name: shop_find_order
+    timeout_s = 30                      # for tools that set none
+
+    [tools]
+    enable_math_tools = false           # a switch per group of tools
+    include = ["shop_*", "tag:public"]  # names, globs, tag:NAME, re:PATTERN
+    exclude = ["*_internal"]
+
+The variable TOOLCRIB_ENABLE_MATH_TOOLS=0 wins over the switch in the file. Knows the shape of the file;
+refuses to know tools and how targets are loaded.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NoReturn
+
+from toolcrib.definition import MAX_TIMEOUT_S
+from toolcrib.errors import ConfigurationError
+
+FILE_NAME = "toolcrib.toml"
+_SECTIONS = {
+    "server": ("name", "targets", "namespace", "timeout_s"),
+    "tools": ("include", "exclude"),
+}
+_SWITCH = re.compile(r"enable_[A-Za-z0-9_-]+_tools")
+_VARIABLE = re.compile(r"TOOLCRIB_(ENABLE_[A-Z0-9_]+_TOOLS)")
+_BOOLEANS = {"1": True, "true": True, "yes": True, "on": True} | {
+    "0": False,
+    "false": False,
+    "no": False,
+    "off": False,
+}
+_TOML_PLACE = re.compile(r" \(at line (\d+), column \d+\)$")
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """What a file asks for. No `targets`: the sample tools. `lines` says where a key was written."""
+
+    file: Path | None = None
+    name: str | None = None
+    targets: tuple[str, ...] = ()
+    namespace: str | None = None
+    timeout_s: float | None = None
+    switches: Mapping[str, bool] = field(default_factory=dict)
+    include: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+    lines: Mapping[str, int] = field(default_factory=dict)
+
+
+def load_config(path: Path, environ: Mapping[str, str] | None = None) -> Config:
+    """Read a file. Raises ConfigurationError for whatever is wrong with it."""
+    try:
+        text = path.read_text("utf-8")
+    except OSError as error:
+        raise ConfigurationError(f"cannot be read: {error.strerror}", file=str(path)) from None
+    except UnicodeDecodeError:
+        raise ConfigurationError("is not UTF-8 text", file=str(path)) from None
+    return parse_config(text, path, environ)
+
+
+def parse_config(text: str, path: Path, environ: Mapping[str, str] | None = None) -> Config:
+    """The settings in a text; `path` is where it stands, and what relative targets are relative to."""
+    try:
+        document = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        place = _TOML_PLACE.search(str(error))
+        raise ConfigurationError(
+            f"is not TOML: {_TOML_PLACE.sub('', str(error))}",
+            file=str(path),
+            line=int(place[1]) if place else None,
+        ) from None
+    reader = _Reader(text, path)
+    server = reader.section(document, "server")
+    tools = reader.section(document, "tools")
+    reader.refuse_unknown("", document, _SECTIONS)
+    reader.refuse_unknown("server", server, _SECTIONS["server"])
+    switches = {key: value for key, value in tools.items() if _SWITCH.fullmatch(key)}
+    reader.refuse_unknown("tools", tools, (*_SECTIONS["tools"], *switches), "enable_GROUP_tools")
+    folder = path.resolve().parent
+    return Config(
+        file=path,
+        name=reader.take(server, "server", "name", _text),
+        targets=tuple(
+            resolve_target(target, folder) for target in reader.take(server, "server", "targets", _texts) or ()
+        ),
+        namespace=reader.take(server, "server", "namespace", _text),
+        timeout_s=reader.take(server, "server", "timeout_s", _seconds),
+        switches={key: reader.take(tools, "tools", key, _boolean) for key in switches}
+        | switches_in(environ or {}),
+        include=tuple(reader.take(tools, "tools", "include", _texts) or ()),
+        exclude=tuple(reader.take(tools, "tools", "exclude", _texts) or ()),
+        lines=reader.lines,
+    )
+
+
+def switches_in(environ: Mapping[str, str]) -> dict[str, bool]:
+    """The switches that environment variables set: TOOLCRIB_ENABLE_MATH_TOOLS=0."""
+    switches: dict[str, bool] = {}
+    for variable, value in environ.items():
+        found = _VARIABLE.fullmatch(variable)
+        if found is None:
+            continue
+        if value.strip().lower() not in _BOOLEANS:
+            raise ConfigurationError(f"must be 1 or 0, got {value!r}", key=variable)
+        switches[found[1].lower()] = _BOOLEANS[value.strip().lower()]
+    return switches
+
+
+def resolve_target(target: str, folder: Path) -> str:
+    """A target as seen from anywhere: paths are joined to `folder`, names of modules stay as they are."""
+    place, colon, name = target.rpartition(":")
+    path, rest = (place, f":{name}") if colon and place.endswith(".py") else (target, "")
+    is_path = path.endswith((".py", ".toml")) or "/" in path or "\\" in path or (folder / path).exists()
+    return f"{folder / path}{rest}" if is_path else target
+
+
+class _Reader:
+    """Takes values out of a document; whatever is wrong, it says where."""
+
+    def __init__(self, text: str, path: Path) -> None:
+        self.file = str(path)
+        self.lines = _lines_of_keys(text)
+
+    def section(self, document: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+        section = document.get(name, {})
+        if not isinstance(section, dict):
+            self.refuse(name, f"must be a table, got {_kind(section)}", f"write [{name}] above its keys")
+        return section
+
+    def take(self, section: Mapping[str, Any], name: str, key: str, read: Callable[[Any], Any]) -> Any:
+        if key not in section:
+            return None
+        try:
+            return read(section[key])
+        except ValueError as error:
+            self.refuse(f"{name}.{key}", str(error))
+
+    def refuse_unknown(
+        self, section: str, given: Iterable[str], known: Iterable[str], besides: str | None = None
+    ) -> None:
+        names = list(known)
+        for key in given:
+            if key in names:
+                continue
+            import difflib
+
+            close = difflib.get_close_matches(key, names, n=1)
+            hint = (
+                f"did you mean '{close[0]}'?"
+                if close
+                else f"known here: {', '.join([*names, *([besides] if besides else [])])}"
+            )
+            self.refuse(f"{section}.{key}" if section else key, "unknown key", hint)
+
+    def refuse(self, key: str, problem: str, hint: str | None = None) -> NoReturn:
+        raise ConfigurationError(problem, file=self.file, key=key, line=self.lines.get(key), hint=hint)
+
+
+_HEADER = re.compile(r"\s*\[+\s*([\w.\"'-]+)\s*\]+")
+_KEY = re.compile(r"\s*([\w.\"'-]+)\s*=")
+
+
+def _lines_of_keys(text: str) -> dict[str, int]:
+    """Where each key is written. TOML's reader keeps no places; simple lines are all a person writes."""
+    lines: dict[str, int] = {}
+    section = ""
+    for number, line in enumerate(text.splitlines(), start=1):
+        if header := _HEADER.match(line):
+            section = header[1].replace('"', "").replace("'", "")
+            lines.setdefault(section, number)
+        elif key := _KEY.match(line):
+            name = key[1].replace('"', "").replace("'", "")
+            lines.setdefault(f"{section}.{name}" if section else name, number)
+    return lines
+
+
+_KINDS = {bool: "a boolean", int: "an integer", float: "a number", str: "a string", list: "a list", dict: "a table"}
+
+
+def _kind(value: Any) -> str:
+    return _KINDS.get(type(value), f"a {type(value).__name__}")
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise ValueError(f"must be a string, got {_kind(value)}")
+    if not value.strip():
+        raise ValueError("must not be empty")
+    return value
+
+
+def _texts(value: Any) -> list[str]:
+    if not isinstance(value, list):
+        raise ValueError(f"must be a list of strings, got {_kind(value)}")
+    for item in value:
+        if not isinstance(item, str):
+            raise ValueError(f"must be a list of strings, but {item!r} is {_kind(item)}")
+        if not item.strip():
+            raise ValueError("must be a list of strings, but one is empty")
+    return value
+
+
+def _boolean(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise ValueError(f"must be true or false, got {_kind(value)}")
+    return value
+
+
+def _seconds(value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise ValueError(f"must be a number of seconds, got {_kind(value)}")
+    if not 0 < value <= MAX_TIMEOUT_S:
+        raise ValueError(f"must be above 0 and at most {MAX_TIMEOUT_S:g} seconds, got {value!r}")
+    return float(value)

@@ -1,0 +1,280 @@
+"""Time, size, redirects, pools and secrets of the outbound client, against a real server on the loopback."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import socket
+import subprocess
+import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from tests.support.world import SECRET, World, told
+from toolcrib.errors import APIError
+from toolcrib.outbound import Outbound
+
+
+async def test_an_answer_that_does_not_come_is_an_error_in_time(world: World) -> None:
+    outbound = Outbound(world.origin, timeout_s=5)
+    told(outbound.request("GET", "/x"))
+    told(await outbound.arequest("GET", "/x"))
+    started = time.monotonic()
+    with pytest.raises(APIError, match=r"^GET /slow: no answer within 0\.1 s$"):
+        outbound.request("GET", f"/slow?key={SECRET}", timeout_s=0.1)
+    with pytest.raises(APIError, match=r"^GET /slow: no answer within 0\.1 s$"):
+        await outbound.arequest("GET", f"/slow?key={SECRET}", timeout_s=0.1)
+    assert time.monotonic() - started < 2
+    await outbound.aclose()
+
+
+async def test_an_answer_that_drips_is_over_when_the_time_is(world: World) -> None:
+    outbound = Outbound(world.origin, timeout_s=0.15)
+    with pytest.raises(APIError, match=r"GET /drip: no answer within 0\.15 s"):
+        outbound.request("GET", "/drip")
+    with pytest.raises(APIError, match=r"GET /drip: no answer within 0\.15 s"):
+        await outbound.arequest("GET", "/drip")
+    await outbound.aclose()
+
+
+async def test_a_host_that_does_not_listen_is_named_without_credentials() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))  # bound, never listening: a connection is refused
+        port = taken.getsockname()[1]
+        outbound = Outbound(f"http://ann:{SECRET}@127.0.0.1:{port}/bot-{SECRET}", headers={"X-Key": SECRET})
+        expected = f"^GET /weather: cannot connect to 127.0.0.1:{port}$"
+        with pytest.raises(APIError, match=expected) as error:
+            outbound.request("GET", f"/weather?key={SECRET}")
+        with pytest.raises(APIError, match=expected):
+            await outbound.arequest("GET", "/weather", params={"key": SECRET})
+    assert error.value.__cause__ is None
+    assert error.value.__suppress_context__
+
+
+async def test_a_connection_that_breaks_is_an_error_in_words(world: World) -> None:
+    outbound = Outbound(world.origin)
+    with pytest.raises(APIError, match=r"GET /cut: .* broke off before the answer was complete"):
+        outbound.request("GET", "/cut")
+    with pytest.raises(APIError, match=r"GET /cut: .* broke off before the answer was complete"):
+        await outbound.arequest("GET", "/cut")
+    with pytest.raises(APIError, match="GET /garbled: the answer is compressed"):
+        outbound.request("GET", "/garbled")
+
+
+async def test_an_answer_without_end_is_cut_off_while_it_streams(world: World) -> None:
+    outbound = Outbound(world.origin, max_bytes=1 << 20)
+    with pytest.raises(APIError, match="GET /endless answered with more than 1 MiB") as error:
+        outbound.request("GET", "/endless")
+    assert error.value.status == 200
+    with pytest.raises(APIError, match="more than 1 MiB"):
+        await outbound.arequest("GET", "/endless")
+    await outbound.aclose()
+    assert world.sent_bytes < 64 << 20  # what sockets buffer, not what the server would have sent
+
+
+def test_the_size_is_counted_after_decompression(world: World) -> None:
+    outbound = Outbound(world.origin, max_bytes=100_000)
+    with pytest.raises(APIError, match="more than 100000 bytes"):
+        outbound.request("GET", "/bomb")
+    assert outbound.request("GET", "/zipped").content == b"unfolded"
+
+
+def test_redirects_are_not_followed_unless_asked(world: World) -> None:
+    response = Outbound(world.origin).request("GET", "/moved?to=/weather")
+    assert (response.status_code, response.headers["LOCATION"]) == (302, "/weather")
+    assert len(world.requests) == 1
+
+
+async def test_redirects_stay_on_the_same_origin(world: World) -> None:
+    outbound = Outbound(world.origin, headers={"X-Key": SECRET}, follow_redirects=True)
+    followed = outbound.request("GET", "/moved", params={"to": "/weather?x=1"})
+    assert told(followed)["target"] == "/weather?x=1"
+    assert told(followed)["headers"]["x-key"] == SECRET
+    assert told(await outbound.arequest("GET", "/moved", params={"to": "x"}))["target"] == "/x"
+    assert outbound.request("POST", "/moved", params={"to": "/x"}, json={}).status_code == 302
+    with World() as elsewhere:  # nobody serves it: a connection would be visible as one waiting
+        for target in (
+            elsewhere.origin,
+            elsewhere.origin.replace("http:", ""),
+            "http://a:b@{place}/",
+            "https:/x",
+            "http://1.2.3.400/",
+        ):
+            params = {"to": target.replace("{place}", f"127.0.0.1:{world.server_port}")}
+            with pytest.raises(APIError, match="GET /moved: redirected to another address, which is refused"):
+                outbound.request("GET", "/moved", params=params)
+        elsewhere.socket.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            elsewhere.socket.accept()
+    await outbound.aclose()
+
+
+def test_redirects_in_a_circle_end(world: World) -> None:
+    outbound = Outbound(world.origin, follow_redirects=True)
+    with pytest.raises(APIError, match="redirected too often"):
+        outbound.request("GET", "/circle")
+    assert len(world.requests) == 6
+
+
+def test_one_connection_serves_many_requests(world: World) -> None:
+    outbound = Outbound(world.origin)
+    for number in range(10):
+        told(outbound.request("GET", f"/x/{number}"))
+    assert world.connections == 1
+    outbound.close()
+    told(outbound.request("GET", "/again"))
+    assert world.connections == 2
+
+
+def test_twenty_threads_share_one_pool(world: World) -> None:
+    outbound = Outbound(world.origin)
+    together = threading.Barrier(20)
+
+    def ask(number: int) -> list[str]:
+        together.wait(5)
+        return [told(outbound.request("GET", f"/{number}/{turn}"))["target"] for turn in range(5)]
+
+    with ThreadPoolExecutor(20) as threads:
+        answers = list(threads.map(ask, range(20)))
+    assert answers == [[f"/{number}/{turn}" for turn in range(5)] for number in range(20)]
+    assert world.connections <= 20
+    assert len(outbound._pools) == 1
+    outbound.close()
+
+
+def test_no_more_connections_are_open_than_allowed(world: World) -> None:
+    outbound = Outbound(world.origin, max_connections=2)
+    with ThreadPoolExecutor(20) as threads:
+        list(threads.map(lambda number: told(outbound.request("GET", f"/{number}")), range(40)))
+    assert world.connections == 2
+    with ThreadPoolExecutor(3) as threads:
+        waiting = [threads.submit(outbound.request, "GET", "/slow", timeout_s=0.2) for _ in range(2)]
+        while world.requests.count("/slow") < 2:
+            time.sleep(0.001)
+        with pytest.raises(
+            APIError, match=r"GET /x: all connections are in use and none became free within 0\.05 s"
+        ):
+            outbound.request("GET", "/x", timeout_s=0.05)
+        assert all(isinstance(future.exception(), APIError) for future in waiting)
+    outbound.close()
+
+
+async def test_tasks_of_one_loop_share_a_pool(world: World) -> None:
+    outbound = Outbound(world.origin)
+    answers = await asyncio.gather(*(outbound.arequest("GET", f"/{number}") for number in range(20)))
+    assert [told(answer)["target"] for answer in answers] == [f"/{number}" for number in range(20)]
+    first = world.connections
+    for _ in range(5):
+        await outbound.arequest("GET", "/x")
+    assert world.connections == first
+    assert len(outbound._loop_pools) == 1
+    await outbound.aclose()
+    assert not outbound._loop_pools
+
+
+def test_each_loop_has_its_own_pool_which_ends_with_it(world: World) -> None:
+    async def ask(outbound: Outbound) -> None:
+        told(await outbound.arequest("GET", "/x"))
+        told(await outbound.arequest("GET", "/x"))
+
+    outbound = Outbound(world.origin)
+    for turn in range(1, 4):
+        asyncio.run(ask(outbound))
+        assert world.connections == turn
+    assert len(outbound._loop_pools) == 1  # the pools of loops that ended are forgotten
+    del outbound
+    gc.collect()  # an open socket would be a ResourceWarning here
+
+
+def test_two_loops_at_once_do_not_disturb_each_other(world: World) -> None:
+    outbound = Outbound(world.origin)
+    together = threading.Barrier(2)
+
+    async def ask() -> int:
+        together.wait(5)
+        answers = [await outbound.arequest("GET", f"/{turn}") for turn in range(20)]
+        together.wait(5)
+        return len([told(answer) for answer in answers])
+
+    with ThreadPoolExecutor(2) as threads:
+        assert [future.result() for future in [threads.submit(asyncio.run, ask()) for _ in range(2)]] == [
+            20,
+            20,
+        ]
+    assert world.connections == 2
+
+
+def test_closing_reaches_the_pool_of_a_loop_in_another_thread(world: World) -> None:
+    outbound = Outbound(world.origin)
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever)
+    thread.start()
+    asyncio.run_coroutine_threadsafe(outbound.arequest("GET", "/x"), loop).result(5)
+    asyncio.run(outbound.aclose())
+    assert not outbound._loop_pools
+    asyncio.run_coroutine_threadsafe(outbound.arequest("GET", "/x"), loop).result(5)
+    assert world.connections == 2
+    asyncio.run_coroutine_threadsafe(outbound.aclose(), loop).result(5)
+    loop.call_soon_threadsafe(loop.stop)
+    thread.join()
+    loop.run_until_complete(loop.shutdown_asyncgens())
+    loop.close()
+
+
+async def test_a_cancelled_request_leaves_the_pool_usable(world: World) -> None:
+    outbound = Outbound(world.origin, max_connections=1)
+    task = asyncio.create_task(outbound.arequest("GET", "/slow"))
+    while not world.requests:
+        await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    told(await outbound.arequest("GET", "/x", timeout_s=2))
+    await outbound.aclose()
+
+
+def test_a_client_that_is_forgotten_closes_its_connections(world: World) -> None:
+    outbound = Outbound(world.origin)
+    told(outbound.request("GET", "/x"))
+    del outbound
+    gc.collect()  # an open socket would be a ResourceWarning here
+
+
+def test_cookies_of_one_caller_do_not_reach_the_next(world: World) -> None:
+    outbound = Outbound(world.origin)
+    outbound.request("GET", "/cookie")
+    assert "cookie" not in told(outbound.request("GET", "/x"))["headers"]
+
+
+def test_nothing_of_a_request_is_logged(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO")
+    Outbound(world.origin, headers={"X-Key": SECRET}).request("GET", f"/x?key={SECRET}")
+    assert SECRET not in caplog.text
+
+
+def test_a_response_shows_neither_body_nor_query(world: World) -> None:
+    response = Outbound(world.origin).request("GET", f"/x?key={SECRET}")
+    assert "GET /x" in repr(response)
+    assert SECRET not in repr(response)
+
+
+def test_loopback_never_goes_through_a_proxy(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
+    monkeypatch.setenv("no_proxy", "")
+    assert told(Outbound(world.origin).request("GET", "/x"))["target"] == "/x"
+
+
+def test_other_hosts_go_through_the_proxy_of_the_environment(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("http_proxy", world.origin)
+    monkeypatch.setenv("no_proxy", "")
+    assert told(Outbound("http://api.example").request("GET", "/x"))["target"] == "http://api.example/x"
+
+
+def test_importing_the_module_does_not_load_the_engine() -> None:
+    code = "import sys, toolcrib.outbound; sys.exit('httpx2' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
