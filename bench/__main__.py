@@ -24,6 +24,7 @@ def main() -> None:
     options = _options()
     begin = time.monotonic()
     lines: list[Line] = []
+    failed: list[str] = []
     with tempfile.TemporaryDirectory(prefix="bench-") as folder:
         keep_bytecode(Path(folder) / "bytecode")
         versions = _versions()
@@ -31,12 +32,18 @@ def main() -> None:
         lab = Lab(Path(folder), tuple(versions), quick=options.quick)
         lab.warm_up()
         for name in options.only or ROWS:
-            lines += ROWS[name](lab)
+            try:
+                lines += ROWS[name](lab)
+            except ProbeError as problem:
+                failed.append(name)
+                print(f"\nnote: {name} could not be measured: {problem}", file=sys.stderr)
     print(table(lines))
     print(_verdict(lines, time.monotonic() - begin))
     if options.json:
         options.json.parent.mkdir(parents=True, exist_ok=True)
         options.json.write_text(json.dumps(_report(versions, lines, lab), indent=1))
+    if failed:
+        raise SystemExit(f"not measured: {', '.join(failed)}")
 
 
 def table(lines: list[Line]) -> str:

@@ -52,7 +52,7 @@ class Lab:
 
     @property
     def batch_s(self) -> str:
-        return "0.03" if self.quick else "0.1"
+        return "0.03" if self.quick else "0.06"
 
     def has(self, library: str) -> bool:
         return library in self.libraries

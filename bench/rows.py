@@ -78,11 +78,12 @@ class Line:
 def registration(lab: Lab) -> list[Line]:
     """Registering functions, and building all their definitions."""
     jobs = {name: lab.probe(name, "register", "--define", count=1000) for name in lab.libraries}
-    if lab.has(OURS):
-        jobs["toolcrib, 10,000 tools"] = lab.probe(OURS, "register", count=10_000)
     outcomes = lab.rounds("register and define", 2 if lab.quick else 5, jobs)
     further = {name: _per_further_tool(outcomes.get(name), 1000) for name in lab.libraries}
-    large = _per_further_tool(outcomes.get("toolcrib, 10,000 tools"), 10_000)
+    counts = (1000, 10_000) if lab.has(OURS) else ()
+    growing = {f"{count} tools": lab.probe(OURS, "register", count=count) for count in counts}
+    grown = lab.rounds("register many", 3 if lab.quick else 11, growing)
+    small, large = (_per_further_tool(grown.get(f"{count} tools"), count) for count in (1000, 10_000))
     return [
         Line(
             "register",
@@ -97,7 +98,7 @@ def registration(lab: Lab) -> list[Line]:
             "register",
             "growth 1,000 to 10,000",
             "factor",
-            {OURS: _quotient(large, further.get(OURS))},
+            {OURS: _quotient(large, small)},
             (AtMost(1.2),),
         ),
         Line(
@@ -122,7 +123,7 @@ def calls(lab: Lab) -> list[Line]:
     lines = []
     for label, arguments, goals in wanted:
         jobs = {name: lab.probe(name, "call", *arguments, "--batch-s", lab.batch_s) for name in lab.libraries}
-        outcomes = lab.rounds(f"call, {label}", 3 if lab.quick else 9, jobs)
+        outcomes = lab.rounds(f"call, {label}", 3 if lab.quick else 7, jobs)
         figures = {name: median(outcomes[name], "call_s") for name in lab.libraries}
         lines.append(Line("call", label, "time", figures, goals))
     return lines
@@ -170,7 +171,7 @@ def imports(lab: Lab) -> list[Line]:
         jobs[f"{name}, server"] = partial(statement, FIRST_SERVERS[name])
     for job in jobs.values():
         job()  # the first one may write bytecode
-    outcomes = lab.rounds("import", 5 if lab.quick else 15, jobs)
+    outcomes = lab.rounds("import", 5 if lab.quick else 9, jobs)
 
     def figures(key: str, suffix: str = "") -> dict[str, float | None]:
         return {name: median(outcomes[name + suffix], key) for name in lab.libraries}
@@ -208,7 +209,7 @@ def sizes(lab: Lab) -> list[Line]:
 def contact(lab: Lab) -> list[Line]:
     """From the start of a process to its first tool list."""
     jobs = {name: lab.contact(name, 20) for name in lab.libraries}
-    outcomes = lab.rounds("first contact", 3 if lab.quick else 7, jobs)
+    outcomes = lab.rounds("first contact", 3 if lab.quick else 5, jobs)
     return [
         Line("contact", f"20 functions listed, {label}", "time", {n: median(outcomes[n], key) for n in jobs})
         for label, key in (("CPU", "cpu_s"), ("wall", "wall_s"))

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     import msgspec
 
 
+_CONTAINERS = frozenset({dict, list, tuple})
+
+
 class NotFiniteError(ValueError):
     """A NaN or an infinity where JSON wants a number; `path` says where."""
 
@@ -39,8 +42,17 @@ def _encoder(order: str | None) -> msgspec.json.Encoder:
 
 
 def encode(value: Any) -> bytes:
-    """JSON bytes of plain data. Raises NotFiniteError, UnicodeEncodeError, TypeError, RecursionError."""
-    data = _encoder(None).encode(value)
+    """JSON bytes of plain data.
+
+    Raises NotFiniteError, UnicodeEncodeError for half a character, OverflowError for a number that nobody
+    could read back, TypeError for what is not plain, RecursionError for what nests too deep or holds itself.
+    """
+    try:
+        data = _encoder(None).encode(value)
+    except UnicodeEncodeError:
+        raise
+    except ValueError:
+        raise OverflowError("an integer has too many digits") from None
     if b"null" in data:
         refuse_non_finite(value)
     return data
@@ -51,7 +63,7 @@ def encode_text(value: Any) -> str:
 
 
 def decode(text: str | bytes) -> Any:
-    """Strict JSON. Raises ValueError for whatever is not JSON, overflowing numbers included."""
+    """Strict JSON. Raises ValueError for all else, overflowing numbers and half characters included."""
     try:
         return _engine().json.decode(text)
     except RecursionError:
@@ -77,7 +89,23 @@ def to_plain(value: Any, unknown: Callable[[Any], Any]) -> Any:
     `unknown` is asked for everything the engine does not know; it returns something plainer or raises
     TypeError.
     """
-    return _engine().to_builtins(value, enc_hook=unknown, str_keys=True)
+    return _without_tuples(_engine().to_builtins(value, enc_hook=unknown, str_keys=True))
+
+
+def _without_tuples(plain: Any) -> Any:
+    """Tuples as the lists they will be for any reader. In place: the engine has made a copy."""
+    kind = type(plain)
+    if kind is tuple:
+        plain = list(plain)
+    if kind is dict:
+        for key, item in plain.items():
+            if type(item) in _CONTAINERS:
+                plain[key] = _without_tuples(item)
+    elif kind in _CONTAINERS:
+        for index, item in enumerate(plain):
+            if type(item) in _CONTAINERS:
+                plain[index] = _without_tuples(item)
+    return plain
 
 
 def parse_duration(text: str) -> Any:

@@ -18,7 +18,6 @@ refuses to know tools and how targets are loaded.
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -71,6 +70,8 @@ def load_config(path: Path, environ: Mapping[str, str] | None = None) -> Config:
 
 def parse_config(text: str, path: Path, environ: Mapping[str, str] | None = None) -> Config:
     """The settings in a text; `path` is where it stands, and what relative targets are relative to."""
+    import tomllib  # most commands read no file
+
     try:
         document = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -92,7 +93,8 @@ def parse_config(text: str, path: Path, environ: Mapping[str, str] | None = None
         file=path,
         name=reader.take(server, "server", "name", _text),
         targets=tuple(
-            resolve_target(target, folder) for target in reader.take(server, "server", "targets", _texts) or ()
+            resolve_target(target, folder)
+            for target in reader.take(server, "server", "targets", _texts) or ()
         ),
         namespace=reader.take(server, "server", "namespace", _text),
         timeout_s=reader.take(server, "server", "timeout_s", _seconds),
@@ -185,7 +187,14 @@ def _lines_of_keys(text: str) -> dict[str, int]:
     return lines
 
 
-_KINDS = {bool: "a boolean", int: "an integer", float: "a number", str: "a string", list: "a list", dict: "a table"}
+_KINDS = {
+    bool: "a boolean",
+    int: "an integer",
+    float: "a number",
+    str: "a string",
+    list: "a list",
+    dict: "a table",
+}
 
 
 def _kind(value: Any) -> str:

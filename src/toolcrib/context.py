@@ -7,11 +7,11 @@ other end is a `Channel`: a client on the wire, or nobody. Knows nothing of tran
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import logging
-import threading
 import time
 from collections.abc import Generator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from toolcrib.errors import CannotAskError
@@ -31,7 +31,7 @@ LOCAL = Principal()
 
 
 class Channel(Protocol):
-    """The caller's end: hears of progress and log lines, and may be asked."""
+    """The caller's end: hears of progress and log lines, and may be asked. Always on the loop of the call."""
 
     def progress(self, progress: float, total: float | None, message: str | None) -> None: ...
 
@@ -62,8 +62,7 @@ class _Told:
     __slots__ = ()
 
     def __await__(self) -> Generator[None, None, None]:
-        return
-        yield  # pragma: no cover - makes this a generator
+        yield from ()
 
 
 _TOLD = _Told()
@@ -80,15 +79,16 @@ class Context:
     server: Any = None
     deadline: float | None = None
     loop: asyncio.AbstractEventLoop | None = None
-    _cancelled: threading.Event = field(default_factory=threading.Event)
-
-    @property
-    def cancelled(self) -> bool:
-        """True once nobody waits any more. Code on a thread cannot be stopped: it looks here."""
-        return self._cancelled.is_set()
+    cancelled: bool = False
+    """True once nobody waits any more. Code on a thread cannot be stopped: it looks here."""
+    _question: concurrent.futures.Future[Any] | None = None
 
     def cancel(self) -> None:
-        self._cancelled.set()
+        """Nobody waits any more. A thread that waits for an answer gets a CancelledError."""
+        self.cancelled = True
+        question = self._question
+        if question is not None:
+            question.cancel()
 
     @property
     def remaining_s(self) -> float | None:
@@ -107,19 +107,48 @@ class Context:
 
     def ask(self, key: str, message: str, schema: Mapping[str, Any] | None = None) -> Any:
         """Ask the person behind the call: awaited in async code, blocking in code on a thread."""
-        question = self.channel.ask(key, message, schema)
-        if self.loop is None or self._is_on_loop():
-            return question
-        return asyncio.run_coroutine_threadsafe(question, self.loop).result()
+        running = _running_loop()
+        if self.loop is None or running is self.loop:
+            return self.channel.ask(key, message, schema)
+        future = asyncio.run_coroutine_threadsafe(self._ask(key, message, schema), self.loop)
+        if running is not None:  # a thread with a loop of its own
+            return asyncio.wrap_future(future)
+        self._question = future
+        if self.cancelled:
+            future.cancel()
+        try:
+            return future.result()
+        finally:
+            self._question = None
+
+    async def _ask(self, key: str, message: str, schema: Mapping[str, Any] | None) -> Any:
+        return await self.channel.ask(key, message, schema)
 
     def _tell(self, method: Any, *words: Any) -> None:
-        if self.loop is None or self._is_on_loop():
-            method(*words)
-        else:
-            self.loop.call_soon_threadsafe(method, *words)
-
-    def _is_on_loop(self) -> bool:
+        if self.cancelled:
+            return  # whoever is told now has been answered already
+        if self.loop is None or _running_loop() is self.loop:
+            self._pass_on(method, words)
+            return
         try:
-            return asyncio.get_running_loop() is self.loop
+            self.loop.call_soon_threadsafe(self._pass_on, method, words)
         except RuntimeError:
-            return False
+            pass  # the loop was closed meanwhile: there is nobody left to tell
+
+    def _pass_on(self, method: Any, words: tuple[Any, ...]) -> None:
+        try:
+            method(*words)
+        except Exception as error:  # the caller's end is broken; the tool's work is not
+            logger.warning(
+                "tool '%s' could not reach its caller: %s",
+                self.tool,
+                type(error).__name__,
+                extra={"tool_name": self.tool},
+            )
+
+
+def _running_loop() -> asyncio.AbstractEventLoop | None:
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        return None

@@ -142,12 +142,12 @@ class ToolOptions:
         unknown = given.keys() - _OPTION_NAMES
         if unknown:
             raise InvalidToolError(f"Unknown tool option: {', '.join(sorted(unknown))}")
-        merged: dict[str, Any] = dict(given)
-        if self.tags and "tags" in given:
-            merged["tags"] = tuple(dict.fromkeys((*self.tags, *given["tags"])))
-        if self.metadata and "metadata" in given:
-            merged["metadata"] = {**self.metadata, **given["metadata"]}
-        return replace(self, **merged)
+        options = replace(self, **given)
+        if self.tags and options.tags is not self.tags:
+            options = replace(options, tags=tuple(dict.fromkeys((*self.tags, *options.tags))))
+        if self.metadata and options.metadata is not self.metadata:
+            options = replace(options, metadata={**self.metadata, **options.metadata})
+        return options
 
     @property
     def annotations(self) -> dict[str, Any]:
@@ -164,30 +164,51 @@ class ToolOptions:
 _OPTION_NAMES = frozenset(item.name for item in fields(ToolOptions))
 
 
+_TEXT = ((str, type(None)), "a string")
+_HINT = ((bool, type(None)), "True or False")
+_SCHEMA = ((Mapping, type(None)), "a dict")
+_NUMBER = ((int, float, type(None)), "a number")
+_STRINGS = ((list, tuple, set, frozenset), "a list of strings")
+_OPTION_TYPES: dict[str, tuple[Any, str]] = {
+    **dict.fromkeys(("title", "description", "version", "group"), _TEXT),
+    **dict.fromkeys(("read_only", "destructive", "idempotent", "open_world"), _HINT),
+    **dict.fromkeys(("enabled", "repair"), (bool, "True or False")),
+    **dict.fromkeys(("input_schema", "output_schema"), _SCHEMA),
+    "metadata": (Mapping, "a dict"),
+    **dict.fromkeys(("tags", "aliases", "scopes"), _STRINGS),
+    **dict.fromkeys(("timeout_s", "max_threads"), _NUMBER),
+}
+
+
 def _check_options(options: ToolOptions) -> None:
     """Turn a slip in an option into an error that names it, where the slip is made."""
-    for name in ("tags", "aliases", "scopes"):
+    for name, (types, words) in _OPTION_TYPES.items():
         value = getattr(options, name)
-        if isinstance(value, str) or not all(isinstance(item, str) for item in value):
-            raise InvalidToolError(f"Option '{name}' must be a list of strings", tool=options.name)
-    if options.version is not None and not isinstance(options.version, str):
-        raise InvalidToolError(
-            f"Option 'version' must be a string, got {options.version!r}", tool=options.name
-        )
+        if not isinstance(value, types) or (
+            types is _STRINGS[0] and not all(isinstance(item, str) for item in value)
+        ):
+            raise _wrong(options, name, f"must be {words}")
     if options.version is not None and (not options.version or "@" in options.version):
-        raise InvalidToolError(f"Option 'version' is not usable: {options.version!r}", tool=options.name)
+        raise _wrong(options, "version", "must not be empty nor hold an '@'")
     if options.run not in ("auto", "inline", "thread", "process"):
-        words = "must be 'auto', 'inline', 'thread' or 'process'"
-        raise InvalidToolError(f"Option 'run' {words}, got {options.run!r}", tool=options.name)
+        raise _wrong(options, "run", "must be 'auto', 'inline', 'thread' or 'process'")
     if options.extra not in ("refuse", "ignore"):
-        raise InvalidToolError(f"Option 'extra' must be 'refuse' or 'ignore', got {options.extra!r}")
+        raise _wrong(options, "extra", "must be 'refuse' or 'ignore'")
     if options.timeout_s is not None and not 0 < options.timeout_s <= MAX_TIMEOUT_S:
-        words = f"must be above 0 and at most {MAX_TIMEOUT_S:g} seconds"
-        raise InvalidToolError(f"Option 'timeout_s' {words}, got {options.timeout_s!r}", tool=options.name)
+        raise _wrong(options, "timeout_s", f"must be above 0 and at most {MAX_TIMEOUT_S:g} seconds")
     if options.max_threads is not None and options.max_threads < 1:
-        raise InvalidToolError(f"Option 'max_threads' must be at least 1, got {options.max_threads!r}")
+        raise _wrong(options, "max_threads", "must be at least 1")
     if options.read_only and options.destructive:
-        raise InvalidToolError("A tool cannot be both read_only and destructive", tool=options.name)
+        raise InvalidToolError("A tool cannot be both read_only and destructive", tool=_name_of(options))
+
+
+def _wrong(options: ToolOptions, option: str, words: str) -> InvalidToolError:
+    given = getattr(options, option)
+    return InvalidToolError(f"Option '{option}' {words}, got {given!r:.80}", tool=_name_of(options))
+
+
+def _name_of(options: ToolOptions) -> str | None:
+    return options.name if isinstance(options.name, str) else None
 
 
 NO_OPTIONS = ToolOptions()
@@ -299,6 +320,8 @@ def validate_tool_definition(tool: Any) -> None:
     """
     if not getattr(tool, "name", None):
         raise DefinitionError("Tool name is required")
+    if not isinstance(tool.name, str):
+        raise InvalidToolError(f"Tool name must be string, got {type(tool.name)}")
     if not getattr(tool, "description", None):
         raise DefinitionError("Tool description is required", tool=tool.name)
     schema = getattr(tool, "input_schema", None) or getattr(tool, "inputSchema", None)

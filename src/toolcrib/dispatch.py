@@ -11,20 +11,28 @@ import asyncio
 import functools
 import inspect
 import secrets
+import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from toolcrib.content import Result, text_block
+from toolcrib.content import BUILT_IN, Result, text_block
 from toolcrib.context import LOCAL, NOBODY, Channel, Context, Principal
 from toolcrib.definition import MAX_TIMEOUT_S
-from toolcrib.errors import CallError, DefinitionError, ToolCrashedError, ToolNotFoundError
+from toolcrib.errors import (
+    CallError,
+    DefinitionError,
+    InvalidResultError,
+    ToolCrashedError,
+    ToolNotFoundError,
+    ToolTimeoutError,
+)
 from toolcrib.execution import CrashReporter, Lane, Raised, Runner
 from toolcrib.keyspace import Snapshot
 from toolcrib.registry import ToolRegistry
-from toolcrib.tool import Tool
+from toolcrib.tool import Built, Tool
 
 DEFAULT_TIMEOUT_S = 60.0
 DEFAULT_THREADS = 32
@@ -49,52 +57,51 @@ class _Plan:
     __slots__ = (
         "arguments",
         "context",
+        "flaw",
         "handler",
+        "is_plain",
+        "is_stream",
         "lane",
         "mode",
         "positional",
         "results",
         "server",
         "stats",
+        "timeout_s",
         "tool",
     )
 
-    def __init__(self, tool: Tool, lane: Lane, stats: ToolStats) -> None:
-        built = tool.built
+    def __init__(self, tool: Tool, built: Built, stats: ToolStats) -> None:
         binder = built.arguments.binder
+        run = tool.options.run
         self.tool = tool
-        self.lane = lane
         self.stats = stats
+        self.lane = Lane(tool.name, max_threads=tool.options.max_threads or DEFAULT_THREADS)
         self.handler = tool.handler
         self.arguments = built.arguments
         self.results = built.results
+        self.timeout_s = tool.options.timeout_s
         self.context = binder.context
         self.server = binder.server
         self.positional = binder.positional
-        run = tool.options.run
-        self.mode = (
-            "process"
-            if run == "process"
-            else "async"
-            if tool.is_async
-            else "thread"
-            if run == "auto"
-            else run
-        )
-        if tool.is_async and inspect.isasyncgenfunction(tool.callee.function):
-            self.handler = functools.partial(_drain, tool.handler)
+        self.is_plain = binder.context is None and binder.server is None and not binder.positional
+        self.is_stream = inspect.isasyncgenfunction(tool.handler)
+        self.mode = "async" if tool.is_async and run != "process" else "thread" if run == "auto" else run
+        self.flaw: DefinitionError | None = None
+        try:
+            tool.check()
+        except DefinitionError as error:
+            self.flaw = error
 
     def bind(
         self, checked: dict[str, Any], context: Context | None, server: Any
     ) -> tuple[list[Any], dict[str, Any]]:
         """Checked arguments as positional and keyword arguments of the handler."""
-        values = self.arguments.bind(checked)
-        if context is not None or self.server is not None or self.positional:
-            values = dict(values)
-            if self.context is not None:
-                values[self.context] = context
-            if self.server is not None:
-                values[self.server] = server
+        values = dict(self.arguments.bind(checked))
+        if self.context is not None:
+            values[self.context] = context
+        if self.server is not None:
+            values[self.server] = server
         return [values.pop(name, default) for name, default in self.positional], values
 
 
@@ -113,10 +120,11 @@ class Dispatcher:
         self._lock = threading.Lock()
         self._seen: Snapshot | None = None
         self._plans: dict[str, _Plan] = {}
+        self._plan_of: dict[Tool, _Plan] = {}
 
     def view(self, principal: Principal = LOCAL) -> list[Tool]:  # noqa: ARG002 - policies look at it
         """The tools a principal may see, which are those it may call."""
-        return [self.registry.get(definition.name) for definition in self.registry.definitions()]
+        return self.registry.published()
 
     async def call(
         self,
@@ -127,16 +135,21 @@ class Dispatcher:
         channel: Channel = NOBODY,
         timeout_s: float | None = None,
     ) -> Result:
-        """Call a tool. Raises ToolNotFoundError; every other failure is a Result with `is_error`."""
+        """Call a tool. Raises ToolNotFoundError, and ValueError for a `timeout_s` that is none; every other
+        failure is a Result with `is_error`."""
         if self._seen is not self.registry.snapshot:
             self._refresh()
         plan = self._plans.get(name) or self._plan(name)
-        limit = self._limit(plan.tool, timeout_s)
+        limit = self.timeout_s if plan.timeout_s is None else plan.timeout_s
+        if timeout_s is not None:
+            limit = _shorten(limit, timeout_s)
         started = time.perf_counter()
         context: Context | None = None
         stats = plan.stats
         stats.calls += 1
         try:
+            if plan.flaw is not None:
+                return self._failed(plan, plan.flaw)
             checked = plan.arguments.check(arguments)
             if plan.context is not None:
                 context = self._context(plan, checked, principal, channel, limit)
@@ -149,31 +162,39 @@ class Dispatcher:
             if result.is_error:
                 stats.errors += 1
             return result
-        except CallError as error:
-            return self._failed(stats, error)
-        except Raised as raised:
-            return self._failed(stats, self._explain(plan, raised.error))
+        except (CallError, DefinitionError, Raised) as error:
+            if context is not None and isinstance(error, ToolTimeoutError):
+                context.cancel()
+            return self._failed(plan, error)
         except asyncio.CancelledError:
             stats.errors += 1
             if context is not None:
                 context.cancel()
             raise
         finally:
-            stats.total_s += time.perf_counter() - started
+            # Two lines: in one, another thread could run between reading the sum and writing it.
+            elapsed = time.perf_counter() - started
+            stats.total_s += elapsed
 
     # --- running ---
 
     async def _invoke(self, plan: _Plan, checked: dict[str, Any], context: Context | None) -> Result:
         """The whole of an async call that can run the author's code, so that all of it is guarded."""
-        args, values = plan.bind(checked, context, self.server)
-        value = await plan.handler(*args, **values)
-        return plan.results.finish(_materialise(value))
+        if plan.is_plain:
+            value = plan.handler(**plan.arguments.bind(checked))
+        else:
+            args, values = plan.bind(checked, context, self.server)
+            value = plan.handler(*args, **values)
+        if not plan.is_stream:
+            value = await value
+        return await _settle(plan, value) if _is_unfinished(value) else plan.results.finish(value)
 
     async def _run_sync(
         self, plan: _Plan, checked: dict[str, Any], context: Context | None, limit: float | None
     ) -> Result:
         if plan.mode == "process":
             return await self._run_process(plan, checked, limit)
+        started = time.monotonic()
         work = functools.partial(self._work, plan, checked, context)
         if plan.mode == "inline":
             outcome = self.runner.run_inline(plan.lane, work)
@@ -182,22 +203,21 @@ class Dispatcher:
             outcome = await self.runner.run_thread(plan.lane, work, limit, abandon)
         if isinstance(outcome, Result):
             return outcome
-        return await self.runner.run_async(plan.lane, self._await(plan, outcome), limit)  # type: ignore[no-any-return]
+        left = None if limit is None else max(0.0, limit - (time.monotonic() - started))
+        try:
+            result: Result = await self.runner.run_async(plan.lane, _settle(plan, outcome), left)
+        except ToolTimeoutError:
+            raise ToolTimeoutError(f"Tool '{plan.tool.name}' did not finish within {limit:g} s.") from None
+        return result
 
     def _work(self, plan: _Plan, checked: dict[str, Any], context: Context | None) -> Any:
-        """The whole of a sync call. A plain function that returns an awaitable is awaited on the loop."""
+        """The whole of a sync call. What a plain function leaves to be awaited is awaited on the loop."""
         args, values = plan.bind(checked, context, self.server)
         value = plan.handler(*args, **values)
-        return value if inspect.isawaitable(value) else plan.results.finish(_materialise(value))
-
-    async def _await(self, plan: _Plan, outcome: Any) -> Result:
-        return plan.results.finish(_materialise(await outcome))
+        return value if _is_unfinished(value) else plan.results.finish(value)
 
     async def _run_process(self, plan: _Plan, checked: dict[str, Any], limit: float | None) -> Result:
-        def prepare() -> tuple[list[Any], dict[str, Any]]:
-            return plan.bind(checked, None, self.server)
-
-        args, values = self.runner.run_inline(plan.lane, prepare)
+        args, values = self.runner.run_inline(plan.lane, lambda: plan.bind(checked, None, self.server))
         value = await self.runner.run_process(
             plan.lane, plan.handler, tuple(args), values, limit, preload=tool_modules(plan.tool)
         )
@@ -207,39 +227,38 @@ class Dispatcher:
     # --- inside ---
 
     def _plan(self, name: str) -> _Plan:
-        tool = self.registry.snapshot.find(name)
+        """The plan of a tool that is called for the first time, or by another spelling than its name."""
+        snapshot = self.registry.snapshot
+        tool = snapshot.find(name)
         if tool is None:
             raise ToolNotFoundError(name)
+        plan = self._plan_of.get(tool)
+        if plan is None:
+            try:
+                built = tool.built
+            except DefinitionError as error:
+                raise ToolNotFoundError(name) from error  # what cannot be built is not published
+            plan = _Plan(tool, built, self.stats.setdefault(tool.name, ToolStats()))
         with self._lock:
-            plan = self._plans.get(tool.name)
-            if plan is None or plan.tool is not tool:
-                try:
-                    plan = self._make_plan(tool)
-                except DefinitionError:
-                    self.registry.definitions()  # says in the log why this one is not published
-                    raise ToolNotFoundError(name) from None
+            if self._seen is snapshot:  # or else the tool may be gone already, and must not come back
+                plan = self._plan_of.setdefault(tool, plan)
                 if name == tool.name:
                     self._plans[name] = plan
         return plan
-
-    def _make_plan(self, tool: Tool) -> _Plan:
-        lane = Lane(tool.name, max_threads=tool.options.max_threads or DEFAULT_THREADS)
-        return _Plan(tool, lane, self.stats.setdefault(tool.name, ToolStats()))
 
     def _refresh(self) -> None:
         """Keep the plans of tools that are still there; calls under way keep the plan they have."""
         with self._lock:
             snapshot = self.registry.snapshot
-            kept = {name: plan for name, plan in self._plans.items() if snapshot.find(name) is plan.tool}
-            self._plans, self._seen = kept, snapshot
-
-    def _limit(self, tool: Tool, asked: float | None) -> float | None:
-        limit = tool.options.timeout_s or self.timeout_s
-        if asked is None:
-            return limit
-        if not 0 < asked <= MAX_TIMEOUT_S:
-            raise ValueError(f"timeout_s must be above 0 and at most {MAX_TIMEOUT_S:g}, got {asked!r}")
-        return asked if limit is None else min(asked, limit)
+            self._plan_of = {
+                tool: plan
+                for tool, plan in self._plan_of.items()
+                if tool in self.registry.versions(tool.name)
+            }
+            self._plans = {
+                name: plan for name, plan in self._plans.items() if snapshot.find(name) is plan.tool
+            }
+            self._seen = snapshot
 
     def _context(
         self,
@@ -259,38 +278,66 @@ class Dispatcher:
             loop=asyncio.get_running_loop(),
         )
 
+    def _failed(self, plan: _Plan, error: CallError | DefinitionError | Raised) -> Result:
+        plan.stats.errors += 1
+        told = self._explain(plan, error.error if isinstance(error, Raised) else error)
+        text = _words_of(told)
+        if text is None or len(text) > plan.results.max_bytes:
+            told = InvalidResultError(f"Tool '{plan.tool.name}' failed, and its words cannot be sent.")
+            text = str(told)
+        return Result([text_block(text)], is_error=True, error=told)
+
     def _explain(self, plan: _Plan, error: BaseException) -> CallError:
         """What the caller is told of an exception: the author's words, or a reference and nothing else."""
-        if isinstance(error, CallError):
-            return error
+        cause = error
+        while isinstance(cause, BaseExceptionGroup) and len(cause.exceptions) == 1:
+            cause = cause.exceptions[0]  # a task group wraps the one error there was
+        if isinstance(cause, CallError):
+            return cause
         reference = secrets.token_hex(4)
         self.crashes.report(plan.tool.name, error, reference)
+        if isinstance(error, DefinitionError):
+            hint = error.hint or "see the log of the server"
+            text = f"Tool '{plan.tool.name}' cannot run as it is defined: {hint} (reference {reference})."
+            return ToolCrashedError(text)
         return ToolCrashedError(f"Tool '{plan.tool.name}' failed unexpectedly (reference {reference}).")
-
-    def _failed(self, stats: ToolStats, error: CallError) -> Result:
-        stats.errors += 1
-        text = str(error) or type(error).__name__
-        text = text if text.isascii() else text.encode("utf-8", "replace").decode()
-        return Result([text_block(text)], is_error=True, error=error)
 
     def close(self) -> None:
         self.runner.close()
         self.crashes.flush(1.0)
 
 
-async def _drain(handler: Any, *args: Any, **values: Any) -> list[Any]:
-    return [item async for item in handler(*args, **values)]
+def _shorten(limit: float | None, asked: float) -> float:
+    """A caller may ask for less time than the tool has, not for more."""
+    if not 0 < asked <= MAX_TIMEOUT_S:
+        raise ValueError(f"timeout_s must be above 0 and at most {MAX_TIMEOUT_S:g}, got {asked!r}")
+    return asked if limit is None else min(asked, limit)
 
 
-def _materialise(value: Any) -> Any:
-    """A generator runs the author's code: it is exhausted here, where that is guarded."""
-    return list(value) if isinstance(value, Iterator) else value
+def _is_unfinished(value: Any) -> bool:
+    """Whether something is still to be awaited: a coroutine, a future, an async generator."""
+    return type(value) not in BUILT_IN and (inspect.isawaitable(value) or hasattr(value, "__anext__"))
+
+
+async def _settle(plan: _Plan, value: Any) -> Result:
+    if not hasattr(value, "__anext__"):
+        value = await value
+    if hasattr(value, "__anext__"):
+        value = await plan.results.gather(value)
+    return plan.results.finish(value)
+
+
+def _words_of(error: CallError) -> str | None:
+    """The text of an error as it can be sent; None where there is none to be had."""
+    try:
+        text = str(error) or type(error).__name__
+    except Exception:
+        return None  # an error class of the author's that cannot show itself
+    return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
 
 def tool_modules(tool: Tool) -> list[tuple[str, str]]:
     """Modules that were loaded from a file, which another process has to load first."""
-    import sys
-
     module = sys.modules.get(getattr(tool.callee.function, "__module__", None) or "")
     path = getattr(module, "__toolcrib_file__", None)
     return [(module.__name__, path)] if module is not None and path else []

@@ -7,7 +7,7 @@ one name differ by version. Knows names and versions; refuses to know locks, eve
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from toolcrib.errors import ConfusableNameError, ToolAlreadyExistsError
@@ -50,12 +50,16 @@ class Group:
 
     __slots__ = ("entries", "newest", "spellings")
 
-    def __init__(self, entries: Iterable[Entry]) -> None:
+    def __init__(self, entries: Sequence[Entry]) -> None:
+        if len(entries) == 1:  # nearly always
+            self.entries: tuple[Entry, ...] = (entries[0],)
+            self.newest = entries[0] if entries[0].enabled else None
+            self.spellings = spellings(entries[0].tool)
+            return
         self.entries = tuple(sorted(entries, key=lambda entry: version_key(entry.tool.version), reverse=True))
         self.newest = next((entry for entry in self.entries if entry.enabled), None)
-        self.spellings = tuple(
-            dict.fromkeys(spelling for entry in self.entries for spelling in spellings(entry.tool))
-        )
+        names = (name for entry in self.entries for name in spellings(entry.tool))
+        self.spellings = tuple(dict.fromkeys(names))
 
     def of_version(self, version: str | None) -> Entry | None:
         return next((entry for entry in self.entries if entry.tool.version == version), None)
@@ -111,7 +115,7 @@ class KeySpace:
         """Store `tool`, in place of the entry of its name and version if there is one; the order stays."""
         folded = tool.name.casefold()
         group = self.groups.get(folded)
-        others = () if group is None else [e for e in group.entries if e.tool.version != tool.version]
+        others = [] if group is None else [e for e in group.entries if e.tool.version != tool.version]
         self._set(folded, [*others, Entry(tool, enabled)])
 
     def drop(self, entries: list[Entry]) -> list[Entry]:

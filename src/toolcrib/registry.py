@@ -1,8 +1,8 @@
 """Where tools live: one registry, one order, one revision.
 
 Writers take a lock and change the key space; readers use an immutable snapshot, made at the first read
-after a write, and take no lock. Knows tools, names and definitions. Refuses to know where tools come from
-and how they run.
+after a write, and take no lock. Code of others (generators, tool objects, listeners) never runs under the
+lock. Knows tools, names and definitions. Refuses to know where tools come from and how they run.
 """
 
 from __future__ import annotations
@@ -10,10 +10,9 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
-from toolcrib.definition import NAME_RULES, NameRule, ToolDefinition, shorten_name
+from toolcrib.definition import NAME_RULES, NameRule, ToolDefinition
 from toolcrib.errors import (
     BatchError,
     DefinitionError,
@@ -24,52 +23,25 @@ from toolcrib.errors import (
 )
 from toolcrib.finding import Finding
 from toolcrib.keyspace import Entry, KeySpace, Snapshot
+from toolcrib.naming import name_tool, remark_shortened
+from toolcrib.report import Change as Change
+from toolcrib.report import ChangeKind, refusal
+from toolcrib.report import Report as Report
 from toolcrib.selection import select
 from toolcrib.tool import Tool, is_tool_object
 
 logger = logging.getLogger("toolcrib")
 
 OnDuplicate = Literal["error", "keep", "replace"]
-ChangeKind = Literal["added", "removed", "replaced", "enabled", "disabled"]
+_POLICIES = get_args(OnDuplicate)
 MAX_TOOLS = 100_000
-_LONGEST_NAME = 512  # what is longer is not shortened but refused: it was never a name
-
-
-@dataclass(frozen=True, slots=True)
-class Change:
-    """One effective change, told to subscribers after it happened."""
-
-    kind: ChangeKind
-    names: tuple[str, ...]
-    revision: int
-
-
-@dataclass(slots=True)
-class Report:
-    """What a batch came to: what was registered, what was refused and why, what is remarkable."""
-
-    registered: list[Tool] = field(default_factory=list)
-    findings: list[Finding] = field(default_factory=list)
-
-    @property
-    def errors(self) -> list[Finding]:
-        return [finding for finding in self.findings if finding.level == "error"]
-
-    @property
-    def ok(self) -> bool:
-        return not self.errors
-
-    def merge(self, other: Report) -> None:
-        self.registered += other.registered
-        self.findings += other.findings
-
-    def __str__(self) -> str:
-        lines = [f"{len(self.registered)} registered, {len(self.errors)} refused"]
-        return "\n".join([*lines, *(f"  {finding}" for finding in self.findings)])
 
 
 class ToolRegistry:
-    """Tools by name. Iterating gives the newest enabled version of each, in order of registration."""
+    """Tools by name. Iterating gives the newest enabled version of each, in order of registration.
+
+    `eager` builds every tool as it comes, so that nothing wrong is found after somebody was told of it.
+    """
 
     def __init__(
         self,
@@ -81,20 +53,19 @@ class ToolRegistry:
     ) -> None:
         if isinstance(name_rule, str) and name_rule not in NAME_RULES:
             raise ValueError(f"name_rule must be one of {', '.join(NAME_RULES)}, got {name_rule!r}")
-        if on_duplicate not in ("error", "keep", "replace"):
-            raise ValueError(f"on_duplicate must be 'error', 'keep' or 'replace', got {on_duplicate!r}")
         self.rule = NAME_RULES[name_rule] if isinstance(name_rule, str) else name_rule
-        self.on_duplicate: OnDuplicate = on_duplicate
+        self.on_duplicate = _check_policy(on_duplicate)
         self.separator = separator
+        self.eager = False
         self._refuses_confusable = confusable == "error"
-        self._lock = threading.RLock()
+        self._lock = threading.Lock()
         self._space = KeySpace()
-        self._revision = 0
-        self._disabled = 0
         self._snapshot: Snapshot | None = None
-        self._sealed: str | None = None
-        self._broken: dict[str, DefinitionError] = {}
-        self._subscribers: list[Callable[[Change], None]] = []
+        self._revision = 0
+        self._listed = 0
+        self._closed: str | None = None
+        self._broken: dict[tuple[str, str | None], DefinitionError] = {}
+        self._subscribers: tuple[Callable[[Change], None], ...] = ()
 
     # --- writing ---
 
@@ -110,12 +81,15 @@ class ToolRegistry:
 
         Raises DefinitionError where it is wrong, ToolAlreadyExistsError where its name is taken.
         """
-        tool = self._prepare(as_tool(thing), namespace, rule or self.rule)
+        policy = _check_policy(on_duplicate or self.on_duplicate)
+        tool = self._prepare(thing, namespace, rule or self.rule)
+        if self.eager:
+            tool.check()
         with self._lock:
             self._check_open()
-            stored, kind = self._store(self._space, tool, on_duplicate or self.on_duplicate)
-            change = self._committed(kind, [stored]) if kind else None
-        self._tell(change)
+            stored, kind = self._store(self._space, tool, policy)
+            change = self._commit(kind, [stored]) if kind else None
+        self._tell(change, [stored])
         return stored
 
     def add_all(
@@ -128,35 +102,47 @@ class ToolRegistry:
     ) -> Report:
         """Register many at once, as one change. The good are registered, the bad reported; `strict` builds
         everything and raises BatchError, registering none, where anything is wrong."""
+        policy = _check_policy(on_duplicate or self.on_duplicate)
         report = Report()
+        ready = list(self._prepare_all(things, namespace, strict or self.eager, report))
+        kinds: set[ChangeKind] = set()
         with self._lock:
             self._check_open()
             space = self._space.copy() if strict else self._space
-            for thing in things:
+            for tool in ready:
                 try:
-                    tool = self._prepare(as_tool(thing), namespace, self.rule)
-                    if strict:
-                        report.findings.extend(tool.check().findings)
-                    stored, kind = self._store(space, tool, on_duplicate or self.on_duplicate)
-                    if kind:
-                        report.registered.append(stored)
+                    stored, kind = self._store(space, tool, policy)
                 except DefinitionError as error:
                     report.findings.append(error.finding)
-            if strict and not report.ok:
-                count = len(report.errors)
-                raise BatchError(f"Nothing registered, {count} refused: {report.errors[0]}", report.findings)
+                    continue
+                if kind:
+                    report.registered.append(stored)
+                    kinds.add(kind)
+            if strict and report.errors:
+                words = f"Nothing registered, {len(report.errors)} refused: {report.errors[0]}"
+                raise BatchError(words, report.findings)
             self._space = space
-            change = self._committed("added", report.registered) if report.registered else None
-        self._tell(change)
+            kind = kinds.pop() if len(kinds) == 1 else "changed"
+            change = self._commit(kind, report.registered) if report.registered else None
+        self._tell(change, report.registered)
         return report
 
     def replace(self, thing: Any) -> Tool:
-        """Put a tool in the place of the one of its name and version; raises ToolNotFoundError if none is."""
-        tool = as_tool(thing)
+        """Put a tool in the place of the one of its name and version; raises ToolNotFoundError if none is.
+
+        Its place in the order stays, and so does what `enable` or `disable` said of it.
+        """
+        tool = self._prepare(thing, None, self.rule)
+        if self.eager:
+            tool.check()
         with self._lock:
-            if self._space.holder(tool) is None:
+            self._check_open()
+            if self._space.holder(tool.name, tool.version) is None:
                 raise ToolNotFoundError(tool.name)
-            return self.add(tool, on_duplicate="replace")
+            self._store(self._space, tool, "replace")
+            change = self._commit("replaced", [tool])
+        self._tell(change, [tool])
+        return tool
 
     def remove(self, name: str) -> None:
         """Take out every version of a name, or the one named after `@`."""
@@ -166,30 +152,47 @@ class ToolRegistry:
         self._change("enabled", name, lambda entries: self._space.set_enabled(entries, True))
 
     def disable(self, name: str) -> None:
-        """Neither listed nor callable, until enabled again."""
+        """Neither listed nor callable, until enabled again. Where one version is disabled, the newest of
+        the others answers to the plain name."""
         self._change("disabled", name, lambda entries: self._space.set_enabled(entries, False))
 
-    def seal(self, message: str = "Cannot register tools after server has started") -> list[Finding]:
-        """Build everything and refuse further changes with `message`. Returns what was found wrong."""
-        findings = self.check()
+    def check_free(self, name: str, version: str | None = None) -> None:
+        """Raise ToolAlreadyExistsError where a tool of this name and version could not be added."""
         with self._lock:
-            self._sealed = message
-        return findings
+            group = self._space.group_of(name)
+            twin = self._space.holder(name, version)
+        if twin is None and group is not None and name.casefold() != group.entries[0].tool.name.casefold():
+            twin = group.entries[0]  # an alias or a long form of another tool
+        if twin is not None:
+            raise ToolAlreadyExistsError(name, existing=twin.tool.source)
+
+    def seal(self, message: str = "Cannot register tools after server has started") -> list[Finding]:
+        """Refuse further changes with `message`, and build everything. Returns what was found wrong."""
+        self.close(message)
+        return self.check()
+
+    def close(self, message: str) -> None:
+        """Refuse further changes with `message`."""
+        with self._lock:
+            self._closed = message
+
+    def reopen(self) -> None:
+        with self._lock:
+            self._closed = None
 
     @property
     def sealed(self) -> bool:
-        return self._sealed is not None
+        return self._closed is not None
 
     def subscribe(self, listener: Callable[[Change], None]) -> Callable[[], None]:
         """Hear of every change; returns what ends it. A listener that raises is logged and kept."""
-        with self._lock:
-            self._subscribers.append(listener)
 
         def unsubscribe() -> None:
             with self._lock:
-                if listener in self._subscribers:
-                    self._subscribers.remove(listener)
+                self._subscribers = tuple(other for other in self._subscribers if other is not listener)
 
+        with self._lock:
+            self._subscribers = (*self._subscribers, listener)
         return unsubscribe
 
     # --- reading ---
@@ -217,100 +220,113 @@ class ToolRegistry:
     def get_all(self) -> list[Tool]:
         return list(self.snapshot.tools)
 
+    def entries(self) -> list[Entry]:
+        """Everything there is, disabled tools and all versions included, the newest of a name first."""
+        return [entry for group in self.snapshot.groups for entry in group.entries]
+
     def versions(self, name: str) -> list[Tool]:
         """Every version of a name, newest first, disabled ones included."""
-        group = self.snapshot.index.get(name.casefold())
+        group = self.snapshot.group_of(name)
         return [] if group is None else [entry.tool for entry in group.entries]
 
     def select(self, include: Sequence[str] = (), exclude: Sequence[str] = ()) -> list[Tool]:
         """Tools by name, glob, `tag:` or `re:`; excluding wins; a selector that fits nothing raises."""
         return select(self.snapshot.tools, include, exclude)
 
-    def definitions(self) -> list[ToolDefinition]:
-        """What clients are told. A tool that cannot be built is left out with a warning; it hides none."""
+    def published(self) -> list[Tool]:
+        """The tools clients are told of. One that cannot be built is left out, with a warning."""
         found = []
         for tool in self.snapshot.tools:
             try:
-                found.append(tool.definition)
+                _ = tool.definition
             except DefinitionError as error:
                 self._quarantine(tool, error)
+            else:
+                found.append(tool)
         return found
 
+    def definitions(self) -> list[ToolDefinition]:
+        """What clients are told."""
+        return [tool.definition for tool in self.published()]
+
     def check(self) -> list[Finding]:
-        """Build everything; every error and remark, in order."""
+        """Build everything, disabled tools and older versions too; every error and remark, in order."""
         findings: list[Finding] = []
-        for group in list(self.snapshot.index.values()):
-            for entry in group.entries:
-                try:
-                    findings.extend(entry.tool.check().findings)
-                except DefinitionError as error:
-                    self._quarantine(entry.tool, error)
-                    findings.append(error.finding)
-        return list(dict.fromkeys(findings))
+        for entry in self.entries():
+            try:
+                findings += _check_tool(entry.tool)
+            except DefinitionError as error:
+                self._quarantine(entry.tool, error)
+                findings.append(error.finding)
+        return findings
 
     def __iter__(self) -> Iterator[Tool]:
         return iter(self.snapshot.tools)
 
     def __len__(self) -> int:
-        return len(self.snapshot.tools) if self._disabled else len(self._space.groups)
+        return self._listed
 
     def __contains__(self, name: object) -> bool:
         return isinstance(name, str) and self.snapshot.find(name) is not None
 
     # --- inside ---
 
-    def _prepare(self, tool: Tool, namespace: str | None, rule: NameRule) -> Tool:
-        """The tool under the name it will have: prefixed, checked, shortened where it must be."""
-        name = tool.name
-        namespace = namespace if namespace is not None else tool.namespace
-        if namespace:
-            name = f"{namespace}{self.separator}{name}"
-        if rule.label != "strict" and rule.longest < _length(name) <= _LONGEST_NAME:
-            short = shorten_name(name, rule.longest)
-            rule.check(short, tool.source)
-            logger.warning("tool name '%s' is too long and becomes '%s'; both can be called", name, short)
-            return tool.renamed(short, long_name=name)
-        rule.check(name, tool.source)
-        for alias in tool.options.aliases:
-            rule.check(alias, tool.source)
-        return tool if name == tool.name else tool.renamed(name)
+    def _prepare(self, thing: Any, namespace: str | None, rule: NameRule) -> Tool:
+        return name_tool(as_tool(thing), namespace, self.separator, rule)
+
+    def _prepare_all(
+        self, things: Iterable[Any], namespace: str | None, builds: bool, report: Report
+    ) -> Iterator[Tool]:
+        for thing in things:
+            try:
+                tool = self._prepare(thing, namespace, self.rule)
+                if builds:
+                    report.findings += _check_tool(tool)
+            except Exception as error:  # reading a tool object runs its author's code
+                report.findings.append(refusal(thing, error))
+            else:
+                yield tool
 
     def _store(self, space: KeySpace, tool: Tool, policy: OnDuplicate) -> tuple[Tool, ChangeKind | None]:
-        holder = space.holder(tool)
-        if holder is not None and policy == "keep":
+        holder = space.holder(tool.name, tool.version)
+        if holder is None:
+            if len(space.groups) >= MAX_TOOLS:
+                raise DefinitionError(f"A registry holds at most {MAX_TOOLS} tools", tool=tool.name)
+            space.check_free(tool, confusable=self._refuses_confusable)
+            space.put(tool, enabled=tool.options.enabled)
+            return tool, "added"
+        if policy == "keep":
             return holder.tool, None
-        if holder is not None and policy == "error":
+        if policy == "error":
             raise ToolAlreadyExistsError(tool.name, source=tool.source, existing=holder.tool.source)
-        if len(space.groups) >= MAX_TOOLS:
-            raise DefinitionError(f"A registry holds at most {MAX_TOOLS} tools", tool=tool.name)
         space.check_free(tool, confusable=self._refuses_confusable)
-        self._disabled += not tool.options.enabled
-        if holder is not None:
-            space.swap(holder, tool, enabled=tool.options.enabled)
-            return tool, "replaced"
-        space.put(tool, enabled=tool.options.enabled)
-        return tool, "added"
+        was_switched = holder.enabled is not holder.tool.options.enabled
+        space.put(tool, enabled=holder.enabled if was_switched else tool.options.enabled)
+        return tool, "replaced"
 
-    def _change(self, kind: ChangeKind, name: str, act: Callable[[list[Entry]], None]) -> None:
+    def _change(self, kind: ChangeKind, name: str, act: Callable[[list[Entry]], list[Entry]]) -> None:
         with self._lock:
             self._check_open()
             entries = self._space.find(name)
             if not entries:
                 raise ToolNotFoundError(name)
-            act(entries)
-            self._disabled += kind == "disabled"
-            change = self._committed(kind, [entry.tool for entry in entries])
+            changed = [entry.tool for entry in act(entries)]
+            change = self._commit(kind, changed) if changed else None
         self._tell(change)
 
-    def _committed(self, kind: ChangeKind, tools: list[Tool]) -> Change:
+    def _commit(self, kind: ChangeKind, tools: list[Tool]) -> Change:
+        self._snapshot = None  # before the revision rises: nobody may read the old state as the new one
+        self._listed = self._space.listed
         self._revision += 1
-        self._snapshot = None
         return Change(kind, tuple(dict.fromkeys(tool.name for tool in tools)), self._revision)
 
-    def _tell(self, change: Change | None) -> None:
+    def _tell(self, change: Change | None, stored: Sequence[Tool] = ()) -> None:
         if change is None:
             return
-        for listener in tuple(self._subscribers):
+        for tool in stored:
+            for finding in remark_shortened(tool):
+                logger.warning("%s", finding.message)
+        for listener in self._subscribers:
             try:
                 listener(change)
             except Exception:
@@ -318,23 +334,19 @@ class ToolRegistry:
 
     def _take_snapshot(self) -> Snapshot:
         with self._lock:
-            snapshot = self._snapshot
-            if snapshot is None:
-                snapshot = self._snapshot = Snapshot.of(self._space, self._revision)
+            # Another reader may have been here first.
+            snapshot = self._snapshot = self._snapshot or Snapshot.of(self._space, self._revision)
             return snapshot
 
     def _check_open(self) -> None:
-        if self._sealed is not None:
-            raise RegistrationClosedError(self._sealed)
+        if self._closed is not None:
+            raise RegistrationClosedError(self._closed)
 
     def _quarantine(self, tool: Tool, error: DefinitionError) -> None:
-        if self._broken.get(tool.name) is not error:
-            self._broken[tool.name] = error  # told once, not at every listing
+        key = (tool.name, tool.version)
+        if self._broken.get(key) is not error:
+            self._broken[key] = error  # told once, not at every listing
             logger.warning("tool '%s' is not published: %s", tool.name, error.finding)
-
-
-def _length(name: object) -> int:
-    return len(name) if isinstance(name, str) else 0
 
 
 def as_tool(thing: Any) -> Tool:
@@ -348,3 +360,13 @@ def as_tool(thing: Any) -> Tool:
     raise InvalidToolError(
         f"Not a tool: {type(thing).__name__}", hint="add a function, a tool object or a Tool"
     )
+
+
+def _check_policy(policy: OnDuplicate) -> OnDuplicate:
+    if policy not in _POLICIES:
+        raise ValueError(f"on_duplicate must be 'error', 'keep' or 'replace', got {policy!r}")
+    return policy
+
+
+def _check_tool(tool: Tool) -> list[Finding]:
+    return [*remark_shortened(tool), *tool.check().findings]

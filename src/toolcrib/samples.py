@@ -7,7 +7,7 @@ TOOLCRIB_FILES_ROOT, or the current one.
 
 from __future__ import annotations
 
-import datetime
+import datetime as dt
 import math
 import os
 from pathlib import Path
@@ -56,7 +56,7 @@ def get_time(
         format: How to write the time
         timezone: IANA time zone name, for example Europe/Berlin
     """
-    now = datetime.datetime.now(_zone(timezone))
+    now = dt.datetime.now(_zone(timezone))
     match format:
         case "iso":
             return now.isoformat(timespec="seconds")
@@ -88,9 +88,7 @@ def math_add(a: float, b: float) -> Result:
 
 
 @tool(read_only=True, open_world=False, run="inline")
-def debug_info(
-    include_tools: bool = True, include_stats: bool = True, *, ctx: Context
-) -> dict[str, Any]:
+def debug_info(include_tools: bool = True, include_stats: bool = True, *, ctx: Context) -> dict[str, Any]:
     """Get debug information about the server.
 
     Args:
@@ -171,17 +169,17 @@ def _below_root(path: str) -> Path:
 
 
 def _whole(number: float) -> float:
-    """An integral float as the integer it is."""
-    return int(number) if isinstance(number, float) and number.is_integer() and abs(number) < _EXACT else number
+    """A whole number as the integer it is."""
+    return int(number) if number.is_integer() and abs(number) < _EXACT else number
 
 
 def _shown(number: float) -> str:
     return str(_whole(number))
 
 
-def _zone(name: str) -> datetime.tzinfo:
+def _zone(name: str) -> dt.tzinfo:
     if name.upper() in ("UTC", "Z"):
-        return datetime.UTC  # needs no data, so it works everywhere
+        return dt.UTC  # needs no data, so it works everywhere
     import zoneinfo  # time zones are the one thing here that costs start-up time
 
     try:

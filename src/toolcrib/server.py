@@ -6,27 +6,32 @@ Knows how the parts fit together and nothing that one of them knows better.
 from __future__ import annotations
 
 import asyncio
-import inspect
 import logging
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future, InvalidStateError
 from types import TracebackType
 from typing import Any, Self, TypeVar, Unpack, overload
 
-from toolcrib.content import Result
+from toolcrib.content import Result, text_block
 from toolcrib.context import LOCAL, NOBODY, Channel, Principal
 from toolcrib.definition import STRICT, NameRule, OptionFields, ToolDefinition
 from toolcrib.dispatch import DEFAULT_TIMEOUT_S, Dispatcher
 from toolcrib.errors import (
     BatchError,
+    CallError,
     ConfigurationError,
     InvalidToolError,
     RegistrationClosedError,
-    ToolAlreadyExistsError,
+    ToolBusyError,
 )
+from toolcrib.execution import Runner
+from toolcrib.finding import Finding
+from toolcrib.lifecycle import Owners
 from toolcrib.registry import OnDuplicate, Report, ToolRegistry
 from toolcrib.selection import select
 from toolcrib.sources import Batch, collect, objects
+from toolcrib.sources.loading import currently_loading
 from toolcrib.tool import MCPTool, Tool, options_of
 
 logger = logging.getLogger("toolcrib")
@@ -54,7 +59,7 @@ class MCPServer:
         on_duplicate: OnDuplicate = "error",
         separator: str = "_",
         timeout_s: float | None = DEFAULT_TIMEOUT_S,
-        switches: Mapping[str, Any] | None = None,
+        switches: Mapping[str, bool] | None = None,
     ) -> None:
         self.name = name
         self.core_engine = core_engine
@@ -62,13 +67,12 @@ class MCPServer:
         self.registry = ToolRegistry(name_rule=name_rule, on_duplicate=on_duplicate, separator=separator)
         self.dispatcher = Dispatcher(self.registry, server=self, timeout_s=timeout_s)
         self.switches = dict(switches or {})
+        self._idle_switches = set(self.switches)
         self._started = time.monotonic()
         self._running = False
         self._shutting_down = False
-        self._owners: dict[int, Any] = {}
-        self._opened: dict[int, Any] = {}
-        self._opening: asyncio.Lock | None = None
-        self._stopped: asyncio.Event | None = None
+        self._owners = Owners(self.registry, self.dispatcher.crashes)
+        self._ended: Future[None] = Future()
 
     # --- registering ---
 
@@ -110,7 +114,7 @@ class MCPServer:
         *things: Any,
         namespace: str | bool | None = None,
         handlers: Mapping[str, Any] | None = None,
-        switches: Mapping[str, Any] | None = None,
+        switches: Mapping[str, bool] | None = None,
         include: Sequence[str] = (),
         exclude: Sequence[str] = (),
         on_duplicate: OnDuplicate | None = None,
@@ -119,59 +123,70 @@ class MCPServer:
     ) -> Report:
         """Register tools from anywhere: see `toolcrib.collect` for what a thing may be.
 
-        A problem with one thing that is one tool raises. Of a source of many the good are registered, the
-        bad are warned of and reported; `strict` raises instead and registers none. `include` and `exclude`
-        choose among what is found.
+        A problem with one thing that is one tool raises. Of several things, or a source of many, the good
+        are registered, the bad are warned of and reported; `strict` raises instead and registers none.
+        `include` and `exclude` choose among what is found, by the names it has there.
         """
         self._check_open()
-        wanted = {**self.switches, **(switches or {})}
-        batch = Batch(single=len(things) == 1)
-        for thing in things:
-            part = collect(thing, namespace=namespace, handlers=handlers, switches=wanted, **options)
-            batch.extend(part)
-            batch.single = batch.single and part.single
+        batch = collect(*things, namespace=namespace, handlers=handlers, **options)
+        if switches or self.switches:
+            self._switch(batch, switches or {})
         if include or exclude:
             batch.tools = select(batch.tools, include, exclude)
-        return self._register(batch, on_duplicate, strict)
-
-    def _register(self, batch: Batch, on_duplicate: OnDuplicate | None, strict: bool) -> Report:
-        if self._running:  # nothing may be found wrong after clients were told of it
-            for tool in batch.tools:
-                tool.check()
-        if batch.single:
-            if strict:
-                batch.tools[0].check()
-            report = Report([self.registry.add(batch.tools[0], on_duplicate=on_duplicate)])
-        else:
-            if strict and any(finding.level == "error" for finding in batch.findings):
-                raise BatchError(f"Nothing registered: {batch.findings[0]}", batch.findings)
-            report = self.registry.add_all(batch.tools, on_duplicate=on_duplicate, strict=strict)
-            report.findings[:0] = batch.findings
-            self._tell(report)
-        for tool in report.registered:
-            if tool.owner is not None:
-                self._owners.setdefault(id(tool.owner), tool.owner)
-            logger.debug("tool_registered", extra={"tool_name": tool.name, "total_tools": len(self.registry)})
+        register = self._register_one if batch.single and batch.tools else self._register_many
+        report = register(batch, on_duplicate, strict)
+        for finding in batch.findings:
+            if finding.level == "warning":
+                logger.warning("%s", finding)
         return report
 
-    def _tell(self, report: Report) -> None:
+    def _register_one(self, batch: Batch, on_duplicate: OnDuplicate | None, strict: bool) -> Report:
+        tool = batch.tools[0]
+        if strict:
+            tool.check()
+        stored = self.registry.add(tool, on_duplicate=on_duplicate)
+        if stored.origin is not tool.origin:  # the first one was kept
+            return Report([], batch.findings)
+        self._log(stored, logging.DEBUG)
+        return Report([stored], batch.findings)
+
+    def _register_many(self, batch: Batch, on_duplicate: OnDuplicate | None, strict: bool) -> Report:
+        errors = [finding for finding in batch.findings if finding.level == "error"]
+        if strict and errors:
+            words = f"Nothing registered, {len(errors)} refused: {errors[0]}"
+            raise BatchError(words, batch.findings)
+        report = self.registry.add_all(batch.tools, on_duplicate=on_duplicate, strict=strict)
+        report.findings[:0] = batch.findings
         for finding in report.errors:
             logger.warning("Error during tool registration: %s", finding)
+        for tool in report.registered:
+            self._log(tool, logging.DEBUG)
         logger.info("Successfully registered %d tools", len(report.registered))
+        return report
+
+    def _log(self, tool: Tool, level: int) -> None:
+        if logger.isEnabledFor(level):
+            extra = {"tool_name": tool.name, "total_tools": len(self.registry)}
+            logger.log(level, "tool_registered", extra=extra)
+
+    def _switch(self, batch: Batch, given: Mapping[str, bool]) -> None:
+        """Turn groups on and off. What is given here must fit something here; the server's own, somewhere."""
+        fitting = batch.switch({**self.switches, **given})
+        self._idle_switches -= fitting
+        batch.findings += [_idle_switch(name) for name in given if name not in fitting]
 
     def register_tool(self, tool: MCPTool) -> None:
         """The strict door: one tool object, every rule enforced, nothing stored unless all hold."""
         self._check_open()
         objects.check_attributes(tool)
         objects.check_name(tool)
-        twin = self.registry.try_get(tool.name)
-        if twin is not None and twin.version is None:
-            raise ToolAlreadyExistsError(tool.name, existing=twin.source)
+        self.registry.check_free(tool.name)
         objects.check_description(tool)
         objects.check_schema(tool)
         objects.check_execute(tool)
-        self.registry.add(Tool.from_object(tool), on_duplicate="error", rule=STRICT)
-        logger.info("tool_registered", extra={"tool_name": tool.name, "total_tools": len(self.registry)})
+        checked = Tool.from_object(tool)
+        checked.check()
+        self._log(self.registry.add(checked, on_duplicate="error", rule=STRICT), logging.INFO)
 
     def register_all_tools(self, tools: Iterable[MCPTool]) -> None:
         """`register_tool` for each, in order; the first that is refused ends it."""
@@ -205,8 +220,16 @@ class MCPServer:
         timeout_s: float | None = None,
     ) -> Result:
         """Call a tool with checked arguments. Raises ToolNotFoundError; other failures are in the Result."""
-        if len(self._owners) > len(self._opened):
-            await self._open_owner(name)
+        if self._shutting_down:
+            return _failed(ToolBusyError(f"Tool '{name}' cannot run: the server has stopped."))
+        tool = self.registry.try_get(name)
+        if tool is not None and tool.owner is not None and not self._owners.is_open(tool.owner):
+            limits = (timeout_s, tool.options.timeout_s, self.dispatcher.timeout_s)
+            limit = min((limit for limit in limits if limit and limit > 0), default=None)
+            try:
+                await self._owners.open_for(tool, limit)
+            except CallError as error:
+                return _failed(error)
         return await self.dispatcher.call(
             name, arguments, principal=principal, channel=channel, timeout_s=timeout_s
         )
@@ -226,29 +249,46 @@ class MCPServer:
     # --- living ---
 
     async def start(self) -> None:
-        """Seal (unless dynamic), build everything, open the applications."""
+        """Seal (unless dynamic), build everything, open the applications.
+
+        A tool that cannot be built is not published, an application that cannot be opened tries again when
+        one of its tools is called; both are in the log, and the rest serves.
+        """
         if self._running:
             return
-        self._shutting_down = False
-        self.registry.check() if self.dynamic else self.registry.seal(STARTED)
-        for owner in list(self._owners.values()):
-            await self._open(owner)
-        self._stopped = asyncio.Event()
+        if self._shutting_down:  # it ran before
+            self.dispatcher.runner = Runner()
+            self._shutting_down = False
         self._running = True
+        self._ended = Future()
+        for name in sorted(self._idle_switches):
+            logger.warning("%s", _idle_switch(name))
+        try:
+            if self.dynamic:
+                self.registry.reopen()
+                self.registry.eager = True  # nothing may be found wrong after clients were told of it
+                self.registry.check()
+            else:
+                self.registry.seal(STARTED)
+            await self._owners.open_all()
+        except BaseException:
+            await self.stop()
+            raise
 
     async def stop(self) -> None:
-        """Close the applications and whatever still runs; nothing can be registered any more."""
+        """Close the applications and whatever still runs; nothing can be registered any more. May be called
+        from any thread and more than once; `run` ends."""
         self._shutting_down = True
-        for owner in reversed(list(self._opened.values())):
+        self.registry.close(STOPPING)
+        try:
+            await self._owners.close_all()
+        finally:
+            self.dispatcher.close()
+            self._running = False
             try:
-                await _call_hook(owner, "close")
-            except Exception:
-                logger.exception("closing %s failed", type(owner).__name__)
-        self._opened.clear()
-        self.dispatcher.close()
-        self._running = False
-        if self._stopped is not None:
-            self._stopped.set()
+                self._ended.set_result(None)
+            except InvalidStateError:
+                pass  # it has ended before
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -267,6 +307,10 @@ class MCPServer:
         """
         if isinstance(transport, str) and transport != "memory":
             raise ConfigurationError(f"there is no transport {transport!r} in this version", key="transport")
+        place = currently_loading()
+        if place is not None:
+            hint = 'put it below `if __name__ == "__main__":`'
+            raise ConfigurationError(f"server.run() is called while {place} is imported", hint=hint)
         try:
             asyncio.get_running_loop()
         except RuntimeError:
@@ -274,31 +318,24 @@ class MCPServer:
         return self._run(transport)
 
     async def _run(self, transport: str | Transport) -> None:
+        """Serve until the transport ends or `stop` is called; either ends the other."""
         async with self:
-            if callable(transport):
-                await transport(self)
-            elif self._stopped is not None:
-                await self._stopped.wait()
-
-    async def _open_owner(self, name: str) -> None:
-        """Open the application behind a tool at its first call, where the server was not started."""
-        tool = self.registry.try_get(name)
-        if tool is not None and tool.owner is not None and id(tool.owner) not in self._opened:
-            await self._open(tool.owner)
-
-    async def _open(self, owner: Any) -> None:
-        if self._opening is None:
-            self._opening = asyncio.Lock()
-        async with self._opening:
-            if id(owner) not in self._opened:
-                await _call_hook(owner, "open")
-                self._opened[id(owner)] = owner
+            ended = asyncio.wrap_future(self._ended)
+            serving = ended if isinstance(transport, str) else asyncio.ensure_future(transport(self))
+            try:
+                await asyncio.wait({serving, ended}, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                serving.cancel()
+                ended.cancel()
+                await asyncio.gather(serving, ended, return_exceptions=True)
+            if not serving.cancelled():
+                serving.result()  # raises what the transport raised
 
 
-async def _call_hook(owner: Any, name: str) -> None:
-    """Call an application's hook, plain or async, where it has one."""
-    hook = getattr(owner, name, None)
-    if callable(hook):
-        outcome = hook()
-        if inspect.isawaitable(outcome):
-            await outcome
+def _failed(error: CallError) -> Result:
+    return Result([text_block(str(error))], is_error=True, error=error)
+
+
+def _idle_switch(name: str) -> Finding:
+    hint = "give tools a group: @tool(group=...), TOOL_GROUP"
+    return Finding("idle-switch", "warning", f"Switch '{name}' fits no group of tools", hint=hint)

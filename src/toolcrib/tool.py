@@ -7,7 +7,6 @@ published by one assignment, so threads need no lock. Refuses to know registries
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Mapping
 from copy import copy
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, Unpack, overload, runtime_checkable
@@ -44,13 +43,14 @@ class MCPTool(Protocol):
 class Built:
     """What building a tool comes to; made once, read by every call."""
 
-    __slots__ = ("arguments", "definition", "findings", "results")
+    __slots__ = ("arguments", "definition", "findings", "handler", "results")
 
     def __init__(self, tool: Tool, blueprint: Blueprint) -> None:
         from toolcrib.schema.arguments import ArgumentCheck
         from toolcrib.schema.result import ResultPlan
 
         options = tool.options
+        self.handler = blueprint.handler
         metadata: dict[str, Any] = dict(options.metadata)
         if blueprint.raises:
             metadata.setdefault("raises", dict(blueprint.raises))
@@ -123,7 +123,7 @@ class Tool:
         merged = marked_options(fn).over(options)
         name = merged.name if merged.name is not None else name_of(fn)
         callee = inspect_callable(fn, name or "lambda")
-        if not name:
+        if not name and merged.name is None:
             raise InvalidToolError(
                 "A lambda has no name of its own", source=callee.source, hint="give one: name=..."
             )
@@ -158,7 +158,8 @@ class Tool:
 
     @property
     def handler(self) -> Callable[..., Any]:
-        return self.callee.handler
+        """What a call runs."""
+        return self.callee.handler if self._built is None else self._built.handler
 
     @property
     def source(self) -> Source:
@@ -201,9 +202,14 @@ class Tool:
     def with_options(self, **options: Unpack[OptionFields]) -> Tool:
         """The same tool with some options changed; an `input_schema` given here replaces the made one."""
         merged = self.options.over(options)
-        other = self._changed(options=merged, name=merged.name if options.get("name") else self.name)
-        if "input_schema" in options and self._build is _build_function:
-            other._build = _build_handler
+        if merged.name is not None and "name" in options:
+            other = self._changed(options=merged, name=merged.name, long_name=None)
+        else:
+            other = self._changed(options=merged)
+        if "input_schema" in options and self._build is not _build_object:
+            if merged.input_schema is None:
+                check_parameters(self.callee, other.name)
+            other._build = _build_function if merged.input_schema is None else _build_handler
         return other
 
     def _changed(self, **changes: Any) -> Tool:
@@ -353,9 +359,10 @@ def tool(
 
 def _mark(function: Any, options: ToolOptions) -> Any:
     target = function.__func__ if isinstance(function, staticmethod | classmethod) else function
-    if inspect.isbuiltin(target):
+    try:
+        setattr(target, MARK, options)
+    except (AttributeError, TypeError):
         raise InvalidToolError(
-            f"@tool cannot mark the built-in '{target.__name__}'", hint="wrap it in a function"
-        )
-    setattr(target, MARK, options)
+            f"@tool cannot mark a {type(target).__name__}", hint="give the options where it is added"
+        ) from None
     return function

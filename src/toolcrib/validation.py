@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from toolcrib import bounds
+from toolcrib import bounds, codec
+from toolcrib.effort import Effort, measure
 from toolcrib.errors import InvalidSchemaError
 
 if TYPE_CHECKING:
@@ -19,6 +21,11 @@ if TYPE_CHECKING:
 _JSON_NAMES = {str: "string", bool: "boolean", int: "integer", float: "number", list: "array", dict: "object"}
 _PATTERN_BYTES = 1 << 20
 _MAX_PROBLEMS = 10
+_MAX_OPTIONS = 20
+_MAX_WORDS = 60
+_MAX_PATH = 200
+_MANY_VALUES = 2_000
+"""Above this the engine is not asked for all that is wrong: it would take ten times as long as checking."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,21 +59,26 @@ def _refuse(uri: str) -> Any:
 
 
 class Validator:
-    """One schema, compiled. `branching` above 1 bounds how deep data may nest, see bounds.py."""
+    """One schema, compiled. `effort` is None where checking is cheap for any value, see effort.py."""
 
-    __slots__ = ("_check", "deepest", "is_valid")
+    __slots__ = ("_check", "_has_branches", "effort", "is_valid")
 
     def __init__(self, schema: Mapping[str, Any], *, trusted: bool = False) -> None:
         """`trusted` schemas were made by this library from type hints, and are right by construction."""
         engine = _engine()
-        branching = 1
-        if not trusted or "$defs" in schema:
+        if not trusted:
             bounds.check_bounds(schema)
-            branching = bounds.count_visits(schema)
-        self.deepest = bounds.deepest_data(branching)
+        text = _encode(schema)
+        plain = codec.decode(text)  # a copy of our own: nobody changes it later, and it may be changed here
+        longest_name = bounds.guard_patterns(plain) if b"attern" in text else None
+        self._has_branches = b'"anyOf"' in text or b'"oneOf"' in text
+        self.effort: Effort | None = None
+        if not trusted or "$defs" in plain:
+            effort = measure(plain, longest_name)
+            self.effort = None if effort.is_light else effort
         try:
             self._check = engine.validator_for(
-                dict(schema),
+                plain,
                 validate_formats=True,
                 retriever=_refuse,
                 pattern_options=engine.RegexOptions(size_limit=_PATTERN_BYTES, dfa_size_limit=_PATTERN_BYTES),
@@ -75,17 +87,31 @@ class Validator:
             raise InvalidSchemaError(_explain_refusal(error)) from None
         self.is_valid = self._check.is_valid
 
-    def is_too_deep(self, value: Any) -> bool:
-        return self.deepest is not None and _nests_deeper(value, self.deepest)
+    def excess(self, value: Any) -> str | None:
+        """Why `value` is not even checked: it would cost too much. None where it is checked."""
+        return None if self.effort is None else self.effort.refuse(value)
 
     def problems(self, value: Any) -> list[Problem]:
-        """What is wrong with `value`, most telling first; empty when nothing is."""
-        found: list[Problem] = []
-        for error in self._check.iter_errors(value):
-            found.extend(_problems_of(error))
-            if len(found) >= _MAX_PROBLEMS:
-                break
-        return found
+        """What is wrong with a value that is not valid; the first things, where there are many."""
+        if not _is_larger(value, _MANY_VALUES):
+            try:
+                found = (
+                    problem for error in self._check.iter_errors(value) for problem in _problems_of(error)
+                )
+                return list(islice(found, _MAX_PROBLEMS))
+            except ValueError:
+                pass  # somewhere in it is something that is not JSON, or that nests too deep to be quoted
+        return self._first_problems(value)
+
+    def _first_problems(self, value: Any) -> list[Problem]:
+        if not self._has_branches:  # where there are branches, one error may contain thousands
+            try:
+                self._check.validate(value)
+            except _engine().ValidationError as error:
+                return list(islice(_problems_of(error), _MAX_PROBLEMS))
+            except ValueError:
+                pass
+        return [Problem("", "does not fit the schema, and is too large to say where", "")]
 
 
 def check_schema(schema: Any) -> Validator:
@@ -98,30 +124,41 @@ def check_schema(schema: Any) -> Validator:
     return Validator(schema)
 
 
+def _encode(schema: Mapping[str, Any]) -> bytes:
+    try:
+        return codec.encode(dict(schema))
+    except codec.NotFiniteError as error:
+        raise InvalidSchemaError(f"Schema has {error.value} at '{error.path}', which is not JSON") from None
+    except (TypeError, ValueError, ArithmeticError, RecursionError) as error:
+        raise InvalidSchemaError(f"Schema is not JSON: {_cut(str(error))}") from None
+
+
 def _explain_refusal(error: Exception) -> str:
     text = getattr(error, "message", None) or str(error)
     text = text.splitlines()[0] if text else type(error).__name__
-    if 'is not a "regex"' in text:
-        text = text.replace(
-            'is not a "regex"',
-            "is not a pattern that runs in linear time (no look-around, no back-references)",
-        )
+    what, is_pattern, _ = text.partition('is not a "regex"')
+    if is_pattern:
+        text = f"{_cut(what)}is not a pattern that runs in linear time (no look-around, no back-references)"
     where = "/".join(str(part) for part in getattr(error, "instance_path", ()) or ())
-    return f"{text} (at {where})" if where else text
+    return f"{text[:300]} (at {where[:_MAX_PATH]})" if where else text[:300]
 
 
-def _nests_deeper(value: Any, limit: int) -> bool:
-    level = [value]
-    for _ in range(limit + 1):
-        level = [
-            child
-            for item in level
-            if isinstance(item, dict | list)
-            for child in (item.values() if isinstance(item, dict) else item)
-        ]
-        if not level:
-            return False
-    return True
+def _is_larger(value: Any, limit: int) -> bool:
+    """Whether there are more than `limit` values in it."""
+    waiting = [value]
+    count = 0
+    while waiting and count <= limit:
+        item = waiting.pop()
+        if isinstance(item, dict):
+            count += len(item)
+            waiting.extend(item.values() if count <= limit else ())
+        elif isinstance(item, list | tuple):
+            count += len(item)
+            waiting.extend(item if count <= limit else ())
+    return count > limit
+
+
+# --- words -------------------------------------------------------------------------------------------
 
 
 def describe_value(value: Any) -> str:
@@ -131,9 +168,8 @@ def describe_value(value: Any) -> str:
     name = _JSON_NAMES.get(type(value), type(value).__name__)
     if isinstance(value, bool):
         return "true" if value else "false"
-    if isinstance(value, int | float):
-        text = str(value)
-        return f"{name} {text}" if len(text) <= 24 else name
+    if isinstance(value, float) or (isinstance(value, int) and value.bit_length() <= 80):
+        return f"{name} {value}"
     if isinstance(value, str):
         return f"string {value!r}" if len(value) <= 40 else f"a string of {len(value)} characters"
     if isinstance(value, list):
@@ -141,17 +177,26 @@ def describe_value(value: Any) -> str:
     return name
 
 
+def show_name(name: Any) -> str:
+    """A name that a caller made up, on one line, short, without what a terminal could take for its own."""
+    text = str(name)
+    text = text if len(text) <= _MAX_WORDS else f"{text[:_MAX_WORDS]}..."
+    return text if text.isprintable() else text.encode("unicode_escape").decode()
+
+
 def format_path(path: list[str | int]) -> str:
     text = ""
     for part in path:
-        text += f"[{part}]" if isinstance(part, int) else (f".{part}" if text else str(part))
+        if len(text) > _MAX_PATH:
+            return f"{text}..."
+        name = f"[{part}]" if isinstance(part, int) else show_name(part)
+        text += name if isinstance(part, int) or not text else f".{name}"
     return text
 
 
 def _problems_of(error: jsonschema_rs.ValidationError) -> Iterator[Problem]:
     path = format_path(list(error.instance_path))
     kind: Any = error.kind
-    instance = error.instance
     name = kind.name
     if name == "required":
         missing = format_path([*error.instance_path, kind.property])
@@ -160,45 +205,41 @@ def _problems_of(error: jsonschema_rs.ValidationError) -> Iterator[Problem]:
         for extra in kind.unexpected:
             yield Problem(format_path([*error.instance_path, extra]), "not a known name", "")
     elif name in ("anyOf", "oneOf") and getattr(kind, "context", None):
-        yield _best_branch(error, path, instance)
+        yield _best_branch(error, path)
     else:
-        yield Problem(path, _expectation(name, kind), describe_value(instance))
+        yield Problem(path, _expectation(name, kind), describe_value(error.instance))
 
 
-def _best_branch(error: Any, path: str, instance: Any) -> Problem:
+def _best_branch(error: Any, path: str) -> Problem:
     """Of all branches that failed, the one that came furthest says most."""
     branches = [branch for branch in error.kind.context if branch]
+    got = describe_value(error.instance)
     types = [
-        ", ".join(_type_names(branch[0].kind))
+        " or ".join(branch[0].kind.types)
         for branch in branches
         if branch[0].kind.name == "type" and list(branch[0].instance_path) == list(error.instance_path)
     ]
     if len(types) == len(branches):
-        return Problem(path, f"expected {' or '.join(dict.fromkeys(types))}", describe_value(instance))
+        return Problem(path, f"expected {' or '.join(dict.fromkeys(types))}", got)
     deepest = max(branches, key=lambda branch: (len(branch[0].instance_path), -len(branch)))
-    inner = next(iter(_problems_of(deepest[0])), None)
-    if inner is None or not inner.field:
-        return Problem(path, "fits none of the permitted forms", describe_value(instance))
-    return Problem(inner.field, inner.expected, inner.got, inner.hint)
-
-
-def _type_names(kind: Any) -> list[str]:
-    return list(kind.types)
+    inner = next(_problems_of(deepest[0]))
+    return inner if inner.field else Problem(path, "fits none of the permitted forms", got)
 
 
 def _expectation(name: str, kind: Any) -> str:
     match name:
         case "type":
-            return f"expected {' or '.join(_type_names(kind))}"
+            return f"expected {' or '.join(kind.types)}"
         case "enum":
-            options = ", ".join(repr(option) for option in list(kind.options)[:20])
-            return f"expected one of {options}"
+            options = list(kind.options)
+            more = f" and {len(options) - _MAX_OPTIONS} more" if len(options) > _MAX_OPTIONS else ""
+            return f"expected one of {', '.join(map(_say, options[:_MAX_OPTIONS]))}{more}"
         case "const":
-            return f"expected {kind.expected_value!r}"
+            return f"expected {_say(kind.expected_value)}"
         case "format":
             return f"expected a {kind.format}"
         case "pattern":
-            return f"expected text that matches {kind.pattern!r}"
+            return f"expected text that matches {_cut(repr(kind.pattern), bounds.MAX_PATTERN)}"
         case "minimum" | "exclusiveMinimum":
             return f"expected {'at least' if name == 'minimum' else 'more than'} {kind.limit}"
         case "maximum" | "exclusiveMaximum":
@@ -211,6 +252,17 @@ def _expectation(name: str, kind: Any) -> str:
             return f"expected a multiple of {kind.multiple_of}"
         case "uniqueItems":
             return "expected items that differ"
+        case "falseSchema":
+            return "not permitted"
         case _:
             # The engine's own words quote the whole value; the keyword alone is safe and short.
             return f"does not satisfy '{name}'"
+
+
+def _say(value: Any) -> str:
+    """A value out of a schema, as its author would write it in JSON; text in single quotes, as names are."""
+    return _cut(repr(value) if isinstance(value, str) else codec.encode_text(value))
+
+
+def _cut(text: str, limit: int = _MAX_WORDS) -> str:
+    return text if len(text) <= limit else f"{text[:limit]}..."

@@ -9,7 +9,17 @@ from pathlib import Path
 import toolcrib
 
 ROOT = Path(__file__).resolve().parents[2]
-HEAVY = ("msgspec", "pydantic", "jsonschema_rs", "httpx2", "click", "rich", "sqlite3", "multiprocessing", "unittest")
+HEAVY = (
+    "msgspec",
+    "pydantic",
+    "jsonschema_rs",
+    "httpx2",
+    "click",
+    "rich",
+    "sqlite3",
+    "multiprocessing",
+    "unittest",
+)
 
 
 def test_no_source_file_has_more_than_400_lines() -> None:

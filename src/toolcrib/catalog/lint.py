@@ -20,11 +20,12 @@ from toolcrib.tool import Tool
 SHORTEST_DESCRIPTION = 10
 LONGEST_DESCRIPTION = 500
 HUGE_DESCRIPTION_BYTES = 8 * 1024
-_VAGUE = frozenset(
-    "action bar call compute data do execute foo func function get handle handler helper main method misc "
-    "my_function my_tool process query run set stuff task test thing tool util utils work".split()
+_VAGUE = re.compile(
+    "action|bar|call|compute|data|do|execute|foo|func|function|get|handle|handler|helper|main|method|misc|"
+    "my_function|my_tool|process|query|run|set|stuff|task|test|thing|tool|util|utils|work|.",
+    re.IGNORECASE,
 )
-_FILLER = frozenset("a an the this tool function to for of".split())
+_FILLER = frozenset({"a", "an", "the", "this", "tool", "function", "to", "for", "of"})
 
 
 def advise(definition: ToolDefinition, tool: Tool) -> list[Finding]:
@@ -47,9 +48,7 @@ class _Remark:
         self, code: str, message: str, hint: str, *, level: Level = "advice", parameter: str | None = None
     ) -> Finding:
         source = self.definition.source
-        return Finding(
-            code, level, message, self.definition.name, parameter, source.file, source.line, hint
-        )
+        return Finding(code, level, message, self.definition.name, parameter, source.file, source.line, hint)
 
 
 # --- the name --------------------------------------------------------------------------------------
@@ -57,14 +56,7 @@ class _Remark:
 
 def _look_at_name(definition: ToolDefinition, tool: Tool, remark: _Remark) -> Iterator[Finding]:
     name = definition.name
-    if tool.long_name is not None:
-        yield remark(
-            "shortened-name",
-            f"The name '{tool.long_name}' is too long and is listed as '{name}'",
-            "choose a shorter name or namespace",
-            level="warning",
-        )
-    elif len(name) > STRICT.longest:
+    if tool.long_name is None and len(name) > STRICT.longest:
         yield remark(
             "long-name",
             f"The name '{name}' has {len(name)} characters",
@@ -72,7 +64,7 @@ def _look_at_name(definition: ToolDefinition, tool: Tool, remark: _Remark) -> It
         )
     if STRICT.pattern.fullmatch(name) is None:
         yield remark("name-style", f"The name '{name}' is not in snake_case", f"call it '{_snake(name)}'")
-    if name.casefold() in _VAGUE or len(name) == 1:
+    if _VAGUE.fullmatch(name):
         yield remark(
             "vague-name",
             f"The name '{name}' does not say what the tool does",
@@ -196,13 +188,16 @@ _QUOTED = r"""(?:"[^"\s]{1,40}"|'[^'\s]{1,40}'|`[^`\s]{1,40}`|“[^”\s]{1,40}�
 _AND = r"\s*(?:,\s*(?:or|and)\s|,|/|\||\bor\b|\band\b)\s*"
 _QUOTED_LIST = re.compile(rf"{_QUOTED}(?:{_AND}{_QUOTED})+")
 _PLAIN_LIST = re.compile(
-    r"\b(?:one of|either|choices?|options|(?:allowed|valid|possible|permitted) values)\b(?:\s+are)?\s*[:=(]?\s*"
+    r"\b(?:one of|either|choices?|options|(?:allowed|valid|possible|permitted) values)\b"
+    r"(?:\s+are)?\s*[:=(]?\s*"
     rf"(?P<list>[\w-]+(?:{_AND}[\w-]+)+)",
     re.IGNORECASE,
 )
 _BARS = re.compile(r"(?<![\w|])(?P<list>[\w-]+(?:\s*\|\s*[\w-]+)+)")
 _CLOSING_LIST = re.compile(r"[:(]\s*(?P<list>[\w-]+(?:,\s*[\w-]+)*,?\s+or\s+[\w-]+)\s*\)?\.?\s*$")
-_EXAMPLES = re.compile(r"(?:\be\.?g\.?|\bsuch as|\bfor example|\bfor instance|\blike|\bexamples?)[\s,:(]*$", re.I)
+_EXAMPLES = re.compile(
+    r"(?:\be\.?g\.?|\bsuch as|\bfor example|\bfor instance|\blike|\bexamples?)[\s,:(]*$", re.I
+)
 
 
 def list_choices(text: str) -> list[str]:

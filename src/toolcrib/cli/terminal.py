@@ -12,7 +12,7 @@ import logging
 import os
 import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import IO, Any
 
@@ -22,7 +22,9 @@ from toolcrib.finding import Finding, Source
 
 _COLOURS = {"error": "red", "warning": "yellow", "advice": "cyan", "hint": "cyan", "note": "cyan"}
 # Controls, marks that change the reading direction, and characters without width can rewrite a terminal line.
-_UNSAFE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff]")
+_UNSAFE = re.compile(
+    r"[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff]"
+)
 
 
 def safe(text: object) -> str:
@@ -39,14 +41,13 @@ def one_line(text: object) -> str:
     return " ".join(safe(text).split())
 
 
-def shorten_path(file: str) -> str:
-    """A path as the user would type it: from the current folder, where it is below it."""
-    here = os.getcwd() + os.sep
-    return file.removeprefix(here)
+def shorten_paths(text: str) -> str:
+    """Paths as the user would type them: from the current folder, where they are below it."""
+    return text.replace(os.getcwd() + os.sep, "")
 
 
 def show_place(source: Source) -> str:
-    return safe(Source(shorten_path(source.file), source.line)) if source.file else "-"
+    return safe(shorten_paths(str(source))) if source.file else "-"
 
 
 class Terminal:
@@ -79,13 +80,13 @@ class Terminal:
         """Print data for programs. No character in it can steer a terminal either."""
         ascii_only = (getattr(self.out, "encoding", None) or "utf-8").lower().replace("-", "") != "utf8"
         text = json.dumps(value, indent=2, ensure_ascii=ascii_only, default=_plain)
-        self.data(_UNSAFE.sub(lambda found: f"\\u{ord(found[0]):04x}" if found[0] != "\n" else "\n", text))
+        self.data(_UNSAFE.sub(lambda found: f"\\u{ord(found[0]):04x}", text))
 
     def say(self, label: str, text: object, hint: str | None = None) -> None:
         """`error: what is wrong`, then `hint: what to do`."""
-        self.err.write(f"{self._label(label)} {safe(text)}\n")
+        self.err.write(f"{self._label(label)} {safe(shorten_paths(str(text)))}\n")
         if hint:
-            self.err.write(f"{self._label('hint')} {safe(hint)}\n")
+            self.err.write(f"{self._label('hint')} {safe(shorten_paths(hint))}\n")
         self.err.flush()
 
     def tell(self, finding: Finding) -> None:
@@ -108,7 +109,7 @@ def _takes_colour(stream: IO[str]) -> bool:
 
 
 class LogWords(logging.Handler):
-    """What the library logs, as words on stderr; reports of crashed tools are kept for the command to show."""
+    """What the library logs, as words on stderr. Reports of crashed tools are kept for the command."""
 
     def __init__(self, terminal: Terminal) -> None:
         super().__init__(logging.DEBUG if terminal.debug else logging.WARNING)
@@ -166,16 +167,16 @@ def claim_stdout() -> Iterator[IO[str]]:
     before.flush()
     kept = os.dup(1)
     os.dup2(2, 1)
-    out = open(kept, "w", encoding=before.encoding, errors="backslashreplace", closefd=False)  # noqa: SIM115
+    out = open(kept, "w", encoding=before.encoding, errors="backslashreplace")  # noqa: SIM115 - closed below
     sys.stdout = sys.stderr
     try:
         yield out
         out.flush()
     finally:
         sys.stdout = before
-        _flush_quietly(before)  # what was printed past `sys.stdout` still belongs to stderr
+        _quietly(before.flush)  # what was printed past `sys.stdout` still belongs to stderr
         os.dup2(kept, 1)
-        os.close(kept)
+        _quietly(out.close)
 
 
 def _is_first_descriptor(stream: IO[str]) -> bool:
@@ -186,8 +187,8 @@ def _is_first_descriptor(stream: IO[str]) -> bool:
         return False
 
 
-def _flush_quietly(stream: IO[str]) -> None:
+def _quietly(act: Callable[[], object]) -> None:
     try:
-        stream.flush()
+        act()
     except (OSError, ValueError):
         pass  # nobody reads it any more

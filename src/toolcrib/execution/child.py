@@ -11,7 +11,7 @@ from __future__ import annotations
 import importlib.util
 import inspect
 import os
-import pickle  # nosec B403 - both ends are this program and its parent
+import pickle  # nosec B403  # both ends are this program and its parent
 import queue
 import signal
 import struct
@@ -22,6 +22,8 @@ from typing import IO, Any
 
 LENGTH = struct.Struct("!Q")
 TRACE_CHARS = 8192
+BEGUN = b""
+"""Said before a call is run: from there on it must not be repeated elsewhere."""
 
 _stamps: dict[str, tuple[int, int]] = {}
 
@@ -56,7 +58,9 @@ def main() -> None:
     # A thread of its own, so that the end of the parent is noticed while a tool runs.
     threading.Thread(target=_receive, args=(incoming, calls), daemon=True).start()
     while True:
-        outcome = _run(calls.get())
+        message = calls.get()
+        write_message(outgoing, BEGUN)
+        outcome = _run(message)
         for stream in (sys.stdout, sys.stderr):
             try:
                 stream.flush()
@@ -147,7 +151,7 @@ def _pack_error(error: BaseException) -> bytes:
         trace = "".join(traceback.format_exception(error, limit=-25))[-TRACE_CHARS:]
         error.add_note(f"raised in another process:\n{trace}")
         packed = pickle.dumps(("error", error))
-        pickle.loads(packed)  # nosec B301 - some errors can be written but not read
+        pickle.loads(packed)  # nosec B301  # some errors can be written but not read
         return packed
     except Exception:
         return pickle.dumps(("foreign", _name_kinds(type(error).__mro__), _say(error)))

@@ -36,10 +36,11 @@ class _Report:
 class _Rations:
     """What one tool may still say, and how often it was not heard."""
 
-    __slots__ = ("full", "missed", "short")
+    __slots__ = ("full", "missed", "missed_until", "short")
 
     def __init__(self) -> None:
         self.missed = 0
+        self.missed_until = 0.0
         self.full = Ration(FULL_REPORTS, FULL_WINDOW_S)
         self.short = Ration(SHORT_LINES, SHORT_WINDOW_S)
 
@@ -61,8 +62,8 @@ class CrashReporter:
         try:
             if logger.isEnabledFor(logging.ERROR):
                 self._hand_over(tool_name, error, call_id)
-        except Exception:
-            pass  # out of memory or stack: the call goes on, its report does not
+        except Exception:  # nosec B110  # out of memory or stack: the call goes on, its report does not
+            pass
 
     def flush(self, timeout_s: float = 5.0) -> bool:
         """Wait until everything handed over so far is in the log. False: time ran out."""
@@ -92,6 +93,7 @@ class CrashReporter:
                 if tool_name in self._overdue:
                     return  # the thread knows; waking it a thousand times would cost what it shall save
                 self._overdue.add(tool_name)
+                rations.missed_until = now + SHORT_WINDOW_S
             self._ensure_thread()
             self._changed.notify_all()
 
@@ -136,11 +138,11 @@ class CrashReporter:
                 self._changed.wait(SHORT_WINDOW_S if self._overdue else idle_until - now)
 
     def _collect_counts(self, now: float) -> list[tuple[str, int]]:
-        """The tools whose window has passed, with how many errors went unsaid in it."""
+        """The tools that have been silent about errors for a second, and about how many."""
         if not self._overdue:
             return []
         may_say = self._is_flushing and not self._queue
-        due = [name for name in self._overdue if may_say or self._rations[name].short.is_over(now)]
+        due = [name for name in self._overdue if may_say or now >= self._rations[name].missed_until]
         self._overdue.difference_update(due)
         counts = [(name, self._rations[name].missed) for name in due]
         for name in due:
@@ -179,7 +181,7 @@ def _show_trace(error: BaseException, max_bytes: int) -> str:
 
 def _log_count(tool_name: str, missed: int) -> None:
     logger.error(
-        "tool '%s' raised %d more errors that are not shown",
+        "tool '%s' raised again, %d more times, not shown",
         escape(tool_name),
         missed,
         extra={"tool_name": tool_name, "missed": missed},

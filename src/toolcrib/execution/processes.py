@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import logging
 import os
-import pickle  # nosec B403 - what is read was written by code that runs as this user
+import pickle  # nosec B403  # what is read was written by code that runs as this user
 import signal
-import subprocess  # nosec B404 - starts this interpreter with a program of ours, nothing from outside
+import subprocess  # nosec B404  # starts this interpreter with a program of ours, nothing from outside
 import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -27,6 +27,7 @@ from toolcrib.execution.lane import Raised
 logger = logging.getLogger("toolcrib")
 
 PROGRAM = Path(__file__).with_name("child.py")
+ATTEMPTS = 3
 
 
 class Outcome:
@@ -70,7 +71,7 @@ class Processes:
         return Call(self, name, function, args, kwargs, preload)
 
     def take(self, call: Call) -> _Worker | None:
-        """An idle worker or a new one; None when the call was given up while it waited for one."""
+        """An idle worker or a new one; None when the call was given up before there was one."""
         with self._changed:
             while not (self._idle or len(self._alive) + self._starting < self._limit):
                 if call.is_killed or self._is_closed:
@@ -84,28 +85,23 @@ class Processes:
                 worker = self._idle.pop()
                 if worker.is_alive:
                     return worker
-                self._discard(worker)
+                self._alive.discard(worker)
+                worker.bury()
             self._starting += 1
-        worker_or_none = None
-        try:
-            worker_or_none = _Worker()
-        except OSError:
-            raise ToolBusyError(f"Tool '{call.name}' is busy: no process can be started. Try again later.")
-        finally:
-            with self._changed:
-                self._starting -= 1
-                if worker_or_none is not None:
-                    self._alive.add(worker_or_none)
-                self._changed.notify_all()
-        return worker_or_none
+        return self._start(call.name)
 
     def give_back(self, worker: _Worker) -> None:
         with self._changed:
-            if worker.is_alive and not self._is_closed:
+            is_kept = worker.is_alive and not self._is_closed
+            if is_kept:
                 self._idle.append(worker)
             else:
-                self._discard(worker)
+                self._alive.discard(worker)
             self._changed.notify_all()
+        if not is_kept:
+            # Not under the lock: a loop that gives up a call must not wait for the end of a process.
+            worker.kill()
+            worker.bury()
 
     def wake(self) -> None:
         """A call that may wait for a worker was given up."""
@@ -115,17 +111,32 @@ class Processes:
     def close(self) -> None:
         with self._changed:
             self._is_closed = True
-            for worker in self._alive:
-                worker.kill()
-            for worker in self._idle:
-                self._discard(worker)
+            alive, idle = list(self._alive), list(self._idle)
+            self._alive.difference_update(idle)
             self._idle.clear()
             self._changed.notify_all()
+        for worker in alive:
+            worker.kill()
+        for worker in idle:
+            worker.bury()  # the others are buried by the threads that wait for them
 
-    def _discard(self, worker: _Worker) -> None:
-        worker.kill()
-        worker.bury()
-        self._alive.discard(worker)
+    def _start(self, name: str) -> _Worker:
+        worker = None
+        try:
+            worker = _Worker()
+            return worker
+        except OSError:
+            raise ToolBusyError(
+                f"Tool '{name}' is busy: no process can be started. Try again later."
+            ) from None
+        finally:
+            with self._changed:
+                self._starting -= 1
+                if worker is not None:
+                    self._alive.add(worker)
+                    if self._is_closed:
+                        worker.kill()
+                self._changed.notify_all()
 
 
 class Call:
@@ -201,15 +212,34 @@ class Call:
         return {} if file is None else {"init_main_from_path": os.path.abspath(file)}
 
     def _converse(self, message: bytes) -> Outcome:
-        worker = self._processes.take(self)
-        if worker is None:
-            return Outcome()  # nobody will look at it
+        exit_code = None
+        for _ in range(ATTEMPTS):
+            worker = self._processes.take(self)
+            if worker is None:
+                break
+            has_begun, reply = self._ask(worker, message)
+            if reply is not None:
+                return self._open(reply)
+            exit_code = worker.exit_code
+            if has_begun:
+                break
+            # It ended while it was idle, and nobody could know: the call has not begun, another may take it.
+        if not self.is_killed:
+            logger.warning(
+                "the process of tool '%s' ended during a call, exit code %s",
+                self.name,
+                exit_code,
+                extra={"tool_name": self.name, "exit_code": exit_code},
+            )
+        raise ToolCrashedError(f"Tool '{self.name}' failed: its process ended before it answered.")
+
+    def _ask(self, worker: _Worker, message: bytes) -> tuple[bool, bytes | None]:
         with self._lock:
             self._worker = worker
             if self.is_killed:
                 worker.kill()
         try:
-            reply = worker.ask(message)
+            return worker.ask(message)
         finally:
             # From here on `kill` must not reach the worker: it may be another call's.
             with self._lock:
@@ -217,20 +247,10 @@ class Call:
                 if self.is_killed:
                     worker.kill()
             self._processes.give_back(worker)
-        if reply is None:
-            if not self.is_killed:
-                logger.warning(
-                    "the process of tool '%s' ended during a call, exit code %s",
-                    self.name,
-                    worker.exit_code,
-                    extra={"tool_name": self.name, "exit_code": worker.exit_code},
-                )
-            raise ToolCrashedError(f"Tool '{self.name}' failed: its process ended before it answered.")
-        return self._open(reply)
 
     def _open(self, reply: bytes) -> Outcome:
         try:
-            kind, *parts = pickle.loads(reply)  # nosec B301 - see the import
+            kind, *parts = pickle.loads(reply)  # nosec B301  # see the import
         except Exception as error:
             text = f"Tool '{self.name}' returned something that cannot be read here. ({_cut(error)})"
             return Outcome(error=InvalidResultError(text))
@@ -254,7 +274,7 @@ class _Worker:
         # -P: the folder of the program holds modules of ours that must not hide others of the same name.
         flags = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]
         self._is_doomed = False
-        self._process = subprocess.Popen(  # nosec B603 - a fixed command, no shell
+        self._process = subprocess.Popen(  # nosec B603  # a fixed command, no shell
             [sys.executable, *flags, "-P", str(PROGRAM)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -270,17 +290,19 @@ class _Worker:
     def exit_code(self) -> int | None:
         return self._process.returncode
 
-    def ask(self, message: bytes) -> bytes | None:
-        """Send a call and wait for its outcome; None when the process ends first."""
+    def ask(self, message: bytes) -> tuple[bool, bytes | None]:
+        """Send a call and wait. Returns whether it was begun, and its outcome if there is one."""
+        has_begun, reply = False, None
         try:
             child.write_message(self._process.stdin, message)  # type: ignore[arg-type]  # both are pipes
+            has_begun = child.read_message(self._process.stdout) == child.BEGUN  # type: ignore[arg-type]
             reply = child.read_message(self._process.stdout)  # type: ignore[arg-type]
         except (OSError, ValueError):
-            reply = None
+            pass
         if reply is None:
             self.kill()
             self.bury()
-        return reply
+        return has_begun, reply
 
     def kill(self) -> None:
         """End the process and what it has started. Returns at once."""

@@ -33,7 +33,7 @@ class Runner:
     @property
     def abandoned(self) -> int:
         """Calls that were given up and whose code still runs."""
-        return self._tally.count
+        return max(0, self._tally.count)  # a call may end before the one who gave it up has counted it
 
     def run_async(
         self, lane: Lane, coroutine: Coroutine[Any, Any, Any], timeout_s: float | None

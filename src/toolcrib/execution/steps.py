@@ -169,11 +169,12 @@ class _Drive:
 
     def _begin(self) -> None:
         task = asyncio.current_task()
-        assert task is not None  # nosec B101 - whatever suspends does so in a task
+        assert task is not None  # nosec B101  # whatever suspends does so in a task
         self._task = task
-        self._baseline = task.cancelling()
+        # A cancellation that came during the first step (Ctrl-C, another thread) is still to be delivered.
+        self._baseline = task.cancelling() - bool(getattr(task, "_must_cancel", False))
         stack = _drives.setdefault(task, [])
-        # The calls around this one are in the middle of a step; those it made in its first step have suspended.
+        # The calls around this one are in mid-step; those that it made in its own first step have suspended.
         stack.insert(sum(drive._is_stepping for drive in stack), self)
 
     def _end(self) -> None:
@@ -246,6 +247,11 @@ class _Drive:
         return value
 
     def _let_go(self, waits_for: Any) -> None:
+        """Give the coroutine a task of its own, with the calls that it is in the middle of.
+
+        What cannot be moved is a scope of a library that it has not left: when that one's time is over, it
+        cancels the caller's task, if that still runs. Hence the moment for clean-up before.
+        """
         if self._is_adopted:
             # Cancelled for the second time, by a loop that wants to end: it shall end.
             self._close()
@@ -302,8 +308,8 @@ class _Drive:
 class _Started(Coroutine[Any, Any, None]):
     """A coroutine in mid-course, as a task wants it.
 
-    A task that is cancelled before its first step throws into a coroutine that has not begun, which then never
-    does; the tool's code would be lost. This one has begun before the task sees it.
+    A task that is cancelled before its first step throws into a coroutine that has not begun, which then
+    never does; the tool's code would be lost. This one has begun before the task sees it.
     """
 
     def __init__(self, coroutine: Coroutine[Any, Any, None]) -> None:

@@ -83,7 +83,7 @@ class Threads:
             timer = asyncio.get_running_loop().call_later(timeout_s, _ring, job.future)
         try:
             await job.future
-        except asyncio.CancelledError:
+        except (asyncio.CancelledError, GeneratorExit):
             self._abandon(job, on_abandon)
             raise
         finally:

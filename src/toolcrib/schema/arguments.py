@@ -6,20 +6,38 @@ tool's schema and binder. Refuses to know who calls and what runs.
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Mapping
 from typing import Any
 
 from toolcrib.bounds import Schema
 from toolcrib.errors import InvalidArgumentsError
-from toolcrib.schema.repair import repair
+from toolcrib.schema.repair import Repairer
 from toolcrib.schema.signature import Binder
-from toolcrib.validation import Problem, Validator, describe_value, format_path
+from toolcrib.validation import Problem, Validator, describe_value, format_path, show_name
+
+_MAX_PROBLEMS = 10
+_MAX_WORDS = 2_000
+"""How much of a converter's own words is shown."""
+_LONGEST_NAME = 64
+"""Of longer names nobody wants to know what they may have meant, and finding it out takes long."""
 
 
 class ArgumentCheck:
     """Compiled when first used; the same for every call."""
 
-    __slots__ = ("_validator", "binder", "ignores_extra", "name", "repairs", "schema", "trusted")
+    __slots__ = (
+        "_loads",
+        "_nulls",
+        "_repairer",
+        "_validator",
+        "binder",
+        "ignores_extra",
+        "name",
+        "repairs",
+        "schema",
+        "trusted",
+    )
 
     def __init__(
         self, name: str, schema: Schema, binder: Binder, *, trusted: bool, repairs: bool, ignores_extra: bool
@@ -30,6 +48,9 @@ class ArgumentCheck:
         self.trusted = trusted
         self.repairs = repairs
         self.ignores_extra = ignores_extra
+        self._loads = {name: load for name, _, load in binder.loads}
+        self._nulls = binder.nullable | binder.optional
+        self._repairer = Repairer(schema)
         self._validator: Validator | None = None
 
     @property
@@ -41,46 +62,37 @@ class ArgumentCheck:
     def check(self, given: Any) -> dict[str, Any]:
         """Plain arguments that fit the schema, explicit nulls still in them. Raises InvalidArgumentsError."""
         arguments: dict[str, Any] = given if type(given) is dict else self._as_dict(given)
-        binder = self.binder
-        if binder.closed and not arguments.keys() <= binder.known:
-            arguments = self._drop_unknown(arguments)
-        checked = self._without_nulls(arguments) if None in arguments.values() else arguments
         validator = self._validator or self.validator
         try:
-            if validator.deepest is not None and validator.is_too_deep(checked):
-                raise self._refusal([Problem("", f"nested deeper than {validator.deepest} levels", "")])
-            if validator.is_valid(checked):
+            if self.binder.closed and not arguments.keys() <= self.binder.known:
+                arguments = self._drop_unknown(arguments)
+            checked = self._without_nulls(arguments) if None in arguments.values() else arguments
+            if validator.effort is None and validator.is_valid(checked):
                 return arguments
-        except ValueError as error:  # the engine meets something that is not JSON
-            raise self._refusal([Problem("", _name_unusable(arguments, error), "")]) from None
-        return self._repaired(arguments, checked)
+            return self._check_closely(validator, arguments, checked)
+        except ValueError:  # the engine meets something that is not JSON
+            raise self._refusal([self._find_unusable(arguments)]) from None
 
     def bind(self, arguments: dict[str, Any]) -> dict[str, Any]:
         """Checked arguments as the function's parameters. Raises InvalidArgumentsError."""
         binder = self.binder
         if binder.whole is not None:
-            return {binder.whole: self._without_nulls(arguments) if None in arguments.values() else arguments}
-        if None in arguments.values():
-            values = {
-                binder.attributes.get(name, name): value
-                for name, value in arguments.items()
-                if value is not None or name not in binder.optional
-            }
-        elif binder.loads:
-            values = dict(arguments)
-        else:
+            return {binder.whole: self._without_nulls(arguments)}
+        if not self._loads and None not in arguments.values():
             return arguments
-        for name, attribute, load in binder.loads:
-            if name in arguments and (
-                arguments[name] is not None or name not in binder.nullable | binder.optional
-            ):
-                try:
-                    value = arguments[name] if load is None else load(arguments[name])
-                except (ValueError, ArithmeticError, AssertionError) as error:
-                    raise self._refusal(_conversion_problems(name, arguments[name], error)) from None
-                if name != attribute:
-                    values.pop(name, None)
-                values[attribute] = value
+        values: dict[str, Any] = {}
+        for name, value in arguments.items():
+            if value is None and name in self._nulls:
+                if name in binder.optional:
+                    continue
+            else:
+                load = self._loads.get(name)
+                if load is not None:
+                    try:
+                        value = load(value)
+                    except (ValueError, ArithmeticError, AssertionError) as error:
+                        raise self._refusal(_conversion_problems(name, value, error)) from None
+            values[binder.attributes.get(name, name)] = value
         return values
 
     def _as_dict(self, arguments: Any) -> dict[str, Any]:
@@ -91,40 +103,58 @@ class ArgumentCheck:
         raise self._refusal([Problem("", "arguments must be an object", describe_value(arguments))])
 
     def _drop_unknown(self, arguments: dict[str, Any]) -> dict[str, Any]:
-        unknown = [name for name in arguments if name not in self.binder.known]
+        known = self.binder.known
         if self.ignores_extra:
-            return {name: value for name, value in arguments.items() if name in self.binder.known}
+            return {name: value for name, value in arguments.items() if name in known}
+        unknown = [name for name in arguments if name not in known][:_MAX_PROBLEMS]
         problems = [
-            Problem(_show(name), "not a parameter of this tool", "", self._suggest(name)) for name in unknown
+            Problem(show_name(name), "not a parameter of this tool", "", self._suggest(name))
+            for name in unknown
         ]
         missing = [name for name in self.schema.get("required", ()) if name not in arguments]
         problems += [Problem(name, "required, but missing", "") for name in missing]
         raise self._refusal(problems)
 
     def _suggest(self, name: Any) -> str | None:
-        import difflib
-
         known = sorted(self.binder.known)
-        close = difflib.get_close_matches(str(name).lower(), known, n=1, cutoff=0.6)
-        if close:
-            return f"did you mean '{close[0]}'?"
-        return f"it takes: {', '.join(known[:20])}" if known else "it takes none"
+        if not known:
+            return "it takes none"
+        text = str(name).lower()
+        close = difflib.get_close_matches(text, known, n=1, cutoff=0.6) if len(text) <= _LONGEST_NAME else []
+        return f"did you mean '{close[0]}'?" if close else f"it takes: {', '.join(known[:20])}"
 
     def _without_nulls(self, arguments: dict[str, Any]) -> dict[str, Any]:
-        """Arguments without those nulls that mean None, or that mean nothing was given."""
-        binder = self.binder
-        return {
-            name: value
-            for name, value in arguments.items()
-            if value is not None or not (name in binder.nullable or name in binder.optional)
-        }
+        """A copy without those nulls that mean None, or that mean nothing was given."""
+        nulls = self._nulls
+        return {name: value for name, value in arguments.items() if value is not None or name not in nulls}
 
-    def _repaired(self, arguments: dict[str, Any], checked: dict[str, Any]) -> dict[str, Any]:
+    def _check_closely(
+        self, validator: Validator, arguments: dict[str, Any], checked: dict[str, Any]
+    ) -> dict[str, Any]:
+        excess = validator.excess(checked)
+        if excess is not None:
+            raise self._refusal([Problem("", excess, "")])
+        if validator.is_valid(checked):
+            return arguments
         if self.repairs:
-            mended = repair(arguments, self.schema)
-            if mended is not arguments and self.validator.is_valid(self._without_nulls(mended)):
-                return dict(mended)
-        raise self._refusal(self.validator.problems(checked))
+            mended: dict[str, Any] = self._repairer.repair(arguments)
+            if mended is not arguments:
+                plain = self._without_nulls(mended)
+                if validator.excess(plain) is None and validator.is_valid(plain):
+                    return mended
+        raise self._refusal(validator.problems(checked))
+
+    def _find_unusable(self, arguments: dict[str, Any]) -> Problem:
+        """The argument that is no JSON; asked for one by one, since the engine does not say."""
+        for name, value in arguments.items():
+            try:
+                self.validator.is_valid({name: value})
+            except ValueError as error:
+                is_text = isinstance(error, UnicodeEncodeError)
+                return Problem(
+                    show_name(name), "not valid Unicode" if is_text else "not JSON", describe_value(value)
+                )
+        return Problem("", "arguments are not JSON", "")
 
     def _refusal(self, problems: list[Problem]) -> InvalidArgumentsError:
         head = f"Invalid arguments for tool '{self.name}'"
@@ -137,27 +167,21 @@ class ArgumentCheck:
         return InvalidArgumentsError(text, details=[problem.to_json() for problem in problems])
 
 
-def _show(name: Any) -> str:
-    return str(name)[:64].encode("unicode_escape").decode()
-
-
-def _name_unusable(arguments: dict[str, Any], error: ValueError) -> str:
-    for name, value in arguments.items():
-        if isinstance(value, str) and not value.isascii():
-            try:
-                value.encode()
-            except UnicodeEncodeError:
-                return f"'{_show(name)}' holds text that is not valid Unicode"
-    return f"arguments are not JSON: {str(error).splitlines()[0]}"
-
-
 def _conversion_problems(name: str, value: Any, error: Exception) -> list[Problem]:
     """What a converter refused, in the words of whoever refused it, without values and web addresses."""
     errors = getattr(error, "errors", None)
     if callable(errors):
         try:
-            found = errors(include_url=False, include_input=False, include_context=False)
-            return [Problem(format_path([name, *item["loc"]]), item["msg"], "") for item in found]
+            found = errors(include_url=False, include_input=False)
         except TypeError:
             pass  # some other exception that happens to have `errors`
-    return [Problem(name, str(error) or type(error).__name__, describe_value(value))]
+        else:
+            return [Problem(format_path([name, *item["loc"]]), _words_of(item), "") for item in found]
+    words = str(error)[:_MAX_WORDS] or type(error).__name__
+    return [Problem(name, words, describe_value(value))]
+
+
+def _words_of(item: Mapping[str, Any]) -> str:
+    """The words of whoever refused: a validator's own, or what its library says."""
+    own = item.get("ctx", {}).get("error")
+    return str(own if isinstance(own, Exception) else item["msg"])[:_MAX_WORDS]

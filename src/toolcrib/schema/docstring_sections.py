@@ -1,23 +1,18 @@
-"""The sections of a docstring, in three dialects: where they begin and how their entries are laid out.
+"""The sections of a docstring: where they begin and how their entries are laid out, by Google and by NumPy.
 
-Knows the headers of Google text, the underlined titles of NumPy text and the fields of reST text (Epydoc's
-spelling too). Refuses to know what a finished description looks like and what a type means: here a type is
-a piece of text. A line that no rule claims is prose, so nothing can fall between two sections.
-
-Every reader takes the lines that `docstring_layout.clean_lines` makes.
+Knows the headers of the one and the underlined titles of the other. Refuses to know what a finished
+description looks like and what a type means: here a type is a piece of text. A line that no rule claims is
+prose, so nothing can fall between two sections. Readers take what `docstring_layout.clean_lines` makes.
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import product
-from typing import Literal
 
 from toolcrib.schema.docstring_layout import find_block_end, flow, indent_of, trim
 from toolcrib.schema.docstring_types import clean_type, looks_like_type
-
-Style = Literal["google", "numpy", "rest", "plain"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,21 +82,6 @@ HEADERS = {f"{title}:": kind for title, kind in _TITLES.items()}
 _KNOWN_TITLES = {*_TITLES, *_spell(_STAYING)}
 _EXAMPLE_TITLES = frozenset(_spell("examples, example"))
 
-_FIELDS = {
-    word: kind
-    for kind, words in {
-        "params": "param parameter arg argument key keyword kwarg",
-        "params type": "type kwtype",
-        "attributes": "ivar cvar var attribute",
-        "attributes type": "vartype",
-        "returns": "return returns yield yields",
-        "returns type": "rtype ytype",
-        "raises": "raise raises except exception",
-        "tags": "tags",
-    }.items()
-    for word in words.split()
-}
-
 # `None` under a header says that there is nothing to say; it is nobody's name. Possessive quantifiers: see
 # docstring_layout. A colon that belongs to `http://` or `::` ends no name.
 _NAME = r"[*`\\]*+(?!None\b)[^\W\d]\w*+[*`]*+"
@@ -117,13 +97,12 @@ _GOOGLE_ERROR = re.compile(rf"(?:[-*]\s++)?+({_ERRORS}){_GOOGLE_TAIL}")
 _NUMPY_ENTRY = re.compile(rf"({_NAMES}){_NUMPY_TAIL}")
 _NUMPY_ERROR = re.compile(rf"({_ERRORS}){_NUMPY_TAIL}")
 _NAMED_RETURN = re.compile(rf"({_NAMES})\s++:\s++(.+)")
-_FIELD = re.compile(r"\s*+[:@](\w++)(?:\s++([^:]*+))?:(?![`:])\s*+(.*)")
 
 
 # --- small readings ---------------------------------------------------------------------------------------
 
 
-def _split_names(names: str) -> list[str]:
+def split_names(names: str) -> list[str]:
     return [names] if names.isidentifier() else [name.strip(" *`\\") for name in names.split(",")]
 
 
@@ -143,29 +122,18 @@ def _collect(
     return [line[min(level, indent_of(line)) :] for line in stray], entries
 
 
-def _read_tags(block: list[str]) -> list[str]:
+def read_tags(block: list[str]) -> list[str]:
     return [tag for line in block for tag in line.replace(",", " ").split() if tag not in ("-", "*")]
 
 
-def find_styles(lines: list[str]) -> list[Style]:
-    """List the dialects a text shows signs of, the least ambiguous sign first."""
-    google = numpy = rest = False
-    for number, line in enumerate(lines):
-        if not line:
-            continue
-        if line[-1] == ":" and line in HEADERS:
-            google = google or bool(trim(lines[number + 1 : find_block_end(lines, number + 1, 0)]))
-        elif line[0] == "-":
-            known = number > 0 and lines[number - 1].removesuffix(":") in _KNOWN_TITLES
-            numpy = numpy or (known and _is_title(lines, number - 1))
-        elif line[0] in " :@" and not rest:
-            match = _FIELD.match(line)
-            rest = match is not None and match[1].lower() in _FIELDS
-    found: list[tuple[bool, Style]] = [(numpy, "numpy"), (google, "google"), (rest, "rest")]
-    return [style for present, style in found if present]
-
-
 # --- Google -----------------------------------------------------------------------------------------------
+
+
+def opens_google(lines: list[str], number: int) -> bool:
+    """Tell whether this line is a known header with something indented below it."""
+    if lines[number] not in HEADERS:
+        return False
+    return any(lines[number + 1 : find_block_end(lines, number + 1, 0)])
 
 
 def read_google(lines: list[str]) -> Draft:
@@ -192,7 +160,7 @@ def read_google(lines: list[str]) -> Draft:
 
 def _take_google(draft: Draft, kind: str, header: str, block: list[str]) -> None:
     if kind == "tags":
-        draft.tags += _read_tags(block)
+        draft.tags += read_tags(block)
     elif kind == "returns":
         draft.add_returns(*_read_google_returns(block))
     else:
@@ -204,7 +172,7 @@ def _take_google(draft: Draft, kind: str, header: str, block: list[str]) -> None
             names, type_text, text = match.groups()
             description = flow(text, body) if body else text
             cleaned = clean_type(type_text) if type_text else None
-            documented += [Documented(name, description, cleaned) for name in _split_names(names)]
+            documented += [Documented(name, description, cleaned) for name in split_names(names)]
 
 
 def _choose_google_pattern(kind: str, first: str) -> re.Pattern[str]:
@@ -218,11 +186,18 @@ def _read_google_returns(block: list[str]) -> tuple[str, str | None]:
     """Read `dict: the words`; the type stays among the words, as they may go where no type goes."""
     first = block[0].lstrip(" ")
     head, _, tail = first.partition(":")
-    is_typed = looks_like_type(head) and (not tail or tail[0].isspace())
-    return flow(first, block[1:]), head if is_typed else None
+    type_text = head[1:-1] if head[:1] + head[-1:] == "()" else head
+    is_typed = looks_like_type(type_text) and (not tail or tail[0].isspace())
+    return flow(first, block[1:]), type_text if is_typed else None
 
 
 # --- NumPy ------------------------------------------------------------------------------------------------
+
+
+def opens_numpy(lines: list[str], number: int) -> bool:
+    """Tell whether this line underlines a known title."""
+    known = number > 0 and lines[number - 1].removesuffix(":") in _KNOWN_TITLES
+    return known and _is_title(lines, number - 1)
 
 
 def _is_title(lines: list[str], number: int) -> bool:
@@ -246,7 +221,7 @@ def read_numpy(lines: list[str]) -> Draft:
 def _take_numpy(draft: Draft, title: str, block: list[str]) -> None:
     kind = _TITLES.get(title)
     if kind == "tags":
-        draft.tags += _read_tags(block)
+        draft.tags += read_tags(block)
     elif kind == "returns" and block:
         draft.add_returns(*_read_numpy_returns(block))
     elif kind is None or not block:
@@ -287,7 +262,7 @@ def _document_numpy(match: re.Match[str], body: list[str], kind: str) -> list[Do
     ):
         words, type_text = flow(type_text, body), None
     cleaned = clean_type(type_text) if type_text else None
-    return [Documented(name, words, cleaned) for name in _split_names(names)]
+    return [Documented(name, words, cleaned) for name in split_names(names)]
 
 
 def _read_numpy_returns(block: list[str]) -> tuple[str, str | None]:
@@ -315,85 +290,3 @@ def _tell_return(head: str, body: list[str]) -> str:
         head = f"{named[1]} ({named[2]})"
     words = flow("", body)
     return f"{head}: {words}" if words else head
-
-
-# --- reST and Epydoc --------------------------------------------------------------------------------------
-
-
-def read_rest(lines: list[str]) -> Draft:
-    draft = Draft()
-    types: dict[tuple[str, str], list[str]] = {}
-    number, level = 0, None
-    while number < len(lines):
-        line = lines[number]
-        match = _FIELD.match(line) if line and line[0] in " :@" else None
-        kind = _FIELDS.get(match[1].lower()) if match else None
-        # Fields align; one that stands deeper than the first is somebody's example.
-        if match is None or kind is None or (level is not None and indent_of(line) > level):
-            draft.prose.append(line)
-            number += 1
-            continue
-        level = indent_of(line)
-        end = find_block_end(lines, number + 1, level)
-        text = flow(match[3], lines[number + 1 : end])
-        if _take_field(draft, types, kind, (match[2] or "").strip(), text):
-            _drop_dangling_header(draft.prose, level)
-            draft.prose.append("")
-        else:
-            draft.prose += lines[number:end]
-        number = end
-    _settle_types(draft, types)
-    return draft
-
-
-def _take_field(
-    draft: Draft, types: dict[tuple[str, str], list[str]], kind: str, about: str, text: str
-) -> bool:
-    """Take one field; False if it lacks what would tell where its words belong."""
-    kind, _, is_type = kind.partition(" ")
-    if kind == "tags":
-        draft.tags += _read_tags([about, text])
-    elif kind == "returns":
-        draft.add_returns("" if is_type else text, text if is_type else about or None)
-    elif kind == "raises" and about:
-        draft.raises += [Documented(name, text) for name in _split_names(about)]
-    elif is_type and about and clean_type(text):
-        types.setdefault((kind, about.strip("*`\\")), []).append(clean_type(text) or "")
-    elif (named := _split_named_field(about)) and not is_type:
-        draft.entries_of(kind).extend(Documented(name, text, named[1]) for name in named[0])
-    else:
-        return False
-    return True
-
-
-def _split_named_field(about: str) -> tuple[list[str], str | None] | None:
-    """Split what stands in `:param ...:`, which is a name, several, or a type and a name."""
-    names = _split_names(about)
-    if all(name.isidentifier() for name in names):
-        return names, None
-    *type_words, name = about.split() or [""]
-    name = name.strip("*`\\")
-    if name.isidentifier():
-        return [name], clean_type(" ".join(type_words))
-    name, _, type_text = about.partition(" ")
-    return ([name], clean_type(type_text.strip("()"))) if name.isidentifier() else None
-
-
-def _drop_dangling_header(prose: list[str], level: int) -> None:
-    """Drop an `Args:` whose whole block was fields: its words have just moved out."""
-    while level and prose and not prose[-1]:
-        prose.pop()
-    if level and prose and prose[-1] in HEADERS:
-        prose[-1] = ""
-
-
-def _settle_types(draft: Draft, types: dict[tuple[str, str], list[str]]) -> None:
-    """Give `:type x:` to the parameter it speaks of, wherever it stood; alone, it documents one too."""
-    for entries, kind in ((draft.params, "params"), (draft.attributes, "attributes")):
-        for index, entry in enumerate(entries):
-            found = types.pop((kind, entry.name), [])
-            if found:
-                own = [entry.type] if entry.type else []
-                entries[index] = replace(entry, type=" | ".join(dict.fromkeys(own + found)))
-    for (kind, name), found in types.items():
-        draft.entries_of(kind).append(Documented(name, "", " | ".join(dict.fromkeys(found))))

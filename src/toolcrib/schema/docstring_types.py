@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 _DEEPEST = 8  # no honest type nests deeper, and a stranger's text must not exhaust the stack
 
-_ROLE = re.compile(r":[a-z]{1,12}:(?=`)")
+_ROLE = re.compile(r":(?:[a-z]{1,12}:){1,2}(?=`)")
 _QUALIFIER = re.compile(
     r"\*?(?:optional|required|keyword[- ]only|positional[- ]only)\*?(?: *+\(?defaults?\b.*)?|defaults?\b.*",
     re.I,
@@ -53,7 +53,7 @@ _CONSTANTS = {"True": True, "False": False, "None": None}
 def clean_type(text: str) -> str | None:
     """Take off a type what is not type: optional, required, a default (the signature has the real one)."""
     if "`" in text:
-        text = _ROLE.sub("", text).replace("`", "")
+        text = _ROLE.sub("", text).replace("`~", "").replace("`", "")
     text = text.strip()
     if text.endswith(")"):
         text = _TRAILING_DEFAULT.sub("", text).rstrip()

@@ -9,7 +9,9 @@ Imports nothing outside the standard library: it is read at start-up.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
+from toolcrib.schema.docstring_fields import is_field, read_rest
 from toolcrib.schema.docstring_layout import (
     clean_lines,
     find_examples,
@@ -22,15 +24,16 @@ from toolcrib.schema.docstring_sections import (
     HEADERS,
     Documented,
     Draft,
-    Style,
-    find_styles,
+    opens_google,
+    opens_numpy,
     read_google,
     read_numpy,
-    read_rest,
 )
 from toolcrib.schema.docstring_types import type_hint_of
 
 __all__ = ["Docstring", "Documented", "Style", "parse_docstring", "type_hint_of"]
+
+Style = Literal["google", "numpy", "rest", "plain"]
 
 _READERS = {"google": read_google, "numpy": read_numpy, "rest": read_rest}
 
@@ -87,7 +90,7 @@ def parse_docstring(text: str | None) -> Docstring:
 
 def _read(lines: list[str]) -> tuple[Style, Draft]:
     """Read the lines in the dialect they are in; of several, in the one that finds most parameters."""
-    styles = find_styles(lines)
+    styles = _find_styles(lines)
     if len(styles) == 1:
         return styles[0], _READERS[styles[0]](lines)
     if not styles:
@@ -96,6 +99,22 @@ def _read(lines: list[str]) -> tuple[Style, Draft]:
         return "plain", draft
     drafts = [(style, _READERS[style](lines)) for style in styles]
     return max(drafts, key=lambda found: len(found[1].params))
+
+
+def _find_styles(lines: list[str]) -> list[Style]:
+    """List the dialects a text shows signs of, the least ambiguous sign first."""
+    google = numpy = rest = False
+    for number, line in enumerate(lines):
+        if not line:
+            continue
+        if line[-1] == ":":
+            google = google or opens_google(lines, number)
+        if line[0] == "-":
+            numpy = numpy or opens_numpy(lines, number)
+        elif line[0] in " :@":
+            rest = rest or is_field(line)
+    found: list[tuple[bool, Style]] = [(numpy, "numpy"), (google, "google"), (rest, "rest")]
+    return [style for present, style in found if present]
 
 
 def _indent_first_block(lines: list[str]) -> None:

@@ -1,24 +1,33 @@
 """A handler with a schema of its own becomes a blueprint: the schema is taken, and enforced, as written.
 
 A handler with one parameter called `arguments` gets the whole object, any other gets keywords; one that
-asks for `server` or a Context gets that too. Knows JSON Schema as data; makes none.
+asks for `server` or a Context gets that too. A value that is what its parameter's hint says becomes it; any
+other that the schema admits is handed over as it came. Knows JSON Schema as data; makes none.
 """
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any
 
 from toolcrib import validation
 from toolcrib.definition import ToolOptions, check_input_schema, join_words
 from toolcrib.errors import InvalidSignatureError
+from toolcrib.schema.annotation import hints_of_function
+from toolcrib.schema.convert import Convert, loader
 from toolcrib.schema.docstrings import parse_docstring
-from toolcrib.schema.parameters import Callee, words_of
-from toolcrib.schema.shapes import admits_null
-from toolcrib.schema.signature import Binder, Blueprint, is_context, resolve_hints
+from toolcrib.schema.hints import HintReader, split_optional
+from toolcrib.schema.notes import is_field, split_annotated
+from toolcrib.schema.parameters import Callee, Filled, words_of
+from toolcrib.schema.shapes import MISSING, admits_null, to_value_schema
+from toolcrib.schema.signature import Binder, Blueprint, is_context
 
-_NAMED = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+_NAMED = (
+    inspect.Parameter.POSITIONAL_ONLY,
+    inspect.Parameter.POSITIONAL_OR_KEYWORD,
+    inspect.Parameter.KEYWORD_ONLY,
+)
 
 
 def build_handler(callee: Callee, name: str, options: ToolOptions) -> Blueprint:
@@ -35,19 +44,19 @@ def _build(callee: Callee, name: str, options: ToolOptions, *, takes_whole: bool
     schema = check_input_schema(options.input_schema, name)
     if options.output_schema is not None:
         validation.check_schema(options.output_schema)
-    binder = _bind(callee, name, schema, takes_whole)
     docs = parse_docstring(words_of(callee.handler))
-    description = options.description
     raises = tuple((item.name, item.description) for item in docs.raises)
+    description = options.description
     if description is None:
         description = docs.description
         if options.output_schema is None:
             description = join_words(description, docs.returns, raises)
     return Blueprint(
+        _handler_of(callee),
         description,
         schema,
         options.output_schema,
-        binder,
+        _bind(callee, name, schema, takes_whole),
         returns=docs.returns,
         raises=raises,
         tags=docs.tags,
@@ -55,40 +64,51 @@ def _build(callee: Callee, name: str, options: ToolOptions, *, takes_whole: bool
     )
 
 
+def _handler_of(callee: Callee) -> Callable[..., Any]:
+    """The handler, given what its `= Field(...)` parameters default to."""
+    said = {
+        item.name: split_annotated(Annotated[Any, item.default])[1]
+        for item in callee.signature.parameters.values()
+        if is_field(item.default)
+    }
+    values = {key: notes.default for key, notes in said.items() if notes.default is not MISSING}
+    factories = {key: notes.factory for key, notes in said.items() if notes.factory is not None}
+    return Filled(callee.handler, values, factories) if said else callee.handler
+
+
 def _bind(callee: Callee, name: str, schema: Mapping[str, Any], takes_whole: bool) -> Binder:
-    hints = resolve_hints(callee, name)
-    context = server = None
+    hints = hints_of_function(callee, name)
+    properties = schema.get("properties", {})
+    context = server = whole = None
     rest: list[inspect.Parameter] = []
     for parameter in callee.signature.parameters.values():
-        if is_context(hints.get(parameter.name, inspect.Parameter.empty)):
+        hint, _ = split_optional(hints.get(parameter.name))
+        if is_context(hint, callee, name, parameter.name):
             context = parameter.name
-        elif parameter.name == "server" and "server" not in schema.get("properties", {}):
+        elif parameter.name == "server" and "server" not in properties:
             server = parameter.name
         else:
             rest.append(parameter)
-    whole = None
-    if takes_whole and rest:
+    if (takes_whole and rest) or [(item.name, item.kind in _NAMED) for item in rest] == [("arguments", True)]:
         whole = rest[0].name
-    elif len(rest) == 1 and rest[0].name == "arguments" and rest[0].kind in _NAMED:
-        whole = "arguments"
     else:
         _check_keywords(callee, name, schema, rest)
-    properties = schema.get("properties", {})
-    required = schema.get("required", ())
+    loads = [] if whole else [(key, key, _loader_of(hints[key])) for key in properties if key in hints]
     optional = {
         key
         for key, value in properties.items()
-        if key not in required and isinstance(value, Mapping) and not admits_null(value)
+        if key not in schema.get("required", ()) and isinstance(value, Mapping) and not admits_null(value)
     }
-    positional = tuple(
+    positional = [
         (item.name, item.default)
         for item in callee.signature.parameters.values()
         if item.kind is inspect.Parameter.POSITIONAL_ONLY
-    )
+    ]
     return Binder(
         known=frozenset(properties),
+        loads=tuple(item for item in loads if item[2] is not None),
         optional=frozenset(optional),
-        positional=positional,
+        positional=tuple(positional),
         context=context,
         server=server,
         whole=whole,
@@ -96,31 +116,44 @@ def _bind(callee: Callee, name: str, schema: Mapping[str, Any], takes_whole: boo
     )
 
 
+def _loader_of(hint: Any) -> Convert | None:
+    """Makes a value what the hint says, where it is that; None where there is nothing to make."""
+    try:
+        shape, _ = HintReader().read(split_optional(hint)[0])
+    except Exception:  # a hint that means nothing as a schema: this tool has a schema
+        return None
+    load = loader(shape)
+    if load is None:
+        return None
+    validator: list[validation.Validator] = []
+
+    def load_fitting(value: Any) -> Any:
+        if not validator:
+            validator.append(validation.Validator(to_value_schema(shape), trusted=True))
+        return load(value) if validator[0].is_valid(value) else value
+
+    return load_fitting
+
+
 def _check_keywords(
     callee: Callee, name: str, schema: Mapping[str, Any], parameters: list[inspect.Parameter]
 ) -> None:
     """A handler and a schema that do not fit together are found here, not at the first call."""
-    properties = schema.get("properties", {})
-    hint = "call its one parameter `arguments` to get the whole object, or name the properties"
-    open_ended = any(item.kind is inspect.Parameter.VAR_KEYWORD for item in parameters)
-    names = {item.name for item in parameters if item.kind in (*_NAMED, inspect.Parameter.POSITIONAL_ONLY)}
-    for key in properties:
-        if key not in names and not open_ended:
-            raise InvalidSignatureError(
-                f"The handler of tool '{name}' does not take '{key}', which its schema has",
-                tool=name,
-                parameter=key,
-                source=callee.source,
-                hint=hint,
-            )
+    named = {item.name: item for item in parameters if item.kind in _NAMED}
+    takes_any = any(item.kind is inspect.Parameter.VAR_KEYWORD for item in parameters)
     required = schema.get("required", ())
-    for item in parameters:
-        named = item.kind in (*_NAMED, inspect.Parameter.POSITIONAL_ONLY)
-        if named and item.default is inspect.Parameter.empty and item.name not in required:
-            raise InvalidSignatureError(
-                f"The handler of tool '{name}' needs '{item.name}', which its schema does not require",
-                tool=name,
-                parameter=item.name,
-                source=callee.source,
-                hint=hint,
-            )
+    untaken = [] if takes_any else [key for key in schema.get("properties", {}) if key not in named]
+    unmet = [key for key, item in named.items() if item.default is item.empty and key not in required]
+    if untaken:
+        words = f"does not take '{untaken[0]}', which its schema has"
+    elif unmet:
+        words = f"needs '{unmet[0]}', which its schema does not require"
+    else:
+        return
+    raise InvalidSignatureError(
+        f"The handler of tool '{name}' {words}",
+        tool=name,
+        parameter=(untaken or unmet)[0],
+        source=callee.source,
+        hint="call its one parameter `arguments` to get the whole object, or name the properties",
+    )

@@ -6,11 +6,14 @@ packages has to be loaded. Refuses to know shapes beyond hanging keywords on the
 
 from __future__ import annotations
 
+import re
 import typing
-from collections.abc import Iterable
+from collections.abc import Callable, Set
 from dataclasses import dataclass, field
+from decimal import Decimal
 from typing import Any
 
+from toolcrib.errors import InvalidSignatureError
 from toolcrib.schema.shapes import (
     MISSING,
     Array,
@@ -25,7 +28,6 @@ from toolcrib.schema.shapes import (
     Table,
 )
 
-_BOUNDS = ("gt", "ge", "lt", "le", "multiple_of", "min_length", "max_length", "pattern")
 _NUMBER_WORDS = {
     "gt": "exclusiveMinimum",
     "ge": "minimum",
@@ -34,45 +36,71 @@ _NUMBER_WORDS = {
     "multiple_of": "multipleOf",
 }
 _LENGTH_WORDS = {
-    "string": ("minLength", "maxLength"),
-    "array": ("minItems", "maxItems"),
-    "object": ("minProperties", "maxProperties"),
+    "string": {"min_length": "minLength", "max_length": "maxLength", "pattern": "pattern"},
+    "array": {"min_length": "minItems", "max_length": "maxItems"},
+    "object": {"min_length": "minProperties", "max_length": "maxProperties"},
 }
-_CHANGES_TEXT = ("strip_whitespace", "to_upper", "to_lower")
+_WORDS = {**_LENGTH_WORDS, "integer": _NUMBER_WORDS, "number": _NUMBER_WORDS}
+_BOUNDS = (*_NUMBER_WORDS, *_LENGTH_WORDS["string"])
+_CHANGES_TEXT = ("strip_whitespace", "to_upper", "to_lower", "ascii_only")
+_REQUIRED = {"Required": True, "NotRequired": False}
+_QUALIFIERS = (*_REQUIRED, "ReadOnly", "Final", "ClassVar")
+_PREDICATES = ("Predicate", "Not")  # of annotated-types: code, which only pydantic runs
 
 
 @dataclass(slots=True)
 class Notes:
-    """Everything said beside one type. `needs_pydantic`: only pydantic can honour what is said."""
+    """Everything said beside one type.
+
+    `required` is what `Required` and `NotRequired` say. `needs_pydantic`: only pydantic can honour all of it.
+    """
 
     description: str = ""
     alias: str | None = None
     default: Any = MISSING
+    factory: Callable[[], Any] | None = None
+    required: bool | None = None
     bounds: dict[str, Any] = field(default_factory=dict)
     keywords: dict[str, Any] = field(default_factory=dict)
     needs_pydantic: bool = False
 
 
 def split_annotated(hint: Any) -> tuple[Any, Notes]:
-    """The bare type and what was said beside it."""
+    """The bare type and what was said beside it; of two that say the same thing, the last wins."""
     notes = Notes()
-    while typing.get_origin(hint) is typing.Annotated:
-        for item in hint.__metadata__:
-            read_note(item, notes)
-        hint = hint.__origin__
+    while (origin := typing.get_origin(hint)) is not None:
+        if origin is typing.Annotated:
+            for item in hint.__metadata__:
+                read_note(item, notes)
+            hint = hint.__origin__
+        elif is_qualifier(origin):
+            notes.required = _REQUIRED.get(origin._name, notes.required)
+            hint = hint.__args__[0]
+        else:
+            break
     return hint, notes
+
+
+def is_qualifier(origin: Any) -> bool:
+    """Whether this is `Required`, `Final` or the like, of typing or of typing_extensions."""
+    return getattr(origin, "_name", None) in _QUALIFIERS
 
 
 def read_note(item: Any, notes: Notes) -> None:
     """Take one piece of metadata into `notes`; what it does not understand it leaves."""
-    if isinstance(item, str):
+    kind = type(item)
+    if kind is str:
         notes.description = item
     elif is_field(item):
         _read_field(item, notes)
-    elif type(item).__name__ == "Doc":
+    elif kind.__name__ == "Doc":
         notes.description = item.documentation
-    elif not _read_bounds(item, notes) and type(item).__module__.partition(".")[0].startswith("pydantic"):
-        notes.needs_pydantic = True
+    elif kind.__module__.startswith("msgspec"):
+        _read_meta(item, notes)
+    elif not _read_bounds(item, notes):
+        package = kind.__module__.partition(".")[0]
+        if package.startswith("pydantic") or (package == "annotated_types" and kind.__name__ in _PREDICATES):
+            notes.needs_pydantic = True
 
 
 def is_field(item: Any) -> bool:
@@ -90,14 +118,14 @@ def _read_field(info: Any, notes: Notes) -> None:
     alias = info.validation_alias or info.alias
     if isinstance(alias, str):
         notes.alias = alias
-    elif alias is not None or info.discriminator is not None or callable(info.json_schema_extra):
+    elif alias is not None:
+        notes.needs_pydantic = True
+    if info.discriminator is not None or callable(info.json_schema_extra):
         notes.needs_pydantic = True
     if not _is_undefined(info.default):
         notes.default = info.default
-    elif info.default_factory is not None and not getattr(
-        info, "default_factory_takes_validated_data", False
-    ):
-        notes.default = info.default_factory()
+    elif info.default_factory is not None:
+        notes.factory = info.default_factory
     if info.title:
         notes.keywords["title"] = info.title
     if info.examples:
@@ -110,35 +138,59 @@ def _read_field(info: Any, notes: Notes) -> None:
         read_note(item, notes)
 
 
+def _read_meta(meta: Any, notes: Notes) -> None:
+    """msgspec's Meta: bounds under the usual names, and words."""
+    _read_bounds(meta, notes)
+    notes.description = meta.description or notes.description
+    if meta.title:
+        notes.keywords["title"] = meta.title
+    if meta.examples:
+        notes.keywords["examples"] = list(meta.examples)
+    notes.keywords.update(meta.extra_json_schema or {})
+
+
 def _read_bounds(item: Any, notes: Notes) -> bool:
-    found = {name: value for name in _BOUNDS if (value := getattr(item, name, None)) is not None}
+    """Take the bounds out of any object that has them under the usual names; False if it has none."""
+    found = {name: getattr(item, name, None) for name in _BOUNDS}
+    found = {name: value for name, value in found.items() if value is not None and not callable(value)}
+    for name, value in found.items():
+        notes.bounds[name] = value.pattern if isinstance(value, re.Pattern) else value
+        if name in _NUMBER_WORDS and not isinstance(value, int | float | Decimal):
+            notes.needs_pydantic = True  # an earliest date, a longest duration: no schema says that
     if any(getattr(item, name, None) for name in _CHANGES_TEXT):
         notes.needs_pydantic = True
-    for name, value in found.items():
-        notes.bounds[name] = getattr(value, "pattern", value) if name == "pattern" else value
-    if isinstance(getattr(item, "description", None), str):  # msgspec.Meta
-        notes.description = item.description
-        return True
     return bool(found) or hasattr(item, "strict")
 
 
 def refine(shape: Shape, notes: Notes) -> Shape:
-    """The shape with the bounds and keywords of `notes`, where they apply to it."""
+    """The shape with the bounds and keywords of `notes`; raises where a bound means nothing for it."""
     if notes.bounds:
-        shape = _bound(shape, notes.bounds)
+        shape, used = _bound(shape, notes.bounds)
+        unused = [name for name in notes.bounds if name not in used]
+        if unused:
+            raise InvalidSignatureError(
+                f"{', '.join(unused)} cannot bound this type", hint="bound a type that it applies to"
+            )
     return Refined(shape, dict(notes.keywords)) if notes.keywords else shape
 
 
-def _bound(shape: Shape, bounds: dict[str, Any]) -> Shape:
+def _bound(shape: Shape, bounds: dict[str, Any]) -> tuple[Shape, Set[str]]:
+    """The shape within those bounds that apply to it, and which they were; of a union, to each member."""
     match shape:
         case Either(options=options):
-            return Either(tuple(_bound(option, bounds) for option in options))
-        case Scalar(kind="null") | OneOf():
-            return shape
+            parts = [_bound(option, bounds) for option in options]
+            return Either(tuple(part for part, _ in parts)), {name for _, used in parts for name in used}
+        case OneOf():
+            return shape, bounds.keys()  # its values are told one by one
         case Named(target=target) if not isinstance(target, Record):
             return _bound(target, bounds)
-    keywords = dict(_keywords(_json_kind(shape), bounds.items()))
-    return Refined(shape, keywords) if keywords else shape
+    words = _WORDS.get(_json_kind(shape), {})
+    keywords = {words[name]: _plain_bound(value) for name, value in bounds.items() if name in words}
+    return (Refined(shape, keywords) if keywords else shape), words.keys()
+
+
+def _plain_bound(value: Any) -> Any:
+    return float(value) if isinstance(value, Decimal) else value
 
 
 def _json_kind(shape: Shape) -> str:
@@ -152,13 +204,3 @@ def _json_kind(shape: Shape) -> str:
         case Refined(base=base):
             return _json_kind(base)
     return ""
-
-
-def _keywords(kind: str, bounds: Iterable[tuple[str, Any]]) -> Iterable[tuple[str, Any]]:
-    for name, value in bounds:
-        if name in _NUMBER_WORDS and kind in ("integer", "number"):
-            yield _NUMBER_WORDS[name], value if isinstance(value, int | float) else float(value)
-        elif name in ("min_length", "max_length") and kind in _LENGTH_WORDS:
-            yield _LENGTH_WORDS[kind][name == "max_length"], value
-        elif name == "pattern" and kind == "string":
-            yield "pattern", value

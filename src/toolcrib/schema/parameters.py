@@ -1,79 +1,113 @@
 """The cheap look at a callable that registration pays for: what it is, where it is, can it be a tool.
 
 Knows `inspect`. Refuses to look at hints, docstrings and schemas, which cost a hundred times more and
-wait until somebody wants the definition (signature.py).
+wait until somebody wants the definition (signature.py). Even a signature is only read where the code object
+does not tell enough.
 """
 
 from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from types import FunctionType, MethodType
 from typing import Any
 
 from toolcrib.errors import InvalidSignatureError, InvalidToolError
 from toolcrib.finding import NOWHERE, Source
 
 _VARIABLE: dict[Any, str] = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD: "**"}
+_VARIABLE_FLAGS = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS
+_WORD_STARTS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
 
-@dataclass(frozen=True, slots=True)
 class Callee:
     """A callable, seen through its wrappers. `function` is where hints, words and source are found."""
 
+    __slots__ = ("_signature", "function", "handler", "is_async", "source")
+
+    def __init__(self, handler: Callable[..., Any]) -> None:
+        self.handler = handler
+        self.function: Any = find_function(handler)
+        self.source = locate(self.function)
+        self.is_async = is_async_callable(handler)
+        self._signature: inspect.Signature | None = None
+
+    @property
+    def signature(self) -> inspect.Signature:
+        """Read when first wanted. Raises TypeError or ValueError where there is none."""
+        if self._signature is None:
+            self._signature = inspect.signature(self.handler)
+        return self._signature
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether its code object tells all about its parameters: no wrapper stands between."""
+        handler: Any = self.handler
+        own = handler.__func__ if type(handler) is MethodType else handler
+        return own is self.function and type(own) is FunctionType and "__signature__" not in own.__dict__
+
+
+@dataclass(frozen=True, slots=True)
+class Filled:
+    """A handler that gets what its caller leaves out, where its own defaults are `Field(...)` objects."""
+
     handler: Callable[..., Any]
-    function: Callable[..., Any]
-    signature: inspect.Signature
-    source: Source
-    is_async: bool
+    values: Mapping[str, Any]
+    factories: Mapping[str, Callable[[], Any]]
+
+    def __call__(self, *args: Any, **given: Any) -> Any:
+        made = {name: make() for name, make in self.factories.items() if name not in given}
+        return self.handler(*args, **{**self.values, **made, **given})
 
 
 def inspect_callable(handler: Callable[..., Any], name: str) -> Callee:
-    """What `handler` takes and where it stands."""
-    function = find_function(handler)
-    source = locate(function)
-    try:
-        signature = inspect.signature(handler)
-    except (TypeError, ValueError):
-        raise InvalidToolError(
-            f"Tool '{name}' has no signature that can be read",
-            tool=name,
-            source=source,
-            hint="wrap it in a function",
-        ) from None
-    return Callee(handler, function, signature, source, is_async_callable(handler))
+    """What `handler` is and where it stands."""
+    callee = Callee(handler)
+    if not callee.is_plain:
+        try:
+            _ = callee.signature
+        except (TypeError, ValueError):
+            raise InvalidToolError(
+                f"Tool '{name}' has no signature that can be read",
+                tool=name,
+                source=callee.source,
+                hint="wrap it in a function",
+            ) from None
+    return callee
 
 
 def check_parameters(callee: Callee, name: str) -> None:
     """Raise InvalidSignatureError where the parameters cannot be a tool's arguments."""
-    for parameter in callee.signature.parameters.values():
-        stars = _VARIABLE.get(parameter.kind)
-        if stars:
-            raise InvalidSignatureError(
-                f"Tool '{name}' takes {stars}{parameter.name}, which no schema can describe",
-                tool=name,
-                parameter=parameter.name,
-                source=callee.source,
-                hint="name each parameter, or give an explicit input_schema",
-            )
+    if not callee.is_plain or callee.function.__code__.co_flags & _VARIABLE_FLAGS:
+        for parameter in callee.signature.parameters.values():
+            if stars := _VARIABLE.get(parameter.kind):
+                raise InvalidSignatureError(
+                    f"Tool '{name}' takes {stars}{parameter.name}, which no schema can describe",
+                    tool=name,
+                    parameter=parameter.name,
+                    source=callee.source,
+                    hint="name each parameter, or give an explicit input_schema",
+                )
     _refuse_unbound(callee, name)
 
 
 def _refuse_unbound(callee: Callee, name: str) -> None:
-    function: Any = callee.function
-    first = next(iter(callee.signature.parameters.values()), None)
-    if first is None or first.name not in ("self", "cls") or callee.handler is not function:
+    owner = getattr(callee.function, "__qualname__", "").rpartition(".")[0]
+    if callee.handler is not callee.function or not owner or owner.endswith("<locals>"):
         return
-    owner = getattr(function, "__qualname__", "").rpartition(".")[0]
-    if owner and not owner.endswith("<locals>") and first.annotation is inspect.Parameter.empty:
-        raise InvalidSignatureError(
-            f"Tool '{name}' is a method without its object: '{first.name}' would be asked of the model",
-            tool=name,
-            parameter=first.name,
-            source=callee.source,
-            hint=f"add a method of an instance: {owner.rpartition('.')[2]}().{function.__name__}",
-        )
+    first = next(iter(callee.signature.parameters.values()), None)
+    if first is None or first.name not in ("self", "cls") or first.annotation is not first.empty:
+        return
+    raise InvalidSignatureError(
+        f"Tool '{name}' is a method without its object: '{first.name}' would be asked of the model",
+        tool=name,
+        parameter=first.name,
+        source=callee.source,
+        hint=f"add a method of an instance: {owner.rpartition('.')[2]}().{callee.function.__name__}",
+    )
 
 
 def find_function(handler: Any) -> Any:
@@ -81,17 +115,30 @@ def find_function(handler: Any) -> Any:
     for _ in range(32):  # wrappers of wrappers, but not for ever
         if isinstance(handler, functools.partial):
             handler = handler.func
-        elif inspect.ismethod(handler):
+        elif isinstance(handler, MethodType):
             handler = handler.__func__
         elif hasattr(handler, "__wrapped__"):
             handler = handler.__wrapped__
-        elif inspect.isfunction(handler) or inspect.isbuiltin(handler) or isinstance(handler, type):
+        elif inspect.isroutine(handler) or isinstance(handler, type):
             break
-        elif inspect.ismethod(call := handler.__call__ if callable(handler) else None):
-            handler = call
+        elif callable(handler) and isinstance(handler.__call__, MethodType):
+            handler = handler.__call__
         else:
             break
     return handler
+
+
+def constructor_of(cls: type) -> Any:
+    """What was written to make instances of a class: where its hints are, and maybe words."""
+    init = inspect.getattr_static(cls, "__init__")
+    return init if isinstance(init, FunctionType) else cls.__new__
+
+
+def parameter_names(callee: Callee) -> set[str]:
+    """Every parameter that is there, those included that a partial has filled in."""
+    code = getattr(callee.function, "__code__", None)
+    written = code.co_varnames if code is not None else ()
+    return {*callee.signature.parameters, *written}
 
 
 def locate(function: Any) -> Source:
@@ -120,14 +167,9 @@ def name_of(handler: Any) -> str:
     while isinstance(handler, functools.partial):
         handler = handler.func
     name = getattr(handler, "__name__", None)
-    if name is None and callable(handler):
-        name = _snake(type(handler).__name__)
-    return "" if name is None or name == "<lambda>" else str(name)
-
-
-def _snake(name: str) -> str:
-    text = "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in name)
-    return text.strip("_").replace("__", "_")
+    if name is None:
+        name = _WORD_STARTS.sub("_", type(handler).__name__).lower().strip("_")
+    return "" if name == "<lambda>" else str(name)
 
 
 def words_of(handler: Any) -> str | None:
@@ -136,6 +178,12 @@ def words_of(handler: Any) -> str | None:
         return words_of(handler.func)
     if inspect.isroutine(handler) or hasattr(handler, "__wrapped__"):
         return handler.__doc__ or inspect.getdoc(handler)
-    call = find_function(handler)
-    text = getattr(call, "__doc__", None) if inspect.isfunction(call) else None
-    return text or type(handler).__doc__
+    if isinstance(handler, type):
+        own = handler.__dict__.get("__doc__")
+        if isinstance(own, str) and not own.startswith(f"{handler.__name__}("):  # as @dataclass writes
+            return own
+        written = constructor_of(handler)
+        return (
+            written.__doc__ if isinstance(written, FunctionType) and written.__name__ == "__init__" else None
+        )
+    return getattr(find_function(handler), "__doc__", None) or type(handler).__doc__

@@ -1,206 +1,214 @@
-"""Classes with fields become records: dataclasses, TypedDicts, NamedTuples, attrs classes, pydantic models.
+"""Classes with fields become records: dataclasses, TypedDicts, NamedTuples, attrs and pydantic classes.
 
 Field descriptions come from the field itself, else from the `Attributes:` or `Args:` of the class's
-docstring. What a pydantic model says beyond fields and bounds is rich.py's business.
+docstring, or of the class it was inherited from. What a pydantic class says beyond fields and bounds is
+rich.py's business.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import typing
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import Any, ClassVar
 
-from toolcrib.errors import InvalidSignatureError
 from toolcrib.schema import rich
-from toolcrib.schema.docstrings import Docstring, parse_docstring
-from toolcrib.schema.notes import Notes, read_note, refine
-from toolcrib.schema.shapes import MISSING, Field, Record, Shape
+from toolcrib.schema.annotation import hints_of_class
+from toolcrib.schema.default import publish_default
+from toolcrib.schema.docstrings import parse_docstring
+from toolcrib.schema.generic import arguments_by_class, substitute
+from toolcrib.schema.notes import Notes, split_annotated
+from toolcrib.schema.shapes import MISSING, Field, Foreign, Record, Refined, Shape, children
 
 ReadHint = Callable[[Any], tuple[Shape, Notes]]
+_CONTAINERS = (list, dict, set, frozenset, tuple)
 
 
 def is_record(hint: type) -> bool:
     return (
         dataclasses.is_dataclass(hint)
-        or typing.is_typeddict(hint)
-        or is_extension_typeddict(hint)
+        or is_typeddict(hint)
         or hasattr(hint, "__attrs_attrs__")
-        or rich.is_model(hint)
+        or rich.is_pydantic(hint)
         or (issubclass(hint, tuple) and hasattr(hint, "_fields"))
     )
 
 
-def is_extension_typeddict(hint: Any) -> bool:
-    """TypedDict of typing_extensions, without loading that."""
-    return type(hint).__name__ == "_TypedDictMeta"
+def is_typeddict(hint: type) -> bool:
+    """A TypedDict of typing, or of typing_extensions, without loading that."""
+    return typing.is_typeddict(hint) or type(hint).__name__ == "_TypedDictMeta"
 
 
-def read_record(hint: Any, read: ReadHint) -> Shape:
+def read_record(hint: Any, read: ReadHint, mode: rich.Mode) -> Shape:
     """The shape of a class with fields; `hint` may be a generic class with its arguments."""
-    cls = typing.get_origin(hint) or hint
-    if rich.is_model(cls):
-        return _read_model(hint if isinstance(hint, type) else cls, read)
-    docs = _documentation(cls)
-    record = Record(cls.__name__, python=cls, description=docs.description)
-    reader = _FieldReader(cls, docs, read, _type_arguments(hint))
-    if typing.is_typeddict(cls) or is_extension_typeddict(cls):
-        record.fields = reader.typed_dict()
-        record.closed = getattr(cls, "__closed__", None) is True
-    elif dataclasses.is_dataclass(cls):
-        record.fields = reader.dataclass()
-    elif hasattr(cls, "__attrs_attrs__"):
-        record.fields = reader.attrs()
-    else:
-        record.fields = reader.named_tuple()
-    return record
+    reader = _FieldReader(hint, read, mode)
+    return _read_pydantic(reader) if rich.is_pydantic(reader.cls) else reader.record(list(reader.fields()))
 
 
-def resolve_hints(cls: type) -> dict[str, Any]:
-    """The class's annotations, evaluated; an annotation that cannot be is an error that names it."""
-    try:
-        return typing.get_type_hints(cls, include_extras=True)
-    except Exception as error:
-        raise InvalidSignatureError(
-            f"Class '{cls.__name__}' has an annotation that cannot be resolved: {error}",
-            hint=f"define the name in module {cls.__module__}, or import it there at run time",
-        ) from None
+def value_of(factory: Callable[[], Any]) -> Any:
+    """What a default factory would give, as far as it is always the same: an empty container, else None.
 
-
-def _type_arguments(hint: Any) -> dict[Any, Any]:
-    origin = typing.get_origin(hint)
-    return (
-        dict(zip(getattr(origin, "__parameters__", ()), typing.get_args(hint), strict=False))
-        if origin
-        else {}
-    )
-
-
-def _documentation(cls: type) -> Docstring:
-    text = cls.__dict__.get("__doc__")
-    if isinstance(text, str) and text.startswith(f"{cls.__name__}("):
-        text = None  # the signature that @dataclass and NamedTuple write where there is no docstring
-    return parse_docstring(text)
+    Anybody else's code is not run for a definition: it may count, or tell the time.
+    """
+    return factory() if factory in _CONTAINERS else None
 
 
 class _FieldReader:
-    """Reads the fields of one class; the flavours differ in where defaults and names are kept."""
+    """Reads the fields of one class; the flavours differ in where defaults and names are kept.
 
-    def __init__(self, cls: type, docs: Docstring, read: ReadHint, arguments: dict[Any, Any]) -> None:
-        self.cls = cls
-        self.hints = resolve_hints(cls)
+    Going in, fields are what the constructor takes; coming out, what the object keeps.
+    """
+
+    def __init__(self, hint: Any, read: ReadHint, mode: rich.Mode) -> None:
+        self.hint = hint
+        self.cls: Any = typing.get_origin(hint) or hint
         self.read = read
-        self.arguments = arguments
+        self.mode = mode
+        self.is_input = mode == "validation"
+        self.arguments = arguments_by_class(hint)
+        docs = parse_docstring(_own_words(self.cls))
+        self.description = docs.description
         self.words = {item.name: item.description for item in (*docs.params, *docs.attributes)}
+        for base in self.cls.__mro__[1:]:
+            inherited = parse_docstring(_own_words(base)) if is_record(base) else parse_docstring(None)
+            for item in (*inherited.params, *inherited.attributes):
+                self.words.setdefault(item.name, item.description)
 
-    def field(self, name: str, default: Any = MISSING, *, key: str | None = None, said: Any = None) -> Field:
-        hint = self.hints.get(name, Any)
-        shape, notes = self.read(self.arguments.get(hint, hint))
-        if said is not None:
-            extra = Notes()
-            read_note(said, extra)
-            shape = refine(shape, extra)
-            notes.description = extra.description or notes.description
-            notes.alias = extra.alias or notes.alias
-            default = extra.default if default is MISSING else default
+    def record(self, fields: list[Field]) -> Record:
+        return Record(self.cls.__name__, fields, self.description, _is_closed(self.cls), python=self.cls)
+
+    def fields(self) -> Iterator[Field]:
+        self.hints = hints_of_class(self.cls)
+        if is_typeddict(self.cls):
+            return self.typed_dict()
+        if dataclasses.is_dataclass(self.cls):
+            return self.dataclass()
+        if hasattr(self.cls, "__attrs_attrs__"):
+            return self.attrs()
+        return self.named_tuple()
+
+    def field(self, name: str, hint: Any, default: Any = MISSING, *, description: str = "") -> Field:
+        shape, notes = self.read(hint)
         if default is MISSING:
-            default = notes.default
+            default = notes.default if notes.factory is None else value_of(notes.factory)
         return Field(
-            key or notes.alias or name,
+            notes.alias or name,
             shape,
-            required=default is MISSING,
-            default=plain_default(default),
-            description=notes.description or self.words.get(name, ""),
+            required=default is MISSING if notes.required is None else notes.required,
+            default=publish_default(shape, default) if self.is_input else MISSING,
+            description=description or notes.description or self.words.get(name, ""),
+            keyword=name,
             attribute=name,
         )
 
-    def typed_dict(self) -> list[Field]:
-        fields = []
-        required: frozenset[str] = self.cls.__required_keys__  # type: ignore[attr-defined]
-        for name in self.hints:
-            item = self.field(name)
-            item.required = name in required
-            fields.append(item)
-        return fields
+    def hint_of(self, name: str) -> Any:
+        """The hint of a field, type variables filled in as the class that declares it means them."""
+        hint = self.hints.get(name, Any)
+        for cls, arguments in self.arguments.items():
+            if arguments and name in inspect.get_annotations(cls):
+                return substitute(hint, arguments)
+        return hint
 
-    def dataclass(self) -> list[Field]:
-        fields = []
-        for item in dataclasses.fields(self.cls):
-            if not item.init:
+    def typed_dict(self) -> Iterator[Field]:
+        for name in self.hints:
+            default = MISSING if name in self.cls.__required_keys__ else None
+            yield self.field(name, self.hint_of(name), default)
+
+    def dataclass(self) -> Iterator[Field]:
+        for item in self.cls.__dataclass_fields__.values():
+            hint = self.hint_of(item.name)
+            passing = isinstance(hint, dataclasses.InitVar)
+            if hint is ClassVar or typing.get_origin(hint) is ClassVar:
+                continue
+            if passing if not self.is_input else not item.init:
                 continue
             default: Any = MISSING
-            said = None
             if item.default is not dataclasses.MISSING:
                 default = item.default
             elif item.default_factory is not dataclasses.MISSING:
-                default = item.default_factory()
-            if default is not MISSING and type(default).__name__ == "FieldInfo":
-                said, default = default, MISSING
-            fields.append(self.field(item.name, default, said=said or item.metadata.get("description")))
-        return fields
+                default = value_of(item.default_factory)
+            words = item.metadata.get("description", "")
+            made = self.field(item.name, hint, default, description=words)
+            made.attribute = None if passing else item.name
+            yield made
 
-    def attrs(self) -> list[Field]:
-        fields = []
-        for item in self.cls.__attrs_attrs__:  # type: ignore[attr-defined]
-            if not item.init:
+    def attrs(self) -> Iterator[Field]:
+        for item in self.cls.__attrs_attrs__:
+            if self.is_input and not item.init:
                 continue
             default: Any = MISSING
             if type(item.default).__name__ == "Factory":
-                default = None if item.default.takes_self else item.default.factory()
+                default = None if item.default.takes_self else value_of(item.default.factory)
             elif getattr(item.default, "name", None) != "NOTHING":
                 default = item.default
-            made = self.field(item.name, default, said=item.metadata.get("description"))
-            made.name = made.attribute = item.alias or item.name
-            fields.append(made)
-        return fields
+            words = item.metadata.get("description", "")
+            made = self.field(item.name, self.hint_of(item.name), default, description=words)
+            made.name = made.keyword = item.alias
+            yield made
 
-    def named_tuple(self) -> list[Field]:
-        defaults = self.cls._field_defaults  # type: ignore[attr-defined]
-        return [self.field(name, defaults.get(name, MISSING)) for name in self.cls._fields]  # type: ignore[attr-defined]
+    def named_tuple(self) -> Iterator[Field]:
+        for name in self.cls._fields:
+            yield self.field(name, self.hint_of(name), self.cls._field_defaults.get(name, MISSING))
+
+    def pydantic(self) -> Iterator[Field]:
+        by_alias = rich.config_of(self.cls).get("validate_by_alias") is not False
+        for name, info in rich.fields_of(self.cls).items():
+            hint = substitute(info.annotation, self.arguments[self.cls])
+            made = self.field(name, typing.Annotated[hint, info])
+            if not self.is_input:
+                made.name = info.serialization_alias or name
+            elif by_alias:
+                made.keyword = made.name
+            else:
+                made.name = name
+            yield made
 
 
-def plain_default(value: Any) -> Any:
-    """A default as JSON says it; MISSING for None and for what JSON cannot say."""
-    if value is None or value is MISSING:
-        return MISSING
-    if type(value) in (str, int, float, bool):
-        return value
-    try:
-        return rich.to_plain(value)
-    except (TypeError, ValueError, RecursionError):
-        return MISSING
+def _read_pydantic(reader: _FieldReader) -> Shape:
+    """A pydantic class: by its fields where they say everything, else by pydantic itself."""
+    infos = rich.fields_of(reader.cls)
+    said = [split_annotated(typing.Annotated[Any, info])[1] for info in infos.values()]
+    if rich.tells_all(reader.cls, reader.mode) and not any(notes.needs_pydantic for notes in said):
+        fields = list(reader.pydantic())
+        if not any(_holds_code(field.shape) for field in fields):
+            extra = rich.config_of(reader.cls).get("json_schema_extra")
+            record = reader.record(fields)
+            return Refined(record, dict(extra)) if extra else record
+    shape = rich.foreign(reader.hint, reader.mode)
+    properties = shape.schema.get("properties", {})
+    for name, info in infos.items():
+        alias = info.validation_alias if reader.is_input else info.serialization_alias
+        if name in reader.words and (alias or name) in properties:
+            properties[alias or name].setdefault("description", reader.words[name])
+    if reader.words and reader.description:
+        shape.schema["description"] = reader.description
+    return shape
 
 
-def _read_model(model: Any, read: ReadHint) -> Shape:
-    """A pydantic model: by its fields where they say everything, else by pydantic itself."""
-    if not rich.is_plain_model(model):
-        return rich.foreign(model)
-    docs = _documentation(model)
-    words = {item.name: item.description for item in (*docs.params, *docs.attributes)}
-    extra = model.model_config.get("extra")
-    record = Record(
-        model.__name__,
-        python=model,
-        description=docs.description,
-        closed=extra == "forbid",
-        whole=model.model_validate,
-        dump=rich.dumper(model),
-    )
-    for name, info in model.model_fields.items():
-        shape, inner = read(info.annotation)
-        notes = Notes()
-        read_note(info, notes)
-        if notes.needs_pydantic or inner.needs_pydantic:
-            return rich.foreign(model)
-        required = info.is_required()
-        record.fields.append(
-            Field(
-                notes.alias or name,
-                refine(shape, notes),
-                required=required,
-                default=MISSING if required else plain_default(notes.default),
-                description=notes.description or inner.description or words.get(name, ""),
-                attribute=name,
-            )
-        )
-    return record
+def _holds_code(shape: Shape) -> bool:
+    """Whether a field is made by validators of its own; those would run again when the model is made."""
+    seen: set[int] = set()
+    waiting = [shape]
+    while waiting:
+        item = waiting.pop()
+        if isinstance(item, Foreign) and item.python is None:
+            return True
+        if not isinstance(item, Record) and id(item) not in seen:
+            seen.add(id(item))
+            waiting.extend(children(item))
+    return False
+
+
+def _is_closed(cls: Any) -> bool:
+    extra = rich.config_of(cls).get("extra") if rich.is_pydantic(cls) else None
+    return extra == "forbid" or getattr(cls, "__closed__", None) is True
+
+
+def _own_words(cls: type) -> str | None:
+    text = cls.__dict__.get("__doc__")
+    if cls.__module__.partition(".")[0] in ("builtins", "pydantic", "typing"):
+        return None
+    if isinstance(text, str) and text.startswith(f"{cls.__name__}("):
+        return None  # the signature that @dataclass and NamedTuple write where there is no docstring
+    return text

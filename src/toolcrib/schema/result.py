@@ -7,11 +7,15 @@ refuses to know what ran.
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator, Iterator
+from itertools import islice
+from pathlib import Path
+from traceback import walk_tb
 from typing import Any
 
 from toolcrib import codec
 from toolcrib.bounds import Schema
-from toolcrib.content import MEDIA, Block, Result, text_block
+from toolcrib.content import BUILT_IN, MEDIA, Block, Result, text_block
 from toolcrib.errors import InvalidResultError
 from toolcrib.schema import rich
 from toolcrib.schema.convert import Convert
@@ -19,8 +23,15 @@ from toolcrib.validation import Validator
 
 MAX_RESULT_BYTES = 16 * 1024 * 1024
 _MCP_KEYS = frozenset({"content", "structuredContent", "isError", "_meta"})
-_BLOCK_KINDS = frozenset({"text", "image", "audio", "resource", "resource_link"})
-_PLAIN = (int, float, bool)
+_BLOCK_FIELDS: dict[str, dict[str, type]] = {
+    "text": {"text": str},
+    "image": {"data": str, "mimeType": str},
+    "audio": {"data": str, "mimeType": str},
+    "resource": {"resource": dict},
+    "resource_link": {"uri": str, "name": str},
+}
+_PLAIN = frozenset({bool, float, int})
+_OWN_FOLDER = str(Path(__file__).parent.parent)
 
 
 class ResultPlan:
@@ -43,73 +54,105 @@ class ResultPlan:
         return self._validator
 
     def finish(self, value: Any) -> Result:
-        """The Result of a value. Raises InvalidResultError where it cannot or must not be sent."""
+        """The Result of a value. Raises InvalidResultError where it cannot or must not be sent.
+
+        What the author's own code raises on the way (a generator, a serializer) comes out as it is.
+        """
+        kind = type(value)
+        if kind is str and self.schema is None:
+            return Result([text_block(self._check_text(value))])
+        if kind not in BUILT_IN and isinstance(value, Iterator):
+            value = self._exhaust(value)
         try:
             return self._finish(value)
         except codec.NotFiniteError as error:
             raise self._refusal(f"{error.value} at '{error.path or 'result'}' is not a JSON number") from None
-        except UnicodeEncodeError:
-            raise self._refusal("it holds text that is not valid Unicode") from None
-        except RecursionError:
-            raise self._refusal("it is nested too deeply or refers to itself") from None
-        except (TypeError, OverflowError) as error:
-            raise self._refusal(str(error)) from None
+        except (TypeError, OverflowError, RecursionError, UnicodeEncodeError) as error:
+            if not _is_ours(error):
+                raise
+            raise self._refusal(_explain(error)) from None
+
+    async def gather(self, values: AsyncIterator[Any]) -> list[Any]:
+        """The items of an async generator."""
+        items: list[Any] = []
+        async for item in values:
+            items.append(item)
+            self._check_count(len(items))
+        return items
+
+    def _exhaust(self, values: Iterator[Any]) -> list[Any]:
+        items = list(islice(values, self._most_items + 1))
+        self._check_count(len(items))
+        return items
+
+    @property
+    def _most_items(self) -> int:
+        return self.max_bytes // 2  # no item is shorter than a digit and a comma
+
+    def _check_count(self, count: int) -> None:
+        if count > self._most_items:
+            raise self._refusal(f"it is longer than {self._most_items} items")
 
     def _finish(self, value: Any) -> Result:
-        if type(value) is str and self.schema is None:
-            self._check_text(value)
-            return Result([text_block(value)])
+        if type(value) in _PLAIN:
+            return self._structured(value)
         if value is None and self.schema is None:
             return Result()
+        if isinstance(value, str) and self.schema is None:
+            return Result([text_block(self._check_text(str.__str__(value)))])
         if isinstance(value, Result):
             return self._check_whole(value)
         if type(value) is dict and _is_mcp_shaped(value):
             return self._from_mcp(value)
         if isinstance(value, MEDIA):
-            return Result([value.to_block()])
+            return self._check_whole(Result([value.to_block()]))
         if isinstance(value, list | tuple) and any(isinstance(item, MEDIA) for item in value):
-            return Result([self._block(item) for item in value])
-        return self._structured(value)
+            return self._check_whole(Result([self._block(item) for item in value]))
+        return self._structured(self._plain(value))
 
-    def _structured(self, value: Any) -> Result:
-        plain = self._plain(value)
+    def _structured(self, plain: Any) -> Result:
         data = codec.encode(plain)
-        if len(data) > self.max_bytes:
-            raise self._refusal(f"it is larger than {self.max_bytes // 1024} KiB")
+        self._check_size(len(data))
         self._check_schema(plain)
-        return Result([text_block(data.decode())], plain, is_structured=True)
+        return Result([text_block(data.decode())], plain, False, True)
 
     def _plain(self, value: Any) -> Any:
-        if type(value) in _PLAIN:
-            return value
-        if self.dump is not None:
-            value = self.dump(value)
-        return rich.to_plain(value)
+        return rich.to_plain(value if self.dump is None else self.dump(value))
 
     def _check_schema(self, plain: Any) -> None:
         validator = self._validator or self.validator
-        if validator is None or validator.is_valid(plain):
+        if validator is None:
             return
-        problems = validator.problems(plain)
-        words = "; ".join(f"{problem.field or 'result'}: {problem.expected}" for problem in problems[:5])
-        raise self._refusal(f"it does not fit the output schema ({words})")
+        excess = validator.excess(plain)
+        if excess is not None:
+            raise self._refusal(f"it is {excess}")
+        if not validator.is_valid(plain):
+            problems = validator.problems(plain)
+            words = "; ".join(f"{problem.field or 'result'}: {problem.expected}" for problem in problems[:5])
+            raise self._refusal(f"it does not fit the output schema ({words})")
 
-    def _check_text(self, text: str) -> None:
-        size = len(text) if text.isascii() else len(text.encode())
+    def _check_text(self, text: str) -> str:
+        self._check_size(len(text) if text.isascii() or len(text) > self.max_bytes else len(text.encode()))
+        return text
+
+    def _check_size(self, size: int) -> None:
         if size > self.max_bytes:
             raise self._refusal(f"it is larger than {self.max_bytes // 1024} KiB")
 
     def _check_whole(self, result: Result) -> Result:
         """A Result made by the author: checked like any other, unless it tells of an error."""
+        content, meta = rich.to_plain(result.content), rich.to_plain(result.meta)
+        if not isinstance(content, list) or not all(_is_block(block) for block in content):
+            raise self._refusal("its content is not a list of blocks")
+        if not isinstance(meta, dict | None):
+            raise self._refusal("its meta is not a dict")
         structured = self._plain(result.structured_content) if result.is_structured else None
-        if result.is_structured and not result.is_error:
+        if self.schema is not None and not result.is_error:
+            if not result.is_structured:
+                raise self._refusal("it has no structured data, which the output schema promises")
             self._check_schema(structured)
-        size = len(codec.encode(result.content))
-        if result.is_structured:
-            size += len(codec.encode(structured))
-        if size > self.max_bytes:
-            raise self._refusal(f"it is larger than {self.max_bytes // 1024} KiB")
-        return Result(result.content, structured, result.is_error, result.is_structured, result.meta)
+        self._check_size(len(codec.encode([content, structured, meta])))
+        return Result(content, structured, bool(result.is_error), bool(result.is_structured), meta)
 
     def _from_mcp(self, value: dict[str, Any]) -> Result:
         failed = value.get("isError") is True
@@ -124,13 +167,24 @@ class ResultPlan:
     def _block(self, item: Any) -> Block:
         if isinstance(item, MEDIA):
             return item.to_block()
-        if isinstance(item, str):
-            self._check_text(item)
-            return text_block(item)
-        return text_block(codec.encode_text(rich.to_plain(item)))
+        return text_block(item if isinstance(item, str) else codec.encode_text(rich.to_plain(item)))
 
     def _refusal(self, why: str) -> InvalidResultError:
         return InvalidResultError(f"Tool '{self.name}' returned a result that cannot be sent: {why}")
+
+
+def _is_ours(error: Exception) -> bool:
+    """Whether the error comes from code of this library, so that its words are ours and may be shown."""
+    *_, (frame, _) = walk_tb(error.__traceback__)
+    return frame.f_code.co_filename.startswith(_OWN_FOLDER)
+
+
+def _explain(error: Exception) -> str:
+    if isinstance(error, UnicodeEncodeError):
+        return "it holds text that is not valid Unicode"
+    if isinstance(error, RecursionError):
+        return "it is nested too deeply or refers to itself"
+    return str(error)
 
 
 def _is_mcp_shaped(value: dict[Any, Any]) -> bool:
@@ -138,6 +192,15 @@ def _is_mcp_shaped(value: dict[Any, Any]) -> bool:
     return (
         isinstance(blocks, list)
         and value.keys() <= _MCP_KEYS
-        and all(isinstance(block, dict) and block.get("type") in _BLOCK_KINDS for block in blocks)
+        and all(_is_block(block) for block in blocks)
         and isinstance(value.get("isError", False), bool)
+        and isinstance(value.get("_meta"), dict | None)
     )
+
+
+def _is_block(block: Any) -> bool:
+    if not isinstance(block, dict):
+        return False
+    kind = block.get("type")
+    fields = _BLOCK_FIELDS.get(kind) if isinstance(kind, str) else None
+    return fields is not None and all(isinstance(block.get(name), type_) for name, type_ in fields.items())

@@ -1,100 +1,159 @@
 """What only pydantic can say; the only module that imports it, and only when something needs it.
 
-A model whose fields tell all is read by records.py like any other class. Validators that change what is
-accepted, generated aliases, schema extras, discriminated unions and pydantic's own types come here.
+A model whose fields tell all is read by records.py like any other class. Validators that want the raw value,
+schema extras that are code, discriminated unions and pydantic's own types come here.
 """
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Generator, Iterator, Mapping, Set
+import re
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set, ValuesView
 from functools import cache
 from pathlib import PurePath
-from typing import Any
+from typing import Any, Literal
 
 from toolcrib import codec
+from toolcrib.errors import InvalidSignatureError
 from toolcrib.schema.shapes import Foreign
 
-_TELLING_CONFIG = {"alias_generator", "json_schema_extra", "json_schema_serialization_defaults_required"}
+Mode = Literal["validation", "serialization"]
+"""Which way values go: in, to be checked, or out. The words are pydantic's."""
+
+_FIELDS = "__pydantic_fields__"
+_HOOKS = ("__get_pydantic_core_schema__", "__get_pydantic_json_schema__")
+_AS_TEXT = ("ipaddress", "fractions", "zoneinfo", "pydantic", "pydantic_core")
 
 
-def is_model(hint: Any) -> bool:
-    """Whether this is a pydantic model class. Where pydantic was never loaded, nothing is."""
-    pydantic = sys.modules.get("pydantic")
-    return pydantic is not None and isinstance(hint, type) and issubclass(hint, pydantic.BaseModel)
+# --- reading classes by their fields -----------------------------------------------------------------
 
 
-def is_plain_model(model: Any) -> bool:
-    """Whether the model's fields say all there is to say about its schema."""
-    pydantic = sys.modules["pydantic"]
-    if issubclass(model, pydantic.RootModel) or model.model_config.keys() & _TELLING_CONFIG:
+def is_pydantic(hint: type) -> bool:
+    """Whether this is a pydantic model or dataclass; told by an attribute, so that pydantic is not loaded."""
+    return _FIELDS in hint.__dict__
+
+
+def fields_of(cls: Any) -> dict[str, Any]:
+    """The fields of a pydantic class, names in their hints resolved."""
+    if not cls.__pydantic_complete__ and hasattr(cls, "model_rebuild"):
+        cls.model_rebuild(raise_errors=False)
+    if not cls.__pydantic_complete__:
+        raise InvalidSignatureError(
+            f"class '{cls.__name__}' is not fully defined",
+            hint=f"define what it refers to in module {cls.__module__}, not inside a function",
+        )
+    fields: dict[str, Any] = vars(cls)[_FIELDS]
+    return fields
+
+
+def config_of(cls: Any) -> Mapping[str, Any]:
+    config = getattr(cls, "model_config", None)
+    return getattr(cls, "__pydantic_config__", {}) if config is None else config
+
+
+def tells_all(cls: Any, mode: Mode) -> bool:
+    """Whether the fields of a pydantic class say all there is to say about its schema."""
+    config = config_of(cls)
+    if config.get("extra") == "allow" or callable(config.get("json_schema_extra")):
         return False
-    if any(
-        "__get_pydantic_json_schema__" in base.__dict__
-        for base in model.__mro__
-        if base not in _own(pydantic)
-    ):
+    if getattr(cls, "__pydantic_root_model__", False) or _has_hooks(cls):
         return False
-    return not any(
-        "__get_pydantic_core_schema__" in base.__dict__
-        for base in model.__mro__
-        if base not in _own(pydantic)
+    decorators = cls.__pydantic_decorators__
+    if mode == "serialization":
+        return not (
+            decorators.computed_fields
+            or decorators.field_serializers
+            or decorators.model_serializers
+            or any(info.exclude for info in fields_of(cls).values())
+        )
+    validators = (*decorators.field_validators.values(), *decorators.model_validators.values())
+    older = (*decorators.validators, *decorators.root_validators)
+    return not older and all(validator.info.mode == "after" for validator in validators)
+
+
+def _has_hooks(cls: type) -> bool:
+    """Whether the class, or one of its bases outside pydantic, describes itself."""
+    return any(
+        hook in base.__dict__
+        for base in cls.__mro__
+        if base.__module__.partition(".")[0] != "pydantic"
+        for hook in _HOOKS
     )
 
 
-def _own(pydantic: Any) -> tuple[type, ...]:
-    return (pydantic.BaseModel, object)
+# --- everything else ---------------------------------------------------------------------------------
 
 
 @cache
-def _type_adapter() -> Any:
+def _engine() -> tuple[Any, Any]:
     """The one place that loads pydantic where the user's own code has not: about 90 ms."""
     from pydantic import TypeAdapter
+    from pydantic.json_schema import GenerateJsonSchema
+    from pydantic.warnings import UnsupportedFieldAttributeWarning
 
-    return TypeAdapter
+    class Untitled(GenerateJsonSchema):
+        """Publishes what the author wrote: no titles made out of names, no OpenAPI discriminators."""
+
+        ignored_warning_kinds = {"skipped-choice", "non-serializable-default", "skipped-discriminator"}
+
+        def field_title_should_be_set(self, schema: Any) -> bool:  # noqa: ARG002 - pydantic's signature
+            return False
+
+        def tagged_union_schema(self, schema: Any) -> dict[str, Any]:
+            made = super().tagged_union_schema(schema)
+            made.pop("discriminator", None)
+            return made
+
+    def adapt(hint: Any) -> Any:
+        with warnings.catch_warnings():  # of aliases and defaults, which are taken care of elsewhere
+            warnings.simplefilter("ignore", UnsupportedFieldAttributeWarning)
+            return TypeAdapter(hint)
+
+    return adapt, Untitled
 
 
-def _adapter(hint: Any) -> Any:
-    return _type_adapter()(hint)
-
-
-def foreign(hint: Any) -> Foreign:
+def foreign(hint: Any, mode: Mode) -> Foreign:
     """A shape described, checked and made by pydantic."""
-    adapter = _adapter(hint)
-    schema = strip_titles(adapter.json_schema(mode="validation", by_alias=True))
-    return Foreign(schema, adapter.validate_python, _dump_with(adapter))
+    adapt, generator = _engine()
+    adapter = adapt(hint)
+    schema = adapter.json_schema(mode=mode, by_alias=True, schema_generator=generator)
+    python = hint if isinstance(hint, type) else None
+
+    def load(value: Any) -> Any:
+        return adapter.validate_json(codec.encode(value))  # JSON rules: a date may be text, even if strict
+
+    name = getattr(getattr(hint, "__origin__", hint), "__name__", "")
+    return Foreign(_without_class_names(schema, name), load, _dump_with(adapter, python), python)
 
 
-def dumper(model: Any) -> Callable[[Any], Any]:
-    """Serialises by the declared model: fields that only a subclass has stay at home."""
-    made: list[Callable[[Any], Any]] = []
+def _dump_with(adapter: Any, python: Any) -> Callable[[Any], Any]:
+    """Serialises by what was declared: fields that only a subclass has stay at home."""
 
     def dump(value: Any) -> Any:
-        if not made:
-            made.append(_dump_with(_adapter(model)))
-        return made[0](value)
-
-    return dump
-
-
-def _dump_with(adapter: Any) -> Callable[[Any], Any]:
-    def dump(value: Any) -> Any:
+        if python is not None and not isinstance(value, python):
+            try:
+                value = adapter.validate_python(value)
+            except ValueError:
+                raise TypeError(f"it is not a {python.__name__}") from None
         return adapter.dump_python(value, mode="json", by_alias=True, warnings=False)
 
     return dump
 
 
-def strip_titles(node: Any, *, names: bool = False) -> Any:
-    """Drop the titles that pydantic makes out of names; `names` marks a mapping whose keys are names."""
-    if isinstance(node, dict):
-        return {
-            key: strip_titles(value, names=key in ("properties", "$defs", "patternProperties") and not names)
-            for key, value in node.items()
-            if names or key != "title" or not isinstance(value, str)
-        }
-    if isinstance(node, list):
-        return [strip_titles(item) for item in node]
-    return node
+def _without_class_names(schema: dict[str, Any], name: str) -> dict[str, Any]:
+    """Drop the titles that repeat the names of classes."""
+    for key, part in ((name, schema), *schema.get("$defs", {}).items()):
+        title = part.get("title")
+        if title is not None and _key(key).endswith(_key(title)):
+            del part["title"]
+    return schema
+
+
+def _key(name: str) -> str:
+    return re.sub(r"[^\w.-]", "_", name)
+
+
+# --- plain data out of anything ----------------------------------------------------------------------
 
 
 def to_plain(value: Any) -> Any:
@@ -102,25 +161,36 @@ def to_plain(value: Any) -> Any:
     return codec.to_plain(value, _unknown)
 
 
+_PLAINER: tuple[tuple[Any, Callable[[Any], Any]], ...] = (
+    (str, str.__str__),  # subclasses: the codec takes none, lest it lose what they add
+    (int, int.__int__),
+    (float, float.__float__),
+    ((PurePath, complex), str),
+    (re.Pattern, lambda value: value.pattern),
+    (Mapping, dict),
+    ((Sequence, Set, ValuesView, Iterator), list),
+)
+
+
 def _unknown(value: Any) -> Any:
-    """What the codec does not know by itself."""
-    if isinstance(value, PurePath):
-        return str(value)
-    if hasattr(value, "model_dump") and not isinstance(value, type):
+    """Something plainer than what the codec does not know by itself."""
+    if isinstance(value, type):
+        raise TypeError(f"the class {value.__name__} has no JSON form")
+    if hasattr(value, "model_dump"):
         return value.model_dump(mode="json", by_alias=True)
-    if isinstance(value, Mapping):
-        return dict(value)
-    if isinstance(value, Set | Iterator | Generator) or type(value).__name__ in ("dict_keys", "dict_values"):
-        return list(value)
-    if type(value).__module__ in ("ipaddress", "fractions"):
+    for kind, make in _PLAINER:
+        if isinstance(value, kind):
+            return make(value)
+    if type(value).__module__.partition(".")[0] in _AS_TEXT:
         return str(value)
-    if hasattr(value, "pattern") and hasattr(value, "fullmatch"):
-        return value.pattern
-    if isinstance(value, complex):
-        return str(value)
+    return _from_array(value)
+
+
+def _from_array(value: Any) -> Any:
+    """The numbers of NumPy and its like, by the methods that they share."""
     item = getattr(value, "item", None)
     if callable(item) and getattr(value, "shape", None) == ():
-        return item()  # a number of NumPy's
+        return item()
     tolist = getattr(value, "tolist", None)
     if callable(tolist):
         return tolist()

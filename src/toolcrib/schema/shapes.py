@@ -75,6 +75,7 @@ class Table(Shape):
 
     values: Shape | None = None
     keys: Shape | None = None
+    python: Any = dict
 
 
 @dataclass(slots=True, eq=False)
@@ -229,7 +230,8 @@ class _Renderer:
         schema = self.render(item.shape)
         if item.description:
             own = schema.get("description")  # of the class: what it is, beside what it is for here
-            schema["description"] = f"{item.description}\n\n{own}" if own else item.description
+            both = own and own != item.description
+            schema["description"] = f"{item.description}\n\n{own}" if both else item.description
         if item.default is not MISSING:
             schema["default"] = item.default
         return schema

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import inspect
 import typing
-from collections.abc import Awaitable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
@@ -20,13 +20,20 @@ from toolcrib.context import Context
 from toolcrib.definition import ToolOptions, join_words
 from toolcrib.errors import DefinitionError, InvalidSignatureError, ToolcribError
 from toolcrib.finding import Finding, Level
-from toolcrib.schema import rich, shapes
-from toolcrib.schema.convert import Convert, dumper, loader
-from toolcrib.schema.docstrings import Docstring, parse_docstring, type_hint_of
-from toolcrib.schema.hints import HintReader, split_optional
-from toolcrib.schema.notes import Notes, is_field, read_note, refine
-from toolcrib.schema.parameters import Callee, words_of
-from toolcrib.schema.shapes import MISSING, Anything, Either, Field, Scalar, Shape
+from toolcrib.schema import shapes
+from toolcrib.schema.annotation import hints_of_function
+from toolcrib.schema.convert import Convert, loader
+from toolcrib.schema.default import fits, publish_default, say_default
+from toolcrib.schema.docstrings import Docstring, Documented, parse_docstring, type_hint_of
+from toolcrib.schema.dumper import dumper
+from toolcrib.schema.enumeration import merge_literals
+from toolcrib.schema.hints import ARRAYS, HintReader, split_optional
+from toolcrib.schema.notes import Notes, is_field, split_annotated
+from toolcrib.schema.parameters import Callee, Filled, parameter_names, words_of
+from toolcrib.schema.records import value_of
+from toolcrib.schema.shapes import MISSING, Either, Field, OneOf, Scalar, Shape, admits_none
+
+_EMPTY: Any = inspect.Parameter.empty
 
 
 @dataclass(slots=True)
@@ -34,7 +41,8 @@ class Binder:
     """How checked arguments get back into the function.
 
     `loads` are the parameters that need converting or renaming; `nullable` take an explicit null as None,
-    `optional` take it as left out. `specials` are filled in by the caller: the context, the server.
+    `optional` take it as left out. `context` and `server` are filled in by the caller; `whole` gets all
+    arguments in one dict. `closed` refuses names that are not `known`.
     """
 
     known: frozenset[str] = frozenset()
@@ -51,8 +59,9 @@ class Binder:
 
 @dataclass(slots=True)
 class Blueprint:
-    """Everything building a tool comes to."""
+    """Everything building a tool comes to. `handler` is what a call runs."""
 
+    handler: Callable[..., Any]
     description: str
     input_schema: Mapping[str, Any]
     output_schema: Mapping[str, Any] | None
@@ -83,31 +92,38 @@ class _Builder:
         self.options = options
         self.reader = HintReader()
         self.findings: list[Finding] = []
-        self.binder = Binder()
+        self.fields: list[Field] = []
+        self.nullable: set[str] = set()
+        self.optional: set[str] = set()
+        self.defaults: dict[str, Any] = {}
+        self.factories: dict[str, Callable[[], Any]] = {}
+        self.context: str | None = None
 
     def build(self) -> Blueprint:
-        hints = resolve_hints(self.callee, self.name)
+        hints = hints_of_function(self.callee, self.name)
         docs = parse_docstring(words_of(self.callee.handler))
-        fields = self.read_fields(hints, docs)
-        output, dump = self.read_result(hints.get("return", inspect.Parameter.empty))
+        self.read_parameters(hints, docs)
+        output, dump, said = self.read_result(hints.get("return", _EMPTY))
         explicit = self.options.output_schema
         if explicit is not None:
             validation.check_schema(explicit)
             output, dump = dict(explicit), None
         self.note_stale(docs)
+        returns = said or docs.returns
         raises = tuple((item.name, item.description) for item in docs.raises)
-        description = docs.description if self.options.description is None else self.options.description
-        if output is None:
-            description = join_words(description, docs.returns, raises)
-        elif docs.returns and explicit is None:
-            output = {**output, "description": docs.returns}
+        if output is not None and explicit is None and returns:
+            output = {**output, "description": returns}
+        description = self.options.description
+        if description is None:
+            description = docs.description if output else join_words(docs.description, returns, raises)
         return Blueprint(
+            self.handler(),
             description,
-            shapes.to_schema(fields),
+            shapes.to_schema(self.fields),
             output,
-            self.binder,
+            self.bind(),
             dump,
-            returns=docs.returns,
+            returns=returns,
             raises=raises,
             tags=docs.tags,
             trusted=explicit is None,
@@ -116,131 +132,155 @@ class _Builder:
 
     # --- parameters ---
 
-    def read_fields(self, hints: dict[str, Any], docs: Docstring) -> list[Field]:
+    def read_parameters(self, hints: dict[str, Any], docs: Docstring) -> None:
         words = {item.name: item for item in docs.params}
-        fields: list[Field] = []
-        loads: list[tuple[str, str, Convert | None]] = []
-        nullable: set[str] = set()
-        optional: set[str] = set()
-        positional: list[tuple[str, Any]] = []
         for parameter in self.callee.signature.parameters.values():
-            hint = hints.get(parameter.name, inspect.Parameter.empty)
-            if parameter.kind is inspect.Parameter.POSITIONAL_ONLY:
-                positional.append((parameter.name, parameter.default))
-            if is_context(hint):
+            documented = words.get(parameter.name)
+            hint = hints.get(parameter.name, parameter.annotation)
+            if hint is _EMPTY and documented is not None and documented.type:
+                hint = self.documented_hint(parameter, documented)
+            bare, accepts_none = split_optional(hint)
+            if is_context(bare, self.callee, self.name, parameter.name):
                 self.take_context(parameter.name)
                 continue
-            documented = words.get(parameter.name)
-            if hint is inspect.Parameter.empty and documented is not None and documented.type:
-                hint = type_hint_of(documented.type) or hint
-            field_, accepts_none = self.read_field(parameter, hint)
-            if not field_.description and documented is not None:
-                field_.description = documented.description
-            fields.append(field_)
-            loads.append((field_.name, parameter.name, loader(field_.shape)))
-            if not field_.required:
-                (nullable if accepts_none else optional).add(field_.name)
-        self.binder = Binder(
-            known=frozenset(item.name for item in fields),
-            loads=tuple(item for item in loads if item[2] is not None or item[0] != item[1]),
-            nullable=frozenset(nullable),
-            optional=frozenset(optional),
-            positional=tuple(positional),
-            context=self.binder.context,
-            attributes={item[0]: item[1] for item in loads},
-        )
-        return fields
+            made = self.read_field(parameter, bare, accepts_none)
+            documented = documented or words.get(made.name)
+            if not made.description and documented is not None:
+                made.description = documented.description
+            self.fields.append(made)
+
+    def documented_hint(self, parameter: inspect.Parameter, documented: Documented) -> Any:
+        """The type that only the docstring gives; one that the default contradicts is out of date."""
+        hint: Any = type_hint_of(documented.type or "")
+        if hint is None or parameter.default is _EMPTY:
+            return _EMPTY if hint is None else hint
+        if parameter.default is None:
+            return hint | None
+        if publish_default(self.reader.shape(hint), parameter.default) is not MISSING:
+            return hint
+        text = f"The docstring calls parameter '{parameter.name}' {documented.type}, its default is not"
+        self.note("stale-type", "warning", text, parameter.name, "annotate the parameter")
+        return _EMPTY
 
     def take_context(self, name: str) -> None:
         if self.options.run == "process":
             self.refuse(
                 name, "cannot have a Context in another process", "drop the parameter or run='thread'"
             )
-        self.binder.context = name
+        if self.context is not None:
+            self.refuse(name, "asks for a second Context", f"use '{self.context}'")
+        self.context = name
 
-    def read_field(self, parameter: inspect.Parameter, hint: Any) -> tuple[Field, bool]:
+    def read_field(self, parameter: inspect.Parameter, hint: Any, accepts_none: bool) -> Field:
         name, default = parameter.name, parameter.default
-        bare, accepts_none = split_optional(hint)
-        said = Notes()
         if is_field(default):
-            read_note(default, said)
-            default = inspect.Parameter.empty if said.default is MISSING else said.default
+            hint, default = typing.Annotated[Any if hint is _EMPTY else hint, default], _EMPTY
+        shape, notes = self.read_hint(self.reader, hint, name)
+        if default is _EMPTY:
+            default = self.take_default(parameter, notes)
+        required = default is _EMPTY
+        speaks_of_none = admits_none(shape)
+        if required and accepts_none and not speaks_of_none:
+            shape = _or_none(shape)
+        made = Field(
+            notes.alias or name,
+            shape,
+            required,
+            description=notes.description,
+            keyword=name,
+            attribute=name,
+        )
+        if not required:
+            made.default = self.say_default(name, shape, default, accepts_none or speaks_of_none)
+            if not speaks_of_none:
+                (self.nullable if accepts_none else self.optional).add(made.name)
+        return made
+
+    def read_hint(self, reader: HintReader, hint: Any, name: str) -> tuple[Shape, Notes]:
         try:
-            shape, notes = self.reader.read(bare)
-            if default is inspect.Parameter.empty and notes.default is not MISSING:
-                default = notes.default
-            required = default is inspect.Parameter.empty
-            if required and accepts_none:
-                shape = Either((shape, Scalar("null"))) if not isinstance(shape, Anything) else shape
-            shape = refine(shape, said)
+            read = reader.read(hint)
         except ToolcribError as error:
             self.refuse(name, f"has a hint that cannot be used: {error}", getattr(error, "hint", None))
         except Exception as error:  # pydantic's own schema errors, of many types
             self.refuse(name, f"has a hint that cannot be used: {_first_line(error)}", "use a simpler type")
-        self.note_unknown(name)
-        field_ = Field(
-            said.alias or notes.alias or name,
-            shape,
-            required=required,
-            default=MISSING if required else self.publish_default(name, shape, default, accepts_none),
-            description=said.description or notes.description,
-            attribute=name,
-        )
-        return field_, accepts_none
+        for unknown in reader.unknown:
+            text = f"The type '{unknown}' of '{name}' is not known: anything is accepted"
+            self.note("unknown-type", "warning", text, name, "use a dataclass, a model or a plain type")
+        reader.unknown.clear()
+        return read
 
-    def publish_default(self, name: str, shape: Shape, default: Any, accepts_none: bool) -> Any:
+    def take_default(self, parameter: inspect.Parameter, notes: Notes) -> Any:
+        """The default that `Field(...)` gives, which Python does not know of: calls have to fill it in."""
+        if notes.factory is not None:
+            if parameter.kind is parameter.POSITIONAL_ONLY:
+                self.refuse(parameter.name, "is positional-only and made by a factory", "drop the `/`")
+            self.factories[parameter.name] = notes.factory
+            return value_of(notes.factory)
+        if notes.default is MISSING:
+            return _EMPTY
+        self.defaults[parameter.name] = notes.default
+        return notes.default
+
+    def say_default(self, name: str, shape: Shape, default: Any, admits_none: bool) -> Any:
         """The default as JSON, or MISSING; a default that the hint does not admit is refused."""
         if default is None:
-            if not accepts_none and not isinstance(shape, Anything):
+            if not admits_none and name not in self.factories:
                 text = f"Parameter '{name}' defaults to None, which its hint does not admit"
                 self.note("implicit-optional", "warning", text, name, "write `... | None = None`")
             return MISSING
         try:
-            dump = dumper(shape)
-            plain = rich.to_plain(default if dump is None else dump(default))
+            plain = say_default(shape, default)
         except (TypeError, ValueError, RecursionError):
             text = f"The default of parameter '{name}' has no JSON form and is not published"
             self.note("unpublished-default", "advice", text, name, "use None and set it inside")
             return MISSING
-        if not _fits(shape, plain):
+        if not fits(shape, plain):
             self.refuse(
                 name, f"has the default {default!r}, which its own hint refuses", "change one of them"
             )
         return plain
 
+    # --- the way back ---
+
+    def handler(self) -> Callable[..., Any]:
+        handler = self.callee.handler
+        return Filled(handler, self.defaults, self.factories) if self.defaults or self.factories else handler
+
+    def bind(self) -> Binder:
+        loads = [(item.name, item.keyword, loader(item.shape)) for item in self.fields]
+        positional = [
+            (item.name, self.defaults.get(item.name, item.default))
+            for item in self.callee.signature.parameters.values()
+            if item.kind is inspect.Parameter.POSITIONAL_ONLY
+        ]
+        return Binder(
+            known=frozenset(item.name for item in self.fields),
+            loads=tuple(item for item in loads if item[2] is not None or item[0] != item[1]),
+            nullable=frozenset(self.nullable),
+            optional=frozenset(self.optional),
+            positional=tuple(positional),
+            context=self.context,
+            attributes={item[0]: item[1] for item in loads},
+        )
+
     # --- the result ---
 
-    def read_result(self, hint: Any) -> tuple[dict[str, Any] | None, Convert | None]:
-        """The output schema and what keeps to it; (None, None) for text, nothing, media and the unknown."""
+    def read_result(self, hint: Any) -> tuple[dict[str, Any] | None, Convert | None, str]:
+        """The output schema, what keeps to it, and words; no schema for text, nothing, media, the unknown."""
         while typing.get_origin(hint) in (Awaitable, Coroutine):
             hint = typing.get_args(hint)[-1]
         if not _is_structured(hint):
-            return None, None
-        try:
-            shape, notes = self.reader.read(hint)
-        except ToolcribError as error:
-            self.refuse("return", f"has a hint that cannot be used: {error}", getattr(error, "hint", None))
-        except Exception as error:
-            self.refuse(
-                "return", f"has a hint that cannot be used: {_first_line(error)}", "use a simpler type"
-            )
-        self.note_unknown("return")
+            return None, None, split_annotated(hint)[1].description
+        shape, notes = self.read_hint(HintReader("serialization"), hint, "return")
         schema = shapes.to_value_schema(shape)
-        if notes.description and schema:
-            schema["description"] = notes.description
-        return (schema, dumper(shape)) if schema else (None, None)
+        return (schema, dumper(shape), notes.description) if schema else (None, None, notes.description)
 
     # --- remarks ---
 
-    def note_unknown(self, parameter: str) -> None:
-        for hint in self.reader.unknown:
-            text = f"The type '{hint}' of '{parameter}' is not known: anything is accepted"
-            self.note("unknown-type", "warning", text, parameter, "use a dataclass, a model or a plain type")
-        self.reader.unknown.clear()
-
     def note_stale(self, docs: Docstring) -> None:
+        known = parameter_names(self.callee).union(item.name for item in self.fields) if docs.params else ()
         for item in docs.params:
-            if item.name.lstrip("*") not in self.callee.signature.parameters:
+            if item.name.lstrip("*") not in known:
                 text = f"The docstring describes a parameter '{item.name}' that does not exist"
                 self.note("stale-parameter", "warning", text, item.name, "remove it or rename it")
 
@@ -249,8 +289,9 @@ class _Builder:
         self.findings.append(Finding(code, level, text, self.name, parameter, file, line, hint))
 
     def refuse(self, parameter: str, problem: str, hint: str | None) -> NoReturn:
+        subject = "The result" if parameter == "return" else f"Parameter '{parameter}'"
         raise InvalidSignatureError(
-            f"Parameter '{parameter}' of tool '{self.name}' {problem}",
+            f"{subject} of tool '{self.name}' {problem}",
             tool=self.name,
             parameter=parameter,
             source=self.callee.source,
@@ -258,62 +299,33 @@ class _Builder:
         ) from None
 
 
-def resolve_hints(callee: Callee, name: str) -> dict[str, Any]:
-    """The hints of a function, evaluated; one that cannot be is refused by its parameter's name."""
-    function: Any = callee.function
-    if isinstance(function, type):
-        function = vars(function).get("__init__", object.__init__)
-    closure = _closure_of(function)
-    try:
-        return typing.get_type_hints(function, localns=closure or None, include_extras=True)
-    except Exception:
-        scope = {**getattr(function, "__globals__", {}), **closure}
-        for parameter, hint in getattr(function, "__annotations__", {}).items():
-            _try_hint(callee, name, parameter, hint, scope)
-        raise
-
-
-def _try_hint(callee: Callee, name: str, parameter: str, hint: Any, scope: dict[str, Any]) -> None:
-    probe = type("Probe", (), {"__annotations__": {parameter: hint}, "__module__": "builtins"})
-    try:
-        typing.get_type_hints(probe, globalns=scope, localns=scope)
-    except Exception as error:
+def is_context(hint: Any, callee: Callee, name: str, parameter: str) -> bool:
+    """Whether a parameter asks for the Context. One that asks for another library's is refused."""
+    cls = typing.get_origin(hint) or hint
+    if not isinstance(cls, type):
+        return False
+    if cls.__name__ == "Context" and cls.__module__.partition(".")[0] in ("mcp", "fastmcp"):
         raise InvalidSignatureError(
-            f"Parameter '{parameter}' of tool '{name}' has an annotation that cannot be resolved: {error}",
+            f"Parameter '{parameter}' of tool '{name}' asks for the Context of {cls.__module__}, "
+            "which is not there in a call by toolcrib",
             tool=name,
             parameter=parameter,
             source=callee.source,
-            hint="import the name at run time, at the top of the module, not under TYPE_CHECKING",
-        ) from None
-
-
-def _closure_of(function: Any) -> dict[str, Any]:
-    code, cells = getattr(function, "__code__", None), getattr(function, "__closure__", None)
-    found: dict[str, Any] = {}
-    for free, cell in zip(code.co_freevars, cells, strict=True) if code is not None and cells else ():
-        try:
-            found[free] = cell.cell_contents
-        except ValueError:  # assigned later than the function was made
-            continue
-    return found
-
-
-def is_context(hint: Any) -> bool:
-    bare, _ = split_optional(hint)
-    return isinstance(bare, type) and issubclass(bare, Context)
+            hint="annotate it with toolcrib.Context",
+        )
+    return issubclass(cls, Context)
 
 
 def _is_structured(hint: Any) -> bool:
     """Whether a result of this hint is data. Text, nothing, media and whole results are not."""
-    if hint in (inspect.Parameter.empty, Any, object, typing.NoReturn, typing.Never):
-        return False
     bare, _ = split_optional(hint)
     origin = typing.get_origin(bare)
     if origin is typing.Annotated:
         return _is_structured(bare.__origin__)
-    if origin in (list, tuple) and typing.get_args(bare):
-        return not _is_content(typing.get_args(bare)[0])
-    return not (bare is None or bare is type(None) or _is_content(bare) or bare is str)
+    if origin in ARRAYS:
+        return not any(_is_content(item) for item in typing.get_args(bare))
+    unsaid = (_EMPTY, Any, object, typing.NoReturn, typing.Never, None, type(None), str)
+    return not (any(bare is item for item in unsaid) or _is_content(bare))
 
 
 def _is_content(hint: Any) -> bool:
@@ -321,15 +333,10 @@ def _is_content(hint: Any) -> bool:
     return any(isinstance(item, type) and issubclass(item, (*MEDIA, Result)) for item in members)
 
 
-_PLAIN_TYPES = {"string": (str,), "integer": (int,), "number": (int, float), "boolean": (bool,)}
-
-
-def _fits(shape: Shape, plain: Any) -> bool:
-    """Whether a default keeps to its own schema; plain types are compared without the engine."""
-    if isinstance(shape, Scalar) and shape.format is None and shape.kind in _PLAIN_TYPES:
-        return type(plain) in _PLAIN_TYPES[shape.kind]
-    schema = shapes.to_value_schema(shape)
-    return not schema or validation.Validator(schema, trusted=True).is_valid(plain)
+def _or_none(shape: Shape) -> Shape:
+    if isinstance(shape, OneOf):
+        return merge_literals([shape, OneOf((None,))])
+    return Either((shape, Scalar("null")))
 
 
 def _first_line(error: Exception) -> str:

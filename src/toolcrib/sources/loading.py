@@ -1,7 +1,9 @@
 """Imports modules by name, file or folder, and says what went wrong where.
 
-A file is loaded under a name of its own, so that two files called `tools.py` do not collide. Knows the
-import system; refuses to know tools.
+A file is imported under the name Python would give it, so that files beside it can import it and each other.
+Where that name means something else already, it is loaded under a name of its own: two files called
+`tools.py` do not collide. Folders are put at the end of the import path: a user's `calendar.py` must not
+become everybody's. Knows the import system; refuses to know tools.
 """
 
 from __future__ import annotations
@@ -9,16 +11,26 @@ from __future__ import annotations
 import hashlib
 import importlib
 import importlib.util
+import os
 import sys
 import traceback
 from collections.abc import Iterator
+from contextvars import ContextVar
 from pathlib import Path
 from types import ModuleType
 
-from toolcrib.errors import SourceError
+from toolcrib.errors import ConfigurationError, DefinitionError, SourceError
 from toolcrib.finding import Source
 
-_SKIPPED = {"__pycache__", "node_modules", "site-packages", "venv", "build", "dist"}
+_SKIPPED = {"__pycache__", "node_modules", "site-packages"}
+_PRODUCTS = {"build", "dist"}  # copies of the sources, where a project is built
+_PROJECT_FILES = ("pyproject.toml", "setup.py")
+_loading: ContextVar[str | None] = ContextVar("toolcrib_loading", default=None)
+
+
+def currently_loading() -> str | None:
+    """The file or module whose import is under way because tools were asked of it."""
+    return _loading.get()
 
 
 def load_module(name: str) -> ModuleType:
@@ -26,57 +38,39 @@ def load_module(name: str) -> ModuleType:
     here = str(Path.cwd())
     if here not in sys.path:
         sys.path.insert(0, here)
-    try:
-        return importlib.import_module(name)
-    except ModuleNotFoundError as error:
-        if error.name and (name == error.name or name.startswith(f"{error.name}.")):
-            raise SourceError(
-                f"There is no module '{name}'", hint="give a file, a folder, a module or module:object"
-            ) from None
-        raise _import_failed(name, error) from None
-    except BaseException as error:
-        raise _import_failed(name, error) from None
+    importlib.invalidate_caches()
+    return _import(name, name)
 
 
 def load_file(path: Path) -> ModuleType:
-    """Run a Python file as a module of its own. Files beside it can be imported as they would in a script."""
+    """Import a Python file. Files beside it can be imported as they would in a script."""
     path = path.resolve()
-    package = _package_of(path)
-    if package is not None:
-        root, name = package
-        if str(root) not in sys.path:
-            sys.path.insert(0, str(root))
-        loaded = sys.modules.get(name)
-        if loaded is None or getattr(loaded, "__file__", None) == str(path):
-            return load_module(name)
-    name = f"toolcrib_file_{hashlib.sha256(str(path).encode()).hexdigest()[:10]}_{_identifier(path.stem)}"
-    if name in sys.modules:
-        return sys.modules[name]
-    if str(path.parent) not in sys.path:
-        sys.path.insert(0, str(path.parent))
-    spec = importlib.util.spec_from_file_location(name, path)
-    if spec is None or spec.loader is None:
-        raise SourceError(f"{path} is not a Python file", source=Source(str(path)))
-    module = importlib.util.module_from_spec(spec)
-    module.__dict__["__toolcrib_file__"] = str(path)
-    sys.modules[name] = module
-    try:
-        spec.loader.exec_module(module)
-    except BaseException as error:
-        sys.modules.pop(name, None)
-        raise _import_failed(str(path), error) from None
-    return module
+    root, parts = _place_of(path)
+    if str(root) not in sys.path:
+        sys.path.append(str(root))
+    importlib.invalidate_caches()
+    if _means(parts[0], root, path):
+        return _import(".".join(parts), str(path), path)
+    if path.parent == root:
+        return _load_as(_private_name(path), path)
+    package = root / parts[0]
+    top = _private_name(package)
+    _load_as(top, package / "__init__.py", package)
+    return _import(".".join((top, *parts[1:])), str(path), path)
 
 
-def python_files(folder: Path) -> Iterator[Path]:
-    """Every Python file below a folder, in a stable order, without hidden and vendored folders."""
-    for path in sorted(folder.rglob("*.py")):
-        parts = path.relative_to(folder).parts
-        if (
-            not any(part.startswith(".") or part in _SKIPPED for part in parts[:-1])
-            and path.name != "__main__.py"
-        ):
-            yield path
+def python_files(folder: Path) -> list[Path]:
+    """Every Python file below a folder, in a stable order; not those in hidden, vendored and built folders.
+
+    Links to folders are not followed, so there is no way in circles.
+    """
+    found: list[Path] = []
+    for place, folders, files in os.walk(folder):
+        here = Path(place)
+        is_project = any(name in files for name in _PROJECT_FILES)
+        folders[:] = [name for name in folders if not _is_skipped(here / name, is_project)]
+        found += [here / name for name in files if _is_source(here / name)]
+    return sorted(found)
 
 
 def submodules(package: ModuleType) -> Iterator[str]:
@@ -91,37 +85,131 @@ def submodules(package: ModuleType) -> Iterator[str]:
                 yield ".".join((package.__name__, *parts))
 
 
-def _package_of(path: Path) -> tuple[Path, str] | None:
-    """Where a file is part of a package: the folder to import from, and its dotted name."""
-    if not (path.parent / "__init__.py").exists():
-        return None
+# --- finding -----------------------------------------------------------------------------------------
+
+
+def _is_skipped(folder: Path, in_project: bool) -> bool:
+    name = folder.name
+    return (
+        name.startswith(".")
+        or name in _SKIPPED
+        or (in_project and name in _PRODUCTS)
+        or (folder / "pyvenv.cfg").exists()
+    )
+
+
+def _is_source(path: Path) -> bool:
+    return path.suffix == ".py" and not path.name.startswith(".") and path.name != "__main__.py"
+
+
+def _place_of(path: Path) -> tuple[Path, list[str]]:
+    """The folder a file is imported from, and the parts of its dotted name."""
     parts = [] if path.stem == "__init__" else [path.stem]
     folder = path.parent
     while (folder / "__init__.py").exists():
         parts.insert(0, folder.name)
         folder = folder.parent
-    return (folder, ".".join(parts)) if all(part.isidentifier() for part in parts) else None
+    return folder, parts
 
 
-def _identifier(text: str) -> str:
-    return "".join(letter if letter.isalnum() else "_" for letter in text)
+def _means(name: str, root: Path, path: Path) -> bool:
+    """Whether `import name` would find what lies in `root`, and nothing else."""
+    if not name.isidentifier():
+        return False
+    try:
+        spec = importlib.util.find_spec(name)
+    except (ImportError, ValueError):
+        return False  # a module that was made by hand
+    if spec is None:
+        return False
+    if spec.submodule_search_locations is None:
+        return spec.origin is not None and Path(spec.origin).resolve() == path
+    return any(Path(place).resolve() == root / name for place in spec.submodule_search_locations)
 
 
-def _import_failed(what: str, error: BaseException) -> SourceError:
+def _private_name(path: Path) -> str:
+    digest = hashlib.sha256(str(path).encode(errors="surrogateescape")).hexdigest()[:10]
+    return f"toolcrib_{digest}_{''.join(letter if letter.isalnum() else '_' for letter in path.name)}"
+
+
+# --- importing ---------------------------------------------------------------------------------------
+
+
+def _import(name: str, what: str, path: Path | None = None) -> ModuleType:
+    token = _loading.set(what)
+    try:
+        return importlib.import_module(name)
+    except BaseException as error:
+        raise _explain(name, what, path, error) from None
+    finally:
+        _loading.reset(token)
+
+
+def _load_as(name: str, path: Path, folder: Path | None = None) -> ModuleType:
+    """Load a file as a module of this name; with `folder`, as the package that lives there."""
+    if name in sys.modules:
+        return sys.modules[name]
+    places = None if folder is None else [str(folder)]
+    spec = importlib.util.spec_from_file_location(name, path, submodule_search_locations=places)
+    if spec is None or spec.loader is None:
+        raise SourceError(f"{path} is not a Python file", source=Source(str(path)))
+    module = importlib.util.module_from_spec(spec)
+    module.__dict__["__toolcrib_file__"] = str(path)  # another process has to load it in the same way
+    sys.modules[name] = module
+    token = _loading.set(str(path))
+    try:
+        spec.loader.exec_module(module)
+    except BaseException as error:
+        sys.modules.pop(name, None)
+        raise _explain(name, str(path), path, error) from None
+    finally:
+        _loading.reset(token)
+    return module
+
+
+def _explain(name: str, what: str, path: Path | None, error: BaseException) -> DefinitionError:
     """The user's own error, with the user's own file and line."""
     if isinstance(error, KeyboardInterrupt):
         raise error
-    if isinstance(error, SourceError):
+    file = None if path is None else str(path)
+    if isinstance(error, DefinitionError):  # a tool was refused where the module registers it
+        if error.source.file is None:
+            error.source = _find_line(error, file)
         return error
-    if isinstance(error, SyntaxError):
+    if isinstance(error, ModuleNotFoundError) and path is None and _is_missing(name, error.name):
         return SourceError(
-            f"{what} has a syntax error: {error.msg}", source=Source(error.filename, error.lineno)
+            f"There is no module '{name}'", hint="give a file, a folder, a module or module:object"
         )
+    if isinstance(error, SyntaxError):
+        where = Source(error.filename or file, error.lineno)
+        return SourceError(f"{what} has a syntax error: {error.msg}", source=where)
+    return SourceError(
+        f"{what} cannot be imported: {type(error).__name__}: {error}",
+        source=_find_line(error, file),
+        hint=_advise(error),
+    )
+
+
+def _is_missing(name: str, missing: str | None) -> bool:
+    return missing is not None and (name == missing or name.startswith(f"{missing}."))
+
+
+def _find_line(error: BaseException, file: str | None) -> Source:
+    """The last line of the file itself that the error came through, else the last line there is."""
     frames = [
         frame
         for frame in traceback.extract_tb(error.__traceback__)
-        if not frame.filename.startswith("<frozen") and frame.filename != __file__
+        if not frame.filename.startswith("<frozen") and frame.filename not in (__file__, importlib.__file__)
     ]
-    where = Source(frames[-1].filename, frames[-1].lineno) if frames else Source()
-    hint = "install it, or mend the import" if isinstance(error, ImportError) else None
-    return SourceError(f"{what} cannot be imported: {type(error).__name__}: {error}", source=where, hint=hint)
+    chosen = [frame for frame in frames if frame.filename == file] or frames
+    return Source(chosen[-1].filename, chosen[-1].lineno) if chosen else Source(file)
+
+
+def _advise(error: BaseException) -> str | None:
+    if isinstance(error, SystemExit):
+        return 'put what ends the program below `if __name__ == "__main__":`'
+    if isinstance(error, ImportError) and "relative import" in str(error):
+        return "put an empty __init__.py beside it, so that its folder is a package"
+    if isinstance(error, ImportError):
+        return "install it, or mend the import"
+    return error.hint if isinstance(error, ConfigurationError) else None

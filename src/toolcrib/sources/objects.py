@@ -6,11 +6,11 @@ registries.
 
 from __future__ import annotations
 
-import inspect
 from typing import Any
 
 from toolcrib.definition import STRICT, check_input_schema
 from toolcrib.errors import DefinitionError, InvalidSchemaError, InvalidToolError
+from toolcrib.schema.parameters import is_async_callable
 from toolcrib.tool import MCPTool
 
 SHORTEST_DESCRIPTION = 10
@@ -56,5 +56,5 @@ def check_execute(tool: MCPTool) -> None:
         raise InvalidToolError(text, tool=tool.name)
     if not callable(tool.execute):
         raise InvalidToolError(_NO_EXECUTE, tool=tool.name)
-    if not inspect.iscoroutinefunction(tool.execute):
+    if not is_async_callable(tool.execute):
         raise InvalidToolError("Tool execute method must be async", tool=tool.name)

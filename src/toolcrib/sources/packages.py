@@ -1,16 +1,19 @@
 """What in a module is a tool: marked functions, applications, tool objects, servers, tables.
 
-Only what the module itself defines counts, or names in `__all__`: an import must not publish a stranger's
-tool. Knows modules as they are after importing; makes no tools.
+Only what the module itself makes counts, or names in `__all__`: an import must not publish a stranger's tool.
+Servers and registries are the exception, because a module adds tools to those it imports. Knows modules as
+they are after importing; makes no tools.
 """
 
 from __future__ import annotations
 
+import ast
 import inspect
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, TypeGuard
 
 from toolcrib.errors import SourceError
 from toolcrib.finding import Finding, Source
@@ -23,36 +26,42 @@ from toolcrib.tool import Tool, is_marked, is_tool_object
 GROUP = "TOOL_GROUP"
 _PARTS = ("name", "description", "input_schema", "execute")
 _OTHER_PARTS = ("Name", "Description", "InputSchema", "ExecuteAsync")
+_DEFINITIONS = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
 
 @dataclass(slots=True)
 class Found:
-    """What a module offers. `group` is its TOOL_GROUP."""
+    """What a module offers. `tables` are its tables of definitions, `group` is its TOOL_GROUP."""
 
     things: list[Any] = field(default_factory=list)
-    tables: dict[str, Any] = field(default_factory=dict)
+    tables: list[Any] = field(default_factory=list)
+    handlers: Mapping[str, Any] = field(default_factory=dict)
     findings: list[Finding] = field(default_factory=list)
     group: str | None = None
 
 
 def find_tools(module: ModuleType) -> Found:
     """Everything in a module that is a tool or holds tools, in the order it is written."""
-    found = Found(group=getattr(module, GROUP, None))
-    public = set(getattr(module, "__all__", ()))
+    members = vars(module)
+    found = Found(group=members.get(GROUP))
+    found.tables = [members[name] for name in DEFINITION_TABLES if name in members]
+    handlers = members.get(HANDLER_TABLE, {})
+    if isinstance(handlers, Mapping):
+        found.handlers = handlers
+    else:
+        text = f"{HANDLER_TABLE} must be a dict, got {type(handlers).__name__}"
+        found.findings.append(Finding("table-mismatch", "error", text, file=_file_of(module)))
+    taken = {GROUP, HANDLER_TABLE, *DEFINITION_TABLES}
+    strangers = _Strangers(module)
     instances: set[type] = set()
     classes: list[type] = []
-    for name, thing in list(vars(module).items()):
-        if name in DEFINITION_TABLES or name == HANDLER_TABLE:
-            found.tables[name] = thing
-        elif isinstance(thing, type):
-            if thing.__module__ == module.__name__ and is_tool_class(thing) and not inspect.isabstract(thing):
-                classes.append(thing)
-        elif isinstance(thing, ModuleType) or name.startswith("__"):
+    for name, thing in list(members.items()):
+        if name in taken or name.startswith("__") or isinstance(thing, ModuleType):
             continue
-        elif is_marked(thing) and callable(thing):
-            if getattr(thing, "__module__", None) == module.__name__ or name in public:
-                found.things.append(thing)
-        elif _holds_tools(thing):
+        if isinstance(thing, type):
+            if thing.__module__ == module.__name__ and _is_complete(thing):
+                classes.append(thing)
+        elif registry_of(thing) is not None or (_is_tool(thing) and not strangers.include(name, thing)):
             found.things.append(thing)
             instances.add(type(thing))
     for cls in classes:
@@ -61,12 +70,106 @@ def find_tools(module: ModuleType) -> Found:
     return found
 
 
-def _holds_tools(thing: Any) -> bool:
-    return (
-        isinstance(thing, Tool | ToolRegistry | Application)
-        or isinstance(getattr(thing, "registry", None), ToolRegistry)
-        or is_tool_object(thing)
-    )
+def registry_of(thing: Any) -> ToolRegistry | None:
+    """The registry that a server has, or that the thing itself is."""
+    registry = thing if isinstance(thing, ToolRegistry) else _look(thing, "registry")
+    return registry if isinstance(registry, ToolRegistry) else None
+
+
+def is_application(thing: Any) -> bool:
+    """Whether it lists tools; a client that asks a server for them, which takes waiting, is none."""
+    lister = _look(thing, "list_tools")
+    return callable(lister) and not inspect.iscoroutinefunction(lister)
+
+
+def _is_tool(thing: Any) -> bool:
+    """Whether this is a tool or holds some. Anything may stand in a module, also what bears no looking at."""
+    try:
+        return (
+            isinstance(thing, Tool)
+            or (is_marked(thing) and callable(thing))
+            or is_application(thing)
+            or is_tool_object(thing)
+        )
+    except Exception:
+        return False
+
+
+def _look(thing: Any, name: str) -> Any:
+    try:
+        return getattr(thing, name, None)
+    except Exception:
+        return None  # a proxy that is not ready
+
+
+# --- strangers ---------------------------------------------------------------------------------------
+
+
+class _Strangers:
+    """What a module has by importing it. The source says so; without one, a thing's own module does."""
+
+    def __init__(self, module: ModuleType) -> None:
+        self._module = module
+        self._public = set(getattr(module, "__all__", ()))
+        self._imported: set[str] | None = None
+
+    def include(self, name: str, thing: Any) -> bool:
+        if name in self._public:
+            return False
+        if self._imported is None:
+            self._imported = _imported_names(self._module)
+        if "*" in self._imported:
+            return bool(_look(thing, "__module__") != self._module.__name__)
+        return name in self._imported
+
+
+def _imported_names(module: ModuleType) -> set[str]:
+    """Names that a module has from import statements alone; `*` where that cannot be said."""
+    try:
+        tree = ast.parse(Path(_file_of(module) or "").read_bytes())
+    except (OSError, SyntaxError, ValueError):
+        return {"*"}
+    imported: set[str] = set()
+    for statement in tree.body:
+        if isinstance(statement, _DEFINITIONS):
+            imported.discard(statement.name)
+        elif isinstance(statement, ast.Assign | ast.AnnAssign):
+            imported -= {node.id for node in ast.walk(statement) if _is_bound(node)}
+        else:
+            imported |= _names_in(statement)
+    return imported
+
+
+def _is_bound(node: ast.AST) -> TypeGuard[ast.Name]:
+    return isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
+
+
+def _names_in(statement: ast.AST) -> set[str]:
+    """Names that a statement imports into the module: inside `if` and `try`, not inside definitions."""
+    if isinstance(statement, ast.ImportFrom):
+        return {alias.asname or alias.name for alias in statement.names}
+    if isinstance(statement, ast.expr | _DEFINITIONS):
+        return set()
+    return set().union(*(_names_in(part) for part in ast.iter_child_nodes(statement)))
+
+
+# --- classes -----------------------------------------------------------------------------------------
+
+
+def is_tool_class(cls: type) -> bool:
+    """Whether instances of this class are tool objects or applications."""
+    if cls in (Application, APIApplication):
+        return False
+    if is_application(cls):
+        return True
+    return all(hasattr(cls, part) for part in _PARTS) or all(hasattr(cls, part) for part in _OTHER_PARTS)
+
+
+def _is_complete(cls: type) -> bool:
+    """Whether a class is there to be used, and not to be inherited from."""
+    if not is_tool_class(cls) or inspect.isabstract(cls) or cls.__name__.startswith("_"):
+        return False
+    return is_application(cls) or bool(getattr(cls, "name", None) or getattr(cls, "Name", None))
 
 
 def _take_class(found: Found, cls: type) -> None:
@@ -75,15 +178,10 @@ def _take_class(found: Found, cls: type) -> None:
         inspect.signature(cls).bind()
     except TypeError:
         where = locate(cls)
+        text = f"{cls.__name__} holds tools but cannot be made without arguments"
+        hint = "make an instance in the module"
         found.findings.append(
-            Finding(
-                "needs-arguments",
-                "advice",
-                f"{cls.__name__} holds tools but cannot be made without arguments",
-                file=where.file,
-                line=where.line,
-                hint="make an instance in the module",
-            )
+            Finding("needs-arguments", "advice", text, file=where.file, line=where.line, hint=hint)
         )
         return
     except ValueError:
@@ -91,13 +189,7 @@ def _take_class(found: Found, cls: type) -> None:
     found.things.append(cls)
 
 
-def is_tool_class(cls: type) -> bool:
-    """Whether instances of this class are tool objects or applications."""
-    if cls in (Application, APIApplication):
-        return False
-    if issubclass(cls, Application) or callable(getattr(cls, "list_tools", None)):
-        return True
-    return all(hasattr(cls, part) for part in _PARTS) or all(hasattr(cls, part) for part in _OTHER_PARTS)
+# --- names -------------------------------------------------------------------------------------------
 
 
 def find_object(module: ModuleType, name: str, target: str) -> Any:
@@ -109,35 +201,40 @@ def find_object(module: ModuleType, name: str, target: str) -> Any:
         except AttributeError:
             import difflib
 
-            close = difflib.get_close_matches(
-                part, [key for key in dir(thing) if not key.startswith("_")], n=1
-            )
+            known = [key for key in dir(thing) if not key.startswith("_")]
+            close = difflib.get_close_matches(part, known, n=1)
             raise SourceError(
                 f"There is no '{part}' in {target.rpartition(':')[0]}",
-                source=Source(getattr(module, "__file__", None)),
+                source=Source(_file_of(module)),
                 hint=f"did you mean '{close[0]}'?" if close else None,
             ) from None
     return thing
 
 
-def nothing_found(module: ModuleType) -> Finding:
-    """A module without tools: the likely reason, and the way out."""
+def nothing_found(modules: Sequence[ModuleType], place: str) -> Finding:
+    """Modules without tools: the likely reason, and the way out."""
     functions = [
-        name
+        (module, name)
+        for module in modules
         for name, thing in vars(module).items()
         if inspect.isfunction(thing) and thing.__module__ == module.__name__ and not name.startswith("_")
     ]
-    file = getattr(module, "__file__", None)
-    where = Path(file).name if file else module.__name__
     if not functions:
-        return Finding(
-            "no-tools", "error", f"{where} has no tools", file=file, hint="mark functions with @tool"
-        )
+        file = _file_of(modules[0]) if len(modules) == 1 else None
+        hint = "mark functions with @tool"
+        return Finding("no-tools", "error", f"{place} has no tools", file=file, hint=hint)
+    module, first = functions[0]
+    file = _file_of(module)
+    where = Path(file).name if file else module.__name__
     count = f"{len(functions)} functions" if len(functions) > 1 else "1 function"
     return Finding(
         "no-marked-tools",
         "error",
         f"{count} found, none marked",
         file=file,
-        hint=f"add @tool, or name one, {where}:{functions[0]}",
+        hint=f"add @tool, or name one, {where}:{first}",
     )
+
+
+def _file_of(module: ModuleType) -> str | None:
+    return getattr(module, "__file__", None)

@@ -12,15 +12,18 @@ from typing import Any
 
 from toolcrib.definition import OptionFields
 from toolcrib.finding import Finding
+from toolcrib.tool import is_tool_object
 
 DEFINITION_TABLES = ("TOOL_DEFINITIONS", "TOOL_CONFIGS", "_tool_registry")
 HANDLER_TABLE = "TOOL_HANDLERS"
 _SCHEMA_KEYS = ("schema", "input_schema", "inputSchema", "parameters")
+_OUTPUT_KEYS = ("output_schema", "outputSchema")
 _OPTION_KEYS = OptionFields.__optional_keys__ - {"name", "description", "input_schema", "metadata"}
 
 
 @dataclass(slots=True)
 class TableEntry:
+    name: str
     handler: Callable[..., Any]
     options: OptionFields
 
@@ -30,98 +33,89 @@ class Table:
     entries: list[TableEntry] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
 
+    def refuse(self, name: object, message: str, hint: str) -> None:
+        self.findings.append(Finding("table-mismatch", "error", message, tool=str(name), hint=hint))
+
 
 def is_definition(thing: Any) -> bool:
     """Whether this says name and schema of a tool, as a dict or as an object, without running anything."""
     if isinstance(thing, Mapping):
         return "name" in thing and any(key in thing for key in _SCHEMA_KEYS)
-    return hasattr(thing, "name") and any(hasattr(thing, key) for key in ("inputSchema", "input_schema"))
+    if not hasattr(thing, "name") or isinstance(thing, type):
+        return False
+    return any(hasattr(thing, key) for key in ("inputSchema", "input_schema")) and not is_tool_object(thing)
 
 
-def read_mapping(table: Mapping[str, Any], handlers: Mapping[str, Any]) -> Table:
-    """`{name: {description, schema, handler}}`, or one definition."""
+def read_table(table: Any, handlers: Mapping[str, Any]) -> Table:
+    """`{name: {description, schema, handler}}`, `[{name, description, schema}]`, or one definition."""
+    read = Table()
     if is_definition(table):
-        return read_list([table], handlers)
-    read = Table()
-    for name, entry in table.items():
-        if isinstance(entry, Mapping):
-            _take(read, {"name": name, **entry}, handlers)
-        else:
-            _remark(read, str(name), f"Entry '{name}' of the table is not a definition", "give a dict")
+        _take(read, table, handlers)
+    elif isinstance(table, Mapping):
+        for name, entry in table.items():
+            if isinstance(entry, Mapping):
+                _take(read, {"name": name, **entry}, handlers)
+            else:
+                read.refuse(name, f"Entry '{name}' of the table is not a definition", "give a dict")
+    elif isinstance(table, Iterable) and not isinstance(table, str):
+        for entry in table:
+            if isinstance(entry, Mapping) or is_definition(entry):
+                _take(read, entry, handlers)
+            else:
+                kind = type(entry).__name__
+                read.refuse(kind, f"A {kind} in the table is not a definition", "give dicts with a name")
+    else:
+        kind = type(table).__name__
+        read.refuse(kind, f"A table of tools cannot be a {kind}", "give a dict or a list of definitions")
     return read
 
 
-def read_list(definitions: Iterable[Any], handlers: Mapping[str, Any]) -> Table:
-    """`[{name, description, schema, ...}]`, with handlers beside or in them."""
+def find_unused(handlers: Iterable[str], used: set[str]) -> list[Finding]:
+    """A handler without definition is as wrong as the reverse."""
     read = Table()
-    for definition in definitions:
-        _take(read, definition if isinstance(definition, Mapping) else _as_mapping(definition), handlers)
-    return read
-
-
-def read_tables(found: Mapping[str, Any]) -> Table:
-    """The tables of one module together; a handler without definition is as wrong as the reverse."""
-    handlers = found.get(HANDLER_TABLE, {})
-    read = Table()
-    named: set[str] = set()
-    for name in DEFINITION_TABLES:
-        if name in found:
-            part = (
-                read_mapping(found[name], handlers)
-                if isinstance(found[name], Mapping)
-                else read_list(found[name], handlers)
-            )
-            read.entries += part.entries
-            read.findings += part.findings
-    named = {entry.options["name"] or "" for entry in read.entries}
     for name in handlers:
-        if name not in named:
-            _remark(
-                read,
-                name,
-                f"Handler '{name}' has no definition: it cannot be listed",
-                "add it to TOOL_DEFINITIONS",
-            )
-    return read
+        if name not in used:
+            text = f"Handler '{name}' has no definition: it cannot be listed"
+            read.refuse(name, text, "add it to TOOL_DEFINITIONS")
+    return read.findings
+
+
+def _take(read: Table, definition: Any, handlers: Mapping[str, Any]) -> None:
+    entry: Mapping[str, Any] = definition if isinstance(definition, Mapping) else _as_mapping(definition)
+    name: Any = entry.get("name")
+    if not isinstance(name, str):
+        read.refuse(name, f"Tool name must be string, got {type(name)}", "give every definition a name")
+        return
+    handler = entry.get("handler") or handlers.get(name)
+    if not callable(handler):
+        text = f"Tool '{name}' is defined but has no handler: it would be listed and could not be called"
+        read.refuse(name, text, "put its handler in the entry or in TOOL_HANDLERS, under the same name")
+        return
+    read.entries.append(TableEntry(name, handler, _options_in(entry)))
 
 
 def _as_mapping(definition: Any) -> dict[str, Any]:
-    schema = getattr(definition, "inputSchema", None) or getattr(definition, "input_schema", None)
-    facts = {
-        "name": definition.name,
-        "description": getattr(definition, "description", None),
-        "schema": schema,
-    }
+    """The facts of a definition that is an object, in the spelling of MCP or in ours."""
+    keys = ("name", "title", "description", "inputSchema", "input_schema", *_OUTPUT_KEYS)
+    facts = {key: value for key in keys if (value := getattr(definition, key, None)) is not None}
     metadata = getattr(definition, "_metadata", None)
-    return {**facts, **metadata} if isinstance(metadata, Mapping) else facts
+    return {**metadata, **facts} if isinstance(metadata, Mapping) else facts
 
 
-def _take(read: Table, entry: Mapping[str, Any], handlers: Mapping[str, Any]) -> None:
-    name: Any = entry.get("name")
-    handler = entry.get("handler") or handlers.get(name)
-    if not callable(handler):
-        _remark(
-            read,
-            str(name),
-            f"Tool '{name}' is defined but has no handler: it would be listed and could not be called",
-            "put its handler in the entry or in TOOL_HANDLERS, under the same name",
-        )
-        return
+def _options_in(entry: Mapping[str, Any]) -> OptionFields:
     schema_key = next((key for key in _SCHEMA_KEYS if key in entry), None)
-    taken = {"name", "description", "handler", schema_key}
+    output_key = next((key for key in _OUTPUT_KEYS if key in entry), None)
+    taken = {"name", "description", "handler", "metadata", schema_key, output_key, *_OPTION_KEYS}
+    metadata = {key: value for key, value in entry.items() if key not in taken}
+    inner = entry.get("metadata")
     options: dict[str, Any] = {key: entry[key] for key in _OPTION_KEYS if key in entry}
-    metadata = {key: value for key, value in entry.items() if key not in taken and key not in _OPTION_KEYS}
-    inner = metadata.pop("metadata", {})
     options |= {
-        "name": name,
+        "name": entry["name"],
         "description": entry.get("description"),
-        "input_schema": entry.get(schema_key) if schema_key else None,
+        "input_schema": entry[schema_key] if schema_key else None,
+        "output_schema": entry[output_key] if output_key else None,
         "metadata": {**metadata, **inner} if isinstance(inner, Mapping) else metadata,
     }
-    if "version" in options and options["version"] is not None:
+    if options.get("version") is not None:
         options["version"] = str(options["version"])
-    read.entries.append(TableEntry(handler, options))  # type: ignore[arg-type]
-
-
-def _remark(read: Table, tool: str, message: str, hint: str) -> None:
-    read.findings.append(Finding("table-mismatch", "error", message, tool=tool, hint=hint))
+    return options  # type: ignore[return-value]

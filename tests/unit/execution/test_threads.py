@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import contextvars
 import gc
 import logging
@@ -12,12 +13,14 @@ import sys
 import threading
 import time
 import weakref
+from collections.abc import Iterator
 
 import pytest
 
 from tests.unit.execution.support import SOON_S, wait_until
 from toolcrib.errors import ToolBusyError, ToolTimeoutError
-from toolcrib.execution import Lane, Raised, Runner
+from toolcrib.execution import Lane, Raised, Runner, threads
+from toolcrib.execution.threads import Job
 
 
 class Blocker:
@@ -145,6 +148,16 @@ async def test_a_cancelled_caller_is_free_at_once(runner, lane, blocker):
     assert (lane.running, lane.abandoned) == (1, 1)
 
 
+async def test_closing_a_call_that_is_under_way_gives_it_up(runner, lane, blocker):
+    told = []
+    call = runner.run_thread(lane, blocker, None, lambda: told.append(True))
+    call.send(None)
+    await wait_until(lambda: blocker.begun == 1)
+    call.close()
+    assert told == [True]
+    assert lane.abandoned == 1
+
+
 async def test_work_that_looks_at_its_flag_ends_after_it_was_given_up(runner, lane):
     flag = threading.Event()
 
@@ -186,25 +199,15 @@ async def test_what_an_abandoned_thread_raises_is_dropped(runner, lane):
     assert await runner.run_thread(lane, lambda: "alive", 5.0) == "alive"
 
 
-def test_an_answer_for_a_loop_that_is_closed_is_dropped(runner, lane):
-    release = threading.Event()
-
-    def work():
-        assert release.wait(30)
-
+def test_an_answer_for_a_loop_that_is_closed_is_dropped(runner, lane, blocker):
     loop = asyncio.new_event_loop()
-    call = runner.run_thread(lane, work, None)
-    call.send(None) if False else None
-    task = loop.create_task(call)
-    loop.run_until_complete(asyncio.sleep(0.01))
-    task.cancel()
-    loop.run_until_complete(asyncio.wait([task]))
+    task = loop.create_task(runner.run_thread(lane, blocker, None))
+    loop.run_until_complete(wait_until(lambda: blocker.begun == 1))
+    task._log_destroy_pending = False
     loop.close()
-    release.set()
-    end = time.monotonic() + 5
-    while lane.running and time.monotonic() < end:
-        time.sleep(0.002)
-    assert lane.running == 0
+    blocker.release.set()
+    asyncio.run(wait_until(lambda: lane.running == 0))
+    assert asyncio.run(runner.run_thread(lane, lambda: "alive", 5.0)) == "alive"
 
 
 # --- limits ---
@@ -321,17 +324,36 @@ async def test_many_blocked_calls_of_one_tool_do_not_delay_another(runner, block
     assert (hung.running, hung.waiting) == (0, 0)
 
 
-async def test_when_no_thread_can_be_started_the_call_and_those_behind_it_are_refused(runner):
-    lane = Lane("narrow", max_threads=1)
+@contextlib.contextmanager
+def no_thread_left() -> Iterator[None]:
     before = threading.stack_size(2**46)  # more than there is: starting a thread fails
     try:
+        yield
+    finally:
+        threading.stack_size(before)
+
+
+async def test_when_no_thread_can_be_started_the_call_is_refused(runner, lane):
+    with no_thread_left():
         for _ in range(2):
             with pytest.raises(ToolBusyError, match="no thread can be started"):
                 await runner.run_thread(lane, lambda: 1, None)
-    finally:
-        threading.stack_size(before)
     assert (lane.running, lane.waiting) == (0, 0)
     assert await runner.run_thread(lane, lambda: 1, 5.0) == 1
+
+
+async def test_when_no_thread_can_be_started_those_who_wait_for_the_slot_are_refused_too(runner):
+    lane = Lane("narrow", max_threads=1)
+    holder = Job(lane, lambda: 1)
+    assert lane.admit(holder)
+    waiting = [asyncio.create_task(runner.run_thread(lane, lambda: 1, None)) for _ in range(3)]
+    await wait_until(lambda: lane.waiting == 3)
+    with no_thread_left():
+        runner._threads._start(holder)
+        for task in waiting:
+            with pytest.raises(ToolBusyError, match="no thread can be started"):
+                await task
+    assert (lane.running, lane.waiting) == (0, 0)
 
 
 # --- the end ---
@@ -367,8 +389,6 @@ asyncio.run(main())
 
 
 async def test_an_idle_thread_ends_after_a_while_and_a_picked_one_does_not(runner, lane, monkeypatch):
-    from toolcrib.execution import threads
-
     monkeypatch.setattr(threads, "IDLE_S", 0.05)
     thread = await runner.run_thread(lane, threading.current_thread, 5.0)
     await wait_until(lambda: not thread.is_alive())

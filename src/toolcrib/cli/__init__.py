@@ -1,0 +1,8 @@
+"""The command `toolcrib`: one file per command, what they share in frame.py, words and tables apart.
+
+`main` is the entry point. Importing this loads click but no engine; rich is loaded when people look.
+"""
+
+from toolcrib.cli.root import app, main
+
+__all__ = ["app", "main"]

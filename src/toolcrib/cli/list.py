@@ -1,0 +1,77 @@
+"""`toolcrib list`: the tools that would be offered."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import click
+
+from toolcrib.cli.frame import Command, Failure, takes_json, takes_targets
+from toolcrib.cli.targets import load
+from toolcrib.cli.terminal import Terminal
+from toolcrib.cli.words import count, suggest, tool_json
+from toolcrib.errors import ConfigurationError
+from toolcrib.selection import select, tags_of
+from toolcrib.tool import Tool
+
+EXAMPLES = """
+toolcrib list                  the toolcrib.toml here, or the samples
+toolcrib list tools.py --json  for programs
+toolcrib list shop.api --tag public --exclude 'admin_*'
+"""
+
+
+@click.command("list", cls=Command, examples=EXAMPLES)
+@takes_targets
+@takes_json
+@click.option("--tag", "tags", multiple=True, metavar="TAG", help="Only tools with this tag; any of several.")
+@click.option(
+    "--include", multiple=True, metavar="SEL", help="Only these: a name, a glob, tag:NAME, re:PATTERN."
+)
+@click.option("--exclude", multiple=True, metavar="SEL", help="Not these; wins over --include.")
+def list_tools(
+    terminal: Terminal,
+    targets: Sequence[str],
+    as_json: bool,
+    tags: Sequence[str],
+    include: Sequence[str],
+    exclude: Sequence[str],
+) -> int:
+    """List the tools: name, what they do, their parameters.
+
+    A TARGET is a Python file, a folder, a module, module:object or a toolcrib.toml.
+    """
+    loaded = load(targets, terminal)
+    tools = _choose(loaded.list_built(), tags, include, exclude)
+    if as_json:
+        findings = [finding.to_json() for finding in loaded.findings]
+        terminal.json({"tools": [tool_json(tool) for tool in tools], "findings": findings})
+        return 1 if loaded.errors else 0
+    if tools:
+        from toolcrib.cli import render  # rich is loaded where people look, and only there
+
+        render.list_tools(tools, terminal)
+    for error in loaded.errors:
+        terminal.tell(error)
+    off = [entry.tool for entry in loaded.entries if not entry.enabled]
+    if off and not (tags or include or exclude):
+        names = ", ".join(tool.name for tool in off[:6]) + (", ..." if len(off) > 6 else "")
+        verb = "is" if len(off) == 1 else "are"
+        terminal.say("note", f"{count(len(off), 'more tool')} {verb} off: {names}")
+    if loaded.is_sample:
+        terminal.say("note", "these are the sample tools; name a file, a folder or a module to see yours")
+    elif not tools and not loaded.errors:
+        terminal.say("note", "there are no tools")
+    return 1 if loaded.errors else 0
+
+
+def _choose(
+    tools: list[Tool], tags: Sequence[str], include: Sequence[str], exclude: Sequence[str]
+) -> list[Tool]:
+    try:
+        chosen = select(tools, include, exclude)
+        return select(chosen, [f"tag:{tag}" for tag in tags]) if tags else chosen
+    except ConfigurationError as error:
+        known = sorted({tag for tool in tools for tag in tags_of(tool)})
+        hint = suggest("", known if tags and "'tag:" in str(error) else [tool.name for tool in tools])
+        raise Failure(error.message, hint) from None

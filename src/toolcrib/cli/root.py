@@ -1,0 +1,36 @@
+"""The root of the command: its help, its options, and the commands below it."""
+
+from __future__ import annotations
+
+import click
+
+from toolcrib import __version__
+from toolcrib.cli.call import call
+from toolcrib.cli.check import check
+from toolcrib.cli.frame import Group
+from toolcrib.cli.list import list_tools
+from toolcrib.cli.show import show
+
+EPILOG = """\b
+Examples:
+  toolcrib check tools.py             what is wrong, and how to mend it
+  toolcrib list                       the toolcrib.toml here, or the sample tools
+  toolcrib call math_add a=10 b=5     call a tool
+
+A TARGET is a Python file, a folder, a module, module:object, file.py:object or a toolcrib.toml."""
+
+
+@click.group("toolcrib", cls=Group, epilog=EPILOG, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="toolcrib", message="%(prog)s %(version)s")
+@click.option("--debug", is_flag=True, help="Show tracebacks and the library's log.")
+def app(debug: bool) -> None:
+    """Turn Python code into checked tools for AI agents."""
+    _ = debug  # the commands read it
+
+
+for command in (check, list_tools, show, call):
+    app.add_command(command)
+
+
+def main() -> None:
+    app.main(prog_name="toolcrib")

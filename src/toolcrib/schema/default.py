@@ -1,0 +1,52 @@
+"""Defaults as JSON says them, and whether they keep to their own type.
+
+Knows shapes and values. What to do about a default that cannot be said is the caller's business.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import Any
+
+from toolcrib import codec
+from toolcrib.schema import rich
+from toolcrib.schema.dumper import dumper
+from toolcrib.schema.shapes import MISSING, Array, Foreign, Scalar, Shape, Table, to_value_schema
+from toolcrib.validation import Validator
+
+_PLAIN = (str, int, float, bool)
+_PLAIN_TYPES = {"string": (str,), "integer": (int,), "number": (int, float), "boolean": (bool,)}
+
+
+def say_default(shape: Shape, value: Any) -> Any:
+    """The default as JSON; raises ValueError or TypeError where it has no form that is always the same."""
+    if type(value) not in _PLAIN:
+        if isinstance(value, dt.datetime) and value.tzinfo is None:
+            raise ValueError("a time without a zone means something else on another machine")
+        if isinstance(shape, Foreign) and shape.schema.get("writeOnly"):
+            raise ValueError("a secret is not told")
+        dump = dumper(shape)
+        value = rich.to_plain(value if dump is None else dump(value))
+    codec.refuse_non_finite(value)
+    return value
+
+
+def fits(shape: Shape, plain: Any) -> bool:
+    """Whether a default keeps to its own schema; the usual ones are compared without the engine."""
+    if isinstance(shape, Scalar) and shape.format is None and shape.pattern is None:
+        return type(plain) in _PLAIN_TYPES.get(shape.kind, ())
+    if (plain == [] and isinstance(shape, Array)) or (plain == {} and isinstance(shape, Table)):
+        return True
+    schema = to_value_schema(shape)
+    return not schema or Validator(schema, trusted=True).is_valid(plain)
+
+
+def publish_default(shape: Shape, value: Any) -> Any:
+    """The default as JSON, or MISSING where it is None, has no JSON form or does not keep to its type."""
+    if value is None or value is MISSING:
+        return MISSING
+    try:
+        plain = say_default(shape, value)
+    except (TypeError, ValueError, RecursionError):
+        return MISSING
+    return plain if fits(shape, plain) else MISSING

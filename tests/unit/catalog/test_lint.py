@@ -1,0 +1,273 @@
+"""The plain advice: one rule, one code, a place and a way out."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import pytest
+from pydantic import BaseModel
+
+from toolcrib import Finding, Tool, samples, tool
+from toolcrib.catalog.lint import advise, list_choices
+from toolcrib.sources import collect
+
+
+class Order(BaseModel):
+    number: int
+
+
+def advice(function: Any, **options: Any) -> list[Finding]:
+    made = Tool.from_function(function, **options)
+    return advise(made.definition, made)
+
+
+def codes(function: Any, **options: Any) -> list[str]:
+    return [finding.code for finding in advice(function, **options)]
+
+
+def find_order(number: int, units: Literal["metric", "imperial"] = "metric") -> dict[str, Any]:
+    """Find one order by its number.
+
+    Args:
+        number: The order's number
+        units: "metric" or "imperial"
+
+    Returns:
+        The order
+    """
+    return {}
+
+
+def test_a_well_documented_function_gets_no_advice() -> None:
+    assert codes(find_order) == []
+
+
+def test_the_sample_tools_get_no_advice() -> None:
+    for made in collect(samples).tools:
+        assert advise(made.definition, made) == []
+
+
+def test_every_finding_has_a_place_a_tool_and_a_hint() -> None:
+    def doIt(x):  # type: ignore[no-untyped-def]
+        return x
+
+    found = advice(doIt)
+    assert len(found) >= 4
+    for finding in found:
+        assert finding.tool == "doIt"
+        assert finding.file == __file__
+        assert finding.line == doIt.__code__.co_firstlineno
+        assert finding.hint
+        assert finding.level in ("advice", "warning")
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("find_order", []),
+        ("findOrder", ["name-style"]),
+        ("find-order", ["name-style"]),
+        ("Find", ["name-style"]),
+        ("process", ["vague-name"]),
+        ("run", ["vague-name"]),
+        ("x", ["vague-name"]),
+        ("a" * 51, ["long-name"]),
+    ],
+)
+def test_names_are_short_snake_case_and_telling(name: str, expected: list[str]) -> None:
+    assert codes(find_order, name=name) == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "better"),
+    [
+        ("findOrder", "find_order"),
+        ("find-Order2", "find_order2"),
+        ("HTTPGet", "httpget"),
+        ("2fast", "tool_2fast"),
+    ],
+)
+def test_a_name_in_another_style_gets_a_better_one(name: str, better: str) -> None:
+    [finding] = [finding for finding in advice(find_order, name=name) if finding.code == "name-style"]
+    assert finding.hint == f"call it '{better}'"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Find one order by its number", []),
+        ("Short", ["short-description"]),
+        ("x" * 500, []),
+        ("x" * 501, ["long-description"]),
+        ("word " * 2000, ["huge-description"]),
+        ("Find order", ["repeats-name"]),
+        ("find_order", ["repeats-name"]),
+        ("This tool is for the order: find", []),
+        ("A function to find the order.", ["repeats-name"]),
+        ("", ["missing-description"]),
+    ],
+)
+def test_descriptions_say_something_and_not_too_much(text: str, expected: list[str]) -> None:
+    assert codes(find_order, description=text) == expected
+
+
+def test_levels_tell_what_hurts_from_what_helps() -> None:
+    def levels(function: Any, **options: Any) -> dict[str, str]:
+        return {finding.code: finding.level for finding in advice(function, **options)}
+
+    assert levels(find_order, description="word " * 2000)["huge-description"] == "warning"
+    assert levels(find_order, description="")["missing-description"] == "warning"
+    assert levels(find_order, description="Short")["short-description"] == "advice"
+
+
+def test_a_function_without_docstring_is_told_to_have_one() -> None:
+    def look_up(word: str) -> str:
+        return word
+
+    found = {finding.code: finding for finding in advice(look_up)}
+    assert found["missing-docstring"].level == "warning"
+    assert "missing-description" not in found
+
+
+def test_a_parameter_needs_a_description_and_a_type() -> None:
+    def look_up(word, other: Any, third: str):  # type: ignore[no-untyped-def]
+        """Look a word up in the book.
+
+        Args:
+            third: Documented
+        """
+
+    found = [(finding.code, finding.parameter, finding.level) for finding in advice(look_up)]
+    assert found == [
+        ("undocumented-parameter", "word", "advice"),
+        ("untyped-parameter", "word", "warning"),
+        ("undocumented-parameter", "other", "advice"),
+    ]
+
+
+def test_an_explicit_schema_is_looked_at_in_the_same_way() -> None:
+    schema = {
+        "type": "object",
+        "properties": {"a": {}, "b": {"type": "string", "description": "One of: red, blue"}, "c": True},
+    }
+
+    async def handle(arguments: dict[str, Any]) -> Any:
+        return {}
+
+    found = advice(handle, name="paint_it", description="Paint the thing in a colour", input_schema=schema)
+    assert [(finding.code, finding.parameter) for finding in found] == [
+        ("undocumented-parameter", "a"),
+        ("untyped-parameter", "a"),
+        ("could-be-literal", "b"),
+    ]
+    assert found[2].hint is not None
+    assert '"enum": ["red", "blue"]' in found[2].hint
+
+
+@pytest.mark.parametrize(
+    ("text", "choices"),
+    [
+        ('"metric" or "imperial"', ["metric", "imperial"]),
+        ("Units: 'metric', 'imperial', or 'kelvin'", ["metric", "imperial", "kelvin"]),
+        ("One of `asc`, `desc`", ["asc", "desc"]),
+        ("Either metric or imperial", ["metric", "imperial"]),
+        ("one of: a, b, or c", ["a", "b", "c"]),
+        ("The order (asc|desc)", ["asc", "desc"]),
+        ("asc | desc", ["asc", "desc"]),
+        ("State of the issue: open, closed or all", ["open", "closed", "all"]),
+        ("Allowed values are low, high", ["low", "high"]),
+        ('A name, e.g. "ann" or "bob"', []),
+        ("A city such as 'Rome', 'Oslo'", []),
+        ("for example: red | blue", []),
+        ("Path or URL", []),
+        ("The user's name or the user's number", []),
+        ("either a path or a URL", []),
+        ('The "title"', []),
+        ("", []),
+    ],
+)
+def test_alternatives_in_words_are_told_from_examples(text: str, choices: list[str]) -> None:
+    assert list_choices(text) == choices
+
+
+def test_a_string_with_listed_choices_should_be_a_literal() -> None:
+    def paint(colour: str, when: str) -> str:
+        """Paint the thing.
+
+        Args:
+            colour: "red" or "blue"
+            when: Any time
+        """
+        return colour
+
+    [finding] = advice(paint)
+    assert (finding.code, finding.parameter) == ("could-be-literal", "colour")
+    assert finding.hint == 'use Literal["red", "blue"], so that nothing else gets in'
+
+
+def test_data_that_is_returned_needs_words() -> None:
+    def count_words(text: str) -> int:
+        """Count the words of a text.
+
+        Args:
+            text: Any text
+        """
+        return 1
+
+    def guess(text: str):  # type: ignore[no-untyped-def]
+        """Guess what comes after a text.
+
+        Args:
+            text: Any text
+        """
+        return text
+
+    [finding] = advice(count_words)
+    assert (finding.code, finding.hint) == ("undocumented-result", "add a Returns section to the docstring")
+    [finding] = advice(guess)
+    assert finding.code == "undocumented-result"
+    assert "return hint" in (finding.hint or "")
+
+
+def test_text_nothing_and_records_with_fields_need_none() -> None:
+    def as_text() -> str:
+        """Tell the state of things."""
+        return ""
+
+    def as_nothing():  # type: ignore[no-untyped-def]
+        """Do what has to be done."""
+
+    def as_order() -> Order:
+        """Give the order of the day."""
+        return Order(number=1)
+
+    def as_orders() -> list[Order]:
+        """Give the orders of the day."""
+        return []
+
+    for function in (as_text, as_nothing, as_order, as_orders):
+        assert codes(function) == []
+
+
+def test_a_tool_object_is_advised_too() -> None:
+    class Remember:
+        name = "remember"
+        description = "Remember"
+        input_schema = {"type": "object", "properties": {"what": {"type": "string"}}}
+
+        async def execute(self, arguments: dict[str, Any]) -> dict[str, Any]:
+            return {"content": []}
+
+    made = Tool.from_object(Remember())
+    assert [finding.code for finding in advise(made.definition, made)] == [
+        "repeats-name",
+        "undocumented-parameter",
+    ]
+
+
+def test_a_marked_function_is_advised_by_its_mark() -> None:
+    @tool(description="Say what the time is")
+    def clock() -> str:
+        return ""
+
+    assert codes(clock) == []

@@ -1,0 +1,65 @@
+"""A desk to work at: a folder of one's own, and the command."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from textwrap import dedent
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from toolcrib.cli import app
+
+ADD = '''
+from toolcrib import tool
+
+@tool
+def add(a: int, b: int = 1) -> int:
+    """Add two whole numbers.
+
+    Args:
+        a: First number
+        b: Second number
+
+    Returns:
+        The sum
+    """
+    return a + b
+'''
+
+
+class Desk:
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def write(self, name: str, text: str) -> Path:
+        path = self.folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(dedent(text))
+        return path
+
+    def run(self, *arguments: str, stdin: str | None = None) -> Result:
+        done = CliRunner().invoke(app, list(arguments), input=stdin)
+        if done.exception is not None and not isinstance(done.exception, SystemExit):
+            raise done.exception
+        return done
+
+    def json(self, *arguments: str, stdin: str | None = None) -> Any:
+        return json.loads(self.run(*arguments, stdin=stdin).stdout)
+
+
+@pytest.fixture
+def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Desk]:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.delenv("COLUMNS", raising=False)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    before = set(sys.modules)
+    yield Desk(tmp_path)
+    for name, module in list(sys.modules.items()):
+        if name not in before and str(getattr(module, "__file__", "")).startswith(str(tmp_path)):
+            del sys.modules[name]

@@ -1,0 +1,276 @@
+"""`toolcrib call`: arguments from a shell, results for people and programs, exit codes."""
+
+from __future__ import annotations
+
+import pytest
+
+from .conftest import ADD, Desk
+
+KIT = '''
+import asyncio, time
+from typing import Any
+from toolcrib import Context, Image, Link, Result, ToolError, tool
+
+@tool
+def tell(text: str, number: float = 0, flag: bool = False, items: list[str] | None = None, thing: Any = None,
+         options: dict | None = None) -> str:
+    """Tell back what came."""
+    return repr((text, number, flag, items, thing, options))
+
+@tool(repair=False)
+def exact(number: int) -> str:
+    """Take a number and nothing else."""
+    return repr(number)
+
+@tool
+def records() -> list[dict]:
+    """Give some records."""
+    return [{"name": "ä", "size": 1}]
+
+@tool
+def nothing() -> None:
+    """Do nothing at all."""
+
+@tool
+def steer() -> str:
+    """Try to steer the terminal."""
+    return "a\\x1b[31mred\\x9b2J\\u202eevil\\r\\nnext\\ttab"
+
+@tool
+def refuse() -> str:
+    """Refuse in the author's words."""
+    raise ToolError("not \\x1b[1mtoday")
+
+@tool
+def crash(x: int = 0) -> str:
+    """Divide by zero."""
+    return 1 / x
+
+@tool
+def slow() -> str:
+    """Take a long time."""
+    time.sleep(30)
+
+@tool
+def loud() -> str:
+    """Print while it runs."""
+    print("printed by the tool")
+    return "done"
+
+@tool
+def picture() -> list[Image | Link | str]:
+    """Give a picture, a link and words."""
+    return [Image(b"abc"), Link("https://example.org/x", "an x"), "words"]
+
+@tool
+async def server_name(ctx: Context) -> str:
+    """Tell whose tool this is."""
+    return f"{ctx.server.name} {ctx.server.core_engine}"
+'''
+
+
+@pytest.fixture
+def kit(desk: Desk) -> Desk:
+    desk.write("kit.py", KIT)
+    return desk
+
+
+def test_numbers_are_added_and_told_in_words(desk: Desk) -> None:
+    done = desk.run("call", "math_add", "a=10", "b=5")
+    assert (done.exit_code, done.stdout, done.stderr) == (0, "10 + 5 = 15\n", "")
+
+
+def test_bare_json_prints_the_result_object(desk: Desk) -> None:
+    for arguments in (["a=10", "b=5", "--json"], ["--json", "a=10", "b=5"]):
+        assert desk.json("call", "math_add", *arguments) == {
+            "content": [{"type": "text", "text": "10 + 5 = 15"}],
+            "structuredContent": 15,
+            "isError": False,
+        }
+
+
+def test_json_takes_the_arguments_as_an_object_or_from_stdin(desk: Desk) -> None:
+    text = '{"a": 1, "b": 2}'
+    for arguments, stdin in ((["--json", text], None), ([f"--json={text}"], None), (["--json", "-"], text)):
+        assert desk.json("call", "math_add", *arguments, stdin=stdin)["structuredContent"] == 3
+    assert desk.json("call", "--json", '{"a": 1, "b": 2}', "math_add", "b=5")["structuredContent"] == 6
+
+
+def test_the_schema_decides_what_a_word_means(kit: Desk) -> None:
+    done = kit.run("call", "-t", "kit.py", "tell", "text=10", "number=2.5", "flag=true", 'items=["a", "b"]')
+    assert done.stdout == "('10', 2.5, True, ['a', 'b'], None, None)\n"
+    done = kit.run("call", "kit.py:tell", "text=[1]", "flag=False", "thing=10", "options={}")
+    assert done.stdout == "('[1]', 0, False, None, '10', {})\n"
+
+
+def test_a_colon_forces_json(kit: Desk) -> None:
+    done = kit.run("call", "kit.py:tell", "text=a=b:=c", "thing:=[1, null]", 'items:=["x"]')
+    assert done.stdout == "('a=b:=c', 0, False, ['x'], [1, None], None)\n"
+
+
+def test_words_become_numbers_even_for_a_tool_that_repairs_nothing(kit: Desk) -> None:
+    assert kit.run("call", "kit.py:exact", "number=7").stdout == "7\n"
+    done = kit.run("call", "kit.py:exact", "--json", '{"number": "7"}')
+    assert done.exit_code == 1  # JSON says itself what it is
+
+
+def test_data_is_printed_as_json_that_people_can_read(kit: Desk) -> None:
+    done = kit.run("call", "kit.py:records")
+    assert done.stdout == '[\n  {\n    "name": "ä",\n    "size": 1\n  }\n]\n'
+
+
+def test_nothing_returned_is_a_note(kit: Desk) -> None:
+    done = kit.run("call", "kit.py:nothing")
+    assert (done.exit_code, done.stdout, done.stderr) == (0, "", "note: the tool returned nothing\n")
+
+
+def test_media_are_named_and_links_shown(kit: Desk) -> None:
+    assert kit.run("call", "kit.py:picture").stdout.splitlines() == [
+        "[image, image/png] 3 bytes (--json gives them)",
+        "[link] an x: https://example.org/x",
+        "words",
+    ]
+
+
+def test_a_result_cannot_steer_the_terminal(kit: Desk) -> None:
+    done = kit.run("call", "kit.py:steer")
+    assert done.stdout == "a\\x1b[31mred\\x9b2J\\u202eevil\nnext\ttab\n"
+    raw = kit.run("call", "kit.py:steer", "--json").stdout
+    assert not set(raw) & set("\x1b\x9b\u202e")
+    assert kit.json("call", "kit.py:steer", "--json")["content"][0]["text"].startswith(
+        "a\x1b[31mred\x9b2J\u202e"
+    )
+
+
+def test_an_error_of_the_tool_is_words_on_stderr_and_exit_code_1(kit: Desk) -> None:
+    done = kit.run("call", "kit.py:refuse")
+    assert (done.exit_code, done.stdout, done.stderr) == (1, "", "error: not \\x1b[1mtoday\n")
+    done = kit.run("call", "kit.py:refuse", "--json")
+    assert done.exit_code == 1
+    assert '"isError": true' in done.stdout
+
+
+def test_a_crash_tells_the_local_user_what_was_raised_and_where(kit: Desk) -> None:
+    done = kit.run("call", "kit.py:crash")
+    assert done.exit_code == 1
+    lines = done.stderr.splitlines()
+    assert lines[0].startswith("error: Tool 'crash' failed unexpectedly (reference ")
+    assert lines[1].startswith("cause: ZeroDivisionError: division by zero, at kit.py:")
+    assert lines[2] == "hint: --debug shows the whole traceback"
+    assert "return 1 / x" in kit.run("call", "kit.py:crash", "--debug").stderr
+    assert "ZeroDivisionError" not in kit.run("call", "kit.py:crash", "--json").stdout
+
+
+def test_a_tool_that_takes_too_long_is_answered_in_time(kit: Desk) -> None:
+    done = kit.run("call", "kit.py:slow", "--timeout", "0.2")
+    assert done.exit_code == 1
+    assert "0.2" in done.stderr
+
+
+def test_what_a_tool_prints_goes_to_stderr(kit: Desk) -> None:
+    done = kit.run("call", "kit.py:loud", "--json")
+    assert done.stdout.startswith("{")
+    assert "printed by the tool" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["add"], "'a': required, but missing"),
+        (["add", "a=x"], "'a': expected integer, got string 'x'"),
+        (["add", "aa=1"], "did you mean 'a'?"),
+        (["add", "a=1.5"], "'a': expected integer"),
+        (["add", "--json", "{}"], None),
+    ],
+)
+def test_arguments_that_do_not_fit_are_answered_with_1(
+    desk: Desk, arguments: list[str], words: str | None
+) -> None:
+    desk.write("tools.py", ADD)
+    done = desk.run("call", "-t", "tools.py", *arguments)
+    assert done.exit_code == 1
+    assert words is None or words in done.stderr
+
+
+def test_a_word_for_a_list_gets_a_hint_how_to_write_one(kit: Desk) -> None:
+    done = kit.run("call", "kit.py:tell", "text=x", "items=one")
+    assert done.exit_code == 1
+    assert """hint: give it as JSON: items:='["one"]'""" in done.stderr
+    done = kit.run("call", "kit.py:tell", "text=x", "options=one")
+    assert """hint: give it as JSON: options:='{"key": "one"}'""" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "stdin", "words"),
+    [
+        (["nope"], None, "Unknown tool: nope"),
+        (["hello"], None, "did you mean 'hello_world'?"),
+        (["math_add", "10"], None, "'10' is not KEY=VALUE"),
+        (["math_add", "=10"], None, "is not KEY=VALUE"),
+        (["math_add", "a=1", "a=2"], None, "'a' is given twice"),
+        (["math_add", "a:=x"], None, "is not JSON after :="),
+        (["math_add", "--json", "{"], None, "after --json are not JSON"),
+        (["math_add", "--json", "[1]"], None, "--json takes a JSON object"),
+        (["math_add", "--json", "-"], "[1]", "on stdin must be a JSON object"),
+        (["math_add", "--json", "-"], "", "There are no arguments on stdin"),
+        (["math_add", "--timeout", "0"], None, "'--timeout'"),
+        (["math_add", "--timeout", "soon"], None, "'--timeout'"),
+        (["math_add", "--a", "10"], None, "a tool's arguments have no dashes: a=VALUE"),
+        (["kit.py"], None, "kit.py is a file, not a tool"),
+    ],
+)
+def test_a_call_given_wrongly_ends_with_2(
+    kit: Desk, arguments: list[str], stdin: str | None, words: str
+) -> None:
+    done = kit.run("call", *arguments, stdin=stdin)
+    assert done.exit_code == 2
+    assert words in done.stderr
+    assert done.stderr.startswith("error: ")
+    assert done.stdout == ""
+
+
+def test_what_follows_two_dashes_is_never_an_option(kit: Desk) -> None:
+    done = kit.run("call", "kit.py:tell", "--", "text=--json")
+    assert done.stdout.startswith("('--json',")
+
+
+def test_a_tool_runs_with_the_name_and_the_engine_of_its_own_server(desk: Desk) -> None:
+    desk.write(
+        "srv.py",
+        KIT.replace(
+            "@tool\nasync def", "server = MCPServer('mine', core_engine='E')\n\n@server.tool\nasync def"
+        ).replace("import Context", "import MCPServer, Context"),
+    )
+    for target in ("srv.py", "srv.py:server", "srv"):
+        assert desk.run("call", "-t", target, "server_name").stdout == "mine E\n"
+
+
+def test_an_application_is_opened_and_closed_and_its_failure_is_told(desk: Desk) -> None:
+    text = """
+    import sys
+    from toolcrib import Application
+    class Shop(Application):
+        name = "shop"
+        def list_tools(self): return [self.buy]
+        def open(self): {open}
+        def close(self): print("closed")
+        def buy(self, what: str) -> str:
+            "Buy something for me."
+            return "bought " + what
+    """
+    desk.write("shop.py", text.format(open="print('opened')"))
+    done = desk.run("call", "-t", "shop.py", "buy", "what=tea")
+    assert done.stdout == "bought tea\n"
+    assert done.stderr == "opened\nclosed\n"
+    desk.write("shut.py", text.format(open="raise OSError('no key')"))
+    done = desk.run("call", "-t", "shut.py", "buy", "what=tea")
+    assert done.exit_code == 1
+    assert "OSError: no key" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_file_tool_works_when_its_group_is_switched_on(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    desk.write("notes.txt", "some words\n")
+    assert desk.run("call", "read_file", "path=notes.txt").exit_code == 2
+    monkeypatch.setenv("TOOLCRIB_ENABLE_FILE_TOOLS", "1")
+    assert desk.run("call", "read_file", "path=notes.txt").stdout == "some words\n"

@@ -1,0 +1,136 @@
+"""The real command in a process of its own: streams, signals, pipes, and what it loads."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from .conftest import ADD, Desk
+
+COMMAND = [sys.executable, "-c", "from toolcrib.cli import main; main()"]
+SOURCES = str(Path(__file__).resolve().parents[3] / "src")
+
+
+def run(*arguments: str, stdin: str | None = None, **variables: str) -> subprocess.CompletedProcess[str]:
+    environ = {**os.environ, "PYTHONPATH": SOURCES, "PYTHONUTF8": "1", **variables}
+    return subprocess.run(
+        [*COMMAND, *arguments],
+        input=stdin,
+        capture_output=True,
+        text=True,
+        env=environ,
+        timeout=60,
+        check=False,
+    )
+
+
+def test_the_command_checks_lists_shows_and_calls_the_samples(desk: Desk) -> None:
+    assert run("check").returncode == 0
+    assert "math_add" in run("list").stdout
+    assert "First number" in run("show", "math_add").stdout
+    done = run("call", "math_add", "a=10", "b=5")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "10 + 5 = 15\n", "")
+
+
+def test_nothing_but_data_reaches_stdout_whatever_the_target_does(desk: Desk) -> None:
+    desk.write(
+        "noisy.py",
+        "import os, subprocess, sys\n"
+        "print('one')\n"
+        "sys.__stdout__.write('two\\n')\n"
+        "os.write(1, b'three\\n')\n"
+        "subprocess.run([sys.executable, '-c', 'print(\"four\")'])\n"
+        "import logging; logging.basicConfig(stream=sys.stdout); logging.warning('five')\n" + ADD,
+    )
+    done = run("list", "noisy.py", "--json")
+    assert [tool["name"] for tool in json.loads(done.stdout)["tools"]] == ["add"]
+    assert all(word in done.stderr for word in ("one", "two", "three", "four", "five"))
+
+
+def test_no_colour_and_no_control_character_without_a_terminal(desk: Desk) -> None:
+    for arguments in (["check"], ["list"], ["show", "echo"], ["call", "nope"]):
+        done = run(*arguments)
+        assert "\x1b" not in done.stdout + done.stderr
+
+
+def test_arguments_come_from_stdin(desk: Desk) -> None:
+    done = run("call", "echo", "--json", "-", stdin='{"message": "hi"}')
+    assert json.loads(done.stdout)["content"][0]["text"] == "Echo: hi"
+
+
+def test_help_and_json_load_no_rich(desk: Desk) -> None:
+    for arguments in (
+        ["--help"],
+        ["list", "--json"],
+        ["check", "--json"],
+        ["show", "echo", "--json"],
+        ["call", "echo", "message=x"],
+    ):
+        script = (
+            f"import sys\nfrom toolcrib.cli import main\nsys.argv = ['toolcrib', *{arguments!r}]\n"
+            "try: main()\nexcept SystemExit as end: assert not end.code, end.code\n"
+            "print([name for name in ('rich', 'pydantic', 'httpx2') if name in sys.modules], file=sys.stderr)"
+        )
+        done = subprocess.run(
+            [sys.executable, "-c", script],
+            capture_output=True,
+            text=True,
+            env={**os.environ, "PYTHONPATH": SOURCES},
+            timeout=60,
+            check=True,
+        )
+        assert done.stderr.splitlines()[-1] == "[]", arguments
+
+
+def test_a_reader_that_leaves_early_is_no_error_with_a_traceback(desk: Desk) -> None:
+    desk.write(
+        "many.py",
+        "from toolcrib import tool\n"
+        + "".join(f"@tool\ndef t{n}(x: int) -> str:\n    'Do the thing number {n}.'\n" for n in range(2000)),
+    )
+    environ = {**os.environ, "PYTHONPATH": SOURCES}
+    with subprocess.Popen(
+        [*COMMAND, "list", "many.py", "--json"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environ
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.read(10)
+        process.stdout.close()
+        words = process.stderr.read().decode()
+        process.wait(60)
+    assert "Traceback" not in words
+    assert "Exception ignored" not in words
+
+
+@pytest.mark.skipif(os.name == "nt", reason="needs POSIX signals")
+@pytest.mark.parametrize("body", ["time.sleep(60)", "await asyncio.sleep(60)"])
+def test_ctrl_c_ends_a_call_quietly_with_130(desk: Desk, body: str) -> None:
+    kind = "async def" if body.startswith("await") else "def"
+    desk.write(
+        "slow.py",
+        f"import asyncio, sys, time\nfrom toolcrib import tool\n@tool\n{kind} wait() -> str:\n"
+        f"    'Wait for a long time.'\n    print('waiting', file=sys.stderr, flush=True)\n    {body}\n",
+    )
+    environ = {**os.environ, "PYTHONPATH": SOURCES}
+    with subprocess.Popen(
+        [*COMMAND, "call", "slow.py:wait"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environ
+    ) as process:
+        assert process.stderr is not None
+        assert process.stdout is not None
+        assert process.stderr.readline() == b"waiting\n"
+        process.send_signal(signal.SIGINT)
+        assert process.wait(20) == 130
+        assert (process.stdout.read(), process.stderr.read()) == (b"", b"")
+
+
+def test_text_beyond_ascii_survives_a_stdout_that_is_not_utf8(desk: Desk) -> None:
+    done = run("call", "hello_world", "name=Zoë", PYTHONUTF8="0", PYTHONIOENCODING="ascii")
+    assert (done.returncode, done.stdout) == (0, "Hello, Zo\\xeb!\n")
+    done = run("call", "hello_world", "name=Zoë", "--json", PYTHONUTF8="0", PYTHONIOENCODING="ascii")
+    assert json.loads(done.stdout)["content"][0]["text"] == "Hello, Zoë!"

@@ -1,0 +1,164 @@
+"""`toolcrib show`: everything about one tool."""
+
+from __future__ import annotations
+
+import pytest
+
+from .conftest import ADD, Desk
+
+RICH = '''
+from typing import Annotated, Literal
+from pydantic import Field
+from toolcrib import tool
+
+@tool(title="Weather report", tags=["outside"], version="2", timeout_s=5, read_only=True, destructive=None,
+      aliases=["weather"])
+async def forecast(
+    city: str,
+    units: Literal["metric", "imperial"] = "metric",
+    days: Annotated[int, Field(ge=1, le=10)] = 3,
+    tags: list[str] | None = None,
+) -> dict[str, float]:
+    """Say what the weather will be.
+
+    Longer words about it, [in brackets].
+
+    Args:
+        city: Where
+        units: Which units
+
+    Returns:
+        Degrees by day
+    """
+    return {}
+'''
+
+
+def test_a_sample_tool_is_shown_whole(desk: Desk) -> None:
+    done = desk.run("show", "math_add")
+    assert (done.exit_code, done.stderr) == (0, "")
+    lines = done.stdout.splitlines()
+    assert lines[:2] == ["math_add", "  Add two numbers together"]
+    assert "a          number  required  First number" in lines
+    facts = {line.split("  ")[0]: line.split("  ", 1)[1].strip() for line in lines[7:]}
+    assert facts["Result"] == "number: The sum"
+    assert facts["Hints"] == "read-only, idempotent, not open-world"
+    assert facts["Group"] == "math"
+    assert facts["Runs"] == "inline"
+    assert facts["Timeout"] == "60 s"
+    assert "samples.py:" in facts["Source"]
+    assert len(facts["Fingerprint"]) == 64
+
+
+def test_all_that_an_author_can_say_is_shown(desk: Desk) -> None:
+    desk.write("tools.py", RICH)
+    done = desk.run("show", "-t", "tools.py", "forecast")
+    for words in (
+        "forecast  Weather report",
+        "Longer words about it, [in brackets].",
+        '"metric" | "imperial"',
+        'default "metric"',
+        "integer, >= 1, <= 10",
+        "array of string",
+        "optional",
+        "Degrees by day",
+        "outside",
+        "weather",
+        "event loop",
+        "5 s",
+        "tools.py:6",
+    ):
+        assert words in done.stdout, words
+
+
+def test_the_json_is_one_tool_with_tags_version_and_fingerprint(desk: Desk) -> None:
+    path = desk.write("tools.py", RICH)
+    shown = desk.json("show", "tools.py:forecast", "--json")
+    assert shown["name"] == "forecast"
+    assert shown["title"] == "Weather report"
+    assert shown["source"] == {"file": str(path), "line": 6}
+    assert (shown["tags"], shown["version"], shown["timeout_s"]) == (["outside"], "2", 5)
+    assert len(shown["fingerprint"]) == 64
+
+
+def test_a_tool_without_parameters_says_so(desk: Desk) -> None:
+    desk.write("tools.py", 'from toolcrib import tool\n@tool\ndef ping() -> str:\n    "Say pong to me."\n')
+    assert "It takes no parameters." in desk.run("show", "tools.py:ping").stdout
+
+
+def test_an_alias_and_a_version_find_their_tool(desk: Desk) -> None:
+    desk.write("tools.py", RICH)
+    assert desk.json("show", "-t", "tools.py", "weather", "--json")["name"] == "forecast"
+    assert desk.json("show", "-t", "tools.py", "forecast@2", "--json")["version"] == "2"
+
+
+def test_a_misspelt_name_gets_a_suggestion(desk: Desk) -> None:
+    done = desk.run("show", "math_ad")
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert done.stderr == "error: Unknown tool: math_ad\nhint: did you mean 'math_add'?\n"
+
+
+def test_a_name_like_no_other_gets_the_names_there_are(desk: Desk) -> None:
+    done = desk.run("show", "zzz")
+    assert done.exit_code == 2
+    assert "hint: there are: hello_world, echo, get_time, math_add, debug_info" in done.stderr
+
+
+def test_a_tool_that_is_off_is_told_from_one_that_is_not_there(desk: Desk) -> None:
+    done = desk.run("show", "read_file")
+    assert done.exit_code == 2
+    assert "error: Tool 'read_file' is off" in done.stderr
+    assert "TOOLCRIB_ENABLE_FILE_TOOLS=1" in done.stderr
+
+
+def test_a_refused_tool_shows_why(desk: Desk) -> None:
+    desk.write("tools.py", ADD + "\n@tool\ndef many(*names): ...\n")
+    done = desk.run("show", "-t", "tools.py", "many")
+    assert done.exit_code == 2
+    assert "tools.py:17: Tool 'many' takes *names" in done.stderr
+
+
+def test_a_tool_that_cannot_be_built_shows_why(desk: Desk) -> None:
+    desk.write("tools.py", 'from toolcrib import tool\n@tool\ndef bad(x: "Nowhere"): "Never works at all."\n')
+    done = desk.run("show", "tools.py:bad")
+    assert done.exit_code == 1
+    assert "error: tools.py:2: Parameter 'x'" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["show", "tools.py"], "tools.py is a file, not a tool"),
+        (["show", "tools.py:ad"], "There is no 'ad' in tools.py"),
+        (["show", "missing.py:add"], "There is no file missing.py"),
+        (["show", "no_such_module:add"], "There is no module 'no_such_module'"),
+        (["show", "-t", "missing.py", "add"], "missing.py"),
+        (["show", "-t", "tools.py", "tools.py:add"], "already says where it is"),
+        (["show"], "Missing argument 'NAME'"),
+    ],
+)
+def test_a_command_given_wrongly_ends_with_2_and_words(desk: Desk, arguments: list[str], words: str) -> None:
+    desk.write("tools.py", ADD)
+    done = desk.run(*arguments)
+    assert done.exit_code == 2
+    assert words in done.stderr
+    assert done.stderr.startswith("error: ")
+    assert "Traceback" not in done.stderr
+
+
+def test_an_object_that_holds_several_tools_asks_for_one(desk: Desk) -> None:
+    desk.write(
+        "apps.py",
+        """
+        from toolcrib import Application
+        class Shop(Application):
+            name = "shop"
+            def list_tools(self): return [self.buy, self.sell]
+            def buy(self, what: str) -> str: "Buy something for me."
+            def sell(self, what: str) -> str: "Sell something for me."
+        """,
+    )
+    done = desk.run("show", "apps.py:Shop")
+    assert done.exit_code == 2
+    assert "apps.py:Shop holds 2 tools" in done.stderr
+    assert desk.run("show", "-t", "apps.py:Shop", "sell").exit_code == 0

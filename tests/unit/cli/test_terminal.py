@@ -1,0 +1,186 @@
+"""Data to stdout, words to stderr, nothing that steers a terminal; and what every command shares."""
+
+from __future__ import annotations
+
+import io
+import json
+import logging
+import sys
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from toolcrib import __version__
+from toolcrib.cli import app
+from toolcrib.cli.render import break_name
+from toolcrib.cli.terminal import Terminal, claim_stdout, one_line, safe
+from toolcrib.cli.words import name_type, suggest
+
+from .conftest import Desk
+
+
+class FakeTTY(io.StringIO):
+    encoding = "utf-8"
+
+    def isatty(self) -> bool:
+        return True
+
+
+@given(st.text())
+def test_safe_text_has_nothing_that_steers_a_terminal(text: str) -> None:
+    assert all(
+        letter in "\n\t" or letter.isprintable() or letter.isspace()
+        for letter in safe(text)
+        if ord(letter) < 0x100
+    )
+    assert "\r" not in safe(text)
+    safe(text).encode()
+    assert "\n" not in one_line(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("plain\ttext\n", "plain\ttext\n"),
+        ("\x1b]0;title\x07", "\\x1b]0;title\\x07"),
+        ("\u202e\ufeff", "\\u202e\\ufeff"),
+        ("\ud800", "\\ud800"),
+        ("line\r\nnext\rover", "line\nnext\\x0dover"),
+        ("日本 ümlaut 👩‍👧", "日本 ümlaut 👩‍👧"),
+    ],
+)
+def test_harmless_text_stays_and_the_rest_is_written_out(text: str, shown: str) -> None:
+    assert safe(text) == shown
+
+
+def test_colour_only_where_a_terminal_takes_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv("TERM", "xterm")
+    assert Terminal(FakeTTY(), FakeTTY(), debug=False).err_colour
+    assert not Terminal(io.StringIO(), io.StringIO(), debug=False).err_colour
+    monkeypatch.setenv("TERM", "dumb")
+    assert not Terminal(FakeTTY(), FakeTTY(), debug=False).err_colour
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert not Terminal(FakeTTY(), FakeTTY(), debug=False).err_colour
+
+
+def test_an_error_is_red_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv("TERM", "xterm")
+    err = FakeTTY()
+    Terminal(FakeTTY(), err, debug=False).say("error", "no", "try again")
+    assert err.getvalue() == "\x1b[31m\x1b[1merror:\x1b[0m no\n\x1b[36m\x1b[1mhint:\x1b[0m try again\n"
+
+
+def test_json_is_plain_ascii_where_stdout_is_not_utf8() -> None:
+    raw = io.BytesIO()
+    out = io.TextIOWrapper(raw, encoding="ascii", errors="backslashreplace")
+    Terminal(out, io.StringIO(), debug=False).json({"name": "ä\u009b"})
+    assert json.loads(raw.getvalue()) == {"name": "ä\u009b"}
+
+
+def test_stdout_is_held_and_given_back() -> None:
+    before = sys.stdout
+    with claim_stdout() as out:
+        assert out is before
+        assert sys.stdout is sys.stderr
+    assert sys.stdout is before
+
+
+def test_the_log_is_left_as_it_was(desk: Desk) -> None:
+    logger = logging.getLogger("toolcrib")
+    before = (logger.level, logger.propagate, list(logger.handlers))
+    desk.run("list")
+    assert (logger.level, logger.propagate, logger.handlers) == before
+
+
+def test_debug_shows_the_librarys_log(desk: Desk) -> None:
+    assert "info: Successfully registered 7 tools" in desk.run("list", "--debug").stderr
+    assert "Successfully" not in desk.run("list").stderr
+
+
+@pytest.mark.parametrize("command", ["check", "list", "show", "call"])
+def test_every_command_explains_itself_with_an_example(desk: Desk, command: str) -> None:
+    for option in ("--help", "-h"):
+        done = desk.run(command, option)
+        assert done.exit_code == 0
+        assert done.stdout.startswith(f"Usage: {app.name} {command}")
+        assert f"  toolcrib {command}" in done.stdout.partition("Examples:")[2]
+        assert max(len(line) for line in done.stdout.splitlines()) <= 80
+
+
+def test_version_and_help_are_printed_on_stdout(desk: Desk) -> None:
+    assert desk.run("--version").stdout == f"toolcrib {__version__}\n"
+    done = desk.run("--help")
+    assert all(command in done.stdout for command in ("check", "list", "show", "call", "Examples:"))
+
+
+def test_a_misspelt_command_ends_with_2_and_a_way_out(desk: Desk) -> None:
+    done = desk.run("lst")
+    assert done.exit_code == 2
+    assert done.stderr.startswith("error: No such command 'lst'")
+    assert "hint: see toolcrib --help" in done.stderr
+
+
+def test_no_command_shows_the_help(desk: Desk) -> None:
+    done = desk.run()
+    assert done.exit_code == 2
+    assert "Usage: toolcrib" in done.output
+
+
+def test_a_fault_of_toolcrib_itself_is_named_as_such(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise RuntimeError("broken inside")
+
+    monkeypatch.setattr("toolcrib.cli.list.load", fail)
+    done = desk.run("list")
+    assert done.exit_code == 1
+    assert "error: toolcrib itself failed: RuntimeError: broken inside" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert "Traceback" in desk.run("list", "--debug").stderr
+
+
+def test_an_interrupt_ends_quietly_with_130(desk: Desk) -> None:
+    desk.write("stop.py", "raise KeyboardInterrupt\n")
+    done = desk.run("list", "stop.py")
+    assert done.exit_code == 130
+    assert done.output.strip() == ""
+
+
+@pytest.mark.parametrize(
+    ("schema", "words"),
+    [
+        ({}, "any"),
+        (True, "any"),
+        ({"type": "integer"}, "integer"),
+        ({"type": ["string", "null"]}, "string | null"),
+        ({"type": "string", "format": "date"}, "string (date)"),
+        ({"type": "array"}, "array"),
+        ({"type": "array", "items": {"type": "string"}}, "array of string"),
+        ({"anyOf": [{"type": "integer"}, {"type": "string"}]}, "integer | string"),
+        ({"enum": list("abcdefgh")}, '"a" | "b" | "c" | "d" | "e" | "f" | ...'),
+        ({"const": 1}, "1"),
+        ({"$ref": "#/$defs/Issue"}, "Issue"),
+        ({"$ref": "#/$defs/Colour"}, '"red" | "blue"'),
+    ],
+)
+def test_a_type_is_said_as_a_person_says_it(schema: object, words: str) -> None:
+    root = {"$defs": {"Issue": {"type": "object"}, "Colour": {"enum": ["red", "blue"]}}}
+    assert name_type(schema, root) == words
+
+
+def test_a_name_is_broken_behind_underscores_only() -> None:
+    assert break_name("short") == "short"
+    assert break_name("one_two_three", 8) == "one_two_\nthree"
+    assert break_name("x" * 50, 8) == "x" * 50
+
+
+def test_a_suggestion_is_the_nearest_name_or_what_there_is() -> None:
+    assert suggest("ECHO", ["echo", "add"]) == "did you mean 'echo'?"
+    assert suggest("zzz", ["echo"]) == "there are: echo"
+    assert suggest("zzz", []) is None
+    assert suggest("zzz", [f"tool{number}" for number in range(20)]) == (
+        "there are 20, among them: tool0, tool1, tool2, tool3, tool4, tool5, tool6, tool7"
+    )

@@ -1,0 +1,128 @@
+"""Functions for worker processes, which can only be sent there from a module."""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+
+from toolcrib.errors import APIError, ToolError
+
+
+def add(a: int, b: int) -> int:
+    return a + b
+
+
+def get_pid() -> int:
+    return os.getpid()
+
+
+async def add_later(a: int, b: int) -> int:
+    await asyncio.sleep(0)
+    return a + b
+
+
+def count(number: int) -> Iterator[int]:
+    yield from range(number)
+
+
+async def count_later(number: int) -> AsyncIterator[int]:
+    for item in range(number):
+        await asyncio.sleep(0)
+        yield item
+
+
+def fail(text: str) -> None:
+    raise ValueError(text)
+
+
+def fail_for_the_model(text: str) -> None:
+    raise ToolError(text, details={"field": "x"})
+
+
+class TwoPartError(Exception):
+    def __init__(self, left: str, right: str) -> None:
+        super().__init__(f"{left}-{right}")
+
+
+class TwoPartToolError(ToolError):
+    def __init__(self, left: str, right: str) -> None:
+        super().__init__(f"{left}-{right}")
+
+
+class MuteError(Exception):
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+
+    def __str__(self) -> str:
+        raise RuntimeError("no words")
+
+
+def fail_with(kind: str) -> None:
+    if kind == "two parts":
+        raise TwoPartError("a", "b")
+    if kind == "two parts for the model":
+        raise TwoPartToolError("a", "b")
+    if kind == "mute":
+        raise MuteError
+    if kind == "api":
+        raise APIError("refused", status=404, body="not here")
+    raise {"exit": SystemExit, "interrupt": KeyboardInterrupt, "recursion": RecursionError}[kind](3)
+
+
+def leave(code: int) -> None:
+    os._exit(code)
+
+
+def leave_a_line(file: str) -> None:
+    with open(file, "a") as stream:
+        stream.write("ran\n")
+    os._exit(3)
+
+
+def crash() -> None:
+    ctypes.string_at(0)
+
+
+def return_lock() -> Any:
+    return threading.Lock()
+
+
+class Shy:
+    """Can be sent, but not received."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (int, ("not a number",))
+
+
+def return_shy() -> Shy:
+    return Shy()
+
+
+def print_much(text: str) -> str:
+    print(text)
+    os.write(1, text.encode())
+    return sys.stdin.read()
+
+
+def hang(sign: str) -> None:
+    Path(sign).write_text(str(os.getpid()))
+    while True:
+        time.sleep(60)
+
+
+def hang_with_a_child(sign: str) -> None:
+    child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
+    Path(sign).write_text(str(child.pid))
+    child.wait()
+
+
+def measure(data: bytes) -> int:
+    return len(data)

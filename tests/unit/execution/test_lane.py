@@ -1,0 +1,75 @@
+"""Counting what runs of one tool, and how often something is said about it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from toolcrib.errors import ToolBusyError
+from toolcrib.execution import Lane
+from toolcrib.execution.lane import Stage, Ticket
+from toolcrib.execution.ration import Ration
+
+
+def test_a_lane_shows_its_counts():
+    lane = Lane("narrow", max_threads=1)
+    first, second = Ticket(), Ticket()
+    assert lane.admit(first)
+    assert not lane.admit(second)
+    assert lane.abandon(first) is Stage.RUNNING
+    assert repr(lane) == "<Lane 'narrow': 1 running, 1 waiting, 1 abandoned>"
+
+
+def test_a_slot_is_handed_on_without_being_free_in_between():
+    lane = Lane("narrow", max_threads=1)
+    first, second, third = Ticket(), Ticket(), Ticket()
+    lane.admit(first)
+    lane.admit(second)
+    assert lane.finish(first) == (True, second)
+    assert not lane.admit(third)
+    assert lane.finish(second) == (True, third)
+    assert lane.finish(third) == (True, None)
+    assert (lane.running, lane.waiting) == (0, 0)
+
+
+def test_giving_up_what_has_ended_changes_nothing():
+    lane = Lane("narrow", max_threads=1)
+    ticket = Ticket()
+    lane.admit(ticket)
+    lane.finish(ticket)
+    assert lane.abandon(ticket) is Stage.ENDED
+    assert (lane.running, lane.abandoned) == (0, 0)
+
+
+def test_calls_still_queue_behind_a_lane_of_which_only_a_part_is_abandoned():
+    lane = Lane("narrow", max_threads=2)
+    first, second = Ticket(), Ticket()
+    lane.admit(first)
+    lane.admit(second)
+    lane.abandon(first)
+    assert not lane.admit(Ticket())
+    lane.abandon(second)
+    with pytest.raises(ToolBusyError):
+        lane.admit(Ticket())
+
+
+def test_a_ration_gives_so_much_per_window_and_counts_the_rest():
+    ration = Ration(2, 10.0)
+    assert [ration.take(now) for now in (100.0, 101.0, 102.0, 109.9)] == [True, True, False, False]
+    assert not ration.is_over(109.9)
+    assert ration.take(110.0)
+    assert ration.take_missed() == 2
+    assert ration.take_missed() == 0
+
+
+def test_importing_the_package_loads_none_of_what_processes_need():
+    program = """
+import sys
+import toolcrib.execution
+late = {"toolcrib.execution.processes", "toolcrib.execution.child", "multiprocessing"}
+print(sorted(late & set(sys.modules)))
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+    assert done.stdout == "[]\n"

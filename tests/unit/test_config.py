@@ -1,0 +1,109 @@
+"""`toolcrib.toml` and the environment: plain data out, errors that name file, line and key."""
+
+from __future__ import annotations
+
+from dataclasses import FrozenInstanceError
+from pathlib import Path
+
+import pytest
+
+from toolcrib.config import Config, load_config, parse_config, resolve_target, switches_in
+from toolcrib.errors import ConfigurationError
+
+
+def test_everything_that_can_be_said_is_read(tmp_path: Path) -> None:
+    (tmp_path / "kit").mkdir()
+    path = tmp_path / "toolcrib.toml"
+    path.write_text(
+        '[server]\nname = "shop"\ntargets = ["tools.py", "kit", "shop.api", "a.py:x", "shop:app"]\n'
+        'namespace = "s"\ntimeout_s = 5\n\n'
+        '[tools]\nenable_math_tools = false\ninclude = ["a*"]\nexclude = ["b"]\n'
+    )
+    config = load_config(path)
+    assert config.name == "shop"
+    assert config.targets == (
+        str(tmp_path / "tools.py"),
+        str(tmp_path / "kit"),
+        "shop.api",
+        f"{tmp_path / 'a.py'}:x",
+        "shop:app",
+    )
+    assert (config.namespace, config.timeout_s) == ("s", 5.0)
+    assert config.switches == {"enable_math_tools": False}
+    assert (config.include, config.exclude) == (("a*",), ("b",))
+    assert config.lines["tools.include"] == 9
+    with pytest.raises(FrozenInstanceError):
+        config.name = "other"  # type: ignore[misc]
+
+
+def test_an_empty_file_asks_for_nothing(tmp_path: Path) -> None:
+    config = parse_config("", tmp_path / "toolcrib.toml")
+    assert config == Config(file=tmp_path / "toolcrib.toml")
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "key", "words"),
+    [
+        ("[server\n", 1, None, "is not TOML"),
+        ("[servr]\n", 1, "servr", "unknown key"),
+        ("[server]\nnme = 'x'\n", 2, "server.nme", "unknown key"),
+        ("[server]\nname = 3\n", 2, "server.name", "must be a string, got an integer"),
+        ("[server]\nname = ' '\n", 2, "server.name", "must not be empty"),
+        ("[server]\n\ntargets = 'x.py'\n", 3, "server.targets", "must be a list of strings, got a string"),
+        ("[server]\ntargets = ['x.py', 3]\n", 2, "server.targets", "3 is an integer"),
+        ("[server]\ntargets = ['']\n", 2, "server.targets", "one is empty"),
+        ("[server]\ntimeout_s = 'soon'\n", 2, "server.timeout_s", "must be a number of seconds"),
+        ("[server]\ntimeout_s = true\n", 2, "server.timeout_s", "must be a number of seconds"),
+        ("[server]\ntimeout_s = 0\n", 2, "server.timeout_s", "above 0"),
+        ("[server]\ntimeout_s = nan\n", 2, "server.timeout_s", "above 0"),
+        ("[server]\ntimeout_s = 4000\n", 2, "server.timeout_s", "at most 3600"),
+        ("[tools]\nenable_math_tools = 1\n", 2, "tools.enable_math_tools", "must be true or false"),
+        ("[tools]\nenable_math = true\n", 2, "tools.enable_math", "unknown key"),
+        ("[tools]\ninclude = {}\n", 2, "tools.include", "got a table"),
+        ("server = 3\n", 1, "server", "must be a table"),
+        ("tools.exclude = 3\n", 1, "tools.exclude", "must be a list"),
+    ],
+)
+def test_a_mistake_names_file_line_and_key(
+    tmp_path: Path, text: str, line: int, key: str | None, words: str
+) -> None:
+    path = tmp_path / "toolcrib.toml"
+    with pytest.raises(ConfigurationError) as caught:
+        parse_config(text, path)
+    assert words in str(caught.value)
+    assert (caught.value.file, caught.value.line, caught.value.key) == (str(path), line, key)
+    assert f"{path}:{line}" in str(caught.value)
+
+
+def test_an_unknown_key_comes_with_the_likely_one(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        parse_config("[server]\ntarget = []\n", tmp_path / "toolcrib.toml")
+    assert caught.value.hint == "did you mean 'targets'?"
+    with pytest.raises(ConfigurationError) as caught:
+        parse_config("[tools]\nzzz = []\n", tmp_path / "toolcrib.toml")
+    assert caught.value.hint == "known here: include, exclude, enable_GROUP_tools"
+
+
+def test_a_file_that_cannot_be_read_says_why(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="cannot be read: "):
+        load_config(tmp_path / "gone.toml")
+    (tmp_path / "toolcrib.toml").write_bytes(b"\xff\xfe")
+    with pytest.raises(ConfigurationError, match="is not UTF-8"):
+        load_config(tmp_path / "toolcrib.toml")
+
+
+def test_the_environment_switches_groups_and_wins(tmp_path: Path) -> None:
+    environ = {"TOOLCRIB_ENABLE_MATH_TOOLS": "0", "TOOLCRIB_ENABLE_FILE_TOOLS": " Yes ", "TOOLCRIB_HOME": "x"}
+    assert switches_in(environ) == {"enable_math_tools": False, "enable_file_tools": True}
+    config = parse_config("[tools]\nenable_math_tools = true\n", tmp_path / "toolcrib.toml", environ)
+    assert config.switches == {"enable_math_tools": False, "enable_file_tools": True}
+
+
+def test_a_variable_that_is_neither_on_nor_off_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match="TOOLCRIB_ENABLE_MATH_TOOLS: must be 1 or 0, got 'maybe'"):
+        switches_in({"TOOLCRIB_ENABLE_MATH_TOOLS": "maybe"})
+
+
+def test_an_absolute_target_stays_where_it_is(tmp_path: Path) -> None:
+    target = str(tmp_path / "tools.py")
+    assert resolve_target(target, Path("/elsewhere")) == target

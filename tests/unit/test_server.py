@@ -1,0 +1,315 @@
+"""MCPServer: registering from anywhere, listing, calling, and a life between start and stop."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.files import forgotten_imports, write
+from tests.support.tools import broken, named, names
+from toolcrib import Application, MCPServer, Tool, ToolAlreadyExistsError, ToolNotFoundError, tool
+from toolcrib.errors import (
+    BatchError,
+    ConfigurationError,
+    InvalidNameError,
+    InvalidSchemaError,
+    InvalidSignatureError,
+    InvalidToolError,
+    RegistrationClosedError,
+)
+
+
+def add(a: int, b: int) -> int:
+    """Add two numbers."""
+    return a + b
+
+
+def wrong(*numbers: int) -> int:
+    return sum(numbers)
+
+
+class MixedApp(Application):
+    """Four tools, of which two are wrong: one at once, one when it is built."""
+
+    def list_tools(self) -> list[Callable[..., Any]]:
+        return [add, wrong, broken(), named("fine")]  # type: ignore[list-item]
+
+
+@pytest.fixture
+def server() -> MCPServer:
+    return MCPServer("test")
+
+
+# --- the decorator ------------------------------------------------------------------------------------
+
+
+async def test_the_decorator_registers_and_returns_the_function_unchanged(server: MCPServer) -> None:
+    @server.tool
+    def one(a: int) -> int:
+        return a
+
+    @server.tool("second", tags=["x"])
+    def two() -> str:
+        return "two"
+
+    @server.tool("third", "Say it.", {"type": "object", "properties": {"word": {"type": "string"}}})
+    async def three(arguments: dict[str, Any]) -> str:
+        return str(arguments["word"])
+
+    @server.tool()
+    def four() -> int:
+        return 4
+
+    assert (one(1), two(), four()) == (1, "two", 4)
+    assert names(server.registry) == ["one", "second", "third", "four"]
+    assert (await server.call("third", {"word": "hi"})).text == "hi"
+    assert server.registry.get("second").options.tags == ["x"]
+
+
+def test_the_decorator_wants_a_name_first(server: MCPServer) -> None:
+    with pytest.raises(InvalidToolError, match="takes a name first, got int"):
+        server.tool(5)  # type: ignore[call-overload]
+
+
+# --- one or many --------------------------------------------------------------------------------------
+
+
+def test_of_one_thing_what_is_wrong_is_raised(server: MCPServer) -> None:
+    server.add(add)
+    for thing, kind in ((wrong, InvalidSignatureError), (5, InvalidToolError), (add, ToolAlreadyExistsError)):
+        with pytest.raises(kind):
+            server.add(thing)
+    with pytest.raises(InvalidNameError):
+        server.add(lambda: 1, name="not a name")
+    with pytest.raises(InvalidSchemaError):
+        server.add(broken(), strict=True)
+    assert names(server.registry) == ["add"]
+
+
+@pytest.mark.parametrize(
+    "things", [(MixedApp(),), (add, wrong, broken(), named("fine")), ([add, wrong, named("fine")],)]
+)
+def test_of_many_the_good_are_registered_and_the_bad_reported(
+    server: MCPServer, caplog: pytest.LogCaptureFixture, things: tuple[Any, ...]
+) -> None:
+    with caplog.at_level(logging.INFO, logger="toolcrib"):
+        report = server.add(*things)
+    assert [tool.name for tool in report.registered] == names(server.registry)
+    assert {"add", "fine"} <= set(names(server.registry))
+    assert [finding.tool for finding in report.errors] == ["wrong"]
+    assert [record.levelname for record in caplog.records] == ["WARNING", "INFO"]
+    assert caplog.messages[0] == f"Error during tool registration: {report.errors[0]}"
+    assert caplog.messages[1] == f"Successfully registered {len(report.registered)} tools"
+
+
+@pytest.mark.parametrize("things", [(MixedApp(),), (add, wrong), (add, broken()), (named("held"), add)])
+def test_strict_raises_and_registers_none_and_says_nothing(
+    server: MCPServer, caplog: pytest.LogCaptureFixture, things: tuple[Any, ...]
+) -> None:
+    server.add(named("held"))
+    before = (server.registry.revision, server.registry.snapshot)
+    with pytest.raises(BatchError, match=r"^Nothing registered, 1 refused: "):
+        server.add(*things, strict=True, switches={"enable_x_tools": True})
+    assert (server.registry.revision, server.registry.snapshot) == before
+    assert caplog.records == []
+
+
+def test_a_strict_add_of_good_things_registers_them(server: MCPServer) -> None:
+    assert [tool.name for tool in server.add(add, named("fine"), strict=True).registered] == ["add", "fine"]
+    server.add(named("alone"), strict=True)
+    assert names(server.registry) == ["add", "fine", "alone"]
+
+
+def test_a_tool_that_was_kept_is_not_said_to_be_registered(server: MCPServer) -> None:
+    first = named("echo")
+    assert server.add(first).registered == [first]
+    assert server.add(named("echo"), on_duplicate="keep").registered == []
+    assert server.add([named("echo")], on_duplicate="keep").registered == []
+    assert server.registry.get_all() == [first]
+
+
+def test_registrations_are_in_the_debug_log(server: MCPServer, caplog: pytest.LogCaptureFixture) -> None:
+    server.add(named("zero"))
+    with caplog.at_level(logging.DEBUG, logger="toolcrib"):
+        server.add(named("one"))
+        server.add([named("two"), named("three")])
+    events = [vars(record) for record in caplog.records if record.getMessage() == "tool_registered"]
+    assert [(event["tool_name"], event["total_tools"]) for event in events] == [
+        ("one", 2),
+        ("two", 4),
+        ("three", 4),
+    ]
+    assert {event["levelname"] for event in events} == {"DEBUG"}
+
+
+# --- choosing -----------------------------------------------------------------------------------------
+
+
+def test_include_and_exclude_choose_among_what_is_found(server: MCPServer) -> None:
+    many = [named("get_one"), named("get_two"), named("put_one")]
+    server.add(many, include=["get_*"], exclude=["*_two"], namespace="app")
+    assert names(server.registry) == ["app_get_one"]
+    assert server.add(add, exclude=["add"]).registered == []
+    with pytest.raises(ConfigurationError, match="matches no tool"):
+        server.add(many, include=["got_*"], namespace="other")
+    assert len(server.registry) == 1
+
+
+def test_switches_of_the_server_hold_for_everything_added() -> None:
+    server = MCPServer(switches={"enable_math_tools": False, "enable_file_tools": True})
+    report = server.add(
+        [named("a", group="math"), named("b", group="file", enabled=False), named("c", group="math")],
+        switches={"enable_file_tools": True},
+    )
+    assert (names(server.registry), report.findings) == (["b"], [])
+    server.add(named("d", group="math"), switches={"enable_math_tools": True})
+    assert names(server.registry) == ["b", "d"]
+
+
+def test_a_switch_given_with_a_source_must_fit_a_group_of_it(
+    server: MCPServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    for things in ([named("a", group="math")], named("b")):
+        caplog.clear()
+        (finding,) = server.add(things, switches={"enable_maths_tools": True}).findings
+        assert (finding.code, finding.level) == ("idle-switch", "warning")
+        assert "'enable_maths_tools' fits no group" in finding.message
+        assert caplog.messages == [str(finding)]
+
+
+async def test_a_switch_of_the_server_that_never_fits_is_told_at_the_start(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    server = MCPServer(
+        switches={"enable_math_tools": True, "enable_typo_tools": True, "enable_a_tools": True}
+    )
+    server.add(named("a", group="math"))
+    async with server:
+        told = [message for message in caplog.messages if "fits no group" in message]
+    assert [("typo" in message, "_a_" in message) for message in told] == [(False, True), (True, False)]
+
+
+# --- several sources ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("first", "second"), [("search", "search"), ("search", "SEARCH"), ("modern", "modem")]
+)
+def test_names_that_clash_across_sources_are_refused_with_both_sources(
+    server: MCPServer, tmp_path: Path, first: str, second: str
+) -> None:
+    text = "from toolcrib import tool\n@tool(name={name!r})\ndef function(): ...\n"
+    write(tmp_path, {"crib_one.py": text.format(name=first), "crib_two.py": text.format(name=second)})
+    with forgotten_imports():
+        server.add(tmp_path / "crib_one.py")
+        report = server.add(tmp_path / "crib_two.py")
+        assert names(server.registry) == [first]
+        (finding,) = report.errors
+        assert finding.file == str(tmp_path / "crib_two.py")
+        assert str(tmp_path / "crib_one.py:2") in (finding.hint or "")
+        with pytest.raises(ToolAlreadyExistsError) as refusal:
+            server.add(f"{tmp_path}/crib_two.py:function")
+    assert refusal.value.existing.file == str(tmp_path / "crib_one.py")
+    assert refusal.value.source.file == str(tmp_path / "crib_two.py")
+
+
+# --- using --------------------------------------------------------------------------------------------
+
+
+async def test_an_unknown_tool_raises_and_the_rest_is_in_the_result(server: MCPServer) -> None:
+    server.add(add)
+    assert (await server.call("add", {"a": 1, "b": 2})).structured_content == 3
+    with pytest.raises(ToolNotFoundError, match=r"^Unknown tool: nothing$"):
+        await server.call("nothing")
+    assert (await server.call("add", {"a": 1})).is_error
+
+
+async def test_a_server_describes_itself_in_figures(server: MCPServer) -> None:
+    server.add(add)
+    await server.call("add", {"a": 1, "b": 2})
+    await server.call("add", {})
+    facts = server.describe()
+    assert (facts["name"], facts["requests"], facts["tools"], facts["abandoned_calls"]) == (
+        "test",
+        2,
+        ["add"],
+        0,
+    )
+    assert (facts["statistics"]["add"]["calls"], facts["statistics"]["add"]["errors"]) == (2, 1)
+    assert facts["uptime_s"] >= 0
+
+
+def test_listing_leaves_out_what_cannot_be_built(server: MCPServer, caplog: pytest.LogCaptureFixture) -> None:
+    server.add(named("good"), broken(), named("better"))
+    for _ in range(2):
+        assert [definition.name for definition in server.list_tools()] == ["good", "better"]
+    assert [("broken" in message) for message in caplog.messages] == [True]
+
+
+# --- sealed and dynamic -------------------------------------------------------------------------------
+
+
+async def test_a_running_server_is_sealed_and_its_broken_tools_are_not_published(
+    server: MCPServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    server.add(named("good"), broken())
+    async with server:
+        assert [definition.name for definition in server.list_tools()] == ["good"]
+        assert "tool 'broken' is not published" in caplog.text
+        for write_ in (
+            lambda: server.add(add),
+            lambda: server.registry.add(add),
+            lambda: server.registry.disable("good"),
+        ):
+            with pytest.raises(
+                RegistrationClosedError, match=r"^Cannot register tools after server has started$"
+            ):
+                write_()
+    for write_ in (lambda: server.add(add), lambda: server.registry.add(add)):
+        with pytest.raises(
+            RegistrationClosedError, match=r"^Server is shutting down, registration not allowed$"
+        ):
+            write_()
+
+
+async def test_a_dynamic_server_changes_while_it_runs_and_builds_at_once() -> None:
+    server = MCPServer(dynamic=True)
+    server.add(named("old"), broken())
+    async with server:
+        server.add(add)
+        with pytest.raises(InvalidSchemaError):
+            server.add(broken("new"))
+        report = server.add([broken("other"), named("fine")])
+        assert [finding.tool for finding in report.errors] == ["other"]
+        server.registry.disable("old")
+        assert [definition.name for definition in server.list_tools()] == ["add", "fine"]
+        assert (await server.call("add", {"a": 1, "b": 2})).structured_content == 3
+        server.registry.remove("add")
+        with pytest.raises(ToolNotFoundError):
+            await server.call("add", {"a": 1, "b": 2})
+    with pytest.raises(RegistrationClosedError, match="shutting down"):
+        server.add(named("late"))
+    async with server:
+        server.add(named("late"))
+    assert "late" in server.registry
+
+
+async def test_registering_is_refused_before_anything_is_imported(server: MCPServer, tmp_path: Path) -> None:
+    write(tmp_path, {"crib_never.py": "raise SystemExit('imported')"})
+    async with server:
+        with pytest.raises(RegistrationClosedError):
+            server.add(tmp_path / "crib_never.py")
+
+
+def test_the_marked_and_the_shared_stay_as_they_are(server: MCPServer) -> None:
+    marked = tool(name="marked")(lambda: 1)
+    shared = Tool.from_function(marked)
+    server.add(shared, namespace="one", tags=["x"])
+    other = MCPServer()
+    other.add(shared)
+    assert (names(server.registry), names(other.registry)) == (["one_marked"], ["marked"])
+    assert list(shared.options.tags) == []
