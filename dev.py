@@ -89,7 +89,9 @@ def lock() -> None:
     compile_ = ["uv", "pip", "compile", "--quiet", "--universal", "--generate-hashes", "--no-annotate"]
     compile_ += ["--python-version", "3.11", "--custom-compile-command", "python dev.py lock"]
     run([*compile_, "pyproject.toml", "requirements/build.in", "--group", "dev", "-o", str(DEV_LOCK)])
-    run([*compile_, "pyproject.toml", "requirements/build.in", "requirements/bench.in", "-o", str(BENCH_LOCK)])
+    run(
+        [*compile_, "pyproject.toml", "requirements/build.in", "requirements/bench.in", "-o", str(BENCH_LOCK)]
+    )
 
 
 def bench(*arguments: str) -> None:

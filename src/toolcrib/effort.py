@@ -10,7 +10,7 @@ keywords; refuses to know engines and tools.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote
@@ -54,29 +54,39 @@ class Effort:
 
     def refuse(self, value: Any) -> str | None:
         """Why checking this value would cost too much, or None."""
+        for depth, (spent, level) in enumerate(self._levels(value)):
+            if self.deepest is not None and depth > self.deepest:
+                return f"nested deeper than {self.deepest} levels"
+            if spent > BUDGET:
+                return f"too much for this schema to check ({len(level)} values {depth} levels deep)"
+            if self.longest_name is not None and self._has_long_name(level):
+                return f"a name is longer than {self.longest_name} characters"
+        return None
+
+    def is_above(self, limit: int, value: Any) -> bool:
+        """Whether checking this value may take more than so many visits."""
+        return any(spent > limit for spent, _ in self._levels(value))
+
+    def _levels(self, value: Any) -> Iterator[tuple[int, list[Any]]]:
+        """The levels of a value, each with what checking costs down to there."""
         spent = depth = 0
         level = [value]
         while level:
-            if self.deepest is not None and depth > self.deepest:
-                return f"nested deeper than {self.deepest} levels"
             spent += len(level) * self.visits[min(depth, len(self.visits) - 1)]
-            if spent > BUDGET:
-                return f"too much for this schema to check ({len(level)} values {depth} levels deep)"
+            yield spent, level
             below: list[Any] = []
             for item in level:
                 if isinstance(item, dict):
-                    if self._has_long_name(item):
-                        return f"a name is longer than {self.longest_name} characters"
                     below += item.values()
                 elif isinstance(item, list | tuple):
                     below += item
             level = below
             depth += 1
-        return None
 
-    def _has_long_name(self, item: dict[Any, Any]) -> bool:
-        limit = self.longest_name
-        return limit is not None and any(isinstance(name, str) and len(name) > limit for name in item)
+    def _has_long_name(self, level: list[Any]) -> bool:
+        limit = self.longest_name or 0
+        names = (name for item in level if isinstance(item, dict) for name in item if isinstance(name, str))
+        return any(len(name) > limit for name in names)
 
 
 def measure(schema: Schema, longest_name: int | None = None) -> Effort:

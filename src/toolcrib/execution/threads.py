@@ -17,6 +17,7 @@ from typing import Any
 
 from toolcrib.errors import ToolBusyError, ToolTimeoutError
 from toolcrib.execution.lane import Lane, Raised, Stage, Tally, Ticket
+from toolcrib.execution.mailbox import mailbox_of, ring
 
 logger = logging.getLogger("toolcrib")
 
@@ -26,13 +27,14 @@ IDLE_S = 10.0
 class Job(Ticket):
     """One piece of work, from the loop that waits for it to a thread and back."""
 
-    __slots__ = ("_context", "_loop", "_work", "error", "future", "is_refused", "lane", "value")
+    __slots__ = ("_context", "_loop", "_mailbox", "_work", "error", "future", "is_refused", "lane", "value")
 
     def __init__(self, lane: Lane, work: Callable[[], Any]) -> None:
         super().__init__()
         self.lane = lane
         self._work = work
         self._loop = asyncio.get_running_loop()
+        self._mailbox = mailbox_of(self._loop)
         self._context = contextvars.copy_context()
         self.future: asyncio.Future[None] = self._loop.create_future()
         self.value: Any = None
@@ -51,10 +53,7 @@ class Job(Ticket):
 
     def announce(self) -> None:
         """Wake the one who waits, from any thread."""
-        try:
-            self._loop.call_soon_threadsafe(_ring, self.future)
-        except RuntimeError:
-            # The loop was closed meanwhile: there is nobody left to tell.
+        if not self._mailbox.put(self.future):
             self.drop()
 
 
@@ -76,11 +75,14 @@ class Threads:
         on_abandon: Callable[[], None] | None = None,
     ) -> Any:
         job = Job(lane, work)
-        if lane.admit(job):
-            self._start(job)
+        is_admitted = lane.admit(job)
         timer = None
         if timeout_s is not None:
-            timer = asyncio.get_running_loop().call_later(timeout_s, _ring, job.future)
+            timer = asyncio.get_running_loop().call_later(timeout_s, ring, job.future)
+        if is_admitted:
+            self._start(
+                job
+            )  # last, so that the thread does not wait for this one to let go of the interpreter
         try:
             await job.future
         except (asyncio.CancelledError, GeneratorExit):
@@ -139,9 +141,12 @@ class Threads:
                 refused.is_refused = True
                 refused = self.finish(refused)
 
-    def finish(self, job: Job) -> Job | None:
+    def finish(self, job: Job, worker: _Worker | None = None) -> Job | None:
         """The work has ended: pass the slot on, then tell the one who waits. Returns who got the slot."""
         is_awaited, successor = job.lane.finish(job)
+        if successor is None and worker is not None:
+            # Before the caller hears of it: its next call shall find this thread idle, not start another.
+            worker.is_resting = self.rest(worker)
         if is_awaited:
             job.announce()
         else:
@@ -168,11 +173,12 @@ class Threads:
 class _Worker:
     """One thread. The bell is a lock used as a signal: the cheapest way to hand work to a thread."""
 
-    __slots__ = ("_bell", "_job", "_threads")
+    __slots__ = ("_bell", "_job", "_threads", "is_resting")
 
     def __init__(self, threads: Threads, job: Job) -> None:
         self._threads = threads
         self._job: Job | None = job
+        self.is_resting = False
         self._bell = threading.Lock()
         self._bell.acquire()
 
@@ -187,15 +193,10 @@ class _Worker:
                 return
             while job is not None:
                 job.run()
-                job = self._threads.finish(job)
-            if not self._threads.rest(self):
+                job = self._threads.finish(job, self)
+            if not self.is_resting:
                 return
             if not self._bell.acquire(timeout=IDLE_S):
                 if self._threads.retire(self):
                     return
                 self._bell.acquire()
-
-
-def _ring(future: asyncio.Future[None]) -> None:
-    if not future.done():
-        future.set_result(None)

@@ -6,27 +6,52 @@ cannot be resolved is an error that names it. Refuses to know what hints mean.
 
 from __future__ import annotations
 
+import sys
 import types
 import typing
-from typing import Any, NoReturn
+from collections.abc import Iterator
+from typing import Any
 
 from toolcrib.errors import InvalidSignatureError
 from toolcrib.schema.parameters import Callee, constructor_of
 
 
 def hints_of_function(callee: Callee, name: str) -> dict[str, Any]:
-    """The hints of a function by parameter, `return` included."""
+    """The hints of a callable by parameter, `return` included."""
     function = callee.function
-    if isinstance(function, type):
-        function = constructor_of(function)
-    written: dict[str, Any] = getattr(function, "__annotations__", {})
+    written = _written(callee)
     if all(map(_is_settled, written.values())):
         return written
-    closure = _closure_of(function)
     try:
-        return typing.get_type_hints(function, localns=closure or None, include_extras=True)
-    except Exception as error:
-        _blame(callee, name, written, {**function.__globals__, **closure}, error)
+        return _evaluate(function, written)
+    except Exception:
+        parameter, error = next(_failures(function, written))
+    subject = "The result" if parameter == "return" else f"Parameter '{parameter}'"
+    raise InvalidSignatureError(
+        f"{subject} of tool '{name}' has an annotation that cannot be resolved: {error}",
+        tool=name,
+        parameter=parameter,
+        source=callee.source,
+        hint="import the name at run time, at the top of the module, not under TYPE_CHECKING",
+    )
+
+
+def _failures(function: Any, written: dict[str, Any]) -> Iterator[tuple[str, Exception]]:
+    """Which annotations cannot be evaluated, one by one, and why."""
+    for parameter, hint in written.items():
+        try:
+            _evaluate(function, {parameter: hint})
+        except Exception as error:
+            yield parameter, error
+
+
+def _evaluate(function: Any, written: dict[str, Any]) -> dict[str, Any]:
+    """Annotations of a function or class, with the names that it sees."""
+    module = sys.modules.get(function.__module__) if isinstance(function, type) else None
+    scope = getattr(function, "__globals__", {}) if module is None else vars(module)
+    variables = getattr(function, "__type_params__", ())
+    probe = types.SimpleNamespace(__annotations__=written, __type_params__=variables)
+    return typing.get_type_hints(probe, scope, _closure_of(function) or None, include_extras=True)
 
 
 def hints_of_class(cls: type) -> dict[str, Any]:
@@ -40,6 +65,16 @@ def hints_of_class(cls: type) -> dict[str, Any]:
         ) from None
 
 
+def _written(callee: Callee) -> dict[str, Any]:
+    """Annotations as they were written; a signature of its own tells of them where a wrapper has one."""
+    function = constructor_of(callee.function) if isinstance(callee.function, type) else callee.function
+    written: dict[str, Any] = getattr(function, "__annotations__", {})
+    if callee.is_plain:
+        return written
+    shown = callee.signature.parameters.values()
+    return {**written, **{item.name: item.annotation for item in shown if item.annotation is not item.empty}}
+
+
 def _is_settled(hint: Any) -> bool:
     """Whether a hint is what it says: no text in it that `typing` would have to evaluate, at a price."""
     origin = getattr(hint, "__origin__", None)
@@ -48,26 +83,6 @@ def _is_settled(hint: Any) -> bool:
     if origin is not None or isinstance(hint, types.UnionType):
         return all(map(_is_settled, getattr(hint, "__args__", ())))
     return hint is None or isinstance(hint, type)
-
-
-def _blame(callee: Callee, name: str, written: dict[str, Any], scope: Any, error: Exception) -> NoReturn:
-    """Raise for the first annotation that cannot be evaluated by itself."""
-    found = "return"
-    for parameter, hint in written.items():
-        probe = type("Probe", (), {"__annotations__": {parameter: hint}, "__module__": "builtins"})
-        try:
-            typing.get_type_hints(probe, globalns=scope, localns=scope)
-        except Exception as reason:
-            found, error = parameter, reason
-            break
-    subject = f"The result of tool '{name}'" if found == "return" else f"Parameter '{found}' of tool '{name}'"
-    raise InvalidSignatureError(
-        f"{subject} has an annotation that cannot be resolved: {error}",
-        tool=name,
-        parameter=found,
-        source=callee.source,
-        hint="import the name at run time, at the top of the module, not under TYPE_CHECKING",
-    ) from None
 
 
 def _closure_of(function: Any) -> dict[str, Any]:

@@ -67,7 +67,7 @@ class ArgumentCheck:
             if self.binder.closed and not arguments.keys() <= self.binder.known:
                 arguments = self._drop_unknown(arguments)
             checked = self._without_nulls(arguments) if None in arguments.values() else arguments
-            if validator.effort is None and validator.is_valid(checked):
+            if not validator.is_heavy and validator.is_valid(checked):
                 return arguments
             return self._check_closely(validator, arguments, checked)
         except ValueError:  # the engine meets something that is not JSON

@@ -19,7 +19,7 @@ from toolcrib.schema.convert import Convert, loader
 from toolcrib.schema.docstrings import parse_docstring
 from toolcrib.schema.hints import HintReader, split_optional
 from toolcrib.schema.notes import is_field, split_annotated
-from toolcrib.schema.parameters import Callee, Filled, words_of
+from toolcrib.schema.parameters import Callee, fill, words_of
 from toolcrib.schema.shapes import MISSING, admits_null, to_value_schema
 from toolcrib.schema.signature import Binder, Blueprint, is_context
 
@@ -69,11 +69,11 @@ def _handler_of(callee: Callee) -> Callable[..., Any]:
     said = {
         item.name: split_annotated(Annotated[Any, item.default])[1]
         for item in callee.signature.parameters.values()
-        if is_field(item.default)
+        if is_field(item.default) and item.kind is not item.POSITIONAL_ONLY
     }
     values = {key: notes.default for key, notes in said.items() if notes.default is not MISSING}
     factories = {key: notes.factory for key, notes in said.items() if notes.factory is not None}
-    return Filled(callee.handler, values, factories) if said else callee.handler
+    return fill(callee.handler, values, factories)
 
 
 def _bind(callee: Callee, name: str, schema: Mapping[str, Any], takes_whole: bool) -> Binder:

@@ -11,7 +11,6 @@ import functools
 import inspect
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from types import FunctionType, MethodType
 from typing import Any
 
@@ -50,17 +49,25 @@ class Callee:
         return own is self.function and type(own) is FunctionType and "__signature__" not in own.__dict__
 
 
-@dataclass(frozen=True, slots=True)
-class Filled:
+class Filled(functools.partial[Any]):
     """A handler that gets what its caller leaves out, where its own defaults are `Field(...)` objects."""
 
-    handler: Callable[..., Any]
-    values: Mapping[str, Any]
     factories: Mapping[str, Callable[[], Any]]
 
-    def __call__(self, *args: Any, **given: Any) -> Any:
+    def __call__(self, /, *args: Any, **given: Any) -> Any:
         made = {name: make() for name, make in self.factories.items() if name not in given}
-        return self.handler(*args, **{**self.values, **made, **given})
+        return super().__call__(*args, **made, **given)
+
+
+def fill(
+    handler: Callable[..., Any], values: Mapping[str, Any], factories: Mapping[str, Callable[[], Any]]
+) -> Callable[..., Any]:
+    """The handler with defaults of its own; itself where there are none."""
+    if not values and not factories:
+        return handler
+    filled = Filled(handler, **values)
+    filled.factories = factories
+    return filled
 
 
 def inspect_callable(handler: Callable[..., Any], name: str) -> Callee:

@@ -29,7 +29,7 @@ from toolcrib.schema.dumper import dumper
 from toolcrib.schema.enumeration import merge_literals
 from toolcrib.schema.hints import ARRAYS, HintReader, split_optional
 from toolcrib.schema.notes import Notes, is_field, split_annotated
-from toolcrib.schema.parameters import Callee, Filled, parameter_names, words_of
+from toolcrib.schema.parameters import Callee, fill, parameter_names, words_of
 from toolcrib.schema.records import value_of
 from toolcrib.schema.shapes import MISSING, Either, Field, OneOf, Scalar, Shape, admits_none
 
@@ -96,6 +96,7 @@ class _Builder:
         self.nullable: set[str] = set()
         self.optional: set[str] = set()
         self.defaults: dict[str, Any] = {}
+        self.places: dict[str, Any] = {}
         self.factories: dict[str, Callable[[], Any]] = {}
         self.context: str | None = None
 
@@ -117,7 +118,7 @@ class _Builder:
         if description is None:
             description = docs.description if output else join_words(docs.description, returns, raises)
         return Blueprint(
-            self.handler(),
+            fill(self.callee.handler, self.defaults, self.factories),
             description,
             shapes.to_schema(self.fields),
             output,
@@ -218,7 +219,8 @@ class _Builder:
             return value_of(notes.factory)
         if notes.default is MISSING:
             return _EMPTY
-        self.defaults[parameter.name] = notes.default
+        by_place = parameter.kind is parameter.POSITIONAL_ONLY
+        (self.places if by_place else self.defaults)[parameter.name] = notes.default
         return notes.default
 
     def say_default(self, name: str, shape: Shape, default: Any, admits_none: bool) -> Any:
@@ -242,14 +244,10 @@ class _Builder:
 
     # --- the way back ---
 
-    def handler(self) -> Callable[..., Any]:
-        handler = self.callee.handler
-        return Filled(handler, self.defaults, self.factories) if self.defaults or self.factories else handler
-
     def bind(self) -> Binder:
         loads = [(item.name, item.keyword, loader(item.shape)) for item in self.fields]
         positional = [
-            (item.name, self.defaults.get(item.name, item.default))
+            (item.name, self.places.get(item.name, item.default))
             for item in self.callee.signature.parameters.values()
             if item.kind is inspect.Parameter.POSITIONAL_ONLY
         ]
@@ -301,7 +299,8 @@ class _Builder:
 
 def is_context(hint: Any, callee: Callee, name: str, parameter: str) -> bool:
     """Whether a parameter asks for the Context. One that asks for another library's is refused."""
-    cls = typing.get_origin(hint) or hint
+    bare = hint.__origin__ if typing.get_origin(hint) is typing.Annotated else hint
+    cls = typing.get_origin(bare) or bare
     if not isinstance(cls, type):
         return False
     if cls.__name__ == "Context" and cls.__module__.partition(".")[0] in ("mcp", "fastmcp"):

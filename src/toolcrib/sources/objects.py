@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from toolcrib.definition import STRICT, check_input_schema
+from toolcrib.definition import STRICT
 from toolcrib.errors import DefinitionError, InvalidSchemaError, InvalidToolError
 from toolcrib.schema.parameters import is_async_callable
 from toolcrib.tool import MCPTool
@@ -41,13 +41,13 @@ def check_description(tool: MCPTool) -> None:
 
 
 def check_schema(tool: MCPTool) -> None:
+    """The form of the schema; whether it is one all through is found when the tool is built."""
     if not isinstance(tool.input_schema, dict):
         raise InvalidSchemaError("Tool input_schema must be dict", tool=tool.name)
     if tool.input_schema.get("type") != "object":
         raise InvalidSchemaError("Tool input_schema must have type='object'", tool=tool.name)
     if "properties" not in tool.input_schema:
         raise InvalidSchemaError("Tool input_schema must have 'properties' field", tool=tool.name)
-    check_input_schema(tool.input_schema, tool.name)
 
 
 def check_execute(tool: MCPTool) -> None:

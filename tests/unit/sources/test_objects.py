@@ -56,16 +56,9 @@ def test_a_description_is_text_of_ten_to_five_hundred_characters() -> None:
         assert refusal.value.tool == "x"
 
 
-def test_a_schema_is_a_dict_of_an_object_with_properties_that_is_valid() -> None:
+def test_a_schema_is_a_dict_of_an_object_with_properties() -> None:
     objects.check_schema(thing(name="x", input_schema=SCHEMA))
-    wrong = (
-        [],
-        {},
-        {"type": "object"},
-        {**SCHEMA, "required": "x"},
-        {**SCHEMA, "$ref": "http://example.com/x"},
-    )
-    for schema in wrong:
+    for schema in ([], {}, {"type": "array", "properties": {}}, {"type": "object"}):
         with pytest.raises(InvalidSchemaError):
             objects.check_schema(thing(name="x", input_schema=schema))
 

@@ -1,0 +1,144 @@
+"""Python values into declared JSON."""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import datetime as dt
+import decimal
+import enum
+from typing import Annotated, Any, Literal, TypedDict
+
+import pytest
+from pydantic import AfterValidator
+
+from tests.support.definitions import emit
+from toolcrib.errors import InvalidResultError
+from toolcrib.schema.dumper import dumper
+from toolcrib.schema.shapes import Anything, Array, Foreign, Scalar, Table
+
+UTC = dt.UTC
+
+
+class Colour(enum.Enum):
+    RED = "r"
+
+
+@dataclasses.dataclass
+class Base:
+    a: int
+
+
+@dataclasses.dataclass
+class Sub(Base):
+    b: int = 2
+
+
+class Small(TypedDict, total=False):
+    a: int
+
+
+class Large(TypedDict, total=False):
+    a: int
+    b: int
+
+
+@pytest.mark.parametrize("shape", [Anything(), Scalar("string"), Array(Scalar("string")), Array(), Table()])
+def test_nothing_is_done_where_nothing_has_to_be(shape: Any) -> None:
+    assert dumper(shape) is None
+
+
+@pytest.mark.parametrize(
+    ("hint", "value", "sent"),
+    [
+        (decimal.Decimal, decimal.Decimal("1.50"), 1.5),
+        (decimal.Decimal, decimal.Decimal("12"), 12),
+        (decimal.Decimal, decimal.Decimal("1E+30"), 1e30),
+        (decimal.Decimal, 3, 3),
+        (dt.datetime, dt.datetime(2026, 1, 31, 9, tzinfo=UTC), "2026-01-31T09:00:00Z"),
+        (dt.time, dt.time(9, 30), "09:30:00"),
+        (dt.timedelta, dt.timedelta(seconds=-1.5), "-PT1.5S"),
+        (dt.timedelta, dt.timedelta(days=2, hours=1), "P2DT3600S"),
+        (complex, 1j, "1j"),
+        (collections.deque[int], collections.deque([1]), [1]),
+        (list[int], (1, 2), [1, 2]),
+        (tuple[int, ...], (1, 2), [1, 2]),
+        (set[str], {"b", "a"}, ["a", "b"]),
+        (set[Any], {1, "a"}, ["a", 1]),
+        (list[decimal.Decimal], (decimal.Decimal("0.5") for _ in range(2)), [0.5, 0.5]),
+        (dict[bool, decimal.Decimal], {True: decimal.Decimal("0.5")}, {"true": 0.5}),
+        (dict[str, Colour], {"a": Colour.RED}, {"a": "r"}),
+        (dict[Colour, int], collections.OrderedDict({Colour.RED: 1}), {"r": 1}),
+    ],
+)
+def test_values_leave_in_their_published_form(hint: Any, value: Any, sent: Any) -> None:
+    assert emit(hint, value) == sent
+
+
+def test_a_time_without_a_zone_is_local_as_python_has_it() -> None:
+    noon = dt.datetime(2026, 7, 1, 12)
+    sent = emit(dt.datetime, noon)
+    assert dt.datetime.fromisoformat(sent) == noon.astimezone()
+
+
+class TestUnions:
+    @pytest.mark.parametrize(
+        ("hint", "value", "sent"),
+        [
+            (Base | Sub, Sub(1), {"a": 1, "b": 2}),
+            (Base | int, Sub(1), {"a": 1}),
+            (Base | None, None, None),
+            (Base | str, "text", "text"),
+            (Base | dict[str, Any], {"a": 1, "free": 2}, {"a": 1, "free": 2}),
+            (Base | dict[str, Any], Sub(1), {"a": 1}),
+            (Small | Large, {"a": 1, "b": 2, "c": 3}, {"a": 1, "b": 2}),
+            (Base | Colour, Colour.RED, "r"),
+            (Colour | Literal["x"] | int, "x", "x"),
+            (list[Base] | Base, [Sub(1)], [{"a": 1}]),
+            (list[Base] | Base, (Sub(1),), [{"a": 1}]),
+            (tuple[Base, int] | int, (Sub(1), 2), [{"a": 1}, 2]),
+            (decimal.Decimal | str, decimal.Decimal("0.5"), 0.5),
+            (decimal.Decimal | float, 0.25, 0.25),
+            (dt.datetime | int, dt.datetime(2026, 1, 31, tzinfo=UTC), "2026-01-31T00:00:00Z"),
+            (bool | decimal.Decimal, True, True),
+            (list[Base | None] | Annotated[Base, "one"], [None, Sub(1)], [None, {"a": 1}]),
+            (dict[str, decimal.Decimal] | None, {"a": decimal.Decimal("0.5")}, {"a": 0.5}),
+            (Base | (Colour | None), Colour.RED, "r"),
+            (
+                Annotated[int, AfterValidator(lambda value: value)] | Base,
+                5,
+                5,
+            ),
+        ],
+    )
+    def test_each_value_leaves_by_the_member_it_is(self, hint: Any, value: Any, sent: Any) -> None:
+        assert emit(hint, value) == sent
+
+    @pytest.mark.parametrize(
+        ("hint", "value"), [(Base | Colour, 5), (Base | list[Base], {"b": 1}), (tuple[Base, int] | None, 5)]
+    )
+    def test_what_is_no_member_is_refused(self, hint: Any, value: Any) -> None:
+        with pytest.raises(InvalidResultError):
+            emit(hint, value)
+
+    def test_of_unions_look_inside(self) -> None:
+        from toolcrib.schema.shapes import Either, OneOf
+
+        inner = Either((OneOf(("r",), (Colour.RED,)), Scalar("null")))
+        dump = dumper(Either((Scalar("integer", python=int), inner)))
+        assert dump is not None
+        assert (dump(Colour.RED), dump(5), dump("?")) == ("r", 5, "?")
+
+    def test_prefer_a_class_to_a_guess(self) -> None:
+        from toolcrib.schema.shapes import Either
+
+        guess = Foreign({}, lambda value: value, lambda value: "guessed")
+        sure = Foreign({}, lambda value: value, lambda value: "sure", python=Base)
+        dump = dumper(Either((guess, sure)))
+        assert dump is not None
+        assert (dump(Sub(1)), dump(5)) == ("sure", "guessed")
+
+
+def test_a_row_of_another_length_is_left_for_the_schema_to_refuse() -> None:
+    with pytest.raises(InvalidResultError, match="length of at least 2"):
+        emit(tuple[Base, int], [Base(1)])
