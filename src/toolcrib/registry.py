@@ -106,6 +106,7 @@ class ToolRegistry:
         report = Report()
         ready = list(self._prepare_all(things, namespace, strict or self.eager, report))
         kinds: set[ChangeKind] = set()
+        changed: dict[tuple[str, str | None], Tool] = {}
         with self._lock:
             self._check_open()
             space = self._space.copy() if strict else self._space
@@ -116,14 +117,15 @@ class ToolRegistry:
                     report.findings.append(error.finding)
                     continue
                 if kind:
-                    report.registered.append(stored)
                     kinds.add(kind)
+                    changed[stored.name.casefold(), stored.version] = stored
             if strict and report.errors:
                 words = f"Nothing registered, {len(report.errors)} refused: {report.errors[0]}"
                 raise BatchError(words, report.findings)
             self._space = space
+            report.registered += changed.values()
             kind = kinds.pop() if len(kinds) == 1 else "changed"
-            change = self._commit(kind, report.registered) if report.registered else None
+            change = self._commit(kind, report.registered) if changed else None
         self._tell(change, report.registered)
         return report
 
@@ -185,7 +187,8 @@ class ToolRegistry:
         return self._closed is not None
 
     def subscribe(self, listener: Callable[[Change], None]) -> Callable[[], None]:
-        """Hear of every change; returns what ends it. A listener that raises is logged and kept."""
+        """Hear of every change; returns what ends it. A listener that raises is logged and kept. Changes made
+        by several threads may be told in another order than that of their revisions."""
 
         def unsubscribe() -> None:
             with self._lock:

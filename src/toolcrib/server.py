@@ -11,7 +11,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, InvalidStateError
 from types import TracebackType
-from typing import Any, Self, TypeVar, Unpack, overload
+from typing import Any, Literal, Self, TypeVar, Unpack, overload
 
 from toolcrib.content import Result, text_block
 from toolcrib.context import LOCAL, NOBODY, Channel, Principal
@@ -58,13 +58,16 @@ class MCPServer:
         name_rule: str | NameRule = "portable",
         on_duplicate: OnDuplicate = "error",
         separator: str = "_",
+        confusable: Literal["error", "allow"] = "error",
         timeout_s: float | None = DEFAULT_TIMEOUT_S,
         switches: Mapping[str, bool] | None = None,
     ) -> None:
         self.name = name
         self.core_engine = core_engine
         self.dynamic = dynamic
-        self.registry = ToolRegistry(name_rule=name_rule, on_duplicate=on_duplicate, separator=separator)
+        self.registry = ToolRegistry(
+            name_rule=name_rule, on_duplicate=on_duplicate, separator=separator, confusable=confusable
+        )
         self.dispatcher = Dispatcher(self.registry, server=self, timeout_s=timeout_s)
         self.switches = dict(switches or {})
         self._idle_switches = set(self.switches)

@@ -92,7 +92,7 @@ class Validator:
 
     def problems(self, value: Any) -> list[Problem]:
         """What is wrong with a value that is not valid; the first things, where there are many."""
-        if not self._effort.is_above(_MANY_VISITS, value):
+        if not self._effort.is_wordy(value, _MANY_VISITS):
             try:
                 found = (
                     problem for error in self._check.iter_errors(value) for problem in _problems_of(error)

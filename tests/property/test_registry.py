@@ -148,7 +148,7 @@ class RegistryMachine(RuleBasedStateMachine):
         self, offers: list[dict[str, Any]], strict: bool, namespace: str | None, policy: OnDuplicate | None
     ) -> None:
         model, tools = self.model.copy(), [tool_of(offer) for offer in offers]
-        kinds, changed, refused = set(), [], 0
+        kinds, changed, refused = set(), {}, 0
         for offer, tool in zip(offers, tools, strict=True):
             try:
                 card = replace(card_of(offer, namespace), origin=tool.origin)
@@ -158,16 +158,17 @@ class RegistryMachine(RuleBasedStateMachine):
                 continue
             if kind is not None:
                 kinds.add(kind)
-                changed.append(card.name)
+                changed[card.folded, card.version] = card.name
         if strict and refused:
             with pytest.raises(BatchError):
                 self.registry.add_all(iter(tools), namespace=namespace, on_duplicate=policy, strict=True)
             return
         report = self.registry.add_all(iter(tools), namespace=namespace, on_duplicate=policy, strict=strict)
-        assert ([tool.name for tool in report.registered], len(report.errors)) == (changed, refused)
+        assert [tool.name for tool in report.registered] == list(changed.values())
+        assert len(report.errors) == refused
         self.model = model
         if changed:
-            self.expect(kinds.pop() if len(kinds) == 1 else "changed", list(dict.fromkeys(changed)))
+            self.expect(kinds.pop() if len(kinds) == 1 else "changed", list(dict.fromkeys(changed.values())))
 
     @rule(offer=OFFERS)
     def replace(self, offer: dict[str, Any]) -> None:

@@ -239,7 +239,7 @@ def test_a_23_the_core_does_not_know_the_server() -> None:
     )
     positions = [layers.index(module) for module in ("toolcrib.server", "toolcrib.dispatch", *core)]
     assert positions == sorted(positions)
-    loaded = "import sys, importlib.util as u, types\n"
+    loaded = "import sys, types\n"
     loaded += "package = types.ModuleType('toolcrib'); package.__path__ = [sys.argv[1]]\n"
     loaded += "sys.modules['toolcrib'] = package\nimport toolcrib.registry\n"
     loaded += "print(sorted(name for name in sys.modules if name.startswith('toolcrib.')))"

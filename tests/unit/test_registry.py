@@ -134,6 +134,14 @@ def test_confusable_names_can_be_allowed() -> None:
     assert len(tools) == 2
 
 
+def test_adding_builds_nothing_until_somebody_looks(tools: ToolRegistry) -> None:
+    tools.add(broken())
+    tools.replace(broken())
+    assert tools.add_all([broken("other")]).ok
+    with pytest.raises(InvalidSchemaError):
+        _ = tools.get("broken").definition
+
+
 def test_an_eager_registry_builds_what_it_takes(tools: ToolRegistry) -> None:
     tools.add(named("held"))
     tools.eager = True
@@ -191,6 +199,13 @@ def test_a_batch_may_add_and_replace_in_one_change(tools: ToolRegistry, heard: l
     assert [tool.name for tool in (*report.registered, *kept.registered)] == ["one", "three", "four"]
 
 
+def test_of_two_that_replace_each_other_in_one_batch_the_last_is_registered(tools: ToolRegistry) -> None:
+    first, last = named("one"), named("ONE")
+    report = tools.add_all([first, named("two"), last], on_duplicate="replace")
+    assert [tool.name for tool in report.registered] == names(tools) == ["ONE", "two"]
+    assert tools.get("one") is last
+
+
 def test_a_generator_may_look_at_the_registry_it_fills(tools: ToolRegistry) -> None:
     def grow() -> Iterator[Tool]:
         for number in range(3):
@@ -223,6 +238,8 @@ def test_a_strict_batch_is_all_or_nothing(
     assert state(tools) == before
     assert (tools.snapshot, heard, caplog.records) == (snapshot, [], [])
     assert [finding.level for finding in refusal.value.findings].count("error") == 1
+    tools.add(named("after"))
+    assert names(tools) == ["held", "long", "after"]
 
 
 def test_a_strict_batch_without_a_fault_is_registered_and_built(

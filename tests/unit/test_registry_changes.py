@@ -154,6 +154,8 @@ def test_a_broken_tool_is_told_once_for_each_version(
     tools: ToolRegistry, caplog: pytest.LogCaptureFixture
 ) -> None:
     tools.add_all([broken().with_options(version="1"), broken().with_options(version="2"), named("good")])
+    assert [tool.name for tool in tools.published()] == ["good"]
+    assert len(caplog.records) == 1  # the newest version
     for _ in range(3):
         tools.check()
         assert [tool.name for tool in tools.published()] == ["good"]
@@ -171,6 +173,14 @@ def test_check_speaks_of_everything_in_order(tools: ToolRegistry) -> None:
 
 
 # --- reading ------------------------------------------------------------------------------------------
+
+
+def test_one_way_to_look_up_raises_and_the_other_does_not(tools: ToolRegistry) -> None:
+    one = tools.add(named("one"))
+    assert tools.get("one") is tools.try_get("one") is one
+    assert tools.try_get("two") is None
+    with pytest.raises(ToolNotFoundError, match=r"^Unknown tool: two$"):
+        tools.get("two")
 
 
 def test_length_membership_and_iteration_agree(tools: ToolRegistry) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.files import forgotten_imports, write
+from tests.support.files import write
 from tests.support.tools import broken, named, names
 from toolcrib import Application, MCPServer, Tool, ToolAlreadyExistsError, ToolNotFoundError, tool
 from toolcrib.errors import (
@@ -193,28 +193,10 @@ async def test_a_switch_of_the_server_that_never_fits_is_told_at_the_start(
     assert [("typo" in message, "_a_" in message) for message in told] == [(False, True), (True, False)]
 
 
-# --- several sources ----------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("first", "second"), [("search", "search"), ("search", "SEARCH"), ("modern", "modem")]
-)
-def test_names_that_clash_across_sources_are_refused_with_both_sources(
-    server: MCPServer, tmp_path: Path, first: str, second: str
-) -> None:
-    text = "from toolcrib import tool\n@tool(name={name!r})\ndef function(): ...\n"
-    write(tmp_path, {"crib_one.py": text.format(name=first), "crib_two.py": text.format(name=second)})
-    with forgotten_imports():
-        server.add(tmp_path / "crib_one.py")
-        report = server.add(tmp_path / "crib_two.py")
-        assert names(server.registry) == [first]
-        (finding,) = report.errors
-        assert finding.file == str(tmp_path / "crib_two.py")
-        assert str(tmp_path / "crib_one.py:2") in (finding.hint or "")
-        with pytest.raises(ToolAlreadyExistsError) as refusal:
-            server.add(f"{tmp_path}/crib_two.py:function")
-    assert refusal.value.existing.file == str(tmp_path / "crib_one.py")
-    assert refusal.value.source.file == str(tmp_path / "crib_two.py")
+def test_look_alikes_can_be_allowed() -> None:
+    server = MCPServer(confusable="allow")
+    server.add(named("modern"), named("modem"), strict=True)
+    assert names(server.registry) == ["modern", "modem"]
 
 
 # --- using --------------------------------------------------------------------------------------------

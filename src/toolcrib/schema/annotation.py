@@ -9,7 +9,6 @@ from __future__ import annotations
 import sys
 import types
 import typing
-from collections.abc import Iterator
 from typing import Any
 
 from toolcrib.errors import InvalidSignatureError
@@ -25,7 +24,7 @@ def hints_of_function(callee: Callee, name: str) -> dict[str, Any]:
     try:
         return _evaluate(function, written)
     except Exception:
-        parameter, error = next(_failures(function, written))
+        parameter, error = _failures(function, written)[0]
     subject = "The result" if parameter == "return" else f"Parameter '{parameter}'"
     raise InvalidSignatureError(
         f"{subject} of tool '{name}' has an annotation that cannot be resolved: {error}",
@@ -36,13 +35,15 @@ def hints_of_function(callee: Callee, name: str) -> dict[str, Any]:
     )
 
 
-def _failures(function: Any, written: dict[str, Any]) -> Iterator[tuple[str, Exception]]:
+def _failures(function: Any, written: dict[str, Any]) -> list[tuple[str, Exception]]:
     """Which annotations cannot be evaluated, one by one, and why."""
+    found: list[tuple[str, Exception]] = []
     for parameter, hint in written.items():
         try:
             _evaluate(function, {parameter: hint})
         except Exception as error:
-            yield parameter, error
+            found.append((parameter, error))
+    return found
 
 
 def _evaluate(function: Any, written: dict[str, Any]) -> dict[str, Any]:

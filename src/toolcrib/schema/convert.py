@@ -15,6 +15,7 @@ import re
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from toolcrib.schema.rendering import to_value_schema
 from toolcrib.schema.shapes import (
     Array,
     Either,
@@ -27,7 +28,6 @@ from toolcrib.schema.shapes import (
     Scalar,
     Shape,
     Table,
-    to_value_schema,
 )
 from toolcrib.validation import Validator
 

@@ -8,10 +8,11 @@ from __future__ import annotations
 import datetime as dt
 from typing import Any
 
-from toolcrib import codec
+from toolcrib import codec, wording
 from toolcrib.schema import rich
 from toolcrib.schema.dumper import dumper
-from toolcrib.schema.shapes import MISSING, Array, Foreign, Scalar, Shape, Table, to_value_schema
+from toolcrib.schema.rendering import to_value_schema
+from toolcrib.schema.shapes import MISSING, Array, Foreign, Scalar, Shape, Table
 from toolcrib.validation import Validator
 
 _PLAIN = (str, int, float, bool)
@@ -19,15 +20,19 @@ _PLAIN_TYPES = {"string": (str,), "integer": (int,), "number": (int, float), "bo
 
 
 def say_default(shape: Shape, value: Any) -> Any:
-    """The default as JSON; raises ValueError or TypeError where it has no form that is always the same."""
+    """The default as JSON; raises ValueError or TypeError where it has none, or none that can be shown.
+
+    What depends on the machine, is secret, or a reader could not see is not shown.
+    """
     if type(value) not in _PLAIN:
         if isinstance(value, dt.datetime) and value.tzinfo is None:
             raise ValueError("a time without a zone means something else on another machine")
         if isinstance(shape, Foreign) and shape.schema.get("writeOnly"):
             raise ValueError("a secret is not told")
         dump = dumper(shape)
-        value = rich.to_plain(value if dump is None else dump(value))
+        value = codec.decode(codec.encode(rich.to_plain(value if dump is None else dump(value))))
     codec.refuse_non_finite(value)
+    wording.check_schema_words({"default": value}, "The default")
     return value
 
 

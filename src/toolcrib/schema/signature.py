@@ -20,7 +20,6 @@ from toolcrib.context import Context
 from toolcrib.definition import ToolOptions, join_words
 from toolcrib.errors import DefinitionError, InvalidSignatureError, ToolcribError
 from toolcrib.finding import Finding, Level
-from toolcrib.schema import shapes
 from toolcrib.schema.annotation import hints_of_function
 from toolcrib.schema.convert import Convert, loader
 from toolcrib.schema.default import fits, publish_default, say_default
@@ -31,6 +30,7 @@ from toolcrib.schema.hints import ARRAYS, HintReader, split_optional
 from toolcrib.schema.notes import Notes, is_field, split_annotated
 from toolcrib.schema.parameters import Callee, fill, parameter_names, words_of
 from toolcrib.schema.records import value_of
+from toolcrib.schema.rendering import to_schema, to_value_schema
 from toolcrib.schema.shapes import MISSING, Either, Field, OneOf, Scalar, Shape, admits_none
 
 _EMPTY: Any = inspect.Parameter.empty
@@ -120,7 +120,7 @@ class _Builder:
         return Blueprint(
             fill(self.callee.handler, self.defaults, self.factories),
             description,
-            shapes.to_schema(self.fields),
+            to_schema(self.fields),
             output,
             self.bind(),
             dump,
@@ -233,7 +233,9 @@ class _Builder:
         try:
             plain = say_default(shape, default)
         except (TypeError, ValueError, RecursionError):
-            text = f"The default of parameter '{name}' has no JSON form and is not published"
+            text = (
+                f"The default of parameter '{name}' has no JSON form that can be shown and is not published"
+            )
             self.note("unpublished-default", "advice", text, name, "use None and set it inside")
             return MISSING
         if not fits(shape, plain):
@@ -270,7 +272,7 @@ class _Builder:
         if not _is_structured(hint):
             return None, None, split_annotated(hint)[1].description
         shape, notes = self.read_hint(HintReader("serialization"), hint, "return")
-        schema = shapes.to_value_schema(shape)
+        schema = to_value_schema(shape)
         return (schema, dumper(shape), notes.description) if schema else (None, None, notes.description)
 
     # --- remarks ---

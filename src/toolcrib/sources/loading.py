@@ -2,8 +2,8 @@
 
 A file is imported under the name Python would give it, so that files beside it can import it and each other.
 Where that name means something else already, it is loaded under a name of its own: two files called
-`tools.py` do not collide. Folders are put at the end of the import path: a user's `calendar.py` must not
-become everybody's. Knows the import system; refuses to know tools.
+`tools.py` do not collide. The folder of a file is put at the end of the import path: a user's `calendar.py`
+must not become everybody's. Knows the import system; refuses to know tools.
 """
 
 from __future__ import annotations
@@ -48,7 +48,6 @@ def load_file(path: Path) -> ModuleType:
     root, parts = _place_of(path)
     if str(root) not in sys.path:
         sys.path.append(str(root))
-    importlib.invalidate_caches()
     if _means(parts[0], root, path):
         return _import(".".join(parts), str(path), path)
     if path.parent == root:
@@ -118,6 +117,9 @@ def _means(name: str, root: Path, path: Path) -> bool:
         return False
     try:
         spec = importlib.util.find_spec(name)
+        if spec is None:  # a file that was written just now
+            importlib.invalidate_caches()
+            spec = importlib.util.find_spec(name)
     except (ImportError, ValueError):
         return False  # a module that was made by hand
     if spec is None:

@@ -24,17 +24,18 @@ def place_findings(findings: Iterable[Finding], modules: Sequence[ModuleType]) -
 
 def _place(finding: Finding, modules: Sequence[ModuleType]) -> Finding:
     for module in modules:
-        for text, line in _texts_in_tables(module):
+        file = getattr(module, "__file__", None)
+        for text, line in _texts_in_tables(module, file):
             if text == finding.tool:
-                return replace(finding, file=module.__file__, line=line)
+                return replace(finding, file=file, line=line)
     return finding
 
 
-def _texts_in_tables(module: ModuleType) -> Iterator[tuple[str, int]]:
+def _texts_in_tables(module: ModuleType, file: str | None) -> Iterator[tuple[str, int]]:
     if not _TABLES & vars(module).keys():
         return
     try:
-        tree = ast.parse(Path(module.__file__ or "").read_bytes())
+        tree = ast.parse(Path(file or "").read_bytes())
     except (OSError, SyntaxError, ValueError):
         return  # no source to look at
     for statement in tree.body:

@@ -245,7 +245,7 @@ MESSAGES: list[tuple[dict[str, Any], type[Exception], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("wrong", "kind", "message"), MESSAGES, ids=lambda value: str(value)[:40])
+@pytest.mark.parametrize(("wrong", "kind", "message"), MESSAGES, ids=[message for _, _, message in MESSAGES])
 def test_every_refusal_has_its_words_and_its_type_and_changes_nothing(
     server: MCPServer,
     caplog: pytest.LogCaptureFixture,

@@ -54,7 +54,7 @@ def test_nothing_is_done_where_nothing_has_to_be(shape: Any) -> None:
         (decimal.Decimal, decimal.Decimal("1.50"), 1.5),
         (decimal.Decimal, decimal.Decimal("12"), 12),
         (decimal.Decimal, decimal.Decimal("1E+30"), 1e30),
-        (decimal.Decimal, 3, 3),
+        (list[decimal.Decimal], [3, 0.5], [3, 0.5]),
         (dt.datetime, dt.datetime(2026, 1, 31, 9, tzinfo=UTC), "2026-01-31T09:00:00Z"),
         (dt.time, dt.time(9, 30), "09:30:00"),
         (dt.timedelta, dt.timedelta(seconds=-1.5), "-PT1.5S"),
@@ -137,6 +137,14 @@ class TestUnions:
         dump = dumper(Either((guess, sure)))
         assert dump is not None
         assert (dump(Sub(1)), dump(5)) == ("sure", "guessed")
+
+
+@pytest.mark.parametrize(
+    "hint", [decimal.Decimal, tuple[int, ...], set[int], dict[bool, int], tuple[int, int]]
+)
+def test_what_is_something_else_is_left_for_the_schema_to_refuse(hint: Any) -> None:
+    with pytest.raises(InvalidResultError, match="it does not fit the output schema"):
+        emit(hint, "text")
 
 
 def test_a_row_of_another_length_is_left_for_the_schema_to_refuse() -> None:

@@ -157,7 +157,7 @@ class TestFit:
         ("handler", "words", "parameter"),
         [
             (lambda name: "", "does not take 'times', which its schema has", "times"),
-            (lambda name, times, volume: "", "needs 'volume', which its schema does not require", "volume"),
+            (lambda name, volume, times=1: "", "needs 'volume', which its schema does not require", "volume"),
             (lambda name, times: "", "needs 'times', which its schema does not require", "times"),
             (lambda *names: "", "does not take 'name', which its schema has", "name"),
         ],

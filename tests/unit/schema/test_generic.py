@@ -69,6 +69,11 @@ def test_aliases_are_seen_through() -> None:
     assert unalias(list[int]) == list[int]
 
 
+def test_a_generic_alias_has_its_arguments() -> None:
+    pair = TypeAliasType("pair", dict[str, A], type_params=(A,))
+    assert schema_of(pair[int]) == {"type": "object", "additionalProperties": {"type": "integer"}}
+
+
 def test_an_alias_of_itself_is_given_up() -> None:
     class Circle:
         pass

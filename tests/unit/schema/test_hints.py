@@ -143,7 +143,8 @@ class TestPlainTypes:
         ("hint", "sent", "words"),
         [
             (bytes, "not base64!", "expected base64"),
-            (re.Pattern, "(?P<a", "expected a"),
+            (re.Pattern, "(?P<a", "expected a regex"),
+            (re.Pattern, r"\p{L}", "expected a regular expression: bad escape"),
             (dt.timedelta, "P999999999999D", "duration is too long"),
             (dt.timedelta, "P99999999999W", "duration is too long"),
             (fractions.Fraction, "half", "half"),
@@ -181,6 +182,7 @@ class TestContainers:
             (abc.Iterable, {"type": "array"}, [1], [1]),
             (abc.MutableSet, {"type": "array", "uniqueItems": True}, [1], {1}),
             (dict[str, Any], {"type": "object"}, {"a": 1}, {"a": 1}),
+            (typing.Dict, {"type": "object"}, {"a": 1}, {"a": 1}),  # noqa: UP006
             (abc.Mapping, {"type": "object"}, {"a": 1}, {"a": 1}),
             (
                 dict[str, dt.date],

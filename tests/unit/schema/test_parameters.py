@@ -167,8 +167,12 @@ class TestEverythingCallable:
         assert find_function(loop) is loop
 
     def test_what_is_callable_by_a_builtin_stays_itself(self) -> None:
-        method = "abc".upper.__call__
-        assert find_function(method) is method
+        class Shouter:
+            __call__ = "abc".upper
+
+        shouter = Shouter()
+        assert find_function(shouter) is shouter
+        assert find_function(shouter.__call__) is shouter.__call__
 
 
 class TestParametersThatCannotBe:

@@ -1,4 +1,4 @@
-"""Shapes written as JSON Schema."""
+"""What shapes know of themselves."""
 
 from __future__ import annotations
 
@@ -11,116 +11,21 @@ from toolcrib.schema.shapes import (
     Anything,
     Array,
     Either,
-    Field,
     Foreign,
     Named,
     OneOf,
-    Record,
     Refined,
-    Row,
     Scalar,
     Shape,
-    Table,
     admits_none,
     admits_null,
-    to_schema,
-    to_value_schema,
 )
-from toolcrib.validation import check_schema
 
 TEXT = Scalar("string")
 
 
 def foreign(schema: dict[str, Any]) -> Foreign:
     return Foreign(schema, lambda value: value, lambda value: value)
-
-
-def record(name: str, **fields: Shape) -> Named:
-    return Named(name, Record(name, [Field(key, shape) for key, shape in fields.items()]))
-
-
-def test_what_is_used_once_stands_in_its_place() -> None:
-    assert "$defs" not in to_schema([Field("a", record("Point", x=TEXT))])
-
-
-def test_what_is_used_twice_is_defined_once() -> None:
-    point = record("Point", x=TEXT)
-    schema = to_schema([Field("a", point), Field("b", Array(point), description="many")])
-    assert schema == {
-        "type": "object",
-        "properties": {
-            "a": {"$ref": "#/$defs/Point"},
-            "b": {"type": "array", "items": {"$ref": "#/$defs/Point"}, "description": "many"},
-        },
-        "required": ["a", "b"],
-        "$defs": {"Point": {"type": "object", "properties": {"x": {"type": "string"}}, "required": ["x"]}},
-    }
-    check_schema(schema)
-
-
-def test_names_that_are_taken_get_a_number() -> None:
-    points = [record("Point", x=TEXT), record("Point", y=TEXT), record("Point", z=TEXT)]
-    schema = to_schema([Field(str(index), Row((point, point))) for index, point in enumerate(points)])
-    assert sorted(schema["$defs"]) == ["Point", "Point2", "Point3"]
-    check_schema(schema)
-
-
-def test_definitions_of_another_engine_move_to_the_root() -> None:
-    point = record("Point", x=TEXT)
-    strange = {
-        "anyOf": [{"$ref": "#/$defs/Point"}, {"$ref": "#elsewhere"}, "not a schema"],
-        "$defs": {"Point": {"type": "object", "properties": {"again": {"$ref": "#/$defs/Point"}}}},
-    }
-    schema = to_schema(
-        [Field("a", point), Field("b", point), Field("c", foreign(strange)), Field("d", foreign(strange))]
-    )
-    assert schema["properties"]["c"]["anyOf"] == [
-        {"$ref": "#/$defs/Point2"},
-        {"$ref": "#elsewhere"},
-        "not a schema",
-    ]
-    assert schema["$defs"]["Point2"]["properties"] == {"again": {"$ref": "#/$defs/Point2"}}
-    assert schema["properties"]["d"]["anyOf"][0] == {"$ref": "#/$defs/Point2"}
-    assert sorted(schema["$defs"]) == ["Point", "Point2"]
-
-
-def test_a_foreign_schema_is_never_changed_in_place() -> None:
-    shape = foreign({"type": "string"})
-    assert to_schema([Field("a", shape, description="words")])["properties"]["a"]["description"] == "words"
-    assert shape.schema == {"type": "string"}
-
-
-@pytest.mark.parametrize(
-    ("shape", "schema"),
-    [
-        (Anything(), {}),
-        (Array(Anything()), {"type": "array"}),
-        (Array(TEXT, unique=True), {"type": "array", "items": {"type": "string"}, "uniqueItems": True}),
-        (Row(()), {"type": "array", "maxItems": 0}),
-        (Table(), {"type": "object"}),
-        (Table(Anything(), TEXT), {"type": "object"}),
-        (Table(keys=Scalar("string", "date")), {"type": "object", "propertyNames": {"format": "date"}}),
-        (Scalar("string", encoding="base64"), {"type": "string", "contentEncoding": "base64"}),
-        (Scalar("string", pattern="^a"), {"type": "string", "pattern": "^a"}),
-        (OneOf((1, 2)), {"type": "integer", "enum": [1, 2]}),
-        (OneOf((1, True)), {"enum": [1, True]}),
-        (OneOf((None,)), {"enum": [None]}),
-        (Refined(TEXT, {"maxLength": 2}), {"type": "string", "maxLength": 2}),
-        (Record("R", closed=True), {"type": "object", "properties": {}, "additionalProperties": False}),
-        (Record("R", description="words"), {"type": "object", "properties": {}, "description": "words"}),
-    ],
-)
-def test_each_shape_has_its_schema(shape: Shape, schema: dict[str, Any]) -> None:
-    assert to_value_schema(shape) == schema
-    check_schema(schema)
-
-
-def test_words_of_a_class_are_said_once() -> None:
-    described = Record("R", description="A thing")
-    fields = [Field("a", described, description="A thing"), Field("b", described, description="This one")]
-    schema = to_schema(fields)["properties"]
-    assert schema["a"]["description"] == "A thing"
-    assert schema["b"]["description"] == "This one\n\nA thing"
 
 
 @pytest.mark.parametrize(

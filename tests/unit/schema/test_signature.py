@@ -112,6 +112,8 @@ class TestDefaults:
             (list[float], [float("nan")]),
             (dt.datetime, MORNING),
             (dict, {"a": object()}),
+            (str, "\x1f"),
+            (list[str], ["\u200b"]),
         ],
     )
     def test_that_json_cannot_say_are_left_out_with_advice(self, hint: Any, default: Any) -> None:

@@ -47,6 +47,10 @@ class TestUnions:
         found = receive(hint, sent)
         assert (found, type(found)) == (made, type(made))
 
+    def test_choose_for_each_value_anew(self) -> None:
+        hint = list[dt.date | int | None]
+        assert receive(hint, ["2026-01-31", 5, None]) == [dt.date(2026, 1, 31), 5, None]
+
     def test_of_literals_are_one_list_without_repeats(self) -> None:
         hint = Literal["a", "b"] | Literal["b", "c"]
         assert schema_of(hint) == {"type": "string", "enum": ["a", "b", "c"]}

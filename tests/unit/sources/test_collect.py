@@ -89,7 +89,7 @@ def wrapped(*args: Any, **kwargs: Any) -> int:
         (EchoTool, "echo"),
         (named("given"), "given"),
     ],
-    ids=str,
+    ids=lambda value: value if isinstance(value, str) else type(value).__name__,
 )
 def test_one_thing_that_is_one_tool(thing: Any, name: str) -> None:
     batch = collect(thing)
@@ -102,7 +102,7 @@ def test_a_lambda_needs_a_name() -> None:
         collect(lambda: 1)
 
 
-@pytest.mark.parametrize("thing", [5, None, b"tools", object()], ids=repr)
+@pytest.mark.parametrize("thing", [5, None, b"tools", object()], ids=lambda thing: type(thing).__name__)
 def test_what_tools_cannot_be_read_from_is_refused(thing: Any) -> None:
     with pytest.raises(InvalidToolError, match=f"Tools cannot be read from {type(thing).__name__}"):
         collect(thing)
@@ -312,7 +312,9 @@ def test_several_things_are_each_their_own_matter() -> None:
     assert found() == []
 
 
-@pytest.mark.parametrize("many", [[add, EchoTool()], (add, EchoTool()), iter([add, EchoTool()])], ids=repr)
+@pytest.mark.parametrize(
+    "many", [[add, EchoTool()], (add, EchoTool()), iter([add, EchoTool()])], ids=["list", "tuple", "iterator"]
+)
 def test_lists_and_generators_are_read_whole(many: Any) -> None:
     assert found(many) == ["add", "echo"]
 

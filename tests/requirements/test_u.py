@@ -1,0 +1,176 @@
+"""Document U: applications are discovered, their tools registered, listed and called."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from tests.support.api import API, WeatherApp, api  # noqa: F401 - a fixture
+from tests.support.definitions import codes, definition_of
+from tests.support.document_u import (
+    CREATE_ISSUE,
+    GET_WEATHER,
+    GitHubApp,
+    JiraApp,
+    RenamingApp,
+    SlackApp,
+    create_issue,
+    without_output,
+)
+from toolcrib import APIApplication, MCPServer, Tool, ToolAlreadyExistsError, ToolRegistry
+from toolcrib.catalog.lint import advise
+from toolcrib.errors import SourceError
+from toolcrib.schema.docstrings import parse_docstring
+
+
+@pytest.fixture
+def server() -> MCPServer:
+    return MCPServer("github-tools")
+
+
+async def test_u_01_tools_are_discovered_parsed_described_and_registered_before_any_call(
+    server: MCPServer,
+) -> None:
+    server.add(GitHubApp())
+    assert [definition.name for definition in server.list_tools()] == [
+        "create_issue",
+        "list_issues",
+        "create_pull_request",
+    ]
+    async with server:
+        result = await server.call("create_issue", {"title": "a", "body": "b"})
+    assert result.structured_content == {"number": 7, "title": "a", "body": "b", "labels": None}
+
+
+def test_u_02_the_actors_do_step_by_step_what_the_server_does_at_once(server: MCPServer) -> None:
+    registry = ToolRegistry()
+    for function in GitHubApp().list_tools():
+        tool = Tool.from_function(function)
+        assert parse_docstring(function.__doc__).description == tool.definition.description
+        registry.add(tool)
+    server.add(GitHubApp())
+    assert [tool.definition for tool in registry] == server.list_tools()
+
+
+def test_u_03_a_tool_carries_name_description_schema_and_callable() -> None:
+    app = GitHubApp()
+    tool = Tool.from_function(app.create_issue)
+    assert tool.name == tool.definition.name == "create_issue"
+    assert tool.definition.description == "Create a new GitHub issue"
+    assert tool.definition.input_schema == CREATE_ISSUE["inputSchema"]
+    assert tool.handler(title="a", body="b")["number"] == 7
+
+
+def test_u_04_one_server_hosts_the_five_tools_of_two_applications(server: MCPServer) -> None:
+    report = server.add(GitHubApp(), SlackApp())
+    assert report.ok
+    assert len(server.registry) == 5
+
+
+def test_u_05_an_application_lists_bound_methods_whose_self_is_never_published() -> None:
+    app = GitHubApp()
+    assert isinstance(app, APIApplication)
+    assert all(callable(tool) for tool in app.list_tools())
+    for method in app.list_tools():
+        assert "self" not in definition_of(method)["inputSchema"]["properties"]
+
+
+def test_u_23_a_fresh_name_is_stored(server: MCPServer) -> None:
+    registry = ToolRegistry()
+    tool = registry.add(create_issue)
+    assert registry.get("create_issue") is tool
+    server.add(create_issue)
+    assert server._tools == {"create_issue": create_issue}
+
+
+def test_u_24_a_taken_name_is_an_error_that_says_where_both_are(server: MCPServer) -> None:
+    registry = ToolRegistry()
+    registry.add(create_issue)
+    with pytest.raises(ToolAlreadyExistsError, match="Tool 'create_issue' already registered") as caught:
+        registry.add(GitHubApp().create_issue)
+    assert caught.value.existing.line == create_issue.__code__.co_firstlineno
+    assert caught.value.source.line == GitHubApp.create_issue.__code__.co_firstlineno
+    assert len(registry) == 1
+
+
+async def test_u_25_the_same_name_in_two_applications_is_told_apart_by_namespaces(server: MCPServer) -> None:
+    server.add(GitHubApp(), namespace="github")
+    server.add(JiraApp(), namespace="jira")
+    names = [tool.name for tool in server.registry]
+    assert {"github_create_issue", "jira_create_issue"} <= set(names)
+    result = await server.call("jira_create_issue", {"title": "a"})
+    assert result.structured_content == {"title": "a"}
+
+
+def test_u_26_renaming_a_bound_method_fails_and_the_error_names_the_option_that_works(
+    server: MCPServer,
+) -> None:
+    with pytest.raises(SourceError, match="'method' object has no attribute '__name__'") as caught:
+        server.add(RenamingApp())
+    assert "namespace=" in (caught.value.hint or "")
+    server.add(GitHubApp(), namespace="github")
+    assert [tool.name for tool in server.registry][:2] == ["github_create_issue", "github_list_issues"]
+
+
+def test_u_27_the_listing_has_name_description_and_schema_of_every_tool(server: MCPServer) -> None:
+    server.add(WeatherApp())
+    listing = {"tools": [definition.to_wire() for definition in server.list_tools()]}
+    assert [without_output(tool) for tool in listing["tools"]] == [GET_WEATHER]
+
+
+async def test_u_28_the_sample_application_gets_its_data_over_http(server: MCPServer, api: API) -> None:  # noqa: F811
+    app = WeatherApp(base_url=api.origin)
+    server.add(app)
+    async with server:
+        result = await server.call("get_weather", {"city": "London"})
+        assert result.structured_content == {"city": "London", "units": "metric", "temperature": 21.5}
+        failed = await server.call("get_weather", {"city": "Nowhere"})
+        assert failed.is_error
+        assert "city not found" in failed.text
+        assert app._get("/weather?q=Paris&units=metric").json()["city"] == "Paris"
+
+
+def test_u_31_the_documents_advice_is_given() -> None:
+    def search_repos(query, language=None):
+        """Search."""
+
+    tool = Tool.from_function(search_repos)
+    found = {finding.code for finding in advise(tool.definition, tool)}
+    good = Tool.from_function(GitHubApp().create_issue)
+    assert found
+    assert not {finding.code for finding in advise(good.definition, good)} & found
+
+
+def test_u_32_the_recipe_for_debugging_finds_nothing_to_debug() -> None:
+    for app in (GitHubApp(), WeatherApp(), SlackApp()):
+        tools = app.list_tools()
+        assert all(callable(tool) for tool in tools)
+        for tool in tools:
+            assert tool.__doc__ is not None
+            assert codes(Tool.from_function(tool)) == []
+
+
+def test_u_33_registration_shows_in_the_log_at_debug(
+    server: MCPServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.DEBUG, logger="toolcrib"):
+        server.add(GitHubApp())
+        server.add(create_issue, name="another")
+    events = [record for record in caplog.records if record.getMessage() == "tool_registered"]
+    assert [record.tool_name for record in events] == [  # type: ignore[attr-defined]
+        "create_issue",
+        "list_issues",
+        "create_pull_request",
+        "another",
+    ]
+    assert {record.name for record in events} == {"toolcrib"}
+
+
+def test_u_34_the_classes_the_document_names_are_there_under_the_names_of_this_library() -> None:
+    for cls, names in (
+        (Tool, ("from_function", "definition", "name")),
+        (ToolRegistry, ("add", "get", "remove")),
+        (MCPServer, ("add", "call", "list_tools", "run")),
+    ):
+        assert all(hasattr(cls, name) or name in getattr(cls, "__slots__", ()) for name in names)
