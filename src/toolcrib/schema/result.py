@@ -59,8 +59,6 @@ class ResultPlan:
         What the author's own code raises on the way (a generator, a serializer) comes out as it is.
         """
         kind = type(value)
-        if kind is str and self.schema is None:
-            return Result([text_block(self._check_text(value))])
         if kind not in BUILT_IN and isinstance(value, Iterator):
             value = self._exhaust(value)
         try:
