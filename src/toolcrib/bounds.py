@@ -162,7 +162,7 @@ def guard_patterns(schema: Any) -> int | None:
     """
     limits: list[int] = []
     knows_if = not any(draft in str(schema.get("$schema")) for draft in ("draft-04", "draft-06"))
-    for node, _, keyword in walk_schema(schema):
+    for node, _, keyword in list(walk_schema(schema)):  # a list: the guards are not to be guarded
         if keyword == "patternProperties":
             limits += [limit for limit in map(_longest_text, node) if limit is not None]
         elif keyword is None and isinstance(node, dict) and isinstance(node.get("pattern"), str):

@@ -6,24 +6,25 @@ can double with every level of the data. Here it is counted for each level, so t
 much is refused instead of checked. Such schemas are legitimate, so the schema itself is refused only where a
 single place is looked at too often, or without end.
 
-One thing is known of the engine: at a place where a schema refers back to itself, it looks once and remembers.
-So a tree of tagged unions is cheap to check. It is not cheap to say what is wrong with one.
+One thing is known of the engine: where a schema refers back to itself, it looks at a place once and
+remembers. So a tree of tagged unions is cheap to check. It is not cheap to say what is wrong with one.
 
 Knows graphs of schemas and values. Refuses to know engines otherwise, and tools.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from itertools import accumulate, zip_longest
 from typing import Any
 
 from toolcrib.bounds import Schema
 from toolcrib.errors import InvalidSchemaError
 from toolcrib.places import Below, Graph, Node, find_head, find_loops
 
-BUDGET = 4_000_000
-"""How many visits checking one value may take: about 100 ms at worst."""
+BUDGET = 2_000_000
+"""How many visits checking one value may take: about 50 ms at worst."""
 LIGHT = 16
 """Schemas of so few visits per value need no counting: what a caller can send is bounded."""
 MAX_VISITS = 2_000
@@ -33,8 +34,8 @@ MAX_NESTING = 256
 """How deep data may nest below a schema that refers to itself: the engine's stack has an end."""
 MAX_CHAIN = 100
 """How many references and combinations may be followed in a row."""
-MAX_STEPS = 100_000
-"""What finding all this out may cost, about 50 ms; schemas of people take a few hundred steps."""
+MAX_STEPS = 50_000
+"""What finding all this out may cost, about 30 ms; schemas of people take a few hundred steps."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,55 +96,60 @@ def _longest_name(level: list[Any]) -> int:
     return max(map(len, names), default=0)
 
 
-def measure(schema: Schema, longest_name: int | None = None) -> Effort:
+_BRANCHING = (
+    *(b'"allOf"', b'"anyOf"', b'"oneOf"', b'"not"', b'"if"', b'Ref"', b'"$ref"', b'"dependen', b'"patternP'),
+    *(b'"propertyN', b'"contains"', b'"unevaluated', b'"enum"'),
+)
+_PLAIN = Effort((1,), (1,))
+
+
+def measure(schema: Schema, text: bytes, longest_name: int | None = None) -> Effort:
     """The effort a schema asks for. Raises InvalidSchemaError where no data could be checked against it.
 
-    `longest_name` is how long a name in the data may be, where patterns for names say so.
+    `text` is the schema as JSON; where it holds none of the words that let two subschemas look at one place,
+    there is nothing to count. `longest_name` is how long names may be that patterns look at.
     """
+    if not any(word in text for word in _BRANCHING):
+        return _PLAIN
     return _Measure(Graph(schema)).take(longest_name)
 
 
 _State = tuple[Node, int]
 """A node, and how often the way to it went around the loop that it belongs to."""
-
-
-class _Table:
-    """The places below a node and all that look at the same place as it does, as sums of visits."""
-
-    __slots__ = ("common", "named", "toll")
-
-    def __init__(self) -> None:
-        self.common: dict[_State, int] = {}
-        self.named: dict[str | int, dict[_State, int]] = {}
-        self.toll = 0
-
-    def worst(self, visits: dict[_State, int]) -> int:
-        """The most visits that any place below gets, where each state there stands for so many."""
-        common = sum(times * visits[state] for state, times in self.common.items())
-        named = (
-            sum(times * visits[state] for state, times in place.items()) for place in self.named.values()
-        )
-        return common + max((0, *named))
+_Figures = tuple[int, ...]
+"""Visits at each level, beginning with the place that is looked at."""
 
 
 class _Measure:
+    """Counts what looks at one place, and finds the loops."""
+
     def __init__(self, graph: Graph) -> None:
-        self.top = graph.top
-        self.here: dict[Node, int] = {}
+        self.graph = graph
         self.steps = 0
-        opened: set[Node] = set()
+        self.here: dict[Node, int] = {}
         for node in graph.nodes:
-            self._count_here(node, opened, 0)
+            self._count_here(node, set(), 0)
         loops = find_loops(graph)
         self.loop_of = {node: index for index, loop in enumerate(loops) for node in loop}
         self.heads = [find_head(graph, loop) for loop in loops]
 
     def take(self, longest_name: int | None) -> Effort:
-        words, _ = _Levels(self, [None] * len(self.heads)).count()
+        top: _State = (self.graph.top, 0)
+        straight = _Ways(self, [None] * len(self.heads))
         if not self.heads:
-            return Effort(words, words, None, longest_name)
-        visits, is_endless = _Levels(self, self.heads).count()
-        return Effort(visits, words, len(visits) - 1 if is_endless else MAX_NESTING, longest_name)
+            words = (*straight.count(top), 0)
+            deepest = MAX_LEVELS - 1 if len(words) > MAX_LEVELS else None
+            return Effort(words, words, deepest, longest_name)
+        words = straight.grow()
+        if None in self.heads:
+            return Effort(words, words, len(words) - 1, longest_name)
+        ways = _Ways(self, self.heads)
+        first = ways.count(top)
+        around = _add([(1, ways.count((head, 1))) for head in self.heads if head is not None])
+        again = list(accumulate(around))  # a value may be looked at because of each value above it
+        visits = _add([(1, first), (1, (*again, *[again[-1]] * len(first)))])
+        deepest = MAX_NESTING if len(first) < MAX_LEVELS else MAX_LEVELS - 1
+        return Effort(visits, words, deepest, longest_name)
 
     def spend(self, steps: int) -> None:
         self.steps += steps
@@ -160,96 +166,114 @@ class _Measure:
         if chain > MAX_CHAIN:
             raise InvalidSchemaError(f"Schema follows more than {MAX_CHAIN} references in a row")
         opened.add(node)
-        beside = sum(self._count_here(other, opened, chain + 1) for other in node.beside)
+        beside = sum([self._count_here(other, opened, chain + 1) for other in node.beside])
         if beside * node.factor > MAX_VISITS:
             raise InvalidSchemaError("Schema expands to too many checks", hint="flatten allOf, anyOf, oneOf")
         self.here[node] = total = node.weight + node.factor * beside
         return total
 
 
-class _Levels:
-    """Counts visits level by level.
+class _Ways:
+    """Counts visits level by level, along all ways that lead down.
 
     Where a loop has a head, the engine goes around it twice, and from then on looks at no value twice because
-    of that head. So ways that go around a third time are cut, and what one way around costs is added once
-    for each level. Loops without a head are gone around for ever.
+    of that head. So ways that go around a third time are cut, which leaves no loop. Of loops without a head
+    only the growth is known.
     """
 
     def __init__(self, measure: _Measure, heads: list[Node | None]) -> None:
-        self.measure = measure
-        self.heads = heads
-        self.spreads: dict[_State, dict[_State, int]] = {}
-        self.tables: dict[_State, tuple[_Table, _Table]] = {}
+        self._measure = measure
+        self._heads = heads
+        self._spreads: dict[_State, dict[_State, int]] = {}
+        self._figures: dict[_State, _Figures] = {}
 
-    def count(self) -> tuple[tuple[int, ...], bool]:
-        """Visits at each level, and whether there are levels below that would take more than the budget."""
-        top: _State = (self.measure.top, 0)
-        heads: list[_State] = [(head, 1) for head in self.heads if head is not None]
-        self._find_tables([top, *heads])
-        visits = {state: self.measure.here[state[0]] for state in self.tables}
-        again = sum(visits[head] for head in heads)
-        figures = [visits[top] + again]
-        for level in range(MAX_LEVELS):
-            self.measure.spend(len(self.tables))
-            visits = {
-                state: max(table.worst(visits) + (0 if level else table.toll) for table in tables)
-                for state, tables in self.tables.items()
-            }
-            if not any(visits.values()):
-                return (*figures, again), False
-            again += sum(visits[head] for head in heads)
-            if visits[top] + again > BUDGET:
-                return tuple(figures), True
-            figures.append(visits[top] + again)
-        return tuple(figures), True
-
-    def _find_tables(self, waiting: list[_State]) -> None:
-        """A table for each state at which a level of the data can begin."""
+    def count(self, first: _State) -> _Figures:
+        """Visits at each level below a state, where no loop is left."""
+        waiting = [first]
+        opened: set[_State] = set()
         while waiting:
-            state = waiting.pop()
-            if state in self.tables:
-                continue
-            objects, arrays = _Table(), _Table()
-            for inner, times in self._spread(state).items():
-                self._add(objects, inner, inner[0].objects, times)
-                self._add(arrays, inner, inner[0].arrays, times)
-            self.tables[state] = objects, arrays
-            for table in (objects, arrays):
-                waiting += [*table.common, *(below for place in table.named.values() for below in place)]
+            state = waiting[-1]
+            if state in self._figures or state in opened:
+                waiting.pop()
+                if state not in self._figures:
+                    below = self._worst_place(state, self._figures.__getitem__)
+                    self._figures[state] = (self._measure.here[state[0]], *below)[:MAX_LEVELS]
+            else:
+                opened.add(state)
+                waiting += self._list_below(state)
+        return self._figures[first]
 
-    def _add(self, table: _Table, state: _State, below: Below, times: int) -> None:
-        table.toll += times * (below.patterns + sum(self.measure.here[node] for node in below.names))
-        others = [self._step(state, node) for node in below.others]
-        for below_state in (*others, *(self._step(state, node) for node in below.always)):
-            table.common[below_state] = table.common.get(below_state, 0) + times
-        for name, node in below.named.items():
-            place = table.named.setdefault(name, {})
-            named = self._step(state, node)
-            place[named] = place.get(named, 0) + times
-            for other in others:
-                place[other] = place.get(other, 0) - times
-        self.measure.spend(1 + len(below.named) * (1 + len(others)) + len(others) + len(below.always))
+    def grow(self) -> _Figures:
+        """What any way can cost at most, level by level, if it always takes the worst turn."""
+        turns = [self._worst_place((node, 0), lambda _: (1,)) for node in self._measure.graph.nodes]
+        growth = max((turn[0] for turn in turns if turn), default=0)
+        figures = [max(self._measure.here.values())]
+        while len(figures) < MAX_LEVELS and figures[-1] * growth <= BUDGET:
+            figures.append(figures[-1] * growth)
+        return tuple(figures)
+
+    def _step(self, state: _State, node: Node) -> _State:
+        """The state that a way from here to `node` leads to."""
+        loop = self._measure.loop_of.get(node)
+        if loop is None or loop != self._measure.loop_of.get(state[0]):
+            return (node, 0)
+        return (node, state[1] + (self._heads[loop] is node))
 
     def _spread(self, state: _State) -> dict[_State, int]:
         """All that look at the same place because of a state, each with how often."""
-        known = self.spreads.get(state)
+        known = self._spreads.get(state)
         if known is None:
-            node = state[0]
             known = {state: 1}
-            for other in node.beside:
+            for other in state[0].beside:
                 step = self._step(state, other)
                 if step[1] > 1:
                     continue
                 part = self._spread(step)
-                self.measure.spend(len(part))
+                self._measure.spend(len(part))
                 for inner, times in part.items():
-                    known[inner] = known.get(inner, 0) + times * node.factor
-            self.spreads[state] = known
+                    known[inner] = known.get(inner, 0) + times * state[0].factor
+            self._spreads[state] = known
         return known
 
-    def _step(self, state: _State, node: Node) -> _State:
-        """The state that a way from here to `node` leads to."""
-        loop = self.measure.loop_of.get(node)
-        if loop is None or loop != self.measure.loop_of.get(state[0]):
-            return (node, 0)
-        return (node, state[1] + (self.heads[loop] is node))
+    def _list_below(self, state: _State) -> list[_State]:
+        return [
+            self._step(inner, child)
+            for inner in self._spread(state)
+            for below in (inner[0].objects, inner[0].arrays)
+            for child in below.children()
+        ]
+
+    def _worst_place(self, state: _State, look: Callable[[_State], _Figures]) -> _Figures:
+        """The most visits that any place below gets, and any place below that, and so on."""
+        spread = [(inner, times) for inner, times in self._spread(state).items() if not inner[0].is_leaf]
+        if not spread:
+            return ()
+        objects = self._list_places([(inner, inner[0].objects, times) for inner, times in spread], look)
+        arrays = self._list_places([(inner, inner[0].arrays, times) for inner, times in spread], look)
+        return tuple(map(max, zip_longest(*{*objects, *arrays}, fillvalue=0)))
+
+    def _list_places(
+        self, parts: list[tuple[_State, Below, int]], look: Callable[[_State], _Figures]
+    ) -> Iterator[_Figures]:
+        everywhere: list[tuple[int, _Figures]] = []
+        named: dict[str | int, list[tuple[int, _Figures]]] = {}
+        for state, below, times in parts:
+            others = [look(self._step(state, node)) for node in below.others]
+            always = [look(self._step(state, node)) for node in below.always]
+            names = below.patterns + sum(self._measure.here[node] for node in below.names)
+            everywhere += [(times, figures) for figures in (*others, *always)]
+            if names:
+                everywhere.append((times, (names,)))
+            for name, node in below.named.items():
+                place = named.setdefault(name, [])
+                place.append((times, look(self._step(state, node))))
+                place += [(-times, figures) for figures in others]
+            self._measure.spend(1 + len(below.named) * (1 + len(others)) + len(everywhere))
+        yield _add(everywhere)
+        for place in named.values():
+            yield _add([*everywhere, *place])
+
+
+def _add(parts: Iterable[tuple[int, _Figures]]) -> _Figures:
+    rows = [[times * figure for figure in figures] if times != 1 else figures for times, figures in parts]
+    return tuple(rows[0]) if len(rows) == 1 else tuple(map(sum, zip_longest(*rows, fillvalue=0)))

@@ -5,7 +5,7 @@ Knows JSON Schema's keywords, those of older drafts included. Refuses to know co
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any
 from urllib.parse import unquote
 
@@ -15,7 +15,10 @@ from toolcrib.errors import InvalidSchemaError
 _LISTS = ("allOf", "anyOf", "oneOf")
 _SINGLES = ("not", "if", "then", "else")
 _MAPS = ("dependentSchemas", "dependencies")
+_BESIDE = (*_LISTS, *_SINGLES, *_MAPS)
 _UNEVALUATED = ("unevaluatedProperties", "unevaluatedItems")
+_IN_OBJECTS = ("properties", "patternProperties", "additionalProperties", "propertyNames", _UNEVALUATED[0])
+_IN_ARRAYS = ("items", "prefixItems", "additionalItems", "contains", "unevaluatedItems")
 _AGAIN = 3
 """How often the engine looks at branches beside an `unevaluated...` keyword."""
 
@@ -40,6 +43,9 @@ class Below:
         return (*self.named.values(), *self.others, *self.always)
 
 
+_NOTHING = Below()
+
+
 class Node:
     """One subschema: those `beside` it look at the same place, each `factor` times; others look below.
 
@@ -53,8 +59,12 @@ class Node:
         self.targets: list[Node] = []
         self.factor = 1
         self.weight = 1
-        self.objects = Below()
-        self.arrays = Below()
+        self.objects = _NOTHING
+        self.arrays = _NOTHING
+
+    @property
+    def is_leaf(self) -> bool:
+        return self.objects is _NOTHING and self.arrays is _NOTHING
 
     def children(self) -> Iterable[Node]:
         """All that this one leads to, but for the names of members, which have nothing below them."""
@@ -66,7 +76,7 @@ class Graph:
 
     def __init__(self, root: Schema) -> None:
         self._root = root
-        self._anchors = _find_anchors(root)
+        self._anchors: dict[str, Any] | None = None
         self._nodes: dict[int, Node] = {}
         self._waiting: list[tuple[Any, Node]] = []
         self.top = self._node(root)
@@ -85,34 +95,44 @@ class Graph:
         return known
 
     def _fill(self, schema: Any, node: Node) -> None:
-        if not isinstance(schema, Mapping):
+        if not isinstance(schema, dict):
             return
-        references = [schema[word] for word in REFERENCES if isinstance(schema.get(word), str)]
-        node.targets = [self._node(self._resolve(reference)) for reference in references]
-        node.beside = [*(self._node(child) for child in _same_place(schema)), *node.targets]
-        node.weight = 1 + _weigh_values(schema.get("enum"))
-        if any(word in schema for word in _UNEVALUATED):
+        words = schema.keys()
+        if not words.isdisjoint(REFERENCES):
+            references = [schema[word] for word in REFERENCES if isinstance(schema.get(word), str)]
+            node.targets = [self._node(self._resolve(reference)) for reference in references]
+        if not words.isdisjoint(_BESIDE):
+            node.beside = [self._node(child) for child in _list_beside(schema)]
+        node.beside += node.targets
+        if "enum" in words:
+            node.weight += _weigh_values(schema["enum"])
+        if not words.isdisjoint(_UNEVALUATED):
             node.factor = _AGAIN
-        self._fill_objects(schema, node.objects)
-        self._fill_arrays(schema, node.arrays)
+        if not words.isdisjoint(_IN_OBJECTS):
+            node.objects = self._look_into_objects(schema)
+        if not words.isdisjoint(_IN_ARRAYS):
+            node.arrays = self._look_into_arrays(schema)
 
-    def _fill_objects(self, schema: Schema, below: Below) -> None:
+    def _look_into_objects(self, schema: Schema) -> Below:
+        below = Below()
         below.named = {name: self._node(child) for name, child in _mapped(schema.get("properties")).items()}
         patterns = _mapped(schema.get("patternProperties"))
         below.always = [self._node(child) for child in patterns.values()]
         below.others = self._found(schema, "additionalProperties", "unevaluatedProperties")
         below.names = self._found(schema, "propertyNames")
         below.patterns = len(patterns)
+        return below
 
-    def _fill_arrays(self, schema: Schema, below: Below) -> None:
-        items = schema.get("items")
-        first = _listed(items) or _listed(schema.get("prefixItems"))  # a list: before 2020-12
+    def _look_into_arrays(self, schema: Schema) -> Below:
+        below = Below()
+        first = _listed(schema.get("items")) or _listed(schema.get("prefixItems"))  # a list: before 2020-12
         below.named = {index: self._node(child) for index, child in enumerate(first)}
         below.always = self._found(schema, "contains")
         below.others = self._found(schema, "items", "additionalItems", "unevaluatedItems")
+        return below
 
     def _found(self, schema: Schema, *words: str) -> list[Node]:
-        return [self._node(schema[word]) for word in words if isinstance(schema.get(word), Mapping)]
+        return [self._node(schema[word]) for word in words if isinstance(schema.get(word), dict)]
 
     def _resolve(self, reference: str) -> Any:
         """What a reference means: the root, an anchor, or what a pointer points at."""
@@ -120,6 +140,8 @@ class Graph:
         if not target:
             return self._root
         if target[0] != "/":
+            if self._anchors is None:
+                self._anchors = _find_anchors(self._root)
             if target not in self._anchors:
                 raise _missing(reference)
             return self._anchors[target]
@@ -127,7 +149,7 @@ class Graph:
         is_keyword = True
         for part in target[1:].split("/"):
             name = part.replace("~1", "/").replace("~0", "~")
-            if isinstance(node, Mapping) and name in node:
+            if isinstance(node, dict) and name in node:
                 if is_keyword and name in DATA:
                     raise InvalidSchemaError(f"Schema refers to {reference[:100]!r}, which is data")
                 node = node[name]
@@ -139,7 +161,7 @@ class Graph:
         return node
 
 
-def _same_place(schema: Schema) -> Iterable[Any]:
+def _list_beside(schema: Schema) -> Iterable[Any]:
     for word in _LISTS:
         yield from _listed(schema.get(word))
     for word in _SINGLES:
@@ -156,7 +178,7 @@ def _missing(reference: str) -> InvalidSchemaError:
 def _find_anchors(root: Schema) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for node, _, keyword in walk_schema(root):
-        if keyword is not None or not isinstance(node, Mapping):
+        if keyword is not None or not isinstance(node, dict):
             continue
         for word in ("$anchor", "$dynamicAnchor", "$id", "id"):
             name = node.get(word)
@@ -171,15 +193,15 @@ def _weigh_values(values: Any) -> int:
     """Comparing with values that are not all text means comparing with each, and structures are slow."""
     if not isinstance(values, list) or all(isinstance(value, str) for value in values):
         return 0
-    return sum(10 if isinstance(value, dict | list) else 1 for value in values)
+    return sum(20 if isinstance(value, dict | list) else 1 for value in values)
 
 
 def _listed(node: Any) -> list[Any]:
     return node if isinstance(node, list) else []
 
 
-def _mapped(node: Any) -> Mapping[str, Any]:
-    return node if isinstance(node, Mapping) else {}
+def _mapped(node: Any) -> dict[str, Any]:
+    return node if isinstance(node, dict) else {}
 
 
 # --- loops -------------------------------------------------------------------------------------------
@@ -187,6 +209,8 @@ def _mapped(node: Any) -> Mapping[str, Any]:
 
 def find_loops(graph: Graph) -> list[set[Node]]:
     """The groups of nodes that lead to each other, a node that leads to itself included."""
+    if not any(node.targets for node in graph.nodes):
+        return []
     back: dict[Node, list[Node]] = {}
     for node in graph.nodes:
         for child in node.children():

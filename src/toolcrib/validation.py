@@ -72,7 +72,7 @@ class Validator:
         text = _encode(schema)
         plain = codec.decode(text)  # a copy of our own: nobody changes it later, and it may be changed here
         longest_name = bounds.guard_patterns(plain) if b"attern" in text else None
-        self._effort = measure(plain, longest_name)
+        self._effort = measure(plain, text, longest_name)
         self._has_branches = b'"anyOf"' in text or b'"oneOf"' in text
         self.is_heavy = not self._effort.is_light
         try:

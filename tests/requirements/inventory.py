@@ -34,7 +34,7 @@ HELD = [
 """The requirements that hold so far; those about the wire, the catalog and policy come with them."""
 
 
-def tests_by_id() -> dict[str, list[tuple[str, str]]]:
+def collect_ids() -> dict[str, list[tuple[str, str]]]:
     """Requirement id to (file, test), in the order they are written."""
     found: dict[str, list[tuple[str, str]]] = defaultdict(list)
     for path in sorted(HERE.glob("test_*.py")):
@@ -57,7 +57,7 @@ def render() -> str:
         "| id | tests in `tests/requirements/` |",
         "|---|---|",
     ]
-    found = tests_by_id()
+    found = collect_ids()
     for identifier in sorted(found, key=lambda text: ("UCTZAXG".index(text[0]), text)):
         cells = "<br>".join(f"`{file}::{name}`" for file, name in found[identifier])
         lines.append(f"| {identifier} | {cells} |")

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from tests.requirements.inventory import HELD, TABLE, render, tests_by_id
+from tests.requirements.inventory import HELD, TABLE, render, collect_ids
 
 
 def test_every_requirement_that_holds_has_a_test() -> None:
-    missing = [identifier for identifier in HELD if identifier not in tests_by_id()]
+    missing = [identifier for identifier in HELD if identifier not in collect_ids()]
     assert not missing, f"no test names {', '.join(missing)}"
 
 

@@ -122,6 +122,7 @@ async def test_one_application_that_does_not_open_is_in_nobodys_way(caplog: pyte
         assert "opening Broken failed" in caplog.text
         assert (await server.call("good_note")).text == "noted"
         failed = await server.call("broken_note")
+        assert failed.is_error
         assert isinstance(failed.error, ToolCrashedError)
         assert failed.text.startswith("Tool 'broken_note' is not available: its application does not open")
         assert "secret" not in failed.text
@@ -188,7 +189,9 @@ async def test_a_close_that_fails_or_hangs_keeps_nobody_from_closing(
     assert messages == ["closing Hanging failed", "closing Failing failed"]
 
 
-async def test_a_method_that_is_a_tool_or_needs_arguments_is_no_hook() -> None:
+async def test_a_method_that_is_a_tool_or_needs_arguments_is_no_hook(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     opened: list[str] = []
 
     class Garage:
@@ -211,6 +214,7 @@ async def test_a_method_that_is_a_tool_or_needs_arguments_is_no_hook() -> None:
         assert opened == []
         assert (await server.call("open")).text == "open"
     assert opened == ["door"]
+    assert caplog.records == []
 
 
 async def test_an_object_without_hooks_is_served_all_the_same() -> None:
@@ -259,6 +263,7 @@ async def test_a_server_that_stopped_answers_that_it_has_and_can_start_again() -
     assert app.lines == ["one opened", "one closed"]
     async with server:
         assert (await server.call("one_note")).text == "noted"
+    assert app.lines == ["one opened", "one closed", "one opened", "noted", "one closed"]
 
 
 async def test_a_start_that_is_cancelled_closes_what_it_opened() -> None:

@@ -210,6 +210,11 @@ async def test_an_unknown_tool_raises_and_the_rest_is_in_the_result(server: MCPS
     assert (await server.call("add", {"a": 1})).is_error
 
 
+def test_a_server_keeps_its_engine_for_the_tools() -> None:
+    engine = object()
+    assert MCPServer(core_engine=engine).core_engine is engine
+
+
 async def test_a_server_describes_itself_in_figures(server: MCPServer) -> None:
     server.add(add)
     await server.call("add", {"a": 1, "b": 2})
@@ -258,10 +263,13 @@ async def test_a_running_server_is_sealed_and_its_broken_tools_are_not_published
             write_()
 
 
-async def test_a_dynamic_server_changes_while_it_runs_and_builds_at_once() -> None:
+async def test_a_dynamic_server_changes_while_it_runs_and_builds_at_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     server = MCPServer(dynamic=True)
     server.add(named("old"), broken())
     async with server:
+        assert "tool 'broken' is not published" in caplog.text
         server.add(add)
         with pytest.raises(InvalidSchemaError):
             server.add(broken("new"))
@@ -285,6 +293,8 @@ async def test_registering_is_refused_before_anything_is_imported(server: MCPSer
     async with server:
         with pytest.raises(RegistrationClosedError):
             server.add(tmp_path / "crib_never.py")
+    with pytest.raises(RegistrationClosedError):
+        server.add(tmp_path / "crib_never.py")
 
 
 def test_the_marked_and_the_shared_stay_as_they_are(server: MCPServer) -> None:

@@ -125,6 +125,18 @@ async def test_starting_twice_and_stopping_twice_is_once(server: MCPServer) -> N
     assert not server._running
 
 
+def test_a_server_that_ended_runs_again(server: MCPServer) -> None:
+    texts: list[str] = []
+
+    async def transport(running: MCPServer) -> None:
+        await asyncio.sleep(0)
+        texts.append((await running.call("ping")).text)
+
+    server.run(transport)
+    server.run(transport)
+    assert texts == ["ping", "ping"]
+
+
 def test_a_transport_that_does_not_exist_is_named(server: MCPServer) -> None:
     with pytest.raises(ConfigurationError, match="there is no transport 'carrier-pigeon'"):
         server.run("carrier-pigeon")

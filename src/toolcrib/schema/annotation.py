@@ -50,9 +50,9 @@ def _evaluate(function: Any, written: dict[str, Any]) -> dict[str, Any]:
     """Annotations of a function or class, with the names that it sees."""
     module = sys.modules.get(function.__module__) if isinstance(function, type) else None
     scope = getattr(function, "__globals__", {}) if module is None else vars(module)
-    variables = getattr(function, "__type_params__", ())
-    probe = types.SimpleNamespace(__annotations__=written, __type_params__=variables)
-    return typing.get_type_hints(probe, scope, _closure_of(function) or None, include_extras=True)
+    own = {variable.__name__: variable for variable in getattr(function, "__type_params__", ())}
+    probe = types.SimpleNamespace(__annotations__=written)
+    return typing.get_type_hints(probe, scope, {**own, **_closure_of(function)}, include_extras=True)
 
 
 def hints_of_class(cls: type) -> dict[str, Any]:

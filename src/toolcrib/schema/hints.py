@@ -252,7 +252,8 @@ def split_optional(hint: Any) -> tuple[Any, bool]:
         values = tuple(value for value in typing.get_args(hint) if value is not None)
         return (hint, False) if len(values) == len(typing.get_args(hint)) else (_literal(values), True)
     if is_alias(hint) or is_alias(origin):
-        inner, nullable = split_optional(unalias(hint))
+        meant = unalias(hint)
+        inner, nullable = (meant, False) if is_alias(meant) else split_optional(meant)
         return (inner, True) if nullable else (hint, False)
     return hint, hint is None or hint is type(None)
 

@@ -12,7 +12,7 @@ import inspect
 import typing
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
 from toolcrib import validation
 from toolcrib.content import MEDIA, Result
@@ -25,14 +25,14 @@ from toolcrib.schema.convert import Convert, loader
 from toolcrib.schema.default import fits, publish_default, say_default
 from toolcrib.schema.docstrings import Docstring, Documented, parse_docstring, type_hint_of
 from toolcrib.schema.dumper import dumper
-from toolcrib.schema.enumeration import merge_literals
 from toolcrib.schema.hints import ARRAYS, HintReader, split_optional
 from toolcrib.schema.notes import Notes, is_field, split_annotated
 from toolcrib.schema.parameters import Callee, fill, parameter_names, words_of
 from toolcrib.schema.records import value_of
 from toolcrib.schema.rendering import to_schema, to_value_schema
-from toolcrib.schema.shapes import MISSING, Either, Field, OneOf, Scalar, Shape, admits_none
+from toolcrib.schema.shapes import MISSING, Field, Shape, admits_none
 
+R = TypeVar("R")
 _EMPTY: Any = inspect.Parameter.empty
 
 
@@ -140,11 +140,11 @@ class _Builder:
             hint = hints.get(parameter.name, parameter.annotation)
             if hint is _EMPTY and documented is not None and documented.type:
                 hint = self.documented_hint(parameter, documented)
-            bare, accepts_none = split_optional(hint)
+            bare, accepts_none = self.guard(parameter.name, split_optional, hint)
             if is_context(bare, self.callee, self.name, parameter.name):
                 self.take_context(parameter.name)
                 continue
-            made = self.read_field(parameter, bare, accepts_none)
+            made = self.read_field(parameter, hint, bare if accepts_none else hint)
             documented = documented or words.get(made.name)
             if not made.description and documented is not None:
                 made.description = documented.description
@@ -172,17 +172,17 @@ class _Builder:
             self.refuse(name, "asks for a second Context", f"use '{self.context}'")
         self.context = name
 
-    def read_field(self, parameter: inspect.Parameter, hint: Any, accepts_none: bool) -> Field:
+    def read_field(self, parameter: inspect.Parameter, hint: Any, bare: Any) -> Field:
+        """A parameter as a field; `bare` is its hint without None, which only a required one publishes."""
         name, default = parameter.name, parameter.default
-        if is_field(default):
-            hint, default = typing.Annotated[Any if hint is _EMPTY else hint, default], _EMPTY
-        shape, notes = self.read_hint(self.reader, hint, name)
+        accepts_none = bare is not hint
+        if is_field(default):  # pydantic's other way to write Annotated
+            hint, bare = (typing.Annotated[Any if item is _EMPTY else item, default] for item in (hint, bare))
+            default = _EMPTY
         if default is _EMPTY:
-            default = self.take_default(parameter, notes)
+            default = self.take_default(parameter, split_annotated(bare)[1])
         required = default is _EMPTY
-        speaks_of_none = admits_none(shape)
-        if required and accepts_none and not speaks_of_none:
-            shape = _or_none(shape)
+        shape, notes = self.read_hint(self.reader, hint if required else bare, name)
         made = Field(
             notes.alias or name,
             shape,
@@ -192,23 +192,28 @@ class _Builder:
             attribute=name,
         )
         if not required:
+            speaks_of_none = self.guard(name, admits_none, shape)
             made.default = self.say_default(name, shape, default, accepts_none or speaks_of_none)
             if not speaks_of_none:
                 (self.nullable if accepts_none else self.optional).add(made.name)
         return made
 
     def read_hint(self, reader: HintReader, hint: Any, name: str) -> tuple[Shape, Notes]:
-        try:
-            read = reader.read(hint)
-        except ToolcribError as error:
-            self.refuse(name, f"has a hint that cannot be used: {error}", getattr(error, "hint", None))
-        except Exception as error:  # pydantic's own schema errors, of many types
-            self.refuse(name, f"has a hint that cannot be used: {_first_line(error)}", "use a simpler type")
+        read = self.guard(name, reader.read, hint)
         for unknown in reader.unknown:
             text = f"The type '{unknown}' of '{name}' is not known: anything is accepted"
             self.note("unknown-type", "warning", text, name, "use a dataclass, a model or a plain type")
         reader.unknown.clear()
         return read
+
+    def guard(self, name: str, read: Callable[[Any], R], hint: Any) -> R:
+        """Read a hint; whatever is wrong with it is an error that names the parameter."""
+        try:
+            return read(hint)
+        except ToolcribError as error:
+            self.refuse(name, f"has a hint that cannot be used: {error}", getattr(error, "hint", None))
+        except Exception as error:  # pydantic's own schema errors, and names in aliases
+            self.refuse(name, f"has a hint that cannot be used: {_first_line(error)}", "use a simpler type")
 
     def take_default(self, parameter: inspect.Parameter, notes: Notes) -> Any:
         """The default that `Field(...)` gives, which Python does not know of: calls have to fill it in."""
@@ -269,7 +274,7 @@ class _Builder:
         """The output schema, what keeps to it, and words; no schema for text, nothing, media, the unknown."""
         while typing.get_origin(hint) in (Awaitable, Coroutine):
             hint = typing.get_args(hint)[-1]
-        if not _is_structured(hint):
+        if not self.guard("return", _is_structured, hint):
             return None, None, split_annotated(hint)[1].description
         shape, notes = self.read_hint(HintReader("serialization"), hint, "return")
         schema = to_value_schema(shape)
@@ -334,10 +339,8 @@ def _is_content(hint: Any) -> bool:
     return any(isinstance(item, type) and issubclass(item, (*MEDIA, Result)) for item in members)
 
 
-def _or_none(shape: Shape) -> Shape:
-    if isinstance(shape, OneOf):
-        return merge_literals([shape, OneOf((None,))])
-    return Either((shape, Scalar("null")))
+def _annotate(hint: Any, said: tuple[Any, ...]) -> Any:
+    return typing.Annotated[(Any if hint is _EMPTY else hint, *said)] if said else hint
 
 
 def _first_line(error: Exception) -> str:

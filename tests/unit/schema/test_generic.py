@@ -114,7 +114,12 @@ class TestTheTypeStatement:
         with pytest.raises(DefinitionError, match=r"Parameter 'x'.*'Missing' is not defined"):
             schema_of(scope["Broken"])
 
-    def test_that_only_means_itself_is_refused(self) -> None:
-        scope = self.make("type Self = Self")
+    @pytest.mark.parametrize("source", ["type Own = Own", "type Own = Own | int"])
+    def test_that_only_means_itself_is_refused(self, source: str) -> None:
+        scope = self.make(source)
         with pytest.raises(DefinitionError):
-            schema_of(scope["Self"])
+            schema_of(scope["Own"])
+        with pytest.raises(
+            DefinitionError, match="Parameter 'x' of tool 'taking' has a hint that cannot be used"
+        ):
+            schema_of(scope["Own"], 5)

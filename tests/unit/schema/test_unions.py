@@ -128,6 +128,9 @@ class TestUnknown:
         assert f"'{name}'" in finding.message
         assert finding.hint
 
+    def test_is_said_once_even_where_it_may_be_none(self) -> None:
+        assert codes(taking(Odd | None)) == codes(taking(Odd | None, None)) == ["unknown-type"]
+
     def test_in_a_list_leaves_the_list(self) -> None:
         assert schema_of(list[Odd]) == {"type": "array"}
 
