@@ -25,7 +25,7 @@ from toolcrib.places import Below, Graph, Node, find_head, find_loops
 
 BUDGET = 2_000_000
 """How many visits checking one value may take: about 50 ms at worst."""
-LIGHT = 16
+LIGHT = 5
 """Schemas of so few visits per value need no counting: what a caller can send is bounded."""
 MAX_VISITS = 2_000
 """How many subschemas may look at one place."""
@@ -98,7 +98,7 @@ def _longest_name(level: list[Any]) -> int:
 
 _BRANCHING = (
     *(b'"allOf"', b'"anyOf"', b'"oneOf"', b'"not"', b'"if"', b'Ref"', b'"$ref"', b'"dependen', b'"patternP'),
-    *(b'"propertyN', b'"contains"', b'"unevaluated', b'"enum"'),
+    *(b'"propertyN', b'"contains"', b'"unevaluated', b'"enum"', b'"const"', b'"multipleOf"'),
 )
 _PLAIN = Effort((1,), (1,))
 

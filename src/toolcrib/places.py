@@ -16,6 +16,7 @@ _LISTS = ("allOf", "anyOf", "oneOf")
 _SINGLES = ("not", "if", "then", "else")
 _MAPS = ("dependentSchemas", "dependencies")
 _BESIDE = (*_LISTS, *_SINGLES, *_MAPS)
+_SLOW = ("const", "enum", "multipleOf")
 _UNEVALUATED = ("unevaluatedProperties", "unevaluatedItems")
 _IN_OBJECTS = ("properties", "patternProperties", "additionalProperties", "propertyNames", _UNEVALUATED[0])
 _IN_ARRAYS = ("items", "prefixItems", "additionalItems", "contains", "unevaluatedItems")
@@ -104,8 +105,8 @@ class Graph:
         if not words.isdisjoint(_BESIDE):
             node.beside = [self._node(child) for child in _list_beside(schema)]
         node.beside += node.targets
-        if "enum" in words:
-            node.weight += _weigh_values(schema["enum"])
+        if not words.isdisjoint(_SLOW):
+            node.weight = _weigh(schema)
         if not words.isdisjoint(_UNEVALUATED):
             node.factor = _AGAIN
         if not words.isdisjoint(_IN_OBJECTS):
@@ -189,11 +190,19 @@ def _find_anchors(root: Schema) -> dict[str, Any]:
     return found
 
 
-def _weigh_values(values: Any) -> int:
-    """Comparing with values that are not all text means comparing with each, and structures are slow."""
-    if not isinstance(values, list) or all(isinstance(value, str) for value in values):
-        return 0
-    return sum(20 if isinstance(value, dict | list) else 1 for value in values)
+def _weigh(schema: dict[str, Any]) -> int:
+    """What the engine pays for one look, in looks at a type. Numbers and structures are copied before they
+    are compared, texts are found at once, and a fraction divides slowly."""
+    weight = 1
+    if "enum" in schema:
+        values = _listed(schema["enum"])
+        if not all(isinstance(value, str) for value in values):
+            weight += 10 + sum(20 if isinstance(value, dict | list) else 1 for value in values)
+    if isinstance(schema.get("const"), int | float | dict | list):
+        weight += 10
+    if isinstance(schema.get("multipleOf"), float):
+        weight += 60
+    return weight
 
 
 def _listed(node: Any) -> list[Any]:

@@ -7,15 +7,17 @@ published by one assignment, so threads need no lock. Refuses to know registries
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from copy import copy
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, Unpack, overload, runtime_checkable
 
+from toolcrib import codec
 from toolcrib.definition import NO_OPTIONS, OptionFields, ToolDefinition, ToolOptions
 from toolcrib.errors import DefinitionError, InvalidToolError
 from toolcrib.finding import Finding, Source
 from toolcrib.schema.parameters import Callee, check_parameters, inspect_callable, name_of
-from toolcrib.wording import check_schema_words, check_words
+from toolcrib.wording import MAX_DESCRIPTION_BYTES, check_schema_words, check_words
 
 if TYPE_CHECKING:
     from toolcrib.schema.arguments import ArgumentCheck
@@ -238,13 +240,29 @@ class Tool:
         return f"<Tool {self.name}{version} from {self.source}>"
 
 
+_UNUSUAL = re.compile(rb'[^\x20-\x7e]|\\[^"\\nt]')
+
+
 def _check_texts(tool: Tool, blueprint: Blueprint) -> None:
+    if _is_plain_ascii(
+        blueprint.description, tool.options.title or "", blueprint.input_schema, blueprint.output_schema or {}
+    ):
+        return
     check_words(blueprint.description, f"The description of tool '{tool.name}'", tool.name)
     if tool.options.title is not None:
         check_words(tool.options.title, f"The title of tool '{tool.name}'", tool.name)
     check_schema_words(blueprint.input_schema, f"The input schema of tool '{tool.name}'", tool.name)
     if blueprint.output_schema is not None:
         check_schema_words(blueprint.output_schema, f"The output schema of tool '{tool.name}'", tool.name)
+
+
+def _is_plain_ascii(*texts: Any) -> bool:
+    """Whether the JSON of all this shows every character as it is: then nothing in it can be hidden."""
+    try:
+        shown = codec.encode(texts)
+    except (ValueError, TypeError, RecursionError):
+        return False
+    return len(shown) <= MAX_DESCRIPTION_BYTES and _UNUSUAL.search(shown) is None
 
 
 # The three ways to build, loaded when first used: reading hints and schemas costs start-up time.

@@ -6,13 +6,14 @@ retriever that refuses stands behind every schema, and patterns run on a linear-
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
+from functools import lru_cache
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from toolcrib import bounds, codec
-from toolcrib.effort import measure
+from toolcrib.effort import Effort, measure
 from toolcrib.errors import InvalidSchemaError
 
 if TYPE_CHECKING:
@@ -27,6 +28,8 @@ _MAX_PATH = 200
 _MANY_VISITS = 3_000
 """Above this the engine is not asked for all that is wrong: saying it takes a hundred times as long as
 finding it, about 10 us for each visit."""
+_MANY_VALUES = 20_000
+"""Above this it is not even asked for the first thing: it would copy most of the value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,24 +69,12 @@ class Validator:
 
     def __init__(self, schema: Mapping[str, Any], *, trusted: bool = False) -> None:
         """`trusted` schemas were made by this library from type hints, and are right by construction."""
-        engine = _engine()
         if not trusted:
             bounds.check_bounds(schema)
         text = _encode(schema)
-        plain = codec.decode(text)  # a copy of our own: nobody changes it later, and it may be changed here
-        longest_name = bounds.guard_patterns(plain) if b"attern" in text else None
-        self._effort = measure(plain, text, longest_name)
+        self._check, self._effort = _compile(text)
         self._has_branches = b'"anyOf"' in text or b'"oneOf"' in text
         self.is_heavy = not self._effort.is_light
-        try:
-            self._check = engine.validator_for(
-                plain,
-                validate_formats=True,
-                retriever=_refuse,
-                pattern_options=engine.RegexOptions(size_limit=_PATTERN_BYTES, dfa_size_limit=_PATTERN_BYTES),
-            )
-        except Exception as error:  # the engine raises ValueError, ValidationError and ReferencingError
-            raise InvalidSchemaError(_explain_refusal(error)) from None
         self.is_valid = self._check.is_valid
 
     def excess(self, value: Any) -> str | None:
@@ -92,25 +83,39 @@ class Validator:
 
     def problems(self, value: Any) -> list[Problem]:
         """What is wrong with a value that is not valid; the first things, where there are many."""
-        if not self._effort.is_wordy(value, _MANY_VISITS):
-            try:
-                found = (
-                    problem for error in self._check.iter_errors(value) for problem in _problems_of(error)
-                )
+        try:
+            if not self._effort.is_wordy(value, _MANY_VISITS):
+                errors = self._check.iter_errors(value)
+                found = (problem for error in errors for problem in _problems_of(error, value))
                 return list(islice(found, _MAX_PROBLEMS))
-            except ValueError:
-                pass  # somewhere in it is something that is not JSON, or that nests too deep to be quoted
-        return self._first_problems(value)
-
-    def _first_problems(self, value: Any) -> list[Problem]:
-        if not self._has_branches:  # where there are branches, one error may contain thousands
-            try:
+            # Where there are branches, one error may contain thousands; where there is much, it is copied.
+            if not self._has_branches and not self._effort.is_wordy(value, _MANY_VALUES):
                 self._check.validate(value)
-            except _engine().ValidationError as error:
-                return list(islice(_problems_of(error), _MAX_PROBLEMS))
-            except ValueError:
-                pass
+        except _engine().ValidationError as error:
+            return list(islice(_problems_of(error, value), _MAX_PROBLEMS))
+        except ValueError:
+            pass  # somewhere in it is something that is not JSON, or that nests too deep to be quoted
         return [Problem("", "does not fit the schema, and is too large to say where", "")]
+
+
+@lru_cache(maxsize=16)
+def _compile(text: bytes) -> tuple[Any, Effort]:
+    """The engine's validator, and what checking costs. Remembered for a moment: a schema is compiled once to
+    see whether it can be, and again when its tool is first called."""
+    engine = _engine()
+    plain = codec.decode(text)
+    longest_name = bounds.guard_patterns(plain) if b"attern" in text else None
+    effort = measure(plain, text, longest_name)
+    try:
+        check = engine.validator_for(
+            plain,
+            validate_formats=True,
+            retriever=_refuse,
+            pattern_options=engine.RegexOptions(size_limit=_PATTERN_BYTES, dfa_size_limit=_PATTERN_BYTES),
+        )
+    except Exception as error:  # the engine raises ValueError, ValidationError and ReferencingError
+        raise InvalidSchemaError(_explain_refusal(error)) from None
+    return check, effort
 
 
 def check_schema(schema: Any) -> Validator:
@@ -178,7 +183,7 @@ def format_path(path: list[str | int]) -> str:
     return text
 
 
-def _problems_of(error: jsonschema_rs.ValidationError) -> Iterator[Problem]:
+def _problems_of(error: jsonschema_rs.ValidationError, value: Any) -> Iterator[Problem]:
     path = format_path(list(error.instance_path))
     kind: Any = error.kind
     name = kind.name
@@ -189,15 +194,22 @@ def _problems_of(error: jsonschema_rs.ValidationError) -> Iterator[Problem]:
         for extra in kind.unexpected:
             yield Problem(format_path([*error.instance_path, extra]), "not a known name", "")
     elif name in ("anyOf", "oneOf") and getattr(kind, "context", None):
-        yield _best_branch(error, path)
+        yield _best_branch(error, path, value)
     else:
-        yield Problem(path, _expectation(name, kind), describe_value(error.instance))
+        yield Problem(path, _expectation(name, kind), describe_value(_find(value, error.instance_path)))
 
 
-def _best_branch(error: Any, path: str) -> Problem:
+def _find(value: Any, path: Iterable[Any]) -> Any:
+    """What is at a place. The engine would hand it out as well, but as a copy."""
+    for part in path:
+        value = value[part]
+    return value
+
+
+def _best_branch(error: Any, path: str, value: Any) -> Problem:
     """Of all branches that failed, the one that came furthest says most."""
     branches = [branch for branch in error.kind.context if branch]
-    got = describe_value(error.instance)
+    got = describe_value(_find(value, error.instance_path))
     types = [
         " or ".join(branch[0].kind.types)
         for branch in branches
@@ -206,7 +218,7 @@ def _best_branch(error: Any, path: str) -> Problem:
     if len(types) == len(branches):
         return Problem(path, f"expected {' or '.join(dict.fromkeys(types))}", got)
     deepest = max(branches, key=lambda branch: (len(branch[0].instance_path), -len(branch)))
-    inner = next(_problems_of(deepest[0]))
+    inner = next(_problems_of(deepest[0], value))
     return inner if inner.field else Problem(path, "fits none of the permitted forms", got)
 
 

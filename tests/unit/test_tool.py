@@ -108,6 +108,7 @@ class TestMaking:
         ("options", "words"),
         [
             ({"description": "a\u200b"}, "The description of tool 'add' contains an? invisible"),
+            ({"description": "a\ud800"}, "The description of tool 'add' contains a surrogate"),
             ({"title": "a\x1b"}, "The title of tool 'add' contains a control"),
             ({"output_schema": {"description": "a\u200b"}}, "The output schema of tool 'add'"),
             (

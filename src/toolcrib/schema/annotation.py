@@ -12,7 +12,7 @@ import typing
 from typing import Any
 
 from toolcrib.errors import InvalidSignatureError
-from toolcrib.schema.parameters import Callee, constructor_of
+from toolcrib.schema.parameters import EMPTY, Callee, constructor_of
 
 
 def hints_of_function(callee: Callee, name: str) -> dict[str, Any]:
@@ -72,8 +72,8 @@ def _written(callee: Callee) -> dict[str, Any]:
     written: dict[str, Any] = getattr(function, "__annotations__", {})
     if callee.is_plain:
         return written
-    shown = callee.signature.parameters.values()
-    return {**written, **{item.name: item.annotation for item in shown if item.annotation is not item.empty}}
+    shown = {item.name: item.annotation for item in callee.parameters if item.annotation is not EMPTY}
+    return {**written, **shown}
 
 
 def _is_settled(hint: Any) -> bool:

@@ -79,8 +79,9 @@ def _is_type_word(word: str) -> bool:
     if word in _TYPE_WORDS or _BRACKETED.fullmatch(word):
         return True
     # A plain word proves nothing, nor does the capital of a sentence; CamelCase and dotted.paths do.
-    camel = word[:1].isupper() and not word.isupper() and any(char.isupper() for char in word[1:])
-    return (camel and word.isidentifier()) or ("." in word and all(p.isidentifier() for p in word.split(".")))
+    if word.isidentifier():
+        return word[0].isupper() and not word.isupper() and any(char.isupper() for char in word[1:])
+    return "." in word and all(part.isidentifier() for part in word.split("."))
 
 
 def _split_outside(text: str, *separators: str) -> list[str]:

@@ -19,13 +19,13 @@ from toolcrib.schema.convert import Convert, loader
 from toolcrib.schema.docstrings import parse_docstring
 from toolcrib.schema.hints import HintReader, split_optional
 from toolcrib.schema.notes import is_field, split_annotated
-from toolcrib.schema.parameters import Callee, fill, words_of
+from toolcrib.schema.parameters import EMPTY, POSITIONAL_ONLY, Callee, Parameter, fill, words_of
 from toolcrib.schema.rendering import to_value_schema
 from toolcrib.schema.shapes import MISSING, admits_null
 from toolcrib.schema.signature import Binder, Blueprint, is_context
 
 _NAMED = (
-    inspect.Parameter.POSITIONAL_ONLY,
+    POSITIONAL_ONLY,
     inspect.Parameter.POSITIONAL_OR_KEYWORD,
     inspect.Parameter.KEYWORD_ONLY,
 )
@@ -69,8 +69,8 @@ def _handler_of(callee: Callee) -> Callable[..., Any]:
     """The handler, given what its `= Field(...)` parameters default to."""
     said = {
         item.name: split_annotated(Annotated[Any, item.default])[1]
-        for item in callee.signature.parameters.values()
-        if is_field(item.default) and item.kind is not item.POSITIONAL_ONLY
+        for item in callee.parameters
+        if is_field(item.default) and item.kind is not POSITIONAL_ONLY
     }
     values = {key: notes.default for key, notes in said.items() if notes.default is not MISSING}
     factories = {key: notes.factory for key, notes in said.items() if notes.factory is not None}
@@ -81,8 +81,8 @@ def _bind(callee: Callee, name: str, schema: Mapping[str, Any], takes_whole: boo
     hints = hints_of_function(callee, name)
     properties = schema.get("properties", {})
     context = server = whole = None
-    rest: list[inspect.Parameter] = []
-    for parameter in callee.signature.parameters.values():
+    rest: list[Parameter] = []
+    for parameter in callee.parameters:
         hint, _ = split_optional(hints.get(parameter.name))
         if is_context(hint, callee, name, parameter.name):
             context = parameter.name
@@ -100,11 +100,7 @@ def _bind(callee: Callee, name: str, schema: Mapping[str, Any], takes_whole: boo
         for key, value in properties.items()
         if key not in schema.get("required", ()) and isinstance(value, Mapping) and not admits_null(value)
     }
-    positional = [
-        (item.name, item.default)
-        for item in callee.signature.parameters.values()
-        if item.kind is inspect.Parameter.POSITIONAL_ONLY
-    ]
+    positional = [(item.name, item.default) for item in callee.parameters if item.kind is POSITIONAL_ONLY]
     return Binder(
         known=frozenset(properties),
         loads=tuple(item for item in loads if item[2] is not None),
@@ -137,14 +133,14 @@ def _loader_of(hint: Any) -> Convert | None:
 
 
 def _check_keywords(
-    callee: Callee, name: str, schema: Mapping[str, Any], parameters: list[inspect.Parameter]
+    callee: Callee, name: str, schema: Mapping[str, Any], parameters: list[Parameter]
 ) -> None:
     """A handler and a schema that do not fit together are found here, not at the first call."""
     named = {item.name: item for item in parameters if item.kind in _NAMED}
     takes_any = any(item.kind is inspect.Parameter.VAR_KEYWORD for item in parameters)
     required = schema.get("required", ())
     untaken = [] if takes_any else [key for key in schema.get("properties", {}) if key not in named]
-    unmet = [key for key, item in named.items() if item.default is item.empty and key not in required]
+    unmet = [key for key, item in named.items() if item.default is EMPTY and key not in required]
     if untaken:
         words = f"does not take '{untaken[0]}', which its schema has"
     elif unmet:

@@ -12,6 +12,11 @@ from typing import Any
 _LONGEST_ALIAS = 32  # an alias of an alias of ..., but not for ever
 
 
+def origin_of(hint: Any) -> Any:
+    """`typing.get_origin`, with a short cut for plain classes, which have none."""
+    return None if type(hint) is type else typing.get_origin(hint)
+
+
 def substitute(hint: Any, arguments: Mapping[Any, Any]) -> Any:
     """The hint with its type variables replaced; those that no argument is known for stay."""
     if hint in arguments:
@@ -28,14 +33,14 @@ def arguments_by_class(hint: Any) -> dict[type, dict[Any, Any]]:
     waiting = [hint]
     while waiting:
         item = waiting.pop()
-        cls = typing.get_origin(item) or item
+        cls = origin_of(item) or item
         arguments = dict(zip(getattr(cls, "__parameters__", ()), typing.get_args(item), strict=False))
         found.setdefault(cls, arguments)
         bases = vars(cls).get("__orig_bases__") or getattr(cls, "__bases__", ())
         waiting.extend(
             substitute(base, arguments)
             for base in bases
-            if typing.get_origin(base) not in (typing.Generic, typing.Protocol)
+            if origin_of(base) not in (typing.Generic, typing.Protocol)
         )
     return found
 
@@ -50,7 +55,7 @@ def unalias(hint: Any) -> Any:
     for _ in range(_LONGEST_ALIAS):
         if is_alias(hint):
             hint = hint.__value__
-        elif is_alias(origin := typing.get_origin(hint)):
+        elif is_alias(origin := origin_of(hint)):
             arguments = dict(zip(origin.__type_params__, typing.get_args(hint), strict=False))
             hint = substitute(origin.__value__, arguments)
         else:

@@ -27,8 +27,8 @@ from typing import Any
 from toolcrib.errors import InvalidSignatureError
 from toolcrib.schema import records, rich
 from toolcrib.schema.enumeration import merge_literals, name_keys, read_enum, read_literal
-from toolcrib.schema.generic import is_alias, unalias
-from toolcrib.schema.notes import Notes, is_field, is_qualifier, refine, split_annotated
+from toolcrib.schema.generic import is_alias, origin_of, unalias
+from toolcrib.schema.notes import SILENCE, Notes, is_field, is_qualifier, refine, split_annotated
 from toolcrib.schema.shapes import (
     Anything,
     Array,
@@ -118,6 +118,8 @@ class HintReader:
     def read(self, hint: Any) -> tuple[Shape, Notes]:
         """The shape of a hint, and what is said beside it."""
         bare, notes = split_annotated(hint)
+        if notes is SILENCE:
+            return self.shape(bare), notes
         if notes.needs_pydantic:
             return rich.foreign(hint, self.mode), notes
         shape = self.shape(bare)
@@ -132,7 +134,7 @@ class HintReader:
             known = None
         if known is not None:
             return known
-        origin = typing.get_origin(hint)
+        origin = origin_of(hint)
         if origin is not None:
             return self._generic(hint, origin, typing.get_args(hint))
         if hint is Any or hint is object or hint is inspect.Parameter.empty:
@@ -238,7 +240,9 @@ class HintReader:
 
 def split_optional(hint: Any) -> tuple[Any, bool]:
     """The hint without `None`, and whether `None` was in it. Metadata around the union is kept."""
-    origin = typing.get_origin(hint)
+    if type(hint) is type:
+        return hint, hint is types.NoneType
+    origin = origin_of(hint)
     if origin is typing.Annotated:
         inner, nullable = split_optional(hint.__origin__)
         return (typing.Annotated[(inner, *hint.__metadata__)], nullable) if nullable else (hint, False)
@@ -255,7 +259,7 @@ def split_optional(hint: Any) -> tuple[Any, bool]:
         meant = unalias(hint)
         inner, nullable = (meant, False) if is_alias(meant) else split_optional(meant)
         return (inner, True) if nullable else (hint, False)
-    return hint, hint is None or hint is type(None)
+    return hint, hint is None
 
 
 def _literal(values: tuple[Any, ...]) -> Any:
@@ -270,7 +274,7 @@ def _table_maker(origin: Any, arguments: tuple[Any, ...]) -> Any:
     """What makes a dict the mapping that was asked for."""
     if origin is collections.defaultdict:
         value = arguments[1] if len(arguments) == 2 else None
-        made = typing.get_origin(value) or value
+        made = origin_of(value) or value
         return functools.partial(collections.defaultdict, made if made in _STARTS_EMPTY else None)
     return origin if origin in (collections.OrderedDict, collections.Counter) else dict
 

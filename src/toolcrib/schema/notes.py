@@ -11,9 +11,10 @@ import typing
 from collections.abc import Callable, Set
 from dataclasses import dataclass, field
 from decimal import Decimal
-from typing import Any
+from typing import Any, Final
 
 from toolcrib.errors import InvalidSignatureError
+from toolcrib.schema.generic import origin_of
 from toolcrib.schema.shapes import (
     MISSING,
     Array,
@@ -65,10 +66,16 @@ class Notes:
     needs_pydantic: bool = False
 
 
+SILENCE: Final = Notes()
+"""What is said beside most types. Not to be changed."""
+
+
 def split_annotated(hint: Any) -> tuple[Any, Notes]:
     """The bare type and what was said beside it; of two that say the same thing, the last wins."""
+    if type(hint) is type:
+        return hint, SILENCE
     notes = Notes()
-    while (origin := typing.get_origin(hint)) is not None:
+    while (origin := origin_of(hint)) is not None:
         if origin is typing.Annotated:
             for item in hint.__metadata__:
                 read_note(item, notes)

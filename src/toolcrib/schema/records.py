@@ -17,7 +17,7 @@ from toolcrib.schema import rich
 from toolcrib.schema.annotation import hints_of_class
 from toolcrib.schema.default import publish_default
 from toolcrib.schema.docstrings import parse_docstring
-from toolcrib.schema.generic import arguments_by_class, substitute
+from toolcrib.schema.generic import arguments_by_class, origin_of, substitute
 from toolcrib.schema.notes import Notes, split_annotated
 from toolcrib.schema.shapes import MISSING, Field, Foreign, Record, Refined, Shape, children
 
@@ -62,7 +62,7 @@ class _FieldReader:
 
     def __init__(self, hint: Any, read: ReadHint, mode: rich.Mode) -> None:
         self.hint = hint
-        self.cls: Any = typing.get_origin(hint) or hint
+        self.cls: Any = origin_of(hint) or hint
         self.read = read
         self.mode = mode
         self.is_input = mode == "validation"
@@ -119,7 +119,7 @@ class _FieldReader:
         for item in self.cls.__dataclass_fields__.values():
             hint = self.hint_of(item.name)
             passing = isinstance(hint, dataclasses.InitVar)
-            if hint is ClassVar or typing.get_origin(hint) is ClassVar:
+            if hint is ClassVar or origin_of(hint) is ClassVar:
                 continue
             if passing if not self.is_input else not item.init:
                 continue

@@ -8,7 +8,6 @@ Knows functions, hints and docstrings. Refuses to know registries and calls.
 
 from __future__ import annotations
 
-import inspect
 import typing
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
@@ -25,15 +24,25 @@ from toolcrib.schema.convert import Convert, loader
 from toolcrib.schema.default import fits, publish_default, say_default
 from toolcrib.schema.docstrings import Docstring, Documented, parse_docstring, type_hint_of
 from toolcrib.schema.dumper import dumper
+from toolcrib.schema.generic import origin_of
 from toolcrib.schema.hints import ARRAYS, HintReader, split_optional
-from toolcrib.schema.notes import Notes, is_field, split_annotated
-from toolcrib.schema.parameters import Callee, fill, parameter_names, words_of
+from toolcrib.schema.notes import SILENCE, Notes, is_field, split_annotated
+from toolcrib.schema.parameters import (
+    EMPTY,
+    POSITIONAL_ONLY,
+    Callee,
+    Parameter,
+    fill,
+    parameter_names,
+    words_of,
+)
 from toolcrib.schema.records import value_of
 from toolcrib.schema.rendering import to_schema, to_value_schema
 from toolcrib.schema.shapes import MISSING, Field, Shape, admits_none
 
 R = TypeVar("R")
-_EMPTY: Any = inspect.Parameter.empty
+_UNSAID = (EMPTY, Any, object, typing.NoReturn, typing.Never, None, type(None), str)
+"""Result hints that tell of no data."""
 
 
 @dataclass(slots=True)
@@ -104,7 +113,7 @@ class _Builder:
         hints = hints_of_function(self.callee, self.name)
         docs = parse_docstring(words_of(self.callee.handler))
         self.read_parameters(hints, docs)
-        output, dump, said = self.read_result(hints.get("return", _EMPTY))
+        output, dump, said = self.read_result(hints.get("return", EMPTY))
         explicit = self.options.output_schema
         if explicit is not None:
             validation.check_schema(explicit)
@@ -135,10 +144,10 @@ class _Builder:
 
     def read_parameters(self, hints: dict[str, Any], docs: Docstring) -> None:
         words = {item.name: item for item in docs.params}
-        for parameter in self.callee.signature.parameters.values():
+        for parameter in self.callee.parameters:
             documented = words.get(parameter.name)
             hint = hints.get(parameter.name, parameter.annotation)
-            if hint is _EMPTY and documented is not None and documented.type:
+            if hint is EMPTY and documented is not None and documented.type:
                 hint = self.documented_hint(parameter, documented)
             bare, accepts_none = self.guard(parameter.name, split_optional, hint)
             if is_context(bare, self.callee, self.name, parameter.name):
@@ -150,18 +159,18 @@ class _Builder:
                 made.description = documented.description
             self.fields.append(made)
 
-    def documented_hint(self, parameter: inspect.Parameter, documented: Documented) -> Any:
+    def documented_hint(self, parameter: Parameter, documented: Documented) -> Any:
         """The type that only the docstring gives; one that the default contradicts is out of date."""
         hint: Any = type_hint_of(documented.type or "")
-        if hint is None or parameter.default is _EMPTY:
-            return _EMPTY if hint is None else hint
+        if hint is None or parameter.default is EMPTY:
+            return EMPTY if hint is None else hint
         if parameter.default is None:
             return hint | None
         if publish_default(self.reader.shape(hint), parameter.default) is not MISSING:
             return hint
         text = f"The docstring calls parameter '{parameter.name}' {documented.type}, its default is not"
         self.note("stale-type", "warning", text, parameter.name, "annotate the parameter")
-        return _EMPTY
+        return EMPTY
 
     def take_context(self, name: str) -> None:
         if self.options.run == "process":
@@ -172,16 +181,16 @@ class _Builder:
             self.refuse(name, "asks for a second Context", f"use '{self.context}'")
         self.context = name
 
-    def read_field(self, parameter: inspect.Parameter, hint: Any, bare: Any) -> Field:
+    def read_field(self, parameter: Parameter, hint: Any, bare: Any) -> Field:
         """A parameter as a field; `bare` is its hint without None, which only a required one publishes."""
         name, default = parameter.name, parameter.default
         accepts_none = bare is not hint
         if is_field(default):  # pydantic's other way to write Annotated
-            hint, bare = (typing.Annotated[Any if item is _EMPTY else item, default] for item in (hint, bare))
-            default = _EMPTY
-        if default is _EMPTY:
-            default = self.take_default(parameter, split_annotated(bare)[1])
-        required = default is _EMPTY
+            hint, bare = (typing.Annotated[Any if item is EMPTY else item, default] for item in (hint, bare))
+            default = EMPTY
+        if default is EMPTY and (notes := split_annotated(bare)[1]) is not SILENCE:
+            default = self.take_default(parameter, notes)
+        required = default is EMPTY
         shape, notes = self.read_hint(self.reader, hint if required else bare, name)
         made = Field(
             notes.alias or name,
@@ -215,16 +224,16 @@ class _Builder:
         except Exception as error:  # pydantic's own schema errors, and names in aliases
             self.refuse(name, f"has a hint that cannot be used: {_first_line(error)}", "use a simpler type")
 
-    def take_default(self, parameter: inspect.Parameter, notes: Notes) -> Any:
+    def take_default(self, parameter: Parameter, notes: Notes) -> Any:
         """The default that `Field(...)` gives, which Python does not know of: calls have to fill it in."""
         if notes.factory is not None:
-            if parameter.kind is parameter.POSITIONAL_ONLY:
+            if parameter.kind is POSITIONAL_ONLY:
                 self.refuse(parameter.name, "is positional-only and made by a factory", "drop the `/`")
             self.factories[parameter.name] = notes.factory
             return value_of(notes.factory)
         if notes.default is MISSING:
-            return _EMPTY
-        by_place = parameter.kind is parameter.POSITIONAL_ONLY
+            return EMPTY
+        by_place = parameter.kind is POSITIONAL_ONLY
         (self.places if by_place else self.defaults)[parameter.name] = notes.default
         return notes.default
 
@@ -255,8 +264,8 @@ class _Builder:
         loads = [(item.name, item.keyword, loader(item.shape)) for item in self.fields]
         positional = [
             (item.name, self.places.get(item.name, item.default))
-            for item in self.callee.signature.parameters.values()
-            if item.kind is inspect.Parameter.POSITIONAL_ONLY
+            for item in self.callee.parameters
+            if item.kind is POSITIONAL_ONLY
         ]
         return Binder(
             known=frozenset(item.name for item in self.fields),
@@ -272,7 +281,7 @@ class _Builder:
 
     def read_result(self, hint: Any) -> tuple[dict[str, Any] | None, Convert | None, str]:
         """The output schema, what keeps to it, and words; no schema for text, nothing, media, the unknown."""
-        while typing.get_origin(hint) in (Awaitable, Coroutine):
+        while origin_of(hint) in (Awaitable, Coroutine):
             hint = typing.get_args(hint)[-1]
         if not self.guard("return", _is_structured, hint):
             return None, None, split_annotated(hint)[1].description
@@ -306,8 +315,8 @@ class _Builder:
 
 def is_context(hint: Any, callee: Callee, name: str, parameter: str) -> bool:
     """Whether a parameter asks for the Context. One that asks for another library's is refused."""
-    bare = hint.__origin__ if typing.get_origin(hint) is typing.Annotated else hint
-    cls = typing.get_origin(bare) or bare
+    bare = hint.__origin__ if origin_of(hint) is typing.Annotated else hint
+    cls = origin_of(bare) or bare
     if not isinstance(cls, type):
         return False
     if cls.__name__ == "Context" and cls.__module__.partition(".")[0] in ("mcp", "fastmcp"):
@@ -325,22 +334,17 @@ def is_context(hint: Any, callee: Callee, name: str, parameter: str) -> bool:
 def _is_structured(hint: Any) -> bool:
     """Whether a result of this hint is data. Text, nothing, media and whole results are not."""
     bare, _ = split_optional(hint)
-    origin = typing.get_origin(bare)
+    origin = origin_of(bare)
     if origin is typing.Annotated:
         return _is_structured(bare.__origin__)
     if origin in ARRAYS:
         return not any(_is_content(item) for item in typing.get_args(bare))
-    unsaid = (_EMPTY, Any, object, typing.NoReturn, typing.Never, None, type(None), str)
-    return not (any(bare is item for item in unsaid) or _is_content(bare))
+    return not (bare in _UNSAID or _is_content(bare))
 
 
 def _is_content(hint: Any) -> bool:
-    members = typing.get_args(hint) if typing.get_origin(hint) else (hint,)
+    members = typing.get_args(hint) if origin_of(hint) else (hint,)
     return any(isinstance(item, type) and issubclass(item, (*MEDIA, Result)) for item in members)
-
-
-def _annotate(hint: Any, said: tuple[Any, ...]) -> Any:
-    return typing.Annotated[(Any if hint is _EMPTY else hint, *said)] if said else hint
 
 
 def _first_line(error: Exception) -> str:

@@ -269,14 +269,15 @@ def _in_group(tool: Tool, group: str) -> Tool:
 
 def _in_namespace(tool: Tool, namespace: str | bool) -> Tool:
     if namespace is True:
-        namespace = getattr(tool.owner, "name", None) or False
-        if not isinstance(namespace, str):
+        name = getattr(tool.owner, "name", None)
+        if not isinstance(name, str):
             raise InvalidToolError(
                 f"Tool '{tool.name}' has no application to be named after",
                 tool=tool.name,
                 source=tool.source,
                 hint='give the prefix itself: namespace="..."',
             )
+        namespace = name
     tool = copy(tool)  # the caller's own stays as it is
     tool.namespace = namespace or None
     return tool

@@ -272,8 +272,23 @@ class TestFilling:
 
 def test_a_signature_is_read_once_and_only_when_wanted() -> None:
     callee = Callee(plain)
+    assert [item.name for item in callee.parameters] == ["a", "b"]
     assert callee._signature is None
     assert callee.signature is callee.signature
+
+
+def test_the_code_object_tells_what_the_signature_tells() -> None:
+    def mixed(a, b: int, /, c="c", d: str = "d", *, e, f: Any = None) -> None: ...
+
+    class Holder:
+        def method(self, a: int, b=2, *, c=3) -> None: ...
+
+    for handler in (mixed, plain, Holder().method, Holder().method, lambda: None, lambda *, a=1: a):
+        shown = [
+            (item.name, item.kind, item.default, item.annotation)
+            for item in inspect.signature(handler).parameters.values()
+        ]
+        assert Callee(handler).parameters == shown
 
 
 def test_a_tool_of_a_class_that_inherits_its_constructor_has_its_hints() -> None:

@@ -89,6 +89,20 @@ def test_an_import_publishes_nothing_unless_all_names_it(tmp_path: Path) -> None
     assert described(find_tools(public)) == ["App", "search"]
 
 
+def test_an_import_inside_a_function_takes_no_name_from_the_module(tmp_path: Path) -> None:
+    write(tmp_path, {"crib_lib.py": "def search(): ..."})
+    text = """
+        from toolcrib import tool
+        @tool
+        def mine(): ...
+        if True:
+            def helper():
+                from crib_lib import search as mine
+                return mine
+    """
+    assert described(found_in(tmp_path, text)) == ["mine"]
+
+
 def test_a_star_import_publishes_nothing_either(tmp_path: Path) -> None:
     write(tmp_path, {"crib_lib.py": "from toolcrib import tool\n@tool\ndef search(): ..."})
     found = found_in(tmp_path, "from crib_lib import *\nfrom toolcrib import tool\n@tool\ndef mine(): ...")
@@ -186,6 +200,7 @@ def test_classes_to_inherit_from_are_not_tools(tmp_path: Path) -> None:
     assert described(found) == ["Real"]
     assert found.findings == []
     assert not is_tool_class(Application)
+    assert not is_tool_class(Path)
 
 
 def test_a_class_that_needs_arguments_is_told_of(tmp_path: Path) -> None:
