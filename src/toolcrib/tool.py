@@ -194,7 +194,10 @@ class Tool:
     def check(self) -> Built:
         """Build everything, validators included, so that nothing wrong is found later."""
         built = self.built
-        _ = built.arguments.validator, built.results.validator
+        try:
+            _ = built.arguments.validator, built.results.validator
+        except DefinitionError as error:
+            raise self._blamed(error)
         return built
 
     def renamed(self, name: str, *, long_name: str | None = None) -> Tool:
@@ -229,11 +232,15 @@ class Tool:
             _check_texts(self, blueprint)
             return Built(self, blueprint)
         except DefinitionError as error:
-            error.tool = error.tool or self.name
-            if error.source.file is None:
-                error.source = self.source
-            self._refusal = error
+            self._refusal = self._blamed(error)
             raise
+
+    def _blamed(self, error: DefinitionError) -> DefinitionError:
+        """The error, knowing whose it is."""
+        error.tool = error.tool or self.name
+        if error.source.file is None:
+            error.source = self.source
+        return error
 
     def __repr__(self) -> str:
         version = f"@{self.version}" if self.version else ""

@@ -8,10 +8,9 @@ import os
 import threading
 from collections.abc import AsyncIterator, Awaitable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import pytest
-from pydantic import Field
 
 from toolcrib import MCPServer, ToolError, ToolNotFoundError
 from toolcrib.dispatch import Dispatcher, ToolStats, tool_modules
@@ -43,35 +42,6 @@ async def test_a_tool_that_cannot_be_built_is_unknown() -> None:
     server.add(broken)
     with pytest.raises(ToolNotFoundError):
         await server.call("broken")
-
-
-async def test_a_schema_that_no_engine_can_run_is_an_error_of_every_call() -> None:
-    server = MCPServer()
-
-    @server.tool
-    async def match(a: Annotated[str, Field(pattern="(?=x)y")]) -> str:
-        return a
-
-    for _ in range(2):
-        result = await server.call("match", {"a": "y"})
-        assert result.is_error
-        assert "cannot run as it is defined" in result.text
-
-
-async def test_a_registry_that_changes_while_a_tool_is_built_changes_nothing_for_the_call() -> None:
-    server = MCPServer()
-
-    def grow() -> int:
-        server.add(lambda: 1, name="other", on_duplicate="replace")
-        return 3
-
-    @server.tool
-    async def take(a: Annotated[int, Field(default_factory=grow)]) -> int:
-        return a
-
-    assert (await server.call("take", {"a": 5})).structured_content == 5
-    assert (await server.call("take", {"a": 6})).structured_content == 6
-    assert (await server.call("other")).structured_content == 1
 
 
 async def test_a_caller_may_shorten_the_deadline_but_not_extend_it() -> None:

@@ -78,6 +78,16 @@ class TestMaking:
         assert errors[0].tool == "one"
         assert errors[0].source.file
 
+    def test_a_schema_that_does_not_compile_is_found_by_checking(self) -> None:
+        class Cursed(dict[str, Any]):
+            pass
+
+        made = Tool.from_function(add)
+        made.built.arguments.schema = Cursed(type="nonsense")
+        with pytest.raises(InvalidSchemaError) as caught:
+            made.check()
+        assert (caught.value.tool, caught.value.source) == ("add", made.source)
+
     def test_options_reach_the_definition(self) -> None:
         made = Tool.from_function(
             add,

@@ -14,6 +14,7 @@ from decimal import Decimal
 from typing import Any, Final
 
 from toolcrib.errors import InvalidSignatureError
+from toolcrib.schema import rich
 from toolcrib.schema.generic import origin_of
 from toolcrib.schema.shapes import (
     MISSING,
@@ -28,6 +29,7 @@ from toolcrib.schema.shapes import (
     Shape,
     Table,
 )
+from toolcrib.validation import check_schema
 
 _NUMBER_WORDS = {
     "gt": "exclusiveMinimum",
@@ -170,7 +172,11 @@ def _read_bounds(item: Any, notes: Notes) -> bool:
 
 
 def refine(shape: Shape, notes: Notes) -> Shape:
-    """The shape with the bounds and keywords of `notes`; raises where a bound means nothing for it."""
+    """The shape with the bounds and keywords of `notes`; raises where they are wrong or mean nothing for it."""
+    keywords = rich.to_plain(notes.keywords)
+    pattern = {"pattern": notes.bounds["pattern"]} if "pattern" in notes.bounds else {}
+    if keywords or pattern:
+        check_schema({**keywords, **pattern})
     if notes.bounds:
         shape, used = _bound(shape, notes.bounds)
         unused = [name for name in notes.bounds if name not in used]
@@ -178,7 +184,7 @@ def refine(shape: Shape, notes: Notes) -> Shape:
             raise InvalidSignatureError(
                 f"{', '.join(unused)} cannot bound this type", hint="bound a type that it applies to"
             )
-    return Refined(shape, dict(notes.keywords)) if notes.keywords else shape
+    return Refined(shape, keywords) if keywords else shape
 
 
 def _bound(shape: Shape, bounds: dict[str, Any]) -> tuple[Shape, Set[str]]:

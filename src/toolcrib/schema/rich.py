@@ -16,6 +16,7 @@ from typing import Any, Literal
 from toolcrib import codec
 from toolcrib.errors import InvalidSignatureError
 from toolcrib.schema.shapes import Foreign
+from toolcrib.validation import check_schema
 
 Mode = Literal["validation", "serialization"]
 """Which way values go: in, to be checked, or out. The words are pydantic's."""
@@ -117,6 +118,7 @@ def foreign(hint: Any, mode: Mode) -> Foreign:
     adapt, generator = _engine()
     adapter = adapt(hint)
     schema = adapter.json_schema(mode=mode, by_alias=True, schema_generator=generator)
+    check_schema(schema)  # patterns and schema extras are its author's
     python = hint if isinstance(hint, type) else None
 
     def load(value: Any) -> Any:

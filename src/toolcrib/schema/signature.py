@@ -17,7 +17,7 @@ from toolcrib import validation
 from toolcrib.content import MEDIA, Result
 from toolcrib.context import Context
 from toolcrib.definition import ToolOptions, join_words
-from toolcrib.errors import DefinitionError, InvalidSignatureError, ToolcribError
+from toolcrib.errors import InvalidSignatureError, ToolcribError
 from toolcrib.finding import Finding, Level
 from toolcrib.schema.annotation import hints_of_function
 from toolcrib.schema.convert import Convert, loader
@@ -84,14 +84,8 @@ class Blueprint:
 
 
 def build_blueprint(callee: Callee, name: str, options: ToolOptions) -> Blueprint:
-    """Run the pipeline; whatever is wrong is an error that names tool, parameter, file and line."""
-    try:
-        return _Builder(callee, name, options).build()
-    except DefinitionError as error:
-        error.tool = error.tool or name
-        if error.source.file is None:
-            error.source = callee.source
-        raise
+    """Run the pipeline; whatever is wrong with a parameter is an error that names it, file and line."""
+    return _Builder(callee, name, options).build()
 
 
 class _Builder:

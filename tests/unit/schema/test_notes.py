@@ -131,6 +131,29 @@ def test_a_bound_that_means_nothing_is_refused(hint: Any) -> None:
         schema_of(hint)
 
 
+@pytest.mark.parametrize(
+    ("hint", "words"),
+    [
+        (Annotated[str, Field(pattern="(?=a)b")], "not a pattern that runs in linear time"),
+        (Annotated[str, Field(pattern="(")], "regex"),
+        (
+            Annotated[str, pydantic.StringConstraints(pattern="(?=a)b", strip_whitespace=True)],
+            "not a pattern that runs in linear time|look-around",
+        ),
+        (Annotated[int, Field(json_schema_extra={"type": "nonsense"})], "nonsense"),
+        (Annotated[int, Field(examples=[object()])], "a value of type object has no JSON form"),
+    ],
+)
+def test_what_no_schema_can_hold_is_refused_with_the_definition(hint: Any, words: str) -> None:
+    with pytest.raises(DefinitionError, match=rf"Parameter 'x' of tool 'taking'.*({words})"):
+        schema_of(hint)
+
+
+def test_examples_are_published_as_json() -> None:
+    hint = Annotated[dt.date, Field(examples=[dt.date(2026, 1, 31)])]
+    assert schema_of(hint)["examples"] == ["2026-01-31"]
+
+
 def test_a_callable_that_makes_a_schema_is_left_to_pydantic() -> None:
     def mark(schema: dict[str, Any]) -> None:
         schema["x-marked"] = True
