@@ -132,22 +132,22 @@ def weigh_pattern(pattern: str) -> int:
     last = start = 0  # what the last item weighs; what stood before the last item outside of groups
     free = None if pattern.startswith("^") else 0
     for found in _TOKEN.finditer(pattern):
-        token = found.group()
-        if token == "|" and len(sums) == 1:
+        piece = found.group()
+        if piece == "|" and len(sums) == 1:
             free = 0  # only the first alternative is bound to the start
-        if found["low"] is not None or token in ("*", "+"):
+        if found["low"] is not None or piece in ("*", "+"):
             times = max(1, int(found["high"] or found["low"] or 1))
             if free is None:
                 free = start
                 times = 1 if last == 1 and len(sums) == 1 else times
             sums[-1] += last * (times - 1)
             last *= times
-        elif token == ")":
+        elif piece == ")":
             last = sums.pop() if len(sums) > 1 else 0
             sums[-1] += last
-        elif token not in _NO_POSITION:
+        elif piece not in _NO_POSITION:
             start = sums[0] if len(sums) == 1 else start
-            if token[0] == "(":
+            if piece[0] == "(":
                 sums.append(0)
             else:
                 last = 1

@@ -6,6 +6,7 @@ retriever that refuses stands behind every schema, and patterns run on a linear-
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from functools import lru_cache
@@ -142,8 +143,10 @@ def _explain_refusal(error: Exception) -> str:
     text = text.splitlines()[0] if text else type(error).__name__
     what, is_pattern, _ = text.partition('is not a "regex"')
     if is_pattern:
-        text = f"{_cut(what)}is not a pattern that runs in linear time (no look-around, no back-references)"
+        words = "is not a pattern that runs in linear time (no look-around, no back-references)"
+        text = f"{_cut(what.strip())} {words}"
     where = "/".join(str(part) for part in getattr(error, "instance_path", ()) or ())
+    where = re.sub(r"allOf/\d+/then/pattern$", "pattern", where)  # where its author has put it
     return f"{text[:300]} (at {where[:_MAX_PATH]})" if where else text[:300]
 
 
@@ -210,6 +213,8 @@ def _best_branch(error: Any, path: str, value: Any) -> Problem:
     """Of all branches that failed, the one that came furthest says most."""
     branches = [branch for branch in error.kind.context if branch]
     got = describe_value(_find(value, error.instance_path))
+    if len(branches) < len(error.kind.context):  # a branch without an error fits
+        return Problem(path, "fits more than one of the permitted forms", got)
     types = [
         " or ".join(branch[0].kind.types)
         for branch in branches

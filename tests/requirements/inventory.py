@@ -50,9 +50,9 @@ def render() -> str:
     lines = [
         "# Requirements and the tests that hold them",
         "",
-        "Written by `python tests/requirements/inventory.py`; a test fails when it is out of date. Ids: U, C, T, Z",
-        "and A are the documents the project began with, X settles where they disagree, G is what users of such",
-        "systems ask for besides.",
+        "Written by `python tests/requirements/inventory.py`; a test fails when it is out of date.",
+        "Ids: U, C, T, Z and A are the documents the project began with, X settles where they disagree,",
+        "G is what users of such systems ask for besides.",
         "",
         "| id | tests in `tests/requirements/` |",
         "|---|---|",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.requirements.inventory import HELD, TABLE, render, collect_ids
+from tests.requirements.inventory import HELD, TABLE, collect_ids, render
 
 
 def test_every_requirement_that_holds_has_a_test() -> None:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime as dt
+import enum
 import math
-from typing import Any
+import uuid
+from typing import Any, NamedTuple
 
 import pytest
 from hypothesis import given
@@ -23,70 +26,157 @@ PLAIN = st.recursive(
 def test_what_is_encoded_is_read_back(value: Any) -> None:
     assert codec.decode(codec.encode(value)) == value
     assert codec.decode(codec.encode_text(value)) == value
+    assert codec.to_plain(value, refuse) == value
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        ({"a": [1, None, True, "é"]}, '{"a":[1,null,true,"é"]}'),
+        (10**40, "1" + "0" * 40),
+        (-0.0, "-0.0"),
+        (1e16, "1e16"),
+        ("null", '"null"'),
+        ((1, (2,)), "[1,[2]]"),
+    ],
+)
+def test_plain_data_is_written_as_json(value: Any, text: str) -> None:
+    assert codec.encode_text(value) == text
+    assert codec.encode(value) == text.encode()
 
 
 @pytest.mark.parametrize(
     ("value", "path"),
-    [(math.nan, ""), ([1.0, math.inf], "[1]"), ({"a": {"b": (None, -math.inf)}}, "a.b[1]")],
+    [
+        (math.nan, ""),
+        ({"a": [1.0, {"b": math.inf}]}, "a[1].b"),
+        ([(None, -math.inf)], "[0][1]"),
+        ({1: {2: math.nan}}, "1.2"),
+    ],
 )
-def test_what_is_no_number_is_named_by_its_place(value: Any, path: str) -> None:
+def test_what_is_not_a_number_is_named_and_never_becomes_null(value: Any, path: str) -> None:
     with pytest.raises(codec.NotFiniteError) as refused:
         codec.encode(value)
     assert refused.value.path == path
+    assert not math.isfinite(refused.value.value)
+    assert "is not a JSON number" in str(refused.value)
 
 
-def test_nulls_alone_are_fine() -> None:
-    assert (
-        codec.encode({"a": None, "b": [1.5, "null", ({"c": 2},)]}) == b'{"a":null,"b":[1.5,"null",[{"c":2}]]}'
-    )
+@pytest.mark.parametrize(
+    ("value", "error"),
+    [
+        pytest.param("\ud800", UnicodeEncodeError, id="surrogate"),
+        pytest.param([10**5_000], OverflowError, id="digits"),
+        pytest.param({"a": object()}, TypeError, id="object"),
+        pytest.param({(1, 2): 3}, TypeError, id="key"),
+    ],
+)
+def test_what_json_cannot_say_raises(value: Any, error: type[Exception]) -> None:
+    with pytest.raises(error):
+        codec.encode(value)
 
 
-def test_what_cannot_be_encoded_says_why() -> None:
-    with pytest.raises(UnicodeEncodeError):
-        codec.encode("\ud800")
-    with pytest.raises(OverflowError, match="too many digits"):
-        codec.encode(10**5000)
-    with pytest.raises(TypeError):
-        codec.encode(object())
+def test_what_contains_itself_raises() -> None:
+    circle: list[Any] = []
+    circle.append(circle)
+    with pytest.raises(RecursionError):
+        codec.encode(circle)
+
+
+@pytest.mark.parametrize("text", ['{"a":[1,2.5,null]}', b'"\xc3\xa9"', " 5 ", "-0", "1e-400", "9" * 100])
+def test_json_is_read(text: str | bytes) -> None:
+    assert codec.decode(text) is not None
 
 
 @pytest.mark.parametrize(
     "text",
     [
-        "",
-        "nope",
-        "NaN",
-        "Infinity",
-        "1e999",
-        "[1,]",
-        "{'a': 1}",
+        *(
+            "",
+            "nul",
+            "NaN",
+            "Infinity",
+            "[1,]",
+            "{'a':1}",
+            "1 2",
+            "01",
+            "+1",
+            ".5",
+            "\ufeff1",
+            '"\x00"',
+            "1e999",
+        ),
+        *('"\\ud800"', '"\\udc00"', '"\ud800"', "9" * 5_000, b'"\xff"', b"\xff\xfe1\x00"),
         "[" * 100_000,
-        '"\\ud800"',
-        "\ud800",
-        b"\xff",
+        "[" * 5_000 + "]" * 5_000,
     ],
+    ids=lambda text: repr(text[:12]),
 )
-def test_what_is_not_json_is_a_value_error(text: Any) -> None:
+def test_what_is_not_json_is_a_value_error(text: str | bytes) -> None:
     with pytest.raises(ValueError):
         codec.decode(text)
 
 
-def test_one_value_has_one_canonical_spelling() -> None:
-    assert codec.canonical({"b": 1, "a": [2, 3]}) == b'{"a":[2,3],"b":1}'
+def test_a_value_has_one_canonical_spelling() -> None:
+    assert codec.canonical({"b": 1, "a": {"d": 2, "c": 3}}) == b'{"a":{"c":3,"d":2},"b":1}'
     assert codec.digest({"b": 1, "a": 2}) == codec.digest({"a": 2, "b": 1})
-    assert codec.digest({"a": 1}) != codec.digest({"a": 2})
+    assert codec.digest({"a": 1}) != codec.digest({"a": 1.0})
+    assert len(codec.digest(None)) == 64
 
 
-def test_plain_data_holds_no_tuples() -> None:
-    def unknown(value: Any) -> Any:
-        raise TypeError
-
-    plain = codec.to_plain({"a": (1, (2, [(3,)])), "b": [(4,), 5]}, unknown)
-    assert plain == {"a": [1, [2, [[3]]]], "b": [[4], 5]}
-    assert codec.to_plain((1, 2), unknown) == [1, 2]
+class Colour(enum.Enum):
+    RED = "red"
 
 
-def test_durations_are_read() -> None:
-    assert codec.parse_duration("PT90S") == dt.timedelta(seconds=90)
+class Point(NamedTuple):
+    x: int
+    y: int
+
+
+@dataclasses.dataclass
+class Line:
+    start: Point
+    points: tuple[Point, ...]
+    colour: Colour = Colour.RED
+    made: dt.date = dt.date(2026, 11, 15)
+
+
+def refuse(value: Any) -> Any:
+    raise TypeError(f"not {type(value).__name__}")
+
+
+def test_plain_data_comes_out_of_records_and_the_like() -> None:
+    line = Line(Point(1, 2), (Point(3, 4),))
+    plain = codec.to_plain({"lines": ({1: line},), "id": uuid.UUID(int=1), "raw": b"\xff"}, refuse)
+    assert plain == {
+        "lines": [{"1": {"start": [1, 2], "points": [[3, 4]], "colour": "red", "made": "2026-11-15"}}],
+        "id": "00000000-0000-0000-0000-000000000001",
+        "raw": "/w==",
+    }
+
+
+@pytest.mark.parametrize("value", [(1, [(2,), {"a": (3, 4)}]), [[], [[1]]], {"a": {"b": [1]}, "c": 1}, (), 5])
+def test_plain_data_has_lists_and_no_tuples(value: Any) -> None:
+    plain = codec.to_plain(value, refuse)
+    assert plain == codec.decode(codec.encode(value))
+
+
+def test_what_the_engine_does_not_know_is_asked_for() -> None:
+    class Own:
+        pass
+
+    assert codec.to_plain([Own()], lambda value: {"own": (1,)}) == [{"own": [1]}]
+    with pytest.raises(TypeError, match="not Own"):
+        codec.to_plain({"a": Own()}, refuse)
+
+
+def test_the_callers_data_is_left_as_it_is() -> None:
+    data = {"a": (1, 2), "b": [(3,)]}
+    codec.to_plain(data, refuse)
+    assert data == {"a": (1, 2), "b": [(3,)]}
+
+
+def test_a_duration_is_read_from_iso_text() -> None:
+    assert codec.parse_duration("P1DT2H") == dt.timedelta(days=1, hours=2)
     with pytest.raises(ValueError):
-        codec.parse_duration("soon")
+        codec.parse_duration("tomorrow")

@@ -2,56 +2,60 @@
 
 from __future__ import annotations
 
-import base64
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from toolcrib import Audio, File, Image, Link, MCPServer, Result
+from toolcrib import Audio, File, Image, Link, MCPServer, Result, ToolError
+from toolcrib.content import text_block
 
 
-def encoded(data: bytes) -> str:
-    return base64.b64encode(data).decode()
+def test_media_are_base64_with_a_type() -> None:
+    assert Image(b"\x89PNG").to_block() == {"type": "image", "data": "iVBORw==", "mimeType": "image/png"}
+    assert Audio(b"abc").to_block() == {"type": "audio", "data": "YWJj", "mimeType": "audio/wav"}
+    assert Image(b"", mime_type="image/webp").to_block()["mimeType"] == "image/webp"
 
 
-def test_media_say_their_type_and_carry_their_bytes(tmp_path: Path) -> None:
-    picture = tmp_path / "chart.jpeg"
-    picture.write_bytes(b"jpeg")
-    assert Image(b"png").to_block() == {"type": "image", "data": encoded(b"png"), "mimeType": "image/png"}
-    assert Image(path=picture).to_block() == {
-        "type": "image",
-        "data": encoded(b"jpeg"),
-        "mimeType": "image/jpeg",
-    }
-    assert Audio(b"x", mime_type="audio/ogg").to_block()["mimeType"] == "audio/ogg"
-    assert Audio(b"x").to_block()["type"] == "audio"
+def test_media_are_read_from_files_when_they_are_sent(tmp_path: Path) -> None:
+    file = tmp_path / "chart.jpg"
+    image = Image(path=file)
+    file.write_bytes(b"abc")
+    assert image.to_block() == {"type": "image", "data": "YWJj", "mimeType": "image/jpeg"}
+    assert Audio(path=str(tmp_path / "unknown")).mime_type == "audio/wav"
+    with pytest.raises(FileNotFoundError):
+        Audio(path=tmp_path / "missing").to_block()
 
 
 @pytest.mark.parametrize("kind", [Image, Audio, File])
-def test_media_take_either_data_or_a_path(kind: Any) -> None:
-    with pytest.raises(ValueError, match="either data or path"):
+def test_media_take_data_or_a_path(kind: type[Image] | type[Audio] | type[File], tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=f"{kind.__name__} takes either data or path"):
         kind()
     with pytest.raises(ValueError, match="either data or path"):
-        kind(b"x", path="x")
+        kind(b"", path=tmp_path)
 
 
-def test_a_file_is_text_where_its_type_is_and_base64_elsewhere(tmp_path: Path) -> None:
-    notes = tmp_path / "notes.txt"
-    notes.write_text("hello")
-    assert File("words").to_block()["resource"] == {
+def test_a_file_is_text_where_its_type_is(tmp_path: Path) -> None:
+    file = tmp_path / "data.json"
+    file.write_text('{"a": 1}')
+    assert File(path=file).to_block() == {
+        "type": "resource",
+        "resource": {"uri": file.resolve().as_uri(), "mimeType": "application/json", "text": '{"a": 1}'},
+    }
+    assert File("größe").to_block()["resource"] == {
         "uri": "file:///unnamed",
         "mimeType": "text/plain",
-        "text": "words",
+        "text": "größe",
     }
-    assert File(path=notes).to_block()["resource"] == {
-        "uri": notes.resolve().as_uri(),
-        "mimeType": "text/plain",
-        "text": "hello",
+    assert File("a,b", mime_type="text/csv", uri="data:own").to_block()["resource"]["uri"] == "data:own"
+    assert File(b"\xff", mime_type="text/plain").to_block()["resource"]["text"] == "\ufffd"
+
+
+def test_any_other_file_is_base64() -> None:
+    assert File(b"abc").to_block()["resource"] == {
+        "uri": "file:///unnamed",
+        "mimeType": "application/octet-stream",
+        "blob": "YWJj",
     }
-    blob = File(b"\x00", uri="crib://x").to_block()["resource"]
-    assert blob == {"uri": "crib://x", "mimeType": "application/octet-stream", "blob": encoded(b"\x00")}
-    assert File(b"{}", mime_type="application/json").to_block()["resource"]["text"] == "{}"
 
 
 def test_a_link_says_what_is_known() -> None:
@@ -60,26 +64,43 @@ def test_a_link_says_what_is_known() -> None:
         "uri": "https://example.org",
         "name": "home",
     }
-    full = Link("https://example.org/a", "a", "The letter", "text/plain", 1).to_block()
-    assert full["description"] == "The letter"
-    assert (full["mimeType"], full["size"]) == ("text/plain", 1)
+    assert Link("file:///a", "a", description="An a", mime_type="text/plain", size=0).to_block() == {
+        "type": "resource_link",
+        "uri": "file:///a",
+        "name": "a",
+        "description": "An a",
+        "mimeType": "text/plain",
+        "size": 0,
+    }
 
 
-def test_a_result_is_spelt_as_mcp_spells_it() -> None:
+def test_a_result_is_spelled_as_mcp_does() -> None:
     assert Result().to_json() == {"content": [], "isError": False}
-    said = Result.of("two", 2)
-    assert said.text == "two"
-    assert said.to_json() == {
+    assert Result.of("two", 2).to_json() == {
         "content": [{"type": "text", "text": "two"}],
         "structuredContent": 2,
         "isError": False,
     }
-    assert Result(is_structured=True).to_json()["structuredContent"] is None
-    assert Result(meta={"a": 1}).to_json()["_meta"] == {"a": 1}
-    assert (
-        Result([{"type": "image"}, {"type": "text", "text": "a"}, {"type": "text", "text": "b"}]).text
-        == "a\nb"
-    )
+    assert Result.of("", None).to_json()["structuredContent"] is None
+    result = Result([text_block("no")], is_error=True, meta={"a": 1}, error=ToolError("no"))
+    assert result.to_json() == {
+        "content": [{"type": "text", "text": "no"}],
+        "isError": True,
+        "_meta": {"a": 1},
+    }
+
+
+def test_the_text_of_a_result_is_all_its_text() -> None:
+    blocks = [text_block("a"), {"type": "image", "data": "", "mimeType": ""}, text_block("b"), {}]
+    assert Result(blocks).text == "a\nb"
+
+
+def test_results_are_compared_by_what_travels() -> None:
+    assert Result(error=ToolError("a")) == Result(error=ToolError("b"))
+    assert Result([text_block("a")]) != Result([text_block("b")])
+    assert Result.of("a", 1) != Result([text_block("a")], 1)
+    assert "ToolError" not in repr(Result(error=ToolError("a")))
+    assert Result().content is not Result().content
 
 
 async def test_tools_hand_back_media_alone_and_among_words() -> None:

@@ -63,7 +63,7 @@ def test_visits_are_counted_level_by_level(schema: dict[str, Any], visits: tuple
 
 def test_visits_multiply_along_references() -> None:
     found = take(chain(4, {}))
-    assert found.visits == (4, 8, 16, 32, 16, 0)
+    assert found.visits == (4, 8, 16, 32, 32, 0)
 
 
 def test_more_levels_than_anybody_writes_bound_how_deep_data_may_nest() -> None:

@@ -151,6 +151,14 @@ def test_references_that_lead_nowhere_are_refused(reference: str, words: str) ->
         Graph(schema)
 
 
+def test_several_anchors_are_told_apart() -> None:
+    found = graph(
+        prefixItems=[{"$ref": "#a"}, {"$ref": "#b"}], defs={"x": {"$anchor": "a"}, "y": {"$anchor": "b"}}
+    )
+    first, second = found.top.arrays.named.values()
+    assert first.targets != second.targets
+
+
 def test_an_anchor_may_be_set_once() -> None:
     with pytest.raises(InvalidSchemaError, match="anchor 'x' twice"):
         graph(**{"$ref": "#x"}, defs={"a": {"$anchor": "x"}, "b": {"$dynamicAnchor": "x"}})

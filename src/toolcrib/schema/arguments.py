@@ -145,15 +145,11 @@ class ArgumentCheck:
         raise self._refusal(validator.problems(checked))
 
     def _find_unusable(self, arguments: dict[str, Any]) -> Problem:
-        """The argument that is no JSON; asked for one by one, since the engine does not say."""
+        """The argument that is no JSON. The engine has met it, but does not say which it was."""
         for name, value in arguments.items():
-            try:
-                self.validator.is_valid({name: value})
-            except ValueError as error:
-                is_text = isinstance(error, UnicodeEncodeError)
-                return Problem(
-                    show_name(name), "not valid Unicode" if is_text else "not JSON", describe_value(value)
-                )
+            words = _find_flaw({name: value})
+            if words is not None:
+                return Problem(show_name(name), words, describe_value(value))
         return Problem("", "arguments are not JSON", "")
 
     def _refusal(self, problems: list[Problem]) -> InvalidArgumentsError:
@@ -165,6 +161,25 @@ class ArgumentCheck:
             else f"{head}:\n" + "\n".join(f"- {line}" for line in lines)
         )
         return InvalidArgumentsError(text, details=[problem.to_json() for problem in problems])
+
+
+def _find_flaw(value: Any) -> str | None:
+    """What keeps a value from being JSON, or None."""
+    waiting = [value]
+    while waiting:
+        item = waiting.pop()
+        if isinstance(item, str):
+            try:
+                item.encode()
+            except UnicodeEncodeError:
+                return "not valid Unicode"
+        elif isinstance(item, dict):
+            waiting += [*item, *item.values()]
+        elif isinstance(item, list | tuple):
+            waiting += item
+        elif not isinstance(item, int | float | None):
+            return "not JSON"
+    return None
 
 
 def _conversion_problems(name: str, value: Any, error: Exception) -> list[Problem]:

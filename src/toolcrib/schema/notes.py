@@ -172,7 +172,7 @@ def _read_bounds(item: Any, notes: Notes) -> bool:
 
 
 def refine(shape: Shape, notes: Notes) -> Shape:
-    """The shape with the bounds and keywords of `notes`; raises where they are wrong or mean nothing for it."""
+    """The shape with the bounds and keywords of `notes`; raises where they are wrong or do not apply."""
     keywords = rich.to_plain(notes.keywords)
     pattern = {"pattern": notes.bounds["pattern"]} if "pattern" in notes.bounds else {}
     if keywords or pattern:

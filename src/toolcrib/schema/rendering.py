@@ -41,6 +41,11 @@ def to_value_schema(shape: Shape) -> dict[str, Any]:
     return renderer.finish(renderer.render(shape))
 
 
+def join_descriptions(here: str, own: str | None) -> str:
+    """What a value is for in this place, and what its class says that it is."""
+    return f"{here}\n\n{own}" if own and own != here else here
+
+
 class _Renderer:
     """Writes shapes as JSON Schema; what is used twice or refers to itself goes to `$defs`."""
 
@@ -65,9 +70,7 @@ class _Renderer:
     def _field_schema(self, item: Field) -> dict[str, Any]:
         schema = self.render(item.shape)
         if item.description:
-            own = schema.get("description")  # of the class: what it is, beside what it is for here
-            both = own and own != item.description
-            schema["description"] = f"{item.description}\n\n{own}" if both else item.description
+            schema["description"] = join_descriptions(item.description, schema.get("description"))
         if item.default is not MISSING:
             schema["default"] = item.default
         return schema

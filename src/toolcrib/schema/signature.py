@@ -37,7 +37,7 @@ from toolcrib.schema.parameters import (
     words_of,
 )
 from toolcrib.schema.records import value_of
-from toolcrib.schema.rendering import to_schema, to_value_schema
+from toolcrib.schema.rendering import join_descriptions, to_schema, to_value_schema
 from toolcrib.schema.shapes import MISSING, Field, Shape, admits_none
 
 R = TypeVar("R")
@@ -116,10 +116,11 @@ class _Builder:
         returns = said or docs.returns
         raises = tuple((item.name, item.description) for item in docs.raises)
         if output is not None and explicit is None and returns:
-            output = {**output, "description": returns}
+            output = {**output, "description": join_descriptions(returns, output.get("description"))}
         description = self.options.description
         if description is None:
-            description = docs.description if output else join_words(docs.description, returns, raises)
+            has_schema = output is not None
+            description = docs.description if has_schema else join_words(docs.description, returns, raises)
         return Blueprint(
             fill(self.callee.handler, self.defaults, self.factories),
             description,
@@ -151,6 +152,8 @@ class _Builder:
             documented = documented or words.get(made.name)
             if not made.description and documented is not None:
                 made.description = documented.description
+            if any(made.name == other.name for other in self.fields):
+                self.refuse(parameter.name, f"is called '{made.name}', as another is", "change its alias")
             self.fields.append(made)
 
     def documented_hint(self, parameter: Parameter, documented: Documented) -> Any:
@@ -196,7 +199,7 @@ class _Builder:
         )
         if not required:
             speaks_of_none = self.guard(name, admits_none, shape)
-            made.default = self.say_default(name, shape, default, accepts_none or speaks_of_none)
+            made.default = self.show_default(name, shape, default, accepts_none or speaks_of_none)
             if not speaks_of_none:
                 (self.nullable if accepts_none else self.optional).add(made.name)
         return made
@@ -231,7 +234,7 @@ class _Builder:
         (self.places if by_place else self.defaults)[parameter.name] = notes.default
         return notes.default
 
-    def say_default(self, name: str, shape: Shape, default: Any, admits_none: bool) -> Any:
+    def show_default(self, name: str, shape: Shape, default: Any, admits_none: bool) -> Any:
         """The default as JSON, or MISSING; a default that the hint does not admit is refused."""
         if default is None:
             if not admits_none and name not in self.factories:
@@ -342,4 +345,6 @@ def _is_content(hint: Any) -> bool:
 
 
 def _first_line(error: Exception) -> str:
-    return (str(error).splitlines() or [type(error).__name__])[0]
+    """What an error says, without the essay that may follow."""
+    first, *rest = str(error).splitlines() or [type(error).__name__]
+    return f"{first} {rest[0].strip()}" if first.endswith(":") and rest else first

@@ -135,10 +135,10 @@ def test_a_bound_that_means_nothing_is_refused(hint: Any) -> None:
     ("hint", "words"),
     [
         (Annotated[str, Field(pattern="(?=a)b")], "not a pattern that runs in linear time"),
-        (Annotated[str, Field(pattern="(")], "regex"),
+        (Annotated[str, Field(pattern="(")], "not a pattern"),
         (
             Annotated[str, pydantic.StringConstraints(pattern="(?=a)b", strip_whitespace=True)],
-            "not a pattern that runs in linear time|look-around",
+            "regex parse error",
         ),
         (Annotated[int, Field(json_schema_extra={"type": "nonsense"})], "nonsense"),
         (Annotated[int, Field(examples=[object()])], "a value of type object has no JSON form"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime as dt
 from collections.abc import AsyncIterator, Awaitable, Coroutine, Iterator
 from typing import Annotated, Any, Literal, Never, NoReturn
@@ -145,6 +146,21 @@ class TestWords:
         assert definition_of(name, description="Given.")["description"] == "Given."
         assert definition_of(name, description="")["inputSchema"] == {"type": "object", "properties": {}}
 
+    def test_about_a_class_stand_after_those_about_the_result(self) -> None:
+        @dataclasses.dataclass
+        class Place:
+            """A place on the map."""
+
+        def find() -> Any:
+            """Find it.
+
+            Returns:
+                Where it is
+            """
+
+        find.__annotations__["return"] = Place
+        assert definition_of(find)["outputSchema"]["description"] == "Where it is\n\nA place on the map"
+
     def test_are_kept_for_an_explicit_output_schema_as_it_is(self) -> None:
         def count() -> int:
             """Count.
@@ -158,6 +174,7 @@ class TestWords:
         assert definition.output_schema == schema
         assert definition.description == "Count"
         assert definition.standalone_description == "Count.\n\nReturns: How many"
+        assert Tool.from_function(count, output_schema={}).definition.description == "Count"
 
     def test_an_explicit_output_schema_is_checked(self) -> None:
         tool = Tool.from_function(lambda: 1, name="one", output_schema={"type": "nonsense"})

@@ -76,6 +76,14 @@ class TestParameters:
         with pytest.raises(InvalidArgumentsError, match="'sender': not a parameter"):
             received_by(tool, sender="me")
 
+    def test_of_one_name_are_refused(self) -> None:
+        def mail(to: str, sender: Annotated[str, Field(alias="to")]) -> None: ...
+
+        with pytest.raises(
+            InvalidSignatureError, match=r"Parameter 'sender'.* is called 'to', as another is"
+        ):
+            properties(mail)
+
 
 class TestDefaults:
     @pytest.mark.parametrize(

@@ -207,6 +207,19 @@ def test_a_module_that_is_not_there_is_said_to_be_missing(name: str) -> None:
     assert "module:object" in (refusal.value.hint or "")
 
 
+def test_what_a_module_lacks_is_not_taken_for_the_module(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(
+        tmp_path,
+        {"crib_lacks.py": "import crib_lacks_this", "crib_odd.py": "raise ModuleNotFoundError('odd')"},
+    )
+    monkeypatch.chdir(tmp_path)
+    for name in ("crib_lacks", "crib_odd"):
+        with pytest.raises(SourceError, match=f"^{name} cannot be imported: ModuleNotFoundError"):
+            load_module(name)
+
+
 @pytest.mark.parametrize("name", ["", ".relative", "a..b"])
 def test_a_name_that_is_none_is_refused(name: str) -> None:
     with pytest.raises(SourceError):
@@ -286,13 +299,12 @@ def test_a_tool_that_the_module_itself_registers_wrongly_is_the_error(tmp_path: 
     write(
         tmp_path,
         {
+            "crib_wrong.py": "def wrong(*numbers: int) -> int: ...",
             "crib_register.py": """\
-            from toolcrib import MCPServer
-            server = MCPServer()
-
-            @server.tool
-            def wrong(*numbers: int) -> int: ...
-        """,
+                from crib_wrong import wrong
+                from toolcrib import MCPServer
+                MCPServer().add(wrong)
+            """,
             "crib_rename.py": """\
             from toolcrib import MCPServer
             server = MCPServer()
@@ -302,7 +314,7 @@ def test_a_tool_that_the_module_itself_registers_wrongly_is_the_error(tmp_path: 
     )
     with pytest.raises(InvalidSignatureError, match=r"takes \*numbers") as refusal:
         load_file(tmp_path / "crib_register.py")
-    assert refusal.value.source.file == str(tmp_path / "crib_register.py")
+    assert refusal.value.source.file == str(tmp_path / "crib_wrong.py")
     with pytest.raises(ValueError, match="Not a tool: int") as other:
         load_file(tmp_path / "crib_rename.py")
     assert other.value.source.line == 3  # type: ignore[attr-defined]

@@ -1,0 +1,317 @@
+"""Arguments are checked against the published schema and become Python values."""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import datetime as dt
+import enum
+import types
+from typing import Annotated, Any
+
+import pytest
+from pydantic import AfterValidator, BaseModel, Field, field_validator
+
+from toolcrib import Tool
+from toolcrib.errors import InvalidArgumentsError
+from toolcrib.schema.arguments import ArgumentCheck
+from toolcrib.schema.signature import Binder
+
+
+def check_of(function: Any, **options: Any) -> ArgumentCheck:
+    return Tool.from_function(function, name="made", **options).built.arguments
+
+
+def arrive(function: Any, given: Any, **options: Any) -> dict[str, Any]:
+    """What a function would be called with."""
+    check = check_of(function, **options)
+    return check.bind(check.check(given))
+
+
+def refusal(function: Any, given: Any, **options: Any) -> InvalidArgumentsError:
+    with pytest.raises(InvalidArgumentsError) as refused:
+        arrive(function, given, **options)
+    return refused.value
+
+
+class Colour(enum.Enum):
+    RED = "red"
+
+
+@dataclasses.dataclass
+class Span:
+    start: int
+    end: int
+
+    def __post_init__(self) -> None:
+        if self.end < self.start:
+            raise ValueError("the end comes before the start")
+
+
+class Even(BaseModel):
+    number: int
+
+    @field_validator("number")
+    @classmethod
+    def check(cls, number: int) -> int:
+        if number % 2:
+            raise ValueError("must be even")
+        assert number < 100, "must be small"
+        return number
+
+
+def take(number: int, when: dt.date | None = None, colour: Colour = Colour.RED, text: str = "x") -> None: ...
+
+
+# --- binding ---
+
+
+def test_checked_arguments_become_what_the_hints_promise() -> None:
+    values = arrive(take, {"number": 5.0, "when": "2026-11-15", "colour": "red", "text": "y"})
+    assert values == {"number": 5, "when": dt.date(2026, 11, 15), "colour": Colour.RED, "text": "y"}
+    assert type(values["number"]) is int
+
+
+def test_what_is_left_out_is_left_to_the_function() -> None:
+    assert arrive(take, {"number": 1}) == {"number": 1}
+    assert arrive(lambda: None, None) == {}
+    assert arrive(lambda: None, {}) == {}
+
+
+def test_a_null_is_none_where_the_hint_admits_it_and_nothing_elsewhere() -> None:
+    assert arrive(take, {"number": 1, "when": None, "colour": None, "text": None}) == {
+        "number": 1,
+        "when": None,
+    }
+    assert arrive(take, {"number": "1", "when": None, "text": None}) == {"number": 1, "when": None}
+    assert "expected integer, got null" in str(refusal(take, {"number": None}))
+
+
+def test_a_null_that_the_schema_speaks_of_is_left_alone() -> None:
+    def required(a: int | None, b: list[int | None]) -> None: ...
+
+    assert arrive(required, {"a": None, "b": [None, 1]}) == {"a": None, "b": [None, 1]}
+    assert "'b[0]': expected integer" in str(refusal(lambda b: None, {"b": [None]}, input_schema=EXPLICIT))
+
+
+EXPLICIT = {
+    "type": "object",
+    "properties": {"a": {"type": ["integer", "null"]}, "b": {"items": {"type": "integer"}}, "c": {}},
+}
+
+
+def test_a_handler_of_the_whole_gets_a_dict_of_its_own() -> None:
+    def handle(arguments: dict) -> None: ...
+
+    given = {"a": None, "b": None, "c": None, "extra": None}
+    values = arrive(handle, given, input_schema=EXPLICIT)
+    assert values == {"arguments": {"a": None, "c": None, "extra": None}}
+    values["arguments"]["more"] = 1
+    assert given == {"a": None, "b": None, "c": None, "extra": None}
+    plain = {"a": 1}
+    assert arrive(handle, plain, input_schema=EXPLICIT)["arguments"] is not plain
+
+
+def test_names_that_are_crossed_reach_the_right_parameters() -> None:
+    def swap(
+        a: Annotated[int, Field(alias="b")], b: Annotated[int | None, Field(alias="a")] = None
+    ) -> None: ...
+
+    assert arrive(swap, {"a": 1, "b": 2}) == {"a": 2, "b": 1}
+    assert arrive(swap, {"b": 2, "a": None}) == {"a": 2, "b": None}
+    assert arrive(swap, {"b": 2}) == {"a": 2}
+
+
+def test_a_name_of_its_own_needs_no_conversion() -> None:
+    def rename(text: Annotated[str, Field(alias="class")]) -> None: ...
+
+    assert arrive(rename, {"class": "x"}) == {"text": "x"}
+
+
+def test_plain_arguments_are_passed_on_as_they_came() -> None:
+    given = {"text": "x"}
+    assert arrive(lambda text: None, given) is given
+
+
+# --- refusing ---
+
+
+@pytest.mark.parametrize("given", [5, "x", [1], True, object()])
+def test_arguments_are_an_object(given: Any) -> None:
+    assert "arguments must be an object" in str(refusal(take, given))
+
+
+def test_arguments_may_be_any_mapping() -> None:
+    given = types.MappingProxyType({"number": 1})
+    assert arrive(take, given) == {"number": 1}
+    assert arrive(take, collections.OrderedDict(number=1)) == {"number": 1}
+
+
+def test_unknown_names_are_told_with_the_nearest_and_with_what_is_missing() -> None:
+    error = refusal(take, {"Numbr": 1, "zzz": 2, "a\x1b\n": 3})
+    assert str(error) == (
+        "Invalid arguments for tool 'made':\n"
+        "- 'Numbr': not a parameter of this tool (did you mean 'number'?)\n"
+        "- 'zzz': not a parameter of this tool (it takes: colour, number, text, when)\n"
+        "- 'a\\x1b\\n': not a parameter of this tool (it takes: colour, number, text, when)\n"
+        "- 'number': required, but missing"
+    )
+    assert error.details[0] == {
+        "field": "Numbr",
+        "expected": "not a parameter of this tool",
+        "got": "",
+        "hint": "did you mean 'number'?",
+    }
+    assert "(it takes none)" in str(refusal(lambda: None, {"a": 1}))
+    assert "'5': not a parameter" in str(refusal(take, {5: 1}))
+
+
+def test_thousands_of_unknown_names_are_neither_compared_nor_all_told() -> None:
+    error = refusal(take, {"x" * 100_000 + str(i): 1 for i in range(2_000)})
+    assert len(error.details) == 11
+    assert len(str(error)) < 3_000
+
+
+def test_unknown_names_are_dropped_where_the_author_says_so() -> None:
+    assert arrive(take, {"number": 1, "zzz": 2, 5: 3}, extra="ignore") == {"number": 1}
+
+
+def test_one_problem_is_told_on_one_line() -> None:
+    assert str(refusal(take, {"number": "x"})) == (
+        "Invalid arguments for tool 'made': 'number': expected integer, got string 'x'"
+    )
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"number": object()}, "'number': not JSON, got object"),
+        ({"text": "a", "number": b"5"}, "'number': not JSON, got bytes"),
+        ({"number": 1, "colour": "\ud800"}, "'colour': not valid Unicode, got string '\\ud800'"),
+    ],
+)
+def test_what_is_not_json_is_named(given: Any, words: str) -> None:
+    assert words in str(refusal(take, given))
+
+
+def test_what_is_not_json_and_cannot_be_named_is_refused_all_the_same() -> None:
+    assert "arguments are not JSON" in str(
+        refusal(lambda a: None, {"a": 1, 5: 1}, input_schema={"type": "object"})
+    )
+
+    class Odd:
+        def __eq__(self, other: object) -> bool:
+            raise ValueError("the truth value of an array is ambiguous")
+
+        __hash__ = None
+
+    error = refusal(lambda a, b=None: None, {"a": Odd(), "b": 1})
+    assert "ambiguous" not in str(error)
+
+
+# --- repair ---
+
+
+def test_repair_is_checked_again_and_may_be_turned_off() -> None:
+    assert arrive(take, {"number": "5"}) == {"number": 5}
+    assert "got string '5'" in str(refusal(take, {"number": "5"}, repair=False))
+    assert "got string '[1]'" in str(refusal(take, {"number": "[1]"}))
+
+
+def test_a_repaired_value_is_refused_where_checking_it_would_cost_too_much() -> None:
+    deep = "[" * 500 + "]" * 500
+    schema = {
+        "type": "object",
+        "properties": {"a": {"$ref": "#/$defs/n"}},
+        "$defs": {"n": {"type": "array", "items": {"$ref": "#/$defs/n"}}},
+    }
+    assert "'a': expected array" in str(refusal(lambda a=None: None, {"a": deep}, input_schema=schema))
+    assert arrive(lambda a=None: None, {"a": "[[],[]]"}, input_schema=schema) == {"a": [[], []]}
+
+
+def test_values_that_would_cost_too_much_are_refused_by_name_of_the_reason() -> None:
+    schema = {
+        "type": "object",
+        "properties": {"a": {"items": {"enum": list(range(5_000))}}, "b": {"$ref": "#"}},
+    }
+    assert arrive(lambda a=None, b=None: None, {"a": [1]}, input_schema=schema) == {"a": [1]}
+    error = refusal(lambda a=None, b=None: None, {"a": [1] * 1_000}, input_schema=schema)
+    assert "too much for this schema to check" in str(error)
+    deep: Any = {}
+    for _ in range(1_000):
+        deep = {"b": deep}
+    assert "nested deeper than 256 levels" in str(
+        refusal(lambda a=None, b=None: None, deep, input_schema=schema)
+    )
+
+
+# --- conversion ---
+
+
+def test_the_words_of_a_converter_are_shown_with_the_field() -> None:
+    def span(span: Span) -> None: ...
+
+    error = refusal(span, {"span": {"start": 2, "end": 1}})
+    assert str(error) == (
+        "Invalid arguments for tool 'made': 'span': the end comes before the start, got object"
+    )
+
+
+def test_the_words_of_a_validator_are_shown_without_those_of_its_library() -> None:
+    def even(pair: Even) -> None: ...
+
+    assert str(refusal(even, {"pair": {"number": 3}})).endswith("'pair.number': must be even")
+    assert str(refusal(even, {"pair": {"number": 102}})).endswith("'pair.number': must be small")
+
+
+def test_what_only_the_library_can_say_is_said_without_addresses() -> None:
+    class Strict(BaseModel):
+        day: Annotated[dt.date, AfterValidator(lambda day: day)]
+
+    def on(strict: Strict) -> None: ...
+
+    error = refusal(on, {"strict": {"day": "2026-02-30"}})
+    assert "'strict" in str(error)
+    for word in ("http", "pydantic", "input_value", "type="):
+        assert word not in str(error)
+
+
+class Loud(ValueError):
+    def errors(self) -> list[str]:
+        return ["not what pydantic means"]
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (Loud("too loud"), "too loud"),
+        (ValueError(), "ValueError"),
+        (AssertionError(), "AssertionError"),
+        (ZeroDivisionError("by zero"), "by zero"),
+        (ValueError("x" * 5_000), "x" * 2_000 + ", got"),
+    ],
+)
+def test_any_refusal_of_a_value_is_an_error_of_the_arguments(error: Exception, words: str) -> None:
+    def load(value: Any) -> Any:
+        raise error
+
+    binder = Binder(known=frozenset({"a"}), loads=(("a", "a", load),), attributes={"a": "a"})
+    check = ArgumentCheck("made", {"type": "object"}, binder, trusted=True, repairs=True, ignores_extra=False)
+    with pytest.raises(InvalidArgumentsError) as refused:
+        check.bind({"a": 1})
+    assert f"'a': {words}" in str(refused.value)
+
+
+def test_other_errors_of_a_converter_are_the_authors_own() -> None:
+    def load(value: Any) -> Any:
+        raise KeyError("secret")
+
+    binder = Binder(known=frozenset({"a"}), loads=(("a", "a", load),), attributes={"a": "a"})
+    check = ArgumentCheck("made", {"type": "object"}, binder, trusted=True, repairs=True, ignores_extra=False)
+    with pytest.raises(KeyError):
+        check.bind({"a": 1})
+
+
+def test_the_validator_is_compiled_once() -> None:
+    check = check_of(take)
+    assert check.validator is check.validator
