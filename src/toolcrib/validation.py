@@ -83,7 +83,8 @@ class Validator:
         return self._effort.refuse(value) if self.is_heavy else None
 
     def problems(self, value: Any) -> list[Problem]:
-        """What is wrong with a value that is not valid; the first things, where there are many."""
+        """What is wrong with a value that is not valid: the first things, where there are many, and nothing
+        where there is too much to look at or something that is not JSON."""
         try:
             if not self._effort.is_wordy(value, _MANY_VISITS):
                 errors = self._check.iter_errors(value)
@@ -96,7 +97,7 @@ class Validator:
             return list(islice(_problems_of(error, value), _MAX_PROBLEMS))
         except ValueError:
             pass  # somewhere in it is something that is not JSON, or that nests too deep to be quoted
-        return [Problem("", "does not fit the schema, and is too large to say where", "")]
+        return []
 
 
 @lru_cache(maxsize=16)

@@ -212,14 +212,13 @@ def test_of_a_large_value_the_first_problem_is_told() -> None:
 
 
 def test_of_a_huge_or_branching_value_nothing_is_told() -> None:
-    silent = ["does not fit the schema, and is too large to say where"]
-    assert told({"items": {"type": "integer"}}, ["x"] * 30_000) == silent
-    assert told({"items": {"anyOf": [{"type": "integer"}]}}, ["x"] * 5_000) == silent
+    assert told({"items": {"type": "integer"}}, ["x"] * 30_000) == []
+    assert told({"items": {"anyOf": [{"type": "integer"}]}}, ["x"] * 5_000) == []
     deep: Any = []
     for _ in range(400):
         deep = [deep]
-    assert told({"type": "integer"}, deep) == silent
-    assert told({"properties": {"a": {"type": "integer"}}}, {"a": "x", "b": 1, 5: 1}) == silent
+    assert told({"type": "integer"}, deep) == []
+    assert told({"properties": {"a": {"type": "integer"}}}, {"a": "x", "b": 1, 5: 1}) == []
 
 
 # --- words ---

@@ -142,15 +142,15 @@ class ArgumentCheck:
                 plain = self._without_nulls(mended)
                 if validator.excess(plain) is None and validator.is_valid(plain):
                     return mended
-        raise self._refusal(validator.problems(checked))
+        raise self._refusal(validator.problems(checked) or [self._find_unusable(arguments)])
 
     def _find_unusable(self, arguments: dict[str, Any]) -> Problem:
-        """The argument that is no JSON. The engine has met it, but does not say which it was."""
+        """The argument that is no JSON: the engine has met it, but does not say which it was."""
         for name, value in arguments.items():
             words = _find_flaw({name: value})
             if words is not None:
                 return Problem(show_name(name), words, describe_value(value))
-        return Problem("", "arguments are not JSON", "")
+        return Problem("", "arguments do not fit the schema, and are too large to say where", "")
 
     def _refusal(self, problems: list[Problem]) -> InvalidArgumentsError:
         head = f"Invalid arguments for tool '{self.name}'"
@@ -174,6 +174,8 @@ def _find_flaw(value: Any) -> str | None:
             except UnicodeEncodeError:
                 return "not valid Unicode"
         elif isinstance(item, dict):
+            if not all(isinstance(name, str) for name in item):
+                return "a name that is not text"
             waiting += [*item, *item.values()]
         elif isinstance(item, list | tuple):
             waiting += item

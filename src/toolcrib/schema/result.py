@@ -127,7 +127,7 @@ class ResultPlan:
         if not validator.is_valid(plain):
             problems = validator.problems(plain)
             words = "; ".join(f"{problem.field or 'result'}: {problem.expected}" for problem in problems[:5])
-            raise self._refusal(f"it does not fit the output schema ({words})")
+            raise self._refusal(f"it does not fit the output schema ({words or 'too large to say where'})")
 
     def _check_text(self, text: str) -> str:
         self._check_size(len(text) if text.isascii() or len(text) > self.max_bytes else len(text.encode()))
@@ -149,8 +149,9 @@ class ResultPlan:
             if not result.is_structured:
                 raise self._refusal("it has no structured data, which the output schema promises")
             self._check_schema(structured)
-        self._check_size(len(codec.encode([content, structured, meta])))
-        return Result(content, structured, bool(result.is_error), bool(result.is_structured), meta)
+        made = Result(content, structured, bool(result.is_error), bool(result.is_structured), meta)
+        self._check_size(len(codec.encode(made.to_json())))
+        return made
 
     def _from_mcp(self, value: dict[str, Any]) -> Result:
         failed = value.get("isError") is True
