@@ -110,11 +110,13 @@ class Context:
         running = _running_loop()
         if self.loop is None or running is self.loop:
             return self.channel.ask(key, message, schema)
+        if self.cancelled:
+            raise concurrent.futures.CancelledError
         future = asyncio.run_coroutine_threadsafe(self._ask(key, message, schema), self.loop)
         if running is not None:  # a thread with a loop of its own
             return asyncio.wrap_future(future)
         self._question = future
-        if self.cancelled:
+        if self.cancelled:  # by now: whoever cancelled did not see the question
             future.cancel()
         try:
             return future.result()

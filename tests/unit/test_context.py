@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import logging
 import threading
 import time
@@ -174,6 +175,30 @@ async def test_a_question_after_the_end_is_cancelled_and_words_are_dropped() -> 
             return type(error).__name__
 
     assert await asyncio.to_thread(ask) == "CancelledError"
+
+
+async def test_a_question_that_is_asked_as_the_call_ends_is_cancelled(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Silent(Peer):
+        async def ask(self, key: str, message: str, schema: Mapping[str, Any] | None) -> Any:
+            await asyncio.Event().wait()
+
+    context = Context("x", {}, channel=Silent(), loop=asyncio.get_running_loop())
+    ask_on_loop = asyncio.run_coroutine_threadsafe
+
+    def ask_and_end(*args: Any) -> Any:
+        future = ask_on_loop(*args)
+        context.cancel()
+        return future
+
+    monkeypatch.setattr(asyncio, "run_coroutine_threadsafe", ask_and_end)
+
+    def ask() -> None:
+        with pytest.raises(concurrent.futures.CancelledError):
+            context.ask("k", "?")
+
+    await asyncio.to_thread(ask)
 
 
 async def test_a_thread_with_a_loop_of_its_own_awaits_the_answer() -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping
+from itertools import islice
 from typing import Any
 
 from toolcrib.bounds import Schema
@@ -19,6 +20,8 @@ from toolcrib.validation import Problem, Validator, describe_value, format_path,
 _MAX_PROBLEMS = 10
 _MAX_WORDS = 2_000
 """How much of a converter's own words is shown."""
+_MAX_NAMES, _MAX_VALUES = 1_000, 20_000
+"""How many arguments, and how much of each, are looked through for what is no JSON."""
 _LONGEST_NAME = 64
 """Of longer names nobody wants to know what they may have meant, and finding it out takes long."""
 
@@ -146,7 +149,7 @@ class ArgumentCheck:
 
     def _find_unusable(self, arguments: dict[str, Any]) -> Problem:
         """The argument that is no JSON: the engine has met it, but does not say which it was."""
-        for name, value in arguments.items():
+        for name, value in islice(arguments.items(), _MAX_NAMES):
             words = _find_flaw({name: value})
             if words is not None:
                 return Problem(show_name(name), words, describe_value(value))
@@ -164,9 +167,11 @@ class ArgumentCheck:
 
 
 def _find_flaw(value: Any) -> str | None:
-    """What keeps a value from being JSON, or None."""
+    """What keeps a value from being JSON, or None; only so much of it is looked at."""
     waiting = [value]
-    while waiting:
+    for _ in range(_MAX_VALUES):
+        if not waiting:
+            break
         item = waiting.pop()
         if isinstance(item, str):
             try:
@@ -178,7 +183,7 @@ def _find_flaw(value: Any) -> str | None:
                 return "a name that is not text"
             waiting += [*item, *item.values()]
         elif isinstance(item, list | tuple):
-            waiting += item
+            waiting += item[:_MAX_VALUES]
         elif not isinstance(item, int | float | None):
             return "not JSON"
     return None

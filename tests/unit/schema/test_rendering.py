@@ -88,6 +88,17 @@ def test_definitions_of_another_engine_move_to_the_root() -> None:
     assert sorted(schema["$defs"]) == ["Point", "Point2"]
 
 
+def test_definitions_that_read_alike_but_refer_to_different_things_stay_apart() -> None:
+    def linked(kind: str) -> Foreign:
+        inner = {"A": {"anyOf": [{"properties": {"b": {"$ref": "#/$defs/B"}}}]}, "B": {"type": kind}}
+        return foreign({"$ref": "#/$defs/A", "$defs": inner})
+
+    schema = to_schema([Field("one", linked("string")), Field("two", linked("integer"))])
+    assert schema["properties"] == {"one": {"$ref": "#/$defs/A"}, "two": {"$ref": "#/$defs/A2"}}
+    assert schema["$defs"]["A2"]["anyOf"][0]["properties"]["b"] == {"$ref": "#/$defs/B2"}
+    assert (schema["$defs"]["B"], schema["$defs"]["B2"]) == ({"type": "string"}, {"type": "integer"})
+
+
 def test_a_foreign_schema_is_never_changed_in_place() -> None:
     shape = foreign({"type": "string"})
     assert to_schema([Field("a", shape, description="words")])["properties"]["a"]["description"] == "words"
