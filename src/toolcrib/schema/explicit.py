@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
+from copy import deepcopy
 from typing import Annotated, Any
 
 from toolcrib import validation
@@ -42,21 +43,23 @@ def build_object(callee: Callee, name: str, options: ToolOptions) -> Blueprint:
 
 
 def _build(callee: Callee, name: str, options: ToolOptions, *, takes_whole: bool) -> Blueprint:
-    schema = check_input_schema(options.input_schema, name)
-    if options.output_schema is not None:
-        validation.check_schema(options.output_schema)
+    # Copies: what is published and what is enforced must stay one, whatever the author does to the dict.
+    schema = deepcopy(check_input_schema(options.input_schema, name))
+    output_schema = deepcopy(options.output_schema)
+    if output_schema is not None:
+        validation.check_schema(output_schema)
     docs = parse_docstring(words_of(callee.handler))
     raises = tuple((item.name, item.description) for item in docs.raises)
     description = options.description
     if description is None:
         description = docs.description
-        if options.output_schema is None:
+        if output_schema is None:
             description = join_words(description, docs.returns, raises)
     return Blueprint(
         _handler_of(callee),
         description,
         schema,
-        options.output_schema,
+        output_schema,
         _bind(callee, name, schema, takes_whole),
         returns=docs.returns,
         raises=raises,

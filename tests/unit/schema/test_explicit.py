@@ -242,3 +242,17 @@ class TestObjects:
                 return "noon"
 
         assert received_by(Tool.from_object(Clock())) == {}
+
+
+async def test_a_schema_that_its_author_changes_later_stays_as_it_was_published() -> None:
+    server = MCPServer()
+    schema = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}
+    server.add(Tool.from_handler(_echo, "echo", "Echo it back", schema))
+    published = server.registry.get("echo").definition.input_schema
+    schema["properties"]["a"]["type"] = "string"
+    assert published["properties"]["a"] == {"type": "integer"}
+    assert (await server.call("echo", {"a": 1})).structured_content == {"a": 1}
+
+
+async def _echo(arguments: dict) -> dict:
+    return arguments
