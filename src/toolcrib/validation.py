@@ -7,7 +7,7 @@ retriever that refuses stands behind every schema, and patterns run on a linear-
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from functools import lru_cache
 from itertools import islice
@@ -188,32 +188,38 @@ def format_path(path: list[str | int]) -> str:
 
 
 def _problems_of(error: jsonschema_rs.ValidationError, value: Any) -> Iterator[Problem]:
-    path = format_path(list(error.instance_path))
+    place = _place_of(error, value)
     kind: Any = error.kind
     name = kind.name
     if name == "required":
-        missing = format_path([*error.instance_path, kind.property])
-        yield Problem(missing, "required, but missing", "")
+        yield Problem(format_path([*place, kind.property]), "required, but missing", "")
     elif name in ("additionalProperties", "unevaluatedProperties"):
         for extra in kind.unexpected:
-            yield Problem(format_path([*error.instance_path, extra]), "not a known name", "")
+            yield Problem(format_path([*place, extra]), "not a known name", "")
     elif name in ("anyOf", "oneOf") and getattr(kind, "context", None):
-        yield _best_branch(error, path, value)
+        yield _best_branch(error, value)
     else:
-        yield Problem(path, _expectation(name, kind), describe_value(_find(value, error.instance_path)))
+        yield Problem(format_path(place), _expectation(name, kind), describe_value(error.instance))
 
 
-def _find(value: Any, path: Iterable[Any]) -> Any:
-    """What is at a place. The engine would hand it out as well, but as a copy."""
-    for part in path:
-        value = value[part]
-    return value
+def _place_of(error: jsonschema_rs.ValidationError, value: Any) -> list[str | int]:
+    """Names and indices on the way to what is wrong. The engine takes a name of digits for an index."""
+    place: list[str | int] = []
+    for part in error.instance_path:
+        if isinstance(value, dict):
+            place.append(str(part))
+            value = value.get(str(part))
+        else:
+            place.append(part)
+            value = value[part] if isinstance(value, list | tuple) else None
+    return place
 
 
-def _best_branch(error: Any, path: str, value: Any) -> Problem:
+def _best_branch(error: Any, value: Any) -> Problem:
     """Of all branches that failed, the one that came furthest says most."""
+    path = format_path(_place_of(error, value))
+    got = describe_value(error.instance)
     branches = [branch for branch in error.kind.context if branch]
-    got = describe_value(_find(value, error.instance_path))
     if len(branches) < len(error.kind.context):  # a branch without an error fits
         return Problem(path, "fits more than one of the permitted forms", got)
     types = [

@@ -200,7 +200,9 @@ def without_nulls(arguments: dict[str, Any], schema: dict[str, Any]) -> dict[str
 
     def is_left_out(name: str) -> bool:
         said = schema["properties"].get(name)
-        return said is not None and name not in schema.get("required", ()) and "null" not in types_of(said)
+        if said is None or name in schema.get("required", ()):
+            return False
+        return "allOf" not in said and "null" not in types_of(said)  # allOf counts as speaking of anything
 
     return {name: value for name, value in arguments.items() if value is not None or not is_left_out(name)}
 

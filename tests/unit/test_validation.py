@@ -188,6 +188,28 @@ def test_of_several_forms_the_nearest_is_explained(
     assert problem.startswith(words)
 
 
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        ({"0": 1}, "'0': expected string or array or object, got integer 1"),
+        ({"a": {"7": [1]}}, "'a.7[0]': expected string or array or object, got integer 1"),
+        (
+            {"01": {"b": 1}},
+            "'1.b': expected string or array or object, got integer 1",
+        ),  # as near as the engine lets us come
+        ({"": 1}, "expected string or array or object, got integer 1"),
+        ([{"+1": [5]}], "'[0].1[0]': expected string or array or object, got integer 5"),
+    ],
+)
+def test_names_of_digits_are_names(value: Any, words: str) -> None:
+    schema = {
+        "type": ["object", "array", "string"],
+        "additionalProperties": {"$ref": "#"},
+        "items": {"$ref": "#"},
+    }
+    assert told(schema, value) == [words]
+
+
 def test_a_value_that_fits_too_many_forms_is_said_to() -> None:
     assert told({"oneOf": [{}, {}]}, 1) == ["fits more than one of the permitted forms, got integer 1"]
     assert told({"items": {"oneOf": [{}, {}, {"type": "string"}]}}, [1]) == [

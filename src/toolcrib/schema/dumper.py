@@ -130,13 +130,14 @@ def _likeness(shape: Shape, value: Any) -> Score:
         case OneOf(values=plain, members=members):
             return (3, 0) if _is_among(value, members or plain) else _NOT
         case Scalar(kind=kind, python=python):
-            return _class_likeness(_CLASSES.get(kind, python) if python is None else python, value)
+            return _class_likeness(_CLASSES.get(kind) if python is None else python, value)
         case Record(python=python) | Foreign(python=python) if _class_likeness(python, value) > _NOT:
             return _class_likeness(python, value)
         case Record(fields=fields) if isinstance(value, Mapping):
-            required = {item.name for item in fields if item.required}
-            known = {item.name for item in fields} & value.keys()
-            return (1, len(known)) if required <= known else _NOT
+            names = [item.name for item in fields]
+            return _mapping_likeness(value, names, [item.name for item in fields if item.required])
+        case Foreign(schema={"properties": properties}) if isinstance(value, Mapping):
+            return _mapping_likeness(value, properties, ())  # on the way out it requires what it computes
         case Foreign(python=None):
             return (1, 0)
         case Table():
@@ -152,6 +153,12 @@ def _class_likeness(python: Any, value: Any) -> Score:
     if type(value) is python:
         return (3, 0)
     return (2, 0) if _is_instance(value, python) else _NOT
+
+
+def _mapping_likeness(value: Mapping[Any, Any], names: Iterable[str], required: Iterable[str]) -> Score:
+    """A dict may stand for an object that has its keys; of several, for the one that has most."""
+    known = sum(name in value for name in names)
+    return (1, known) if all(name in value for name in required) else _NOT
 
 
 def _is_instance(value: Any, python: Any) -> bool:

@@ -148,6 +148,8 @@ class TestLeaving:
 
         assert emit(Served | Kennel, Served(value=3)) == {"value": "<3>"}
         assert emit(Served | Kennel, Kennel(size=3)) == {"size": 3}
+        assert emit(Served | Computed, {"side": 2, "password": "x"}) == {"side": 2, "area": 4}
+        assert emit(Served | Computed, {"value": 2, "password": "x"}) == {"value": "<2>"}
         assert emit(Annotated[Cat | Dog, Field(discriminator="kind")] | int, Dog(kind="dog"))["kind"] == "dog"
 
 
