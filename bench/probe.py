@@ -92,6 +92,34 @@ def scale(subject: Subject, options: argparse.Namespace) -> dict[str, Any]:
     return asyncio.run(listed_then_called())
 
 
+def growth(subject: Subject, options: argparse.Namespace) -> dict[str, Any]:
+    """A call among many tools against a call among few: both servers in one process, their batches in turn.
+
+    Two processes on a shared machine differ by more than what is to be measured.
+    """
+    made = functions.load_module(options.folder, options.count)
+
+    async def compare() -> dict[str, Any]:
+        jobs: list[tuple[Call, Requests]] = []
+        for chosen in (made[:PICKS], made):
+            server = subject.new_server()
+            add = subject.adder(server)
+            for function in chosen:
+                add(function)
+            await subject.definitions(server)
+            picks = functions.spread(len(chosen), PICKS)
+            requests = [(made[pick].__name__, functions.arguments_for(pick)) for pick in picks]
+            jobs.append((subject.caller(server), requests))
+        repeats = 200
+        quotients = []
+        for _ in range(BATCHES * 2):
+            few, many = [await _run(call, requests, repeats) for call, requests in jobs]
+            quotients.append(many / few)
+        return {"growth": statistics.median(quotients)}
+
+    return asyncio.run(compare())
+
+
 def size(subject: Subject, options: argparse.Namespace) -> dict[str, Any]:  # noqa: ARG001
     """What the sample functions look like in a tool list, and what was lost on the way."""
     server = subject.new_server()
@@ -161,7 +189,14 @@ async def _run(call: Call, requests: Requests, repeats: int) -> float:
     return time.process_time() - begin
 
 
-MEASURES = {"version": version, "register": register, "call": call, "scale": scale, "size": size}
+MEASURES = {
+    "version": version,
+    "register": register,
+    "call": call,
+    "scale": scale,
+    "growth": growth,
+    "size": size,
+}
 
 
 def main() -> None:

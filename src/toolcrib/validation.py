@@ -202,7 +202,7 @@ def _problems_of(error: jsonschema_rs.ValidationError, value: Any) -> Iterator[P
         yield Problem(format_path(place), _expectation(name, kind), describe_value(error.instance))
 
 
-def _place_of(error: jsonschema_rs.ValidationError, value: Any) -> list[str | int]:
+def _place_of(error: Any, value: Any) -> list[str | int]:
     """Names and indices on the way to what is wrong. The engine takes a name of digits for an index."""
     place: list[str | int] = []
     for part in error.instance_path:
@@ -211,7 +211,9 @@ def _place_of(error: jsonschema_rs.ValidationError, value: Any) -> list[str | in
             value = value.get(str(part))
         else:
             place.append(part)
-            value = value[part] if isinstance(value, list | tuple) else None
+            # It drops empty names too, so that what follows may be somewhere else.
+            is_there = isinstance(value, list | tuple) and isinstance(part, int) and part < len(value)
+            value = value[part] if is_there else None
     return place
 
 

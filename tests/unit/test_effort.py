@@ -39,6 +39,7 @@ def test_a_schema_without_branches_costs_one_visit_per_value() -> None:
     [
         ({"anyOf": [{}, {}]}, (3, 0)),
         ({"anyOf": [{}, {}], "unevaluatedItems": False}, (7, 0)),
+        ({"anyOf": [{"items": {}}], "unevaluatedItems": False}, (4, 3, 0)),
         ({"properties": {"a": {"anyOf": [{}, {}]}, "b": {"not": {}}}}, (1, 3, 0)),
         ({"items": {"anyOf": [{"items": {}}, {"items": {}}]}}, (1, 3, 2, 0)),
         (
@@ -78,6 +79,13 @@ def test_a_list_type_costs_little_and_bounds_depth() -> None:
     assert found.deepest == effort.MAX_NESTING
     assert not found.is_light
     assert set(found.words) == {2}
+
+
+def test_what_one_way_around_costs_is_added_for_each_level_above() -> None:
+    # Around the loop: the root, below it a reference beside the root.
+    found = take({"properties": {"a": {"$ref": "#"}}})
+    assert found.visits == (1 + 1, 2 + 3, 2 + 3, 3, 3)
+    assert found.words == (2,) * effort.MAX_LEVELS
 
 
 def test_a_tree_of_unions_is_cheap_to_check_and_dear_to_explain() -> None:

@@ -198,6 +198,8 @@ def test_of_several_forms_the_nearest_is_explained(
             "'1.b': expected string or array or object, got integer 1",
         ),  # as near as the engine lets us come
         ({"": 1}, "expected string or array or object, got integer 1"),
+        ({"": {"x": ["", "", 5]}, "x": [""]}, "'x[2]': expected string or array or object, got integer 5"),
+        ({"": {"x": {"y": 5}}, "x": [""]}, "'x.y': expected string or array or object, got integer 5"),
         ([{"+1": [5]}], "'[0].1[0]': expected string or array or object, got integer 5"),
     ],
 )

@@ -112,14 +112,14 @@ class ResultPlan:
         data = codec.encode(plain)
         self._check_size(len(data))
         self._check_schema(plain)
-        return Result([text_block(data.decode())], plain, False, True)
+        return Result([{"type": "text", "text": data.decode()}], plain, False, True)
 
     def _plain(self, value: Any) -> Any:
         return rich.to_plain(value if self.dump is None else self.dump(value))
 
     def _check_schema(self, plain: Any) -> None:
         validator = self._validator or self.validator
-        if validator is None:
+        if validator is None or (not validator.is_heavy and validator.is_valid(plain)):
             return
         excess = validator.excess(plain)
         if excess is not None:
