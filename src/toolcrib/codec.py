@@ -108,13 +108,6 @@ def _without_tuples(plain: Any) -> Any:
     return plain
 
 
-def parse_duration(text: str) -> Any:
-    """A timedelta out of an ISO 8601 duration."""
-    from datetime import timedelta
-
-    return _engine().convert(text, timedelta)
-
-
 def refuse_non_finite(value: Any, path: str = "") -> None:
     if isinstance(value, float):
         if not math.isfinite(value):

@@ -141,7 +141,14 @@ class ToolOptions:
             return self
         unknown = given.keys() - _OPTION_NAMES
         if unknown:
-            raise InvalidToolError(f"Unknown tool option: {', '.join(sorted(unknown))}")
+            import difflib
+
+            first = min(unknown)
+            close = difflib.get_close_matches(first, sorted(_OPTION_NAMES), n=1, cutoff=0.5)
+            hint = (
+                f"did you mean '{close[0]}'?" if close else f"there are: {', '.join(sorted(_OPTION_NAMES))}"
+            )
+            raise InvalidToolError(f"Unknown tool option: {', '.join(sorted(unknown))}", hint=hint)
         options = replace(self, **given)
         if self.tags and options.tags is not self.tags:
             options = replace(options, tags=tuple(dict.fromkeys((*self.tags, *options.tags))))

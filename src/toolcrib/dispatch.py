@@ -113,7 +113,7 @@ class Dispatcher:
     ) -> None:
         self.registry = registry
         self.server = server
-        self.timeout_s = timeout_s
+        self.timeout_s = None if timeout_s is None else _check_limit(timeout_s)
         self.runner = Runner()
         self.crashes = CrashReporter()
         self.stats: dict[str, ToolStats] = {}
@@ -237,6 +237,7 @@ class Dispatcher:
             try:
                 built = tool.built
             except DefinitionError as error:
+                self.registry.quarantine(tool, error)
                 raise ToolNotFoundError(name) from error  # what cannot be built is not published
             plan = _Plan(tool, built, self.stats.setdefault(tool.name, ToolStats()))
         with self._lock:
@@ -309,9 +310,14 @@ class Dispatcher:
 
 def _shorten(limit: float | None, asked: float) -> float:
     """A caller may ask for less time than the tool has, not for more."""
-    if not 0 < asked <= MAX_TIMEOUT_S:
-        raise ValueError(f"timeout_s must be above 0 and at most {MAX_TIMEOUT_S:g}, got {asked!r}")
+    asked = _check_limit(asked)
     return asked if limit is None else min(asked, limit)
+
+
+def _check_limit(timeout_s: Any) -> float:
+    if not isinstance(timeout_s, int | float) or not 0 < timeout_s <= MAX_TIMEOUT_S:
+        raise ValueError(f"timeout_s must be above 0 and at most {MAX_TIMEOUT_S:g}, got {timeout_s!r}")
+    return timeout_s
 
 
 def _is_unfinished(value: Any) -> bool:

@@ -202,4 +202,5 @@ class Snapshot:
 
     def group_of(self, spelling: str) -> Group | None:
         """All versions that answer to a spelling."""
-        return self.index.get(spelling) or self.index.get(spelling.casefold())
+        group = self.index.get(spelling)
+        return self.index.get(spelling.casefold()) if group is None else group

@@ -243,7 +243,7 @@ class ToolRegistry:
             try:
                 _ = tool.definition
             except DefinitionError as error:
-                self._quarantine(tool, error)
+                self.quarantine(tool, error)
             else:
                 found.append(tool)
         return found
@@ -259,7 +259,7 @@ class ToolRegistry:
             try:
                 findings += _check_tool(entry.tool)
             except DefinitionError as error:
-                self._quarantine(entry.tool, error)
+                self.quarantine(entry.tool, error)
                 findings.append(error.finding)
         return findings
 
@@ -345,10 +345,11 @@ class ToolRegistry:
         if self._closed is not None:
             raise RegistrationClosedError(self._closed)
 
-    def _quarantine(self, tool: Tool, error: DefinitionError) -> None:
+    def quarantine(self, tool: Tool, error: DefinitionError) -> None:
+        """Say why a tool is not published: once, not at every listing."""
         key = (tool.name, tool.version)
         if self._broken.get(key) is not error:
-            self._broken[key] = error  # told once, not at every listing
+            self._broken[key] = error
             logger.warning("tool '%s' is not published: %s", tool.name, error.finding)
 
 

@@ -62,7 +62,7 @@ class MCPServer:
         timeout_s: float | None = DEFAULT_TIMEOUT_S,
         switches: Mapping[str, bool] | None = None,
     ) -> None:
-        self.name = name
+        self.name = _check_name(name)
         self.core_engine = core_engine
         self.dynamic = dynamic
         self.registry = ToolRegistry(
@@ -342,3 +342,9 @@ def _failed(error: CallError) -> Result:
 def _idle_switch(name: str) -> Finding:
     hint = "give tools a group: @tool(group=...), TOOL_GROUP"
     return Finding("idle-switch", "warning", f"Switch '{name}' fits no group of tools", hint=hint)
+
+
+def _check_name(name: Any) -> str:
+    if isinstance(name, str) and name:
+        return name
+    raise ConfigurationError(f"must be a text that is not empty, got {name!r}", key="name")

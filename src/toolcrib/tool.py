@@ -378,7 +378,7 @@ def tool(
         return _mark(first, NO_OPTIONS)
     if first is not None and not isinstance(first, str):
         raise InvalidToolError(f"@tool takes a name first, got {type(first).__name__}")
-    chosen = ToolOptions(**options_of(first, description, schema, options))
+    chosen = NO_OPTIONS.over(options_of(first, description, schema, options))
     return lambda function: _mark(function, chosen)
 
 

@@ -174,9 +174,3 @@ def test_the_callers_data_is_left_as_it_is() -> None:
     data = {"a": (1, 2), "b": [(3,)]}
     codec.to_plain(data, refuse)
     assert data == {"a": (1, 2), "b": [(3,)]}
-
-
-def test_a_duration_is_read_from_iso_text() -> None:
-    assert codec.parse_duration("P1DT2H") == dt.timedelta(days=1, hours=2)
-    with pytest.raises(ValueError):
-        codec.parse_duration("tomorrow")

@@ -305,3 +305,27 @@ def test_the_marked_and_the_shared_stay_as_they_are(server: MCPServer) -> None:
     other.add(shared)
     assert (names(server.registry), names(other.registry)) == (["one_marked"], ["marked"])
     assert list(shared.options.tags) == []
+
+
+@pytest.mark.parametrize("name", ["", None, 5])
+def test_a_server_has_a_name(name: Any) -> None:
+    with pytest.raises(ConfigurationError, match="name"):
+        MCPServer(name)
+
+
+@pytest.mark.parametrize("timeout_s", [0, -1, "5", 10_000])
+def test_a_deadline_that_is_none_is_refused_at_once(timeout_s: Any) -> None:
+    with pytest.raises(ValueError, match="timeout_s"):
+        MCPServer(timeout_s=timeout_s)
+
+
+async def test_the_reason_why_a_tool_is_unknown_is_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    server = MCPServer()
+
+    def contradictory(number: int = "five") -> None: ...
+
+    server.add(contradictory)
+    with pytest.raises(ToolNotFoundError):
+        await server.call("contradictory")
+    assert "'contradictory' is not published" in caplog.text
+    assert "'five'" in caplog.text

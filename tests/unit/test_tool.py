@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import functools
-from typing import Any
+from typing import Any, LiteralString, NewType
 
 import pytest
 
@@ -288,3 +288,49 @@ class TestMark:
         mine.__toolcrib__ = "theirs"  # type: ignore[attr-defined]
         assert marked_options(mine) == ToolOptions()
         assert not is_marked(mine)
+
+
+def test_a_misspelt_option_is_named_with_the_one_that_was_meant() -> None:
+    with pytest.raises(InvalidToolError, match="Unknown tool option: timeout") as refused:
+        tool(timeout=3)
+    assert refused.value.hint == "did you mean 'timeout_s'?"
+    with pytest.raises(InvalidToolError) as refused:
+        tool(zzzzzz=3)
+    assert refused.value.hint is not None
+    assert refused.value.hint.startswith("there are: aliases")
+
+
+def test_an_ellipsis_is_no_default() -> None:
+    def find(number: int = ...) -> str: ...
+
+    with pytest.raises(InvalidSignatureError, match="is no value"):
+        _ = Tool.from_function(find).definition
+
+
+def test_a_parameter_that_is_described_twice_keeps_both_texts() -> None:
+    def find(number: int) -> str:
+        """Find.
+
+        Args:
+            number: first words
+            number: second words
+        """
+        return ""
+
+    text = Tool.from_function(find).definition.input_schema["properties"]["number"]["description"]
+    assert "first words" in text
+    assert "second words" in text
+
+
+UserName = NewType("UserName", str)
+
+
+def test_a_new_type_of_text_is_text() -> None:
+    def name() -> UserName:
+        return UserName("ada")
+
+    def shout() -> LiteralString:
+        return "hey"
+
+    assert Tool.from_function(name).definition.output_schema is None
+    assert Tool.from_function(shout).definition.output_schema is None

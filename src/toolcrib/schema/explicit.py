@@ -95,6 +95,7 @@ def _bind(callee: Callee, name: str, schema: Mapping[str, Any], takes_whole: boo
             rest.append(parameter)
     if (takes_whole and rest) or [(item.name, item.kind in _NAMED) for item in rest] == [("arguments", True)]:
         whole = rest[0].name
+        _refuse_more(callee, name, rest[1:])
     else:
         _check_keywords(callee, name, schema, rest)
     loads = [] if whole else [(key, key, _loader_of(hints[key])) for key in properties if key in hints]
@@ -133,6 +134,19 @@ def _loader_of(hint: Any) -> Convert | None:
         return load(value) if validator[0].is_valid(value) else value
 
     return load_fitting
+
+
+def _refuse_more(callee: Callee, name: str, parameters: list[Parameter]) -> None:
+    """A handler that gets the whole object gets nothing else, but for what it asks for by type or name."""
+    for item in parameters:
+        if item.kind in _NAMED and item.default is EMPTY:
+            raise InvalidSignatureError(
+                f"The handler of tool '{name}' needs '{item.name}', which nothing gives it",
+                tool=name,
+                parameter=item.name,
+                source=callee.source,
+                hint="give it a default; for cancellation annotate a parameter with Context",
+            )
 
 
 def _check_keywords(

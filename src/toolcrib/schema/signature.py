@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import typing
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NoReturn, TypeVar
 
 from toolcrib import validation
@@ -41,7 +41,7 @@ from toolcrib.schema.rendering import join_descriptions, to_schema, to_value_sch
 from toolcrib.schema.shapes import MISSING, Field, Shape, admits_none
 
 R = TypeVar("R")
-_UNSAID = (EMPTY, Any, object, typing.NoReturn, typing.Never, None, type(None), str)
+_UNSAID = (EMPTY, Any, object, typing.NoReturn, typing.Never, None, type(None), str, typing.LiteralString)
 """Result hints that tell of no data."""
 
 
@@ -138,7 +138,10 @@ class _Builder:
     # --- parameters ---
 
     def read_parameters(self, hints: dict[str, Any], docs: Docstring) -> None:
-        words = {item.name: item for item in docs.params}
+        words: dict[str, Documented] = {}
+        for item in docs.params:
+            earlier = words.get(item.name)
+            words[item.name] = item if earlier is None else _join_words_of(earlier, item)
         for parameter in self.callee.parameters:
             documented = words.get(parameter.name)
             hint = hints.get(parameter.name, parameter.annotation)
@@ -241,6 +244,8 @@ class _Builder:
                 text = f"Parameter '{name}' defaults to None, which its hint does not admit"
                 self.note("implicit-optional", "warning", text, name, "write `... | None = None`")
             return MISSING
+        if default is ...:
+            self.refuse(name, "defaults to `...`, which is no value", "drop the default: it is required then")
         try:
             plain = say_default(shape, default)
         except (TypeError, ValueError, RecursionError):
@@ -334,6 +339,8 @@ def _is_structured(hint: Any) -> bool:
     origin = origin_of(bare)
     if origin is typing.Annotated:
         return _is_structured(bare.__origin__)
+    if isinstance(bare, typing.NewType):
+        return _is_structured(bare.__supertype__)
     if origin in ARRAYS:
         return not any(_is_content(item) for item in typing.get_args(bare))
     return not (bare in _UNSAID or _is_content(bare))
@@ -342,6 +349,11 @@ def _is_structured(hint: Any) -> bool:
 def _is_content(hint: Any) -> bool:
     members = typing.get_args(hint) if origin_of(hint) else (hint,)
     return any(isinstance(item, type) and issubclass(item, (*MEDIA, Result)) for item in members)
+
+
+def _join_words_of(first: Documented, second: Documented) -> Documented:
+    """A parameter that is described twice."""
+    return replace(first, description=join_descriptions(first.description, second.description))
 
 
 def _first_line(error: Exception) -> str:

@@ -256,3 +256,16 @@ async def test_a_schema_that_its_author_changes_later_stays_as_it_was_published(
 
 async def _echo(arguments: dict) -> dict:
     return arguments
+
+
+def test_a_tool_object_that_needs_more_than_its_arguments_is_refused() -> None:
+    class Capitalised:
+        Name = "capitalised"
+        Description = "A tool with a token"
+        InputSchema = {"type": "object", "properties": {}}
+
+        async def ExecuteAsync(self, arguments: dict, cancellation: object) -> str:
+            return ""
+
+    with pytest.raises(InvalidSignatureError, match="needs 'cancellation'"):
+        _ = Tool.from_object(Capitalised()).definition
