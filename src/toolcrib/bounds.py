@@ -20,8 +20,8 @@ MAX_LISTED = 10_000
 MAX_VALUES = 30_000
 """How many values a schema may have in all."""
 MAX_PATTERN = 256
-PATTERN_BUDGET = 500_000
-"""Positions of a pattern times characters of a text: what matching may cost. About 10 ms."""
+PATTERN_BUDGET = 250_000
+"""Positions of a pattern times characters of a text: what matching may cost. About 5 ms."""
 LIGHT_PATTERN = 10
 """Patterns of so few positions become a small automaton; texts of any length are cheap for them."""
 

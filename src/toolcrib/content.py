@@ -40,7 +40,7 @@ class _Media:
     def read(self) -> bytes:
         if self.data is not None:
             return self.data
-        assert self.path is not None  # nosec B101: the constructor saw to it
+        assert self.path is not None  # nosec B101  # the constructor saw to it
         return self.path.read_bytes()
 
     def to_block(self) -> Block:

@@ -42,6 +42,21 @@ HIDDEN = {
     "mongolian vowel separator": "\u180e",
     "shorthand": "\U0001bca0",
     "musical": "\U0001d173",
+    "unassigned tag": "\U000e0002",
+    "line separator": "\u2028",
+    "paragraph separator": "\u2029",
+    "hangul filler": "\u3164",
+    "halfwidth filler": "\uffa0",
+    "jamo filler": "\u115f",
+    "grapheme joiner": "\u034f",
+    "khmer vowel": "\u17b4",
+    "noncharacter": "\ufffe",
+    "joiner in plain words": "a\u200db",
+    "joiner after a space": " \u200cب",
+    "row of joiners": "ن\u200c\u200d\u200cم",
+    "row of selectors": "\u2764\ufe0e\ufe0f\ufe0e",
+    "row of rare selectors": "\U0001f600\U000e0110\U000e0111",
+    "selector after a space": " \ufe0f",
 }
 NAMES = [
     "",
@@ -217,6 +232,11 @@ BENIGN = [
     "Times 12:30–13:45, dates 2026-11-15",
     "Escapes such as \\n and \\u200b spelled out are words",
     "A very ordinary sentence about nothing in particular.",
+    "فهرست PDF\u200cها را بساز",
+    "അവന്\u200d വന്നു",
+    "葛\U000e0100飾区 and 辻\U000e0101",
+    "ᠮᠣᠩᠭ\u180bᠣᠯ",
+    "Rainbow \U0001f3f3\ufe0f\u200d\U0001f308, astronaut \U0001f469\U0001f3fd\u200d\U0001f680",
 ]
 
 

@@ -260,3 +260,19 @@ async def test_a_wrapper_around_a_stream_is_awaited_as_what_it_is() -> None:
     server.add(functools.partial(count, to=2), name="part")
     assert (await server.call("gathered", {"to": 3})).structured_content == [0, 1, 2]
     assert (await server.call("part")).structured_content == [0, 1]
+
+
+async def test_what_is_left_to_be_awaited_has_only_the_time_that_is_left() -> None:
+    server = MCPServer()
+    never = asyncio.Event()
+
+    def first_here_then_there() -> Any:
+        threading.Event().wait(0.25)
+        return never.wait()
+
+    server.add(first_here_then_there, name="both", timeout_s=0.3)
+    loop = asyncio.get_running_loop()
+    started = loop.time()
+    result = await server.call("both")
+    assert result.text == "Tool 'both' did not finish within 0.3 s."
+    assert loop.time() - started < 0.5

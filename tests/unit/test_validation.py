@@ -101,9 +101,9 @@ def test_only_heavy_schemas_look_at_what_a_value_costs() -> None:
 def test_a_costly_pattern_refuses_long_texts_for_their_length() -> None:
     schema = {"pattern": "^(a{1,40}){1,40}$"}
     validator = check_schema(schema)
-    assert validator.is_valid("a" * 300)
+    assert validator.is_valid("a" * 150)
     assert not validator.is_valid("a" * 5_000)
-    assert told(schema, "a" * 5_000) == ["expected a length of at most 312, got a string of 5000 characters"]
+    assert told(schema, "a" * 5_000) == ["expected a length of at most 156, got a string of 5000 characters"]
     assert told(schema, "b")[0].startswith("expected text that matches '^(a{1,40}){1,40}$'")
 
 

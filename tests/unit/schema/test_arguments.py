@@ -182,6 +182,18 @@ def test_thousands_of_unknown_names_are_neither_compared_nor_all_told() -> None:
     assert len(str(error)) < 3_000
 
 
+def test_what_a_very_long_name_may_have_meant_is_not_looked_for() -> None:
+    known = "a" * 80
+    schema = {"type": "object", "properties": {known: {}}, "additionalProperties": False}
+    check = ArgumentCheck(
+        "made", schema, Binder(known=frozenset({known})), trusted=False, repairs=True, ignores_extra=False
+    )
+    with pytest.raises(InvalidArgumentsError, match="it takes: "):
+        check.check({known + "a": 1})
+    with pytest.raises(InvalidArgumentsError, match="did you mean 'aaa"):
+        check.check({"a" * 60: 1})
+
+
 def test_unknown_names_are_dropped_where_the_author_says_so() -> None:
     assert arrive(take, {"number": 1, "zzz": 2, 5: 3}, extra="ignore") == {"number": 1}
 
