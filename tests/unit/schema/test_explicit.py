@@ -269,3 +269,17 @@ def test_a_tool_object_that_needs_more_than_its_arguments_is_refused() -> None:
 
     with pytest.raises(InvalidSignatureError, match="needs 'cancellation'"):
         _ = Tool.from_object(Capitalised()).definition
+
+
+async def test_a_tool_object_may_have_further_parameters_with_defaults() -> None:
+    class Chatty:
+        name = "chatty"
+        description = "Says how much it says"
+        input_schema = {"type": "object", "properties": {}}
+
+        async def execute(self, arguments: dict, loud: bool = False) -> str:
+            return f"loud: {loud}"
+
+    server = MCPServer()
+    server.add(Chatty())
+    assert (await server.call("chatty")).text == "loud: False"
