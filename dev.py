@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-import subprocess  # nosec B404: runs the project's own tools
+import subprocess  # nosec B404 # runs the project's own tools
 import sys
 import venv
 from pathlib import Path
@@ -63,7 +63,7 @@ def test(bin_: Path, *arguments: str) -> None:
     run([str(bin_ / "mypy")])
     run([str(bin_ / "lint-imports"), "--no-cache"])
     run([str(bin_ / "bandit"), "--quiet", "--recursive", "--configfile", "pyproject.toml", "src", "dev.py"])
-    run([str(bin_ / "pytest"), "-n", "2", "-m", "not long", *coverage(), *arguments])
+    run([str(bin_ / "pytest"), "-n", "2", *coverage(), *arguments])
 
 
 def coverage() -> list[str]:
@@ -72,7 +72,9 @@ def coverage() -> list[str]:
 
 
 def soak(bin_: Path, *arguments: str) -> None:
-    run([str(bin_ / "pytest"), "-m", "long", *arguments])
+    """Every property test with fifty times the examples."""
+    pytest = [str(bin_ / "pytest"), "-n", "2", "tests/property", *arguments]
+    run(pytest, TOOLCRIB_PROPERTY="long")
 
 
 def audit(bin_: Path) -> None:

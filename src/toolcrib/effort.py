@@ -185,32 +185,47 @@ class _Ways:
         self._measure = measure
         self._heads = heads
         self._spreads: dict[_State, dict[_State, int]] = {}
-        self._figures: dict[_State, _Figures] = {}
+        self._below: dict[_State, _Figures] = {}
 
     def count(self, first: _State) -> _Figures:
         """Visits at each level below a state, where no loop is left."""
-        waiting = [first]
+        waiting = [self._through(first)]
         opened: set[_State] = set()
         while waiting:
             state = waiting[-1]
-            if state in self._figures or state in opened:
+            if state is None or state in self._below:
                 waiting.pop()
-                if state not in self._figures:
-                    below = self._worst_place(state, self._figures.__getitem__)
-                    self._figures[state] = (self._measure.here[state[0]], *below)[:MAX_LEVELS]
+            elif state in opened:
+                self._below[state] = self._worst_place(state, self._figures_of)
             else:
                 opened.add(state)
-                waiting += self._list_below(state)
-        return self._figures[first]
+                waiting += [self._through(below) for below in self._list_below(state)]
+        return self._figures_of(first)
 
     def grow(self) -> _Figures:
         """What any way can cost at most, level by level, if it always takes the worst turn."""
-        turns = [self._worst_place((node, 0), lambda _: (1,)) for node in self._measure.graph.nodes]
+        states = {self._through((node, 0)) for node in self._measure.graph.nodes}
+        turns = [self._worst_place(state, lambda _: (1,)) for state in states if state is not None]
         growth = max((turn[0] for turn in turns if turn), default=0)
         figures = [max(self._measure.here.values())]
         while len(figures) < MAX_LEVELS and figures[-1] * growth <= BUDGET:
             figures.append(figures[-1] * growth)
         return tuple(figures)
+
+    def _figures_of(self, state: _State) -> _Figures:
+        target = self._through(state)
+        below = () if target is None else self._below[target]
+        return (self._measure.here[state[0]], *below)[:MAX_LEVELS]
+
+    def _through(self, state: _State) -> _State | None:
+        """Past mere references, to where something is said; None where the way is cut."""
+        node = state[0]
+        while len(node.beside) == 1 and node.is_leaf and node.factor == 1:
+            state = self._step(state, node.beside[0])
+            if state[1] > 1:
+                return None
+            node = state[0]
+        return state
 
     def _step(self, state: _State, node: Node) -> _State:
         """The state that a way from here to `node` leads to."""
@@ -268,10 +283,11 @@ class _Ways:
                 place = named.setdefault(name, [])
                 place.append((times, look(self._step(state, node))))
                 place += [(-times, figures) for figures in others]
-            self._measure.spend(1 + len(below.named) * (1 + len(others)) + len(everywhere))
-        yield _add(everywhere)
+            self._measure.spend(1 + len(below.named) * (1 + len(others)) + len(others) + len(always))
+        common = _add(everywhere)
+        yield common
         for place in named.values():
-            yield _add([*everywhere, *place])
+            yield _add([(1, common), *place])
 
 
 def _add(parts: Iterable[tuple[int, _Figures]]) -> _Figures:
