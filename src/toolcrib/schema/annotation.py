@@ -6,6 +6,7 @@ cannot be resolved is an error that names it. Refuses to know what hints mean.
 
 from __future__ import annotations
 
+import functools
 import sys
 import types
 import typing
@@ -51,8 +52,21 @@ def _evaluate(function: Any, written: dict[str, Any]) -> dict[str, Any]:
     module = sys.modules.get(function.__module__) if isinstance(function, type) else None
     scope = getattr(function, "__globals__", {}) if module is None else vars(module)
     own = {variable.__name__: variable for variable in getattr(function, "__type_params__", ())}
+    names = {**own, **_closure_of(function)}
+    found = {
+        key: eval(_compile(hint), scope, names) if type(hint) is str else hint  # nosec B307: as `typing` does
+        for key, hint in written.items()
+    }
+    if all(map(_is_settled, found.values())):
+        return found
     probe = types.SimpleNamespace(__annotations__=written)
-    return typing.get_type_hints(probe, scope, {**own, **_closure_of(function)}, include_extras=True)
+    return typing.get_type_hints(probe, scope, names, include_extras=True)
+
+
+@functools.lru_cache(maxsize=1024)
+def _compile(text: str) -> types.CodeType:
+    """Annotations of one program are much alike, and compiling them is most of what evaluating costs."""
+    return compile(text, "<annotation>", "eval", dont_inherit=True)
 
 
 def hints_of_class(cls: type) -> dict[str, Any]:

@@ -12,9 +12,10 @@ import binascii
 import datetime as dt
 import decimal
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
+from toolcrib.schema.conversion import Conversions, Convert, apply
 from toolcrib.schema.rendering import to_value_schema
 from toolcrib.schema.shapes import (
     Array,
@@ -31,7 +32,6 @@ from toolcrib.schema.shapes import (
 )
 from toolcrib.validation import Validator
 
-Convert = Callable[[Any], Any]
 Place = tuple[str | int, ...]
 
 
@@ -59,11 +59,8 @@ def loader(shape: Shape) -> Convert | None:
     return _Loaders().of(shape)
 
 
-class _Loaders:
+class _Loaders(Conversions):
     """Builds loaders of one shape; named shapes are built once and may be recursive."""
-
-    def __init__(self) -> None:
-        self.named: dict[int, list[Convert | None]] = {}
 
     def of(self, shape: Shape) -> Convert | None:
         match shape:
@@ -88,19 +85,10 @@ class _Loaders:
             case Record():
                 return self._record(shape)
             case Named():
-                return self._named(shape)
+                return self.of_named(shape)
             case Foreign(load=load):
                 return load
         return None
-
-    def _named(self, shape: Named) -> Convert | None:
-        cell = self.named.get(id(shape))
-        if cell is None:
-            cell = self.named[id(shape)] = []
-            cell.append(self.of(shape.target))
-        elif not cell:  # the shape is being built: it refers to itself
-            return lambda value: _apply(cell[0], value)
-        return cell[0]
 
     def _record(self, record: Record) -> Convert:
         loads = [(item.name, item.keyword, self.of(item.shape)) for item in record.fields]
@@ -129,16 +117,12 @@ class _Loaders:
             for validator, (_, load) in zip(validators, ranked, strict=True):
                 if validator.is_valid(value):
                     try:
-                        return _apply(load, value)
+                        return apply(load, value)
                     except ValueError as error:
                         refusal = error
             raise refusal
 
         return load_either
-
-
-def _apply(load: Convert | None, value: Any) -> Any:
-    return value if load is None else load(value)
 
 
 def _load_at(place: str | int, load: Convert, value: Any) -> Any:

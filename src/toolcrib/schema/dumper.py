@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import datetime as dt
 import decimal
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
+from toolcrib.schema.conversion import Conversions, Convert, apply
 from toolcrib.schema.shapes import (
     Array,
     Either,
@@ -26,22 +27,18 @@ from toolcrib.schema.shapes import (
     Table,
 )
 
-Dump = Callable[[Any], Any]
 _LARGEST_INTEGER = 2**63
 
 
-def dumper(shape: Shape) -> Dump | None:
+def dumper(shape: Shape) -> Convert | None:
     """What keeps a value to its shape; None where nothing has to be done."""
     return _Dumpers().of(shape)
 
 
-class _Dumpers:
+class _Dumpers(Conversions):
     """Builds dumpers of one shape; named shapes are built once and may be recursive."""
 
-    def __init__(self) -> None:
-        self.named: dict[int, list[Dump | None]] = {}
-
-    def of(self, shape: Shape) -> Dump | None:
+    def of(self, shape: Shape) -> Convert | None:
         match shape:
             case Scalar(python=python):
                 return _SCALAR_DUMPERS.get(python)
@@ -63,32 +60,23 @@ class _Dumpers:
             case Record():
                 return self._record(shape)
             case Named():
-                return self._named(shape)
+                return self.of_named(shape)
             case Foreign(dump=dump):
                 return dump
         return None
 
-    def _named(self, shape: Named) -> Dump | None:
-        cell = self.named.get(id(shape))
-        if cell is None:
-            cell = self.named[id(shape)] = []
-            cell.append(self.of(shape.target))
-        elif not cell:  # the shape is being built: it refers to itself
-            return lambda value: _apply(cell[0], value)
-        return cell[0]
-
-    def _record(self, record: Record) -> Dump:
+    def _record(self, record: Record) -> Convert:
         fields = [(item.name, item.attribute, self.of(item.shape)) for item in record.fields]
 
         def dump_record(value: Any) -> Any:
             if isinstance(value, Mapping):
                 return {
-                    name: _apply(dump, value[name if name in value else attribute])
+                    name: apply(dump, value[name if name in value else attribute])
                     for name, attribute, dump in fields
                     if name in value or attribute in value
                 }
             found = {
-                name: _apply(dump, getattr(value, attribute))
+                name: apply(dump, getattr(value, attribute))
                 for name, attribute, dump in fields
                 if attribute is not None and hasattr(value, attribute)
             }
@@ -96,7 +84,7 @@ class _Dumpers:
 
         return dump_record
 
-    def _either(self, options: tuple[Shape, ...]) -> Dump | None:
+    def _either(self, options: tuple[Shape, ...]) -> Convert | None:
         dumps = [self.of(option) for option in options]
         if not any(dumps):
             return None
@@ -104,13 +92,9 @@ class _Dumpers:
         def dump_either(value: Any) -> Any:
             scores = [_likeness(option, value) for option in options]
             best = max(scores)
-            return _apply(dumps[scores.index(best)], value) if best > _NOT else value
+            return apply(dumps[scores.index(best)], value) if best > _NOT else value
 
         return dump_either
-
-
-def _apply(dump: Dump | None, value: Any) -> Any:
-    return value if dump is None else dump(value)
 
 
 # --- which member of a union a value is --------------------------------------------------------------
@@ -193,7 +177,7 @@ def _dump_moment(value: Any) -> Any:
     return value.astimezone() if is_naive else value
 
 
-_SCALAR_DUMPERS: dict[Any, Dump] = {decimal.Decimal: _dump_decimal, dt.datetime: _dump_moment}
+_SCALAR_DUMPERS: dict[Any, Convert] = {decimal.Decimal: _dump_decimal, dt.datetime: _dump_moment}
 
 
 def _dump_member(value: Any, plain: tuple[Any, ...], members: tuple[Any, ...]) -> Any:
@@ -203,7 +187,7 @@ def _dump_member(value: Any, plain: tuple[Any, ...], members: tuple[Any, ...]) -
     return value
 
 
-def _array_dumper(dump: Dump | None, unique: bool, python: Any) -> Dump | None:
+def _array_dumper(dump: Convert | None, unique: bool, python: Any) -> Convert | None:
     if dump is None and not unique and python is not tuple:
         return None
 
@@ -224,19 +208,19 @@ def _in_order(items: list[Any]) -> list[Any]:
         return sorted(items, key=repr)
 
 
-def _dump_row(value: Any, dumps: list[Dump | None]) -> Any:
+def _dump_row(value: Any, dumps: list[Convert | None]) -> Any:
     if not isinstance(value, tuple | list) or len(value) != len(dumps):
         return value
-    return [_apply(dump, item) for dump, item in zip(dumps, value, strict=True)]
+    return [apply(dump, item) for dump, item in zip(dumps, value, strict=True)]
 
 
-def _table_dumper(dump_key: Dump | None, dump_value: Dump | None) -> Dump | None:
+def _table_dumper(dump_key: Convert | None, dump_value: Convert | None) -> Convert | None:
     if dump_key is None and dump_value is None:
         return None
 
     def dump_table(value: Any) -> Any:
         if not isinstance(value, Mapping):
             return value
-        return {_apply(dump_key, key): _apply(dump_value, item) for key, item in value.items()}
+        return {apply(dump_key, key): apply(dump_value, item) for key, item in value.items()}
 
     return dump_table

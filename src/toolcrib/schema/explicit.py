@@ -16,7 +16,8 @@ from toolcrib import validation
 from toolcrib.definition import ToolOptions, check_input_schema, join_words
 from toolcrib.errors import InvalidSignatureError
 from toolcrib.schema.annotation import hints_of_function
-from toolcrib.schema.convert import Convert, loader
+from toolcrib.schema.conversion import Convert
+from toolcrib.schema.convert import loader
 from toolcrib.schema.docstrings import parse_docstring
 from toolcrib.schema.hints import HintReader, split_optional
 from toolcrib.schema.notes import is_field, split_annotated

@@ -18,7 +18,7 @@ from toolcrib.bounds import Schema
 from toolcrib.content import BUILT_IN, MEDIA, Block, Result, text_block
 from toolcrib.errors import InvalidResultError
 from toolcrib.schema import rich
-from toolcrib.schema.convert import Convert
+from toolcrib.schema.conversion import Convert
 from toolcrib.validation import Validator
 
 MAX_RESULT_BYTES = 16 * 1024 * 1024

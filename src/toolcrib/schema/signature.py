@@ -20,7 +20,8 @@ from toolcrib.definition import ToolOptions, join_words
 from toolcrib.errors import InvalidSignatureError, ToolcribError
 from toolcrib.finding import Finding, Level
 from toolcrib.schema.annotation import hints_of_function
-from toolcrib.schema.convert import Convert, loader
+from toolcrib.schema.conversion import Convert
+from toolcrib.schema.convert import loader
 from toolcrib.schema.default import fits, publish_default, say_default
 from toolcrib.schema.docstrings import Docstring, Documented, parse_docstring, type_hint_of
 from toolcrib.schema.dumper import dumper
