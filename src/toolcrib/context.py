@@ -10,11 +10,12 @@ import asyncio
 import concurrent.futures
 import logging
 import time
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from toolcrib.errors import CannotAskError
+from toolcrib.question import Folders, Form, Prompt, Question, Reply, Visit
 
 logger = logging.getLogger("toolcrib")
 
@@ -37,7 +38,13 @@ class Channel(Protocol):
 
     def log(self, level: str, data: Any) -> None: ...
 
-    async def ask(self, key: str, message: str, schema: Mapping[str, Any] | None) -> Any: ...
+    async def ask(self, questions: Mapping[str, Question]) -> Mapping[str, Reply]:
+        """Answers by key. Raises CannotAskError, or InputNeeded to end a call that will be made again."""
+        ...
+
+    def close_stream(self) -> None:
+        """Let the caller fetch the rest later, where its transport can."""
+        ...
 
 
 class Nobody:
@@ -49,8 +56,11 @@ class Nobody:
     def log(self, level: str, data: Any) -> None:
         logger.log(logging.getLevelNamesMapping().get(level.upper(), logging.INFO), "%s", data)
 
-    async def ask(self, key: str, message: str, schema: Mapping[str, Any] | None) -> Any:  # noqa: ARG002
+    async def ask(self, questions: Mapping[str, Question]) -> Mapping[str, Reply]:  # noqa: ARG002
         raise CannotAskError("This call has nobody to ask: it was not made by an interactive client.")
+
+    def close_stream(self) -> None:
+        pass
 
 
 NOBODY = Nobody()
@@ -81,6 +91,8 @@ class Context:
     loop: asyncio.AbstractEventLoop | None = None
     cancelled: bool = False
     """True once nobody waits any more. Code on a thread cannot be stopped: it looks here."""
+    pause: Callable[[bool], None] | None = None
+    """Stops the clock of the deadline, and lets it run again: a person may think as long as they like."""
     _question: concurrent.futures.Future[Any] | None = None
 
     def cancel(self) -> None:
@@ -105,14 +117,49 @@ class Context:
         self._tell(self.channel.log, level, data)
         return _TOLD
 
+    # --- asking: awaited in async code, blocking in code on a thread ---
+
     def ask(self, key: str, message: str, schema: Mapping[str, Any] | None = None) -> Any:
-        """Ask the person behind the call: awaited in async code, blocking in code on a thread."""
+        """Ask the person behind the call; gives an Answer. `schema` describes the fields, none: yes or no.
+
+        A client of 2026-07-28 calls again with the answer, and the function runs again from its top: so ask
+        before you act. `key` tells the questions of one call apart.
+        """
+        return self._one(key, Form(message) if schema is None else Form(message, schema))
+
+    def ask_to_visit(self, key: str, message: str, url: str) -> Any:
+        """Ask the person to open a page; gives an Answer."""
+        return self._one(key, Visit(message, url))
+
+    def sample(self, key: str, messages: str | Any, *, max_tokens: int = 1024, **options: Any) -> Any:
+        """Have the client's model complete something; gives a Completion. Options: `system`, and whatever
+        else MCP's sampling takes."""
+        system = options.pop("system", None)
+        return self._one(key, Prompt(messages, max_tokens, system, options))
+
+    def folders(self, key: str = "folders") -> Any:
+        """The folders the client works in (MCP calls them roots); gives a list of Folder."""
+        return self._one(key, Folders())
+
+    def ask_all(self, questions: Mapping[str, Question]) -> Any:
+        """Ask several things at once; gives a mapping of replies under the same keys."""
+        return self._put(questions, None)
+
+    def close_stream(self) -> None:
+        """Let go of the caller's connection without ending the call: a 2025-11-25 client fetches the rest
+        later. Elsewhere it does nothing."""
+        self._tell(self.channel.close_stream)
+
+    def _one(self, key: str, question: Question) -> Any:
+        return self._put({key: question}, key)
+
+    def _put(self, questions: Mapping[str, Question], key: str | None) -> Any:
         running = _running_loop()
         if self.loop is None or running is self.loop:
-            return self.channel.ask(key, message, schema)
+            return self._ask(questions, key)
         if self.cancelled:
             raise concurrent.futures.CancelledError
-        future = asyncio.run_coroutine_threadsafe(self._ask(key, message, schema), self.loop)
+        future = asyncio.run_coroutine_threadsafe(self._ask(questions, key), self.loop)
         if running is not None:  # a thread with a loop of its own
             return asyncio.wrap_future(future)
         self._question = future
@@ -123,8 +170,16 @@ class Context:
         finally:
             self._question = None
 
-    async def _ask(self, key: str, message: str, schema: Mapping[str, Any] | None) -> Any:
-        return await self.channel.ask(key, message, schema)
+    async def _ask(self, questions: Mapping[str, Question], key: str | None) -> Any:
+        pause = self.pause
+        if pause is not None:
+            pause(True)
+        try:
+            replies = await self.channel.ask(questions)
+        finally:
+            if pause is not None:
+                pause(False)
+        return replies if key is None else replies[key]
 
     def _tell(self, method: Any, *words: Any) -> None:
         if self.cancelled:

@@ -14,6 +14,7 @@ import pytest
 
 from toolcrib import Context, MCPServer, Principal
 from toolcrib.errors import CannotAskError
+from toolcrib.question import Form, Question
 
 
 class Peer:
@@ -32,11 +33,14 @@ class Peer:
         self.threads.add(threading.get_ident())
         self.heard.append((level, data))
 
-    async def ask(self, key: str, message: str, schema: Mapping[str, Any] | None) -> Any:
+    async def ask(self, questions: Mapping[str, Question]) -> Any:
         self.threads.add(threading.get_ident())
-        self.heard.append((key, message, schema))
+        self.heard.append(dict(questions))
         await asyncio.sleep(0)
-        return self.answer
+        return dict.fromkeys(questions, self.answer)
+
+    def close_stream(self) -> None:
+        self.heard.append("closed")
 
 
 def make() -> MCPServer:
@@ -80,7 +84,7 @@ async def test_a_caller_hears_of_progress_and_is_asked_on_its_own_loop(name: str
         (1, 2, "half"),
         (2, 2, None),
         ("info", {"steps": 3}),
-        ("sure", "Sure?", {"type": "object"}),
+        {"sure": Form("Sure?", {"type": "object"})},
     ]
     assert peer.threads == {threading.get_ident()}
 
@@ -139,7 +143,7 @@ async def test_a_thread_that_waits_for_an_answer_is_let_go_with_its_caller() -> 
     ended = threading.Event()
 
     class Silent(Peer):
-        async def ask(self, key: str, message: str, schema: Mapping[str, Any] | None) -> Any:
+        async def ask(self, questions: Mapping[str, Question]) -> Any:
             asked.set()
             await asyncio.Event().wait()
 
@@ -181,7 +185,7 @@ async def test_a_question_that_is_asked_as_the_call_ends_is_cancelled(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     class Silent(Peer):
-        async def ask(self, key: str, message: str, schema: Mapping[str, Any] | None) -> Any:
+        async def ask(self, questions: Mapping[str, Question]) -> Any:
             await asyncio.Event().wait()
 
     context = Context("x", {}, channel=Silent(), loop=asyncio.get_running_loop())
