@@ -93,7 +93,7 @@ class Folder:
 Reply = Answer | Completion | list[Folder]
 
 
-class InputNeeded(BaseException):  # noqa: N818 - no error: the call ends here and comes back with answers
+class InputNeeded(BaseException):
     """Ends a call whose answers come with the next one. Not an Exception, so that `except Exception` in a
     tool does not swallow it."""
 
