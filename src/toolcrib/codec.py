@@ -1,14 +1,17 @@
 """JSON in and out; the only module that imports msgspec.
 
 Knows JSON. Refuses to know schemas, tools and messages. `NaN` and infinities never leave here as
-`null`: `encode` looks for them whenever the output contains that word.
+`null`: `encode` looks for them whenever the output contains that word. `parse` is for what strangers send:
+it refuses what two readers could understand differently, and what costs more to read than to send.
 """
 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable
 from functools import cache
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -16,6 +19,17 @@ if TYPE_CHECKING:
 
 
 _CONTAINERS = frozenset({dict, list, tuple})
+
+MAX_DEPTH = 64
+MAX_MEMBERS = 10_000
+MAX_STRING = 1024 * 1024
+MAX_NESTED = 100_000
+"""Objects and arrays in one document: more of them cost more to look through than to send."""
+_MAX_INTEGER = 10**100
+_LONG_INTEGER = "an integer of more than 100 digits"
+_SMALL = 16 * 1024
+_STEPS = bytes(byte in b"[{" for byte in range(256))
+_NO_BRACKETS = bytes(byte for byte in range(256) if byte not in b"[]{}")
 
 
 class NotFiniteError(ValueError):
@@ -58,6 +72,11 @@ def encode(value: Any) -> bytes:
     return data
 
 
+def write(value: Any) -> bytes:
+    """JSON bytes of what is known to be plain and finite."""
+    return _encoder(None).encode(value)
+
+
 def encode_text(value: Any) -> str:
     return encode(value).decode()
 
@@ -70,6 +89,87 @@ def decode(text: str | bytes) -> Any:
         raise ValueError("JSON is nested too deeply") from None
     except UnicodeEncodeError:
         raise ValueError("JSON contains a lone surrogate") from None
+
+
+def parse(data: bytes) -> Any:
+    """JSON from a stranger. Raises ValueError, in words that can be sent back, for everything that is not
+    JSON, has a key twice, or goes beyond the limits above."""
+    try:
+        value = _decoder().decode(data)
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+    except UnicodeError:
+        raise ValueError("not valid UTF-8") from None
+    except ValueError as error:
+        raise ValueError(str(error).removeprefix("JSON is malformed: ")) from None
+    if len(data) > _SMALL or (nested := data.count(b"{") + data.count(b"[")) > MAX_DEPTH:
+        _check_large(data)
+    # Where no blank stands before a colon, every member of the text has its own `":`. So if there are as many
+    # of those as members were read, no member was lost to another of the same key.
+    elif nested and (
+        _count_members(value) != data.count(b'":')
+        or b" :" in data
+        or b"\n:" in data
+        or b"\t:" in data
+        or b"\r:" in data
+    ):
+        _refuse_repeats(data)
+    return value
+
+
+def _count_members(value: Any) -> int:
+    """The members of all objects in a small document; its integers are looked at on the way."""
+    total = 0
+    waiting = [value]
+    for item in waiting:  # grows on the way
+        if type(item) is dict:
+            total += len(item)
+            item = item.values()
+        for child in item:
+            kind = type(child)
+            if kind is dict or kind is list:
+                waiting.append(child)
+            elif kind is int and not -_MAX_INTEGER < child < _MAX_INTEGER:
+                raise ValueError(_LONG_INTEGER)
+    return total
+
+
+def _check_large(data: bytes) -> None:
+    """The limits of a document that is large or has many parts, by its text: building it was cheap, looking
+    through what was built would not be."""
+    unescaped = data.replace(b"\\\\", b"  ").replace(b'\\"', b"  ") if b"\\" in data else data
+    parts = unescaped.split(b'"')  # every second one is a string
+    if len(data) > MAX_STRING and max(map(len, parts[1::2]), default=0) > MAX_STRING:
+        raise ValueError(f"a string of more than {MAX_STRING} bytes")
+    bare = b"".join(parts[::2])
+    if re.search(rb"[0-9]{101}", bare):
+        raise ValueError(_LONG_INTEGER)
+    brackets = bare.translate(_STEPS, _NO_BRACKETS)
+    if len(brackets) > 2 * MAX_NESTED:
+        raise ValueError(f"more than {MAX_NESTED} objects and arrays")
+    if max(accumulate(1 if step else -1 for step in brackets), default=0) > MAX_DEPTH:
+        raise ValueError(f"nested deeper than {MAX_DEPTH}")
+    if b"{" in bare:
+        _refuse_repeats(data)
+
+
+def _refuse_repeats(data: bytes) -> None:
+    """The slow way to be sure."""
+    import json  # rarely needed
+
+    def refuse(pairs: list[tuple[str, Any]]) -> None:
+        if len({key for key, _ in pairs}) != len(pairs):
+            raise ValueError("an object has a key twice")
+        if len(pairs) > MAX_MEMBERS:
+            raise ValueError(f"an object of more than {MAX_MEMBERS} members")
+
+    json.loads(data, object_pairs_hook=refuse)
+
+
+@cache
+def _decoder() -> msgspec.json.Decoder[Any]:
+    decoder: msgspec.json.Decoder[Any] = _engine().json.Decoder()
+    return decoder
 
 
 def canonical(value: Any) -> bytes:

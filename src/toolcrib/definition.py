@@ -15,6 +15,7 @@ from typing import Any, Literal, TypedDict
 from toolcrib import codec, validation
 from toolcrib.errors import DefinitionError, InvalidNameError, InvalidSchemaError, InvalidToolError
 from toolcrib.finding import NOWHERE, Source
+from toolcrib.mirror import Mirrored, mirrored_parameters
 
 RunMode = Literal["auto", "inline", "thread", "process"]
 Extra = Literal["refuse", "ignore"]
@@ -98,6 +99,8 @@ class OptionFields(TypedDict, total=False):
     max_threads: int | None
     extra: Extra
     repair: bool
+    icons: Sequence[Mapping[str, Any]]
+    meta: Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -107,7 +110,8 @@ class ToolOptions:
     `read_only`, `destructive`, `idempotent` and `open_world` are hints to clients. `group` ties the tool
     to a switch `enable_{group}_tools`. `run` says where sync code runs: "thread" (the default for `def`),
     "inline" for code that never blocks, "process" for code that must be killable. `extra="ignore"` drops
-    unknown argument names instead of refusing them. `repair=False` takes arguments as they come.
+    unknown argument names instead of refusing them. `repair=False` takes arguments as they come. `icons` and
+    `meta` go to clients as they are (MCP's `icons` and `_meta`); `metadata` stays at home.
     """
 
     name: str | None = None
@@ -131,6 +135,8 @@ class ToolOptions:
     max_threads: int | None = None
     extra: Extra = "refuse"
     repair: bool = True
+    icons: Sequence[Mapping[str, Any]] = ()
+    meta: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         _check_options(self)
@@ -181,7 +187,8 @@ _OPTION_TYPES: dict[str, tuple[Any, str]] = {
     **dict.fromkeys(("read_only", "destructive", "idempotent", "open_world"), _HINT),
     **dict.fromkeys(("enabled", "repair"), (bool, "True or False")),
     **dict.fromkeys(("input_schema", "output_schema"), _SCHEMA),
-    "metadata": (Mapping, "a dict"),
+    **dict.fromkeys(("metadata", "meta"), (Mapping, "a dict")),
+    "icons": ((list, tuple), "a list of dicts"),
     **dict.fromkeys(("tags", "aliases", "scopes"), _STRINGS),
     **dict.fromkeys(("timeout_s", "max_threads"), _NUMBER),
 }
@@ -244,6 +251,8 @@ class ToolDefinition:
     source: Source = NOWHERE
     returns: str = ""
     raises: tuple[tuple[str, str], ...] = ()
+    icons: Sequence[Mapping[str, Any]] = ()
+    meta: Mapping[str, Any] = field(default_factory=dict)
 
     def to_wire(self) -> dict[str, Any]:
         """The tool as MCP 2026-07-28 lists it. Metadata and tags stay at home."""
@@ -257,7 +266,21 @@ class ToolDefinition:
             wire["outputSchema"] = self.output_schema
         if self.annotations:
             wire["annotations"] = self.annotations
+        if self.icons:
+            wire["icons"] = self.icons
+        if self.meta:
+            wire["_meta"] = self.meta
         return wire
+
+    @cached_property
+    def mirrored(self) -> Mirrored:
+        """Arguments that clients repeat in headers: path and label."""
+        try:
+            if b'"x-mcp-header"' not in codec.write(self.input_schema):
+                return {}  # as nearly always, and quickly seen
+        except (TypeError, ValueError):
+            pass  # not the plain data that it should be; that is found elsewhere
+        return mirrored_parameters(self.input_schema)
 
     @cached_property
     def standalone_description(self) -> str:

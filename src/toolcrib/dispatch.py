@@ -14,8 +14,7 @@ import secrets
 import sys
 import threading
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from toolcrib.content import BUILT_IN, Result, text_block
@@ -29,80 +28,16 @@ from toolcrib.errors import (
     ToolNotFoundError,
     ToolTimeoutError,
 )
-from toolcrib.execution import CrashReporter, Lane, Raised, Runner
+from toolcrib.execution import Clock, CrashReporter, Raised, Runner
 from toolcrib.keyspace import Snapshot
+from toolcrib.lifecycle import Owners
+from toolcrib.mirror import Mirrored
+from toolcrib.plan import Plan, ToolStats
+from toolcrib.question import InputNeeded
 from toolcrib.registry import ToolRegistry
-from toolcrib.tool import Built, Tool
+from toolcrib.tool import Tool
 
 DEFAULT_TIMEOUT_S = 60.0
-DEFAULT_THREADS = 32
-
-
-@dataclass(slots=True)
-class ToolStats:
-    """What became of a tool's calls so far."""
-
-    calls: int = 0
-    errors: int = 0
-    total_s: float = 0.0
-
-    def to_json(self) -> dict[str, Any]:
-        average = self.total_s / self.calls * 1000 if self.calls else 0.0
-        return {"calls": self.calls, "errors": self.errors, "average_ms": round(average, 3)}
-
-
-class _Plan:
-    """Everything a call of one tool needs, gathered once."""
-
-    __slots__ = (
-        "arguments",
-        "context",
-        "flaw",
-        "handler",
-        "is_plain",
-        "is_stream",
-        "lane",
-        "mode",
-        "positional",
-        "results",
-        "server",
-        "stats",
-        "timeout_s",
-        "tool",
-    )
-
-    def __init__(self, tool: Tool, built: Built, stats: ToolStats) -> None:
-        binder = built.arguments.binder
-        run = tool.options.run
-        self.tool = tool
-        self.stats = stats
-        self.lane = Lane(tool.name, max_threads=tool.options.max_threads or DEFAULT_THREADS)
-        self.handler = tool.handler
-        self.arguments = built.arguments
-        self.results = built.results
-        self.timeout_s = tool.options.timeout_s
-        self.context = binder.context
-        self.server = binder.server
-        self.positional = binder.positional
-        self.is_plain = binder.context is None and binder.server is None and not binder.positional
-        self.is_stream = inspect.isasyncgenfunction(tool.handler)
-        self.mode = "async" if tool.is_async and run != "process" else "thread" if run == "auto" else run
-        self.flaw: DefinitionError | None = None
-        try:
-            tool.check()
-        except DefinitionError as error:
-            self.flaw = error
-
-    def bind(
-        self, checked: dict[str, Any], context: Context | None, server: Any
-    ) -> tuple[list[Any], dict[str, Any]]:
-        """Checked arguments as positional and keyword arguments of the handler."""
-        values = dict(self.arguments.bind(checked))
-        if self.context is not None:
-            values[self.context] = context
-        if self.server is not None:
-            values[self.server] = server
-        return [values.pop(name, default) for name, default in self.positional], values
 
 
 class Dispatcher:
@@ -116,15 +51,43 @@ class Dispatcher:
         self.timeout_s = None if timeout_s is None else _check_limit(timeout_s)
         self.runner = Runner()
         self.crashes = CrashReporter()
+        self.owners = Owners(registry, self.crashes)
+        self.depends_on_principal = False
         self.stats: dict[str, ToolStats] = {}
         self._lock = threading.Lock()
         self._seen: Snapshot | None = None
-        self._plans: dict[str, _Plan] = {}
-        self._plan_of: dict[Tool, _Plan] = {}
+        self._plans: dict[str, Plan] = {}
+        self._plan_of: dict[Tool, Plan] = {}
+        self._viewed: tuple[Snapshot, tuple[Tool, ...]] | None = None
 
-    def view(self, principal: Principal = LOCAL) -> list[Tool]:  # noqa: ARG002 - policies look at it
-        """The tools a principal may see, which are those it may call."""
-        return self.registry.published()
+    def view(self, principal: Principal = LOCAL) -> tuple[Tool, ...]:  # noqa: ARG002 - policies look at it
+        """The tools a principal may see, which are those it may call: one object until they change."""
+        snapshot = self.registry.snapshot
+        viewed = self._viewed
+        if viewed is None or viewed[0] is not snapshot:
+            viewed = self._viewed = (snapshot, tuple(self.registry.published()))
+        return viewed[1]
+
+    def is_immediate(self, name: str) -> bool:
+        """Whether a call of this tool runs on the loop and waits for nothing; where in doubt, it does not."""
+        plan = self._plans.get(name)
+        return (
+            plan is not None
+            and plan.mode == "inline"
+            and self._seen is self.registry.snapshot
+            and (plan.owner is None or self.owners.is_open(plan.owner))
+        )
+
+    def mirrored(self, name: Any) -> Mirrored | None:
+        """The arguments of a tool that clients repeat in headers; None where there is no such tool."""
+        plan = self._plans.get(name) if type(name) is str else None
+        if plan is not None and self._seen is self.registry.snapshot:
+            return plan.mirrored
+        tool = self.registry.try_get(name) if isinstance(name, str) else None
+        try:
+            return None if tool is None else tool.definition.mirrored
+        except DefinitionError:
+            return None  # it cannot be called either
 
     async def call(
         self,
@@ -145,24 +108,30 @@ class Dispatcher:
             limit = _shorten(limit, timeout_s)
         started = time.perf_counter()
         context: Context | None = None
+        clock: Clock | None = None
         stats = plan.stats
         stats.calls += 1
         try:
             if plan.flaw is not None:
                 return self._failed(plan, plan.flaw)
             checked = plan.arguments.check(arguments)
+            if plan.owner is not None and not self.owners.is_open(plan.owner):
+                await self.owners.open_for(plan.tool, limit)
             if plan.context is not None:
-                context = self._context(plan, checked, principal, channel, limit)
+                clock = None if limit is None else Clock(limit)
+                context = self._context(plan, checked, principal, channel, limit, clock)
             if plan.mode == "async":
                 result: Result = await self.runner.run_async(
-                    plan.lane, self._invoke(plan, checked, context), limit
+                    plan.lane, self._invoke(plan, checked, context), limit, clock
                 )
             else:
-                result = await self._run_sync(plan, checked, context, limit)
+                result = await self._run_sync(plan, checked, context, limit, clock)
             if result.is_error:
                 stats.errors += 1
             return result
         except (CallError, DefinitionError, Raised) as error:
+            if isinstance(error, Raised):
+                _raise_questions(error.error)
             if context is not None and isinstance(error, ToolTimeoutError):
                 context.cancel()
             return self._failed(plan, error)
@@ -178,7 +147,7 @@ class Dispatcher:
 
     # --- running ---
 
-    async def _invoke(self, plan: _Plan, checked: dict[str, Any], context: Context | None) -> Result:
+    async def _invoke(self, plan: Plan, checked: dict[str, Any], context: Context | None) -> Result:
         """The whole of an async call that can run the author's code, so that all of it is guarded."""
         if plan.is_plain:
             value = plan.handler(**plan.arguments.bind(checked))
@@ -190,7 +159,12 @@ class Dispatcher:
         return await _settle(plan, value) if _is_unfinished(value) else plan.results.finish(value)
 
     async def _run_sync(
-        self, plan: _Plan, checked: dict[str, Any], context: Context | None, limit: float | None
+        self,
+        plan: Plan,
+        checked: dict[str, Any],
+        context: Context | None,
+        limit: float | None,
+        clock: Clock | None,
     ) -> Result:
         if plan.mode == "process":
             return await self._run_process(plan, checked, limit)
@@ -200,9 +174,11 @@ class Dispatcher:
             outcome = self.runner.run_inline(plan.lane, work)
         else:
             abandon = None if context is None else context.cancel
-            outcome = await self.runner.run_thread(plan.lane, work, limit, abandon)
+            outcome = await self.runner.run_thread(plan.lane, work, limit, abandon, clock)
         if isinstance(outcome, Result):
             return outcome
+        if asyncio.current_task() is None:
+            await asyncio.sleep(0)  # it was begun without a task, for speed; whoever did that makes one now
         left = None if limit is None else max(0.0, limit - (time.monotonic() - started))
         try:
             result: Result = await self.runner.run_async(plan.lane, _settle(plan, outcome), left)
@@ -210,13 +186,13 @@ class Dispatcher:
             raise ToolTimeoutError(f"Tool '{plan.tool.name}' did not finish within {limit:g} s.") from None
         return result
 
-    def _work(self, plan: _Plan, checked: dict[str, Any], context: Context | None) -> Any:
+    def _work(self, plan: Plan, checked: dict[str, Any], context: Context | None) -> Any:
         """The whole of a sync call. What a plain function leaves to be awaited is awaited on the loop."""
         args, values = plan.bind(checked, context, self.server)
         value = plan.handler(*args, **values)
         return value if _is_unfinished(value) else plan.results.finish(value)
 
-    async def _run_process(self, plan: _Plan, checked: dict[str, Any], limit: float | None) -> Result:
+    async def _run_process(self, plan: Plan, checked: dict[str, Any], limit: float | None) -> Result:
         args, values = self.runner.run_inline(plan.lane, lambda: plan.bind(checked, None, self.server))
         value = await self.runner.run_process(
             plan.lane, plan.handler, tuple(args), values, limit, preload=tool_modules(plan.tool)
@@ -226,7 +202,7 @@ class Dispatcher:
 
     # --- inside ---
 
-    def _plan(self, name: str) -> _Plan:
+    def _plan(self, name: str) -> Plan:
         """The plan of a tool that is called for the first time, or by another spelling than its name."""
         snapshot = self.registry.snapshot
         tool = snapshot.find(name)
@@ -239,7 +215,7 @@ class Dispatcher:
             except DefinitionError as error:
                 self.registry.quarantine(tool, error)
                 raise ToolNotFoundError(name) from error  # what cannot be built is not published
-            plan = _Plan(tool, built, self.stats.setdefault(tool.name, ToolStats()))
+            plan = Plan(tool, built, self.stats.setdefault(tool.name, ToolStats()))
         with self._lock:
             if self._seen is snapshot:  # or else the tool may be gone already, and must not come back
                 plan = self._plan_of.setdefault(tool, plan)
@@ -263,11 +239,12 @@ class Dispatcher:
 
     def _context(
         self,
-        plan: _Plan,
+        plan: Plan,
         checked: dict[str, Any],
         principal: Principal,
         channel: Channel,
         limit: float | None,
+        clock: Clock | None,
     ) -> Context:
         return Context(
             tool=plan.tool.name,
@@ -277,9 +254,10 @@ class Dispatcher:
             server=self.server,
             deadline=None if limit is None else time.monotonic() + limit,
             loop=asyncio.get_running_loop(),
+            pause=None if clock is None else clock.hold,
         )
 
-    def _failed(self, plan: _Plan, error: CallError | DefinitionError | Raised) -> Result:
+    def _failed(self, plan: Plan, error: CallError | DefinitionError | Raised) -> Result:
         plan.stats.errors += 1
         told = self._explain(plan, error.error if isinstance(error, Raised) else error)
         text = _words_of(told)
@@ -288,7 +266,7 @@ class Dispatcher:
             text = str(told)
         return Result([text_block(text)], is_error=True, error=told)
 
-    def _explain(self, plan: _Plan, error: BaseException) -> CallError:
+    def _explain(self, plan: Plan, error: BaseException) -> CallError:
         """What the caller is told of an exception: the author's words, or a reference and nothing else."""
         cause = error
         while isinstance(cause, BaseExceptionGroup) and len(cause.exceptions) == 1:
@@ -308,6 +286,27 @@ class Dispatcher:
         self.crashes.flush(1.0)
 
 
+def _raise_questions(error: BaseException) -> None:
+    """A tool that needs answers has not failed. Tasks of the tool's own may have asked at the same time."""
+    if isinstance(error, InputNeeded):
+        raise error
+    if isinstance(error, BaseExceptionGroup):
+        asked, rest = error.split(InputNeeded)
+        if asked is not None and rest is None:
+            questions: dict[str, Any] = {}
+            for part in _leaves(asked):
+                questions |= part.questions
+            raise InputNeeded(questions)
+
+
+def _leaves(group: BaseExceptionGroup[Any]) -> Iterator[Any]:
+    for part in group.exceptions:
+        if isinstance(part, BaseExceptionGroup):
+            yield from _leaves(part)
+        else:
+            yield part
+
+
 def _shorten(limit: float | None, asked: float) -> float:
     """A caller may ask for less time than the tool has, not for more."""
     asked = _check_limit(asked)
@@ -325,7 +324,7 @@ def _is_unfinished(value: Any) -> bool:
     return type(value) not in BUILT_IN and (inspect.isawaitable(value) or hasattr(value, "__anext__"))
 
 
-async def _settle(plan: _Plan, value: Any) -> Result:
+async def _settle(plan: Plan, value: Any) -> Result:
     if not hasattr(value, "__anext__"):
         value = await value
     if hasattr(value, "__anext__"):

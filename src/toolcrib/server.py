@@ -27,7 +27,6 @@ from toolcrib.errors import (
 )
 from toolcrib.execution import Runner
 from toolcrib.finding import Finding
-from toolcrib.lifecycle import Owners
 from toolcrib.registry import OnDuplicate, Report, ToolRegistry
 from toolcrib.selection import select
 from toolcrib.sources import Batch, collect, objects
@@ -74,7 +73,6 @@ class MCPServer:
         self._started = time.monotonic()
         self._running = False
         self._shutting_down = False
-        self._owners = Owners(self.registry, self.dispatcher.crashes)
         self._ended: Future[None] = Future()
 
     # --- registering ---
@@ -225,14 +223,6 @@ class MCPServer:
         """Call a tool with checked arguments. Raises ToolNotFoundError; other failures are in the Result."""
         if self._shutting_down:
             return _failed(ToolBusyError(f"Tool '{name}' cannot run: the server has stopped."))
-        tool = self.registry.try_get(name)
-        if tool is not None and tool.owner is not None and not self._owners.is_open(tool.owner):
-            limits = (timeout_s, tool.options.timeout_s, self.dispatcher.timeout_s)
-            limit = min((limit for limit in limits if limit and limit > 0), default=None)
-            try:
-                await self._owners.open_for(tool, limit)
-            except CallError as error:
-                return _failed(error)
         return await self.dispatcher.call(
             name, arguments, principal=principal, channel=channel, timeout_s=timeout_s
         )
@@ -273,7 +263,7 @@ class MCPServer:
                 self.registry.check()
             else:
                 self.registry.seal(STARTED)
-            await self._owners.open_all()
+            await self.dispatcher.owners.open_all()
         except BaseException:
             await self.stop()
             raise
@@ -284,7 +274,7 @@ class MCPServer:
         self._shutting_down = True
         self.registry.close(STOPPING)
         try:
-            await self._owners.close_all()
+            await self.dispatcher.owners.close_all()
         finally:
             self.dispatcher.close()
             self._running = False

@@ -69,6 +69,8 @@ class Built:
             source=tool.source,
             returns=blueprint.returns,
             raises=blueprint.raises,
+            icons=options.icons,
+            meta=options.meta,
         )
         self.findings: tuple[Finding, ...] = tuple(blueprint.findings)
         self.arguments: ArgumentCheck = ArgumentCheck(
@@ -230,7 +232,9 @@ class Tool:
         try:
             blueprint = self._build(self.callee, self.name, self.options)
             _check_texts(self, blueprint)
-            return Built(self, blueprint)
+            built = Built(self, blueprint)
+            _ = built.definition.mirrored  # raises where a mark is wrong
+            return built
         except DefinitionError as error:
             self._refusal = self._blamed(error)
             raise

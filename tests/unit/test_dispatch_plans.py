@@ -131,7 +131,7 @@ async def test_what_cannot_be_built_is_unknown_and_the_reason_is_at_hand() -> No
         with pytest.raises(ToolNotFoundError) as refused:
             await server.call("broken")
         assert isinstance(refused.value.__cause__, InvalidSchemaError)
-    assert server.dispatcher.view() == []
+    assert server.dispatcher.view() == ()
     assert server.dispatcher.stats == {}
 
 

@@ -4,8 +4,9 @@ A `Runner` runs, a `Lane` counts what runs of one tool, `Raised` carries out wha
 a `CrashReporter` writes that down. This package refuses to know tools, schemas and results.
 """
 
+from toolcrib.execution.clock import Clock
 from toolcrib.execution.crash import CrashReporter
 from toolcrib.execution.lane import Lane, Raised
 from toolcrib.execution.runner import Runner
 
-__all__ = ["CrashReporter", "Lane", "Raised", "Runner"]
+__all__ = ["Clock", "CrashReporter", "Lane", "Raised", "Runner"]

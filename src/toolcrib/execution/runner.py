@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from toolcrib.execution.clock import Clock
 from toolcrib.execution.lane import Lane, Raised, Tally
 from toolcrib.execution.steps import run_steps
 from toolcrib.execution.threads import Threads
@@ -36,10 +37,17 @@ class Runner:
         return max(0, self._tally.count)  # a call may end before the one who gave it up has counted it
 
     def run_async(
-        self, lane: Lane, coroutine: Coroutine[Any, Any, Any], timeout_s: float | None
+        self,
+        lane: Lane,
+        coroutine: Coroutine[Any, Any, Any],
+        timeout_s: float | None,
+        clock: Clock | None = None,
     ) -> Coroutine[Any, Any, Any]:
-        """Run a coroutine in the caller's task. To be awaited; a plain function because each layer costs."""
-        return run_steps(lane, coroutine, timeout_s, self._tally)
+        """Run a coroutine in the caller's task. To be awaited; a plain function because each layer costs.
+
+        A `clock` that was made for `timeout_s` can be held while somebody is asked.
+        """
+        return run_steps(lane, coroutine, timeout_s, self._tally, clock)
 
     async def run_thread(
         self,
@@ -47,9 +55,10 @@ class Runner:
         work: Callable[[], Any],
         timeout_s: float | None,
         on_abandon: Callable[[], None] | None = None,
+        clock: Clock | None = None,
     ) -> Any:
         """Run blocking code on a thread. `on_abandon` is called once when nobody waits for it any more."""
-        return await self._threads.run(lane, work, timeout_s, on_abandon)
+        return await self._threads.run(lane, work, timeout_s, on_abandon, clock)
 
     async def run_process(
         self,

@@ -25,6 +25,7 @@ from collections.abc import Callable, Coroutine, Generator
 from typing import Any
 
 from toolcrib.errors import ToolTimeoutError
+from toolcrib.execution.clock import Clock
 from toolcrib.execution.lane import Lane, Raised, Tally
 from toolcrib.execution.watchdog import HERE
 
@@ -46,7 +47,11 @@ _adopted: set[asyncio.Task[None]] = set()
 
 
 async def run_steps(
-    lane: Lane, coroutine: Coroutine[Any, Any, Any], timeout_s: float | None, tally: Tally
+    lane: Lane,
+    coroutine: Coroutine[Any, Any, Any],
+    timeout_s: float | None,
+    tally: Tally,
+    clock: Clock | None = None,
 ) -> Any:
     """Run the coroutine to its end, or to its deadline. Most calls end with their first step."""
     marker = HERE.marker
@@ -61,7 +66,7 @@ async def run_steps(
             raise Raised(error) from None
         finally:
             marker.leave(before)
-        return await _Drive(lane, coroutine, timeout_s, tally).run(waits_for)
+        return await _Drive(lane, coroutine, timeout_s, tally, clock).run(waits_for)
     finally:
         lane.leave()
 
@@ -73,6 +78,7 @@ class _Drive:
         "_asked",
         "_baseline",
         "_cancellation",
+        "_clock",
         "_coroutine",
         "_expired",
         "_is_adopted",
@@ -94,6 +100,7 @@ class _Drive:
         coroutine: Coroutine[Any, Any, Any],
         timeout_s: float | None,
         tally: Tally,
+        clock: Clock | None = None,
         *,
         is_adopted: bool = False,
     ) -> None:
@@ -101,6 +108,7 @@ class _Drive:
         self._coroutine = coroutine
         self._timeout_s = timeout_s
         self._tally = tally
+        self._clock = clock
         self._is_adopted = is_adopted
         self._loop = asyncio.get_running_loop()
         self._marker = HERE.marker
@@ -115,7 +123,11 @@ class _Drive:
     def run(self, waits_for: Any) -> Generator[Any, Any, Any]:
         if not self._is_adopted:
             self._begin()
-        timer = None if self._timeout_s is None else self._loop.call_later(self._timeout_s, self._expire)
+        clock = self._clock
+        if clock is None and self._timeout_s is not None:
+            clock = Clock(self._timeout_s)
+        if clock is not None:
+            clock.start(self._loop, self._expire)
         try:
             while True:
                 resume: Callable[[Any], Any] = self._coroutine.send
@@ -151,8 +163,8 @@ class _Drive:
                     # It was a timeout inside the tool, and the tool has dealt with it.
                     self._patience_end, self._cancellation = math.inf, None
         finally:
-            if timer is not None:
-                timer.cancel()
+            if clock is not None:
+                clock.stop()
             self._end()
 
     @property

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import functools
 import itertools
 import logging
 import threading
@@ -16,6 +17,7 @@ from collections.abc import Callable
 from typing import Any
 
 from toolcrib.errors import ToolBusyError, ToolTimeoutError
+from toolcrib.execution.clock import Clock
 from toolcrib.execution.lane import Lane, Raised, Stage, Tally, Ticket
 from toolcrib.execution.mailbox import mailbox_of, ring
 
@@ -73,12 +75,14 @@ class Threads:
         work: Callable[[], Any],
         timeout_s: float | None,
         on_abandon: Callable[[], None] | None = None,
+        clock: Clock | None = None,
     ) -> Any:
         job = Job(lane, work)
         is_admitted = lane.admit(job)
-        timer = None
-        if timeout_s is not None:
-            timer = asyncio.get_running_loop().call_later(timeout_s, ring, job.future)
+        if clock is None and timeout_s is not None:
+            clock = Clock(timeout_s)
+        if clock is not None:
+            clock.start(asyncio.get_running_loop(), functools.partial(ring, job.future))
         if is_admitted:
             self._start(
                 job
@@ -89,8 +93,8 @@ class Threads:
             self._abandon(job, on_abandon)
             raise
         finally:
-            if timer is not None:
-                timer.cancel()
+            if clock is not None:
+                clock.stop()
         if job.stage is not Stage.ENDED and self._abandon(job, on_abandon):
             raise ToolTimeoutError(f"Tool '{lane.name}' did not finish within {timeout_s:g} s.")
         if job.is_refused:

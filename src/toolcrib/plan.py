@@ -1,0 +1,88 @@
+"""What a call of one tool needs, gathered once; and what became of its calls.
+
+Knows a tool and what building it came to; refuses to know registries and how code runs.
+"""
+
+from __future__ import annotations
+
+import inspect
+from dataclasses import dataclass
+from typing import Any
+
+from toolcrib.context import Context
+from toolcrib.errors import DefinitionError
+from toolcrib.execution import Lane
+from toolcrib.tool import Built, Tool
+
+DEFAULT_THREADS = 32
+
+
+@dataclass(slots=True)
+class ToolStats:
+    """What became of a tool's calls so far."""
+
+    calls: int = 0
+    errors: int = 0
+    total_s: float = 0.0
+
+    def to_json(self) -> dict[str, Any]:
+        average = self.total_s / self.calls * 1000 if self.calls else 0.0
+        return {"calls": self.calls, "errors": self.errors, "average_ms": round(average, 3)}
+
+
+class Plan:
+    """Everything a call of one tool needs, gathered once."""
+
+    __slots__ = (
+        "arguments",
+        "context",
+        "flaw",
+        "handler",
+        "is_plain",
+        "is_stream",
+        "lane",
+        "mirrored",
+        "mode",
+        "owner",
+        "positional",
+        "results",
+        "server",
+        "stats",
+        "timeout_s",
+        "tool",
+    )
+
+    def __init__(self, tool: Tool, built: Built, stats: ToolStats) -> None:
+        binder = built.arguments.binder
+        run = tool.options.run
+        self.tool = tool
+        self.stats = stats
+        self.lane = Lane(tool.name, max_threads=tool.options.max_threads or DEFAULT_THREADS)
+        self.handler = tool.handler
+        self.owner = tool.owner
+        self.mirrored = built.definition.mirrored
+        self.arguments = built.arguments
+        self.results = built.results
+        self.timeout_s = tool.options.timeout_s
+        self.context = binder.context
+        self.server = binder.server
+        self.positional = binder.positional
+        self.is_plain = binder.context is None and binder.server is None and not binder.positional
+        self.is_stream = inspect.isasyncgenfunction(tool.handler)
+        self.mode = "async" if tool.is_async and run != "process" else "thread" if run == "auto" else run
+        self.flaw: DefinitionError | None = None
+        try:
+            tool.check()
+        except DefinitionError as error:
+            self.flaw = error
+
+    def bind(
+        self, checked: dict[str, Any], context: Context | None, server: Any
+    ) -> tuple[list[Any], dict[str, Any]]:
+        """Checked arguments as positional and keyword arguments of the handler."""
+        values = dict(self.arguments.bind(checked))
+        if self.context is not None:
+            values[self.context] = context
+        if self.server is not None:
+            values[self.server] = server
+        return [values.pop(name, default) for name, default in self.positional], values

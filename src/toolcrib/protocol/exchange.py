@@ -1,0 +1,266 @@
+"""One call on the wire, from the message that asked for it to its reply.
+
+An exchange is the channel of its call: it carries progress, log lines and questions to the peer in the way
+the peer's revision has for them. Knows the revision, the link and the server's call; refuses to know
+transports.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from toolcrib import codec
+from toolcrib.context import LOCAL, Principal
+from toolcrib.errors import CannotAskError, InvalidArgumentsError, ToolNotFoundError
+from toolcrib.protocol import asking, messages
+from toolcrib.protocol.messages import INVALID_PARAMS, Fault, Id, Reply, refusal
+from toolcrib.protocol.revision import Revision, is_wrapped
+from toolcrib.question import InputNeeded, Question
+from toolcrib.question import Reply as PeerReply
+
+if TYPE_CHECKING:
+    from toolcrib.protocol.engine import Engine
+    from toolcrib.protocol.session import Session
+
+logger = logging.getLogger("toolcrib")
+
+LATE_QUESTION_S = 0.5
+ASK_S = 600.0
+"""How long an open question to a legacy client is waited for."""
+
+
+def _nowhere(_: bytes) -> None:
+    """For what cannot reach anybody: a client that takes one answer and no stream."""
+
+
+class Link:
+    """Facts about the peer that a message came from, and the way back to it.
+
+    `send` takes what goes out besides replies. `headers` are there on HTTP only. `inflight` holds the calls
+    that this peer may cancel by their id. `session` is that of a legacy peer.
+    """
+
+    __slots__ = ("close_stream", "headers", "inflight", "is_pipe", "principal", "send", "session")
+
+    def __init__(
+        self,
+        send: Callable[[bytes], None] = _nowhere,
+        *,
+        principal: Principal = LOCAL,
+        headers: Mapping[bytes, bytes] | None = None,
+        session: Session | None = None,
+        inflight: dict[Id, Exchange] | None = None,
+        is_pipe: bool = False,
+    ) -> None:
+        self.send = send
+        self.principal = principal
+        self.headers = headers
+        self.session = session
+        self.inflight = inflight
+        self.is_pipe = is_pipe
+        self.close_stream: Callable[[], None] | None = None
+
+
+class Exchange:
+    """Something that runs before its reply is known. The transport runs it, and may cancel it."""
+
+    is_resumable = False
+
+    def __init__(self, link: Link, id_: Id) -> None:
+        self.link = link
+        self.id = id_
+        self.is_cancelled = False
+        self.task: asyncio.Task[Any] | None = None
+
+    def cancel(self) -> None:
+        """Nobody wants the reply: stop, and send nothing more."""
+        self.is_cancelled = True
+        if self.task is not None:
+            self.task.cancel()
+
+    async def run(self) -> Reply:
+        raise NotImplementedError
+
+    def close(self) -> None:
+        if self.link.inflight is not None and self.link.inflight.get(self.id) is self:
+            del self.link.inflight[self.id]
+
+
+class Call(Exchange):
+    """One tools/call."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        link: Link,
+        id_: Id,
+        revision: Revision,
+        name: str,
+        arguments: dict[str, Any] | None,
+        *,
+        capabilities: Mapping[str, Any],
+        token: Any = None,
+        level: str | None = None,
+        answers: dict[str, Any] | None = None,
+    ) -> None:
+        super().__init__(link, id_)
+        self.engine = engine
+        self.revision = revision
+        self.name = name
+        self.arguments = arguments
+        self.capabilities = capabilities
+        self.token = token
+        self.level = level
+        self.answers = answers
+        self._progress: float | None = None
+        self._started = 0.0
+
+    @property
+    def is_immediate(self) -> bool:
+        """Whether the tool runs without waiting for anything, so that no task has to be made for it."""
+        return self.engine.dispatcher.is_immediate(self.name)
+
+    async def run(self) -> Reply:
+        gate = self.engine.gate
+        if gate.is_full:
+            await gate.wait()
+        gate.running += 1
+        try:
+            return await self._run()
+        finally:
+            gate.leave()
+            self.close()
+
+    async def _run(self) -> Reply:
+        self._started = time.monotonic()
+        try:
+            result = await self.engine.dispatcher.call(
+                self.name, self.arguments, principal=self.link.principal, channel=self
+            )
+        except ToolNotFoundError:
+            fault = Fault(self.engine.unknown_tool_code, f"Unknown tool: {self.name}", status=200)
+            return refusal(self.id, fault)
+        except InputNeeded as needed:
+            return self._ask_back(needed.questions)
+        error = result.error
+        if error is not None:
+            if isinstance(error, InvalidArgumentsError) and self.revision.faults_arguments:
+                return refusal(
+                    self.id, Fault(INVALID_PARAMS, str(error), data={"problems": error.details}), status=200
+                )
+            if isinstance(error, CannotAskError) and self.revision.modern and error.details:
+                return refusal(
+                    self.id, Fault(messages.MISSING_CAPABILITY, str(error), data=error.details, status=400)
+                )
+        return Reply(self._encode(result))
+
+    def _encode(self, result: Any) -> bytes:
+        revision = self.revision
+        wraps = False
+        if result.is_structured and not revision.modern:
+            tool = self.engine.dispatcher.registry.try_get(self.name)
+            wraps = tool is not None and is_wrapped(tool.definition.output_schema)
+        inner = revision.shape_result(result, wraps=wraps)
+        if not revision.modern:
+            meta = b',"_meta":' + codec.write(result.meta) if result.meta else b""
+            return messages.result_bytes(self.id, b"{" + inner + meta + b"}")
+        meta = self.engine.meta_of(result.meta) if result.meta else self.engine.meta
+        return b'{"jsonrpc":"2.0","id":%b,"result":{"resultType":"complete",%b,"_meta":%b}}' % (
+            messages.encode_id(self.id),
+            inner,
+            meta,
+        )
+
+    # --- the channel ---
+
+    def progress(self, progress: float, total: float | None, message: str | None) -> None:
+        if (
+            self.token is None
+            or self.is_cancelled
+            or (self._progress is not None and progress <= self._progress)
+        ):
+            return
+        self._progress = progress
+        params: dict[str, Any] = {"progressToken": self.token, "progress": progress}
+        if total is not None:
+            params["total"] = total
+        if message is not None and self.revision.name != "2024-11-05":
+            params["message"] = message
+        self._tell("notifications/progress", params)
+
+    def log(self, level: str, data: Any) -> None:
+        level = level if level in messages.LEVELS else "info"
+        threshold = self.level if self.revision.modern else self._session_level()
+        if threshold is None or messages.LEVELS.index(level) < messages.LEVELS.index(threshold):
+            return
+        self._tell("notifications/message", {"level": level, "logger": self.name, "data": data})
+
+    def _session_level(self) -> str | None:
+        return None if self.link.session is None else self.link.session.level
+
+    def _tell(self, method: str, params: dict[str, Any]) -> None:
+        if not self.is_cancelled:
+            message = codec.encode({"jsonrpc": "2.0", "method": method, "params": params})
+            self.link.send(message)
+
+    def close_stream(self) -> None:
+        if self.link.close_stream is not None:
+            self.link.close_stream()
+
+    async def ask(self, questions: Mapping[str, Question]) -> Mapping[str, PeerReply]:
+        for question in questions.values():
+            asking.check_capability(question, self.capabilities, self.revision)
+        if not self.revision.modern:
+            return await self._ask_session(questions)
+        replies: dict[str, PeerReply] = {}
+        for key, question in questions.items():
+            reply = asking.from_wire(question, (self.answers or {}).get(key))
+            if reply is not None:
+                replies[key] = reply
+        if len(replies) < len(questions):
+            self._note_late()
+            raise InputNeeded({key: item for key, item in questions.items() if key not in replies})
+        return replies
+
+    async def _ask_session(self, questions: Mapping[str, Question]) -> Mapping[str, PeerReply]:
+        session = self.link.session
+        if session is None or not session.can_ask:
+            raise CannotAskError("This client cannot be asked: it has opened no session.")
+        asked = [session.ask(question, self) for question in questions.values()]
+        try:
+            async with asyncio.timeout(ASK_S):
+                replies = await asyncio.gather(*asked)
+        except TimeoutError:
+            raise CannotAskError(f"Nobody answered within {ASK_S:g} s.") from None
+        return dict(zip(questions, replies, strict=True))
+
+    def _note_late(self) -> None:
+        """What was done before a question is done again with its answer: say so, once for each tool."""
+        elapsed = time.monotonic() - self._started
+        if elapsed > LATE_QUESTION_S and self.engine.is_first_notice(self.name):
+            logger.warning(
+                "tool '%s' worked for %.1f s before it asked; a client of 2026-07-28 makes it do that again "
+                "with every answer: ask before you act",
+                self.name,
+                elapsed,
+                extra={"tool_name": self.name},
+            )
+
+    def _ask_back(self, questions: Mapping[str, Question]) -> Reply:
+        requests = {}
+        for key, question in questions.items():
+            method, params = asking.to_wire(question)
+            requests[key] = {"method": method, "params": params}
+        state = self.engine.sealer.seal(self.binding, self.answers or {})
+        result = {"resultType": "input_required", "inputRequests": requests, "requestState": state}
+        result["_meta"] = self.engine.server_meta
+        return Reply(messages.result_bytes(self.id, codec.encode(result)))
+
+    @property
+    def binding(self) -> list[Any]:
+        """What the answers must come back with."""
+        return [self.link.principal.name, self.name, self.arguments or {}]

@@ -1,0 +1,173 @@
+"""A legacy client that has shaken hands: what was agreed, what it was asked, and the table of all of them.
+
+Knows revisions and pending questions. Refuses to know connections; the clock is given.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from toolcrib import codec
+from toolcrib.context import LOCAL, Principal
+from toolcrib.errors import CannotAskError
+from toolcrib.protocol import asking, messages
+from toolcrib.protocol.messages import Fault, Id
+from toolcrib.protocol.revision import NEWEST_LEGACY, Revision
+from toolcrib.question import Question, Reply
+
+if TYPE_CHECKING:
+    from toolcrib.protocol.exchange import Call, Exchange
+
+DEFAULT_LEVEL = "info"
+MAX_SESSIONS = 10_000
+MAX_PER_PRINCIPAL = 64
+IDLE_S = 1800.0
+
+
+class Session:
+    """One legacy client. `notify` takes what belongs to no call; None while nobody listens."""
+
+    def __init__(self, principal: Principal = LOCAL, *, id_: str | None = None) -> None:
+        self.id = id_
+        self.principal = principal
+        self.revision: Revision = NEWEST_LEGACY
+        self.is_open = False
+        self.can_ask = True
+        self.capabilities: Mapping[str, Any] = {}
+        self.level: str = DEFAULT_LEVEL
+        self.inflight: dict[Id, Exchange] = {}
+        self.notify: Callable[[bytes], None] | None = None
+        self.used = 0.0
+        self.streams: Any = None  # what an HTTP transport keeps for those who come back
+        self._pending: dict[Id, tuple[asyncio.Future[Reply], Question]] = {}
+        self._number = 0
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether something of it is under way: a call, or a stream that the client reads."""
+        return bool(self.inflight) or self.notify is not None
+
+    def open(self, revision: Revision, capabilities: Mapping[str, Any]) -> None:
+        self.revision = revision
+        self.capabilities = capabilities
+        self.is_open = True
+
+    async def ask(self, question: Question, call: Call) -> Reply:
+        """Ask the client in the middle of a call and wait."""
+        method, params = asking.to_wire(question)
+        if not self.revision.elicits_by_url:
+            params.pop("mode", None)
+        self._number += 1
+        number = f"ask-{self._number}"
+        future: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
+        self._pending[number] = (future, question)
+        try:
+            call.link.send(codec.encode({"jsonrpc": "2.0", "id": number, "method": method, "params": params}))
+            return await future
+        finally:
+            del self._pending[number]
+
+    def take_reply(self, message: Mapping[str, Any]) -> None:
+        """What the client answered. An answer that nobody waits for is dropped."""
+        number = message.get("id")
+        future, question = (
+            self._pending.get(number, (None, None)) if isinstance(number, str) else (None, None)
+        )
+        if future is None or question is None or future.done():
+            return
+        error = message.get("error")
+        if error is not None:
+            text = error.get("message") if isinstance(error, dict) else None
+            shown = text[:200] if isinstance(text, str) else "no reason given"
+            future.set_exception(CannotAskError(f"The client refused to be asked: {shown}"))
+            return
+        reply = asking.from_wire(question, message.get("result"))
+        if reply is None:
+            future.set_exception(CannotAskError("The client's answer is not one to what it was asked."))
+        else:
+            future.set_result(reply)
+
+    def close(self) -> None:
+        """The client is gone: its calls and questions end."""
+        for exchange in list(self.inflight.values()):
+            exchange.cancel()
+        for future, _ in list(self._pending.values()):
+            if not future.done():
+                future.set_exception(CannotAskError("The client has gone."))
+        if self.streams is not None:
+            self.streams.close()
+
+
+class Sessions:
+    """The sessions of HTTP clients: found by an id nobody can guess, bound to who opened them, capped."""
+
+    def __init__(
+        self,
+        now: Callable[[], float],
+        *,
+        limit: int = MAX_SESSIONS,
+        per_principal: int = MAX_PER_PRINCIPAL,
+        idle_s: float = IDLE_S,
+    ) -> None:
+        self._now = now
+        self._limit = limit
+        self._per_principal = per_principal
+        self.idle_s = idle_s
+        self._sessions: dict[str, Session] = {}
+
+    def __len__(self) -> int:
+        return len(self._sessions)
+
+    def __iter__(self) -> Any:
+        return iter(list(self._sessions.values()))
+
+    def new(self, principal: Principal) -> Session:
+        """A session that is not open yet. Raises Fault where there are too many."""
+        self.expire()
+        if principal is not LOCAL:
+            own = [item for item in self._sessions.values() if item.principal == principal]
+            if len(own) >= self._per_principal:
+                self._drop(min(own, key=lambda item: item.used))
+        if len(self._sessions) >= self._limit:
+            raise Fault(messages.INTERNAL_ERROR, "Too many sessions: try again later", status=503)
+        return Session(principal, id_=secrets.token_urlsafe(24))
+
+    def keep(self, session: Session) -> None:
+        session.used = self._now()
+        self._sessions[session.id or ""] = session
+
+    def find(self, id_: str, principal: Principal) -> Session | None:
+        """The session of this id, if this principal opened it."""
+        session = self._sessions.get(id_)
+        if session is None or session.principal.name != principal.name:
+            return None
+        now = self._now()
+        if not session.is_busy and now - session.used > self.idle_s:
+            self._drop(session)
+            return None
+        session.used = now
+        self._sessions[id_] = self._sessions.pop(id_)  # the last used one last, see `expire`
+        return session
+
+    def end(self, session: Session) -> None:
+        self._drop(session)
+
+    def expire(self) -> None:
+        """Drop what nobody has used for long."""
+        limit = self._now() - self.idle_s
+        for session in list(self._sessions.values()):
+            if session.used >= limit:
+                break
+            if not session.is_busy:
+                self._drop(session)
+
+    def close(self) -> None:
+        for session in list(self._sessions.values()):
+            self._drop(session)
+
+    def _drop(self, session: Session) -> None:
+        self._sessions.pop(session.id or "", None)
+        session.close()
