@@ -8,44 +8,41 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from concurrent.futures import Future, InvalidStateError
+from contextlib import asynccontextmanager
 from types import TracebackType
-from typing import Any, Literal, Self, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 from toolcrib.content import Result, text_block
 from toolcrib.context import LOCAL, NOBODY, Channel, Principal
-from toolcrib.definition import STRICT, NameRule, OptionFields, ToolDefinition
+from toolcrib.definition import NameRule, ToolDefinition
 from toolcrib.dispatch import DEFAULT_TIMEOUT_S, Dispatcher
 from toolcrib.errors import (
-    BatchError,
     CallError,
     ConfigurationError,
-    InvalidToolError,
-    RegistrationClosedError,
     ToolBusyError,
 )
-from toolcrib.execution import Runner
-from toolcrib.finding import Finding
-from toolcrib.registry import OnDuplicate, Report, ToolRegistry
-from toolcrib.selection import select
-from toolcrib.sources import Batch, collect, objects
+from toolcrib.execution import Runner, run_loop
+from toolcrib.registration import STARTED, STOPPING, Registrar, idle_switch
+from toolcrib.registry import OnDuplicate, ToolRegistry
 from toolcrib.sources.loading import currently_loading
-from toolcrib.tool import MCPTool, Tool, options_of
+
+if TYPE_CHECKING:
+    from toolcrib.client import Client
+    from toolcrib.wiring import Wiring
 
 logger = logging.getLogger("toolcrib")
 
-F = TypeVar("F", bound=Callable[..., Any])
 Transport = Callable[["MCPServer"], Awaitable[None]]
-STARTED = "Cannot register tools after server has started"
-STOPPING = "Server is shutting down, registration not allowed"
 
 
-class MCPServer:
+class MCPServer(Registrar):
     """Tools in, calls out.
 
     `core_engine` is whatever your tools work on; toolcrib only keeps it. A server is sealed once it runs,
-    unless it is `dynamic`. `switches` turn groups of tools on and off.
+    unless it is `dynamic`. `switches` turn groups of tools on and off. Clients are told `version`, `title`
+    and `instructions`; `page_size` cuts long lists; `unknown_tool_code` is for clients that want -32601.
     """
 
     def __init__(
@@ -60,6 +57,11 @@ class MCPServer:
         confusable: Literal["error", "allow"] = "error",
         timeout_s: float | None = DEFAULT_TIMEOUT_S,
         switches: Mapping[str, bool] | None = None,
+        version: str | None = None,
+        title: str | None = None,
+        instructions: str | None = None,
+        page_size: int | None = None,
+        unknown_tool_code: int = -32602,
     ) -> None:
         self.name = _check_name(name)
         self.core_engine = core_engine
@@ -74,136 +76,14 @@ class MCPServer:
         self._running = False
         self._shutting_down = False
         self._ended: Future[None] = Future()
-
-    # --- registering ---
-
-    @overload
-    def tool(self, function: F, /) -> F: ...
-    @overload
-    def tool(
-        self,
-        name: str | None = None,
-        description: str | None = None,
-        schema: Mapping[str, Any] | None = None,
-        /,
-        **options: Unpack[OptionFields],
-    ) -> Callable[[F], F]: ...
-    def tool(
-        self,
-        first: Any = None,
-        description: str | None = None,
-        schema: Mapping[str, Any] | None = None,
-        /,
-        **options: Unpack[OptionFields],
-    ) -> Any:
-        """Register a function where it is written; it stays what it is. Forms as those of `toolcrib.tool`."""
-        if callable(first):
-            self.add(first)
-            return first
-        if first is not None and not isinstance(first, str):
-            raise InvalidToolError(f"@server.tool takes a name first, got {type(first).__name__}")
-        given = options_of(first, description, schema, options)
-
-        def register(function: F) -> F:
-            self.add(function, **given)
-            return function
-
-        return register
-
-    def add(
-        self,
-        *things: Any,
-        namespace: str | bool | None = None,
-        handlers: Mapping[str, Any] | None = None,
-        switches: Mapping[str, bool] | None = None,
-        include: Sequence[str] = (),
-        exclude: Sequence[str] = (),
-        on_duplicate: OnDuplicate | None = None,
-        strict: bool = False,
-        **options: Unpack[OptionFields],
-    ) -> Report:
-        """Register tools from anywhere: see `toolcrib.collect` for what a thing may be.
-
-        A problem with one thing that is one tool raises. Of several things, or a source of many, the good
-        are registered, the bad are warned of and reported; `strict` raises instead and registers none.
-        `include` and `exclude` choose among what is found, by the names it has there.
-        """
-        self._check_open()
-        batch = collect(*things, namespace=namespace, handlers=handlers, **options)
-        if switches or self.switches:
-            self._switch(batch, switches or {})
-        if include or exclude:
-            batch.tools = select(batch.tools, include, exclude)
-        register = self._register_one if batch.single and batch.tools else self._register_many
-        report = register(batch, on_duplicate, strict)
-        for finding in batch.findings:
-            if finding.level == "warning":
-                logger.warning("%s", finding)
-        return report
-
-    def _register_one(self, batch: Batch, on_duplicate: OnDuplicate | None, strict: bool) -> Report:
-        tool = batch.tools[0]
-        if strict:
-            tool.check()
-        stored = self.registry.add(tool, on_duplicate=on_duplicate)
-        if stored.origin is not tool.origin:  # the first one was kept
-            return Report([], batch.findings)
-        self._log(stored, logging.DEBUG)
-        return Report([stored], batch.findings)
-
-    def _register_many(self, batch: Batch, on_duplicate: OnDuplicate | None, strict: bool) -> Report:
-        errors = [finding for finding in batch.findings if finding.level == "error"]
-        if strict and errors:
-            words = f"Nothing registered, {len(errors)} refused: {errors[0]}"
-            raise BatchError(words, batch.findings)
-        report = self.registry.add_all(batch.tools, on_duplicate=on_duplicate, strict=strict)
-        report.findings[:0] = batch.findings
-        for finding in report.errors:
-            logger.warning("Error during tool registration: %s", finding)
-        for tool in report.registered:
-            self._log(tool, logging.DEBUG)
-        logger.info("Successfully registered %d tools", len(report.registered))
-        return report
-
-    def _log(self, tool: Tool, level: int) -> None:
-        if logger.isEnabledFor(level):
-            extra = {"tool_name": tool.name, "total_tools": len(self.registry)}
-            logger.log(level, "tool_registered", extra=extra)
-
-    def _switch(self, batch: Batch, given: Mapping[str, bool]) -> None:
-        """Turn groups on and off. What is given here must fit something here; the server's own, somewhere."""
-        fitting = batch.switch({**self.switches, **given})
-        self._idle_switches -= fitting
-        batch.findings += [_idle_switch(name) for name in given if name not in fitting]
-
-    def register_tool(self, tool: MCPTool) -> None:
-        """The strict door: one tool object, every rule enforced, nothing stored unless all hold."""
-        self._check_open()
-        objects.check_attributes(tool)
-        objects.check_name(tool)
-        self.registry.check_free(tool.name)
-        objects.check_description(tool)
-        objects.check_schema(tool)
-        objects.check_execute(tool)
-        checked = Tool.from_object(tool)
-        checked.check()
-        self._log(self.registry.add(checked, on_duplicate="error", rule=STRICT), logging.INFO)
-
-    def register_all_tools(self, tools: Iterable[MCPTool]) -> None:
-        """`register_tool` for each, in order; the first that is refused ends it."""
-        for tool in tools:
-            self.register_tool(tool)
-
-    @property
-    def _tools(self) -> dict[str, Any]:
-        """Name to the registered object itself."""
-        return {tool.name: tool.origin for tool in self.registry}
-
-    def _check_open(self) -> None:
-        if self._shutting_down:
-            raise RegistrationClosedError(STOPPING)
-        if self._running and not self.dynamic:
-            raise RegistrationClosedError(STARTED)
+        self._identity = {
+            "version": version or "0",
+            "title": title,
+            "instructions": instructions,
+            "page_size": page_size,
+            "unknown_tool_code": unknown_tool_code,
+        }
+        self._wiring: Wiring | None = None
 
     # --- using ---
 
@@ -255,7 +135,7 @@ class MCPServer:
         self._running = True
         self._ended = Future()
         for name in sorted(self._idle_switches):
-            logger.warning("%s", _idle_switch(name))
+            logger.warning("%s", idle_switch(name))
         try:
             if self.dynamic:
                 self.registry.reopen()
@@ -264,6 +144,8 @@ class MCPServer:
             else:
                 self.registry.seal(STARTED)
             await self.dispatcher.owners.open_all()
+            if self._wiring is not None:
+                self._wiring.open()
         except BaseException:
             await self.stop()
             raise
@@ -273,6 +155,8 @@ class MCPServer:
         from any thread and more than once; `run` ends."""
         self._shutting_down = True
         self.registry.close(STOPPING)
+        if self._wiring is not None:
+            self._wiring.close()
         try:
             await self.dispatcher.owners.close_all()
         finally:
@@ -292,29 +176,82 @@ class MCPServer:
     ) -> None:
         await self.stop()
 
-    def run(self, transport: str | Transport = "memory") -> Any:
+    # --- serving ---
+
+    @property
+    def wiring(self) -> Wiring:
+        """The protocol engine and its transports, made when first wanted."""
+        if self._wiring is None:
+            from toolcrib.wiring import Wiring  # a server that only calls its tools needs no wire
+
+            self._wiring = Wiring(self.dispatcher, name=self.name, dynamic=self.dynamic, **self._identity)
+            if self._running:
+                self._wiring.open()
+        return self._wiring
+
+    def asgi(self, **options: Any) -> Any:
+        """An ASGI application with this server at `path` ("/mcp"): for uvicorn, or to be mounted.
+
+        It starts the server with its host, or with the first request where it is mounted. Options are those
+        of HTTP: `path`, `host` (what it is bound to), `allowed_hosts`, `allowed_origins`.
+        """
+        from toolcrib.wiring import HTTPOptions  # only those who serve need it
+
+        return self.wiring.asgi(HTTPOptions(**options), self.start, self.stop)
+
+    @asynccontextmanager
+    async def connect(self, **options: Any) -> AsyncIterator[Client]:
+        """A client of this server in this process: `async with server.connect() as client`.
+
+        Starts the server where it does not run, and stops it again. Options are those of `Client`.
+        """
+        from toolcrib.client import Client, MemoryLink  # for tests mostly
+
+        is_own = not self._running
+        if is_own:
+            await self.start()
+        try:
+            async with Client(MemoryLink(self.wiring.connect), **options) as client:
+                yield client
+        finally:
+            if is_own:
+                await self.stop()
+
+    def run(self, transport: str | Transport = "stdio", **options: Any) -> Any:
         """Run until stopped: blocks, or returns an awaitable where an event loop runs already.
 
-        `transport` serves the running server: an async callable that gets it. The default serves calls made
-        in this process, until `stop()`.
+        `transport` is "stdio", "http" (options: `host`, `port`, `path`, `allowed_hosts`, ...), "memory"
+        (calls made in this process), or an async callable that gets the running server.
         """
-        if isinstance(transport, str) and transport != "memory":
-            raise ConfigurationError(f"there is no transport {transport!r} in this version", key="transport")
         place = currently_loading()
         if place is not None:
             hint = 'put it below `if __name__ == "__main__":`'
             raise ConfigurationError(f"server.run() is called while {place} is imported", hint=hint)
+        serve = transport if callable(transport) else self._find_transport(transport, options)
         try:
             asyncio.get_running_loop()
         except RuntimeError:
-            return asyncio.run(self._run(transport))
-        return self._run(transport)
+            return run_loop(self._run(serve))
+        return self._run(serve)
 
-    async def _run(self, transport: str | Transport) -> None:
+    def _find_transport(self, name: str, options: dict[str, Any]) -> Transport | None:
+        if name not in ("stdio", "http", "memory"):
+            hint = "there are 'stdio', 'http' and 'memory'"
+            raise ConfigurationError(f"there is no transport {name!r}", key="transport", hint=hint)
+        if name == "http":
+            from toolcrib.wiring import HTTPOptions  # only those who serve need it
+
+            chosen = HTTPOptions(**options)
+            return lambda server: server.wiring.serve_http(chosen)
+        if options:
+            raise ConfigurationError(f"{name} takes no options", key=min(options))
+        return None if name == "memory" else lambda server: server.wiring.serve_stdio()
+
+    async def _run(self, transport: Transport | None) -> None:
         """Serve until the transport ends or `stop` is called; either ends the other."""
         async with self:
             ended = asyncio.wrap_future(self._ended)
-            serving = ended if isinstance(transport, str) else asyncio.ensure_future(transport(self))
+            serving = ended if transport is None else asyncio.ensure_future(transport(self))
             try:
                 await asyncio.wait({serving, ended}, return_when=asyncio.FIRST_COMPLETED)
             finally:
@@ -327,11 +264,6 @@ class MCPServer:
 
 def _failed(error: CallError) -> Result:
     return Result([text_block(str(error))], is_error=True, error=error)
-
-
-def _idle_switch(name: str) -> Finding:
-    hint = "give tools a group: @tool(group=...), TOOL_GROUP"
-    return Finding("idle-switch", "warning", f"Switch '{name}' fits no group of tools", hint=hint)
 
 
 def _check_name(name: Any) -> str:

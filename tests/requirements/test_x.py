@@ -354,7 +354,7 @@ def test_x_37_run_blocks_without_a_loop() -> None:
 async def test_x_37_run_is_awaited_inside_a_loop(caplog: pytest.LogCaptureFixture) -> None:
     server = MCPServer()
     with caplog.at_level(logging.WARNING):
-        running = server.run()
+        running = server.run("memory")
         assert inspect.isawaitable(running)
         serving = asyncio.ensure_future(running)
         while not server._running:

@@ -54,7 +54,7 @@ def test_z_22_the_engine_is_kept_all_tools_can_be_registered_at_once_and_run_fol
     assert list(server._tools) == ["add_memory", "search_memory", "get_stats"]
 
     async def main() -> str:
-        serving = asyncio.ensure_future(server.run())
+        serving = asyncio.ensure_future(server.run("memory"))
         while not server._running:
             await asyncio.sleep(0)
         text = (await server.call("search_memory", {"text": "found"})).text

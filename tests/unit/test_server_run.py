@@ -42,7 +42,7 @@ def test_run_blocks_until_the_transport_has_ended(server: MCPServer) -> None:
 
 
 async def test_where_a_loop_runs_run_is_awaited(server: MCPServer) -> None:
-    running = server.run()
+    running = server.run("memory")
     assert inspect.isawaitable(running)
     serving = asyncio.ensure_future(running)
     while not server._running:
@@ -53,7 +53,7 @@ async def test_where_a_loop_runs_run_is_awaited(server: MCPServer) -> None:
     assert not server._running
 
 
-def test_run_without_transport_blocks_until_another_thread_stops_it(server: MCPServer) -> None:
+def test_run_in_memory_blocks_until_another_thread_stops_it(server: MCPServer) -> None:
     started = threading.Event()
 
     class Signal(Application):
@@ -65,7 +65,7 @@ def test_run_without_transport_blocks_until_another_thread_stops_it(server: MCPS
             return "pong"
 
     server.add(Signal())
-    thread = threading.Thread(target=server.run)
+    thread = threading.Thread(target=server.run, args=("memory",))
     thread.start()
     assert started.wait(20)
     assert asyncio.run(server.call("ping")).text == "ping"

@@ -272,7 +272,8 @@ class _Drive:
         heir = _Drive(self._lane, self._coroutine, None, self._tally, is_adopted=True)
         self._lane.enter()
         self._count_abandoned(1)
-        life = _Started(heir.finish(waits_for))
+        finish = heir.finish(waits_for)
+        life = Started(finish, finish.send(None))
         heir._task = self._loop.create_task(life, name=f"abandoned call of {self._lane.name}")
         _adopted.add(heir._task)
         heir._task.add_done_callback(_adopted.discard)
@@ -317,16 +318,16 @@ class _Drive:
             logger.debug("tool '%s' could not be closed: %s", self._lane.name, type(error).__name__)
 
 
-class _Started(Coroutine[Any, Any, None]):
+class Started(Coroutine[Any, Any, Any]):
     """A coroutine in mid-course, as a task wants it.
 
     A task that is cancelled before its first step throws into a coroutine that has not begun, which then
-    never does; the tool's code would be lost. This one has begun before the task sees it.
+    never does; the tool's code would be lost. This one has begun before the task sees it, and has yielded.
     """
 
-    def __init__(self, coroutine: Coroutine[Any, Any, None]) -> None:
+    def __init__(self, coroutine: Coroutine[Any, Any, Any], yielded: Any) -> None:
         self._coroutine = coroutine
-        self._yielded = coroutine.send(None)
+        self._yielded = yielded
         self._is_new = True
 
     def send(self, value: Any) -> Any:
@@ -343,8 +344,15 @@ class _Started(Coroutine[Any, Any, None]):
     def close(self) -> None:
         self._coroutine.close()
 
-    def __await__(self) -> Generator[Any, None, None]:
-        raise TypeError("for a task only")
+    def __await__(self) -> Generator[Any, Any, Any]:
+        """Goes on inside another coroutine, which passes on what is sent and thrown."""
+        return self  # it has all that a generator has
+
+    def __iter__(self) -> Started:
+        return self
+
+    def __next__(self) -> Any:
+        return self.send(None)
 
 
 def _is_awaited_future(candidate: Any, loop: asyncio.AbstractEventLoop) -> bool:

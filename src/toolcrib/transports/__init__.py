@@ -1,0 +1,1 @@
+"""How messages come and go: pipes (stdio, memory) and HTTP. All of them drive the same engine."""

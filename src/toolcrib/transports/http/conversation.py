@@ -1,0 +1,192 @@
+"""Answers that take time: a call that runs, a stream that is listened to.
+
+The first line of the answer is held back until there is something to say: so a short call gets plain JSON, an
+error its own status, and only a call that has more to tell becomes a stream. Knows exchanges and writers;
+refuses to know sockets.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any
+
+from toolcrib.protocol import Exchange, Link, Reply
+from toolcrib.protocol.session import Session
+from toolcrib.transports.http.streams import Stream, Streams
+from toolcrib.transports.http.wire import Answer, Fields, Writer, event
+from toolcrib.transports.running import start_task
+
+HOLD_S = 15.0
+"""How long the first line is held back, and how often a silent stream shows that it is alive."""
+_ALIVE = b": alive\n\n"
+
+
+class Pulse:
+    """Writes a comment now and then, so that nobody between takes a silent stream for a dead one."""
+
+    def __init__(self, writer: Writer) -> None:
+        self._writer = writer
+        self._loop = asyncio.get_running_loop()
+        self._timer = self._loop.call_later(HOLD_S, self._beat)
+
+    def _beat(self) -> None:
+        self._writer.write(_ALIVE)
+        self._timer = self._loop.call_later(HOLD_S, self._beat)
+
+    def stop(self) -> None:
+        self._timer.cancel()
+
+
+class Conversation:
+    """One request that runs. `held` is what it has sent already."""
+
+    def __init__(
+        self, exchange: Exchange, work: Coroutine[Any, Any, Reply] | Reply, link: Link, held: list[bytes]
+    ) -> None:
+        self._exchange = exchange
+        self._work = work
+        self._link = link
+        self._held = held
+        self._writer: Writer | None = None
+        self._stream: Stream | None = None
+        self._is_open = False
+        self._is_over = False
+        self._pulse: Pulse | None = None
+        self._hold: asyncio.TimerHandle | None = None
+
+    def begin(self, writer: Writer) -> None:
+        self._writer = writer
+        self._link.send = self._send
+        self._link.close_stream = self._close_stream
+        for message in self._held:
+            self._send(message)
+        self._held.clear()
+        if isinstance(self._work, Reply):
+            self._finish(self._work)
+            return
+        self._hold = asyncio.get_running_loop().call_later(HOLD_S, self._open)
+        start_task(self._exchange, self._work, self._finish).add_done_callback(self._ended)
+
+    def lost(self) -> None:
+        """The client has gone. If it cannot come back for the rest, the call ends."""
+        if self._stream is not None and self._writer is not None:
+            self._stream.lost(self._writer)
+        self._rest()
+        self._writer = None
+        if self._stream is None and not self._is_over:
+            self._exchange.cancel()
+
+    def _open(self) -> None:
+        if self._is_open or self._writer is None:
+            return
+        self._is_open = True
+        self._rest()
+        session = self._link.session
+        if session is not None and session.id is not None:
+            self._stream = streams_of(session).new()
+            self._stream.open(self._writer, primes=session.revision.primes)
+        else:
+            self._writer.open()
+        self._pulse = Pulse(self._writer)
+
+    def _send(self, message: bytes) -> None:
+        self._open()
+        if self._stream is not None:
+            self._stream.send(message)
+        elif self._writer is not None:
+            self._writer.write(event(message))
+
+    def _close_stream(self) -> None:
+        session = self._link.session
+        if session is None or session.id is None or not session.revision.primes:
+            return
+        self._open()
+        self._rest()
+        self._writer = None
+        if self._stream is not None:
+            self._stream.let_go()
+
+    def _finish(self, reply: Reply) -> None:
+        self._is_over = True
+        self._rest()
+        if not self._is_open:
+            if self._writer is not None:
+                self._writer.answer(answer_of(reply))
+            return
+        if reply.body is not None:
+            self._send(reply.body)
+        if self._stream is not None:
+            self._stream.finish()
+        elif self._writer is not None:
+            self._writer.finish()
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        """A call that was cancelled has no reply: its stream just ends."""
+        self._rest()
+        if self._is_over:
+            return
+        self._is_over = True
+        if self._stream is not None:
+            self._stream.finish()
+        elif self._writer is not None:
+            if self._is_open:
+                self._writer.finish()
+            else:
+                self._writer.answer(Answer(202 if self._exchange.is_cancelled else 503))
+        if not task.cancelled():
+            task.exception()  # seen; it was told of where it happened
+
+    def _rest(self) -> None:
+        if self._hold is not None:
+            self._hold.cancel()
+        if self._pulse is not None:
+            self._pulse.stop()
+            self._pulse = None
+
+
+class Listening:
+    """A legacy client that reads a stream of its session: its own, or one that it comes back to."""
+
+    def __init__(self, session: Session, stream: Stream, after: int | None) -> None:
+        self._session = session
+        self._stream = stream
+        self._after = after
+        self._writer: Writer | None = None
+        self._pulse: Pulse | None = None
+
+    def begin(self, writer: Writer) -> None:
+        self._writer = writer
+        if self._after is None:
+            self._stream.open(writer, primes=self._session.revision.primes)
+        else:
+            self._stream.resume(writer, self._after)
+        if self._stream is streams_of(self._session).own:
+            self._session.notify = self._stream.send
+        if self._stream.writer is writer:
+            self._pulse = Pulse(writer)
+
+    def lost(self) -> None:
+        if self._pulse is not None:
+            self._pulse.stop()
+        if self._writer is not None:
+            self._stream.lost(self._writer)
+        if self._stream is streams_of(self._session).own and self._stream.writer is None:
+            self._session.notify = None
+
+
+def streams_of(session: Session) -> Streams:
+    if session.streams is None:
+        session.streams = Streams()
+    streams: Streams = session.streams
+    return streams
+
+
+def answer_of(reply: Reply) -> Answer:
+    """A reply as an HTTP answer."""
+    fields: Fields = ()
+    if reply.session is not None:
+        fields = ((b"mcp-session-id", reply.session.encode()),)
+    if reply.status in (429, 503):
+        fields = (*fields, (b"retry-after", b"1"))
+    return Answer(reply.status, reply.body or b"", fields=fields)

@@ -1,0 +1,181 @@
+"""What an HTTP request to a server comes to: the one function behind both lanes.
+
+Guard, method, media types, session; then the engine. Knows HTTP as data and the engine; refuses to know
+sockets.
+"""
+
+from __future__ import annotations
+
+import secrets
+from urllib.parse import parse_qs
+
+from toolcrib.context import LOCAL, Principal
+from toolcrib.protocol import Engine, Link, Reply
+from toolcrib.protocol.headers import TWICE
+from toolcrib.protocol.messages import VERSION
+from toolcrib.protocol.revision import LEGACY
+from toolcrib.transports.http.conversation import Conversation, Listening, answer_of, streams_of
+from toolcrib.transports.http.guard import Guard
+from toolcrib.transports.http.pair import Pair
+from toolcrib.transports.http.wire import Answer, Refusal, Request, Talk
+from toolcrib.transports.running import begin
+
+_MAX_KEPT = 256
+_MODERN_MARK = VERSION.encode()
+_GUARDED = {403: "This origin may not talk to the server", 421: "This server does not go by that name"}
+_POST_ONLY = ((b"allow", b"POST"),)
+_ALLOWED = ((b"allow", b"GET, POST, DELETE"),)
+
+
+class Endpoint:
+    """One server's HTTP face: `path` for MCP, and the old pair beside it."""
+
+    def __init__(self, engine: Engine, guard: Guard, *, path: str = "/mcp", pair: bool = True) -> None:
+        self.engine = engine
+        self.guard = guard
+        self.path = path
+        self.is_draining = False
+        self._accepts: dict[bytes, tuple[bool, bool]] = {}
+        self._pair = Pair(engine) if pair and engine.keeps_sessions else None
+
+    def handle(self, request: Request) -> Answer | Talk:
+        """The answer to a request, or what becomes one."""
+        headers = request.headers
+        verdict = self.guard.check(headers.get(b"host"), headers.get(b"origin"), request.local)
+        if verdict:
+            return Refusal(verdict, _GUARDED[verdict]).answer(closes=True)
+        if request.path != self.path and request.path != self.path + "/":
+            return self._handle_elsewhere(request)
+        if request.method == "POST":
+            return self._post(request)
+        version = headers.get(b"mcp-protocol-version")
+        if version is not None and version.decode("latin-1").strip() not in LEGACY:
+            return Refusal(405, "Only POST is served", _POST_ONLY).answer()
+        if request.method == "GET":
+            return self._get(request)
+        if request.method == "DELETE":
+            return self._delete(request)
+        return Refusal(405, f"{request.method[:20]} is not served", _ALLOWED).answer()
+
+    def busy(self) -> Answer:
+        words = "The server is stopping or busy: try again later"
+        return Refusal(503, words, ((b"retry-after", b"1"),)).answer(closes=self.is_draining)
+
+    def _handle_elsewhere(self, request: Request) -> Answer | Talk:
+        pair = self._pair
+        if pair is not None and request.path in pair.paths:
+            if request.method == "GET" and request.path == pair.paths[0]:
+                return self.busy() if self.is_draining else pair.open(secrets.token_urlsafe(24))
+            if request.method == "POST" and request.path == pair.paths[1]:
+                refusal = _check_type(request)
+                key = parse_qs(request.query).get("session_id", [""])[0]
+                return refusal or pair.post(key, request.body)
+            return Refusal(405, "This path takes another method").answer()
+        return Refusal(404, f"There is nothing here; MCP is at {self.path}").answer()
+
+    # --- the endpoint ---
+
+    def _post(self, request: Request) -> Answer | Talk:
+        headers = request.headers
+        json, stream = self._read_accept(headers.get(b"accept", b"*/*"))
+        if not (json and stream):
+            return Refusal(406, "Accept must list application/json and text/event-stream").answer()
+        refusal = _check_type(request)
+        if refusal is not None:
+            return refusal
+        if self.is_draining:
+            return self.busy()
+        held: list[bytes] = []
+        link = Link(held.append, principal=self._principal(request), headers=headers)
+        if b"mcp-session-id" in headers and _MODERN_MARK not in request.body:
+            found = self._find_session(link)
+            if found is not None:
+                return found
+        outcome = self.engine.receive(request.body, link)
+        if isinstance(outcome, Reply):
+            return answer_of(outcome)
+        if self.engine.gate.is_overrun:
+            outcome.close()
+            return self.busy()
+        work = begin(outcome)
+        if isinstance(work, Reply) and not held:
+            return answer_of(work)
+        return Conversation(outcome, work, link, held)
+
+    def _find_session(self, link: Link) -> Answer | None:
+        """Give the link its session, if the request names one. A session's id means nothing to 2026-07-28."""
+        headers = link.headers or {}
+        id_ = headers.get(b"mcp-session-id")
+        if id_ is None:
+            return None
+        version = headers.get(b"mcp-protocol-version")
+        if version is not None and version.decode("latin-1").strip() not in LEGACY:
+            return None
+        session = self.engine.sessions.find(id_.decode("latin-1"), link.principal)
+        if session is None:
+            return Refusal(404, "There is no such session: initialize again").answer()
+        link.session = session
+        link.inflight = session.inflight
+        return None
+
+    def _get(self, request: Request) -> Answer | Talk:
+        if not self._read_accept(request.headers.get(b"accept", b"*/*"))[1]:
+            return Refusal(406, "Accept must list text/event-stream").answer()
+        if self.is_draining:
+            return self.busy()
+        link = Link(principal=self._principal(request), headers=request.headers)
+        refusal = self._find_session(link)
+        if refusal is not None:
+            return refusal
+        session = link.session
+        if session is None:
+            words = "A stream belongs to a session: initialize first, and send its Mcp-Session-Id"
+            return Refusal(405 if not self.engine.keeps_sessions else 400, words, _POST_ONLY).answer()
+        streams = streams_of(session)
+        last = request.headers.get(b"last-event-id")
+        if last is None:
+            if streams.own.writer is not None:
+                return Refusal(409, "This session has its stream already").answer()
+            return Listening(session, streams.own, None)
+        found = streams.find(last)
+        if found is None:
+            return Refusal(400, "There is no such event in this session").answer()
+        return Listening(session, *found)
+
+    def _delete(self, request: Request) -> Answer:
+        link = Link(principal=self._principal(request), headers=request.headers)
+        refusal = self._find_session(link)
+        if refusal is not None:
+            return refusal
+        if link.session is None:
+            return Refusal(400, "Which session? Send its Mcp-Session-Id").answer()
+        self.engine.sessions.end(link.session)
+        return Answer(200)
+
+    def _principal(self, request: Request) -> Principal:  # noqa: ARG002 - who it is comes with policy
+        return LOCAL
+
+    def _read_accept(self, value: bytes) -> tuple[bool, bool]:
+        """Whether JSON and whether events are accepted."""
+        found = self._accepts.get(value)
+        if found is None:
+            kinds = {part.partition(b";")[0].strip().lower() for part in value.split(b",")}
+            json = bool(kinds & {b"application/json", b"application/*", b"*/*"})
+            stream = bool(kinds & {b"text/event-stream", b"text/*", b"*/*"})
+            if len(self._accepts) >= _MAX_KEPT:
+                self._accepts.clear()
+            found = self._accepts[value] = (json, stream)
+        return found
+
+
+def _check_type(request: Request) -> Answer | None:
+    kind = request.headers.get(b"content-type", b"")
+    if kind == b"application/json":
+        return None
+    media, _, rest = kind.partition(b";")
+    charset = rest.strip().lower().replace(b'"', b"")
+    if media.strip(b" \t").lower() != b"application/json" or kind == TWICE:
+        return Refusal(415, "Content-Type must be application/json").answer()
+    if charset.startswith(b"charset=") and charset not in (b"charset=utf-8", b"charset=utf8"):
+        return Refusal(415, "JSON comes in UTF-8").answer()
+    return None

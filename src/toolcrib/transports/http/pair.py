@@ -1,0 +1,69 @@
+"""The old pair of 2024-11-05: a stream to read from, and a place to post to.
+
+Knows which stream belongs to which poster; refuses to know messages.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from toolcrib.protocol import Engine
+from toolcrib.transports.http.conversation import Pulse
+from toolcrib.transports.http.wire import Answer, Refusal, Writer, event
+from toolcrib.transports.pipe import Pipe
+
+MAX_PAIRS = 1_000
+
+
+class Pair:
+    """The readers that are there now, by an id nobody can guess."""
+
+    paths = ("/sse", "/messages")
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._readers: dict[str, _Reader] = {}
+        self._closing: set[asyncio.Task[Any]] = set()
+
+    def open(self, key: str) -> Answer | _Reader:
+        if len(self._readers) >= MAX_PAIRS:
+            return Refusal(503, "Too many sessions: try again later", ((b"retry-after", b"1"),)).answer()
+        reader = self._readers[key] = _Reader(self, key)
+        return reader
+
+    def post(self, key: str, body: bytes) -> Answer:
+        reader = self._readers.get(key)
+        if reader is None or reader.pipe is None:
+            return Refusal(404, "There is no such session").answer()
+        reader.pipe.feed(body)
+        return Answer(202)
+
+    def forget(self, reader: _Reader) -> None:
+        self._readers.pop(reader.key, None)
+        if reader.pipe is not None:
+            task = asyncio.get_running_loop().create_task(reader.pipe.aclose())
+            self._closing.add(task)
+            task.add_done_callback(self._closing.discard)
+
+    def start(self, send: Any) -> Pipe:
+        return Pipe(self._engine, send)
+
+
+class _Reader:
+    def __init__(self, pair: Pair, key: str) -> None:
+        self.key = key
+        self.pipe: Pipe | None = None
+        self._pair = pair
+        self._pulse: Pulse | None = None
+
+    def begin(self, writer: Writer) -> None:
+        writer.open()
+        writer.write(f"event: endpoint\ndata: {self._pair.paths[1]}?session_id={self.key}\n\n".encode())
+        self.pipe = self._pair.start(lambda message: writer.write(event(message)))
+        self._pulse = Pulse(writer)
+
+    def lost(self) -> None:
+        if self._pulse is not None:
+            self._pulse.stop()
+        self._pair.forget(self)

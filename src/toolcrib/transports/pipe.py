@@ -1,0 +1,88 @@
+"""One peer at the other end of a pipe: messages in one after the other, whatever goes back out by one way.
+
+Stdio, the in-memory client and the old HTTP+SSE pair are pipes. Knows the engine and tasks; refuses to know
+where the bytes go.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Any
+
+from toolcrib.context import LOCAL, Principal
+from toolcrib.protocol import Engine, Exchange, Link, Reply
+from toolcrib.protocol.messages import INTERNAL_ERROR, INVALID_REQUEST, Fault, refusal
+from toolcrib.protocol.session import Session
+from toolcrib.transports.running import begin, start_task
+
+logger = logging.getLogger("toolcrib")
+
+
+class Pipe:
+    """Feeds one peer's messages to the engine and sends what comes of them."""
+
+    def __init__(self, engine: Engine, send: Callable[[bytes], None], principal: Principal = LOCAL) -> None:
+        self._engine = engine
+        self._send = send
+        self._session = Session(principal)
+        self._session.notify = send
+        self._link = Link(
+            send, principal=principal, session=self._session, inflight=self._session.inflight, is_pipe=True
+        )
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._is_closed = False
+        engine.pipes.add(self._session)
+
+    def feed(self, data: bytes) -> None:
+        """Take one message."""
+        if self._is_closed:
+            return
+        outcome = self._engine.receive(data, self._link)
+        if isinstance(outcome, Reply):
+            self._reply(outcome)
+        elif self._engine.gate.is_overrun:
+            outcome.close()
+            self._reply(refusal(outcome.id, Fault(INTERNAL_ERROR, "Too many calls: try again later")))
+        else:
+            self._run(outcome)
+
+    def refuse(self, words: str) -> None:
+        """Answer something that is no message at all."""
+        self._reply(refusal(None, Fault(INVALID_REQUEST, words)))
+
+    @property
+    def is_idle(self) -> bool:
+        return not self._tasks
+
+    async def drain(self, timeout_s: float) -> None:
+        """Wait for what is under way, but not for long."""
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=timeout_s)
+
+    async def aclose(self) -> None:
+        """The peer is gone: end its calls, send nothing more."""
+        self._is_closed = True
+        self._engine.pipes.discard(self._session)
+        self._session.close()
+        for task in list(self._tasks):
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=1.0)
+
+    def _run(self, exchange: Exchange) -> None:
+        outcome = begin(exchange)
+        if isinstance(outcome, Reply):
+            self._reply(outcome)
+            return
+        task = start_task(exchange, outcome, self._finish)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def _finish(self, reply: Reply) -> None:
+        self._reply(reply)
+
+    def _reply(self, reply: Reply) -> None:
+        if reply.body is not None and not self._is_closed:
+            self._send(reply.body)

@@ -1,0 +1,244 @@
+"""MCP over standard input and output: one message a line.
+
+Standard output belongs to the protocol whatever a tool prints: before anything is served, the process's own
+0 and 1 are moved away, what is written to 1 from then on goes to standard error, and 0 reads as empty, for
+child processes too. Every line gets an answer, however bad. Knows file descriptors and lines; refuses to know
+messages.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import logging
+import os
+import stat
+import sys
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from toolcrib.protocol import Engine
+from toolcrib.transports.pipe import Pipe
+
+logger = logging.getLogger("toolcrib")
+
+MAX_LINE = 4 * 1024 * 1024
+DRAIN_S = 0.5
+"""What is under way when the client leaves gets a moment; the process must end promptly."""
+MAX_UNREAD = 16 * 1024 * 1024
+
+
+class Lines:
+    """Cuts a stream of bytes into lines of bounded length."""
+
+    def __init__(self, take: Callable[[bytes], None], refuse: Callable[[str], None], longest: int = MAX_LINE):
+        self._take = take
+        self._refuse = refuse
+        self._longest = longest
+        self._rest = bytearray()
+        self._skips = False
+
+    def feed(self, data: bytes) -> None:
+        rest = self._rest
+        if not rest and not self._skips and data.endswith(b"\n") and data.count(b"\n") == 1:
+            self._line(data[:-1])  # as nearly always: one line, whole
+            return
+        rest += data
+        start = 0
+        while (end := rest.find(b"\n", start)) >= 0:
+            if self._skips:
+                self._skips = False
+            else:
+                self._line(bytes(rest[start:end]))
+            start = end + 1
+        del rest[:start]
+        if len(rest) > self._longest:
+            if not self._skips:
+                self._refuse_long()
+            self._skips = True
+            rest.clear()
+
+    def end(self) -> None:
+        """The stream has ended: what is left is a line too."""
+        if self._rest and not self._skips:
+            self._line(bytes(self._rest))
+        self._rest.clear()
+
+    def _line(self, line: bytes) -> None:
+        if len(line) > self._longest:
+            self._refuse_long()
+        elif line and not line.isspace():
+            self._take(line)
+
+    def _refuse_long(self) -> None:
+        self._refuse(f"Invalid request: a line of more than {self._longest} bytes")
+
+
+class Standard:
+    """The process's standard streams, moved out of the reach of tools."""
+
+    def __init__(self) -> None:
+        sys.stdout.flush()
+        self.input = os.dup(0)
+        self.output = os.dup(1)
+        empty = os.open(os.devnull, os.O_RDONLY)
+        os.dup2(empty, 0)
+        os.close(empty)
+        os.dup2(2, 1)
+        self._stdin = sys.stdin
+        sys.stdin = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
+
+    def restore(self) -> None:
+        """Give them back, for whoever runs after the server."""
+        try:
+            sys.stdout.flush()
+        except (OSError, ValueError):
+            pass
+        os.dup2(self.input, 0)
+        os.dup2(self.output, 1)
+        os.close(self.input)
+        os.close(self.output)
+        sys.stdin = self._stdin
+
+
+async def serve_stdio(engine: Engine, standard: Standard | None = None) -> None:
+    """Serve one client until it closes its end."""
+    own = standard or Standard()
+    try:
+        await _Session(engine, own).run()
+    finally:
+        if standard is None:
+            own.restore()
+
+
+class _Session(asyncio.Protocol):
+    def __init__(self, engine: Engine, standard: Standard) -> None:
+        self._standard = standard
+        self._loop = asyncio.get_running_loop()
+        self._ended = asyncio.Event()
+        self._out: _Writer | None = None
+        self._pipe = Pipe(engine, self._send)
+        self._lines = Lines(self._pipe.feed, self._pipe.refuse)
+        self._reader: asyncio.ReadTransport | None = None
+
+    async def run(self) -> None:
+        self._out = await open_writer(self._loop, self._standard.output, self._overflow)
+        try:
+            await self._open_reader()
+            await self._ended.wait()
+            self._lines.end()
+            await self._pipe.drain(DRAIN_S)
+        finally:
+            await self._pipe.aclose()
+            if self._reader is not None:
+                self._reader.close()
+            await self._out.close()
+
+    async def _open_reader(self) -> None:
+        kind = os.fstat(self._standard.input).st_mode
+        if not (stat.S_ISFIFO(kind) or stat.S_ISSOCK(kind)):
+            threading.Thread(target=self._read_file, daemon=True, name="toolcrib-stdin").start()
+            return
+        source = os.fdopen(os.dup(self._standard.input), "rb", buffering=0)
+        self._reader, _ = await self._loop.connect_read_pipe(lambda: self, source)
+
+    def _read_file(self) -> None:
+        """A file or a terminal as standard input cannot be waited for; it is read on a thread."""
+        while True:
+            try:
+                data = os.read(self._standard.input, 65536)
+            except OSError:
+                data = b""  # it is closed
+            if not data:
+                self._loop.call_soon_threadsafe(self._end)
+                return
+            self._loop.call_soon_threadsafe(self.data_received, data)
+
+    def _end(self) -> None:
+        self._ended.set()
+
+    def _overflow(self) -> None:
+        logger.warning("the client does not read what it is sent; ending")
+        self._ended.set()
+
+    def _send(self, message: bytes) -> None:
+        if self._out is not None:
+            self._out.write(message + b"\n")
+
+    def data_received(self, data: bytes) -> None:
+        self._lines.feed(data)
+
+    def eof_received(self) -> bool:
+        self._ended.set()
+        return False
+
+    def connection_lost(self, error: Exception | None) -> None:  # noqa: ARG002
+        self._ended.set()
+
+
+class _Writer(asyncio.BaseProtocol):
+    """Writes lines to a pipe; what is written in one turn of the loop goes out together."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, overflow: Callable[[], None]) -> None:
+        self._loop = loop
+        self._overflow = overflow
+        self._transport: Any = None
+        self._waiting: list[bytes] = []
+        self._gone = asyncio.Event()
+
+    def connection_made(self, transport: Any) -> None:
+        self._transport = transport
+
+    def connection_lost(self, error: Exception | None) -> None:  # noqa: ARG002
+        self._gone.set()
+
+    def write(self, data: bytes) -> None:
+        if not self._waiting:
+            self._loop.call_soon(self._flush)
+        self._waiting.append(data)
+
+    def _flush(self) -> None:
+        data, self._waiting = b"".join(self._waiting), []
+        if not data or self._transport is None or self._transport.is_closing():
+            return
+        self._transport.write(data)
+        if self._transport.get_write_buffer_size() > MAX_UNREAD:
+            self._overflow()
+
+    async def close(self) -> None:
+        self._flush()
+        if self._transport is not None:
+            self._transport.close()
+            try:
+                async with asyncio.timeout(1.0):
+                    await self._gone.wait()
+            except TimeoutError:
+                self._transport.abort()
+
+
+class _FileWriter(_Writer):
+    """For a standard output that is a file or a terminal: written at once."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, descriptor: int) -> None:
+        super().__init__(loop, lambda: None)
+        self._descriptor = descriptor
+
+    def _flush(self) -> None:
+        data, self._waiting = b"".join(self._waiting), []
+        while data:
+            data = data[os.write(self._descriptor, data) :]
+
+    async def close(self) -> None:
+        self._flush()
+
+
+async def open_writer(
+    loop: asyncio.AbstractEventLoop, descriptor: int, overflow: Callable[[], None]
+) -> _Writer:
+    kind = os.fstat(descriptor).st_mode
+    if not (stat.S_ISFIFO(kind) or stat.S_ISSOCK(kind)):
+        return _FileWriter(loop, descriptor)
+    sink = os.fdopen(os.dup(descriptor), "wb", buffering=0)
+    _, writer = await loop.connect_write_pipe(lambda: _Writer(loop, overflow), sink)
+    return writer

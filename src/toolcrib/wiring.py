@@ -1,0 +1,175 @@
+"""A server on the wire: one engine, the transports that drive it, and the news of changed tools.
+
+Making one is cheap; a transport is loaded when it is used. Knows the parts of the wire and how they fit;
+refuses to know registration and command lines.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+import socket
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from toolcrib.dispatch import Dispatcher
+from toolcrib.protocol import Engine
+
+if TYPE_CHECKING:
+    from toolcrib.transports.http.endpoint import Endpoint
+    from toolcrib.transports.http.serving import Times
+    from toolcrib.transports.memory import MemoryPipe
+
+logger = logging.getLogger("toolcrib")
+
+COALESCE_S = 0.05
+"""Changes that come together are told of together."""
+PATH = "/mcp"
+
+
+@dataclass(frozen=True, slots=True)
+class HTTPOptions:
+    """How a server is reached by HTTP. `allowed_hosts` and `allowed_origins` are let in besides its own."""
+
+    host: str = "127.0.0.1"
+    port: int = 8000
+    path: str = PATH
+    allowed_hosts: Sequence[str] = ()
+    allowed_origins: Sequence[str] = ()
+    pair: bool = True
+    times: Times | None = None
+    max_connections: int = 10_000
+    drain_s: float = 10.0
+    sockets: Sequence[socket.socket] = field(default=())
+    ready: Callable[[list[str]], None] | None = None
+
+
+class Wiring:
+    """The wire of one server."""
+
+    def __init__(self, dispatcher: Dispatcher, **identity: Any) -> None:
+        self.engine = Engine(dispatcher, **identity)
+        self._registry = dispatcher.registry
+        self._unsubscribe: Callable[[], None] | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._timer: asyncio.TimerHandle | None = None
+
+    # --- news ---
+
+    def open(self) -> None:
+        """Begin to tell clients of changes. Called on the loop that serves."""
+        self._loop = asyncio.get_running_loop()
+        if self.engine.dynamic and self._unsubscribe is None:
+            self._unsubscribe = self._registry.subscribe(self._hear)
+
+    def close(self) -> None:
+        if self._unsubscribe is not None:
+            self._unsubscribe()
+            self._unsubscribe = None
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self.engine.close()
+
+    def _hear(self, _: object) -> None:
+        """From any thread: a change was made."""
+        if self._loop is not None:
+            try:
+                self._loop.call_soon_threadsafe(self._arm)
+            except RuntimeError:
+                pass  # the loop has ended: nobody is left to be told
+
+    def _arm(self) -> None:
+        if self._timer is None and self._loop is not None:
+            self._timer = self._loop.call_later(COALESCE_S, self._announce)
+
+    def _announce(self) -> None:
+        self._timer = None
+        self.engine.announce_change()
+
+    # --- transports, each loaded when it is wanted ---
+
+    async def serve_stdio(self) -> None:
+        from toolcrib.transports.stdio import serve_stdio
+
+        await serve_stdio(self.engine)
+
+    def connect(self, receive: Callable[[bytes], None]) -> MemoryPipe:
+        from toolcrib.transports.memory import MemoryPipe
+
+        return MemoryPipe(self.engine, receive)
+
+    def endpoint(self, options: HTTPOptions, *, bound: str | None) -> Endpoint:
+        from toolcrib.transports.http.endpoint import Endpoint
+        from toolcrib.transports.http.guard import Guard
+
+        guard = Guard(bound, options.allowed_hosts, options.allowed_origins)
+        return Endpoint(self.engine, guard, path=options.path, pair=options.pair)
+
+    def asgi(
+        self, options: HTTPOptions, start: Callable[[], Awaitable[None]], stop: Callable[[], Awaitable[None]]
+    ) -> Any:
+        from toolcrib.transports.http.asgi import ASGIApp
+
+        endpoint = self.endpoint(options, bound=options.host)
+
+        async def close() -> None:
+            endpoint.is_draining = True
+            await stop()
+
+        async def open_() -> None:
+            endpoint.is_draining = False
+            await start()
+
+        return ASGIApp(lambda: endpoint, open_, close)
+
+    async def serve_http(self, options: HTTPOptions) -> None:
+        """Serve until cancelled, or told to end by a signal; then let what runs end."""
+        from toolcrib.transports.http.serving import Serving, bind
+
+        endpoint = self.endpoint(options, bound=options.host)
+        serving = Serving(endpoint, times=options.times, max_connections=options.max_connections)
+        sockets = list(options.sockets) or bind(options.host, options.port)
+        await serving.listen(sockets)
+        if options.ready is not None:
+            options.ready([_address(each, options) for each in sockets])
+        ending = asyncio.Event()
+        signals = _catch_signals(ending)
+        try:
+            await ending.wait()
+        finally:
+            _release_signals(signals)
+            await serving.stop(options.drain_s)
+
+
+def _address(each: socket.socket, options: HTTPOptions) -> str:
+    host, port = each.getsockname()[:2]
+    shown = f"[{host}]" if ":" in host else host
+    return f"http://{shown}:{port}{options.path}"
+
+
+def _catch_signals(ending: asyncio.Event) -> list[signal.Signals]:
+    """The first SIGTERM or SIGINT ends politely, the next at once."""
+    loop = asyncio.get_running_loop()
+    caught = []
+    for number in (signal.SIGTERM, signal.SIGINT):
+        try:
+            loop.add_signal_handler(number, _end, ending, number)
+            caught.append(number)
+        except (NotImplementedError, RuntimeError, ValueError):
+            pass  # not the main thread, or a system without: whoever runs us ends us
+    return caught
+
+
+def _end(ending: asyncio.Event, number: signal.Signals) -> None:
+    ending.set()
+    loop = asyncio.get_running_loop()
+    loop.remove_signal_handler(number)  # so that the next one has its own effect
+
+
+def _release_signals(caught: Sequence[signal.Signals]) -> None:
+    loop = asyncio.get_running_loop()
+    for number in caught:
+        loop.remove_signal_handler(number)
