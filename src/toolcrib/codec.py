@@ -28,6 +28,8 @@ MAX_NESTED = 100_000
 _MAX_INTEGER = 10**100
 _LONG_INTEGER = "an integer of more than 100 digits"
 _SMALL = 16 * 1024
+_ONLY_DIGITS = bytes(48 if 48 <= byte <= 57 else 32 for byte in range(256))
+_HUNDRED_DIGITS = b"0" * 101
 _STEPS = bytes(byte in b"[{" for byte in range(256))
 _NO_BRACKETS = bytes(byte for byte in range(256) if byte not in b"[]{}")
 
@@ -102,11 +104,13 @@ def parse(data: bytes) -> Any:
         raise ValueError("not valid UTF-8") from None
     except ValueError as error:
         raise ValueError(str(error).removeprefix("JSON is malformed: ")) from None
-    if len(data) > _SMALL or (nested := data.count(b"{") + data.count(b"[")) > MAX_DEPTH:
+    if len(data) > _SMALL or data.count(b"{") + data.count(b"[") > MAX_DEPTH:
         _check_large(data)
+    elif _encoder(None).encode(value) == data and _HUNDRED_DIGITS not in data.translate(_ONLY_DIGITS):
+        pass  # most programs write as we do, and what is written back whole has lost no member to another
     # Where no blank stands before a colon, every member of the text has its own `":`. So if there are as many
     # of those as members were read, no member was lost to another of the same key.
-    elif nested and (
+    elif type(value) in _CONTAINERS and (
         _count_members(value) != data.count(b'":')
         or b" :" in data
         or b"\n:" in data

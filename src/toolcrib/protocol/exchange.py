@@ -129,13 +129,6 @@ class Call(Exchange):
         if gate.is_full:
             await gate.wait()
         gate.running += 1
-        try:
-            return await self._run()
-        finally:
-            gate.leave()
-            self.close()
-
-    async def _run(self) -> Reply:
         self._started = time.monotonic()
         try:
             result = await self.engine.dispatcher.call(
@@ -146,6 +139,9 @@ class Call(Exchange):
             return refusal(self.id, fault)
         except InputNeeded as needed:
             return self._ask_back(needed.questions)
+        finally:
+            gate.leave()
+            self.close()
         error = result.error
         if error is not None:
             if isinstance(error, InvalidArgumentsError) and self.revision.faults_arguments:
