@@ -26,7 +26,7 @@ from toolcrib.validation import Validator
 STATE_S = 600.0
 """How long a person may take to answer before the call has to be made afresh."""
 MAX_ANSWERS_BYTES = 256 * 1024
-_ACTIONS = frozenset({"accept", "decline", "cancel"})
+_ACTIONS = ("accept", "decline", "cancel")
 
 
 # --- spelling ----------------------------------------------------------------------------------------

@@ -1,0 +1,179 @@
+"""Questions on the wire, and the seal on the state of a call that waits for answers."""
+
+from __future__ import annotations
+
+import base64
+from typing import Any
+
+import pytest
+
+from toolcrib.errors import CannotAskError
+from toolcrib.protocol.asking import STATE_S, Sealer, check_capability, from_wire, to_wire
+from toolcrib.protocol.messages import INVALID_PARAMS, Fault
+from toolcrib.protocol.revision import LEGACY, MODERN
+from toolcrib.question import Answer, Completion, Folder, Folders, Form, Prompt, Question, Visit
+
+NAME = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
+CALL: list[Any] = ["ada", "greet", {"a": 1}]
+
+
+class Wall:
+    now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_what_was_sealed_is_opened_with_the_same_call() -> None:
+    sealer = Sealer(now=Wall())
+    state = sealer.seal(CALL, {"who": {"action": "accept"}})
+    assert sealer.open(state, ["ada", "greet", {"a": 1}]) == {"who": {"action": "accept"}}
+    assert sealer.seal(CALL, {}) != sealer.seal(CALL, {})
+
+
+@pytest.mark.parametrize(
+    "other", [["eve", "greet", {"a": 1}], ["ada", "delete", {"a": 1}], ["ada", "greet", {"a": 2}]]
+)
+def test_a_state_of_another_principal_tool_or_arguments_is_refused(other: list[Any]) -> None:
+    sealer = Sealer(now=Wall())
+    with pytest.raises(Fault) as refused:
+        sealer.open(sealer.seal(CALL, {}), other)
+    assert refused.value.code == INVALID_PARAMS
+
+
+def test_a_state_that_was_changed_anywhere_is_refused() -> None:
+    sealer = Sealer(now=Wall())
+    state = sealer.seal(CALL, {"who": {"action": "decline"}})
+    for position in range(len(state)):
+        letter = "A" if state[position] != "A" else "B"
+        with pytest.raises(Fault):
+            sealer.open(state[:position] + letter + state[position + 1 :], CALL)
+
+
+@pytest.mark.parametrize("state", [None, 5, {}, "", "x", "-TAMPERED", "\u00e9", "A" * 10_000_000])
+def test_what_is_no_state_is_refused(state: Any) -> None:
+    with pytest.raises(Fault):
+        Sealer(now=Wall()).open(state, CALL)
+
+
+def test_something_appended_or_another_spelling_is_refused() -> None:
+    sealer = Sealer(now=Wall())
+    state = sealer.seal(CALL, {})
+    for other in (
+        state + "-TAMPERED",
+        state + "=",
+        state + "\n",
+        state[:-1],
+        base64.b64encode(b"x").decode(),
+    ):
+        with pytest.raises(Fault):
+            sealer.open(other, CALL)
+
+
+def test_a_state_lives_for_ten_minutes() -> None:
+    wall = Wall()
+    sealer = Sealer(now=wall)
+    state = sealer.seal(CALL, {})
+    wall.now += STATE_S - 1
+    assert sealer.open(state, CALL) == {}
+    wall.now += 2
+    with pytest.raises(Fault, match="expired"):
+        sealer.open(state, CALL)
+
+
+def test_workers_that_share_a_key_open_each_others_states() -> None:
+    key = b"k" * 32
+    state = Sealer(key, now=Wall()).seal(CALL, {"a": 1})
+    assert Sealer(key, now=Wall()).open(state, CALL) == {"a": 1}
+    with pytest.raises(Fault):
+        Sealer(b"l" * 32, now=Wall()).open(state, CALL)
+
+
+@pytest.mark.parametrize(
+    ("question", "raw", "reply"),
+    [
+        (
+            Form("?", NAME),
+            {"action": "accept", "content": {"name": "Ada"}},
+            Answer("accept", {"name": "Ada"}),
+        ),
+        (Form("?", NAME), {"action": "decline"}, Answer("decline")),
+        (Form("?", NAME), {"action": "cancel", "content": None}, Answer("cancel")),
+        (Form("?", NAME), {"action": "accept", "content": {"name": 5}}, None),
+        (Form("?", NAME), {"action": "accept"}, None),
+        (Form("?", NAME), {"action": "maybe"}, None),
+        (Form("?", NAME), {"action": ["accept"]}, None),
+        (Form("?"), {"action": "accept", "content": 5}, None),
+        (Visit("?", "https://x.example"), {"action": "accept"}, Answer("accept")),
+        (
+            Prompt("Hi"),
+            {
+                "role": "assistant",
+                "content": {"type": "text", "text": "Ho"},
+                "model": "m",
+                "stopReason": "end",
+            },
+            Completion({"type": "text", "text": "Ho"}, "assistant", "m", "end"),
+        ),
+        (Prompt("Hi"), {"role": "assistant", "content": [], "model": 5}, Completion([], "assistant")),
+        (Prompt("Hi"), {"content": "Ho"}, None),
+        (Folders(), {"roots": [{"uri": "file:///a", "name": "a"}]}, [Folder("file:///a", "a")]),
+        (Folders(), {"roots": [{"name": "a"}]}, None),
+        (Folders(), {"roots": {}}, None),
+        (Folders(), None, None),
+        (Folders(), 5, None),
+    ],
+)
+def test_an_answer_is_read_for_what_it_answers(question: Question, raw: Any, reply: Any) -> None:
+    assert from_wire(question, raw) == reply
+
+
+def test_an_answer_is_true_where_it_was_accepted_and_gives_its_fields() -> None:
+    answer = Answer("accept", {"name": "Ada"})
+    assert bool(answer)
+    assert (answer["name"], answer.get("age", 5)) == ("Ada", 5)
+    assert not Answer("decline")
+    assert (
+        Completion([{"type": "text", "text": "a"}, {"type": "image"}, {"type": "text", "text": "b"}]).text
+        == "a\nb"
+    )
+
+
+def test_a_text_to_complete_becomes_one_message_of_the_user() -> None:
+    method, params = to_wire(Prompt("Hi", 100, "Be kind", {"temperature": 0}))
+    assert method == "sampling/createMessage"
+    assert params == {
+        "temperature": 0,
+        "messages": [{"role": "user", "content": {"type": "text", "text": "Hi"}}],
+        "maxTokens": 100,
+        "systemPrompt": "Be kind",
+    }
+
+
+@pytest.mark.parametrize(
+    ("question", "capabilities", "revision", "lacks"),
+    [
+        (Form("?"), {"elicitation": {}}, MODERN, None),
+        (Form("?"), {"elicitation": {"form": {}}}, MODERN, None),
+        (Form("?"), {"elicitation": {"url": {}}}, MODERN, {"elicitation": {}}),
+        (Form("?"), {}, MODERN, {"elicitation": {}}),
+        (Form("?"), {"elicitation": {}}, LEGACY["2025-06-18"], None),
+        (Form("?"), {"elicitation": {}}, LEGACY["2025-03-26"], {"elicitation": {}}),
+        (Visit("?", "u"), {"elicitation": {"url": {}}}, MODERN, None),
+        (Visit("?", "u"), {"elicitation": {}}, MODERN, {"elicitation": {"url": {}}}),
+        (Visit("?", "u"), {"elicitation": {"url": {}}}, LEGACY["2025-06-18"], {"elicitation": {"url": {}}}),
+        (Prompt("?"), {"sampling": {}}, LEGACY["2024-11-05"], None),
+        (Prompt("?"), {"sampling": True}, MODERN, {"sampling": {}}),
+        (Folders(), {"roots": {}}, MODERN, None),
+        (Folders(), {}, MODERN, {"roots": {}}),
+    ],
+)
+def test_only_what_a_client_declares_is_asked(
+    question: Question, capabilities: Any, revision: Any, lacks: Any
+) -> None:
+    if lacks is None:
+        check_capability(question, capabilities, revision)
+        return
+    with pytest.raises(CannotAskError) as refused:
+        check_capability(question, capabilities, revision)
+    assert refused.value.details == {"requiredCapabilities": lacks}

@@ -1,0 +1,93 @@
+"""How many calls run at once, how many wait, and what unread output does to both."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from toolcrib.protocol.gate import Gate
+
+
+async def enter(gate: Gate) -> None:
+    if gate.is_full:
+        await gate.wait()
+    gate.running += 1
+
+
+async def test_as_many_as_there_is_room_for_run_and_the_next_waits_its_turn() -> None:
+    gate = Gate(max_running=2)
+    await enter(gate)
+    await enter(gate)
+    third = asyncio.ensure_future(enter(gate))
+    await asyncio.sleep(0)
+    assert (gate.is_full, third.done(), gate.running) == (True, False, 2)
+    gate.leave()
+    await third
+    assert gate.running == 2
+
+
+async def test_those_who_wait_come_in_the_order_they_came() -> None:
+    gate = Gate(max_running=1)
+    order: list[int] = []
+
+    async def go(number: int) -> None:
+        await enter(gate)
+        order.append(number)
+        await asyncio.sleep(0)
+        gate.leave()
+
+    await asyncio.gather(*(go(number) for number in range(20)))
+    assert order == list(range(20))
+    assert (gate.running, gate.is_full) == (0, False)
+
+
+async def test_a_newcomer_does_not_overtake_those_who_wait() -> None:
+    gate = Gate(max_running=1)
+    await enter(gate)
+    waiting = asyncio.ensure_future(enter(gate))
+    await asyncio.sleep(0)
+    gate.leave()  # the place belongs to who waits, who has not run yet
+    assert gate.is_full
+    await waiting
+    assert gate.running == 1
+
+
+@pytest.mark.parametrize("is_let_in", [False, True])
+async def test_who_gives_up_waiting_leaves_no_hole(is_let_in: bool) -> None:
+    gate = Gate(max_running=1)
+    await enter(gate)
+    waiting = asyncio.ensure_future(enter(gate))
+    await asyncio.sleep(0)
+    if is_let_in:
+        gate.leave()  # the place is given, and given up in the same moment
+    waiting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+    if not is_let_in:
+        gate.leave()
+    assert (gate.running, gate.is_full) == (0, False)
+    await enter(gate)
+
+
+async def test_when_too_many_wait_the_gate_is_overrun() -> None:
+    gate = Gate(max_running=1, max_waiting=2)
+    await enter(gate)
+    waiting = [asyncio.ensure_future(enter(gate)) for _ in range(2)]
+    await asyncio.sleep(0)
+    assert gate.is_overrun
+    for task in waiting:
+        gate.leave()
+        await task
+    assert not gate.is_overrun
+
+
+async def test_unread_output_keeps_new_calls_out_until_it_has_gone() -> None:
+    gate = Gate(max_unread=100)
+    gate.hold(101)
+    waiting = asyncio.ensure_future(enter(gate))
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    gate.release(50)
+    await waiting
+    assert gate.unread == 51
