@@ -22,49 +22,56 @@ logger = logging.getLogger("toolcrib")
 
 MAX_QUEUED = 16
 """Requests that a client may send ahead of their answers."""
+MAX_FIELDS = 200
+LINGER_BYTES = 64 * 1024
+LINGER_S = 1.0
+"""Whoever is refused may still be sending; hanging up on that would lose them the answer."""
+NEVER = float("inf")
 
 
 class Connection(asyncio.Protocol):
-    """One client's connection. Requests are answered in the order they came."""
+    """One client's connection. Requests are answered in the order they came.
+
+    `read_by` and `write_by` are when the client must have sent, or read, some more.
+    """
 
     __slots__ = (
         "_body",
+        "_body_by",
+        "_head_size",
         "_headers",
-        "_headers_size",
-        "_is_continued",
+        "_is_in_head",
         "_is_refused",
-        "_keeps_alive",
+        "_parser",
         "_queue",
+        "_rest",
         "_serving",
         "_size",
         "_talk",
         "_url",
-        "deadline",
         "local",
         "output",
-        "parser",
-        "stage",
-        "started",
+        "read_by",
         "transport",
+        "write_by",
     )
+
+    output: Output
+    transport: Any
 
     def __init__(self, serving: Serving) -> None:
         self._serving = serving
-        self.parser: Any = serving.new_parser(self)
-        self.transport: Any = None
-        self.output: Output | None = None
+        self._parser = serving.new_parser(self)
         self.local: str | None = None
-        self.stage = "header"
-        self.started = serving.now
-        self.deadline = serving.now + serving.times.header_s
+        self.read_by = serving.now + serving.times.header_s
+        self.write_by = NEVER
+        self._body_by = NEVER
         self._talk: Talk | None = None
-        self._queue: deque[tuple[Request, bool]] = deque()
+        self._queue: deque[tuple[Request, bool, bool]] = deque()
         self._is_refused = False
-        self._is_continued = False
-        self._headers_size = 0
-        self._reset()
-
-    def _reset(self) -> None:
+        self._is_in_head = False
+        self._head_size = 0
+        self._rest = -1  # of a body that the parser does not read
         self._url = b""
         self._headers: dict[bytes, bytes] = {}
         self._body: list[bytes] = []
@@ -75,74 +82,84 @@ class Connection(asyncio.Protocol):
     def connection_made(self, transport: Any) -> None:
         self.transport = transport
         self.output = Output(self, transport, self._serving.gate)
-        if not self._serving.admit(self):
-            self._refuse(503, "Too many connections: try again later")
-            return
         name = transport.get_extra_info("sockname")
         self.local = name[0] if isinstance(name, tuple) else None
+        if not self._serving.admit(self):
+            self._refuse(503, "Too many connections: try again later")
 
     def connection_lost(self, error: Exception | None) -> None:  # noqa: ARG002
         self._serving.forget(self)
         self._queue.clear()
         talk, self._talk = self._talk, None
-        if self.output is not None:
-            self.output.lost()
+        self.output.lost()
         if talk is not None:
             talk.lost()
 
     def data_received(self, data: bytes) -> None:
         if self._is_refused:
+            self._head_size += len(data)
+            if self._head_size > LINGER_BYTES:
+                self._drop()
             return
-        if self.stage == "idle":
-            self._enter("header", self._serving.times.header_s)
-        if self.stage == "header":
-            self._headers_size += len(data)
+        if self._rest >= 0:
+            self._take_rest(data)
+            return
+        if self._is_in_head:
+            self._head_size += len(data)
         try:
-            self.parser.feed_data(data)
-        except self._serving.parser_upgrade:
-            self._refuse(400, "This server does not switch protocols")
+            self._parser.feed_data(data)
+        except self._serving.parser_upgrade as upgrade:
+            self._take_unread(data[upgrade.args[0] :])
         except self._serving.parser_error:
             self._refuse(400, "This is not HTTP")
-        if self.stage == "header" and self._headers_size > MAX_HEADERS:
-            self._refuse(431, f"Headers of more than {MAX_HEADERS} bytes")
+        if self._is_in_head and self._head_size > MAX_HEADERS:
+            self._refuse_head()
 
     def pause_writing(self) -> None:
-        if self.output is not None:
-            self.output.pause()
+        self.output.pause()
 
     def resume_writing(self) -> None:
-        if self.output is not None:
-            self.output.resume()
+        self.output.resume()
 
     # --- what the parser finds ---
 
     def on_message_begin(self) -> None:
-        if self.stage == "idle":
-            self._enter("header", self._serving.times.header_s)
-        self._reset()
+        self._is_in_head = True
+        self._head_size = 0
+        self.read_by = self._serving.now + self._serving.times.header_s
+        self._url = b""
+        self._headers = {}
+        self._body = []
+        self._size = 0
 
     def on_url(self, url: bytes) -> None:
         self._url += url
-        if len(self._url) > MAX_HEADERS:
-            self._refuse(431, f"Headers of more than {MAX_HEADERS} bytes")
 
     def on_header(self, name: bytes, value: bytes) -> None:
         key = name.lower()
         headers = self._headers
         headers[key] = TWICE if key in headers else value
-        if len(headers) > 200:
-            self._refuse(431, "More than 200 headers")
+        if len(headers) > MAX_FIELDS or len(value) > MAX_HEADERS:
+            self._refuse_head()
 
     def on_headers_complete(self) -> None:
-        self._headers_size = 0
+        self._is_in_head = False
+        self.read_by = NEVER
+        if len(self._url) + sum(map(len, self._headers.values())) > MAX_HEADERS:
+            self._refuse_head()
+            return
         declared = self._headers.get(b"content-length")
+        if declared is None and b"transfer-encoding" not in self._headers:
+            return
         if declared is not None and (not declared.isdigit() or int(declared[:20]) > MAX_BODY):
             self._refuse(413, f"A body of more than {MAX_BODY} bytes")
-        elif declared != b"0" and (declared is not None or b"transfer-encoding" in self._headers):
-            self.started = self._serving.now
-            self._enter("body", self._serving.times.body_idle_s)
-            if self._headers.get(b"expect", b"").lower() == b"100-continue" and self._talk is None:
-                self.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+            return
+        now, times = self._serving.now, self._serving.times
+        self._body_by = now + times.body_s
+        self.read_by = now + times.body_idle_s
+        is_expecting = self._headers.get(b"expect", b"").lower() == b"100-continue"
+        if is_expecting and self._talk is None and self.output.is_idle:
+            self.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
 
     def on_body(self, body: bytes) -> None:
         self._size += len(body)
@@ -150,39 +167,65 @@ class Connection(asyncio.Protocol):
             self._refuse(413, f"A body of more than {MAX_BODY} bytes")
             return
         self._body.append(body)
-        times = self._serving.times
-        self.deadline = min(self._serving.now + times.body_idle_s, self.started + times.body_s)
+        self.read_by = min(self._serving.now + self._serving.times.body_idle_s, self._body_by)
 
     def on_message_complete(self) -> None:
-        if self._is_refused:
+        if self._is_refused or self._parser.should_upgrade():
             return
-        body = self._body[0] if len(self._body) == 1 else b"".join(self._body)
-        raw, _, query = self._url.partition(b"?")
+        self._complete(self._parser.should_keep_alive())
+
+    def _take_unread(self, data: bytes) -> None:
+        """A request that offers to switch protocols: we stay with this one, and read its body ourselves."""
+        declared = self._headers.get(b"content-length", b"0")
+        if not declared.isdigit() or b"transfer-encoding" in self._headers or self._method() == "CONNECT":
+            self._refuse(400, "This server does not switch protocols")
+            return
+        self._rest = int(declared)
+        self._take_rest(data)
+
+    def _take_rest(self, data: bytes) -> None:
+        body, more = data[: self._rest], data[self._rest :]
+        self._rest -= len(body)
+        if body:
+            self.on_body(body)
+        if self._rest == 0:
+            self._rest = -1
+            self._complete(keeps=True)
+            self._parser = self._serving.new_parser(self)
+            if more:
+                self.data_received(more)
+
+    def _complete(self, keeps: bool) -> None:
+        """A whole request is here."""
+        self.read_by = NEVER
+        path, _, query = self._url.partition(b"?")
         request = Request(
-            self.parser.get_method().decode("latin-1"),
-            raw.decode("latin-1"),
+            self._method(),
+            path.decode("latin-1"),
             self._headers,
-            body,
+            self._body[0] if len(self._body) == 1 else b"".join(self._body),
             query.decode("latin-1"),
             self.local,
         )
-        keeps = self.parser.should_keep_alive() and not self._serving.is_draining
-        if self._talk is None and not self._queue and self.output is not None and self.output.is_idle:
-            self._serve(request, keeps)
-            return
-        if len(self._queue) >= MAX_QUEUED:
+        self._url = b""
+        keeps = keeps and not self._serving.is_draining
+        is_new = self._parser.get_http_version() == "1.1"
+        if self._talk is None and not self._queue and self.output.is_idle:
+            self._serve(request, keeps, is_new)
+        elif len(self._queue) >= MAX_QUEUED:
             self._drop()
-            return
-        self._queue.append((request, keeps))
+        else:
+            self._queue.append((request, keeps, is_new))
+
+    def _method(self) -> str:
+        method: bytes = self._parser.get_method()
+        return method.decode("latin-1")
 
     # --- answering ---
 
-    def _serve(self, request: Request, keeps: bool) -> None:
+    def _serve(self, request: Request, keeps: bool, is_new: bool) -> None:
         output = self.output
-        if output is None:
-            return
-        self._enter("busy", None)
-        output.begin(keeps, request.method == "HEAD", self.parser.get_http_version() == "1.1")
+        output.begin(keeps, request.method == "HEAD", is_new)
         try:
             outcome = self._serving.endpoint.handle(request)
         except Exception:
@@ -197,58 +240,61 @@ class Connection(asyncio.Protocol):
     def answered(self, closes: bool) -> None:
         """The answer has gone out whole. The next request, if one is here, else silence."""
         self._talk = None
-        if closes:
+        if closes and self._is_refused:
+            self._linger()
+        elif closes:
             self._drop()
         elif self._queue:
             self._serving.loop.call_soon(self._serve_next)
-        else:
-            self._enter("idle", self._serving.times.idle_s)
+        elif self.read_by == NEVER:
+            self.read_by = self._serving.now + self._serving.times.idle_s
 
     def _serve_next(self) -> None:
         if self._queue and self._talk is None and not self.transport.is_closing():
             self._serve(*self._queue.popleft())
 
-    def expire(self) -> None:
-        """The time for this stage is over."""
-        if self.stage in ("header", "body") and self._talk is None:
-            began = self._headers_size or self._url or self._headers
-            if began:
-                self._refuse(408, "The request did not come in time")
-            else:
-                self._drop()
-        elif self.stage == "write":
+    # --- ending ---
+
+    def expire(self, now: float) -> None:
+        """Something should have come, or gone, by now."""
+        if self.write_by < now or self._is_refused:
             self.transport.abort()
+        elif self._url or self._is_in_head:
+            self._refuse(408, "The request did not come in time")
         else:
             self._drop()
 
     def end(self) -> None:
-        """The server stops: close as soon as there is nothing to say."""
-        if self.stage in ("idle", "header"):
+        """The server stops: hang up, unless there is something to say."""
+        if self._talk is None and not self._queue and self.output.is_idle:
             self._drop()
 
-    def enter_writing(self) -> None:
-        self._enter("write", self._serving.times.write_s)
+    def wait_for_reader(self) -> None:
+        self.write_by = self._serving.now + self._serving.times.write_s
 
-    def leave_writing(self) -> None:
-        self._enter("busy", None)
-
-    def _enter(self, stage: str, limit_s: float | None) -> None:
-        self.stage = stage
-        self.deadline = float("inf") if limit_s is None else self._serving.now + limit_s
+    def _refuse_head(self) -> None:
+        self._refuse(431, f"Headers of more than {MAX_HEADERS} bytes, or more than {MAX_FIELDS} of them")
 
     def _refuse(self, status: int, words: str) -> None:
         """Answer what cannot become a request, and hang up."""
         if self._is_refused:
             return
-        self._is_refused = True
-        output = self.output
-        if output is not None and self._talk is None and output.is_idle and not self.transport.is_closing():
-            output.begin(False, False, True)
-            output.answer(Refusal(status, words).answer(closes=True))
+        if self._talk is None and not self._queue and self.output.is_idle and not self.transport.is_closing():
+            self._is_refused = True
+            self.output.begin(False, False, True)
+            self.output.answer(Refusal(status, words).answer(closes=True))
         else:
             self._drop()
 
+    def _linger(self) -> None:
+        self._head_size = 0
+        self.read_by = self._serving.now + LINGER_S
+        if self.transport.can_write_eof():
+            self.transport.write_eof()
+
     def _drop(self) -> None:
         self._is_refused = True
+        self.read_by = NEVER
+        self.wait_for_reader()
         if not self.transport.is_closing():
             self.transport.close()

@@ -123,11 +123,11 @@ class Output:
 
     def pause(self) -> None:
         self._is_paused = True
-        self._connection.enter_writing()
+        self._connection.wait_for_reader()
 
     def resume(self) -> None:
         self._is_paused = False
-        self._connection.leave_writing()
+        self._connection.write_by = float("inf")
         self._pump()
 
     def lost(self) -> None:
@@ -152,8 +152,6 @@ class Output:
                 piece, self._left = self._left[:PIECE], self._left[PIECE:]
                 self._gate.release(len(piece))
                 self._transport.write(bytes(piece))
-                if self._is_paused:
-                    self._connection.enter_writing()  # some of it went: the time begins anew
             elif self._queued:
                 self._put(self._queued.pop(0))
             else:

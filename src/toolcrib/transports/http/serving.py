@@ -107,8 +107,8 @@ class Serving:
         """Let go of those whose time is over. The time that connections see is that of the last sweep: near
         enough for seconds, and it costs nothing."""
         now = self.now = self.loop.time()
-        for connection in [item for item in self._connections if item.deadline < now]:
-            connection.expire()
+        for connection in [item for item in self._connections if item.read_by < now or item.write_by < now]:
+            connection.expire(now)
         self._sweeper = self.loop.call_later(SWEEP_S, self._sweep)
 
 
