@@ -7,6 +7,7 @@ import click
 from toolcrib import __version__
 from toolcrib.cli.call import call
 from toolcrib.cli.check import check
+from toolcrib.cli.connect import connect
 from toolcrib.cli.frame import Group
 from toolcrib.cli.list import list_tools
 from toolcrib.cli.show import show
@@ -28,7 +29,7 @@ def app(debug: bool) -> None:
     _ = debug  # the commands read it
 
 
-for command in (check, list_tools, show, call):
+for command in (check, list_tools, show, call, connect):
     app.add_command(command)
 
 

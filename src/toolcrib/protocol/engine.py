@@ -43,6 +43,7 @@ class Engine:
         unknown_tool_code: int = messages.INVALID_PARAMS,
         key: bytes | None = None,
         keeps_sessions: bool = True,
+        log_arguments: bool = False,
         now: Callable[[], float] = time.monotonic,
         wall: Callable[[], float] = time.time,
     ) -> None:
@@ -53,6 +54,7 @@ class Engine:
         self.ttl_ms = DYNAMIC_TTL_MS if dynamic else SEALED_TTL_MS
         self.unknown_tool_code = unknown_tool_code
         self.keeps_sessions = keeps_sessions
+        self.log_arguments = log_arguments
         self.now = now
         self.listings = Listings(page_size)
         self.sealer = Sealer(key, now=wall)
@@ -99,7 +101,8 @@ class Engine:
                 return modern.serve(self, link, id_, method, params)
             return legacy.serve(self, link, id_, method, params)
         except Fault as fault:
-            is_legacy = link.headers is not None and not modern.is_marked(message)
+            is_modern = modern.is_marked(message) or modern.is_modern({}, link)
+            is_legacy = link.headers is not None and not is_modern
             return refusal(id_, fault, status=legacy.status_of(fault) if is_legacy else None)
 
     def _take_response(self, message: dict[str, Any], link: Link) -> Reply:

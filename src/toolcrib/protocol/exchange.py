@@ -18,6 +18,7 @@ from toolcrib.context import LOCAL, Principal
 from toolcrib.errors import CannotAskError, InvalidArgumentsError, ToolNotFoundError
 from toolcrib.protocol import asking, messages
 from toolcrib.protocol.messages import INVALID_PARAMS, Fault, Id, Reply, refusal
+from toolcrib.protocol.record import record_call
 from toolcrib.protocol.revision import Revision, is_wrapped
 from toolcrib.question import InputNeeded, Question
 from toolcrib.question import Reply as PeerReply
@@ -131,6 +132,7 @@ class Call(Exchange):
         gate.running += 1
         self._started = time.monotonic()
         try:
+            record_call(self.name, self.arguments, values=self.engine.log_arguments)
             result = await self.engine.dispatcher.call(
                 self.name, self.arguments, principal=self.link.principal, channel=self
             )

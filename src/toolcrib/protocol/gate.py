@@ -11,7 +11,7 @@ from collections import deque
 
 MAX_RUNNING = 1_000
 MAX_WAITING = 1_000
-MAX_UNREAD = 64 * 1024 * 1024
+MAX_UNREAD = 32 * 1024 * 1024
 
 
 class Gate:

@@ -23,6 +23,7 @@ from toolcrib.protocol.messages import (
 )
 from toolcrib.protocol.modern import cancel
 from toolcrib.protocol.parameters import check_cursor, check_token, named_call, register
+from toolcrib.protocol.record import record_list
 from toolcrib.protocol.revision import ASSUMED, LEGACY, NEWEST_LEGACY, Revision
 from toolcrib.protocol.session import Session
 
@@ -55,8 +56,9 @@ def serve(
         raise Fault(INVALID_PARAMS, "Not initialized yet: send initialize first, or a 2026-07-28 envelope")
     revision = _revision_of(link)
     if method == "tools/list":
-        tools = engine.dispatcher.view(link.principal)
-        page = engine.listings.page(tools, revision, check_cursor(params))
+        tools, cursor = engine.dispatcher.view(link.principal), check_cursor(params)
+        page = engine.listings.page(tools, revision, cursor)
+        record_list(tools, cursor)
         return Reply(messages.result_bytes(id_, b"{" + page + b"}"))
     if method == "logging/setLevel":
         level = params.get("level")

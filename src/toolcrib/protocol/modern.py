@@ -24,6 +24,7 @@ from toolcrib.protocol.messages import (
     Reply,
 )
 from toolcrib.protocol.parameters import check_cursor, check_token, named_call, register
+from toolcrib.protocol.record import record_list
 from toolcrib.protocol.revision import LEGACY, MODERN
 from toolcrib.protocol.subscription import Listen
 
@@ -112,8 +113,9 @@ def _describe(engine: Engine) -> dict[str, Any]:
 
 
 def _list(engine: Engine, link: Link, id_: Id, params: Mapping[str, Any]) -> Reply:
-    tools = engine.dispatcher.view(link.principal)
-    page = engine.listings.page(tools, MODERN, check_cursor(params))
+    tools, cursor = engine.dispatcher.view(link.principal), check_cursor(params)
+    page = engine.listings.page(tools, MODERN, cursor)
+    record_list(tools, cursor)
     return Reply(
         b'{"jsonrpc":"2.0","id":%b,"result":{"resultType":"complete","ttlMs":%d,"cacheScope":"%b","_meta":%b,%b}}'
         % (messages.encode_id(id_), engine.ttl_ms, engine.cache_scope.encode(), engine.meta, page)
@@ -151,9 +153,9 @@ def _answers(engine: Engine, call: Call, params: Mapping[str, Any]) -> dict[str,
     given = params.get("inputResponses", {})
     if type(given) is not dict:
         raise Fault(INVALID_PARAMS, "Invalid params: inputResponses must be an object", status=200)
-    if "requestState" not in params:
-        return {}  # answers to nothing that was asked
-    answers = engine.sealer.open(params["requestState"], call.binding) | given
+    # Answers without a state were given before they were asked for: no more than the client could say anyway.
+    kept = engine.sealer.open(params["requestState"], call.binding) if "requestState" in params else {}
+    answers = kept | given
     if len(codec.write(answers)) > asking.MAX_ANSWERS_BYTES:
         raise Fault(INVALID_PARAMS, "Invalid params: the answers are too long", status=200)
     return answers

@@ -242,7 +242,7 @@ class Connection(asyncio.Protocol):
         self._talk = None
         if closes and self._is_refused:
             self._linger()
-        elif closes:
+        elif closes or (self._serving.is_draining and not self._queue):
             self._drop()
         elif self._queue:
             self._serving.loop.call_soon(self._serve_next)

@@ -1,0 +1,5 @@
+"""`python -m toolcrib` is the command."""
+
+from toolcrib.cli import main
+
+main()

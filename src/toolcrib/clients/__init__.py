@@ -1,0 +1,52 @@
+"""The clients' side of a connection: their files, their entries, and how to change the one without the other.
+
+`CLIENTS` are those known, `find_client` finds one by its name. `StdioServer` and `HttpServer` say what to
+connect to; `stdio_server` is toolcrib itself. `entry_for` is what a client wants to read of it, `snippet`
+what most of them want. `connect`, `replace` and `disconnect` change a file, `list_servers` looks into one.
+`Machine` says where the files are.
+
+Knows no command line, no tool and no protocol, and imports nothing of toolcrib but its errors.
+"""
+
+from toolcrib.clients.client import CLIENTS, Client, Scope, entry_for, find_client, snippet
+from toolcrib.clients.connection import PRIVATE, SHARED, Outcome, connect, disconnect, list_servers, replace
+from toolcrib.clients.machine import Machine
+from toolcrib.clients.server import (
+    DEFAULT_NAME,
+    HttpServer,
+    Server,
+    StdioServer,
+    check_name,
+    check_url,
+    is_local,
+    is_toolcrib,
+    name_from,
+    stdio_server,
+)
+
+__all__ = [
+    "CLIENTS",
+    "DEFAULT_NAME",
+    "PRIVATE",
+    "SHARED",
+    "Client",
+    "HttpServer",
+    "Machine",
+    "Outcome",
+    "Scope",
+    "Server",
+    "StdioServer",
+    "check_name",
+    "check_url",
+    "connect",
+    "disconnect",
+    "entry_for",
+    "find_client",
+    "is_local",
+    "is_toolcrib",
+    "list_servers",
+    "name_from",
+    "replace",
+    "snippet",
+    "stdio_server",
+]

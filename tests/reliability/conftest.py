@@ -1,0 +1,18 @@
+"""What a test has opened ends with it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+
+from tests.support.mistreat import Socket
+
+
+@pytest.fixture
+async def hangs_up() -> AsyncIterator[None]:
+    """For tests that open sockets and leave them."""
+    yield
+    Socket.abort_all()
+    await asyncio.sleep(0)

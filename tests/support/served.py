@@ -1,0 +1,164 @@
+"""A server to be mistreated: started as a process of its own, over the lane that is asked for.
+
+    python tests/support/served.py --lane own|asgi --port 0 [--header-s 10 ...] [--stdio]
+
+Prints its port once it listens. Its tools say on standard error what becomes of them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import dataclasses
+import os
+import subprocess
+import sys
+import time
+
+from toolcrib import Context, MCPServer, ToolError
+from toolcrib.transports.http.serving import Times, bind
+
+server = MCPServer("served", dynamic=True)
+
+
+def say(words: str) -> None:
+    print(words, file=sys.stderr, flush=True)
+
+
+@server.tool
+async def add(a: int, b: int) -> int:
+    """Add."""
+    return a + b
+
+
+@server.tool
+async def slow(seconds: float = 1.0) -> str:
+    """Wait without blocking."""
+    try:
+        await asyncio.sleep(seconds)
+    except asyncio.CancelledError:
+        say("slow cancelled")
+        raise
+    say("slow ended")
+    return "slept"
+
+
+@server.tool
+async def chatter(ctx: Context, seconds: float = 30.0) -> str:
+    """Report progress until it ends."""
+    try:
+        for number in range(int(seconds / 0.02)):
+            await ctx.progress(number + 1)
+            await asyncio.sleep(0.02)
+    except asyncio.CancelledError:
+        say("chatter cancelled")
+        raise
+    return "done"
+
+
+@server.tool
+def block(ctx: Context, seconds: float = 1.0) -> str:
+    """Block a thread, looking now and then whether anybody waits."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if ctx.cancelled:
+            say("block saw that nobody waits")
+            return "stopped"
+        time.sleep(0.01)
+    say("block ended")
+    return "blocked"
+
+
+def child(seconds: float = 30.0) -> str:
+    """Block a process."""
+    say(f"child {os.getpid()}")
+    time.sleep(seconds)
+    return "never"
+
+
+server.add(child, run="process")
+
+
+@server.tool
+async def large(size: int = 10_000_000) -> str:
+    """Return that many letters."""
+    return "x" * size
+
+
+@server.tool
+def boom(depth: int = 200) -> str:
+    """Raise from deep down."""
+    if depth:
+        return boom(depth - 1)
+    raise RuntimeError("boom")
+
+
+@server.tool
+def recurse() -> str:
+    """Never end."""
+    return recurse()
+
+
+@server.tool
+def refuse() -> str:
+    """Refuse."""
+    raise ToolError("no")
+
+
+@server.tool
+def leave() -> str:
+    """Exit."""
+    raise SystemExit(3)
+
+
+@server.tool
+def noisy(way: str = "print") -> str:
+    """Write where the protocol is."""
+    if way == "print":
+        print("noise from print")
+    elif way == "descriptor":
+        os.write(1, b"noise from a descriptor\n")
+    elif way == "child":
+        subprocess.run([sys.executable, "-c", "print('noise from a child')"], check=True)
+    elif way == "stdin":
+        return repr(sys.stdin.read())
+    else:
+        os.system("echo noise from a shell")
+    return "quiet"
+
+
+@server.tool
+async def leak() -> dict[str, int]:
+    """How much of this process is in use."""
+    runner = server.dispatcher.runner
+    return {"abandoned": runner.abandoned, "running": server.wiring.engine.gate.running}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--lane", default="own", choices=["own", "asgi"])
+    parser.add_argument("--port", type=int, default=0)
+    parser.add_argument("--stdio", action="store_true")
+    for field in dataclasses.fields(Times):
+        parser.add_argument(f"--{field.name.replace('_', '-')}", type=float, default=field.default)
+    options = parser.parse_args()
+    if options.stdio:
+        server.run("stdio")
+        return
+    sockets = bind("127.0.0.1", options.port)
+    port = sockets[0].getsockname()[1]
+    sockets[0].listen(1024)  # from now on who comes early waits
+    if options.lane == "own":
+        times = Times(**{field.name: getattr(options, field.name) for field in dataclasses.fields(Times)})
+        print(port, flush=True)
+        server.run("http", sockets=sockets, times=times)
+        return
+    import uvicorn
+
+    config = uvicorn.Config(server.asgi(), log_level="warning", timeout_graceful_shutdown=10)
+    print(port, flush=True)
+    asyncio.run(uvicorn.Server(config).serve(sockets=sockets))
+
+
+if __name__ == "__main__":
+    main()

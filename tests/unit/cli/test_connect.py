@@ -1,0 +1,344 @@
+"""`toolcrib connect`: from the words of the command to the file of the client."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from .conftest import ADD, Desk
+
+URL = "http://127.0.0.1:8000/mcp"
+_VARIABLES = (
+    "XDG_CONFIG_HOME",
+    "CLAUDE_CONFIG_DIR",
+    "VSCODE_PORTABLE",
+    "VSCODE_APPDATA",
+    "GEMINI_CLI_HOME",
+    "CODEX_HOME",
+)
+
+
+@pytest.fixture
+def home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A home of one's own: no test may find, let alone change, a real client."""
+    folder = tmp_path_factory.mktemp("home")
+    for variable in ("HOME", "USERPROFILE"):
+        monkeypatch.setenv(variable, str(folder))
+    for variable in _VARIABLES:
+        monkeypatch.delenv(variable, raising=False)
+    return folder
+
+
+@pytest.fixture
+def cursor(home: Path) -> Path:
+    return home / ".cursor" / "mcp.json"
+
+
+def servers(file: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(file.read_text())["mcpServers"]
+    return found
+
+
+def targets_of(entry: dict[str, Any]) -> list[str]:
+    args: list[str] = entry["args"]
+    return args[args.index("--stdio") + 1 :]
+
+
+# --- what is connected -------------------------------------------------------------------------------
+
+
+def test_nothing_named_connects_the_samples(desk: Desk, cursor: Path) -> None:
+    done = desk.run("connect", "cursor")
+    assert done.exit_code == 0
+    assert done.stdout == ""
+    assert done.stderr.splitlines()[0] == f"note: connected 'toolcrib' in {cursor}"
+    assert done.stderr.splitlines()[1].startswith("hint: ")
+    entry = servers(cursor)["toolcrib"]
+    assert os.path.isabs(entry["command"])
+    assert entry["args"][-3:] == ["serve", "--stdio", "toolcrib.samples"]
+    assert entry["type"] == "stdio"
+    assert "env" not in entry
+
+
+def test_a_toolcrib_toml_here_is_connected_under_its_own_name(desk: Desk, cursor: Path) -> None:
+    path = desk.write("toolcrib.toml", '[server]\nname = "my desk"\ntargets = ["tools.py"]\n')
+    desk.run("connect", "cursor")
+    assert targets_of(servers(cursor)["my-desk"]) == [str(path)]
+
+
+def test_files_become_absolute_and_modules_of_this_folder_are_found_again(desk: Desk, cursor: Path) -> None:
+    desk.write("tools.py", ADD)
+    desk.write("other/__init__.py", "")
+    desk.write("other/module.py", ADD)
+    desk.write("kit/more.py", ADD)
+    desk.run("connect", "cursor", "./tools.py", "other.module", "kit", "tools.py:add")
+    entry = servers(cursor)["tools"]
+    here = str(desk.folder)
+    assert targets_of(entry) == [f"{here}/tools.py", "other.module", f"{here}/kit", f"{here}/tools.py:add"]
+    assert entry["env"] == {"PYTHONPATH": here}
+
+
+@pytest.mark.parametrize(
+    ("targets", "name"),
+    [
+        (["my_tools.py"], "my-tools"),
+        (["my_tools.py:add"], "my-tools"),
+        (["kit/"], "kit"),
+        (["json.decoder"], "json-decoder"),
+        (["json:loads"], "json"),
+        (["my_tools.py", "desk.toml"], "the-desk"),
+        (["nameless.toml"], "nameless"),
+    ],
+)
+def test_the_name_is_taken_from_what_is_served(
+    desk: Desk, cursor: Path, targets: list[str], name: str
+) -> None:
+    desk.write("my_tools.py", ADD)
+    desk.write("kit/more.py", ADD)
+    desk.write("desk.toml", '[server]\nname = "the desk"\n')
+    desk.write("nameless.toml", '[server]\ntargets = ["my_tools.py"]\n')
+    assert desk.run("connect", "cursor", *targets).exit_code == 0
+    assert list(servers(cursor)) == [name]
+
+
+def test_an_address_is_connected_as_each_client_spells_it(desk: Desk, home: Path) -> None:
+    for client in ("claude-code", "vscode", "gemini", "codex"):
+        assert desk.run("connect", client, "--url", URL, "--name", "shop").exit_code == 0
+    assert servers(home / ".claude.json") == {"shop": {"type": "http", "url": URL}}
+    assert servers(home / ".gemini/settings.json") == {"shop": {"httpUrl": URL}}
+    assert (home / ".codex/config.toml").read_text() == f'[mcp_servers.shop]\nurl = "{URL}"\n'
+    report = desk.json("connect", "vscode", "--url", URL, "--name", "shop", "--json")
+    assert report["state"] == "already-connected"
+    assert json.loads(Path(report["file"]).read_text()) == {"servers": {"shop": {"type": "http", "url": URL}}}
+
+
+def test_variables_go_into_the_entry(desk: Desk, cursor: Path) -> None:
+    desk.run("connect", "cursor", "--env", "A=b=c", "--env", "EMPTY=")
+    assert servers(cursor)["toolcrib"]["env"] == {"A": "b=c", "EMPTY": ""}
+
+
+def test_the_command_in_the_entry_runs(
+    desk: Desk, cursor: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    desk.write("tools.py", ADD)
+    desk.run("connect", "cursor", "tools.py")
+    entry = servers(cursor)["tools"]
+    words = [entry["command"], *entry["args"]]
+    at = words.index("serve")
+    done = subprocess.run(
+        [*words[:at], "list", *targets_of(entry), "--json"],
+        cwd=tmp_path_factory.mktemp("elsewhere"),
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert [tool["name"] for tool in json.loads(done.stdout)["tools"]] == ["add"]
+
+
+# --- where it goes -----------------------------------------------------------------------------------
+
+
+def test_a_project_has_a_file_of_its_own(desk: Desk, home: Path) -> None:
+    done = desk.run("connect", "claude-code", "--scope", "project", "--env", "TOKEN=x")
+    assert "warning: the values of TOKEN are in a file that a project shares" in done.stderr
+    assert "toolcrib" in servers(desk.folder / ".mcp.json")
+    assert (desk.folder / ".mcp.json").stat().st_mode == desk.write("plain", "").stat().st_mode
+    assert not (home / ".claude.json").exists()
+
+
+def test_a_file_can_be_named(desk: Desk, home: Path) -> None:
+    report = desk.json("connect", "vscode", "--file", "my.json", "--json")
+    assert (report["scope"], report["file"]) == (None, str(desk.folder / "my.json"))
+    assert "servers" in json.loads((desk.folder / "my.json").read_text())
+
+
+def test_printing_writes_nothing(desk: Desk, cursor: Path) -> None:
+    done = desk.run("connect", "cursor", "--print", "--url", URL)
+    assert json.loads(done.stdout) == {"mcpServers": {"toolcrib": {"url": URL}}}
+    assert done.stderr == f"note: it goes into {cursor}\n"
+    assert not cursor.exists()
+    assert (
+        desk.run("connect", "codex", "--print", "--url", URL).stdout
+        == f'[mcp_servers.toolcrib]\nurl = "{URL}"\n'
+    )
+    report = desk.json("connect", "cursor", "--print", "--url", URL, "--json")
+    assert (report["state"], report["entry"]) == ("printed", {"url": URL})
+
+
+def test_comments_order_and_unknown_keys_stay_and_a_backup_is_told(desk: Desk, home: Path) -> None:
+    file = desk.write(".vscode/mcp.json", '// ours\n{\n\t"inputs": [], // none\n\t"servers": {},\n}\n')
+    before = file.read_text()
+    done = desk.run("connect", "vscode", "--url", URL, "--scope", "project")
+    assert "note: the file as it was is in .vscode/mcp.json.bak" in done.stderr
+    new = '{\n\t\t"toolcrib": {\n\t\t\t"type": "http",\n\t\t\t"url": "' + URL + '"\n\t\t}\n\t}'
+    assert file.read_text() == before.replace("{},", new + ",")
+    desk.run("connect", "vscode", "--remove", "--scope", "project")
+    assert file.read_text() == before
+
+
+# --- the same again ----------------------------------------------------------------------------------
+
+
+def test_the_same_entry_again_is_no_error_and_no_change(desk: Desk, cursor: Path) -> None:
+    desk.run("connect", "cursor")
+    before = cursor.stat().st_mtime_ns
+    done = desk.run("connect", "cursor")
+    assert done.exit_code == 0
+    assert done.stderr == f"note: already connected: 'toolcrib' is in {cursor}\n"
+    assert cursor.stat().st_mtime_ns == before
+
+
+def test_another_entry_of_that_name_is_shown_beside_the_wanted_one(desk: Desk, cursor: Path) -> None:
+    cursor.parent.mkdir()
+    cursor.write_text('{"mcpServers": {"shop": {"command": "npx", "env": {"KEY": "hush"}, "timeout": 9}}}')
+    done = desk.run("connect", "cursor", "--url", URL, "--name", "shop")
+    assert done.exit_code == 1
+    assert done.stderr.splitlines() == [
+        f"error: Cursor has another server called 'shop' in {cursor}",
+        '  there: {"command": "npx", "env": {"KEY": "***"}, "timeout": 9}',
+        f'  wanted: {{"url": "{URL}"}}',
+        "hint: give it another name with --name, or replace it with --force",
+    ]
+    report = desk.run("connect", "cursor", "--url", URL, "--name", "shop", "--json")
+    assert report.exit_code == 1
+    assert json.loads(report.stdout)["state"] == "different"
+    assert "hush" not in report.stdout
+    done = desk.run("connect", "cursor", "--url", URL, "--name", "shop", "--force")
+    assert (done.exit_code, servers(cursor)) == (0, {"shop": {"url": URL}})
+    assert f"note: replaced 'shop' in {cursor}" in done.stderr
+
+
+def test_an_address_without_a_path_is_remarked_on(desk: Desk, cursor: Path) -> None:
+    done = desk.run("connect", "cursor", "--url", "http://127.0.0.1:8000")
+    assert done.exit_code == 0
+    assert "toolcrib serve answers at /mcp" in done.stderr
+
+
+# --- out again ---------------------------------------------------------------------------------------
+
+
+def test_what_went_in_comes_out(desk: Desk, cursor: Path) -> None:
+    tools = desk.write("tools.py", ADD)
+    desk.run("connect", "cursor", "tools.py")
+    tools.unlink()
+    done = desk.run("connect", "cursor", "tools.py", "--remove")
+    assert (done.exit_code, servers(cursor)) == (0, {})
+    assert done.stderr == f"note: removed 'tools' from {cursor}\nhint: restart Cursor\n"
+    done = desk.run("connect", "cursor", "tools.py", "--remove")
+    assert (done.exit_code, done.stderr) == (0, f"note: not connected: there is no 'tools' in {cursor}\n")
+    assert desk.json("connect", "cursor", "--remove", "--json")["state"] == "not-connected"
+
+
+def test_somebody_elses_entry_is_not_taken_out_unless_asked(desk: Desk, cursor: Path) -> None:
+    cursor.parent.mkdir()
+    cursor.write_text('{"mcpServers": {"my_docs": {"url": "https://docs.example/mcp"}}}')
+    done = desk.run("connect", "cursor", "--remove", "--name", "my_docs")
+    assert done.exit_code == 1
+    assert "does not look like a toolcrib server" in done.stderr
+    assert "https://docs.example/mcp" in done.stderr
+    assert list(servers(cursor)) == ["my_docs"]
+    done = desk.run("connect", "cursor", "--remove", "--name", "my_docs", "--url", "https://docs.example/mcp")
+    assert (done.exit_code, servers(cursor)) == (0, {})
+
+
+# --- which are here ----------------------------------------------------------------------------------
+
+
+def test_the_list_says_who_is_here_and_who_knows_toolcrib(desk: Desk, cursor: Path, home: Path) -> None:
+    desk.run("connect", "cursor", "--name", "shop")
+    desk.run("connect", "gemini", "--url", URL)
+    (home / ".codex").mkdir()
+    (home / ".codex" / "config.toml").write_text("broken =")
+    done = desk.run("connect", "--list")
+    assert done.exit_code == 0
+    rows = [line.split(maxsplit=4) for line in done.stdout.splitlines()]
+    assert rows[0] == ["CLIENT", "HERE", "SCOPE", "TOOLCRIB", "FILE"]
+    assert ["cursor", "yes", "user", "shop", str(cursor)] in rows
+    assert ["cursor", "yes", "project", "-", ".cursor/mcp.json"] in rows
+    assert ["gemini", "yes", "user", "toolcrib", str(home / ".gemini/settings.json")] in rows
+    assert ["claude-code", "no", "user", "-", str(home / ".claude.json")] in rows
+    assert ["codex", "yes", "user", "unreadable", str(home / ".codex/config.toml")] in rows
+    assert f"warning: {home}/.codex/config.toml:1: is not TOML" in done.stderr
+
+
+def test_the_list_is_there_for_programs_and_for_one_client(desk: Desk, cursor: Path) -> None:
+    assert len(desk.json("connect", "--list", "--json")["clients"]) == 6
+    (only,) = desk.json("connect", "--list", "cursor", "--json")["clients"]
+    assert only == {
+        "client": "cursor",
+        "title": "Cursor",
+        "found": False,
+        "files": [
+            {"scope": "user", "file": str(cursor), "exists": False, "servers": [], "error": None},
+            {
+                "scope": "project",
+                "file": str(desk.folder / ".cursor" / "mcp.json"),
+                "exists": False,
+                "servers": [],
+                "error": None,
+            },
+        ],
+    }
+
+
+# --- what is given wrongly ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("words", "error", "hint"),
+    [
+        ([], "Missing argument 'CLIENT'", "claude-desktop, claude-code, cursor"),
+        (["cursr"], "Unknown client: cursr", "did you mean 'cursor'?"),
+        (["claude-desktop", "--url", URL], "takes no address", "leave out --url"),
+        (["claude-desktop", "--scope", "project"], "one configuration", "leave out --scope project"),
+        (["cursor", "nope.py"], "There is no file nope.py", ""),
+        (["cursor", "nope.py:add"], "There is no file nope.py", ""),
+        (["cursor", "no.such"], "There is no file, folder or module no.such", ""),
+        (["cursor", "nope.toml"], "There is no file nope.toml", ""),
+        (["cursor", URL], "is an address", f"--url {URL}"),
+        (["cursor", "--url", "127.0.0.1"], "is not the address", "http://127.0.0.1:8000/mcp"),
+        (["cursor", "x.py", "--url", URL], "runs already", "drop x.py, or --url"),
+        (["cursor", "--env", "A=b", "--url", URL], "--env is for a server that the client starts", "set it"),
+        (["cursor", "--env", "A"], "--env wants KEY=VALUE", ""),
+        (["cursor", "--name", "my_tools"], "not a name that every client takes", "my-tools"),
+        (["cursor", "--file", "x", "--scope", "user"], "--file already says where", "drop --scope"),
+        (["cursor", "--print", "--remove"], "do not go together", "--print"),
+    ],
+)
+def test_a_mistake_is_told_with_a_way_out(
+    desk: Desk, home: Path, words: list[str], error: str, hint: str
+) -> None:
+    done = desk.run("connect", *words)
+    assert done.exit_code == 2
+    first, *rest = done.stderr.splitlines()
+    assert first.startswith("error: ")
+    assert error in first
+    assert hint in "".join(rest)
+    assert list(home.iterdir()) == []
+
+
+def test_a_broken_file_is_named_with_its_line_and_left_alone(desk: Desk, cursor: Path) -> None:
+    cursor.parent.mkdir()
+    cursor.write_text('{\n  "mcpServers": {\n    "a": {}\n    "b": {}\n  }\n}\n')
+    before = cursor.read_bytes()
+    for words in (["connect", "cursor"], ["connect", "cursor", "--force"], ["connect", "cursor", "--remove"]):
+        done = desk.run(*words)
+        assert done.exit_code == 2
+        assert done.stderr.startswith(f"error: {cursor}:4: expected a comma or }}")
+        assert "--print" in done.stderr
+        assert cursor.read_bytes() == before
+
+
+def test_a_broken_toolcrib_toml_is_told(desk: Desk, cursor: Path) -> None:
+    desk.write("toolcrib.toml", "[server]\nnam = 1\n")
+    done = desk.run("connect", "cursor")
+    assert done.exit_code == 2
+    assert "toolcrib.toml:2" in done.stderr
+    assert not cursor.exists()
