@@ -6,9 +6,10 @@ interrupted. A user's mistake is `error: ...` and `hint: ...`, never a traceback
 
 from __future__ import annotations
 
+import importlib
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 import click
@@ -60,7 +61,26 @@ class Command(click.Command):
 
 
 class Group(click.Group):
-    """The root: turns whatever ends a command into words and an exit code."""
+    """The root: turns whatever ends a command into words and an exit code.
+
+    `parts` says where each command is, as `module:name`. A command is loaded when it is used: starting a
+    server must not wait for what it does not need.
+    """
+
+    def __init__(self, *args: Any, parts: Mapping[str, str] | None = None, **extra: Any) -> None:
+        super().__init__(*args, **extra)
+        self._parts = dict(parts or {})
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
+        return list(self._parts)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        place = self._parts.get(cmd_name)
+        if place is None:
+            return None
+        module, _, name = place.partition(":")
+        command: click.Command = getattr(importlib.import_module(module), name)
+        return command
 
     def main(self, *args: Any, **extra: Any) -> Any:
         extra["standalone_mode"] = False

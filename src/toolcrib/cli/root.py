@@ -5,12 +5,7 @@ from __future__ import annotations
 import click
 
 from toolcrib import __version__
-from toolcrib.cli.call import call
-from toolcrib.cli.check import check
-from toolcrib.cli.connect import connect
 from toolcrib.cli.frame import Group
-from toolcrib.cli.list import list_tools
-from toolcrib.cli.show import show
 
 EPILOG = """\b
 Examples:
@@ -21,16 +16,28 @@ Examples:
 A TARGET is a Python file, a folder, a module, module:object, file.py:object or a toolcrib.toml."""
 
 
-@click.group("toolcrib", cls=Group, epilog=EPILOG, context_settings={"help_option_names": ["-h", "--help"]})
+PARTS = {
+    "check": "toolcrib.cli.check:check",
+    "list": "toolcrib.cli.list:list_tools",
+    "show": "toolcrib.cli.show:show",
+    "call": "toolcrib.cli.call:call",
+    "connect": "toolcrib.cli.connect:connect",
+}
+"""The commands, in the order of the help; each is loaded when it is used."""
+
+
+@click.group(
+    "toolcrib",
+    cls=Group,
+    parts=PARTS,
+    epilog=EPILOG,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
 @click.version_option(__version__, prog_name="toolcrib", message="%(prog)s %(version)s")
 @click.option("--debug", is_flag=True, help="Show tracebacks and the library's log.")
 def app(debug: bool) -> None:
     """Turn Python code into checked tools for AI agents."""
     _ = debug  # the commands read it
-
-
-for command in (check, list_tools, show, call, connect):
-    app.add_command(command)
 
 
 def main() -> None:
