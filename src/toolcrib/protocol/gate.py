@@ -12,12 +12,23 @@ from collections import deque
 MAX_RUNNING = 1_000
 MAX_WAITING = 1_000
 MAX_UNREAD = 32 * 1024 * 1024
+STEP = 4
+"""Calls that are let in together after output was in the way: each may bring as much again."""
 
 
 class Gate:
     """The room for calls in one server."""
 
-    __slots__ = ("_queue", "max_running", "max_unread", "max_waiting", "running", "unread")
+    __slots__ = (
+        "_base",
+        "_is_wary",
+        "_queue",
+        "max_running",
+        "max_unread",
+        "max_waiting",
+        "running",
+        "unread",
+    )
 
     def __init__(
         self, max_running: int = MAX_RUNNING, max_waiting: int = MAX_WAITING, max_unread: int = MAX_UNREAD
@@ -28,10 +39,17 @@ class Gate:
         self.running = 0
         self.unread = 0
         self._queue: deque[asyncio.Future[None]] = deque()
+        self._is_wary = False
+        self._base = 0  # the calls that ran before output got in the way
 
     @property
     def is_full(self) -> bool:
         return self.running >= self.max_running or self.unread > self.max_unread or bool(self._queue)
+
+    @property
+    def is_choked(self) -> bool:
+        """Whether calls wait for output to be read."""
+        return self.unread > self.max_unread
 
     @property
     def is_overrun(self) -> bool:
@@ -68,8 +86,16 @@ class Gate:
             self._let_in()
 
     def _let_in(self) -> None:
-        while self._queue and self.running < self.max_running and self.unread <= self.max_unread:
+        if self.unread > self.max_unread:
+            if not self._is_wary:
+                self._is_wary, self._base = True, self.running
+            return
+        self._base = min(self._base, self.running)
+        most = min(self.max_running, self._base + STEP) if self._is_wary else self.max_running
+        while self._queue and self.running < most:
             turn = self._queue.popleft()
             if not turn.done():
                 self.running += 1
                 turn.set_result(None)
+        if not self._queue:
+            self._is_wary = False

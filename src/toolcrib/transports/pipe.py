@@ -66,6 +66,7 @@ class Pipe:
         self._is_closed = True
         self._engine.pipes.discard(self._session)
         self._session.close()
+        await asyncio.sleep(0)  # what has not begun could not clean up
         for task in list(self._tasks):
             task.cancel()
         if self._tasks:

@@ -43,7 +43,7 @@ def start_task(
     task = asyncio.get_running_loop().create_task(_run(exchange, work, finish))
     exchange.task = task
     if exchange.is_cancelled:
-        task.cancel()
+        exchange.cancel()
     return task
 
 

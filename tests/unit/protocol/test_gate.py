@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from toolcrib.protocol.gate import Gate
+from toolcrib.protocol.gate import STEP, Gate
 
 
 async def enter(gate: Gate) -> None:
@@ -91,3 +91,20 @@ async def test_unread_output_keeps_new_calls_out_until_it_has_gone() -> None:
     gate.release(50)
     await waiting
     assert gate.unread == 51
+
+
+async def test_after_output_was_in_the_way_calls_come_in_a_few_at_a_time() -> None:
+    gate = Gate(max_unread=100)
+    for _ in range(10):
+        await enter(gate)  # they run on, whatever happens
+    gate.hold(101)
+    waiting = [asyncio.ensure_future(enter(gate)) for _ in range(20)]
+    await asyncio.sleep(0)
+    gate.release(101)
+    await asyncio.sleep(0.01)
+    assert sum(task.done() for task in waiting) == STEP
+    while gate._queue:
+        gate.leave()
+        await asyncio.sleep(0)
+    await asyncio.gather(*waiting)
+    assert not gate.is_full

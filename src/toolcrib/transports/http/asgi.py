@@ -9,16 +9,19 @@ import asyncio
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
-from toolcrib.protocol.headers import TWICE
 from toolcrib.transports.http.endpoint import Endpoint
 from toolcrib.transports.http.wire import (
+    LONG_HEAD,
     MAX_BODY,
+    MAX_FIELDS,
+    MAX_HEADERS,
     SSE_HEADERS,
     Answer,
     Fields,
     Refusal,
     Request,
     Talk,
+    repeated,
 )
 
 Scope = MutableMapping[str, Any]
@@ -77,6 +80,9 @@ class ASGIApp:
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = _read_headers(scope)
+        if headers is None:
+            await _send_answer(Refusal(431, LONG_HEAD).answer(closes=True), send)
+            return
         try:
             body = await _read_body(headers, receive)
         except _TooLargeError:
@@ -176,12 +182,15 @@ def _path_of(scope: Scope) -> str:
     return path or "/"
 
 
-def _read_headers(scope: Scope) -> dict[bytes, bytes]:
+def _read_headers(scope: Scope) -> dict[bytes, bytes] | None:
+    """The headers, or None where there are too many."""
     headers: dict[bytes, bytes] = {}
+    size = len(scope["path"])
     for name, value in scope["headers"]:
         key = name.lower()
-        headers[key] = TWICE if key in headers else value
-    return headers
+        headers[key] = repeated(key, headers[key], value) if key in headers else value
+        size += len(name) + len(value) + 4
+    return None if size > MAX_HEADERS or len(scope["headers"]) > MAX_FIELDS else headers
 
 
 async def _read_body(headers: dict[bytes, bytes], receive: Receive) -> bytes | None:

@@ -9,10 +9,12 @@ from __future__ import annotations
 import secrets
 from urllib.parse import parse_qs
 
+from toolcrib import codec
 from toolcrib.context import LOCAL, Principal
 from toolcrib.protocol import Engine, Link, Reply
 from toolcrib.protocol.headers import TWICE
 from toolcrib.protocol.messages import VERSION
+from toolcrib.protocol.modern import is_marked
 from toolcrib.protocol.revision import LEGACY
 from toolcrib.transports.http.conversation import Conversation, Listening, answer_of, streams_of
 from toolcrib.transports.http.guard import Guard
@@ -21,7 +23,7 @@ from toolcrib.transports.http.wire import Answer, Refusal, Request, Talk
 from toolcrib.transports.running import begin
 
 _MAX_KEPT = 256
-_MODERN_MARK = VERSION.encode()
+_MODERN_MARK = VERSION.partition("/")[0].encode()  # the slash may be escaped
 _GUARDED = {403: "This origin may not talk to the server", 421: "This server does not go by that name"}
 _POST_ONLY = ((b"allow", b"POST"),)
 _ALLOWED = ((b"allow", b"GET, POST, DELETE"),)
@@ -87,7 +89,7 @@ class Endpoint:
             return self.busy()
         held: list[bytes] = []
         link = Link(held.append, principal=self._principal(request), headers=headers)
-        if b"mcp-session-id" in headers and _MODERN_MARK not in request.body:
+        if b"mcp-session-id" in headers and not _is_modern(request.body):
             found = self._find_session(link)
             if found is not None:
                 return found
@@ -162,10 +164,22 @@ class Endpoint:
             kinds = {part.partition(b";")[0].strip().lower() for part in value.split(b",")}
             json = bool(kinds & {b"application/json", b"application/*", b"*/*"})
             stream = bool(kinds & {b"text/event-stream", b"text/*", b"*/*"})
+            found = (json, stream)
             if len(self._accepts) >= _MAX_KEPT:
                 self._accepts.clear()
-            found = self._accepts[value] = (json, stream)
+            if len(value) <= _MAX_KEPT:
+                self._accepts[value] = found
         return found
+
+
+def _is_modern(body: bytes) -> bool:
+    """Whether a body says itself that it is of 2026-07-28, which knows no sessions."""
+    if _MODERN_MARK not in body:
+        return False
+    try:
+        return is_marked(codec.parse(body))  # rare: read twice, to know where the mark stands
+    except ValueError:
+        return True
 
 
 def _check_type(request: Request) -> Answer | None:

@@ -14,9 +14,11 @@ from collections.abc import Iterable
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 _WILDCARDS = ("", "0.0.0.0", "::")  # nosec B104  # compared with, not bound to
 _NAME = r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,251}[A-Za-z0-9])?"
-_AUTHORITY = re.compile(rf"({_NAME}|\[[0-9A-Fa-f:.]{{2,45}}\])(?::([0-9]{{1,5}}))?")
+_AUTHORITY = re.compile(rf"({_NAME}|\[[0-9A-Fa-f]*:[0-9A-Fa-f:.]{{1,45}}\])(?::([0-9]{{1,5}}))?")
 _SCHEMES = ("http://", "https://")
 _MAX_KEPT = 512
+_LONG = 512
+"""A name that is longer is not kept: it is no honest client's."""
 
 
 class Guard:
@@ -43,7 +45,9 @@ class Guard:
         if verdict is None:
             if len(self._kept) >= _MAX_KEPT:
                 self._kept.clear()
-            verdict = self._kept[key] = self._judge(host, origin, local)
+            verdict = self._judge(host, origin, local)
+            if len(host or b"") + len(origin or b"") <= _LONG:
+                self._kept[key] = verdict
         return verdict
 
     def _judge(self, host: bytes | None, origin: bytes | None, local: str | None) -> int:

@@ -11,9 +11,18 @@ import logging
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
-from toolcrib.protocol.headers import TWICE
 from toolcrib.transports.http.output import Output
-from toolcrib.transports.http.wire import MAX_BODY, MAX_HEADERS, Answer, Refusal, Request, Talk
+from toolcrib.transports.http.wire import (
+    LONG_HEAD,
+    MAX_BODY,
+    MAX_FIELDS,
+    MAX_HEADERS,
+    Answer,
+    Refusal,
+    Request,
+    Talk,
+    repeated,
+)
 
 if TYPE_CHECKING:
     from toolcrib.transports.http.serving import Serving
@@ -22,7 +31,6 @@ logger = logging.getLogger("toolcrib")
 
 MAX_QUEUED = 16
 """Requests that a client may send ahead of their answers."""
-MAX_FIELDS = 200
 LINGER_BYTES = 64 * 1024
 LINGER_S = 1.0
 """Whoever is refused may still be sending; hanging up on that would lose them the answer."""
@@ -38,6 +46,8 @@ class Connection(asyncio.Protocol):
     __slots__ = (
         "_body",
         "_body_by",
+        "_fields",
+        "_fields_size",
         "_head_size",
         "_headers",
         "_is_in_head",
@@ -71,6 +81,8 @@ class Connection(asyncio.Protocol):
         self._is_refused = False
         self._is_in_head = False
         self._head_size = 0
+        self._fields = 0
+        self._fields_size = 0
         self._rest = -1  # of a body that the parser does not read
         self._url = b""
         self._headers: dict[bytes, bytes] = {}
@@ -126,6 +138,8 @@ class Connection(asyncio.Protocol):
     def on_message_begin(self) -> None:
         self._is_in_head = True
         self._head_size = 0
+        self._fields = 0
+        self._fields_size = 0
         self.read_by = self._serving.now + self._serving.times.header_s
         self._url = b""
         self._headers = {}
@@ -138,14 +152,16 @@ class Connection(asyncio.Protocol):
     def on_header(self, name: bytes, value: bytes) -> None:
         key = name.lower()
         headers = self._headers
-        headers[key] = TWICE if key in headers else value
-        if len(headers) > MAX_FIELDS or len(value) > MAX_HEADERS:
+        headers[key] = repeated(key, headers[key], value) if key in headers else value
+        self._fields += 1
+        self._fields_size += len(name) + len(value) + 4
+        if self._fields > MAX_FIELDS or self._fields_size > MAX_HEADERS:
             self._refuse_head()
 
     def on_headers_complete(self) -> None:
         self._is_in_head = False
         self.read_by = NEVER
-        if len(self._url) + sum(map(len, self._headers.values())) > MAX_HEADERS:
+        if len(self._url) + self._fields_size > MAX_HEADERS:
             self._refuse_head()
             return
         declared = self._headers.get(b"content-length")
@@ -255,9 +271,9 @@ class Connection(asyncio.Protocol):
 
     # --- ending ---
 
-    def expire(self, now: float) -> None:
-        """Something should have come, or gone, by now."""
-        if self.write_by < now or self._is_refused:
+    def expire(self, write_by: float) -> None:
+        """Something should have come, or gone, by now; `write_by` is the limit for what is to be read."""
+        if self.write_by < write_by or self._is_refused:
             self.transport.abort()
         elif self._url or self._is_in_head:
             self._refuse(408, "The request did not come in time")
@@ -273,7 +289,7 @@ class Connection(asyncio.Protocol):
         self.write_by = self._serving.now + self._serving.times.write_s
 
     def _refuse_head(self) -> None:
-        self._refuse(431, f"Headers of more than {MAX_HEADERS} bytes, or more than {MAX_FIELDS} of them")
+        self._refuse(431, LONG_HEAD)
 
     def _refuse(self, status: int, words: str) -> None:
         """Answer what cannot become a request, and hang up."""

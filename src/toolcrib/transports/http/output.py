@@ -31,6 +31,7 @@ class Output:
         "_closes",
         "_connection",
         "_gate",
+        "_held",
         "_is_head",
         "_is_new",
         "_is_paused",
@@ -46,6 +47,7 @@ class Output:
         self._transport = transport
         self._gate = gate
         self._left = memoryview(b"")
+        self._held = 0
         self._is_paused = False
         self._queued: list[bytes] = []
         self._stream = ""
@@ -78,9 +80,7 @@ class Output:
             self._done()
             return
         self._transport.write(head)
-        self._left = memoryview(body)
-        self._gate.hold(len(body))
-        self._pump()
+        self._put(body)
 
     def open(self, fields: Fields = ()) -> None:
         if self.is_idle:
@@ -131,8 +131,7 @@ class Output:
         self._pump()
 
     def lost(self) -> None:
-        self._gate.release(len(self._left))
-        self._left = memoryview(b"")
+        self._hold(b"")
         self._queued.clear()
         self._stream = ""
         self.is_idle = True
@@ -141,17 +140,24 @@ class Output:
         if len(data) <= PIECE:
             self._transport.write(data)
             return
-        self._left = memoryview(data)
-        self._gate.hold(len(data))
+        self._hold(data)
         self._pump()
+
+    def _hold(self, data: bytes) -> None:
+        """Keep this, and nothing else, until it is read."""
+        self._gate.release(self._held)
+        self._left = memoryview(data)
+        self._held = len(data)
+        self._gate.hold(self._held)
 
     def _pump(self) -> None:
         """Hand on what the socket takes now; `resume` calls again."""
         while not self._is_paused:
             if self._left:
                 piece, self._left = self._left[:PIECE], self._left[PIECE:]
-                self._gate.release(len(piece))
                 self._transport.write(bytes(piece))
+                if not self._left or (self._is_paused and len(self._left) < self._held // 2):
+                    self._hold(bytes(self._left))  # what has gone need not be kept
             elif self._queued:
                 self._put(self._queued.pop(0))
             else:

@@ -19,6 +19,8 @@ from toolcrib.transports.http.lane import Connection
 logger = logging.getLogger("toolcrib")
 
 SWEEP_S = 0.5
+CHOKED_S = 1.0
+"""How long a client may read nothing while others wait for the room that its answer takes."""
 DRAIN_S = 10.0
 MAX_CONNECTIONS = 10_000
 SPARE_FILES = 32
@@ -107,8 +109,11 @@ class Serving:
         """Let go of those whose time is over. The time that connections see is that of the last sweep: near
         enough for seconds, and it costs nothing."""
         now = self.now = self.loop.time()
-        for connection in [item for item in self._connections if item.read_by < now or item.write_by < now]:
-            connection.expire(now)
+        patience = self.times.write_s if not self.gate.is_choked else min(CHOKED_S, self.times.write_s)
+        write_by = now + self.times.write_s - patience
+        late = [item for item in self._connections if item.read_by < now or item.write_by < write_by]
+        for connection in late:
+            connection.expire(write_by)
         self._sweeper = self.loop.call_later(SWEEP_S, self._sweep)
 
 

@@ -11,9 +11,12 @@ from http import HTTPStatus
 from typing import Protocol
 
 from toolcrib import codec
+from toolcrib.protocol.headers import TWICE
 
 MAX_BODY = 4 * 1024 * 1024
 MAX_HEADERS = 32 * 1024
+MAX_FIELDS = 200
+LONG_HEAD = f"Headers of more than {MAX_HEADERS} bytes, or more than {MAX_FIELDS} of them"
 JSON = b"application/json"
 SSE = b"text/event-stream"
 SSE_HEADERS = (
@@ -84,6 +87,11 @@ class Refusal:
         return Answer(
             self.status, codec.write({"jsonrpc": "2.0", "error": error}), fields=self.fields, closes=closes
         )
+
+
+def repeated(key: bytes, first: bytes, second: bytes) -> bytes:
+    """The value of a header that came again: a list goes on; of all else nobody knows which one counts."""
+    return first + b", " + second if key == b"accept" else TWICE
 
 
 def event(message: bytes, id_: bytes | None = None) -> bytes:
