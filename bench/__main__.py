@@ -1,8 +1,9 @@
-"""`python -m bench`: measure toolcrib, mcp and fastmcp in one run and print what came out, as ratios."""
+"""`python -m bench`: measure toolcrib beside its peers in one run and print what came out, as ratios."""
 
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import json
 import os
 import platform
@@ -12,9 +13,14 @@ import time
 from pathlib import Path
 from typing import Any
 
+from bench import chart, rows
 from bench.lab import Lab, ProbeError, keep_bytecode, last_json, run_python
-from bench.rows import OURS, PEERS, ROWS, Line, Unit
+from bench.lines import COMPARED, OURS, PEERS, Line, show, three_digits
 from bench.subjects import NAMES
+from bench.wire import rows as wire_rows
+
+ROWS = {**rows.ROWS, **wire_rows.ROWS}
+GROUPS = {"process": tuple(rows.ROWS), "wire": tuple(wire_rows.ROWS)}
 
 HEAD = ("row", "measure", "toolcrib", "mcp", "fastmcp", "mcp/ours", "fastmcp/ours", "goal", "met")
 ALIGN = "<<>>>>><<"
@@ -28,22 +34,42 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="bench-") as folder:
         keep_bytecode(Path(folder) / "bytecode")
         versions = _versions()
-        print(_machine(versions), flush=True)
         lab = Lab(Path(folder), tuple(versions), quick=options.quick)
+        chosen = _chosen(options.only)
+        if not wire_rows.ROWS.keys().isdisjoint(chosen):
+            versions |= wire_rows.further_versions()
+        print(_machine(versions), flush=True)
         lab.warm_up()
-        for name in options.only or ROWS:
+        for name in chosen:
             try:
                 lines += ROWS[name](lab)
             except ProbeError as problem:
                 failed.append(name)
                 print(f"\nnote: {name} could not be measured: {problem}", file=sys.stderr)
+    if lab.panels:
+        print(chart.text(lab.panels))
     print(table(lines))
     print(_verdict(lines, time.monotonic() - begin))
     if options.json:
-        options.json.parent.mkdir(parents=True, exist_ok=True)
-        options.json.write_text(json.dumps(_report(versions, lines, lab), indent=1))
+        _write(options.json, json.dumps(_report(versions, lines, lab), indent=1))
+    if options.chart:
+        caption = _machine(versions)
+        drawn = chart.svg(lab.panels, caption) if options.chart.suffix == ".svg" else chart.text(lab.panels)
+        _write(options.chart, drawn)
+    failed += lab.lost
     if failed:
         raise SystemExit(f"not measured: {', '.join(failed)}")
+
+
+def _chosen(only: list[str] | None) -> list[str]:
+    """The rows to measure, each once, in the order they were asked for."""
+    names = [row for name in only or ROWS for row in GROUPS.get(name, (name,))]
+    return list(dict.fromkeys(names))
+
+
+def _write(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
 
 
 def table(lines: list[Line]) -> str:
@@ -64,34 +90,17 @@ def _cells(line: Line) -> tuple[str, ...]:
     return (
         line.row,
         line.label,
-        *(_figure(line.figures.get(name), line.unit) for name in NAMES),
+        *(show(line.figures.get(name), line.unit) for name in NAMES),
         *(_ratio(line, peer) for peer in PEERS),
         ", ".join(str(goal) for goal in line.goals) or "information",
         {True: "yes", False: "NO", None: "?" if line.goals else ""}[line.met()],
     )
 
 
-def _figure(value: float | None, unit: Unit) -> str:
-    if value is None:
-        return "-"
-    if unit == "factor":
-        return f"{value:.2f}x"
-    if unit in ("bytes", "count"):
-        return f"{value:,.0f}"
-    for scale, suffix in ((1, "s"), (1e3, "ms"), (1e6, "us")):
-        if value * scale >= 1:
-            return f"{_three_digits(value * scale)} {suffix}"
-    return f"{value * 1e6:.2f} us"
-
-
 def _ratio(line: Line, peer: str) -> str:
-    """A ratio, where the line compares what is spent."""
-    ratio = line.ratio(peer) if line.unit in ("time", "bytes") else None
-    return "-" if ratio is None else f"{_three_digits(ratio)}x"
-
-
-def _three_digits(value: float) -> str:
-    return f"{value:,.0f}" if value >= 100 else f"{value:.1f}" if value >= 10 else f"{value:.2f}"
+    """A ratio, where the line compares what is spent or done."""
+    ratio = line.ratio(peer) if line.unit in COMPARED else None
+    return "-" if ratio is None else f"{three_digits(ratio)}x"
 
 
 def _verdict(lines: list[Line], seconds: float) -> str:
@@ -131,12 +140,14 @@ def _report(versions: dict[str, str], lines: list[Line], lab: Lab) -> dict[str, 
                 "label": line.label,
                 "unit": "seconds" if line.unit == "time" else line.unit,
                 "figures": line.figures,
-                "ratios": {OURS: 1.0, **{peer: line.ratio(peer) for peer in PEERS}},
+                "ratios": {name: 1.0 if name == OURS else line.ratio(name) for name in line.figures},
                 "goals": [str(goal) for goal in line.goals],
                 "met": line.met(),
             }
             for line in lines
         ],
+        "panels": [dataclasses.asdict(panel) for panel in lab.panels],
+        "lost": lab.lost,
         "rounds": lab.records,
     }
 
@@ -144,11 +155,15 @@ def _report(versions: dict[str, str], lines: list[Line], lab: Lab) -> dict[str, 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="fewer rounds: a minute instead of several")
+    names = [*ROWS, *GROUPS]
     parser.add_argument(
-        "--only", action="append", choices=ROWS, metavar="NAME", help=f"one of: {', '.join(ROWS)}"
+        "--only", action="append", choices=names, metavar="NAME", help=f"one of: {', '.join(names)}"
     )
     parser.add_argument(
         "--json", type=Path, metavar="FILE", help="write every figure of every round to a file"
+    )
+    parser.add_argument(
+        "--chart", type=Path, metavar="FILE", help="write the chart to a file: SVG where it ends so, or text"
     )
     return parser.parse_args()
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from bench import functions
+from bench.lines import Panel
 
 ROOT = Path(__file__).resolve().parent.parent
 SILENT = {
@@ -48,6 +49,8 @@ class Lab:
     libraries: tuple[str, ...]
     quick: bool = False
     records: dict[str, list[Outcome]] = field(default_factory=dict)
+    panels: list[Panel] = field(default_factory=list)
+    lost: dict[str, str] = field(default_factory=dict)
     _made: set[int] = field(default_factory=set)
 
     @property
@@ -57,16 +60,39 @@ class Lab:
     def has(self, library: str) -> bool:
         return library in self.libraries
 
-    def rounds(self, title: str, count: int, jobs: Mapping[str, Job]) -> dict[str, list[Outcome]]:
-        """Every job once, then every job once more, and so on; results by the name of the job."""
+    def rounds(
+        self, title: str, count: int, jobs: Mapping[str, Job], *, warm_up: int = 0
+    ) -> dict[str, list[Outcome]]:
+        """Every job once, then every job once more, and so on; results by the name of the job.
+
+        A job that fails has no results and is not tried again; the others go on. What the first `warm_up`
+        rounds yield is forgotten.
+        """
         outcomes: dict[str, list[Outcome]] = {name: [] for name in jobs}
-        for number in range(count):
-            print("." if number else f"{title} .", end="", file=sys.stderr, flush=True)
+        failed: set[str] = set()
+        print(f"{title} ", end="", file=sys.stderr, flush=True)
+        for number in range(-warm_up, count):
+            print("." if number >= 0 else "o", end="", file=sys.stderr, flush=True)
             for name, job in jobs.items():
-                outcomes[name].append(job())
+                if name in failed:
+                    continue
+                try:
+                    outcome = job()
+                except ProbeError as problem:
+                    failed.add(name)
+                    outcomes[name] = []
+                    self.lose(f"{title}: {name}", str(problem))
+                    continue
+                if number >= 0:
+                    outcomes[name].append(outcome)
         print(file=sys.stderr)
         self.records.update({f"{title}: {name}": results for name, results in outcomes.items()})
         return outcomes
+
+    def lose(self, what: str, problem: str) -> None:
+        """Note, here and in the report, that something could not be measured."""
+        self.lost[what] = problem
+        print(f"\nnote: {what} is left out: {problem.splitlines()[-1]}", file=sys.stderr, flush=True)
 
     def warm_up(self) -> None:
         """Import what the libraries import early and late, so that no measurement pays for compiling them."""
@@ -117,16 +143,20 @@ def statement(code: str) -> Outcome:
     return last_json(run_python(["-c", TIMED.format(code=code)]))
 
 
-def run_python(arguments: list[str]) -> str:
+def run_python(arguments: list[str], *, timeout_s: float | None = None) -> str:
     """What a fresh interpreter prints."""
-    done = subprocess.run(
-        [sys.executable, *arguments],
-        cwd=ROOT,
-        env={**os.environ, **SILENT},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    try:
+        done = subprocess.run(
+            [sys.executable, *arguments],
+            cwd=ROOT,
+            env={**os.environ, **SILENT},
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=timeout_s,
+        )
+    except subprocess.TimeoutExpired:
+        raise ProbeError(f"{' '.join(arguments)} took more than {timeout_s:g} s") from None
     if done.returncode:
         raise ProbeError(f"{' '.join(arguments)} ended with {done.returncode}\n{done.stderr.strip()[-2000:]}")
     return done.stdout

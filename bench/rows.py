@@ -1,6 +1,6 @@
-"""The rows of the benchmark: what each measures, and the goal it is held to.
+"""The rows that are measured in process: what each measures, and the goal it is held to.
 
-A row is a function from the lab to lines of the table. Ratios say how many times more a peer spends.
+A row is a function from the lab to lines of the table. Those of the wire are in `wire/rows.py`.
 """
 
 from __future__ import annotations
@@ -8,71 +8,11 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
-from typing import Literal
 
 from bench.lab import Job, Lab, Outcome, median, statement
+from bench.lines import OURS, PEERS, AtLeast, AtMost, Goal, Line, quotient
 from bench.subjects import FIRST_SERVERS, IMPORTS
-
-OURS = "toolcrib"
-PEERS = ("mcp", "fastmcp")
-
-Unit = Literal["time", "bytes", "count", "factor"]
-
-
-@dataclass(frozen=True)
-class AtLeast:
-    """A peer must spend so many times what we spend; `aim` is what we would like beyond the goal."""
-
-    peer: str
-    times: float
-    aim: float | None = None
-
-    def __str__(self) -> str:
-        aim = f" (aim {self.aim:g}x)" if self.aim else ""
-        return f"{self.peer} >= {self.times:g}x{aim}"
-
-
-@dataclass(frozen=True)
-class AtMost:
-    """Our own figure must not exceed this."""
-
-    figure: float
-
-    def __str__(self) -> str:
-        return f"ours <= {self.figure:g}"
-
-
-Goal = AtLeast | AtMost
-
-
-@dataclass(frozen=True)
-class Line:
-    """One line of the table; a line without goals is there for information."""
-
-    row: str
-    label: str
-    unit: Unit
-    figures: dict[str, float | None]
-    goals: tuple[Goal, ...] = ()
-
-    def ratio(self, peer: str) -> float | None:
-        """How many times our figure the peer's is."""
-        ours, theirs = self.figures.get(OURS), self.figures.get(peer)
-        return theirs / ours if ours and theirs is not None else None
-
-    def met(self) -> bool | None:
-        """Whether all goals are met; None where there is none or a figure is missing."""
-        verdicts = [self._verdict(goal) for goal in self.goals]
-        return None if not verdicts or None in verdicts else all(verdicts)
-
-    def _verdict(self, goal: Goal) -> bool | None:
-        if isinstance(goal, AtMost):
-            ours = self.figures.get(OURS)
-            return None if ours is None else ours <= goal.figure
-        ratio = self.ratio(goal.peer)
-        return None if ratio is None else ratio >= goal.times
 
 
 def registration(lab: Lab) -> list[Line]:
@@ -98,7 +38,7 @@ def registration(lab: Lab) -> list[Line]:
             "register",
             "growth 1,000 to 10,000",
             "factor",
-            {OURS: _quotient(large, small)},
+            {OURS: quotient(large, small)},
             (AtMost(1.2),),
         ),
         Line(
@@ -153,7 +93,7 @@ def scale(lab: Lab) -> list[Line]:
             "scale",
             "growth 10 to 1,000",
             "factor",
-            {name: _quotient(many[name], few[name]) for name in lab.libraries},
+            {name: quotient(many[name], few[name]) for name in lab.libraries},
         ),
         Line(
             "scale",
@@ -171,9 +111,7 @@ def imports(lab: Lab) -> list[Line]:
     for name in lab.libraries:
         jobs[name] = partial(statement, IMPORTS[name])
         jobs[f"{name}, server"] = partial(statement, FIRST_SERVERS[name])
-    for job in jobs.values():
-        job()  # the first one may write bytecode
-    outcomes = lab.rounds("import", 5 if lab.quick else 9, jobs)
+    outcomes = lab.rounds("import", 5 if lab.quick else 9, jobs, warm_up=1)  # which may write bytecode
 
     def figures(key: str, suffix: str = "") -> dict[str, float | None]:
         return {name: median(outcomes[name + suffix], key) for name in lab.libraries}
@@ -189,7 +127,7 @@ def imports(lab: Lab) -> list[Line]:
 def sizes(lab: Lab) -> list[Line]:
     """The tool list of the fifty sample functions."""
     jobs = {name: lab.probe(name, "size") for name in lab.libraries}
-    outcomes = {name: results[0] for name, results in lab.rounds("size", 1, jobs).items()}
+    outcomes = {name: results[0] for name, results in lab.rounds("size", 1, jobs).items() if results}
     for name, outcome in outcomes.items():
         for tool, problem in outcome["refused"].items():
             print(f"note: {name} refuses {tool}: {problem}", file=sys.stderr)
@@ -234,7 +172,3 @@ def _per_further_tool(outcomes: Sequence[Outcome] | None, count: int) -> float |
     if not outcomes:
         return None
     return median([{"s": (o["register_s"] - o["first_s"]) / (count - 1)} for o in outcomes], "s")
-
-
-def _quotient(larger: float | None, smaller: float | None) -> float | None:
-    return larger / smaller if larger is not None and smaller else None

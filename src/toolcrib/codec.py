@@ -30,6 +30,8 @@ _LONG_INTEGER = "an integer of more than 100 digits"
 _SMALL = 16 * 1024
 _ONLY_DIGITS = bytes(48 if 48 <= byte <= 57 else 32 for byte in range(256))
 _HUNDRED_DIGITS = b"0" * 101
+_LONG = rb"(?<![0-9.eE+])(?<![eE]-)[0-9]{101}+[0-9]*+(?![.eE])"
+"""More than a hundred digits that are neither a fraction nor an exponent, nor followed by one."""
 _STEPS = bytes(byte in b"[{" for byte in range(256))
 _NO_BRACKETS = bytes(byte for byte in range(256) if byte not in b"[]{}")
 
@@ -108,9 +110,11 @@ def parse(data: bytes) -> Any:
         _check_large(data)
     elif _encoder(None).encode(value) == data and _HUNDRED_DIGITS not in data.translate(_ONLY_DIGITS):
         pass  # most programs write as we do, and what is written back whole has lost no member to another
+    elif type(value) not in _CONTAINERS:
+        _count_members([value])
     # Where no blank stands before a colon, every member of the text has its own `":`. So if there are as many
     # of those as members were read, no member was lost to another of the same key.
-    elif type(value) in _CONTAINERS and (
+    elif (
         _count_members(value) != data.count(b'":')
         or b" :" in data
         or b"\n:" in data
@@ -146,7 +150,7 @@ def _check_large(data: bytes) -> None:
     if len(data) > MAX_STRING and max(map(len, parts[1::2]), default=0) > MAX_STRING:
         raise ValueError(f"a string of more than {MAX_STRING} bytes")
     bare = b"".join(parts[::2])
-    if re.search(rb"[0-9]{101}", bare):
+    if _HUNDRED_DIGITS in bare.translate(_ONLY_DIGITS) and re.search(_LONG, bare):
         raise ValueError(_LONG_INTEGER)
     brackets = bare.translate(_STEPS, _NO_BRACKETS)
     if len(brackets) > 2 * MAX_NESTED:

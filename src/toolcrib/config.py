@@ -1,10 +1,23 @@
 """`toolcrib.toml` and the environment as plain data, with errors that name file, line and key.
 
     [server]
-    name = "shop"                       # what the server calls itself
+    name = "shop"                       # what the server calls itself; clients are also told
+    version = "1.4"                     # its version,
+    title = "The shop"                  # a name for people,
+    instructions = "Prices are in EUR"  # and what models should know
     targets = ["tools.py", "shop.api"]  # files, folders, modules, module:object; below this file's folder
     namespace = "shop"                  # put before every name: shop_find_order
     timeout_s = 30                      # for tools that set none
+    page_size = 100                     # tools in one answer to tools/list; without it, all
+    log_arguments = true                # write the values of arguments to the log, not only their names
+
+    [http]
+    host = "127.0.0.1"
+    port = 8000
+    path = "/mcp"
+    allowed_hosts = ["tools.example.com"]          # names this server goes by, besides its own
+    allowed_origins = ["https://app.example.com"]  # pages in a browser that may call it
+    workers = 4                                    # processes
 
     [tools]
     enable_math_tools = false           # a switch per group of tools
@@ -28,9 +41,21 @@ from toolcrib.errors import ConfigurationError
 
 FILE_NAME = "toolcrib.toml"
 _SECTIONS = {
-    "server": ("name", "targets", "namespace", "timeout_s"),
+    "server": (
+        "name",
+        "version",
+        "title",
+        "instructions",
+        "targets",
+        "namespace",
+        "timeout_s",
+        "page_size",
+        "log_arguments",
+    ),
+    "http": ("host", "port", "path", "allowed_hosts", "allowed_origins", "workers"),
     "tools": ("include", "exclude"),
 }
+MAX_WORKERS = 64
 _SWITCH = re.compile(r"enable_[A-Za-z0-9_-]+_tools")
 _VARIABLE = re.compile(r"TOOLCRIB_(ENABLE_[A-Z0-9_]+_TOOLS)")
 _BOOLEANS = {"1": True, "true": True, "yes": True, "on": True} | {
@@ -43,14 +68,32 @@ _TOML_PLACE = re.compile(r" \(at line (\d+), column \d+\)$")
 
 
 @dataclass(frozen=True, slots=True)
+class HTTPConfig:
+    """Where a server is to be reached by HTTP, as far as a file says so."""
+
+    host: str | None = None
+    port: int | None = None
+    path: str | None = None
+    allowed_hosts: tuple[str, ...] = ()
+    allowed_origins: tuple[str, ...] = ()
+    workers: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Config:
     """What a file asks for. No `targets`: the sample tools. `lines` says where a key was written."""
 
     file: Path | None = None
     name: str | None = None
+    version: str | None = None
+    title: str | None = None
+    instructions: str | None = None
     targets: tuple[str, ...] = ()
     namespace: str | None = None
     timeout_s: float | None = None
+    page_size: int | None = None
+    log_arguments: bool | None = None
+    http: HTTPConfig = HTTPConfig()
     switches: Mapping[str, bool] = field(default_factory=dict)
     include: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
@@ -84,20 +127,35 @@ def parse_config(text: str, path: Path, environ: Mapping[str, str] | None = None
     reader = _Reader(text, path)
     server = reader.section(document, "server")
     tools = reader.section(document, "tools")
+    http = reader.section(document, "http")
     reader.refuse_unknown("", document, _SECTIONS)
     reader.refuse_unknown("server", server, _SECTIONS["server"])
+    reader.refuse_unknown("http", http, _SECTIONS["http"])
     switches = {key: value for key, value in tools.items() if _SWITCH.fullmatch(key)}
     reader.refuse_unknown("tools", tools, (*_SECTIONS["tools"], *switches), "enable_GROUP_tools")
     folder = path.resolve().parent
     return Config(
         file=path,
         name=reader.take(server, "server", "name", _text),
+        version=reader.take(server, "server", "version", _text),
+        title=reader.take(server, "server", "title", _text),
+        instructions=reader.take(server, "server", "instructions", _text),
         targets=tuple(
             resolve_target(target, folder)
             for target in reader.take(server, "server", "targets", _texts) or ()
         ),
         namespace=reader.take(server, "server", "namespace", _text),
         timeout_s=reader.take(server, "server", "timeout_s", _seconds),
+        page_size=reader.take(server, "server", "page_size", _Whole(1, 100_000)),
+        log_arguments=reader.take(server, "server", "log_arguments", _boolean),
+        http=HTTPConfig(
+            host=reader.take(http, "http", "host", _text),
+            port=reader.take(http, "http", "port", _Whole(0, 65535)),
+            path=reader.take(http, "http", "path", check_path),
+            allowed_hosts=tuple(reader.take(http, "http", "allowed_hosts", _texts) or ()),
+            allowed_origins=tuple(reader.take(http, "http", "allowed_origins", _texts) or ()),
+            workers=reader.take(http, "http", "workers", _Whole(1, MAX_WORKERS)),
+        ),
         switches={key: reader.take(tools, "tools", key, _boolean) for key in switches}
         | switches_in(environ or {}),
         include=tuple(reader.take(tools, "tools", "include", _texts) or ()),
@@ -224,6 +282,32 @@ def _boolean(value: Any) -> bool:
     if not isinstance(value, bool):
         raise ValueError(f"must be true or false, got {_kind(value)}")
     return value
+
+
+@dataclass(frozen=True, slots=True)
+class _Whole:
+    """Reads a whole number between two others."""
+
+    least: int
+    most: int
+
+    def __call__(self, value: Any) -> int:
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise ValueError(f"must be a whole number, got {_kind(value)}")
+        if not self.least <= value <= self.most:
+            raise ValueError(f"must be from {self.least} to {self.most}, got {value}")
+        return value
+
+
+_PATH = re.compile(r"(?:/[A-Za-z0-9._~!$&'()*+,;=:@-]+)+/?|/")
+
+
+def check_path(value: Any) -> str:
+    """The path of an endpoint as requests spell it. Raises ValueError."""
+    text = _text(value)
+    if not _PATH.fullmatch(text) or any(part in (".", "..") for part in text.split("/")):
+        raise ValueError(f"must be a path such as /mcp, got {text!r}")
+    return text.rstrip("/") or "/"
 
 
 def _seconds(value: Any) -> float:

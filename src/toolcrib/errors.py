@@ -13,6 +13,11 @@
     ├── RegistrationClosedError (RuntimeError)   the registry is sealed or shutting down
     ├── ConfigurationError (ValueError)          a setting is wrong; names file and key
     ├── ToolNotFoundError (ValueError, LookupError)   no such tool: a protocol error on the wire
+    ├── ClientError                              talking to another MCP server failed
+    │   ├── LinkError (ConnectionError)          nothing answers there, it refused, or it went away
+    │   ├── NoAnswerError (TimeoutError)         it did not answer in time
+    │   ├── BadAnswerError                       it answered with what is not MCP
+    │   └── RemoteError                          it answered with a JSON-RPC error
     └── CallError                                a call failed; becomes an `isError` result
         ├── ToolError                            raised by an author: its text is shown as written
         │   └── APIError                         an HTTP API answered with an error
@@ -169,6 +174,42 @@ class ToolNotFoundError(ToolcribError, ValueError, LookupError):
         self.name = name
 
 
+class ClientError(ToolcribError):
+    """Talking to another MCP server failed."""
+
+    code = "client-failed"
+
+
+class LinkError(ClientError, ConnectionError):
+    """Nothing answers there, it refused before MCP was spoken, or it went away. `status` is HTTP's."""
+
+    code = "no-link"
+
+    def __init__(self, message: str, *, status: int | None = None) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+class NoAnswerError(ClientError, TimeoutError):
+    code = "no-answer"
+
+
+class BadAnswerError(ClientError):
+    code = "bad-answer"
+
+
+class RemoteError(ClientError):
+    """A server answered with a JSON-RPC error, in its own words."""
+
+    code = "remote-error"
+
+    def __init__(self, message: str, *, rpc_code: int, data: Any = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.rpc_code = rpc_code
+        self.data = data
+
+
 class CallError(ToolcribError):
     """A call failed in a way the caller may read. `details` is for machines."""
 
@@ -186,14 +227,18 @@ class ToolError(CallError):
 
 
 class APIError(ToolError):
-    """An HTTP API refused: carries its status and its own words."""
+    """An HTTP API refused: carries its status and its own words. `reached` is False where no connection came
+    about, so that the request cannot have had any effect."""
 
     code = "api-error"
 
-    def __init__(self, message: str, *, status: int | None = None, body: str | None = None) -> None:
+    def __init__(
+        self, message: str, *, status: int | None = None, body: str | None = None, reached: bool = True
+    ) -> None:
         super().__init__(message, details=None if status is None else {"status": status})
         self.status = status
         self.body = body
+        self.reached = reached
 
 
 class InvalidArgumentsError(CallError):

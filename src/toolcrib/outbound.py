@@ -12,19 +12,19 @@ importer of httpx2, and drives its transports itself, because httpx2's client lo
 from __future__ import annotations
 
 import asyncio
-import re
 import threading
 import time
 import weakref
 from base64 import b64encode
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
-from contextlib import aclosing, contextmanager
+from contextlib import aclosing, asynccontextmanager, contextmanager
 from dataclasses import KW_ONLY, dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 from urllib.parse import unquote
 
 from toolcrib import codec
+from toolcrib.address import RefusedError, clean_headers, resolve
 from toolcrib.errors import APIError, ConfigurationError
 
 if TYPE_CHECKING:
@@ -32,12 +32,6 @@ if TYPE_CHECKING:
 
 MAX_BYTES = 16 * 1024 * 1024
 MAX_REDIRECTS = 5
-_DEFAULT_PORTS = {"http": 80, "https": 443}
-_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
-_ABSOLUTE = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):/(?:/([^/?#]*))?(.*)")
-_HOST = re.compile(r"([\w.-]+|\[[0-9A-Fa-f:.]+\])(?::(\d{1,5}))?")
-_HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
-_OWN_HEADERS = frozenset({"host", "content-length", "transfer-encoding"})
 _FAILURES = (  # what the engine may raise, in words; the first kind that fits counts
     ("ConnectTimeout", "cannot connect to {place} within {time_s:g} s"),
     ("PoolTimeout", "all connections are in use and none became free within {time_s:g} s"),
@@ -48,6 +42,7 @@ _FAILURES = (  # what the engine may raise, in words; the first kind that fits c
     ("LocalProtocolError", "the request cannot be sent"),
     ("HTTPError", "{place} broke off before the answer was complete"),
 )
+_NEVER_SENT = ("ConnectTimeout", "PoolTimeout", "ConnectError", "ProxyError")
 
 
 def _engine() -> Any:
@@ -55,10 +50,6 @@ def _engine() -> Any:
     import httpx2
 
     return httpx2
-
-
-class _RefusedError(ValueError):
-    """Why a request is not sent; the text never repeats what was asked for."""
 
 
 class RequestOptions(TypedDict, total=False):
@@ -84,96 +75,6 @@ class Response:
     request: httpx2.Request = field(repr=False)
 
 
-@dataclass(frozen=True)
-class _Address:
-    scheme: str
-    host: str
-    port: int
-    userinfo: str
-    path: str
-
-    @classmethod
-    def parse(cls, url: str) -> _Address:
-        match = _ABSOLUTE.fullmatch(url)
-        if match is None or match[1].lower() not in _DEFAULT_PORTS:
-            raise _RefusedError("only http and https addresses can be asked")
-        scheme = match[1].lower()
-        userinfo, _, place = (match[2] or "").rpartition("@")
-        host = _HOST.fullmatch(place)
-        if host is None or int(host[2] or 0) > 65535 or "\\" in userinfo:
-            raise _RefusedError("the address names no valid host")
-        return cls(scheme, host[1].lower(), int(host[2] or _DEFAULT_PORTS[scheme]), userinfo, match[3])
-
-    @property
-    def place(self) -> str:
-        return f"{self.host}:{self.port}"
-
-    @property
-    def origin(self) -> str:
-        return f"{self.scheme}://{self.host if self.port == _DEFAULT_PORTS[self.scheme] else self.place}"
-
-
-def _check_path(path: str) -> None:
-    """Refuse what a server may read as another path than we do, however often it decodes."""
-    if "\\" in path:
-        raise _RefusedError("the path contains a backslash")
-    for _ in range(4):
-        if any(part.partition(";")[0].strip() in (".", "..") for part in re.split(r"[/\\]", path)):
-            raise _RefusedError("the path contains a '.' or '..' segment")
-        if _CONTROL.search(path):
-            raise _RefusedError("the path contains a line break or another control character")
-        path, before = unquote(path), path
-        if path == before:
-            return
-    raise _RefusedError("the path is percent-encoded too many times")
-
-
-def _resolve(base: _Address | None, path: str) -> tuple[_Address, str, str]:
-    """Where a request goes: the address, the path with its query, and the path as texts may show it.
-
-    The base's own path stays out of texts: it can carry a token. A `#` is sent encoded, since a value
-    spliced into a path means it literally and a fragment never reaches a server.
-    """
-    if _CONTROL.search(path):
-        raise _RefusedError("the address contains a line break or another control character")
-    if path.startswith("//"):
-        raise _RefusedError("the path names another host")
-    address = _Address.parse(path) if _ABSOLUTE.match(path) else base
-    if address is None:
-        raise _RefusedError("no base_url is set, so only a full http or https address can be asked")
-    if address is not base:
-        path = address.path
-        if base and (address.origin != base.origin or address.userinfo not in ("", base.userinfo)):
-            raise _RefusedError(f"the address leads away from {base.origin}")
-    elif path and not path.startswith("?"):
-        path = address.path.rstrip("/") + "/" + path.lstrip("/")
-    else:
-        path = address.path + path
-    route, mark, query = path.replace("#", "%23").partition("?")
-    _check_path(route)
-    prefix = base.path.rstrip("/") if base else ""
-    if route != prefix and not route.startswith(f"{prefix}/"):
-        raise _RefusedError("the address leads out of the base path")
-    shown = "".join(c if c.isprintable() else "?" for c in route[len(prefix) :][:200])
-    return base or address, (route or "/") + mark + query, shown or "/"
-
-
-def _clean_headers(headers: Mapping[str, Any] | None) -> dict[str, str]:
-    cleaned = {}
-    for name, value in (headers or {}).items():
-        if value is None:
-            continue
-        if not _HEADER_NAME.fullmatch(name):
-            raise _RefusedError("the name of a header is not valid")
-        if name.lower() in _OWN_HEADERS:
-            raise _RefusedError(f"the header {name} is set by the client itself")
-        text = str(value).strip(" \t")
-        if _CONTROL.search(text.replace("\t", " ")):
-            raise _RefusedError(f"the header {name} has a line break or another control character in it")
-        cleaned[name.lower()] = text
-    return cleaned
-
-
 def _choose_body(sent: dict[str, str], own_type: bool, options: RequestOptions) -> dict[str, Any]:
     """The engine's body arguments. The kind of body decides the content type, unless the request does."""
     data, files, content = options.get("data"), options.get("files"), options.get("content")
@@ -185,7 +86,7 @@ def _choose_body(sent: dict[str, str], own_type: bool, options: RequestOptions) 
         try:
             return {"content": codec.encode(options["json"])}
         except codec.NotFiniteError as error:
-            raise _RefusedError(f"{error.path or 'the body'} is {error.value}, which is not JSON") from None
+            raise RefusedError(f"{error.path or 'the body'} is {error.value}, which is not JSON") from None
     if files or (data is not None and not own_type):
         sent.pop("content-type", None)  # the engine writes it, with the boundary
     return {"data": data, "files": files, "content": content}
@@ -208,14 +109,17 @@ class _Exchange:
     def failing_in_words(self) -> Iterator[None]:
         """Turn whatever the engine raises into an APIError that repeats none of it."""
         engine = _engine()
+        reached = True
         try:
             yield
             return
         except TimeoutError:
             words = "no answer within {time_s:g} s"
         except engine.HTTPError as error:
-            words = next(words for kind, words in _FAILURES if isinstance(error, getattr(engine, kind)))
-        raise APIError(f"{self.label}: " + words.format(place=self.place, time_s=self.timeout_s)) from None
+            kind, words = next(item for item in _FAILURES if isinstance(error, getattr(engine, item[0])))
+            reached = kind not in _NEVER_SENT
+        words = words.format(place=self.place, time_s=self.timeout_s)
+        raise APIError(f"{self.label}: {words}", reached=reached) from None
 
     def take(self, chunk: bytes, answer: httpx2.Response) -> None:
         self.body += chunk
@@ -245,6 +149,23 @@ class _Exchange:
 
     def response(self, answer: httpx2.Response) -> Response:
         return Response(self.label, answer.status_code, answer.headers, bytes(self.body), self.request)
+
+
+class Stream:
+    """An answer that is still coming."""
+
+    def __init__(self, exchange: _Exchange, answer: httpx2.Response) -> None:
+        self._exchange = exchange
+        self._answer = answer
+        self.status_code: int = answer.status_code
+        self.headers: Mapping[str, str] = answer.headers
+
+    async def chunks(self) -> AsyncGenerator[bytes, None]:
+        """What comes, as it comes. How much is enough is the reader's to say."""
+        with self._exchange.failing_in_words():
+            async with aclosing(self._answer.aiter_bytes()) as chunks:
+                async for chunk in chunks:
+                    yield chunk
 
 
 @lru_cache(256)
@@ -286,10 +207,10 @@ class Outbound:
 
     def __post_init__(self) -> None:
         try:
-            self._base = _resolve(None, self.base_url)[0] if self.base_url else None
+            self._base = resolve(None, self.base_url)[0] if self.base_url else None
             if self._base and ("?" in self._base.path or "#" in self._base.path):
-                raise _RefusedError("it has more than a scheme, a host and a path")
-        except _RefusedError as error:
+                raise RefusedError("it has more than a scheme, a host and a path")
+        except RefusedError as error:
             raise ConfigurationError(f"not a usable address: {error}", key="base_url") from None
         self._lock = threading.Lock()
         self._pools: dict[str | None, tuple[httpx2.HTTPTransport, Callable[[], object]]] = {}
@@ -326,6 +247,26 @@ class Outbound:
             if not (self.follow_redirects and exchange.follow(answer)):
                 return exchange.response(answer)
 
+    @asynccontextmanager
+    async def stream(
+        self, method: str, path: str, **options: Unpack[RequestOptions]
+    ) -> AsyncGenerator[Stream, None]:
+        """Send, and hand out the answer while it comes, whatever its status; leaving closes it.
+
+        `timeout_s` is for connecting and sending only: how long an answer may take is the reader's to say.
+        Redirects are not followed and the size is not limited.
+        """
+        exchange = self._prepare(method, path, options)
+        exchange.request.extensions["timeout"]["read"] = None
+        with exchange.failing_in_words():
+            pool = await self._loop_pool(exchange.request.url)
+            answer = await pool.handle_async_request(exchange.request)
+        try:
+            yield Stream(exchange, answer)
+        finally:
+            with exchange.failing_in_words():
+                await answer.aclose()
+
     def close(self) -> None:
         """Close the connections of threads. Those of an event loop close with `aclose`, or with the loop."""
         with self._lock:
@@ -350,14 +291,14 @@ class Outbound:
         standing = self.headers() if callable(self.headers) else self.headers
         timeout_s = options.get("timeout_s") or self.timeout_s
         try:
-            address, target, shown = _resolve(self._base, path)
+            address, target, shown = resolve(self._base, path)
             url = engine.URL(address.origin + target)
             if url.userinfo or url.origin != engine.URL(address.origin).origin:
-                raise _RefusedError("the address can be read in two ways")
+                raise RefusedError("the address can be read in two ways")
             params = {k: v for k, v in (options.get("params") or {}).items() if v is not None}
-            own = _clean_headers(options.get("headers"))
+            own = clean_headers(options.get("headers"))
             sent = {"accept": "*/*", "accept-encoding": "gzip, deflate", "user-agent": "toolcrib"}
-            sent |= _clean_headers(standing) | own
+            sent |= clean_headers(standing) | own
             login = ":".join(self.auth or unquote(address.userinfo).partition(":")[::2])
             if login != ":" and "authorization" not in sent:
                 sent["authorization"] = "Basic " + b64encode(login.encode()).decode()
@@ -368,7 +309,7 @@ class Outbound:
                 headers=[(name.encode(), value.encode()) for name, value in sent.items()],
                 extensions={"timeout": dict.fromkeys(("connect", "read", "write", "pool"), timeout_s)},
             )
-        except _RefusedError as error:
+        except RefusedError as error:
             raise APIError(f"{method} refused: {error}") from None
         except (ValueError, engine.InvalidURL):
             raise APIError(f"{method} refused: the address or a value in it cannot be sent") from None

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Any, Literal, get_args
 
 from toolcrib.definition import NAME_RULES, NameRule, ToolDefinition
@@ -28,6 +28,7 @@ from toolcrib.report import Change as Change
 from toolcrib.report import ChangeKind, refusal
 from toolcrib.report import Report as Report
 from toolcrib.selection import select
+from toolcrib.swap import Swap, find_unchanged
 from toolcrib.tool import Tool, is_tool_object
 
 logger = logging.getLogger("toolcrib")
@@ -145,6 +146,28 @@ class ToolRegistry:
             change = self._commit("replaced", [tool])
         self._tell(change, [tool])
         return tool
+
+    def swap(self, old: Collection[Tool], new: Iterable[Any], *, known: Collection[Finding] = ()) -> Report:
+        """Put new tools in the place of old ones, as one change; BatchError where anything is wrong that is
+        not `known`. A name that stays keeps its place and what `enable` or `disable` said. A tool that says
+        and does what it did is no change: where all are so, the revision stays and nobody is told."""
+        report = Report()
+        ready = self.prepare(new, report)
+        unchanged = find_unchanged(old, ready)
+        with self._lock:
+            self._check_open()
+            swap = Swap(self._space.copy(), old)
+            swap.fill(ready, lambda tool: self._store(swap.space, tool, self.on_duplicate)[0], report, known)
+            kind, changed = swap.settle(report.registered, unchanged)
+            self._space, self._snapshot = swap.space, None
+            change = self._commit(kind, changed) if changed else None
+            self._broken.clear()  # errors remember where they were raised, and with it whole modules
+        self._tell(change, report.registered)
+        return report
+
+    def prepare(self, things: Iterable[Any], report: Report) -> list[Tool]:
+        """The tools as they would be registered: named and built. What is wrong goes into the report."""
+        return list(self._prepare_all(things, None, True, report))
 
     def remove(self, name: str) -> None:
         """Take out every version of a name, or the one named after `@`."""

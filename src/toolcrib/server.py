@@ -42,7 +42,9 @@ class MCPServer(Registrar):
 
     `core_engine` is whatever your tools work on; toolcrib only keeps it. A server is sealed once it runs,
     unless it is `dynamic`. `switches` turn groups of tools on and off. Clients are told `version`, `title`
-    and `instructions`; `page_size` cuts long lists; `unknown_tool_code` is for clients that want -32601.
+    and `instructions`; `page_size` cuts long lists; `unknown_tool_code` is for clients that want -32601;
+    `log_arguments` writes the values of arguments to the log, not only their names. Where several processes
+    serve as one, they share a `key` to seal what waits for answers, and set `keeps_sessions=False`.
     """
 
     def __init__(
@@ -62,6 +64,9 @@ class MCPServer(Registrar):
         instructions: str | None = None,
         page_size: int | None = None,
         unknown_tool_code: int = -32602,
+        log_arguments: bool = False,
+        key: bytes | None = None,
+        keeps_sessions: bool = True,
     ) -> None:
         self.name = _check_name(name)
         self.core_engine = core_engine
@@ -76,12 +81,15 @@ class MCPServer(Registrar):
         self._running = False
         self._shutting_down = False
         self._ended: Future[None] = Future()
-        self._identity = {
+        self.identity: dict[str, Any] = {
             "version": version or "0",
             "title": title,
             "instructions": instructions,
             "page_size": page_size,
             "unknown_tool_code": unknown_tool_code,
+            "log_arguments": log_arguments,
+            "key": key,
+            "keeps_sessions": keeps_sessions,
         }
         self._wiring: Wiring | None = None
 
@@ -184,7 +192,7 @@ class MCPServer(Registrar):
         if self._wiring is None:
             from toolcrib.wiring import Wiring  # a server that only calls its tools needs no wire
 
-            self._wiring = Wiring(self.dispatcher, name=self.name, dynamic=self.dynamic, **self._identity)
+            self._wiring = Wiring(self.dispatcher, name=self.name, dynamic=self.dynamic, **self.identity)
             if self._running:
                 self._wiring.open()
         return self._wiring

@@ -31,7 +31,10 @@ PATH = "/mcp"
 
 @dataclass(frozen=True, slots=True)
 class HTTPOptions:
-    """How a server is reached by HTTP. `allowed_hosts` and `allowed_origins` are let in besides its own."""
+    """How a server is reached by HTTP. `allowed_hosts` and `allowed_origins` are let in besides its own.
+
+    Whoever sees to signals himself cancels what serves, to the same effect.
+    """
 
     host: str = "127.0.0.1"
     port: int = 8000
@@ -44,6 +47,7 @@ class HTTPOptions:
     drain_s: float = 10.0
     sockets: Sequence[socket.socket] = field(default=())
     ready: Callable[[list[str]], None] | None = None
+    catches_signals: bool = True
 
 
 class Wiring:
@@ -136,7 +140,7 @@ class Wiring:
         if options.ready is not None:
             options.ready([_address(each, options) for each in sockets])
         ending = asyncio.Event()
-        signals = _catch_signals(ending)
+        signals = _catch_signals(ending) if options.catches_signals else []
         try:
             await ending.wait()
         finally:

@@ -13,11 +13,12 @@ import click
 
 from toolcrib import codec
 from toolcrib.cli.frame import Command, Failure, takes_target_options
+from toolcrib.cli.remote import Remote, takes_server_options
 from toolcrib.cli.targets import load_one
 from toolcrib.cli.terminal import Terminal, safe
 from toolcrib.cli.words import sign
 from toolcrib.content import Block, Result
-from toolcrib.definition import MAX_TIMEOUT_S
+from toolcrib.definition import MAX_TIMEOUT_S, ToolDefinition
 from toolcrib.errors import InvalidArgumentsError
 from toolcrib.schema.repair import Repairer
 from toolcrib.server import MCPServer
@@ -28,6 +29,8 @@ toolcrib call math_add a=10 b=5
 toolcrib call -t tools.py find_order number=17 tags:='["new"]'
 toolcrib call tools.py:find_order --json '{"number": 17}'
 echo '{"number": 17}' | toolcrib call tools.py:find_order --json -
+toolcrib call -t http://127.0.0.1:8000/mcp find_order number=17
+toolcrib call --command 'python server.py' find_order number=17
 """
 _FRAME = re.compile(r'^  File "(?P<file>.*)", line (?P<line>\d+)', re.MULTILINE)
 _RAISED = re.compile(r"raised (?P<what>.*) \(call \w+\)$")
@@ -72,6 +75,7 @@ class CallCommand(Command):
     metavar="SECONDS",
     help="How long to wait for the tool.",
 )
+@takes_server_options
 def call(
     terminal: Terminal,
     name: str,
@@ -79,6 +83,9 @@ def call(
     targets: Sequence[str],
     as_json: str | None,
     timeout_s: float | None,
+    command: str | None,
+    headers: Sequence[str],
+    protocol: str | None,
 ) -> int:
     """Call a tool and print what it returns.
 
@@ -88,17 +95,20 @@ def call(
     NAME is a tool's name, name@version, or says where it is: file.py:name, module:name.
     """
     given = {**_read_json(as_json), **_read_pairs(pairs)}
-    loaded, tool = load_one(name, targets, terminal, timeout_s=timeout_s)
-    arguments = _fit(given, pairs, tool)
-    result = _run(loaded.server, tool, arguments, timeout_s)
+    remote = Remote.read(targets, command, headers, protocol)
+    hint = None
+    if remote is not None:
+        result = remote.call(name, lambda definition: _fit(given, pairs, definition), timeout_s, terminal)
+    else:
+        loaded, tool = load_one(name, targets, terminal, timeout_s=timeout_s)
+        result = _run(loaded.server, tool, _fit(given, pairs, tool.definition), timeout_s)
+        hint = _hint_for(result, tool.definition, pairs)
     if as_json is not None:
         terminal.json(result.to_json())
         if result.is_error:
             _show_crash(terminal)
     elif result.is_error:
-        terminal.say(
-            "error", result.text or "the tool failed and said nothing", _hint_for(result, tool, pairs)
-        )
+        terminal.say("error", result.text or "the tool failed and said nothing", hint)
         _show_crash(terminal)
     else:
         _print_result(result, terminal)
@@ -150,10 +160,11 @@ def _decode(pair: str, text: str) -> Any:
         raise Failure(f"'{pair}' is not JSON after := ({error})", "text needs no colon: KEY=VALUE") from None
 
 
-def _fit(given: dict[str, Any], pairs: Sequence[str], tool: Tool) -> dict[str, Any]:
+def _fit(given: dict[str, Any], pairs: Sequence[str], definition: ToolDefinition) -> dict[str, Any]:
     """Words typed in a shell have no type of their own; the schema says what they mean."""
-    schema = tool.definition.input_schema
+    schema = definition.input_schema
     properties = schema.get("properties", {})
+    properties = properties if isinstance(properties, Mapping) else {}
     typed = {pair.partition("=")[0] for pair in pairs}
     values = dict(given)
     for key in typed & values.keys():
@@ -214,7 +225,7 @@ def _show_block(block: Block) -> str:
     return f"[{kind}] {len(data) * 3 // 4} bytes (--json gives them)"
 
 
-def _hint_for(result: Result, tool: Tool, pairs: Sequence[str]) -> str | None:
+def _hint_for(result: Result, definition: ToolDefinition, pairs: Sequence[str]) -> str | None:
     """What the tool takes. A shell's word for a list or an object needs JSON; say how."""
     if not isinstance(result.error, InvalidArgumentsError):
         return None
@@ -225,7 +236,7 @@ def _hint_for(result: Result, tool: Tool, pairs: Sequence[str]) -> str | None:
             value = _spell(typed[key])
             example = f"[{value}]" if expected == "expected array" else f'{{"key": {value}}}'
             return f"give it as JSON: {key}:='{example}'"
-    return f"it takes {sign(tool.definition) or 'no arguments'}"
+    return f"it takes {sign(definition) or 'no arguments'}"
 
 
 def _spell(word: str) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import click
 
 from toolcrib.cli.frame import Command, Failure, takes_json, takes_targets
+from toolcrib.cli.remote import Remote, as_shown, remote_json, takes_server_options
 from toolcrib.cli.targets import load
 from toolcrib.cli.terminal import Terminal
 from toolcrib.cli.words import count, suggest, tool_json
@@ -18,6 +19,8 @@ EXAMPLES = """
 toolcrib list                  the toolcrib.toml here, or the samples
 toolcrib list tools.py --json  for programs
 toolcrib list shop.api --tag public --exclude 'admin_*'
+toolcrib list http://127.0.0.1:8000/mcp
+toolcrib list --command 'python server.py'
 """
 
 
@@ -29,6 +32,7 @@ toolcrib list shop.api --tag public --exclude 'admin_*'
     "--include", multiple=True, metavar="SEL", help="Only these: a name, a glob, tag:NAME, re:PATTERN."
 )
 @click.option("--exclude", multiple=True, metavar="SEL", help="Not these; wins over --include.")
+@takes_server_options
 def list_tools(
     terminal: Terminal,
     targets: Sequence[str],
@@ -36,11 +40,18 @@ def list_tools(
     tags: Sequence[str],
     include: Sequence[str],
     exclude: Sequence[str],
+    command: str | None,
+    headers: Sequence[str],
+    protocol: str | None,
 ) -> int:
     """List the tools: name, what they do, their parameters.
 
-    A TARGET is a Python file, a folder, a module, module:object or a toolcrib.toml.
+    A TARGET is a Python file, a folder, a module, module:object, a toolcrib.toml or the address of a running
+    MCP server.
     """
+    remote = Remote.read(targets, command, headers, protocol)
+    if remote is not None:
+        return _list_remote(remote, terminal, as_json, (tags, include, exclude))
     loaded = load(targets, terminal)
     tools = _choose(loaded.list_built(), tags, include, exclude)
     if as_json:
@@ -63,6 +74,29 @@ def list_tools(
     elif not tools and not loaded.errors:
         terminal.say("note", "there are no tools")
     return 1 if loaded.errors else 0
+
+
+def _list_remote(
+    remote: Remote,
+    terminal: Terminal,
+    as_json: bool,
+    selectors: tuple[Sequence[str], Sequence[str], Sequence[str]],
+) -> int:
+    offer = remote.list(terminal)
+    tools = {as_shown(tool): tool for tool in offer.tools}
+    chosen = _choose(list(tools), *selectors)
+    if as_json:
+        findings = [finding.to_json() for finding in offer.findings]
+        terminal.json({"tools": [remote_json(tools[tool]) for tool in chosen], "findings": findings})
+        return 0
+    if chosen:
+        from toolcrib.cli import render  # rich is loaded where people look, and only there
+
+        render.list_tools(chosen, terminal)
+    for finding in offer.findings:
+        terminal.tell(finding)
+    terminal.say("note", offer.introduction if chosen else f"{offer.introduction} and has no tools")
+    return 0
 
 
 def _choose(

@@ -9,6 +9,7 @@ from toolcrib.cli.frame import Group
 
 EPILOG = """\b
 Examples:
+  toolcrib serve                      serve the toolcrib.toml here, or the sample tools
   toolcrib check tools.py             what is wrong, and how to mend it
   toolcrib list                       the toolcrib.toml here, or the sample tools
   toolcrib call math_add a=10 b=5     call a tool
@@ -17,6 +18,7 @@ A TARGET is a Python file, a folder, a module, module:object, file.py:object or 
 
 
 PARTS = {
+    "serve": "toolcrib.cli.serve:serve",
     "check": "toolcrib.cli.check:check",
     "list": "toolcrib.cli.list:list_tools",
     "show": "toolcrib.cli.show:show",

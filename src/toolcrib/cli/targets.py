@@ -61,6 +61,10 @@ class Loaded:
         return [finding for finding in self.findings if finding.level == "error"]
 
 
+def is_address(target: str) -> bool:
+    return target.lower().startswith(("http://", "https://"))
+
+
 def load(targets: Sequence[str], terminal: Terminal, *, timeout_s: float | None = None) -> Loaded:
     """A server with the tools of all targets."""
     with terminal.log.muted():
@@ -89,6 +93,10 @@ class _Loader:
         if not targets and Path(FILE_NAME).is_file():
             targets = [FILE_NAME]
         for target in targets:
+            if is_address(target):
+                raise Failure(
+                    f"{target} is a running server, which cannot be loaded", "list, show and call ask it"
+                )
             if not target.endswith(".toml"):
                 yield Config(targets=(target,), switches=switches_in(os.environ))
             elif not Path(target).is_file():

@@ -50,6 +50,12 @@ class Batch(Exchange):
     async def run(self) -> Reply:
         return join(await asyncio.gather(*(_finish(part) for part in self.parts)))
 
+    def close(self) -> None:
+        """It will not run: none of its calls is under way any more."""
+        for part in self.parts:
+            if isinstance(part, Exchange):
+                part.close()
+
     def cancel(self) -> None:
         super().cancel()
         for part in self.parts:
@@ -72,6 +78,9 @@ def batch_of(link: Link, parts: Sequence[Reply | Exchange]) -> Reply | Exchange:
 async def _finish(part: Reply | Exchange) -> Reply | None:
     if isinstance(part, Reply):
         return part
+    if part.is_cancelled:  # by another message of the batch
+        part.close()
+        return None
     part.task = asyncio.current_task()
     try:
         return await part.run()

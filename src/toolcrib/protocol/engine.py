@@ -82,10 +82,10 @@ class Engine:
         """Serve one message that has been read."""
         id_ = None
         try:
+            if type(message) is dict and "id" in message:
+                id_ = messages.check_id(message["id"])  # first, so that every error can name it
             if type(message) is not dict or message.get("jsonrpc") != "2.0":
                 raise Fault(INVALID_REQUEST, 'Invalid request: not an object with "jsonrpc": "2.0"')
-            if "id" in message:
-                id_ = messages.check_id(message["id"])
             if "method" not in message:
                 return self._take_response(message, link)
             method, params = message["method"], message.get("params")

@@ -80,8 +80,8 @@ class Exchange:
     def cancel(self) -> None:
         """Nobody wants the reply: stop, and send nothing more."""
         self.is_cancelled = True
-        if self.task is not None:
-            self.task.cancel()
+        if self.task is not None:  # in a moment: a task that has not begun would never begin, nor clean up
+            self.task.get_loop().call_soon(self.task.cancel)
 
     async def run(self) -> Reply:
         raise NotImplementedError

@@ -47,6 +47,8 @@ def serve(
         return ACCEPTED
     if method not in _METHODS:
         raise Fault(METHOD_NOT_FOUND, f"Method not found: {method[:80]}")
+    if "_meta" in params and type(params["_meta"]) is not dict:
+        raise Fault(INVALID_PARAMS, "Invalid params: _meta must be an object")
     if method == "initialize":
         return _initialize(engine, link, id_, params)
     if method == "ping":
@@ -109,7 +111,7 @@ def _revision_of(link: Link) -> Revision:
 
 def _call(engine: Engine, link: Link, id_: Id, revision: Revision, params: dict[str, Any]) -> Exchange:
     name, arguments = named_call(params)
-    meta = params.get("_meta")
+    meta: dict[str, Any] = params.get("_meta", {})
     session: Session | None = link.session
     call = Call(
         engine,
@@ -119,7 +121,7 @@ def _call(engine: Engine, link: Link, id_: Id, revision: Revision, params: dict[
         name,
         arguments,
         capabilities={} if session is None else session.capabilities,
-        token=check_token(meta) if type(meta) is dict else None,
+        token=check_token(meta),
     )
     register(call)
     return call

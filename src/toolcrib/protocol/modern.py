@@ -69,10 +69,13 @@ def serve(
     if method == "tools/call":
         return _call(engine, link, id_, params, meta)
     if method == "tools/list":
+        _wishes(meta)
         return _list(engine, link, id_, params)
     if method == "server/discover":
+        _wishes(meta)
         return Reply(messages.result_bytes(id_, codec.write(_describe(engine))))
     if method == "subscriptions/listen" and engine.dynamic:
+        _wishes(meta)
         return _listen(engine, link, id_, params)
     raise Fault(METHOD_NOT_FOUND, f"Method not found: {method[:80]}", status=404)
 
@@ -99,6 +102,15 @@ def _check_envelope(method: str, params: Mapping[str, Any]) -> dict[str, Any]:
     if type(meta.get(messages.CAPABILITIES)) is not dict:
         raise Fault(INVALID_PARAMS, f"Invalid params: _meta['{messages.CAPABILITIES}'] must be an object")
     return meta
+
+
+def _wishes(meta: Mapping[str, Any]) -> tuple[str | None, Id | None]:
+    """From which level on a client wants to hear log lines, and its token for progress. Only calls have a use
+    for them, but they must be right in every request."""
+    level: str | None = meta.get(messages.LOG_LEVEL)
+    if level not in messages.LEVELS and messages.LOG_LEVEL in meta:
+        raise Fault(INVALID_PARAMS, f"Invalid params: _meta['{messages.LOG_LEVEL}'] is no level", status=200)
+    return level, check_token(meta)
 
 
 def _describe(engine: Engine) -> dict[str, Any]:
@@ -128,9 +140,7 @@ def _call(engine: Engine, link: Link, id_: Id, params: dict[str, Any], meta: dic
         if mirrored:
             check_parameters(link.headers, mirrored, params.get("arguments"))
     name, arguments = named_call(params)
-    level = meta.get(messages.LOG_LEVEL)
-    if level is not None and level not in messages.LEVELS:
-        raise Fault(INVALID_PARAMS, f"Invalid params: _meta['{messages.LOG_LEVEL}'] is no level", status=200)
+    level, token = _wishes(meta)
     call = Call(
         engine,
         link,
@@ -139,7 +149,7 @@ def _call(engine: Engine, link: Link, id_: Id, params: dict[str, Any], meta: dic
         name,
         arguments,
         capabilities=meta[messages.CAPABILITIES],
-        token=check_token(meta),
+        token=token,
         level=level,
     )
     if "requestState" in params or "inputResponses" in params:
@@ -169,4 +179,5 @@ def _listen(engine: Engine, link: Link, id_: Id, params: Mapping[str, Any]) -> E
         raise Fault(messages.INTERNAL_ERROR, "Too many subscriptions: end one first", status=429)
     listen = Listen(engine, link, id_, wanted)
     register(listen)
+    engine.subscriptions.add(listen)  # from now on, so that those who come at once are counted
     return listen

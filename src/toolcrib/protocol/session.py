@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import Callable, Mapping
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from toolcrib import codec
@@ -30,7 +31,13 @@ IDLE_S = 1800.0
 class Session:
     """One legacy client. `notify` takes what belongs to no call; None while nobody listens."""
 
-    def __init__(self, principal: Principal = LOCAL, *, id_: str | None = None) -> None:
+    def __init__(
+        self,
+        principal: Principal = LOCAL,
+        *,
+        id_: str | None = None,
+        touched: Callable[[Session], None] | None = None,
+    ) -> None:
         self.id = id_
         self.principal = principal
         self.revision: Revision = NEWEST_LEGACY
@@ -44,11 +51,17 @@ class Session:
         self.streams: Any = None  # what an HTTP transport keeps for those who come back
         self._pending: dict[Id, tuple[asyncio.Future[Reply], Question]] = {}
         self._number = 0
+        self._touched = touched
 
     @property
     def is_busy(self) -> bool:
         """Whether something of it is under way: a call, or a stream that the client reads."""
-        return bool(self.inflight) or self.notify is not None
+        return bool(self.inflight) or (self.streams is not None and self.streams.is_read)
+
+    def touch(self) -> None:
+        """Something of it was under way until now."""
+        if self._touched is not None:
+            self._touched(self)
 
     def open(self, revision: Revision, capabilities: Mapping[str, Any]) -> None:
         self.revision = revision
@@ -116,24 +129,24 @@ class Sessions:
         self._limit = limit
         self._per_principal = per_principal
         self.idle_s = idle_s
-        self._sessions: dict[str, Session] = {}
+        self._sessions: OrderedDict[str, Session] = OrderedDict()  # the last used one last, see `expire`
 
     def __len__(self) -> int:
         return len(self._sessions)
 
-    def __iter__(self) -> Any:
+    def __iter__(self) -> Iterator[Session]:
         return iter(list(self._sessions.values()))
 
     def new(self, principal: Principal) -> Session:
         """A session that is not open yet. Raises Fault where there are too many."""
         self.expire()
         if principal is not LOCAL:
-            own = [item for item in self._sessions.values() if item.principal == principal]
+            own = [item for item in self._sessions.values() if item.principal.name == principal.name]
             if len(own) >= self._per_principal:
-                self._drop(min(own, key=lambda item: item.used))
+                self._drop(min(own, key=lambda item: (item.is_busy, item.used)))
         if len(self._sessions) >= self._limit:
             raise Fault(messages.INTERNAL_ERROR, "Too many sessions: try again later", status=503)
-        return Session(principal, id_=secrets.token_urlsafe(24))
+        return Session(principal, id_=secrets.token_urlsafe(24), touched=self._touch)
 
     def keep(self, session: Session) -> None:
         session.used = self._now()
@@ -144,12 +157,10 @@ class Sessions:
         session = self._sessions.get(id_)
         if session is None or session.principal.name != principal.name:
             return None
-        now = self._now()
-        if not session.is_busy and now - session.used > self.idle_s:
+        if not session.is_busy and self._now() - session.used > self.idle_s:
             self._drop(session)
             return None
-        session.used = now
-        self._sessions[id_] = self._sessions.pop(id_)  # the last used one last, see `expire`
+        self._touch(session)
         return session
 
     def end(self, session: Session) -> None:
@@ -158,15 +169,23 @@ class Sessions:
     def expire(self) -> None:
         """Drop what nobody has used for long."""
         limit = self._now() - self.idle_s
-        for session in list(self._sessions.values()):
+        while self._sessions:
+            session = next(iter(self._sessions.values()))
             if session.used >= limit:
                 break
-            if not session.is_busy:
+            if session.is_busy:
+                self._touch(session)
+            else:
                 self._drop(session)
 
     def close(self) -> None:
         for session in list(self._sessions.values()):
             self._drop(session)
+
+    def _touch(self, session: Session) -> None:
+        if session.id is not None and session.id in self._sessions:
+            session.used = self._now()
+            self._sessions.move_to_end(session.id)
 
     def _drop(self, session: Session) -> None:
         self._sessions.pop(session.id or "", None)

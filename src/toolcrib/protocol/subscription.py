@@ -30,15 +30,14 @@ class Listen(Exchange):
         self.engine = engine
         self.honoured = {"toolsListChanged": True} if wanted.get("toolsListChanged") is True else {}
         self._ended: asyncio.Event = asyncio.Event()
+        self._is_acknowledged = False
 
     async def run(self) -> Reply:
-        subscriptions = self.engine.subscriptions
-        subscriptions.add(self)
         try:
             self.tell("notifications/subscriptions/acknowledged", {"notifications": self.honoured})
+            self._is_acknowledged = True
             await self._ended.wait()
         finally:
-            subscriptions.remove(self)
             self.close()
         result = {
             "resultType": "complete",
@@ -50,8 +49,15 @@ class Listen(Exchange):
         tagged = {**(params or {}), "_meta": {messages.SUBSCRIPTION: self.id}}
         self.link.send(messages.notification_bytes(method, tagged))
 
+    def hears_of(self, kind: str) -> bool:
+        return self._is_acknowledged and kind in self.honoured
+
     def end(self) -> None:
         self._ended.set()
+
+    def close(self) -> None:
+        super().close()
+        self.engine.subscriptions.remove(self)
 
 
 class Subscriptions:
@@ -79,7 +85,7 @@ class Subscriptions:
 
     def announce(self, method: str, kind: str) -> None:
         for listener in list(self._listeners):
-            if kind in listener.honoured:
+            if listener.hears_of(kind):
                 listener.tell(method)
 
     def close(self) -> None:

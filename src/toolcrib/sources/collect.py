@@ -14,6 +14,7 @@ from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import Any, Unpack
 
+from toolcrib.adapters.foreign.recognition import library_of
 from toolcrib.definition import OptionFields
 from toolcrib.errors import ConfigurationError, DefinitionError, InvalidToolError, SourceError
 from toolcrib.finding import Finding
@@ -57,7 +58,8 @@ def collect(
     **options: Unpack[OptionFields],
 ) -> Batch:
     """Find the tools in anything: a function, an application, a tool object, a table of definitions with
-    their `handlers`, a server, a module, a file, a folder, or the name of one of these.
+    their `handlers`, a server (of toolcrib, mcp or fastmcp), a module, a file, a folder, or the name of one
+    of these.
 
     What is wrong with one thing that is one tool is raised; with many, it becomes a finding. `namespace`
     prefixes names (True: by the application's own name). `switches` turn groups on and off:
@@ -100,6 +102,8 @@ class _Collector:
         registry = packages.registry_of(thing)
         if registry is not None:
             return Batch([self._changed(_as_switched(entry)) for entry in registry.entries()])
+        if library_of(thing) is not None:
+            return self._foreign(thing)
         if packages.is_application(thing):
             return self._application(thing)
         if is_tool_object(thing):
@@ -161,6 +165,14 @@ class _Collector:
             ) from None
         return self.of(thing)
 
+    def _foreign(self, server: Any) -> Batch:
+        """A server that was written for another library."""
+        # Only who has one waits for what it takes to read it.
+        from toolcrib.adapters.foreign.reading import read_server
+
+        reading = read_server(server)
+        return Batch([self._changed(tool) for tool in reading.tools], reading.findings)
+
     def _application(self, app: Any) -> Batch:
         name = type(app).__name__
         try:
@@ -217,6 +229,7 @@ class _Collector:
         and definitions may stand in one and their handlers in another."""
         batch = Batch(findings=findings)
         parts = [packages.find_tools(module) for module in modules]
+        packages.drop_mounted(parts)
         handlers: dict[str, Any] = {}
         for part in parts:
             handlers |= part.handlers

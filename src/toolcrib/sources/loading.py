@@ -14,18 +14,26 @@ import importlib.util
 import os
 import sys
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextvars import ContextVar
+from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import ModuleType
 
 from toolcrib.errors import ConfigurationError, DefinitionError, SourceError
 from toolcrib.finding import Source
 
-_SKIPPED = {"__pycache__", "node_modules", "site-packages"}
+_SKIPPED = {"__pycache__", "dist-packages", "node_modules", "site-packages"}
 _PRODUCTS = {"build", "dist"}  # copies of the sources, where a project is built
 _PROJECT_FILES = ("pyproject.toml", "setup.py")
 _loading: ContextVar[str | None] = ContextVar("toolcrib_loading", default=None)
+
+added_roots: set[str] = set()
+"""The folders that were put on the import path here, and nowhere else."""
+spec_listeners: list[Callable[[ModuleSpec], None]] = []
+"""Who sees how a file is about to be loaded under a name of its own: no finder is asked about those."""
+machinery: set[str] = {__file__, str(importlib.__file__)}
+"""Files that take part in every import, so that no error is theirs."""
 
 
 def currently_loading() -> str | None:
@@ -45,9 +53,10 @@ def load_module(name: str) -> ModuleType:
 def load_file(path: Path) -> ModuleType:
     """Import a Python file. Files beside it can be imported as they would in a script."""
     path = path.resolve()
-    root, parts = _place_of(path)
+    root, parts = place_of(path)
     if str(root) not in sys.path:
         sys.path.append(str(root))
+        added_roots.add(str(root))
     if _means(parts[0], root, path):
         return _import(".".join(parts), str(path), path)
     if path.parent == root:
@@ -63,13 +72,22 @@ def python_files(folder: Path) -> list[Path]:
 
     Links to folders are not followed, so there is no way in circles.
     """
-    found: list[Path] = []
-    for place, folders, files in os.walk(folder):
-        here = Path(place)
-        is_project = any(name in files for name in _PROJECT_FILES)
-        folders[:] = [name for name in folders if not _is_skipped(here / name, is_project)]
-        found += [here / name for name in files if _is_source(here / name)]
-    return sorted(found)
+    return sorted(here / name for here, names in _walk(folder) for name in names if _is_source(here / name))
+
+
+def source_folders(folder: Path) -> list[Path]:
+    """The folder and every folder below it where `python_files` looks."""
+    return [here for here, _ in _walk(folder)]
+
+
+def place_of(path: Path) -> tuple[Path, list[str]]:
+    """The folder a file is imported from, and the parts of its dotted name."""
+    parts = [] if path.stem == "__init__" else [path.stem]
+    folder = path.parent
+    while (folder / "__init__.py").exists():
+        parts.insert(0, folder.name)
+        folder = folder.parent
+    return folder, parts
 
 
 def submodules(package: ModuleType) -> Iterator[str]:
@@ -87,28 +105,26 @@ def submodules(package: ModuleType) -> Iterator[str]:
 # --- finding -----------------------------------------------------------------------------------------
 
 
+def _walk(folder: Path) -> Iterator[tuple[Path, list[str]]]:
+    for place, folders, files in os.walk(folder):
+        here = Path(place)
+        is_project = any(name in files for name in _PROJECT_FILES)
+        folders[:] = [name for name in folders if not _is_skipped(here / name, is_project)]
+        yield here, files
+
+
+def is_foreign(folder_name: str) -> bool:
+    """Whether a folder of this name holds what its neighbours did not write."""
+    return folder_name.startswith(".") or folder_name in _SKIPPED
+
+
 def _is_skipped(folder: Path, in_project: bool) -> bool:
     name = folder.name
-    return (
-        name.startswith(".")
-        or name in _SKIPPED
-        or (in_project and name in _PRODUCTS)
-        or (folder / "pyvenv.cfg").exists()
-    )
+    return is_foreign(name) or (in_project and name in _PRODUCTS) or (folder / "pyvenv.cfg").exists()
 
 
 def _is_source(path: Path) -> bool:
     return path.suffix == ".py" and not path.name.startswith(".") and path.name != "__main__.py"
-
-
-def _place_of(path: Path) -> tuple[Path, list[str]]:
-    """The folder a file is imported from, and the parts of its dotted name."""
-    parts = [] if path.stem == "__init__" else [path.stem]
-    folder = path.parent
-    while (folder / "__init__.py").exists():
-        parts.insert(0, folder.name)
-        folder = folder.parent
-    return folder, parts
 
 
 def _means(name: str, root: Path, path: Path) -> bool:
@@ -155,6 +171,8 @@ def _load_as(name: str, path: Path, folder: Path | None = None) -> ModuleType:
     spec = importlib.util.spec_from_file_location(name, path, submodule_search_locations=places)
     if spec is None or spec.loader is None:
         raise SourceError(f"{path} is not a Python file", source=Source(str(path)))
+    for listener in spec_listeners:
+        listener(spec)
     module = importlib.util.module_from_spec(spec)
     module.__dict__["__toolcrib_file__"] = str(path)  # another process has to load it in the same way
     sys.modules[name] = module
@@ -184,16 +202,26 @@ def _explain(name: str, what: str, path: Path | None, error: BaseException) -> D
         )
     if isinstance(error, SyntaxError):
         where = Source(error.filename or file, error.lineno)
-        return SourceError(f"{what} has a syntax error: {error.msg}", source=where)
-    return SourceError(
-        f"{what} cannot be imported: {type(error).__name__}: {error}",
-        source=_find_line(error, file),
-        hint=_advise(error),
-    )
+        return SourceError(f"{where.file or what} has a syntax error: {error.msg}", source=where)
+    words = f"{what} cannot be imported: {type(error).__name__}: {error}"
+    where, origin = _find_line(error, file), _find_line(error, None)
+    if path is not None and origin.file is not None and _is_beside(Path(origin.file), path):
+        words += f" (at {origin})"
+    return SourceError(words, source=where, hint=_advise(error))
 
 
 def _is_missing(name: str, missing: str | None) -> bool:
     return missing is not None and (name == missing or name.startswith(f"{missing}."))
+
+
+def _is_beside(other: Path, path: Path) -> bool:
+    """Whether it is another file, of the same author by all appearances."""
+    root = place_of(path)[0]
+    return (
+        other != path
+        and other.is_relative_to(root)
+        and not any(map(is_foreign, other.relative_to(root).parts))
+    )
 
 
 def _find_line(error: BaseException, file: str | None) -> Source:
@@ -201,7 +229,7 @@ def _find_line(error: BaseException, file: str | None) -> Source:
     frames = [
         frame
         for frame in traceback.extract_tb(error.__traceback__)
-        if not frame.filename.startswith("<frozen") and frame.filename not in (__file__, importlib.__file__)
+        if not frame.filename.startswith("<frozen") and frame.filename not in machinery
     ]
     chosen = [frame for frame in frames if frame.filename == file] or frames
     return Source(chosen[-1].filename, chosen[-1].lineno) if chosen else Source(file)

@@ -1,7 +1,8 @@
 """What in a module is a tool: marked functions, applications, tool objects, servers, tables.
 
 Only what the module itself makes counts, or names in `__all__`: an import must not publish a stranger's tool.
-Servers and registries are the exception, because a module adds tools to those it imports. Knows modules as
+Servers and registries, those of mcp and fastmcp too, are the exception, because a module adds tools to those
+it imports. Knows modules as
 they are after importing; makes no tools.
 """
 
@@ -15,6 +16,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, TypeGuard
 
+from toolcrib.adapters.foreign.recognition import is_low_level, library_of
 from toolcrib.errors import SourceError
 from toolcrib.finding import Finding, Source
 from toolcrib.registry import ToolRegistry
@@ -61,9 +63,11 @@ def find_tools(module: ModuleType) -> Found:
         if isinstance(thing, type):
             if thing.__module__ == module.__name__ and _is_complete(thing):
                 classes.append(thing)
-        elif registry_of(thing) is not None or (_is_tool(thing) and not strangers.include(name, thing)):
+        elif _is_server(thing) or (_is_tool(thing) and not strangers.include(name, thing)):
             found.things.append(thing)
             instances.add(type(thing))
+        elif is_low_level(thing):
+            found.findings.append(_no_functions(module, name))
     for cls in classes:
         if cls not in instances:
             _take_class(found, cls)
@@ -74,6 +78,30 @@ def registry_of(thing: Any) -> ToolRegistry | None:
     """The registry that a server has, or that the thing itself is."""
     registry = thing if isinstance(thing, ToolRegistry) else _look(thing, "registry")
     return registry if isinstance(registry, ToolRegistry) else None
+
+
+def _is_server(thing: Any) -> bool:
+    """Whether this is a server or a registry, of ours or of another library."""
+    return registry_of(thing) is not None or library_of(thing) is not None
+
+
+def drop_mounted(parts: Sequence[Found]) -> None:
+    """Servers of another library may be mounted in each other; one that is is served through the other."""
+    servers = [thing for part in parts for thing in part.things if library_of(thing) == "fastmcp"]
+    if len(servers) < 2:
+        return
+    # Only who has several waits for what it takes to look into them.
+    from toolcrib.adapters.foreign.fast import mounted_in
+
+    inner = {id(child) for server in servers for child in mounted_in(server)}
+    for part in parts:
+        part.things = [thing for thing in part.things if id(thing) not in inner]
+
+
+def _no_functions(module: ModuleType, name: str) -> Finding:
+    text = f"'{name}' is a low-level server of mcp, which has handlers and no tools that could be taken"
+    hint = "give toolcrib the functions; toolcrib.adapters.official puts its tools on that server"
+    return Finding("low-level-server", "warning", text, file=_file_of(module), hint=hint)
 
 
 def is_application(thing: Any) -> bool:

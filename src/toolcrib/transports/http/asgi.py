@@ -99,6 +99,7 @@ class ASGIApp:
             body,
             scope.get("query_string", b"").decode("latin-1"),
             local[0] if local else None,
+            scope.get("root_path", ""),
         )
         outcome = self._endpoint().handle(request)
         if isinstance(outcome, Answer):
@@ -120,6 +121,7 @@ class _Writer:
         self._unread = 0
         self._bell = asyncio.Event()
         self._is_done = False
+        self._is_cut = False
 
     async def run(self, talk: Talk, receive: Receive) -> None:
         gone = asyncio.ensure_future(_wait_gone(receive))
@@ -137,7 +139,7 @@ class _Writer:
                     await self._bell.wait()
         finally:
             gone.cancel()
-            if not self._is_done:
+            if self._is_cut or not self._is_done:
                 talk.lost()
 
     def answer(self, answer: Answer) -> None:
@@ -155,6 +157,7 @@ class _Writer:
         self._unread += len(data)
         if self._unread > MAX_UNREAD and len(self._messages) > 1:
             self.finish()  # the client does not read
+            self._is_cut = True
             return
         self._put({"type": "http.response.body", "body": data, "more_body": True})
 

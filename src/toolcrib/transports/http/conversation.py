@@ -8,7 +8,7 @@ refuses to know sockets.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 from toolcrib.protocol import Exchange, Link, Reply
@@ -25,12 +25,15 @@ _ALIVE = b": alive\n\n"
 class Pulse:
     """Writes a comment now and then, so that nobody between takes a silent stream for a dead one."""
 
-    def __init__(self, writer: Writer) -> None:
+    def __init__(self, writer: Writer, is_read: Callable[[], bool] = lambda: True) -> None:
         self._writer = writer
+        self._is_read = is_read
         self._loop = asyncio.get_running_loop()
         self._timer = self._loop.call_later(HOLD_S, self._beat)
 
     def _beat(self) -> None:
+        if not self._is_read():
+            return  # the writer may serve somebody else by now
         self._writer.write(_ALIVE)
         self._timer = self._loop.call_later(HOLD_S, self._beat)
 
@@ -86,9 +89,10 @@ class Conversation:
         if session is not None and session.id is not None:
             self._stream = streams_of(session).new()
             self._stream.open(self._writer, primes=session.revision.primes)
+            self._pulse = pulse_of(self._stream, self._writer)
         else:
             self._writer.open()
-        self._pulse = Pulse(self._writer)
+            self._pulse = Pulse(self._writer)
 
     def _send(self, message: bytes) -> None:
         self._open()
@@ -124,6 +128,8 @@ class Conversation:
     def _ended(self, task: asyncio.Task[None]) -> None:
         """A call that was cancelled has no reply: its stream just ends."""
         self._rest()
+        if self._link.session is not None:
+            self._link.session.touch()
         if self._is_over:
             return
         self._is_over = True
@@ -161,23 +167,26 @@ class Listening:
             self._stream.open(writer, primes=self._session.revision.primes)
         else:
             self._stream.resume(writer, self._after)
-        if self._stream is streams_of(self._session).own:
-            self._session.notify = self._stream.send
+        streams = streams_of(self._session)
+        if self._stream is streams.own:
+            self._session.notify = streams.tell  # from now on, whether it reads or is to come back
         if self._stream.writer is writer:
-            self._pulse = Pulse(writer)
+            self._pulse = pulse_of(self._stream, writer)
 
     def lost(self) -> None:
         if self._pulse is not None:
             self._pulse.stop()
         if self._writer is not None:
             self._stream.lost(self._writer)
-        if self._stream is streams_of(self._session).own and self._stream.writer is None:
-            self._session.notify = None
+        self._session.touch()
+
+
+def pulse_of(stream: Stream, writer: Writer) -> Pulse:
+    """Beats as long as this writer is the stream's."""
+    return Pulse(writer, lambda: stream.writer is writer)
 
 
 def streams_of(session: Session) -> Streams:
-    if session.streams is None:
-        session.streams = Streams()
     streams: Streams = session.streams
     return streams
 

@@ -19,6 +19,7 @@ from toolcrib.protocol.revision import LEGACY
 from toolcrib.transports.http.conversation import Conversation, Listening, answer_of, streams_of
 from toolcrib.transports.http.guard import Guard
 from toolcrib.transports.http.pair import Pair
+from toolcrib.transports.http.streams import Shelf, Streams
 from toolcrib.transports.http.wire import Answer, Refusal, Request, Talk
 from toolcrib.transports.running import begin
 
@@ -38,6 +39,7 @@ class Endpoint:
         self.path = path
         self.is_draining = False
         self._accepts: dict[bytes, tuple[bool, bool]] = {}
+        self._shelf = Shelf()
         self._pair = Pair(engine) if pair and engine.keeps_sessions else None
 
     def handle(self, request: Request) -> Answer | Talk:
@@ -67,7 +69,7 @@ class Endpoint:
         pair = self._pair
         if pair is not None and request.path in pair.paths:
             if request.method == "GET" and request.path == pair.paths[0]:
-                return self.busy() if self.is_draining else pair.open(secrets.token_urlsafe(24))
+                return self.busy() if self.is_draining else pair.open(secrets.token_urlsafe(24), request.root)
             if request.method == "POST" and request.path == pair.paths[1]:
                 refusal = _check_type(request)
                 key = parse_qs(request.query).get("session_id", [""])[0]
@@ -116,6 +118,8 @@ class Endpoint:
         session = self.engine.sessions.find(id_.decode("latin-1"), link.principal)
         if session is None:
             return Refusal(404, "There is no such session: initialize again").answer()
+        if session.streams is None:
+            session.streams = Streams(self._shelf)
         link.session = session
         link.inflight = session.inflight
         return None

@@ -26,10 +26,11 @@ class Pair:
         self._readers: dict[str, _Reader] = {}
         self._closing: set[asyncio.Task[Any]] = set()
 
-    def open(self, key: str) -> Answer | _Reader:
+    def open(self, key: str, root: str = "") -> Answer | _Reader:
+        """A reader; it is told to post below `root`."""
         if len(self._readers) >= MAX_PAIRS:
             return Refusal(503, "Too many sessions: try again later", ((b"retry-after", b"1"),)).answer()
-        reader = self._readers[key] = _Reader(self, key)
+        reader = self._readers[key] = _Reader(self, key, root + self.paths[1])
         return reader
 
     def post(self, key: str, body: bytes) -> Answer:
@@ -51,15 +52,16 @@ class Pair:
 
 
 class _Reader:
-    def __init__(self, pair: Pair, key: str) -> None:
+    def __init__(self, pair: Pair, key: str, path: str) -> None:
         self.key = key
+        self._path = path
         self.pipe: Pipe | None = None
         self._pair = pair
         self._pulse: Pulse | None = None
 
     def begin(self, writer: Writer) -> None:
         writer.open()
-        writer.write(f"event: endpoint\ndata: {self._pair.paths[1]}?session_id={self.key}\n\n".encode())
+        writer.write(f"event: endpoint\ndata: {self._path}?session_id={self.key}\n\n".encode())
         self.pipe = self._pair.start(lambda message: writer.write(event(message)))
         self._pulse = Pulse(writer)
 

@@ -5,20 +5,48 @@ Knows events and who reads them now; refuses to know calls.
 
 from __future__ import annotations
 
-from collections import deque
+from collections import OrderedDict, deque
 
 from toolcrib.transports.http.wire import Writer, event
 
 RETRY_MS = 500
 MAX_KEPT_BYTES = 4 * 1024 * 1024
 MAX_KEPT_STREAMS = 32
+MAX_SHELF_BYTES = 64 * 1024 * 1024
+"""What is kept for all clients of a server together: above that, what was sent first is forgotten first."""
+_EVENT_BYTES = 200
+"""What an event costs besides its data."""
+
+
+class Shelf:
+    """What all streams of a server keep together."""
+
+    def __init__(self, limit: int = MAX_SHELF_BYTES) -> None:
+        self.limit = limit
+        self.bytes = 0
+        self._streams: OrderedDict[Stream, None] = OrderedDict()  # the last written one last
+
+    def put(self, stream: Stream, size: int) -> None:
+        self.bytes += size
+        self._streams[stream] = None
+        self._streams.move_to_end(stream)
+        while self.bytes > self.limit and len(self._streams) > 1:
+            next(iter(self._streams)).forget()
+
+    def take(self, size: int) -> None:
+        self.bytes -= size
+
+    def clear(self, stream: Stream, size: int) -> None:
+        self.bytes -= size
+        self._streams.pop(stream, None)
 
 
 class Stream:
     """One stream of events, numbered. Read by one writer at a time, or by none."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, shelf: Shelf) -> None:
         self.name = name
+        self._shelf = shelf
         self.writer: Writer | None = None
         self.is_done = False
         self._events: deque[tuple[int, bytes]] = deque()
@@ -45,14 +73,30 @@ class Stream:
             self.finish()
 
     def send(self, message: bytes) -> None:
+        if self.is_done:
+            return
         self._number += 1
         data = event(message, self._id(self._number))
         self._events.append((self._number, data))
-        self._bytes += len(data)
+        self._bytes += len(data) + _EVENT_BYTES
+        self._shelf.put(self, len(data) + _EVENT_BYTES)
         while self._bytes > MAX_KEPT_BYTES and len(self._events) > 1:
-            self._bytes -= len(self._events.popleft()[1])
+            size = len(self._events.popleft()[1]) + _EVENT_BYTES
+            self._bytes -= size
+            self._shelf.take(size)
         if self.writer is not None:
             self.writer.write(data)
+
+    def forget(self) -> None:
+        """Keep nothing of what was sent so far."""
+        self._events.clear()
+        self._shelf.clear(self, self._bytes)
+        self._bytes = 0
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether there is nothing to come back for."""
+        return self.is_done and not self._events
 
     def finish(self) -> None:
         self.is_done = True
@@ -75,28 +119,48 @@ class Stream:
 class Streams:
     """All streams of one session. The one called `0` belongs to no request."""
 
-    def __init__(self) -> None:
+    def __init__(self, shelf: Shelf | None = None) -> None:
+        self._shelf = shelf or Shelf()
         self._streams: dict[str, Stream] = {}
         self._number = 0
-        self.own = Stream("0")
+        self._missed = b""
+        self.own = Stream("0", self._shelf)
+
+    @property
+    def is_read(self) -> bool:
+        """Whether the client reads what belongs to no request."""
+        return self.own.writer is not None
+
+    def tell(self, message: bytes) -> None:
+        """Send what belongs to no request. Who is away hears of the same thing once, when they come back."""
+        if self.is_read:
+            self._missed = b""
+        elif message == self._missed:
+            return
+        else:
+            self._missed = message
+        self.own.send(message)
 
     def new(self) -> Stream:
         done = [name for name, stream in self._streams.items() if stream.is_done]
         for name in done[:-MAX_KEPT_STREAMS]:
-            del self._streams[name]
+            self._streams.pop(name).forget()
         self._number += 1
-        stream = self._streams[str(self._number)] = Stream(str(self._number))
+        stream = self._streams[str(self._number)] = Stream(str(self._number), self._shelf)
         return stream
 
     def find(self, last: bytes) -> tuple[Stream, int] | None:
         """The stream that an event belonged to, and the event's number."""
         name, dash, number = last.decode("latin-1").strip().rpartition("-")
         stream = self.own if name == "0" else self._streams.get(name)
-        if not dash or stream is None or not (number.isascii() and number.isdigit()) or len(number) > 12:
+        if not dash or not (number.isascii() and number.isdigit()) or len(number) > 12:
+            return None
+        if stream is None or stream.is_lost:
             return None
         return stream, int(number)
 
     def close(self) -> None:
         for stream in (self.own, *self._streams.values()):
             stream.finish()
+            stream.forget()
         self._streams.clear()

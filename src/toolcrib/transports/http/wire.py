@@ -31,7 +31,8 @@ Fields = tuple[tuple[bytes, bytes], ...]
 
 @dataclass(slots=True)
 class Request:
-    """One request, whole. Names of headers are lower case; one that came twice has the value `TWICE`."""
+    """One request, whole. Names of headers are lower case; one that came twice has the value `TWICE`. `root`
+    is where the application is mounted, which `path` does not repeat."""
 
     method: str
     path: str
@@ -39,6 +40,7 @@ class Request:
     body: bytes = b""
     query: str = ""
     local: str | None = None
+    root: str = ""
 
 
 @dataclass(slots=True)

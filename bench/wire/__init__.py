@@ -1,0 +1,1 @@
+"""The wire: real servers as child processes, loaded and watched from outside, in both eras."""

@@ -1,0 +1,41 @@
+"""Whose a server is. Told by the names of its classes, so that neither library has to be there.
+
+Every module that is searched for tools pays for this look, so it loads nothing.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+Library = Literal["mcp", "fastmcp"]
+PACKAGES = frozenset({"mcp", "mcp_types", "fastmcp"})
+"""The packages whose classes are theirs."""
+
+_SERVERS: dict[tuple[str, str], Library] = {
+    ("mcp", "MCPServer"): "mcp",
+    ("mcp", "FastMCP"): "mcp",  # what it was called before 2.0
+    ("fastmcp", "FastMCP"): "fastmcp",
+}
+
+
+def library_of(thing: Any) -> Library | None:
+    """Which library a server was written for; None for anything else."""
+    for cls in type(thing).__mro__:
+        library = _SERVERS.get((package_of(cls), cls.__name__))
+        if library is not None:
+            return library
+    return None
+
+
+def is_low_level(thing: Any) -> bool:
+    """Whether this is the official SDK's server without functions: two handlers, no tools to take."""
+    return any(
+        cls.__name__ == "Server" and cls.__module__.startswith("mcp.server.lowlevel")
+        for cls in type(thing).__mro__
+    )
+
+
+def package_of(cls: type) -> str:
+    """The package a class comes from; a class may say anything of itself."""
+    module = getattr(cls, "__module__", None)
+    return module.partition(".")[0] if isinstance(module, str) else ""

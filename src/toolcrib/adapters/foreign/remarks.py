@@ -1,0 +1,39 @@
+"""What there is to say about a server of theirs as a whole.
+
+Each remark is made once per server, whatever it has in tools.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from toolcrib.finding import Finding
+
+
+def left_out(server: str, parts: Mapping[str, int]) -> Iterator[Finding]:
+    """Parts of a server that are no tools."""
+    counts = [f"{number} {part}{'s' if number > 1 else ''}" for part, number in parts.items() if number]
+    if counts:
+        words = f"Server '{server}' has {_join(counts)}, which toolcrib does not serve: it serves tools only"
+        yield Finding("foreign-parts", "advice", words)
+
+
+def not_honoured(server: str, *, auth: Any, middleware: Sequence[Any]) -> Iterator[Finding]:
+    """Guards that stood before the tools of a server and do not stand here."""
+    if auth:
+        words = f"The authentication of server '{server}' does not guard its tools here"
+        yield Finding("foreign-auth", "warning", words, hint="serve it to yourself only, or behind a proxy")
+    if middleware:
+        names = _join(list(dict.fromkeys(_name_of(item) for item in middleware)))
+        words = f"The middleware of server '{server}' is not run here: {names}"
+        yield Finding("foreign-middleware", "warning", words, hint="do in the tools what must be done")
+
+
+def _name_of(middleware: Any) -> str:
+    named = getattr(middleware, "__name__", None)
+    return named if isinstance(named, str) else type(middleware).__name__
+
+
+def _join(words: Sequence[str]) -> str:
+    return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)

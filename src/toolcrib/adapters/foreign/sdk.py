@@ -1,0 +1,65 @@
+"""What an MCPServer of the official SDK offers (FastMCP before 2.0), and what of it is left out.
+
+Knows where the SDK keeps tools, and which of its settings have no counterpart here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from toolcrib.adapters.foreign.offer import Offer
+from toolcrib.adapters.foreign.remarks import left_out, not_honoured
+from toolcrib.content import Result
+from toolcrib.finding import Finding
+
+
+def read_offers(server: Any) -> Iterator[Offer]:
+    for tool in server._tool_manager.list_tools():
+        resolved = frozenset(getattr(tool, "resolved_params", None) or ())
+        context = tool.context_kwarg
+        yield Offer(
+            tool,
+            server,
+            _runner(tool),
+            function=tool.fn,
+            contexts=(context,) if context else (),
+            injected=resolved,
+            written=tool.fn,
+        )
+
+
+def _runner(tool: Any) -> Any:
+    async def run(arguments: dict[str, Any], context: Any) -> Any:
+        result = await tool.run(arguments, context, convert_result=True)
+        if isinstance(result, tuple) and len(result) == 2:  # before 2.0: blocks, and structured data
+            blocks, structured = result
+            content = [block.model_dump(by_alias=True, mode="json", exclude_none=True) for block in blocks]
+            return Result(content, structured, is_structured=structured is not None)
+        return result
+
+    return run
+
+
+def remark(server: Any) -> Iterator[Finding]:
+    """What the server has beside tools, and what stood before its tools and does not here."""
+    resources = server._resource_manager
+    parts = {
+        "resource": len(resources._resources) + len(resources._templates),
+        "prompt": len(server._prompt_manager._prompts),
+        "HTTP route": len(getattr(server, "_custom_starlette_routes", ())),
+    }
+    yield from left_out(server.name, parts)
+    auth = getattr(server.settings, "auth", None)
+    middleware = [item for item in getattr(server, "middleware", ()) if not _is_built_in(item)]
+    middleware += [item for item in getattr(server, "_extensions", ()) if _intercepts(item)]
+    yield from not_honoured(server.name, auth=auth, middleware=middleware)
+
+
+def _is_built_in(middleware: Any) -> bool:
+    return str(getattr(type(middleware), "__module__", "")).startswith("mcp.")
+
+
+def _intercepts(extension: Any) -> bool:
+    method = getattr(type(extension), "intercept_tool_call", None)
+    return method is not None and not str(method.__module__).startswith("mcp.")

@@ -1,0 +1,181 @@
+"""What `toolcrib serve` has to offer: targets loaded into a server that goes by the files' settings.
+
+More lenient than other commands: one target that is not there keeps nobody from serving the others. Where all
+tools are those of one server object, that object serves, so that what its tools do to it has effect. Knows
+loading and settings; refuses to know wires and words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from toolcrib.cli.frame import Failure
+from toolcrib.cli.targets import _Loader, _without_repeats
+from toolcrib.cli.terminal import Terminal
+from toolcrib.config import FILE_NAME, Config, HTTPConfig, load_config
+from toolcrib.dispatch import DEFAULT_TIMEOUT_S
+from toolcrib.errors import ConfigurationError, DefinitionError, SourceError
+from toolcrib.finding import Finding
+from toolcrib.keyspace import Entry
+from toolcrib.reload import find_places
+from toolcrib.server import MCPServer
+from toolcrib.tool import Tool
+
+_SAID = ("version", "title", "instructions", "page_size", "log_arguments")
+
+
+@dataclass(slots=True)
+class Offer:
+    """A server ready to start, and what there is to say about what it does not offer."""
+
+    server: MCPServer
+    findings: list[Finding]
+    is_sample: bool
+    paths: list[Path]
+
+    @property
+    def entries(self) -> list[Entry]:
+        return self.server.registry.entries()
+
+    @property
+    def tools(self) -> list[Tool]:
+        """The tools that clients will see."""
+        return self.server.registry.published()
+
+    @property
+    def errors(self) -> list[Finding]:
+        return [finding for finding in self.findings if finding.level == "error"]
+
+
+def load_offer(
+    targets: Sequence[str],
+    terminal: Terminal,
+    *,
+    name: str | None = None,
+    timeout_s: float | None = None,
+    is_dynamic: bool = False,
+    **identity: Any,
+) -> Offer:
+    """Load everything and build it. Raises Failure where nothing of what was named is there.
+
+    `is_dynamic`: the tools will be exchanged while it serves. `identity` wins over what the files say.
+    """
+    loader = _OfferLoader(terminal)
+    tools = loader.collect(targets)
+    if loader.failures and not tools:
+        raise loader.failures[0]
+    server, is_own = loader.find_server(tools, is_dynamic=is_dynamic)
+    configs = loader.configs
+    server.name = name or _first(configs, "name") or server.name
+    said = {key: value for key in _SAID if (value := _first(configs, key)) is not None}
+    server.identity |= {**said, **identity}
+    limit = timeout_s or _first(configs, "timeout_s")
+    if limit is not None:
+        server.dispatcher.timeout_s = limit
+    findings = list(loader.findings)
+    if not is_own:
+        findings += server.registry.add_all(tools).findings
+    findings += server.registry.check()
+    return Offer(server, list(dict.fromkeys(findings)), loader.is_sample, loader.find_paths())
+
+
+def load_again(
+    targets: Sequence[str], terminal: Terminal
+) -> tuple[Sequence[Tool], Sequence[Finding], Sequence[Path]]:
+    """The tools, what there is to say of the rest, and the files and folders it all comes from."""
+    loader = _OfferLoader(terminal)
+    tools = loader.collect(targets)
+    return tools, loader.findings, loader.find_paths()
+
+
+def read_http(targets: Sequence[str]) -> HTTPConfig:
+    """Where the files want to be reached: the first that says so. One that cannot be read says nothing here;
+    why it cannot is told when everything is loaded."""
+    if not targets and Path(FILE_NAME).is_file():
+        targets = [FILE_NAME]
+    found: dict[str, Any] = {}
+    for target in targets:
+        if not target.endswith(".toml"):
+            continue
+        try:
+            http = load_config(Path(target)).http
+        except ConfigurationError:
+            continue
+        found = {key: value for key, value in asdict(http).items() if value not in (None, ())} | found
+    return HTTPConfig(**found)
+
+
+class _OfferLoader(_Loader):
+    """Collects tools, and takes what is not there for a finding like any other."""
+
+    def __init__(self, terminal: Terminal) -> None:
+        super().__init__(terminal)
+        self.configs: list[Config] = []
+        self.failures: list[Failure] = []
+
+    def collect(self, targets: Sequence[str]) -> list[Tool]:
+        for config in self._read_configs(targets):
+            self.configs.append(config)
+            self._take(config)
+        return list(_without_repeats(self.tools))
+
+    def find_paths(self) -> list[Path]:
+        """The files and folders behind everything that was named, the files of settings included."""
+        files = [str(config.file) for config in self.configs if config.file is not None]
+        named = [target for config in self.configs for target in config.targets]
+        return find_places([*named, *files])
+
+    def find_server(self, tools: Sequence[Tool], *, is_dynamic: bool) -> tuple[MCPServer, bool]:
+        """The server that all these tools are of, or a new one for them. True: it has them already."""
+        servers = list(dict.fromkeys(self.servers))
+        if len(servers) != 1:
+            return MCPServer(dynamic=is_dynamic, timeout_s=DEFAULT_TIMEOUT_S), False
+        own = servers[0]
+        if not is_dynamic and _are_all_of(own, tools):
+            return own, True
+        registry = own.registry
+        server = MCPServer(
+            own.name,
+            core_engine=own.core_engine,
+            dynamic=is_dynamic or own.dynamic,
+            name_rule=registry.rule,
+            on_duplicate=registry.on_duplicate,
+            separator=registry.separator,
+            timeout_s=own.dispatcher.timeout_s,
+        )
+        server.identity |= own.identity
+        return server, False
+
+    def _read_configs(self, targets: Sequence[str]) -> Iterator[Config]:
+        if not targets:
+            yield from super()._read_configs(())
+        for target in targets:
+            try:
+                yield from super()._read_configs((target,))
+            except Failure as failure:
+                self.findings.append(self._miss(failure))
+
+    def _place(self, error: DefinitionError, config: Config) -> Finding:
+        try:
+            return super()._place(error, config)
+        except Failure as failure:
+            return self._miss(failure)
+
+    def _miss(self, failure: Failure) -> Finding:
+        self.failures.append(failure)
+        return Finding(SourceError.code, "error", failure.message, hint=failure.hint)
+
+
+def _are_all_of(server: MCPServer, tools: Sequence[Tool]) -> bool:
+    """Whether a server has exactly these tools, switched as they are."""
+    there = [(id(e.tool.origin), e.tool.name, e.tool.version, e.enabled) for e in server.registry.entries()]
+    given = [(id(t.origin), t.name, t.version, t.options.enabled) for t in tools]
+    return sorted(there, key=str) == sorted(given, key=str)
+
+
+def _first(configs: Sequence[Config], key: str) -> Any:
+    """What the first file that says something about it says."""
+    return next((value for config in configs if (value := getattr(config, key)) is not None), None)

@@ -1,0 +1,274 @@
+"""Commands against a running MCP server: named by its address, or by the command that starts it.
+
+Lists, shows and calls there what the same commands list, show and call here. Knows the command line and the
+client; refuses to know the protocol. Who types an address or a command answers for it: nothing is blocked.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import shlex
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any, TypeVar, cast
+
+import click
+
+from toolcrib import __version__
+from toolcrib.cli.frame import F, Failure
+from toolcrib.cli.interview import Interview, ProgressLine
+from toolcrib.cli.targets import is_address
+from toolcrib.cli.terminal import Terminal
+from toolcrib.cli.words import suggest
+from toolcrib.client import Client, Link, RemoteTool, StdioLink
+from toolcrib.client.client import DEFAULT_TIMEOUT_S
+from toolcrib.client.dialect import VERSIONS
+from toolcrib.content import Result
+from toolcrib.definition import MCP, ToolDefinition, check_input_schema
+from toolcrib.errors import ConfigurationError, DefinitionError, ToolNotFoundError
+from toolcrib.finding import Finding, Source
+from toolcrib.tool import Tool
+from toolcrib.wording import check_schema_words, check_words
+
+T = TypeVar("T")
+
+
+def takes_server_options(function: F) -> F:
+    """What only a running server needs."""
+    options = (
+        click.option(
+            "--command", metavar="WORDS", help="Start this command and speak to it; no shell is used."
+        ),
+        click.option(
+            "--header", "headers", multiple=True, metavar="'K: V'", help="Send this header to an address."
+        ),
+        click.option(
+            "--protocol",
+            type=click.Choice(["auto", *VERSIONS]),
+            help="The version of MCP to speak with a running server.",
+        ),
+    )
+    for option in reversed(options):
+        function = option(function)
+    return function
+
+
+@dataclass(frozen=True, slots=True)
+class Remote:
+    """A server somewhere, and how to speak to it."""
+
+    target: str | tuple[str, ...]
+    headers: Mapping[str, str]
+    protocol: str
+
+    @classmethod
+    def read(
+        cls, targets: Sequence[str], command: str | None, headers: Sequence[str], protocol: str | None
+    ) -> Remote | None:
+        """The server that the command line names; None where it names what can be loaded here."""
+        addresses = [target for target in targets if is_address(target)]
+        if command is not None:
+            if targets:
+                raise Failure("--command says where the tools are", f"drop {targets[0]}, or --command")
+            if headers:
+                raise Failure("--header is for an address, not for a command")
+            return cls(_split(command), {}, protocol or "auto")
+        if not addresses:
+            for option, given in (("--header", headers), ("--protocol", protocol)):
+                if given:
+                    raise Failure(f"{option} is for a running server", "name its address, or give --command")
+            return None
+        if len(targets) > 1:
+            raise Failure(f"{addresses[0]} cannot be mixed with other targets", "ask one server at a time")
+        return cls(addresses[0], _read_headers(headers), protocol or "auto")
+
+    # --- what the commands do ---
+
+    def list(self, terminal: Terminal) -> Offer:
+        """All its tools, and what is remarkable about them."""
+
+        async def run(client: Client) -> Offer:
+            tools = await client.list_tools()
+            findings = [finding for tool in tools for finding in _look_at(tool)]
+            return Offer(_introduce(client), tools, findings)
+
+        return self._run(run, terminal, DEFAULT_TIMEOUT_S)
+
+    def find(self, name: str, terminal: Terminal) -> RemoteTool:
+        return self._run(lambda client: _find(client, name), terminal, DEFAULT_TIMEOUT_S)
+
+    def call(
+        self,
+        name: str,
+        fit: Callable[[ToolDefinition], dict[str, Any]],
+        timeout_s: float | None,
+        terminal: Terminal,
+    ) -> Result:
+        """Call a tool; `fit` makes the arguments, once it is known what the tool takes."""
+        progress = ProgressLine(terminal)
+
+        async def run(client: Client) -> Result:
+            tool = await _find(client, name)
+            on_log = (lambda level, data: terminal.say(level, data)) if terminal.debug else None
+            try:
+                return await client.call(
+                    name,
+                    fit(tool.definition),
+                    timeout_s=timeout_s,
+                    on_progress=progress.show,
+                    on_log=on_log,
+                )
+            except ToolNotFoundError as error:
+                raise Failure(str(error)) from None
+            finally:
+                progress.clear()
+
+        return self._run(run, terminal, timeout_s or DEFAULT_TIMEOUT_S, progress)
+
+    def _run(
+        self,
+        work: Callable[[Client], Coroutine[Any, Any, T]],
+        terminal: Terminal,
+        timeout_s: float,
+        progress: ProgressLine | None = None,
+    ) -> T:
+        async def run() -> T:
+            interview = Interview(terminal)
+
+            async def ask(question: Any) -> Any:
+                if progress is not None:
+                    progress.clear()
+                return await interview.ask(question)
+
+            client = Client(
+                self._link(terminal),
+                protocol=self.protocol,
+                headers=self.headers,
+                timeout_s=timeout_s,
+                on_ask=ask,
+                info={"name": "toolcrib", "version": __version__},
+            )
+            async with client:
+                return await work(client)
+
+        try:
+            return asyncio.run(run())
+        except ConfigurationError as error:
+            raise Failure(error.message, error.hint) from None
+
+    def _link(self, terminal: Terminal) -> str | Link:
+        if isinstance(self.target, str):
+            return self.target
+
+        def pass_on(text: str) -> None:
+            for line in text.rstrip("\n").split("\n"):
+                terminal.say("stderr", line)
+
+        # What a server says on stderr is in the error if it fails; else only --debug is interested.
+        return StdioLink(self.target, on_stderr=pass_on if terminal.debug else None)
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """What a server offers."""
+
+    introduction: str
+    tools: list[RemoteTool]
+    findings: list[Finding]
+
+
+async def _find(client: Client, name: str) -> RemoteTool:
+    tools = {tool.name: tool for tool in await client.list_tools()}
+    if name not in tools:
+        raise Failure(f"Unknown tool: {name}", suggest(name, tools))
+    return tools[name]
+
+
+def _introduce(client: Client) -> str:
+    info = client.server_info
+    name = " ".join(str(info[key]) for key in ("name", "version") if info.get(key)) or "the server"
+    return f"{name} speaks MCP {client.protocol_version}"
+
+
+def _split(command: str) -> tuple[str, ...]:
+    try:
+        words = shlex.split(command)
+    except ValueError as error:
+        raise Failure(f"--command cannot be read: {error}") from None
+    if not words:
+        raise Failure("--command is empty", "give the words that start the server: 'python server.py'")
+    return tuple(words)
+
+
+def _read_headers(given: Sequence[str]) -> dict[str, str]:
+    headers = {}
+    for item in given:
+        name, colon, value = item.partition(":")
+        if not colon or not name.strip():
+            raise Failure("--header is not 'NAME: VALUE'", "like --header 'Authorization: Bearer ...'")
+        headers[name.strip()] = value.strip()
+    return headers
+
+
+# --- tools from elsewhere, as the commands look at tools ------------------------------------------------
+
+
+def remote_json(tool: RemoteTool) -> dict[str, Any]:
+    """A tool as its server lists it, and where that is."""
+    return {**tool.wire, "source": {"file": tool.definition.source.file, "line": None}}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Shown:
+    """A remote tool with everything that `select` and the renderer ask of a tool here."""
+
+    definition: ToolDefinition
+    options: SimpleNamespace
+    long_name: str | None = None
+    is_async: bool = True
+
+    @property
+    def name(self) -> str:
+        return self.definition.name
+
+    @property
+    def source(self) -> Source:
+        return self.definition.source
+
+
+def as_shown(tool: RemoteTool) -> Tool:
+    """The tool for readers of definitions. It cannot be called."""
+    hints = tool.definition.annotations
+    options = SimpleNamespace(
+        run="at the server",
+        group=None,
+        aliases=(),
+        tags=(),
+        read_only=hints.get("readOnlyHint"),
+        destructive=hints.get("destructiveHint"),
+        idempotent=hints.get("idempotentHint"),
+        open_world=hints.get("openWorldHint"),
+    )
+    return cast(Tool, _Shown(tool.definition, options))
+
+
+def _look_at(tool: RemoteTool) -> Iterator[Finding]:
+    """What toolcrib would refuse at home: the server is another's, so it is only said."""
+    definition = tool.definition
+    about = f"tool '{tool.name}'"
+    checks: tuple[Callable[[], object], ...] = (
+        lambda: MCP.check(tool.name),
+        lambda: check_words(definition.description, f"The description of {about}", tool.name),
+        lambda: check_words(definition.title or "", f"The title of {about}", tool.name),
+        lambda: check_schema_words(definition.input_schema, f"The input schema of {about}", tool.name),
+        lambda: check_input_schema(definition.input_schema, tool.name),
+    )
+    for check in checks:
+        try:
+            check()
+        except DefinitionError as error:
+            found = error.finding
+            yield Finding(
+                found.code, "warning", found.message, tool.name, file=definition.source.file, hint=found.hint
+            )

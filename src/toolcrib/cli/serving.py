@@ -1,0 +1,162 @@
+"""One process that serves what the command line wished for, over HTTP or stdio, until it is told to end.
+
+Knows the order of the steps: load, refuse or go on, serve, say so. Refuses to know the words of the command.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from toolcrib.cli.door import taken
+from toolcrib.cli.ending import run_until_told
+from toolcrib.cli.greeting import Summary, greet_on_stdio, say_switch, say_trouble, say_warnings
+from toolcrib.cli.journal import Journal
+from toolcrib.cli.offer import Offer, load_again, load_offer
+from toolcrib.cli.terminal import Terminal
+from toolcrib.cli.words import count
+from toolcrib.reload import Reloader
+from toolcrib.server import MCPServer
+from toolcrib.transports.stdio import Standard, serve_stdio
+from toolcrib.wiring import HTTPOptions
+
+
+@dataclass(frozen=True, slots=True)
+class Wishes:
+    """The command line as it was given."""
+
+    targets: Sequence[str] = ()
+    stdio: bool = False
+    host: str | None = None
+    port: int | None = None
+    path: str | None = None
+    workers: int | None = None
+    reload: bool = False
+    allow_host: Sequence[str] = ()
+    allow_origin: Sequence[str] = ()
+    name: str | None = None
+    as_json: bool = False
+    strict: bool = False
+    log_level: str | None = None
+    timeout_s: float | None = None
+    verbose: bool = False
+
+    def level(self, terminal: Terminal) -> str:
+        """Who reloads is at work on the tools, and wants to see what happens."""
+        return self.log_level or ("debug" if terminal.debug else "info" if self.reload else "warning")
+
+
+def load(wishes: Wishes, terminal: Terminal, **identity: Any) -> tuple[Offer, Summary]:
+    with terminal.log.muted():  # what is logged now is in the findings too
+        offer = load_offer(
+            wishes.targets,
+            terminal,
+            name=wishes.name,
+            timeout_s=wishes.timeout_s,
+            is_dynamic=wishes.reload,
+            **identity,
+        )
+        return offer, Summary.of(offer)
+
+
+def is_refused(summary: Summary, wishes: Wishes, terminal: Terminal) -> bool:
+    """Whether this cannot be served. If so, it was said why."""
+    errors = [finding for finding in summary.findings if finding.level == "error"]
+    if summary.tools and not (errors and wishes.strict):
+        return False
+    say_trouble(summary, terminal)
+    if summary.tools:
+        terminal.say("error", f"Not started: {count(len(errors), 'problem')}, and --strict allows none")
+    elif summary.off:
+        terminal.say("error", "There is nothing to serve: every tool is off", say_switch(summary.off[0][1]))
+    else:
+        terminal.say("error", "There is nothing to serve")
+    return True
+
+
+def run_stdio(wishes: Wishes, terminal: Terminal) -> int:
+    """Serve the client at the other end of stdin and stdout."""
+    offer, summary = load(wishes, terminal)
+    if is_refused(summary, wishes, terminal):
+        return 1
+    say_trouble(summary, terminal)
+    if wishes.verbose or terminal.err.isatty():
+        greet_on_stdio(summary, terminal)
+        say_warnings(summary, terminal)
+
+    async def speak(server: MCPServer) -> None:
+        standard = Standard()
+        os.dup2(terminal.out.fileno(), standard.output)  # the real one, which the terminal holds
+        await serve_stdio(server.wiring.engine, standard)
+
+    return _run(offer, wishes, terminal, speak)
+
+
+def run_http(
+    wishes: Wishes,
+    options: HTTPOptions,
+    terminal: Terminal,
+    ready: Callable[[Summary], None],
+    **identity: Any,
+) -> int:
+    """Serve on sockets that are bound already. `ready` is called when clients can connect."""
+    offer, summary = load(wishes, terminal, **identity)
+    if is_refused(summary, wishes, terminal):
+        return 1
+    chosen = replace(options, ready=lambda _: ready(summary), catches_signals=False)
+    try:
+        return _run(offer, wishes, terminal, lambda server: server.wiring.serve_http(chosen))
+    except OSError as error:
+        if error.errno != errno.EADDRINUSE:
+            raise
+        # Another program began to listen while the tools were loaded.
+        raise taken(options.host, options.sockets[0].getsockname()[1]) from None
+
+
+def _run(
+    offer: Offer,
+    wishes: Wishes,
+    terminal: Terminal,
+    serve: Callable[[MCPServer], Coroutine[Any, Any, None]],
+) -> int:
+    server = offer.server
+
+    def say() -> None:
+        running = server.wiring.engine.gate.running
+        if running and terminal.err.isatty():
+            terminal.say("note", f"{count(running, 'call')} under way may end; Ctrl-C again ends at once")
+
+    async def live(server: MCPServer) -> None:
+        work = _reload(offer, wishes, terminal, serve) if wishes.reload else serve(server)
+        await run_until_told(work, say, lambda: not server._running)
+
+    with Journal(terminal, wishes.level(terminal), marks_process=(wishes.workers or 1) > 1):
+        server.run(live)
+    return 0
+
+
+async def _reload(
+    offer: Offer,
+    wishes: Wishes,
+    terminal: Terminal,
+    serve: Callable[[MCPServer], Coroutine[Any, Any, None]],
+) -> None:
+    """Serve, and exchange the tools when their files change."""
+    server, owners = offer.server, offer.server.dispatcher.owners
+
+    async def see_to_applications() -> None:
+        await asyncio.gather(owners.open_all(), owners.close_unused())
+
+    reloader = Reloader(
+        lambda: load_again(wishes.targets, terminal),
+        server.registry,
+        paths=offer.paths,
+        findings=offer.findings,
+        after_swap=see_to_applications,
+    )
+    async with reloader:
+        await serve(server)

@@ -1,0 +1,210 @@
+"""Several processes that serve as one: started, watched, started again, ended together.
+
+Each is a fresh interpreter that inherits the sockets it is given and one end of a channel. By that it is told what to do, which therefore stands in no list of processes, and tells when it is
+ready; when the channel closes, the other side has ended, however it did. Knows processes and signals; refuses
+to know what they serve. Needs a system with file descriptors to inherit.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import socket
+import time
+from asyncio.subprocess import DEVNULL, Process
+from collections.abc import Callable, Sequence
+
+STEADY_S = 10.0
+"""Who lived that long is replaced at once; who did not, after a pause that grows."""
+FIRST_PAUSE_S = 0.5
+LONGEST_PAUSE_S = 30.0
+DRAIN_S = 12.0
+"""How long a worker may take to end once it was told: its own ten seconds, and a little for the rest."""
+MAX_REPORT = 256 * 1024 * 1024
+
+
+class Worker:
+    """One process. `report` is what it said when it was ready, None if it ended before."""
+
+    def __init__(self, process: Process, channel: tuple[asyncio.StreamReader, asyncio.StreamWriter]) -> None:
+        self.process = process
+        self.report: bytes | None = None
+        self._reader, self._writer = channel
+
+    @classmethod
+    async def start(cls, command: Sequence[str], order: bytes, sockets: Sequence[socket.socket]) -> Worker:
+        """The number of its channel is the last word of its command."""
+        ours, theirs = socket.socketpair()
+        with theirs:
+            try:
+                process = await asyncio.create_subprocess_exec(
+                    *command,
+                    str(theirs.fileno()),
+                    stdin=DEVNULL,
+                    pass_fds=(theirs.fileno(), *(each.fileno() for each in sockets)),
+                    process_group=0,  # Ctrl-C is for the parent, which passes it on
+                )
+            except BaseException:
+                ours.close()
+                raise
+        channel = await asyncio.open_connection(sock=ours, limit=MAX_REPORT)
+        worker = cls(process, channel)
+        worker._writer.write(order + b"\n")
+        return worker
+
+    async def wait_ready(self) -> bool:
+        try:
+            line = await self._reader.readline()
+        except (OSError, ValueError):
+            line = b""
+        if line.endswith(b"\n"):
+            self.report = line
+        return self.report is not None
+
+    async def wait(self) -> int:
+        """Its exit code, or minus the signal that ended it."""
+        code = await self.process.wait()
+        self._writer.close()
+        return code
+
+    def end(self) -> None:
+        self._send(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """End it and what it has started."""
+        if self.process.returncode is None:
+            try:
+                os.killpg(self.process.pid, signal.SIGKILL)
+            except OSError:
+                self._send(signal.SIGKILL)
+
+    def _send(self, number: signal.Signals) -> None:
+        try:
+            self.process.send_signal(number)
+        except ProcessLookupError:
+            pass  # it has ended
+
+
+class Crew:
+    """`count` workers. `sockets` makes those that a new one inherits; they are closed here once it has them, so
+    that they end with it. `order` is what it is told, in one line: whether it is the first, and the numbers of
+    its sockets are given. `say` gets what a person should know."""
+
+    def __init__(
+        self,
+        command: Sequence[str],
+        count: int,
+        *,
+        order: Callable[[bool, list[int]], bytes],
+        sockets: Callable[[], list[socket.socket]] = list,
+        say: Callable[[str], None],
+        drain_s: float = DRAIN_S,
+    ) -> None:
+        self._command = command
+        self._count = count
+        self._order = order
+        self._sockets = sockets
+        self._say = say
+        self._drain_s = drain_s
+        self._workers: set[Worker] = set()
+        self._ending = asyncio.Event()
+
+    @property
+    def pids(self) -> list[int]:
+        return [worker.process.pid for worker in self._workers]
+
+    def end(self) -> None:
+        """Tell everybody to end. `run` returns when they have."""
+        if self._ending.is_set():
+            return
+        self._ending.set()
+        for worker in self._workers:
+            worker.end()
+
+    async def run(self, ready: Callable[[bytes], None]) -> int:
+        """Keep them running until `end`. `ready` gets the first one's report, when all have been started;
+        where the first cannot serve, the others are not tried. Returns an exit code."""
+        try:
+            first = await self._start(is_first=True)
+            if not await first.wait_ready():
+                code = await first.wait()
+                return 0 if self._ending.is_set() else code if code > 0 else 1
+            others = [await self._start() for _ in range(self._count - 1)]
+            ready(first.report or b"")
+            keepers = [asyncio.create_task(self._keep(worker)) for worker in (first, *others)]
+            told = asyncio.create_task(self._ending.wait())
+            await asyncio.wait([*keepers, told], return_when=asyncio.FIRST_COMPLETED)
+            self.end()
+            await self._wait_for(keepers)
+            for keeper in keepers:
+                keeper.result()  # raises what is a flaw of ours
+            return 0
+        finally:
+            for worker in self._workers:
+                worker.kill()
+
+    async def _start(self, *, is_first: bool = False) -> Worker:
+        sockets = self._sockets()
+        try:
+            order = self._order(is_first, [each.fileno() for each in sockets])
+            worker = await Worker.start(self._command, order, sockets)
+        finally:
+            for each in sockets:
+                each.close()
+        self._workers.add(worker)
+        if self._ending.is_set():
+            worker.end()
+        return worker
+
+    async def _keep(self, worker: Worker | None) -> None:
+        """Replace a worker whenever it ends."""
+        pause_s = 0.0
+        while True:
+            began = time.monotonic()
+            try:
+                worker = worker or await self._start()
+                words = f"worker {worker.process.pid} {_explain(await self._outlive(worker))}"
+            except OSError as error:
+                words = f"a worker cannot be started ({error.strerror})"
+            if self._ending.is_set():
+                return
+            worker = None
+            is_steady = time.monotonic() - began >= STEADY_S
+            pause_s = 0.0 if is_steady else min(max(2 * pause_s, FIRST_PAUSE_S), LONGEST_PAUSE_S)
+            when = f"in {pause_s:g} s" if pause_s else "now"
+            self._say(f"{words}; another one is started {when}")
+            if await self._is_ending_within(pause_s):
+                return
+
+    async def _outlive(self, worker: Worker) -> int:
+        if worker.report is None:
+            await worker.wait_ready()
+        code = await worker.wait()
+        self._workers.discard(worker)
+        return code
+
+    async def _is_ending_within(self, seconds: float) -> bool:
+        try:
+            async with asyncio.timeout(seconds):
+                await self._ending.wait()
+        except TimeoutError:
+            pass
+        return self._ending.is_set()
+
+    async def _wait_for(self, keepers: Sequence[asyncio.Task[None]]) -> None:
+        _, late = await asyncio.wait(keepers, timeout=self._drain_s)
+        if late:
+            self._say(f"{len(late)} of {self._count} workers did not end in time and are killed")
+            for worker in self._workers:
+                worker.kill()
+            await asyncio.wait(late)
+
+
+def _explain(code: int) -> str:
+    if code >= 0:
+        return f"ended with exit code {code}"
+    try:
+        return f"was ended by {signal.Signals(-code).name}"
+    except ValueError:
+        return f"was ended by signal {-code}"

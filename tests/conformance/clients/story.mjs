@@ -1,0 +1,50 @@
+// What a client goes through with the server of these tests, told as one JSON object.
+// `call(name, args, options)` and `nextChange()` are what differs between the generations of the SDK.
+
+export function answer(params) {
+    const fields = Object.keys(params.requestedSchema.properties);
+    const known = { name: "Ada", color: "blue" };
+    return { action: "accept", content: Object.fromEntries(fields.map((field) => [field, known[field]])) };
+}
+
+export const completion = {
+    role: "assistant",
+    content: { type: "text", text: "from the model" },
+    model: "test-model",
+};
+
+export const roots = { roots: [{ uri: "file:///work", name: "Work" }] };
+
+export async function tell(client, call, nextChange) {
+    const text = async (name, args = {}) => (await call(name, args)).content[0].text;
+    const before = (await client.listTools()).tools;
+    const progress = [];
+    await call("test_tool_with_progress", {}, { onprogress: (step) => progress.push(step.progress) });
+    const failed = await call("test_error_handling", {});
+    const unknown = await call("no_such_tool", {}).catch((error) => error);
+    const story = {
+        server: client.getServerVersion().name,
+        instructions: client.getInstructions(),
+        tools: before.length,
+        text: await text("test_simple_text"),
+        progress,
+        greeting: await text("test_input_required_result_elicitation"),
+        rounds: await text("test_input_required_result_multi_round"),
+        sampled: await text("test_sampling", { prompt: "Say something" }),
+        folders: await text("test_input_required_result_list_roots"),
+        mirrored: await text("test_mirrored_argument", { region: "Zürich" }),
+        failed: failed.isError,
+        unknown: unknown.code,
+    };
+    const change = nextChange();
+    await call("test_trigger_tool_change", {});
+    await change;
+    story.appeared = (await client.listTools()).tools.length - before.length;
+    await call("test_trigger_tool_change", {});
+    return story;
+}
+
+export async function run(connect) {
+    const [transport, era, ...target] = process.argv.slice(2);
+    console.log(JSON.stringify(await connect(transport, era, target)));
+}

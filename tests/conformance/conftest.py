@@ -1,0 +1,35 @@
+"""Servers for the official clients, and one run of the official suite for all tests that read its results."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+
+import pytest
+
+from tests.conformance.server import LANES
+from tests.conformance.suite import Run, load, run_all, save, serving_lane
+from tests.support.alone import alone, shared_folder
+from tests.support.node import Node, node
+from tests.support.processes import ServerProcess
+
+__all__ = ["node"]
+
+
+@pytest.fixture(scope="session")
+def servers() -> Iterator[dict[str, ServerProcess]]:
+    """The server of these tests, once for each lane."""
+    with ExitStack() as stack:
+        yield {lane: stack.enter_context(serving_lane(lane)) for lane in LANES}
+
+
+@pytest.fixture(scope="session")
+def runs(node: Node, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Run]:
+    """What the suite found. However many workers there are, one of them runs it."""
+    folder = shared_folder(tmp_path_factory) / "conformance"
+    folder.mkdir(exist_ok=True)
+    results = folder / "results.json"
+    with alone(folder / "lock"):
+        if not results.exists():
+            save(run_all(node, folder), results)
+    return load(results)

@@ -1,0 +1,46 @@
+"""Which scenarios of the official suite a server of tools alone can pass, by the revision they belong to.
+
+What it cannot pass is in `expected-failures.yml`, by scenario or by check.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+EXPECTED_FAILURES = Path(__file__).parent / "expected-failures.yml"
+
+PASSING = {
+    "2025-11-25": """
+        server-initialize logging-set-level ping tools-list tools-call-simple-text tools-call-image
+        tools-call-audio tools-call-embedded-resource tools-call-mixed-content tools-call-with-logging
+        tools-call-error tools-call-with-progress tools-call-sampling tools-call-elicitation
+        elicitation-sep1034-defaults server-sse-multiple-streams elicitation-sep1330-enums
+        dns-rebinding-protection
+        server-session-lifecycle json-schema-2020-12 server-sse-polling
+    """.split(),
+    "2026-07-28": """
+        server-stateless tools-list tools-call-simple-text tools-call-image tools-call-audio
+        tools-call-embedded-resource tools-call-mixed-content tools-call-error tools-call-with-progress
+        server-sse-multiple-streams dns-rebinding-protection input-required-result-basic-elicitation
+        input-required-result-basic-sampling input-required-result-basic-list-roots
+        input-required-result-request-state input-required-result-multiple-input-requests
+        input-required-result-multi-round input-required-result-missing-input-response
+        input-required-result-result-type input-required-result-unsupported-methods
+        input-required-result-tampered-state input-required-result-capability-check
+        input-required-result-ignore-extra-params input-required-result-validate-input
+        json-schema-2020-12 http-header-validation http-custom-header-server-validation
+    """.split(),
+}
+"""The last three of each are not counted by the suite, and are run with the others."""
+
+UNTESTED = {"tasks-status-notifications"}
+"""Skips itself where there are no tasks."""
+
+
+def expected_failures() -> dict[str, set[str]]:
+    """Scenarios with the checks that may fail; with none named, all of them."""
+    found: dict[str, set[str]] = {}
+    for scenario, check in re.findall(r"^ +- ([\w-]+)(?::([\w-]+))?", EXPECTED_FAILURES.read_text(), re.M):
+        found.setdefault(scenario, set()).update({check} - {""})
+    return found

@@ -1,0 +1,44 @@
+"""The server that the official suite and the official clients talk to.
+
+python -m tests.conformance.server --port 8000 --lane own      our own HTTP lane
+python -m tests.conformance.server --port 8000 --lane asgi     the ASGI application, on uvicorn
+python -m tests.conformance.server --lane stdio
+"""
+
+from __future__ import annotations
+
+import argparse
+
+from tests.conformance import questions, tools
+from toolcrib import MCPServer
+
+LANES = ("own", "asgi")
+"""The ways to serve HTTP."""
+
+
+def make_server() -> MCPServer:
+    server = MCPServer(
+        "conformance", version="1.0.0", dynamic=True, instructions="Tools for tests of the wire."
+    )
+    server.add(tools, questions, strict=True)
+    return server
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--port", type=int, default=8000)
+    parser.add_argument("--lane", choices=(*LANES, "stdio"), default="own")
+    options = parser.parse_args()
+    server = make_server()
+    if options.lane == "own":
+        server.run("http", port=options.port)
+    elif options.lane == "asgi":
+        import uvicorn  # not for the others, whose clients start them and wait
+
+        uvicorn.run(server.asgi(), host="127.0.0.1", port=options.port, log_level="warning")
+    else:
+        server.run("stdio")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,90 @@
+"""Runs the official conformance suite against both HTTP lanes, and reads what it found.
+
+Each lane gets one server process, which both requirement sets are run against. Knows the suite's command line
+and its result files; refuses to know what should pass.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from tests.conformance.scenarios import EXPECTED_FAILURES, PASSING
+from tests.conformance.server import LANES
+from tests.support.node import Node
+from tests.support.processes import ServerProcess, serving
+
+SUITE = "@modelcontextprotocol/conformance"
+RUN_S = 180.0
+
+
+@dataclass
+class Run:
+    """One requirement set against one lane: the checks of each scenario, and how the suite ended."""
+
+    status: int
+    output: str
+    checks: dict[str, list[dict[str, Any]]]
+    server_errors: str
+
+    def found(self, scenario: str, *statuses: str) -> list[str]:
+        """The checks of a scenario that ended so, with what is said of them."""
+        return [
+            f"{check['id']}: {check.get('errorMessage', '')}"
+            for check in self.checks[scenario]
+            if check["status"] in statuses
+        ]
+
+    def failing(self, scenario: str) -> set[str]:
+        return {line.partition(":")[0] for line in self.found(scenario, "FAILURE", "WARNING")}
+
+
+def serving_lane(lane: str) -> AbstractContextManager[ServerProcess]:
+    return serving("-m", "tests.conformance.server", "--lane", lane, "--port", "{port}")
+
+
+def run_all(node: Node, folder: Path) -> dict[str, Run]:
+    """Every set against every lane; the lanes side by side, for the suite mostly waits."""
+    with ThreadPoolExecutor(len(LANES)) as pool:
+        runs = list(pool.map(lambda lane: _run_lane(node, lane, folder), LANES))
+    return {name: run for group in runs for name, run in group.items()}
+
+
+def save(runs: dict[str, Run], path: Path) -> None:
+    path.write_text(json.dumps({name: asdict(run) for name, run in runs.items()}))
+
+
+def load(path: Path) -> dict[str, Run]:
+    return {name: Run(**fields) for name, fields in json.loads(path.read_text()).items()}
+
+
+def _run_lane(node: Node, lane: str, folder: Path) -> dict[str, Run]:
+    runs = {}
+    with serving_lane(lane) as server:
+        for revision in PASSING:
+            results = folder / f"{lane}-{revision}"
+            command = [str(node.program), str(node.package(SUITE, "dist", "index.js")), "server"]
+            command += ["--url", server.url, "--requirements", revision, "--output-dir", str(results)]
+            command += ["--expected-failures", str(EXPECTED_FAILURES)]
+            done = subprocess.run(command, capture_output=True, text=True, timeout=RUN_S)
+            checks = _read(results)
+            runs[f"{lane}-{revision}"] = Run(
+                done.returncode, done.stdout + done.stderr, checks, server.stderr
+            )
+    return runs
+
+
+def _read(results: Path) -> dict[str, list[dict[str, Any]]]:
+    """The checks by scenario. Folders are named `server-SCENARIO-TIME`."""
+    found = {}
+    for path in sorted(results.glob("*/checks.json")):
+        name = re.fullmatch(r"server-(.+)-\d{4}-\d\d-\d\dT[\d-]+Z", path.parent.name)
+        assert name is not None, path
+        found[name[1]] = json.loads(path.read_text())
+    return found

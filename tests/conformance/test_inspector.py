@@ -1,0 +1,67 @@
+"""The MCP Inspector's command line against `toolcrib serve`, as its README has it: the sample tools."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.node import Node
+from tests.support.processes import ServerProcess, child_environment, serving
+
+INSPECTOR = ("@modelcontextprotocol/inspector", "clients", "launcher", "build", "index.js")
+STDIO = [sys.executable, "-m", "toolcrib", "serve", "--stdio"]
+SAMPLES = ["hello_world", "echo", "get_time", "math_add", "debug_info"]
+SUM = {"legacy": {"result": 15}, "modern": 15}
+"""Before 2026-07-28 structured data had to be an object."""
+RUN_S = 60.0
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[ServerProcess]:
+    with serving("-m", "toolcrib", "serve", "--port", "{port}") as running:
+        yield running
+
+
+@pytest.fixture
+def inspect(node: Node, tmp_path: Path) -> Any:
+    """Runs the Inspector, which keeps its files in a home of its own, and gives what it prints."""
+
+    def run(era: str, target: list[str], *arguments: str) -> Any:
+        command = [str(node.program), str(node.package(*INSPECTOR)), "--cli", "--protocol-era", era]
+        command += ["-e", f"PYTHONPATH={child_environment()['PYTHONPATH']}"]
+        command += ["--format", "json", *arguments, "--", *target]
+        home = {"HOME": str(tmp_path), "USERPROFILE": str(tmp_path)}
+        done = subprocess.run(
+            command, cwd=tmp_path, env={**os.environ, **home}, capture_output=True, text=True, timeout=RUN_S
+        )
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)["result"]
+
+    return run
+
+
+def check(inspect: Any, era: str, target: list[str]) -> None:
+    """`--strict` has the Inspector judge the schemas; it ends with an error where one does not travel well."""
+    listed = inspect(era, target, "--method", "tools/list", "--strict")
+    assert [tool["name"] for tool in listed["tools"]] == SAMPLES
+    call = ["--method", "tools/call", "--tool-name", "math_add", "--tool-args-json", '{"a": 10, "b": 5}']
+    result = inspect(era, target, *call)
+    assert result["content"] == [{"type": "text", "text": "10 + 5 = 15"}]
+    assert result["structuredContent"] == SUM[era]
+
+
+@pytest.mark.parametrize("era", SUM)
+def test_the_inspector_lists_and_calls_over_http(inspect: Any, server: ServerProcess, era: str) -> None:
+    check(inspect, era, [server.url])
+
+
+@pytest.mark.parametrize("era", SUM)
+def test_the_inspector_lists_and_calls_over_stdio(inspect: Any, era: str) -> None:
+    check(inspect, era, STDIO)

@@ -1,0 +1,30 @@
+"""Work that several test workers want done, and one does."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+try:
+    import fcntl
+except ImportError:  # Windows, where one worker has to do
+    fcntl = None  # type: ignore[assignment]
+
+
+@contextmanager
+def alone(path: Path) -> Iterator[None]:
+    """One process at a time; the system lets go of the lock whatever becomes of its holder."""
+    with path.open("a") as handle:
+        if fcntl is not None:
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+
+
+def shared_folder(factory: pytest.TempPathFactory) -> Path:
+    """A temporary folder that all workers of one test run have in common."""
+    own = factory.getbasetemp()
+    return own.parent if "PYTEST_XDIST_WORKER" in os.environ else own

@@ -1,0 +1,135 @@
+"""A server on every lane there is, each in a thread of this process: what it does is measured, what it logs
+is seen. For one that is a program of its own, see `program`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import uvicorn
+import uvloop
+
+from tests.support.peer import PATIENCE_S, Peer, Response
+from toolcrib import MCPServer
+from toolcrib.transports.http.serving import bind
+
+LANES = ("own", "asgi")
+"""Our own lane, and the ASGI application on uvicorn."""
+
+
+class _Complaints(logging.Handler):
+    """Keeps what a server logs with a traceback or as an error."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self.records: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if record.exc_info or record.levelno >= logging.ERROR:
+            self.records.append(self.format(record))
+
+
+@dataclass
+class Served:
+    """A running server: where it is, and what it has complained about."""
+
+    lane: str
+    port: int
+    server: MCPServer
+    complaints: list[str]
+
+    def connect(self) -> Peer:
+        return Peer(self.port)
+
+    def post(self, body: bytes, headers: Any = (), **options: Any) -> Response:
+        with self.connect() as peer:
+            return peer.post(body, headers, **options)
+
+    def exchange(self, data: bytes) -> Response:
+        """The answer to raw bytes, on a connection of their own."""
+        with self.connect() as peer:
+            peer.send(data)
+            return peer.read()
+
+
+@contextmanager
+def serving(lane: str, server: MCPServer, *, host: str = "127.0.0.1", **options: Any) -> Iterator[Served]:
+    """Serve in a thread until the block ends. Options are those of HTTP."""
+    sockets = bind(host, 0)
+    port = sockets[0].getsockname()[1]
+    complaints = _Complaints()
+    loggers = [logging.getLogger(name) for name in ("toolcrib", "asyncio", "uvicorn.error")]
+    for each in loggers:
+        each.addHandler(complaints)
+    run, stop = (
+        _own(server, sockets, options, host) if lane == "own" else _asgi(server, sockets, options, host)
+    )
+    thread = threading.Thread(target=run, name=f"lane-{lane}")
+    thread.start()
+    try:
+        _await_listening(port)
+        yield Served(lane, port, server, complaints.records)
+    finally:
+        stop()
+        thread.join(PATIENCE_S)
+        for each in loggers:
+            each.removeHandler(complaints)
+        assert not thread.is_alive(), f"the {lane} lane did not end"
+
+
+def _own(
+    server: MCPServer, sockets: list[socket.socket], options: dict[str, Any], host: str
+) -> tuple[Callable[[], None], Callable[[], None]]:
+    ready = threading.Event()
+    loop = uvloop.new_event_loop()
+
+    async def main() -> None:
+        serve = server.run("http", sockets=sockets, host=host, drain_s=1.0, **options)
+        ready.set()
+        await serve
+
+    def run() -> None:
+        with asyncio.Runner(loop_factory=lambda: loop) as runner:
+            runner.run(main())
+
+    def stop() -> None:
+        ready.wait(PATIENCE_S)
+        asyncio.run_coroutine_threadsafe(server.stop(), loop).result(PATIENCE_S)
+
+    return run, stop
+
+
+def _asgi(
+    server: MCPServer, sockets: list[socket.socket], options: dict[str, Any], host: str
+) -> tuple[Callable[[], None], Callable[[], None]]:
+    app = server.asgi(host=host, **options)
+    config = uvicorn.Config(app, log_level="warning", ws="none", timeout_graceful_shutdown=1, log_config=None)
+    host_server = uvicorn.Server(config)
+
+    def run() -> None:
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            runner.run(host_server.serve(sockets=sockets))
+
+    def stop() -> None:
+        host_server.should_exit = True
+
+    return run, stop
+
+
+def _await_listening(port: int) -> None:
+    end = time.monotonic() + PATIENCE_S
+    while time.monotonic() < end:
+        try:
+            socket.create_connection(("127.0.0.1", port), timeout=1).close()
+            return
+        except OSError:
+            time.sleep(0.005)
+    raise AssertionError("the server does not listen")

@@ -1,0 +1,169 @@
+"""A server that is a program of its own: spoken to by its standard streams, or watched from outside.
+
+    python -m tests.support.program stdio|own|asgi MODULE
+
+runs the server that `MODULE.make_server()` makes; on HTTP it says its port first.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import select
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any, Self
+
+import uvicorn
+
+from tests.support.peer import PATIENCE_S
+from toolcrib.transports.http.serving import bind
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+class Program:
+    """A running program. What it writes to standard error is kept."""
+
+    def __init__(self, lane: str, module: str = "tests.wire.site") -> None:
+        self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - `end` closes it
+        paths = os.pathsep.join((str(ROOT), str(ROOT / "src")))
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "tests.support.program", lane, module],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._errors,
+            cwd=ROOT,
+            env={**os.environ, "PYTHONPATH": paths},
+            bufsize=0,
+        )
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._in, self._out = self._process.stdin, self._process.stdout
+        self._rest = bytearray()
+        self._lines: list[bytes] = []
+        self._probes = 0
+        self.port = 0 if lane == "stdio" else int(self.read_line())
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.end()
+
+    def send(self, line: bytes) -> None:
+        """One line. What the program says meanwhile is kept, so that neither end waits for the other."""
+        data = memoryview(line + b"\n")
+        os.set_blocking(self._in.fileno(), False)
+        while data:
+            readable, writable, _ = select.select([self._out], [self._in], [], PATIENCE_S)
+            assert readable or writable, "the program takes nothing"
+            if readable:
+                self._take()
+            if writable:
+                data = data[os.write(self._in.fileno(), data[: 1 << 16]) :]
+
+    def read_line(self, timeout_s: float = PATIENCE_S) -> bytes:
+        end = time.monotonic() + timeout_s
+        while not self._lines:
+            ready, _, _ = select.select([self._out], [], [], max(0.0, end - time.monotonic()))
+            if not ready:
+                raise TimeoutError(f"nothing came within {timeout_s:g} s; {self.errors[-2000:]}")
+            self._take()
+        return self._lines.pop(0)
+
+    def read(self, timeout_s: float = PATIENCE_S) -> Any:
+        return json.loads(self.read_line(timeout_s))
+
+    def ask(self, message: Any) -> Any:
+        """Send one message and read one."""
+        self.send(message if isinstance(message, bytes) else json.dumps(message).encode())
+        return self.read()
+
+    def replies_to(self, line: bytes, *, expected: int) -> list[Any]:
+        """What comes back for one line. A ping after it tells when that is all, and that it lives."""
+        self._probes += 1
+        probe = f"probe-{self._probes}"
+        self.send(line)
+        self.send(b'{"jsonrpc":"2.0","id":"%b","method":"ping"}' % probe.encode())
+        found: list[Any] = []
+        is_alive = False
+        while not is_alive or len(found) < expected:
+            try:
+                message = self.read(PATIENCE_S if not is_alive else 2.0)
+            except TimeoutError:
+                if not is_alive:
+                    raise
+                return found
+            if isinstance(message, dict) and message.get("id") == probe:
+                is_alive = True
+            else:
+                found.append(message)
+        return found
+
+    @property
+    def errors(self) -> str:
+        """All that was written to standard error so far."""
+        self._errors.seek(0)
+        return self._errors.read().decode(errors="replace")
+
+    @property
+    def memory(self) -> int:
+        """The bytes of memory that it has."""
+        for line in Path(f"/proc/{self._process.pid}/status").read_text().splitlines():
+            if line.startswith("VmRSS"):
+                return int(line.split()[1]) * 1024
+        return 0
+
+    @property
+    def cpu_s(self) -> float:
+        """How long its main thread has worked, in seconds."""
+        return int(Path(f"/proc/{self._process.pid}/schedstat").read_text().split()[0]) / 1e9
+
+    def end(self) -> int:
+        """Close its standard input, and wait."""
+        if self._process.poll() is None:
+            self._in.close()
+            if self.port:
+                self._process.terminate()
+            try:
+                self._process.wait(PATIENCE_S)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                self._process.wait()
+        self._out.close()
+        self._errors.close()
+        return self._process.returncode
+
+    def _take(self) -> None:
+        data = os.read(self._out.fileno(), 1 << 20)
+        if not data:
+            raise EOFError(f"the program has ended; {self.errors[-2000:]}")
+        self._rest += data
+        *lines, rest = self._rest.split(b"\n")
+        self._lines += map(bytes, lines)
+        self._rest = bytearray(rest)
+
+
+def main(lane: str, module: str) -> None:
+    server = importlib.import_module(module).make_server()
+    if lane == "stdio":
+        server.run("stdio")
+        return
+    sockets = bind("127.0.0.1", 0)
+    for each in sockets:
+        each.listen()  # whoever reads the port may come at once
+    print(sockets[0].getsockname()[1], flush=True)
+    if lane == "own":
+        server.run("http", sockets=sockets, drain_s=1.0)
+        return
+    config = uvicorn.Config(server.asgi(), log_level="warning", ws="none", timeout_graceful_shutdown=1)
+    uvicorn.Server(config).run(sockets=sockets)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

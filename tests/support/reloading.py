@@ -1,0 +1,97 @@
+"""A folder of tools, a server that serves them, and a reloader between the two."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from tests.support.files import forgotten_imports, write
+from toolcrib import Finding, MCPServer, Tool, collect
+from toolcrib.registry import Change
+from toolcrib.reload import Load, Reloader
+
+PATIENCE_S = 20.0
+
+
+class Workshop:
+    """What `toolcrib serve --reload` puts together, with everything that happens written down."""
+
+    def __init__(self, folder: Path, *targets: str, **options: Any) -> None:
+        self.folder = folder
+        self.targets = targets or ("crib_tools.py",)
+        self.loads: list[float] = []
+        self.load: Load = self.load_targets
+        self.changes: list[Change] = []
+        self.server = MCPServer("workshop", dynamic=True)
+        tools, findings, paths = self.load()
+        report = self.server.registry.add_all(tools)
+        self.server.registry.eager = True  # as a dynamic server is once it has started
+        self.server.registry.subscribe(self.changes.append)
+        options.setdefault("after_swap", self.server.dispatcher.owners.close_unused)
+        options.setdefault("pause_s", 0.0)
+        self.reloader = Reloader(
+            lambda: self.load(),
+            self.server.registry,
+            paths=paths,
+            findings=[*findings, *report.findings],
+            **options,
+        )
+
+    def load_targets(self) -> tuple[Sequence[Tool], Sequence[Finding], Sequence[Path]]:
+        self.loads.append(time.monotonic())
+        places = [self.folder / target for target in self.targets]
+        batch = collect(*(str(place) for place in places))
+        return batch.tools, batch.findings, [Path(str(place).partition(":")[0]) for place in places]
+
+    def write(self, **files: str) -> None:
+        """Write files by their names, without `.py`; `__` stands for a folder."""
+        write(self.folder, {f"{name.replace('__', '/')}.py": text for name, text in files.items()})
+
+    async def say(self, name: str = "say", **arguments: Any) -> str:
+        result = await self.server.call(name, arguments)
+        assert not result.is_error, result.text
+        return result.text
+
+    @property
+    def names(self) -> list[str]:
+        return [tool.name for tool in self.server.registry]
+
+
+@contextmanager
+def workshop(folder: Path, *targets: str, **options: Any) -> Iterator[Workshop]:
+    with forgotten_imports():
+        shop = Workshop(folder, *targets, **options)
+        try:
+            yield shop
+        finally:
+            shop.reloader.close()
+            shop.server.dispatcher.close()
+
+
+def source(answer: str, name: str = "say", extra: str = "") -> str:
+    """A module with one tool that gives this answer."""
+    return (
+        f"from toolcrib import tool\n{extra}\n\n@tool\ndef {name}() -> str:\n"
+        f'    """Say something."""\n    return {answer!r}\n'
+    )
+
+
+def complaints(records: Sequence[logging.LogRecord], level: int = logging.ERROR) -> list[str]:
+    """What the log complained of, at this level."""
+    return [item.getMessage() for item in records if item.name == "toolcrib" and item.levelno == level]
+
+
+async def until(holds: Callable[[], bool | Awaitable[bool]]) -> None:
+    """Wait for something that another thread brings about."""
+    deadline = time.monotonic() + PATIENCE_S
+    while True:
+        outcome = holds()
+        if outcome if isinstance(outcome, bool) else await outcome:
+            return
+        assert time.monotonic() < deadline, "it has not come about"
+        await asyncio.sleep(0.005)

@@ -1,0 +1,240 @@
+"""Tools of a server that was written for fastmcp, served as they are."""
+
+from __future__ import annotations
+
+import asyncio
+import runpy
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+from fastmcp import Client
+
+from tests.unit.adapters.answering import GUESTS
+from tests.unit.adapters.test_sdk_servers import data_of, own_data_of
+from toolcrib import MCPServer, collect
+
+pytestmark = pytest.mark.filterwarnings("ignore::mcp.shared.exceptions.MCPDeprecationWarning")
+
+DESK, ODD = GUESTS / "fast_desk.py", GUESTS / "fast_odd.py"
+NAMES = """
+add open_ticket open_ticket judge count loose inline numbers stream logo jingle paper mixed whole failed_whole
+refuse crash work ask_name ask_contact guard ambient injected injected_plain nested admin secret_tool add_ten
+echo times opening phone_ring phone_hang_up
+"""
+CALLS: list[tuple[str, dict[str, Any]]] = [
+    ("add", {"a": 1}),
+    ("add", {"a": 1, "b": 5}),
+    ("open_ticket", {"ticket": {"title": "x", "notes": ["n"]}, "urgent": True}),
+    ("judge", {"case": "a good one"}),
+    ("count", {"words": ["a", "b"]}),
+    ("loose", {"value": 3}),
+    ("inline", {"text": "ab"}),
+    ("stream", {"upto": 3}),
+    ("logo", {}),
+    ("jingle", {}),
+    ("paper", {}),
+    ("mixed", {}),
+    ("whole", {"n": 3}),
+    ("failed_whole", {}),
+    ("refuse", {"why": "late"}),
+    ("ambient", {}),
+    ("injected_plain", {"x": 1}),
+    ("phone_ring", {"number": "5"}),
+    ("phone_hang_up", {}),
+    ("add_ten", {"number": 5}),
+    ("echo", {"x": 1}),
+    ("times", {"x": 4}),
+    ("opening", {}),
+    ("work", {"steps": 2}),
+    ("nested", {"a": 2}),
+]
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[MCPServer]:
+    made = MCPServer("test")
+    made.add(str(DESK))
+    async with made:
+        yield made
+
+
+class TestWhatIsFound:
+    def test_every_tool_is_found_mounted_transformed_and_disabled_ones_too(self) -> None:
+        batch = collect(str(DESK))
+
+        assert [tool.name for tool in batch.tools] == NAMES.split()
+
+    def test_a_mounted_server_in_the_same_file_is_served_through_the_other_alone(self) -> None:
+        names = [tool.name for tool in collect(str(DESK)).tools]
+
+        assert "phone_ring" in names
+        assert "ring" not in names
+
+    async def test_it_can_be_added_while_a_loop_runs(self) -> None:
+        server = MCPServer("test")
+
+        report = server.add(runpy.run_path(str(DESK))["desk"])
+
+        assert len(report.registered) == 33
+
+    def test_every_word_of_a_docstring_comes_back(self) -> None:
+        add = next(tool for tool in collect(str(DESK)).tools if tool.name == "add").definition
+
+        assert "Never in a hurry." in add.description
+        assert add.input_schema["properties"]["b"]["description"] == "The second one."
+
+    def test_what_was_written_beside_the_function_stays(self) -> None:
+        tools = {(tool.name, tool.version): tool for tool in collect(str(DESK)).tools}
+
+        ticket, judge = tools["open_ticket", "2"], tools["judge", None]
+        assert ticket.definition.tags == ("desk", "write")
+        assert ticket.definition.annotations == {"destructiveHint": False}
+        assert judge.definition.description == "Judge, in words of our own."
+        assert judge.definition.metadata == {"_meta": {"desk.example/cost": 3}}
+        assert judge.options.timeout_s == 5
+        assert tools["inline", None].options.run == "inline"
+
+    def test_a_schema_that_was_written_for_the_output_stays(self) -> None:
+        tools = {tool.name: tool for tool in collect(str(DESK)).tools}
+
+        assert tools["count"].definition.output_schema["required"] == ["n"]
+        assert tools["loose"].definition.output_schema is None
+
+    def test_a_disabled_tool_is_off(self) -> None:
+        tools = {tool.name: tool for tool in collect(str(DESK)).tools}
+
+        assert not tools["secret_tool"].options.enabled
+        assert tools["add"].options.enabled
+
+    def test_a_tool_with_an_authorization_check_is_off_until_somebody_says_otherwise(self) -> None:
+        batch = collect(str(DESK))
+
+        (tool,) = [tool for tool in batch.tools if tool.name == "admin"]
+        (finding,) = [finding for finding in batch.findings if finding.tool == "admin"]
+        assert not tool.options.enabled
+        assert (finding.code, finding.level) == ("foreign-auth", "warning")
+
+    def test_what_a_tool_cannot_have_refuses_it_and_no_other(self) -> None:
+        (error,) = [finding for finding in collect(str(DESK)).findings if finding.level == "error"]
+
+        assert error.tool == "hide"
+        assert "ctx.disable_components" in error.message
+        assert error.file == str(DESK)
+
+    def test_nothing_that_is_injected_is_published(self) -> None:
+        tools = {tool.name: tool.definition for tool in collect(str(DESK)).tools}
+
+        for name in ("work", "injected", "injected_plain", "ask_contact", "phone_ring"):
+            assert (
+                not {"ctx", "user", "db", "toolcrib_context"} & tools[name].input_schema["properties"].keys()
+            )
+
+    def test_a_transformed_tool_points_at_what_was_written(self) -> None:
+        tool = next(tool for tool in collect(str(DESK)).tools if tool.name == "add_ten")
+
+        assert tool.source.file == str(DESK)
+        assert list(tool.definition.input_schema["properties"]) == ["number"]
+        assert tool.definition.output_schema == {"type": "integer"}
+
+
+class TestCalls:
+    @pytest.mark.parametrize(("name", "arguments"), CALLS)
+    async def test_a_call_comes_to_what_it_comes_to_at_home(
+        self, server: MCPServer, name: str, arguments: dict[str, Any]
+    ) -> None:
+        theirs = server.registry.get(name).owner.server
+        async with Client(theirs) as client:
+            at_home = await client.call_tool_mcp(name, arguments)
+
+        here = await server.call(name, arguments)
+
+        assert here.is_error is bool(at_home.is_error)
+        assert own_data_of(here) == data_of(at_home)
+
+    async def test_an_older_version_answers_to_its_number(self, server: MCPServer) -> None:
+        assert (await server.call("open_ticket@1", {"title": "x"})).text == "x"
+
+    async def test_a_generator_is_gathered(self, server: MCPServer) -> None:
+        assert (await server.call("numbers", {"upto": 3})).structured_content == [0, 1, 2]
+
+    async def test_what_is_injected_is_open_during_the_call_and_closed_after_it(
+        self, server: MCPServer
+    ) -> None:
+        origin: Any = server.registry.get("injected").origin
+
+        result = await server.call("injected", {"x": 1})
+
+        assert result.text == "1 ada 1 connect"
+        assert origin.__globals__["EVENTS"][-1] == "disconnect"
+
+    async def test_a_crash_is_hidden_which_it_is_not_at_home(self, server: MCPServer) -> None:
+        result = await server.call("crash")
+
+        assert result.is_error
+        assert "hunter2" not in result.text
+
+    async def test_calls_at_the_same_time_do_not_see_each_others_context(self, server: MCPServer) -> None:
+        results = await asyncio.gather(*(server.call("work", {"steps": steps}) for steps in (1, 2, 3)))
+
+        assert [result.text[:1] for result in results] == ["1", "2", "3"]
+
+
+class TestOddities:
+    @pytest.fixture
+    async def server(self) -> AsyncIterator[MCPServer]:
+        made = MCPServer("test")
+        made.add(str(ODD))
+        async with made:
+            yield made
+
+    async def test_an_api_is_called_only_with_what_its_schema_admits(self, server: MCPServer) -> None:
+        tool: Any = server.registry.get("get_pet")
+        good = await server.call("get_pet", {"id": 3})
+        bad = await server.call("get_pet", {"id": "../admin"})
+
+        assert good.structured_content == {"name": "Rex"}
+        assert bad.is_error
+        assert tool.definition.description == "One pet"
+
+    async def test_what_is_shared_is_made_once(self, server: MCPServer) -> None:
+        first, second = await server.call("pool"), await server.call("pool")
+
+        assert first.text == second.text
+
+    async def test_a_partial_asks_for_what_is_left(self, server: MCPServer) -> None:
+        definition = server.registry.get("triple").definition
+
+        assert definition.description == "Scale a number"
+        assert list(definition.input_schema["properties"]) == ["x"]
+        assert (await server.call("triple", {"x": 2})).structured_content == 6
+
+    async def test_a_strict_server_stays_strict(self, server: MCPServer) -> None:
+        assert (await server.call("exact", {"x": "2"})).is_error
+
+    async def test_a_server_in_a_server_in_a_server_is_its_own_in_a_call(self, server: MCPServer) -> None:
+        assert (await server.call("mid_in_deep")).text == "inner eve"
+
+    def test_guards_are_warned_of_once_wherever_they_stand(self) -> None:
+        found = [(finding.code, finding.level) for finding in collect(str(ODD)).findings]
+
+        assert found == [
+            ("foreign-auth", "warning"),
+            ("foreign-middleware", "warning"),
+            ("foreign-parts", "advice"),
+            ("foreign-middleware", "warning"),
+        ]
+
+    def test_a_server_that_cannot_list_its_tools_says_so(self, tmp_path: Any) -> None:
+        file = tmp_path / "broken.py"
+        file.write_text(
+            "from fastmcp import FastMCP\n"
+            "class Broken(FastMCP):\n"
+            "    async def _list_tools(self):\n        raise OSError('no disk')\n"
+            "server = Broken('broken')\n"
+        )
+
+        (finding,) = collect(str(file)).findings
+
+        assert (finding.code, finding.level) == ("unreadable-source", "error")
+        assert "no disk" in finding.message

@@ -1,0 +1,80 @@
+"""The command line on files that were written for another library."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.unit.adapters.answering import GUESTS
+
+SHOP, DESK = GUESTS / "sdk_shop.py", GUESTS / "fast_desk.py"
+
+
+def run(*words: str | Path) -> subprocess.CompletedProcess[str]:
+    code = "import sys; from toolcrib.cli import main; sys.exit(main())"
+    command = [sys.executable, "-W", "ignore", "-c", code, *map(str, words)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+
+
+@pytest.mark.parametrize(("file", "tools"), [(SHOP, 20), (DESK, 30)])
+def test_list_shows_every_tool_that_is_on(file: Path, tools: int) -> None:
+    listed = json.loads(run("list", file, "--json").stdout)
+
+    assert len(listed["tools"]) == tools
+    assert {Path(tool["source"]["file"]).name for tool in listed["tools"] if tool["source"]["file"]} == {
+        file.name
+    }
+
+
+def test_check_says_which_tool_is_refused_and_why() -> None:
+    checked = run("check", SHOP)
+
+    assert checked.returncode == 1
+    assert "refused  announce" in checked.stdout
+    assert "ctx.session.send_resource_updated" in checked.stdout + checked.stderr
+
+
+@pytest.mark.parametrize(
+    ("file", "words", "printed"),
+    [
+        (SHOP, ["price", "item=tea"], "4.5"),
+        (DESK, ["phone_ring", "number=5"], "phones rings 5"),
+        (DESK, ["add_ten", "number=5"], "15"),
+    ],
+)
+def test_call_runs_a_tool_with_its_lifespan_open(file: Path, words: list[str], printed: str) -> None:
+    called = run("call", "-t", file, *words)
+
+    assert called.stdout.strip() == printed
+    assert called.returncode == 0
+
+
+def test_neither_library_is_imported_for_tools_that_are_ours(tmp_path: Path) -> None:
+    file = tmp_path / "own.py"
+    file.write_text("from toolcrib import tool\n@tool\ndef f() -> int:\n    return 1\n")
+    code = (
+        "import sys; from toolcrib import MCPServer; import toolcrib.adapters.foreign.reading;"
+        f"MCPServer('x').add({str(file)!r});"
+        "print(sorted({'mcp', 'mcp_types', 'fastmcp'} & sys.modules.keys()))"
+    )
+
+    printed = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True
+    )
+
+    assert printed.stdout.strip() == "[]"
+
+
+def test_the_adapter_to_the_sdk_says_when_the_sdk_is_missing() -> None:
+    code = "import sys; sys.modules['mcp'] = None; import toolcrib.adapters.official"
+
+    printed = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False
+    )
+
+    assert printed.returncode != 0
+    assert "pip install 'mcp>=2'" in printed.stderr

@@ -1,0 +1,265 @@
+"""The kinds of functions and settings that other libraries know, one by one."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import mcp_types as types
+import pytest
+from fastmcp import Context, FastMCP
+from fastmcp.dependencies import Depends
+from fastmcp.exceptions import ToolError
+from fastmcp.utilities.tasks import TaskConfig
+from mcp.server.extension import Extension
+from mcp.server.mcpserver import Context as OfficialContext
+from mcp.server.mcpserver import MCPServer as OfficialServer
+
+from tests.unit.adapters.answering import Person
+from toolcrib import MCPServer, collect
+from toolcrib.adapters.foreign import fast as fast_module
+from toolcrib.errors import SourceError
+from toolcrib.question import Answer
+
+GIVEN = Depends(lambda: "given")
+
+
+def serve(theirs: Any) -> MCPServer:
+    server = MCPServer("test")
+    server.add(theirs)
+    return server
+
+
+def ask(message: str) -> types.InputRequiredResult:
+    form = types.ElicitRequestFormParams(
+        message=message, requested_schema={"type": "object", "properties": {"n": {"type": "integer"}}}
+    )
+    return types.InputRequiredResult(input_requests={"n": types.ElicitRequest(params=form)})
+
+
+class TestFunctions:
+    async def test_an_async_generator_is_gathered(self) -> None:
+        theirs = FastMCP("t")
+
+        @theirs.tool
+        async def count(upto: int) -> AsyncIterator[int]:
+            for number in range(upto):
+                yield number
+
+        @theirs.tool
+        async def inject(upto: int, word: str = GIVEN) -> AsyncIterator[str]:
+            for number in range(upto):
+                yield f"{word}{number}"
+
+        server = serve(theirs)
+
+        assert (await server.call("count", {"upto": 3})).structured_content == [0, 1, 2]
+        assert (await server.call("inject", {"upto": 2})).structured_content == ["given0", "given1"]
+
+    async def test_a_generator_with_something_injected_is_gathered_while_that_is_open(self) -> None:
+        theirs, notes = FastMCP("t"), []
+
+        async def resource() -> AsyncIterator[str]:
+            yield "open"
+            notes.append("closed")
+
+        @theirs.tool
+        def count(upto: int, state: str = Depends(asynccontextmanager(resource))) -> Iterator[str]:
+            for _ in range(upto):
+                yield f"{state} {len(notes)}"
+
+        assert (await serve(theirs).call("count", {"upto": 2})).structured_content == ["open 0", "open 0"]
+        assert notes == ["closed"]
+
+    async def test_plain_code_may_ask_by_returning_questions_again_and_again(self) -> None:
+        theirs = FastMCP("t")
+
+        @theirs.tool
+        def add(ctx: Context) -> Any:
+            if ctx.input_responses is None:
+                return types.InputRequiredResult(input_requests=ask("One?").input_requests, request_state="0")
+            total = int(ctx.request_state or 0) + ctx.input_responses["n"].content["n"]  # type: ignore[union-attr,index,operator]
+            if total < 5:
+                return types.InputRequiredResult(
+                    input_requests=ask("More?").input_requests, request_state=str(total)
+                )
+            return total
+
+        person = Person(Answer("accept", {"n": 2}), Answer("accept", {"n": 4}))
+
+        assert (await person.call(serve(theirs), "add")).structured_content == 6
+        assert [question.message for question in person.questions] == ["One?", "More?"]  # type: ignore[union-attr]
+
+    async def test_plain_code_that_never_comes_to_an_end_is_stopped(self) -> None:
+        theirs = FastMCP("t")
+
+        @theirs.tool
+        def ask_for_ever(ctx: Context) -> Any:
+            return types.InputRequiredResult(request_state="x")
+
+        assert "without coming to a result" in (await serve(theirs).call("ask_for_ever")).text
+
+    @pytest.mark.parametrize("kind", ["plain", "later", "async", "lent", "lent_later"])
+    async def test_words_meant_to_be_read_are_shown_however_they_are_raised(self, kind: str) -> None:
+        official, fast = OfficialServer("o"), FastMCP("f")
+
+        async def fail() -> None:
+            raise ToolError("no tea")
+
+        @official.tool()
+        def plain() -> str:
+            raise ToolError("no tea")
+
+        @official.tool()
+        def later() -> Any:
+            return fail()
+
+        official.tool(name="async")(fail)
+
+        @fast.tool
+        def lent() -> str:
+            raise ToolError("no tea")
+
+        @fast.tool
+        def lent_later() -> Any:
+            return fail()
+
+        server = MCPServer("test")
+        server.add(official, fast)
+
+        result = await server.call(kind)
+
+        assert result.is_error
+        assert result.text == "no tea"
+
+    async def test_a_sync_function_runs_on_a_thread_and_sees_its_context(self) -> None:
+        official = OfficialServer("o")
+
+        @official.tool()
+        def where(ctx: OfficialContext) -> bool:  # type: ignore[type-arg]
+            with pytest.raises(RuntimeError):
+                asyncio.get_running_loop()
+            return bool(ctx.request_id)
+
+        assert (await serve(official).call("where")).structured_content is True
+
+    async def test_an_injected_parameter_cannot_be_given_by_a_caller(self) -> None:
+        theirs = FastMCP("t")
+
+        @theirs.tool
+        def tell(word: str = GIVEN) -> str:
+            return word
+
+        result = await serve(theirs).call("tell", {"word": "taken"})
+
+        assert result.is_error
+        assert "not a parameter" in result.text
+
+    async def test_a_dependency_that_fails_in_words_is_shown_and_another_is_hidden(self) -> None:
+        theirs = FastMCP("t")
+
+        def refuse() -> str:
+            raise ToolError("not today")
+
+        def crash() -> str:
+            raise OSError("password=hunter2")
+
+        refused, crashed = Depends(refuse), Depends(crash)
+
+        @theirs.tool
+        def first(word: str = refused) -> str:
+            return word
+
+        @theirs.tool
+        def second(word: str = crashed) -> str:
+            return word
+
+        server = serve(theirs)
+
+        assert (await server.call("first")).text == "not today"
+        assert "hunter2" not in (await server.call("second")).text
+
+
+class TestSettings:
+    def test_icons_and_hints_are_kept_and_a_hint_that_says_nothing_is_dropped(self) -> None:
+        theirs = FastMCP("t")
+        notes = types.ToolAnnotations(title="Look", read_only_hint=True, destructive_hint=True)
+
+        @theirs.tool(icons=[types.Icon(src="https://x.example/i.png")], annotations=notes)
+        def look() -> str:
+            return ""
+
+        (tool,) = collect(theirs).tools
+
+        assert tool.definition.metadata["icons"] == [{"src": "https://x.example/i.png"}]
+        assert tool.definition.annotations == {"readOnlyHint": True}
+        assert tool.definition.title == "Look"
+
+    def test_a_tool_that_must_run_in_the_background_is_remarked_on(self) -> None:
+        theirs = FastMCP("t")
+
+        @theirs.tool(task=TaskConfig(mode="required"))
+        async def slow() -> str:
+            return ""
+
+        batch = collect(theirs)
+
+        assert [(finding.code, finding.level) for finding in batch.findings] == [("foreign-task", "advice")]
+        assert [tool.name for tool in batch.tools] == ["slow"]
+
+    @pytest.mark.parametrize("made", [FastMCP("empty"), OfficialServer("empty")])
+    def test_a_server_without_tools_is_remarked_on(self, made: Any) -> None:
+        (finding,) = collect(made).findings
+
+        assert (finding.code, finding.level) == ("no-tools", "warning")
+
+    def test_options_given_here_win(self) -> None:
+        theirs = FastMCP("t")
+        theirs.tool(lambda x: x, name="x")
+
+        (tool,) = collect(theirs, extra="ignore", tags=["mine"], namespace=True).tools
+
+        assert tool.options.extra == "ignore"
+        assert tool.namespace == "t"
+        assert tool.definition.tags == ("mine",)
+
+    def test_an_extension_that_stands_before_the_tools_is_warned_of(self) -> None:
+        class Gate(Extension):
+            identifier = "example.com/gate"
+
+            async def intercept_tool_call(self, params: Any, ctx: Any, call_next: Any) -> Any:
+                return await call_next(ctx)
+
+        official = OfficialServer("o", extensions=[Gate()])
+        official.tool(name="x")(lambda: 1)
+
+        (finding,) = collect(official).findings
+
+        assert finding.code == "foreign-middleware"
+        assert "Gate" in finding.message
+
+    def test_a_server_that_does_not_answer_in_time_is_not_waited_for(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(fast_module, "LIST_S", 0.05)
+
+        class Slow(FastMCP):
+            async def _list_tools(self) -> Any:
+                await asyncio.sleep(0.5)
+                return []
+
+        with pytest.raises(SourceError, match=r"within 0\.05 s"):
+            collect(Slow("slow"))
+
+    def test_one_tool_that_cannot_be_read_hides_no_other(self) -> None:
+        official = OfficialServer("o")
+        official.tool(name="good")(lambda: 1)
+        official.tool(name="bad")(lambda: 1)
+        official._tool_manager._tools["bad"].annotations = 3  # type: ignore[assignment]
+
+        batch = collect(official)
+
+        assert [tool.name for tool in batch.tools] == ["good"]
+        assert [finding.tool for finding in batch.findings] == ["bad"]

@@ -1,0 +1,273 @@
+"""Servers behind an address that misbehave: each call ends in words and in time, and the client stays usable."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from toolcrib.client import Client
+from toolcrib.errors import BadAnswerError, ClientError, LinkError, NoAnswerError
+
+from .puppet import INITIALIZED, text
+from .stage import Act, Answer, Stage, legacy, modern
+
+
+def sends(status: int, body: bytes, kind: str = "application/json") -> Act:
+    return lambda answer: answer.send(status, body, Content_Type=kind)
+
+
+def says(raw: bytes) -> Act:
+    """Writes raw bytes instead of an answer, and hangs up."""
+
+    def act(answer: Answer) -> None:
+        answer.is_over = True
+        answer.writer.write(raw)
+
+    return act
+
+
+def streams(*events: Any) -> Act:
+    def act(answer: Answer) -> None:
+        answer.start_events()
+        for event in events:
+            answer.event(event)
+
+    return act
+
+
+EVENTS = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n"
+
+TROUBLE: dict[str, tuple[Act, type[ClientError], str]] = {
+    "no JSON": (sends(200, b"<html>"), BadAnswerError, "answered with what is not JSON: '<html>'"),
+    "nothing": (sends(200, b""), BadAnswerError, "answered with what is not JSON"),
+    "a number": (sends(200, b"17"), BadAnswerError, "answered with what is not a message"),
+    "another id": (sends(200, b'{"id": 99, "result": {}}'), LinkError, "ended its answer before"),
+    "a page": (sends(200, b"<html>", "text/html"), BadAnswerError, "answered with text/html, which is not MCP"),
+    "no kind": (sends(200, b"", ""), BadAnswerError, "answered with nothing, which is not MCP"),
+    "taken only": (lambda answer: answer.send(202), BadAnswerError, "took the request and gave no answer"),
+    "no events": (streams(), LinkError, "ended its answer before it was complete"),
+    "other events": (
+        streams({"id": 99, "result": {}}, None, {"jsonrpc": "2.0", "method": "notifications/x"}),
+        LinkError,
+        "ended its answer before it was complete",
+    ),
+    "garbage event": (says(EVENTS + b"data: {oh\n\n"), BadAnswerError, "answered with what is not JSON"),
+    "half an event": (says(EVENTS + b'data: {"id"'), LinkError, "ended its answer before it was complete"),
+    "half a body": (
+        says(b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 99\r\n\r\n{"),
+        LinkError,
+        "broke off before the answer was complete",
+    ),
+    "no HTTP": (says(b"220 mail.example ESMTP\r\n"), LinkError, "broke off before the answer was complete"),
+    "hanging up": (says(b""), LinkError, "broke off before the answer was complete"),
+    "no gzip": (
+        says(
+            b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Encoding: gzip\r\n"
+            b"Content-Length: 3\r\n\r\nabc"
+        ),
+        LinkError,
+        "compressed in a way that cannot be read",
+    ),
+    "error page": (sends(502, b"<h1>Bad gateway</h1>", "text/html"), LinkError, "answered 502 Bad Gateway: <h1>"),
+}
+
+
+@pytest.mark.parametrize("era", [modern, legacy])
+@pytest.mark.parametrize("trouble", TROUBLE)
+async def test_a_bad_answer_ends_one_call_in_words_and_no_other(era: Callable[..., Stage], trouble: str) -> None:
+    act, kind, words = TROUBLE[trouble]
+    async with era(tools_call=act) as stage, stage.client() as client:
+        started = time.monotonic()
+        with pytest.raises(kind) as caught:
+            await client.call("t")
+        assert time.monotonic() - started < 2
+        assert words in str(caught.value)
+        assert stage.url in str(caught.value)
+        stage.acts["tools/call"] = text("well")
+        assert (await client.call("t")).text == "well"
+
+
+async def test_an_answer_before_the_connection_breaks_counts() -> None:
+    def cut(answer: Answer) -> None:
+        answer.writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nContent-Length: 9999\r\n\r\n")
+        answer.is_over = True
+        answer.event_result(text("well"))
+
+    async with modern(tools_call=cut) as stage, stage.client() as client:
+        assert (await client.call("t")).text == "well"
+
+
+async def hang(answer: Answer) -> None:
+    await answer.gone()
+
+
+async def drip(answer: Answer) -> None:
+    answer.writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 9999\r\n\r\n")
+    await _drip(answer, b" ")
+
+
+async def drip_comments(answer: Answer) -> None:
+    answer.start_events()
+    await _drip(answer, b": still here\n\n")
+
+
+async def drip_notes(answer: Answer) -> None:
+    answer.start_events()
+    await _drip(answer, b'data: {"jsonrpc": "2.0", "method": "notifications/message"}\n\n')
+
+
+async def _drip(answer: Answer, drop: bytes) -> None:
+    while not answer.reader.at_eof() and not answer.writer.is_closing():
+        answer.writer.write(drop)
+        await answer.writer.drain()
+        await asyncio.sleep(0.005)
+
+
+@pytest.mark.parametrize("act", [hang, drip, drip_comments, drip_notes])
+async def test_an_answer_that_never_ends_is_over_when_the_time_is(act: Act) -> None:
+    async with modern(tools_call=act) as stage, stage.client() as client:
+        started = time.monotonic()
+        with pytest.raises(NoAnswerError, match=r"no answer to tools/call within 0\.2 s"):
+            await client.call("t", timeout_s=0.2)
+        assert time.monotonic() - started < 2
+        stage.acts["tools/call"] = text("well")
+        assert (await client.call("t")).text == "well"
+
+
+async def _pour(answer: Answer, head: bytes) -> None:
+    """Sixty MiB that are one message."""
+    answer.is_over = True
+    answer.writer.write(head)
+    for _ in range(960):
+        answer.writer.write(b"x" * 65536)
+        await answer.writer.drain()
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        b'HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n\r\n{"x": "',
+        b'HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\ndata: {"x": "',
+        b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\nevent: ",
+    ],
+)
+async def test_an_answer_of_sixty_mebibytes_is_cut_off(head: bytes) -> None:
+    async with modern(tools_call=lambda answer: _pour(answer, head)) as stage:
+        async with stage.client(timeout_s=30) as client:
+            with pytest.raises(BadAnswerError, match="answered with more than 32 MiB"):
+                await client.call("t")
+            stage.acts["tools/call"] = text("well")
+            assert (await client.call("t")).text == "well"
+
+
+async def test_an_error_page_without_end_is_cut_off() -> None:
+    async def refuse(answer: Answer) -> None:
+        await _pour(answer, b"HTTP/1.1 500 Oh\r\nContent-Type: text/html\r\n\r\n")
+
+    async with modern(tools_call=refuse) as stage, stage.client() as client:
+        with pytest.raises(BadAnswerError, match="answered with more than 1 MiB"):
+            await client.call("t")
+
+
+async def test_a_server_that_goes_away_ends_what_waits_at_once() -> None:
+    async def hold(answer: Answer) -> None:
+        answer.start_events()
+        await answer.writer.drain()
+        await answer.gone()
+
+    async with modern(tools_call=hold) as stage, stage.client() as client:
+        calls = [asyncio.create_task(client.call("t")) for _ in range(5)]
+        await stage.wait_for("tools/call", 5)
+        await stage.__aexit__()
+        async with asyncio.timeout(2):
+            results = await asyncio.gather(*calls, return_exceptions=True)
+        assert all(isinstance(result, LinkError) for result in results)
+        with pytest.raises(LinkError, match="nothing answers at"):
+            await client.call("t")
+
+
+@pytest.mark.parametrize("era", [modern, legacy])
+async def test_closing_takes_no_longer_for_a_server_that_hangs(era: Callable[..., Stage]) -> None:
+    async with era(tools_call=hang, DELETE=hang) as stage:
+        client = stage.client()
+        await client.connect()
+        task = asyncio.create_task(client.call("t"))
+        await stage.wait_for("tools/call")
+        started = time.monotonic()
+        await client.close()
+        assert time.monotonic() - started < 4
+        with pytest.raises(LinkError, match="the connection was closed"):
+            await task
+
+
+async def test_a_hundred_and_fifty_calls_at_once_all_come_back() -> None:
+    async def slow(answer: Answer) -> None:
+        await asyncio.sleep(0.05)
+        answer.result(text(answer.request.message["params"]["name"]))
+
+    async with modern(tools_call=slow) as stage, stage.client() as client:
+        results = await asyncio.gather(*(client.call(f"t{number}") for number in range(150)))
+    assert [result.text for result in results] == [f"t{number}" for number in range(150)]
+
+
+async def test_nothing_is_left_behind(caplog: pytest.LogCaptureFixture) -> None:
+    """An unhandled exception of a task would be logged by asyncio once the task is collected."""
+    caplog.set_level("ERROR", "asyncio")
+    for act, *_ in TROUBLE.values():
+        async with modern(tools_call=act) as stage, stage.client() as client:
+            with pytest.raises(ClientError):
+                await client.call("t")
+    gc.collect()
+    await asyncio.sleep(0)
+    assert not caplog.records
+    assert [task for task in asyncio.all_tasks() if task is not asyncio.current_task()] == []
+
+
+# --- the pair of 2024-11-05 ---
+
+
+async def test_a_server_of_the_oldest_kind_is_found_out() -> None:
+    queue: asyncio.Queue[Any] = asyncio.Queue()
+
+    async def stream(answer: Answer) -> None:
+        answer.start_events()
+        answer.writer.write(b"event: endpoint\r\ndata: /messages?session=1\r\n\r\n")
+        while True:
+            answer.event(await queue.get())
+            await answer.writer.drain()
+
+    def post(answer: Answer) -> None:
+        message = answer.request.message
+        if answer.request.path != "/messages?session=1":
+            answer.send(405)
+            return
+        answer.send(202)
+        results: dict[str, Any] = {"initialize": INITIALIZED, "tools/call": text("well")}
+        if "id" in message:
+            queue.put_nowait({"jsonrpc": "2.0", "id": message["id"], "result": results[message["method"]]})
+
+    acts: dict[str, Any] = dict.fromkeys(("server/discover", "initialize", "tools/call"), post)
+    async with Stage({**acts, "notifications/initialized": post, "GET": stream}) as stage:
+        async with stage.client() as client:
+            assert (await client.call("t")).text == "well"
+
+
+@pytest.mark.parametrize(
+    ("raw", "words"),
+    [
+        (EVENTS + b"event: endpoint\ndata: http://elsewhere.example/x\n\n", "there is no MCP server"),
+        (EVENTS + b"data: {}\n\n", "there is no MCP server"),
+        (b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 0\r\n\r\n", "there is no MCP server"),
+        (b"", "there is no MCP server"),
+    ],
+)
+async def test_what_only_looks_like_the_oldest_kind_keeps_its_first_error(raw: bytes, words: str) -> None:
+    async with Stage({"GET": says(raw), **dict.fromkeys(("server/discover", "initialize"), sends(405, b""))}) as stage:
+        with pytest.raises(LinkError, match=words) as caught:
+            await Client(stage.url, timeout_s=5).connect()
+        assert caught.value.status == 405

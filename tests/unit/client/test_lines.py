@@ -1,0 +1,90 @@
+"""Lines and server-sent events come out whole, however the chunks were cut, and never without a limit."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from toolcrib.client.lines import Event, Events, Lines, TooLongError
+
+
+def cut(data: bytes, places: list[int]) -> list[bytes]:
+    ends = sorted({min(place, len(data)) for place in places} | {0, len(data)})
+    return [data[start:end] for start, end in zip(ends, ends[1:], strict=False)]
+
+
+def read_lines(chunks: list[bytes], limit: int = 1000) -> list[bytes | None]:
+    lines = Lines(limit)
+    return [line for chunk in chunks for line in lines.feed(chunk)]
+
+
+def read_events(*chunks: bytes, limit: int = 1000) -> list[Event]:
+    events = Events(limit)
+    return [event for chunk in chunks for event in events.feed(chunk)]
+
+
+@given(st.lists(st.binary(max_size=30).filter(lambda line: b"\n" not in line)), st.lists(st.integers(0, 500)))
+def test_lines_are_the_same_however_they_are_cut(lines: list[bytes], places: list[int]) -> None:
+    data = b"".join(line + b"\n" for line in lines) + b"rest"
+    assert read_lines(cut(data, places)) == lines
+
+
+@given(st.lists(st.integers(0, 60)))
+def test_a_line_that_is_too_long_is_none_and_the_next_is_read(places: list[int]) -> None:
+    data = b"a\n" + b"x" * 40 + b"\nb\n"
+    assert read_lines(cut(data, places), limit=10) == [b"a", None, b"b"]
+
+
+def test_a_line_without_end_is_told_once_and_not_kept() -> None:
+    lines = Lines(10)
+    assert list(lines.feed(b"x" * 11)) == [None]
+    for _ in range(100):
+        assert list(lines.feed(b"x" * 1000)) == []
+    assert len(lines._held) == 0
+    assert list(lines.feed(b"\nok\n")) == [b"ok"]
+
+
+def test_a_line_just_at_the_limit_is_read() -> None:
+    assert read_lines([b"x" * 10 + b"\n", b"x" * 10, b"\n"], limit=10) == [b"x" * 10, b"x" * 10]
+
+
+@pytest.mark.parametrize("end", [b"\n", b"\r\n", b"\r"])
+def test_an_event_has_a_name_data_and_an_id(end: bytes) -> None:
+    data = end.join([b"event: note", b"data: one", b"data:two", b"id: 7", b"retry: 50", b": comment", b"", b"x", b""])
+    assert read_events(data) == [Event("note", b"one\ntwo", "7", 50)]
+
+
+STREAM = b"\xef\xbb\xbfdata: a\r\n\r\n:c\n\nid: 1\ndata\n\nid\ndata: b\rdata: c\r\revent: x\ndata: d\n\n"
+
+
+@given(st.lists(st.integers(0, len(STREAM))))
+def test_events_are_the_same_however_they_are_cut(places: list[int]) -> None:
+    assert read_events(*cut(STREAM, places)) == [
+        Event("message", b"a", None, None),
+        Event("message", b"", "1", None),
+        Event("message", b"b\nc", "", None),
+        Event("x", b"d", "", None),
+    ]
+
+
+def test_an_id_alone_is_remembered_without_an_event() -> None:
+    events = Events(100)
+    assert list(events.feed(b"id: 5\nretry: 9\n\nid: a\0b\n\nretry: soon\n\nretry: 9999999999\n\n")) == []
+    assert (events.last_id, events.retry_ms) == ("5", 9)
+
+
+def test_an_event_that_never_ends_is_not_an_event() -> None:
+    assert read_events(b"data: a\n\ndata: b\n") == [Event("message", b"a", None, None)]
+
+
+@pytest.mark.parametrize(
+    "chunks", [[b"data: " + b"x" * 200], [b"data: x\n"] * 200, [b"x" * 60, b"x" * 60], [b": " + b"x" * 200]]
+)
+def test_an_event_beyond_the_limit_is_refused(chunks: list[bytes]) -> None:
+    with pytest.raises(TooLongError):
+        read_events(*chunks, limit=100)
+
+
+def test_many_events_are_no_reason_to_refuse() -> None:
+    assert len(read_events(*[b"data: x\n\n"] * 1000, limit=100)) == 1000

@@ -1,0 +1,206 @@
+"""Loading modules afresh, keeping them, and taking them back."""
+
+from __future__ import annotations
+
+import builtins
+import importlib
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from tests.support.files import forgotten_imports, write
+from toolcrib.reload.modules import Reader, Turn
+from toolcrib.reload.territory import Territory
+from toolcrib.sources.loading import load_file
+
+
+@pytest.fixture(autouse=True)
+def _forget() -> Iterator[None]:
+    with forgotten_imports():
+        yield
+
+
+@pytest.fixture
+def reads() -> list[str]:
+    return []
+
+
+@pytest.fixture
+def territory(tmp_path: Path, reads: list[str]) -> Iterator[Territory]:
+    found = Territory([tmp_path])
+    reader = Reader(found.covers, lambda file: None, lambda file, content: reads.append(Path(file).name))
+    reader.start()
+    reader.start()
+    try:
+        yield found
+    finally:
+        reader.stop()
+        reader.stop()
+
+
+@pytest.fixture
+def begin(territory: Territory) -> Iterator[Callable[[], Turn]]:
+    turns: list[Turn] = []
+
+    def make() -> Turn:
+        turns.append(Turn(territory.modules, lambda root: False))
+        return turns[-1]
+
+    yield make
+    for turn in turns:
+        turn.undo()  # or else no other could begin
+
+
+PACKAGE = {
+    "crib_pack/__init__.py": "from . import part\nfrom .clash import clash\nname = 'old'",
+    "crib_pack/clash.py": "def clash(): return 1",
+    "crib_pack/part.py": "value = 'old'",
+    "crib_pack/asker.py": """\
+        def ask():
+            import crib_pack.part
+            import crib_pack.part as direct
+            from . import clash, name
+            from .part import value
+            from crib_pack import asker
+            exec("from .part import *", globals())
+            return crib_pack.name, direct.value, name, value, asker, clash
+    """,
+}
+
+
+def renew(folder: Path) -> None:
+    for path in folder.rglob("*.py"):
+        path.write_text(path.read_text().replace("'old'", "'new'"))
+
+
+def test_what_is_imported_in_a_turn_is_new_and_the_old_is_untouched(
+    tmp_path: Path, begin: Callable[[], Turn], reads: list[str]
+) -> None:
+    write(tmp_path, PACKAGE)
+    old = load_file(tmp_path / "crib_pack/asker.py")
+    renew(tmp_path)
+    reads.clear()
+    turn = begin()
+    new = load_file(tmp_path / "crib_pack/asker.py")
+    turn.keep()
+    assert new is not old
+    assert sorted(reads) == ["__init__.py", "asker.py", "clash.py", "part.py"]
+    assert new.ask()[:4] == ("new", "new", "new", "new")
+    assert old.ask()[:4] == ("old", "old", "old", "old")
+    assert (new.ask()[4], old.ask()[4]) == (new, old)
+    assert callable(old.ask()[5])  # the function, not the module of its name
+
+
+def test_taking_a_turn_back_leaves_everything_as_it_was(
+    tmp_path: Path, territory: Territory, begin: Callable[[], Turn]
+) -> None:
+    write(tmp_path, PACKAGE)
+    old = load_file(tmp_path / "crib_pack/asker.py")
+    names = {name: dict(vars(sys.modules[name])) for name in territory.modules()}
+    modules, path = dict(sys.modules), list(sys.path)
+    renew(tmp_path)
+    write(tmp_path, {"crib_extra.py": ""})
+    turn = begin()
+    load_file(tmp_path / "crib_pack/asker.py")
+    load_file(tmp_path / "crib_extra.py")
+    turn.undo()
+    turn.undo()
+    assert {name: module for name, module in sys.modules.items() if name.startswith("crib_")} == {
+        name: module for name, module in modules.items() if name.startswith("crib_")
+    }
+    assert {name: dict(vars(sys.modules[name])) for name in names} == names
+    assert sorted(sys.path) == sorted(path)
+    assert old.ask()[:4] == ("old", "old", "old", "old")
+
+
+def test_a_package_that_stays_gets_the_names_of_its_modules_back(
+    tmp_path: Path, begin: Callable[[], Turn]
+) -> None:
+    write(tmp_path, {"crib_part.py": ""})
+    outer = sys.modules["crib_outer"] = ModuleType("crib_outer")
+    outer.__path__ = [str(tmp_path)]
+    importlib.import_module("crib_outer.crib_part")
+    old: Any = vars(outer)["crib_part"]
+    turn = begin()
+    importlib.import_module("crib_outer.crib_part")
+    assert vars(outer)["crib_part"] is not old
+    turn.undo()
+    assert vars(outer)["crib_part"] is old
+
+
+def test_old_code_gets_what_it_never_imported_from_the_files_of_today(
+    tmp_path: Path, begin: Callable[[], Turn]
+) -> None:
+    late = "def late():\n    from crib_pack import newcomer\n    return newcomer.value"
+    write(tmp_path, {"crib_pack/__init__.py": "", "crib_pack/tools.py": late})
+    old = load_file(tmp_path / "crib_pack/tools.py")
+    write(tmp_path, {"crib_pack/newcomer.py": "value = 'today'"})
+    turn = begin()
+    assert old.late() == "today"
+    turn.keep()
+    assert old.late() == "today"
+
+
+def test_compiled_files_are_neither_trusted_nor_written(tmp_path: Path, territory: Territory) -> None:
+    write(tmp_path, {"crib_alone.py": "value = 1"})
+    load_file(tmp_path / "crib_alone.py")
+    assert not (tmp_path / "__pycache__").exists()
+
+
+def test_a_file_that_is_refused_is_not_run(tmp_path: Path) -> None:
+    def refuse(file: str) -> None:
+        raise PermissionError(file)
+
+    write(tmp_path, {"crib_alone.py": "raise SystemError"})
+    reader = Reader(Territory([tmp_path]).covers, refuse, lambda file, content: None)
+    reader.start()
+    sys.path.append(str(tmp_path))
+    try:
+        with pytest.raises(PermissionError, match=r"crib_alone\.py"):
+            importlib.import_module("crib_alone")
+        with pytest.raises(ModuleNotFoundError):
+            importlib.import_module("crib_nowhere")
+    finally:
+        reader.stop()
+
+
+def test_two_readers_are_in_nobodys_way(tmp_path: Path) -> None:
+    before = (builtins.__import__, list(sys.meta_path))
+    noted: list[str] = []
+    write(tmp_path, {"one/crib_one.py": "import crib_two", "two/crib_two.py": ""})
+    readers = [
+        Reader(
+            Territory([tmp_path / name]).covers, lambda file: None, lambda file, content: noted.append(file)
+        )
+        for name in ("one", "two")
+    ]
+    for reader in readers:
+        reader.start()
+    sys.path.append(str(tmp_path / "two"))
+    load_file(tmp_path / "one/crib_one.py")
+    readers[0].stop()
+    assert builtins.__import__ is not before[0]
+    readers[1].stop()
+    assert [Path(file).name for file in noted] == ["crib_one.py", "crib_two.py"]
+    assert (builtins.__import__, list(sys.meta_path)) == before
+
+
+def test_who_wraps_importing_afterwards_keeps_what_is_underneath(tmp_path: Path) -> None:
+    before = builtins.__import__
+    reader = Reader(lambda file: False, lambda file: None, lambda file, content: None)
+    reader.start()
+    inner = builtins.__import__
+    outer = builtins.__import__ = lambda *args, **options: inner(*args, **options)
+    try:
+        reader.stop()
+        assert builtins.__import__ is outer
+        reader.start()  # not once more around itself
+        import colorsys  # noqa: F401
+    finally:
+        builtins.__import__ = inner
+        reader.stop()
+    assert builtins.__import__ is before

@@ -1,0 +1,155 @@
+"""Which files are watched, and what they are like."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+import toolcrib
+from tests.support.files import forgotten_imports, write
+from toolcrib.reload import find_places
+from toolcrib.reload.footprint import Eye, lost_in
+from toolcrib.reload.territory import Territory, links_on
+from toolcrib.sources.loading import load_file, load_module
+
+
+@pytest.fixture(autouse=True)
+def _forget() -> Iterator[None]:
+    with forgotten_imports():
+        yield
+
+
+# --- territory ----------------------------------------------------------------------------------------
+
+
+def test_a_files_territory_is_the_folder_it_is_imported_from(tmp_path: Path) -> None:
+    write(tmp_path, {"proj/pack/__init__.py": "", "proj/pack/tools.py": "", "outside.py": ""})
+    territory = Territory([tmp_path / "proj/pack/tools.py"])
+    assert territory.roots == (str(tmp_path / "proj"),)
+    assert territory.covers(str(tmp_path / "proj/other.py"))
+    assert territory.covers(str(tmp_path / "proj/pack/__init__.py"))
+    assert not territory.covers(str(tmp_path / "outside.py"))
+
+
+def test_what_was_installed_below_it_is_not_in_it(tmp_path: Path) -> None:
+    territory = Territory([tmp_path])
+    for place in (".venv/x.py", "env/lib/python3.11/site-packages/x.py", "node_modules/x.py", "x.so"):
+        assert not territory.covers(str(tmp_path / place))
+    assert territory.covers(str(tmp_path / "x.py"))
+
+
+def test_not_even_the_root_of_everything_covers_the_standard_library_and_toolcrib() -> None:
+    territory = Territory(["/crib_tools.py"])
+    assert territory.covers("/srv/app/x.py")
+    assert not territory.covers(json.__file__)
+    assert not territory.covers(pytest.__file__)
+    assert not territory.covers(toolcrib.__file__)
+
+
+def test_a_file_of_data_has_no_territory_but_is_watched(tmp_path: Path) -> None:
+    territory = Territory([tmp_path / "toolcrib.toml"])
+    assert territory.roots == ()
+    assert territory.folders(()) == {str(tmp_path)}
+
+
+def test_the_loaded_modules_of_a_territory_are_found_namespaces_included(tmp_path: Path) -> None:
+    write(tmp_path, {"crib_one.py": "import crib_space.two", "crib_space/two.py": ""})
+    load_file(tmp_path / "crib_one.py")
+    sys.modules["crib_handmade"] = ModuleType("crib_handmade")
+    sys.modules["crib_odd"] = object()  # type: ignore[assignment]
+    assert set(Territory([tmp_path / "crib_one.py"]).modules()) == {
+        "crib_one",
+        "crib_space",
+        "crib_space.two",
+    }
+
+
+def test_a_folder_that_is_not_there_is_watched_for_where_it_would_be(tmp_path: Path) -> None:
+    assert Territory([tmp_path / "a" / "b"]).folders(()) == {str(tmp_path)}
+
+
+def test_every_link_on_the_way_is_named(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "real" / "x.py").write_text("")
+    (tmp_path / "one").symlink_to("real")
+    (tmp_path / "two").symlink_to(tmp_path / "one")
+    (tmp_path / "round").symlink_to("round")
+    names = [Path(link).name for link in links_on(str(tmp_path / "two" / "x.py"))]
+    assert names[-2:] == ["two", "one"]
+    assert links_on(str(tmp_path / "round"))[-1] == str(tmp_path / "round")
+
+
+def test_the_places_behind_targets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(tmp_path, {"crib_file.py": "", "crib_pack/__init__.py": "", "crib_module.py": ""})
+    monkeypatch.chdir(tmp_path)
+    for name in ("crib_pack", "crib_module"):
+        load_module(name)
+    targets = ["crib_file.py", "crib_file.py:tool", "gone.py:x", "crib_pack", "crib_module:x.y", "unknown"]
+    assert [path.name for path in find_places(targets)] == [
+        "crib_file.py",
+        "crib_file.py",
+        "gone.py",
+        "crib_pack",
+        "crib_module.py",
+    ]
+    sys.path.remove(str(tmp_path))
+
+
+# --- footprints ---------------------------------------------------------------------------------------
+
+
+def test_a_footprint_goes_by_content(tmp_path: Path) -> None:
+    path = tmp_path / "x.py"
+    path.write_text("one")
+    eye = Eye()
+    first = eye.look([str(path)], ())
+    path.write_text("two")
+    os.utime(path, ns=(1, 1))
+    assert eye.look([str(path)], ()) != first
+    path.write_text("one")
+    assert eye.look([str(path)], ()) == first
+
+
+def test_a_quiet_file_is_not_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("toolcrib.reload.footprint._RACY_NS", -1)
+    path = tmp_path / "x.py"
+    path.write_text("one")
+    eye = Eye()
+    first = eye.mark(str(path))
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "read_bytes", None)
+        assert eye.mark(str(path)) == first
+
+
+def test_a_file_that_lost_its_content_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "x.py"
+    path.write_text("one")
+    eye = Eye()
+    before = eye.look([str(tmp_path)], ())
+    path.write_text("")
+    empty = eye.look([str(tmp_path)], ())
+    path.unlink()
+    gone = eye.look([str(tmp_path)], ())
+    assert lost_in(before, empty)
+    assert lost_in(before, gone)
+    assert not lost_in(empty, gone)
+    assert not lost_in(gone, before)
+
+
+def test_names_that_could_be_imported_are_part_of_it_on_demand(tmp_path: Path) -> None:
+    eye = Eye()
+    first = eye.look((), (), [str(tmp_path)])
+    (tmp_path / "notes.txt").write_text("")
+    (tmp_path / "__pycache__").mkdir()
+    assert eye.look((), (), [str(tmp_path)]) == first
+    (tmp_path / "pack").mkdir()
+    second = eye.look((), (), [str(tmp_path)])
+    (tmp_path / "x.py").write_text("")
+    assert len({repr(look) for look in (first, second, eye.look((), (), [str(tmp_path)]))}) == 3
+    assert eye.look((), (), [str(tmp_path / "gone")]) == {f"{tmp_path / 'gone'}{os.sep}": None}

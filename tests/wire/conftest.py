@@ -1,0 +1,35 @@
+"""One server for each lane and module, and one that speaks on its standard streams."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.support.lanes import LANES, Served, serving
+from tests.support.program import Program
+from tests.wire.site import make_server
+
+
+@pytest.fixture(scope="module", params=LANES)
+def site(request: Any) -> Iterator[Served]:
+    """The server of these tests, on every lane. Whatever it is sent, it has nothing to complain about."""
+    with serving(request.param, make_server()) as served:
+        yield served
+        assert not served.complaints
+
+
+@pytest.fixture(scope="module")
+def stdio() -> Iterator[Program]:
+    """The same server as a program; a 2025-11-25 session is open, and every message may still be modern."""
+    with Program("stdio") as program:
+        params = {
+            "protocolVersion": "2025-11-25",
+            "capabilities": {},
+            "clientInfo": {"name": "c", "version": "1"},
+        }
+        opened = program.ask({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params})
+        assert opened["result"]["protocolVersion"] == "2025-11-25"
+        yield program
+        assert "Traceback" not in program.errors
