@@ -1,6 +1,6 @@
 """The developer's command: sets up `.venv` from the lock file, then does one job.
 
-    python dev.py demo     check, list and call the sample tools
+    python dev.py demo     check, list, call and serve the sample tools
     python dev.py test     formatter, linter, types, layers, security scan and the everyday tests
     python dev.py soak     the long suites
     python dev.py bench    measure against mcp and fastmcp, in one run
@@ -14,6 +14,7 @@ Knows only the standard library, so that it runs on a machine with Python and a 
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import subprocess  # nosec B404 # runs the project's own tools
 import sys
@@ -52,9 +53,26 @@ def run(command: list[str], **extra: str) -> None:
 
 def demo(bin_: Path) -> None:
     crib = str(bin_ / "toolcrib")
-    for arguments in (["check"], ["list"], ["show", "math_add"], ["call", "math_add", "a=10", "b=5"]):
-        print(f"\n$ toolcrib {' '.join(arguments)}", flush=True)
-        run([crib, *arguments])
+    call = ["call", "math_add", "a=10", "b=5"]
+    for arguments in (["check"], ["list"], ["show", "math_add"], call):
+        show_and_run(crib, arguments)
+    print("\n$ toolcrib serve --port 0 --json", flush=True)
+    serve = [crib, "serve", "--port", "0", "--json"]
+    with subprocess.Popen(serve, cwd=ROOT, stdout=subprocess.PIPE, text=True) as server:  # nosec B603
+        try:
+            line = server.stdout.readline() if server.stdout else ""
+            print(line, end="", flush=True)
+            if not line:
+                raise SystemExit("the server did not start")
+            show_and_run(crib, [*call, "-t", json.loads(line)["address"]])
+        finally:
+            server.terminate()
+    print("\nIt works. Next: toolcrib serve, or toolcrib check yours.py", flush=True)
+
+
+def show_and_run(crib: str, arguments: list[str]) -> None:
+    print(f"\n$ toolcrib {' '.join(arguments)}", flush=True)
+    run([crib, *arguments])
 
 
 def test(bin_: Path, *arguments: str) -> None:

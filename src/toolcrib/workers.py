@@ -1,8 +1,9 @@
 """Several processes that serve as one: started, watched, started again, ended together.
 
-Each is a fresh interpreter that inherits the sockets it is given and one end of a channel. By that it is told what to do, which therefore stands in no list of processes, and tells when it is
-ready; when the channel closes, the other side has ended, however it did. Knows processes and signals; refuses
-to know what they serve. Needs a system with file descriptors to inherit.
+Each is a fresh interpreter that inherits the sockets it is given and one end of a channel. By that it is
+told what to do, which therefore stands in no list of processes, and tells when it is ready; when the channel
+closes, the other side has ended, however it did. Knows processes and signals; refuses to know what they
+serve. Needs a system with file descriptors to inherit.
 """
 
 from __future__ import annotations
@@ -87,9 +88,9 @@ class Worker:
 
 
 class Crew:
-    """`count` workers. `sockets` makes those that a new one inherits; they are closed here once it has them, so
-    that they end with it. `order` is what it is told, in one line: whether it is the first, and the numbers of
-    its sockets are given. `say` gets what a person should know."""
+    """`count` workers. `sockets` makes those that a new one inherits; they are closed here once it has them,
+    so that they end with it. `order` makes the line that tells it what to do, from whether it is the first
+    and the numbers of its sockets. `say` gets what a person should know."""
 
     def __init__(
         self,
@@ -122,27 +123,40 @@ class Crew:
         for worker in self._workers:
             worker.end()
 
+    def kill(self) -> None:
+        """End everybody at once."""
+        for worker in self._workers:
+            worker.kill()
+
     async def run(self, ready: Callable[[bytes], None]) -> int:
-        """Keep them running until `end`. `ready` gets the first one's report, when all have been started;
-        where the first cannot serve, the others are not tried. Returns an exit code."""
+        """Keep them running until `end`. `ready` gets the first one's report, when all are ready; where the
+        first cannot serve, the others are not tried. Returns an exit code."""
+        keepers: list[asyncio.Task[None]] = []
         try:
             first = await self._start(is_first=True)
             if not await first.wait_ready():
                 code = await first.wait()
                 return 0 if self._ending.is_set() else code if code > 0 else 1
             others = [await self._start() for _ in range(self._count - 1)]
-            ready(first.report or b"")
-            keepers = [asyncio.create_task(self._keep(worker)) for worker in (first, *others)]
-            told = asyncio.create_task(self._ending.wait())
-            await asyncio.wait([*keepers, told], return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.gather(*(other.wait_ready() for other in others))
+            if not self._ending.is_set():
+                ready(first.report or b"")
+            keepers += [asyncio.create_task(self._keep(worker)) for worker in (first, *others)]
+            keepers.append(asyncio.create_task(self._wait_for_end()))
+            await asyncio.wait(keepers, return_when=asyncio.FIRST_COMPLETED)
             self.end()
             await self._wait_for(keepers)
             for keeper in keepers:
                 keeper.result()  # raises what is a flaw of ours
             return 0
         finally:
-            for worker in self._workers:
-                worker.kill()
+            self._ending.set()
+            self.kill()
+            await asyncio.gather(*(worker.wait() for worker in self._workers), return_exceptions=True)
+            await asyncio.gather(*keepers, return_exceptions=True)
+
+    async def _wait_for_end(self) -> None:
+        await self._ending.wait()
 
     async def _start(self, *, is_first: bool = False) -> Worker:
         sockets = self._sockets()
@@ -154,7 +168,7 @@ class Crew:
                 each.close()
         self._workers.add(worker)
         if self._ending.is_set():
-            worker.end()
+            worker.kill()
         return worker
 
     async def _keep(self, worker: Worker | None) -> None:
@@ -196,8 +210,7 @@ class Crew:
         _, late = await asyncio.wait(keepers, timeout=self._drain_s)
         if late:
             self._say(f"{len(late)} of {self._count} workers did not end in time and are killed")
-            for worker in self._workers:
-                worker.kill()
+            self.kill()
             await asyncio.wait(late)
 
 

@@ -151,7 +151,8 @@ async def test_input_required_result_multiple_inputs(ctx: Context) -> str:
             "client_roots": Folders(),
         }
     )
-    return f"{replies['greeting'].text} {replies['user_name'].get('name')}, {len(replies['client_roots'])} folders"
+    folders = [folder.uri for folder in replies["client_roots"]]
+    return f"{replies['greeting'].text} {replies['user_name'].get('name')}, {folders}"
 
 
 @tool

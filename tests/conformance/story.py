@@ -13,6 +13,7 @@ import mcp_types as types
 from mcp.client import Client
 from mcp.client.context import ClientRequestContext
 from mcp.shared.exceptions import MCPError
+from pydantic import FileUrl
 
 STDIO_SERVER = [sys.executable, "-m", "tests.conformance.server", "--lane", "stdio"]
 PATIENCE_S = 20.0
@@ -40,21 +41,21 @@ def story_of(revision: str) -> dict[str, Any]:
     }
 
 
-async def answer(_: ClientRequestContext, params: types.ElicitRequestParams) -> types.ElicitResult:
+async def answer(context: ClientRequestContext, params: types.ElicitRequestParams) -> types.ElicitResult:
     assert isinstance(params, types.ElicitRequestFormParams)
     content = {name: KNOWN[name] for name in params.requested_schema["properties"]}
     return types.ElicitResult(action="accept", content=dict(content))
 
 
 async def complete(
-    _: ClientRequestContext, __: types.CreateMessageRequestParams
+    context: ClientRequestContext, params: types.CreateMessageRequestParams
 ) -> types.CreateMessageResult:
     said = types.TextContent(type="text", text="from the model")
     return types.CreateMessageResult(role="assistant", content=said, model="test-model")
 
 
-async def list_roots(_: ClientRequestContext) -> types.ListRootsResult:
-    return types.ListRootsResult(roots=[types.Root(uri="file:///work", name="Work")])
+async def list_roots(context: ClientRequestContext) -> types.ListRootsResult:
+    return types.ListRootsResult(roots=[types.Root(uri=FileUrl("file:///work"), name="Work")])
 
 
 class Ears:
@@ -74,15 +75,16 @@ async def tell(client: Client, ears: Ears) -> dict[str, Any]:
         assert isinstance(block, types.TextContent)
         return block.text
 
-    progress: list[float] = []
+    steps: list[float] = []
 
-    async def note(done: float, total: float | None, message: str | None) -> None:
-        progress.append(done)
+    async def note(progress: float, total: float | None, message: str | None) -> None:
+        steps.append(progress)
 
     before = (await client.list_tools()).tools
     await client.call_tool("test_tool_with_progress", progress_callback=note)
     try:
-        unknown = (await client.call_tool("no_such_tool")).is_error
+        await client.call_tool("no_such_tool")
+        unknown = 0
     except MCPError as error:
         unknown = error.code
     assert client.server_info is not None
@@ -92,12 +94,12 @@ async def tell(client: Client, ears: Ears) -> dict[str, Any]:
         "instructions": client.instructions,
         "tools": len(before),
         "text": await text("test_simple_text"),
-        "progress": progress,
+        "progress": steps,
         "greeting": await text("test_input_required_result_elicitation"),
         "rounds": await text("test_input_required_result_multi_round"),
         "sampled": await text("test_sampling", {"prompt": "Say something"}),
         "folders": await text("test_input_required_result_list_roots"),
-        "mirrored": await text("test_mirrored_argument", {"region": "Zürich"}),
+        "mirrored": await text("mirrored_argument", {"region": "Zürich"}),
         "failed": (await client.call_tool("test_error_handling")).is_error,
         "unknown": unknown,
     }

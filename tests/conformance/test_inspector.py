@@ -30,7 +30,7 @@ def server() -> Iterator[ServerProcess]:
 
 
 @pytest.fixture
-def inspect(node: Node, tmp_path: Path) -> Any:
+def inspector(node: Node, tmp_path: Path) -> Any:
     """Runs the Inspector, which keeps its files in a home of its own, and gives what it prints."""
 
     def run(era: str, target: list[str], *arguments: str) -> Any:
@@ -47,21 +47,21 @@ def inspect(node: Node, tmp_path: Path) -> Any:
     return run
 
 
-def check(inspect: Any, era: str, target: list[str]) -> None:
-    """`--strict` has the Inspector judge the schemas; it ends with an error where one does not travel well."""
-    listed = inspect(era, target, "--method", "tools/list", "--strict")
+def check(inspector: Any, era: str, target: list[str]) -> None:
+    """`--strict` has the Inspector judge the schemas, and fail where one does not travel well."""
+    listed = inspector(era, target, "--method", "tools/list", "--strict")
     assert [tool["name"] for tool in listed["tools"]] == SAMPLES
     call = ["--method", "tools/call", "--tool-name", "math_add", "--tool-args-json", '{"a": 10, "b": 5}']
-    result = inspect(era, target, *call)
+    result = inspector(era, target, *call)
     assert result["content"] == [{"type": "text", "text": "10 + 5 = 15"}]
     assert result["structuredContent"] == SUM[era]
 
 
 @pytest.mark.parametrize("era", SUM)
-def test_the_inspector_lists_and_calls_over_http(inspect: Any, server: ServerProcess, era: str) -> None:
-    check(inspect, era, [server.url])
+def test_the_inspector_lists_and_calls_over_http(inspector: Any, server: ServerProcess, era: str) -> None:
+    check(inspector, era, [server.url])
 
 
 @pytest.mark.parametrize("era", SUM)
-def test_the_inspector_lists_and_calls_over_stdio(inspect: Any, era: str) -> None:
-    check(inspect, era, STDIO)
+def test_the_inspector_lists_and_calls_over_stdio(inspector: Any, era: str) -> None:
+    check(inspector, era, STDIO)

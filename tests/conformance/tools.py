@@ -137,7 +137,7 @@ async def json_schema_2020_12_tool(arguments: dict[str, Any]) -> str:
 
 
 @tool
-async def test_mirrored_argument(
+async def mirrored_argument(
     region: Annotated[str, Field(json_schema_extra={"x-mcp-header": "Region"})] = "nowhere",
 ) -> str:
     """Takes an argument that HTTP clients repeat in a header."""

@@ -62,8 +62,9 @@ class Served:
 
 @contextmanager
 def serving(lane: str, server: MCPServer, *, host: str = "127.0.0.1", **options: Any) -> Iterator[Served]:
-    """Serve in a thread until the block ends. Options are those of HTTP."""
-    sockets = bind(host, 0)
+    """Serve in a thread until the block ends. Options are those of HTTP; whatever `host` the server is told,
+    it listens on the loopback only."""
+    sockets = bind("127.0.0.1", 0)
     port = sockets[0].getsockname()[1]
     complaints = _Complaints()
     loggers = [logging.getLogger(name) for name in ("toolcrib", "asyncio", "uvicorn.error")]

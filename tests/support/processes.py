@@ -1,4 +1,4 @@
-"""Real server processes for tests: started on a free loopback port, ready when they answer, ended by their id.
+"""Server processes for tests: on a free loopback port, ready when they answer, ended by their id.
 
 Knows Python programs that listen on a port they are told. Refuses to know what they serve.
 """

@@ -94,7 +94,7 @@ class Program:
         is_alive = False
         while not is_alive or len(found) < expected:
             try:
-                message = self.read(PATIENCE_S if not is_alive else 2.0)
+                message = self.read(PATIENCE_S if not is_alive else PATIENCE_S / 2)
             except TimeoutError:
                 if not is_alive:
                     raise
@@ -123,6 +123,11 @@ class Program:
     def cpu_s(self) -> float:
         """How long its main thread has worked, in seconds."""
         return int(Path(f"/proc/{self._process.pid}/schedstat").read_text().split()[0]) / 1e9
+
+    @property
+    def read_bytes(self) -> int:
+        """How much it has read so far, from wherever."""
+        return int(Path(f"/proc/{self._process.pid}/io").read_text().split()[1])
 
     def end(self) -> int:
         """Close its standard input, and wait."""

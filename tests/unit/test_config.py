@@ -7,7 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from toolcrib.config import Config, load_config, parse_config, resolve_target, switches_in
+from toolcrib.config import (
+    Config,
+    HTTPConfig,
+    check_path,
+    load_config,
+    parse_config,
+    resolve_target,
+    switches_in,
+)
 from toolcrib.errors import ConfigurationError
 
 
@@ -36,6 +44,25 @@ def test_everything_that_can_be_said_is_read(tmp_path: Path) -> None:
         config.name = "other"  # type: ignore[misc]
 
 
+def test_what_clients_are_told_and_where_they_come_in_is_read(tmp_path: Path) -> None:
+    text = (
+        '[server]\nversion = "1.4"\ntitle = "The shop"\ninstructions = "In EUR"\npage_size = 100\n'
+        "log_arguments = true\n"
+        '[http]\nhost = "::1"\nport = 0\npath = "/a/b/"\nallowed_hosts = ["x.example"]\n'
+        'allowed_origins = ["https://x.example"]\nworkers = 4\n'
+    )
+    config = parse_config(text, tmp_path / "toolcrib.toml")
+    assert (config.version, config.title, config.instructions) == ("1.4", "The shop", "In EUR")
+    assert (config.page_size, config.log_arguments) == (100, True)
+    assert config.http == HTTPConfig("::1", 0, "/a/b", ("x.example",), ("https://x.example",), 4)
+
+
+@pytest.mark.parametrize("path", ["mcp", "", "/a b", "/a?b", "/../x", "/a/./b", "//a", "/a\n", 3])
+def test_a_path_is_spelt_as_requests_spell_it(path: object) -> None:
+    with pytest.raises(ValueError, match="must"):
+        check_path(path)
+
+
 def test_an_empty_file_asks_for_nothing(tmp_path: Path) -> None:
     config = parse_config("", tmp_path / "toolcrib.toml")
     assert config == Config(file=tmp_path / "toolcrib.toml")
@@ -60,6 +87,15 @@ def test_an_empty_file_asks_for_nothing(tmp_path: Path) -> None:
         ("[tools]\nenable_math_tools = 1\n", 2, "tools.enable_math_tools", "must be true or false"),
         ("[tools]\nenable_math = true\n", 2, "tools.enable_math", "unknown key"),
         ("[tools]\ninclude = {}\n", 2, "tools.include", "got a table"),
+        ("[server]\npage_size = 0\n", 2, "server.page_size", "must be from 1 to 100000, got 0"),
+        ("[server]\nlog_arguments = 1\n", 2, "server.log_arguments", "must be true or false"),
+        ("[http]\nport = 70000\n", 2, "http.port", "must be from 0 to 65535, got 70000"),
+        ("[http]\nport = '80'\n", 2, "http.port", "must be a whole number, got a string"),
+        ("[http]\nport = true\n", 2, "http.port", "must be a whole number, got a boolean"),
+        ("[http]\nworkers = 0\n", 2, "http.workers", "must be from 1 to 64"),
+        ("[http]\npath = 'mcp'\n", 2, "http.path", "must be a path such as /mcp, got 'mcp'"),
+        ("[http]\nallowed_hosts = 'x'\n", 2, "http.allowed_hosts", "must be a list of strings"),
+        ("http = []\n", 1, "http", "must be a table"),
         ("server = 3\n", 1, "server", "must be a table"),
         ("tools.exclude = 3\n", 1, "tools.exclude", "must be a list"),
     ],

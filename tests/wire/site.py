@@ -6,6 +6,9 @@
 from __future__ import annotations
 
 import asyncio
+import logging
+import os
+import sys
 from typing import Any
 
 from toolcrib import MCPServer
@@ -62,6 +65,17 @@ def make_server(**options: Any) -> MCPServer:
     def add(a: int, b: int) -> int:
         """Add two whole numbers."""
         return a + b
+
+    @server.tool
+    def noisy(words: str) -> str:
+        """Write these words wherever one can."""
+        print(words)
+        print(words, file=sys.stderr)
+        os.write(1, words.encode() + b"\n")
+        os.system(f"echo {words}")
+        logging.getLogger("toolcrib").warning("%s", words)
+        logging.getLogger("elsewhere").error("%s", words)
+        return "quiet"
 
     @server.tool
     async def fail() -> str:

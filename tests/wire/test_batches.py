@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.lanes import Served
 from tests.support.program import Program
-from tests.wire.cases import METHOD, OMIT, REQUEST, call, encode, legacy, message, modern
+from tests.wire.cases import METHOD, OMIT, PARAMS, REQUEST, call, encode, legacy, message, modern
 from tests.wire.speech import open_session
 
 OLD = "2025-03-26"
@@ -58,13 +58,13 @@ def _has_reply(items: list[Any]) -> bool:
 
 def test_replies_come_together_in_the_order_of_the_requests(send: Send) -> None:
     notice = message("notifications/initialized", id_=OMIT)
-    calls = [call("legacy", "echo", {"value": 5}) | {"id": "three"}, call("legacy", "fail") | {"id": 4}]
+    calls = [call("legacy", "echo", {"value": 5}) | {"id": "three"}, call("legacy", "add", {}) | {"id": 4}]
     replies = send([PING, notice, message("nothing", id_=2), *calls, message("tools/list", id_=5)])
     assert [reply["id"] for reply in replies] == [1, 2, "three", 4, 5]
     assert replies[0]["result"] == {}
     assert replies[1]["error"]["code"] == METHOD
     assert replies[2]["result"]["content"][0]["text"] == '{"echo":5}'
-    assert replies[3]["result"]["isError"] is True
+    assert replies[3]["error"]["code"] == PARAMS
     assert "tools" in replies[4]["result"]
 
 

@@ -42,8 +42,7 @@ NESTS = _nests()
 
 @pytest.mark.parametrize("name", NESTS)
 def test_a_deep_nest_is_refused_at_once(name: str) -> None:
-    best = min(_time_to_refuse(NESTS[name]) for _ in range(5))
-    assert best < PROMPT_S
+    assert any(_time_to_refuse(NESTS[name]) < PROMPT_S for _ in range(5))
 
 
 def _time_to_refuse(data: bytes) -> float:
@@ -127,7 +126,7 @@ def test_the_largest_document_that_is_taken_costs_little_to_read() -> None:
         "blanks": b"[" + b" " * (size - 2) + b"]",
     }
     for name, data in shapes.items():
-        assert min(_time_to_read(data) for _ in range(3)) < 1.0, name
+        assert any(_time_to_read(data) < 1.0 for _ in range(3)), name
 
 
 def _time_to_read(data: bytes) -> float:

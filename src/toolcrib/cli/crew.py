@@ -20,8 +20,8 @@ from typing import Any
 from toolcrib.cli.door import open_again, share_door
 from toolcrib.cli.ending import Ending, end_with
 from toolcrib.cli.frame import explain
-from toolcrib.cli.greeting import Summary
 from toolcrib.cli.serving import Wishes, run_http
+from toolcrib.cli.summary import Summary
 from toolcrib.cli.terminal import Terminal, open_terminal
 from toolcrib.wiring import HTTPOptions
 from toolcrib.workers import DRAIN_S, Crew
@@ -73,7 +73,7 @@ async def _supervise(crew: Crew, options: HTTPOptions, ready: Callable[[bytes], 
     def told() -> None:
         loop.call_soon_threadsafe(end)
 
-    with Ending(told, lambda: not crew.pids, DRAIN_S + 5):
+    with Ending(told, lambda: not crew.pids, DRAIN_S + 5, cut=crew.kill):
         return await crew.run(ready)
 
 

@@ -1,6 +1,6 @@
 """How a process that serves comes to its end: asked politely once, at once the second time, in bounded time.
 
-The first SIGTERM or SIGINT is passed on to what serves; from then on both have the effect that the system
+The first SIGTERM or SIGINT is passed on to what serves; from then on they have the effect that the system
 gives them. A thread sees to it that the process ends however a tool clings to it. Knows signals and threads;
 refuses to know servers.
 """
@@ -27,13 +27,18 @@ LAST_S = 0.5
 class Ending:
     """`with` it on the main thread while something serves. `told` is called once, in the signal's own time:
     whatever else the main thread does, it does nothing else meanwhile. `is_over` says when the server is
-    closed."""
+    closed. `cut` is called when the second signal comes, for those who have something to cut off."""
 
     def __init__(
-        self, told: Callable[[], None], is_over: Callable[[], bool], limit_s: float = LIMIT_S
+        self,
+        told: Callable[[], None],
+        is_over: Callable[[], bool],
+        limit_s: float = LIMIT_S,
+        cut: Callable[[], None] | None = None,
     ) -> None:
         self.is_told = False
         self._told = told
+        self._cut = cut
         self._is_over = is_over
         self._limit_s = limit_s
         self._begun = threading.Event()
@@ -60,10 +65,16 @@ class Ending:
         """It ends by itself; from now on the time is limited as well."""
         self._begun.set()
 
-    def _hear(self, _: int, __: FrameType | None) -> None:
+    def _hear(self, number: int, _: FrameType | None) -> None:
+        if self.is_told and self._cut is not None:
+            self._cut()
+        if self.is_told or self._cut is None:
+            signal.signal(
+                number, signal.SIG_DFL
+            )  # which works even where Python's handlers have no chance to
+        if self.is_told:
+            signal.raise_signal(number)
         self.is_told = True
-        for number in SIGNALS:
-            signal.signal(number, signal.SIG_DFL)
         self._begun.set()
         self._told()
 

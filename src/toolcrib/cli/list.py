@@ -82,20 +82,20 @@ def _list_remote(
     as_json: bool,
     selectors: tuple[Sequence[str], Sequence[str], Sequence[str]],
 ) -> int:
-    offer = remote.list(terminal)
-    tools = {as_shown(tool): tool for tool in offer.tools}
+    listing = remote.list(terminal)
+    tools = {as_shown(tool): tool for tool in listing.tools}
     chosen = _choose(list(tools), *selectors)
     if as_json:
-        findings = [finding.to_json() for finding in offer.findings]
+        findings = [finding.to_json() for finding in listing.findings]
         terminal.json({"tools": [remote_json(tools[tool]) for tool in chosen], "findings": findings})
         return 0
     if chosen:
         from toolcrib.cli import render  # rich is loaded where people look, and only there
 
         render.list_tools(chosen, terminal)
-    for finding in offer.findings:
+    for finding in listing.findings:
         terminal.tell(finding)
-    terminal.say("note", offer.introduction if chosen else f"{offer.introduction} and has no tools")
+    terminal.say("note", listing.introduction if chosen else f"{listing.introduction} and has no tools")
     return 0
 
 

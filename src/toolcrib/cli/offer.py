@@ -20,7 +20,6 @@ from toolcrib.dispatch import DEFAULT_TIMEOUT_S
 from toolcrib.errors import ConfigurationError, DefinitionError, SourceError
 from toolcrib.finding import Finding
 from toolcrib.keyspace import Entry
-from toolcrib.reload import find_places
 from toolcrib.server import MCPServer
 from toolcrib.tool import Tool
 
@@ -79,7 +78,9 @@ def load_offer(
     if not is_own:
         findings += server.registry.add_all(tools).findings
     findings += server.registry.check()
-    return Offer(server, list(dict.fromkeys(findings)), loader.is_sample, loader.find_paths())
+    return Offer(
+        server, list(dict.fromkeys(findings)), loader.is_sample, loader.find_paths() if is_dynamic else []
+    )
 
 
 def load_again(
@@ -126,6 +127,8 @@ class _OfferLoader(_Loader):
         """The files and folders behind everything that was named, the files of settings included."""
         files = [str(config.file) for config in self.configs if config.file is not None]
         named = [target for config in self.configs for target in config.targets]
+        from toolcrib.reload import find_places  # delayed: only who reloads needs it
+
         return find_places([*named, *files])
 
     def find_server(self, tools: Sequence[Tool], *, is_dynamic: bool) -> tuple[MCPServer, bool]:

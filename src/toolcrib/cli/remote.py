@@ -85,13 +85,13 @@ class Remote:
 
     # --- what the commands do ---
 
-    def list(self, terminal: Terminal) -> Offer:
+    def list(self, terminal: Terminal) -> Listing:
         """All its tools, and what is remarkable about them."""
 
-        async def run(client: Client) -> Offer:
+        async def run(client: Client) -> Listing:
             tools = await client.list_tools()
             findings = [finding for tool in tools for finding in _look_at(tool)]
-            return Offer(_introduce(client), tools, findings)
+            return Listing(_introduce(client), tools, findings)
 
         return self._run(run, terminal, DEFAULT_TIMEOUT_S)
 
@@ -170,7 +170,7 @@ class Remote:
 
 
 @dataclass(frozen=True, slots=True)
-class Offer:
+class Listing:
     """What a server offers."""
 
     introduction: str

@@ -1,30 +1,20 @@
-"""`toolcrib serve`: the main job. Reads what is wished for, opens the door, and has it served.
+"""`toolcrib serve`: the main job. Reads what is wished for, and has it served.
 
 Knows the words of the command, and what goes together with what; refuses to know how things are served.
 """
 
 from __future__ import annotations
 
-import json
-import os
-import sys
-from collections.abc import Sequence
 from typing import Any
 
 import click
 
-from toolcrib.cli import connect, crew, greeting
-from toolcrib.cli.door import address_of, is_public, open_door
 from toolcrib.cli.frame import Command, Failure, takes_json, takes_targets
-from toolcrib.cli.greeting import Place, Summary
 from toolcrib.cli.journal import LEVELS
-from toolcrib.cli.offer import read_http
-from toolcrib.cli.serving import Wishes, run_http, run_stdio
+from toolcrib.cli.serving import Wishes, run_stdio
 from toolcrib.cli.terminal import Terminal
-from toolcrib.clients import StdioServer
 from toolcrib.config import MAX_WORKERS, check_path
 from toolcrib.definition import MAX_TIMEOUT_S
-from toolcrib.wiring import PATH, HTTPOptions
 
 EXAMPLES = """
 toolcrib serve                       the toolcrib.toml here, or the samples, over HTTP
@@ -78,26 +68,9 @@ def serve(terminal: Terminal, **given: Any) -> int:
     if wishes.stdio:
         _refuse_http(wishes)
         return run_stdio(wishes, terminal)
-    http = read_http(wishes.targets)
-    workers = wishes.workers or http.workers or 1
-    _refuse_workers(workers, wishes)
-    host = wishes.host or http.host or "127.0.0.1"
-    port = next(port for port in (wishes.port, http.port, 8000) if port is not None)
-    options = HTTPOptions(
-        host=host,
-        path=wishes.path or http.path or PATH,
-        allowed_hosts=(*http.allowed_hosts, *wishes.allow_host),
-        allowed_origins=(*http.allowed_origins, *wishes.allow_origin),
-        sockets=open_door(host, port),
-    )
-    place = _place(wishes, options, workers)
+    from toolcrib.cli.listening import listen  # delayed: who serves on stdio needs nothing of it
 
-    def ready(summary: Summary) -> None:
-        _announce(summary, place, wishes, terminal)
-
-    if workers > 1:
-        return crew.run(wishes, options, workers, terminal, ready)
-    return run_http(wishes, options, terminal, ready)
+    return listen(wishes, terminal)
 
 
 def _refuse_http(wishes: Wishes) -> None:
@@ -107,46 +80,3 @@ def _refuse_http(wishes: Wishes) -> None:
             raise Failure(
                 f"{option} and --stdio do not go together", f"{option} is for HTTP: drop one of them"
             )
-
-
-def _refuse_workers(workers: int, wishes: Wishes) -> None:
-    if workers == 1:
-        return
-    if wishes.reload:
-        raise Failure(
-            f"--reload works with one process, not with {workers} workers",
-            "drop --workers" if wishes.workers else "add --workers 1",
-        )
-    if sys.platform == "win32":
-        raise Failure("--workers needs a system whose processes can inherit sockets", "use one process")
-
-
-def _place(wishes: Wishes, options: HTTPOptions, workers: int) -> Place:
-    addresses = [address_of(each, options.host, options.path) for each in options.sockets]
-    return Place(
-        addresses=list(dict.fromkeys(addresses)),
-        pid=os.getpid(),
-        workers=workers,
-        targets=wishes.targets,
-        entry_name=connect.default_name(wishes.targets),
-        command=_find_command(wishes.targets),
-        is_public=is_public(options.sockets),
-    )
-
-
-def _find_command(targets: Sequence[str]) -> StdioServer | None:
-    """How a client would start this server itself; None where it could not be started from elsewhere."""
-    try:
-        return connect.launch(targets)
-    except Failure:
-        return None  # one of them is not there, which is told in its place
-
-
-def _announce(summary: Summary, place: Place, wishes: Wishes, terminal: Terminal) -> None:
-    if wishes.as_json:
-        terminal.data(json.dumps(place.to_json(summary)))
-    else:
-        greeting.greet(summary, place, terminal)
-    greeting.say_trouble(summary, terminal)
-    greeting.say_warnings(summary, terminal)
-    greeting.say_limits(place, terminal)

@@ -12,14 +12,12 @@ from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from toolcrib.cli.door import taken
 from toolcrib.cli.ending import run_until_told
-from toolcrib.cli.greeting import Summary, greet_on_stdio, say_switch, say_trouble, say_warnings
 from toolcrib.cli.journal import Journal
 from toolcrib.cli.offer import Offer, load_again, load_offer
+from toolcrib.cli.summary import Summary, headline, put, say_switch, say_tools, say_trouble, say_warnings
 from toolcrib.cli.terminal import Terminal
 from toolcrib.cli.words import count
-from toolcrib.reload import Reloader
 from toolcrib.server import MCPServer
 from toolcrib.transports.stdio import Standard, serve_stdio
 from toolcrib.wiring import HTTPOptions
@@ -65,7 +63,7 @@ def load(wishes: Wishes, terminal: Terminal, **identity: Any) -> tuple[Offer, Su
 
 def is_refused(summary: Summary, wishes: Wishes, terminal: Terminal) -> bool:
     """Whether this cannot be served. If so, it was said why."""
-    errors = [finding for finding in summary.findings if finding.level == "error"]
+    errors = summary.errors
     if summary.tools and not (errors and wishes.strict):
         return False
     say_trouble(summary, terminal)
@@ -83,9 +81,12 @@ def run_stdio(wishes: Wishes, terminal: Terminal) -> int:
     offer, summary = load(wishes, terminal)
     if is_refused(summary, wishes, terminal):
         return 1
+    is_seen = wishes.verbose or terminal.err.isatty()
+    if is_seen:
+        put(terminal, f"{headline(summary)} on stdin and stdout, until its stdin ends\n")
+        say_tools(summary, terminal)
     say_trouble(summary, terminal)
-    if wishes.verbose or terminal.err.isatty():
-        greet_on_stdio(summary, terminal)
+    if is_seen:
         say_warnings(summary, terminal)
 
     async def speak(server: MCPServer) -> None:
@@ -113,6 +114,8 @@ def run_http(
     except OSError as error:
         if error.errno != errno.EADDRINUSE:
             raise
+        from toolcrib.cli.door import taken  # delayed: who serves on stdio needs no door
+
         # Another program began to listen while the tools were loaded.
         raise taken(options.host, options.sockets[0].getsockname()[1]) from None
 
@@ -146,6 +149,8 @@ async def _reload(
     serve: Callable[[MCPServer], Coroutine[Any, Any, None]],
 ) -> None:
     """Serve, and exchange the tools when their files change."""
+    from toolcrib.reload import Reloader  # delayed: only who reloads needs it
+
     server, owners = offer.server, offer.server.dispatcher.owners
 
     async def see_to_applications() -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -18,6 +19,7 @@ TWICE = b"\xff twice"
 
 Headers = Mapping[bytes, bytes]
 _NAMED_BY = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
+_NUMBER = re.compile(r"-?[0-9]{1,400}((?:\.[0-9]{1,400})?(?:[eE][+-]?[0-9]{1,9})?)")
 _MARKER = "=?base64?"
 _OPENING, _CLOSING = _MARKER.encode(), b"?="
 
@@ -98,10 +100,8 @@ def _same(text: str, value: Any) -> bool:
     if isinstance(value, bool):
         return text == ("true" if value else "false")
     if isinstance(value, int | float):
-        try:
-            return float(text) == value if "." in text or "e" in text.lower() else int(text) == value
-        except ValueError:
-            return False
+        number = _NUMBER.fullmatch(text)  # Python reads more as a number than anybody between would
+        return number is not None and (float(text) if number[1] else int(text)) == value
     return isinstance(value, str) and text == value
 
 

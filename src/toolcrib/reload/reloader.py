@@ -40,7 +40,7 @@ GRACE_S = 0.5
 SLOW_S = 10.0
 """After this much time of loading, the log says what is being waited for."""
 QUIET_S = 0.3
-"""How long files that change while they are loaded must be quiet until it is said that loading changes them."""
+"""Files that change whenever they are loaded must be quiet for this long, or else it is not the loading."""
 _MAX_TRIES = 10
 _MAX_NAMED = 5
 

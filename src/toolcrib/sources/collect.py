@@ -22,6 +22,7 @@ from toolcrib.keyspace import Entry
 from toolcrib.report import refusal
 from toolcrib.schema.parameters import locate
 from toolcrib.sources import packages, tables
+from toolcrib.sources.foreign import check_start
 from toolcrib.sources.loading import load_file, load_module, python_files, submodules
 from toolcrib.sources.places import place_findings
 from toolcrib.tool import Tool, is_tool_object
@@ -207,14 +208,14 @@ class _Collector:
             return self._package(load_module(target))
         if place.endswith(".py") and not os.path.exists(place):
             raise SourceError(f"There is no file {place}")
-        module = load_file(Path(place)) if os.path.isfile(place) else load_module(place)
+        module = _load(Path(place)) if os.path.isfile(place) else load_module(place)
         return self.of(packages.find_object(module, name, target))
 
     def _path(self, path: Path) -> Batch:
         if path.is_dir():
-            return self._modules(*_load_each(load_file, python_files(path)), str(path))
+            return self._modules(*_load_each(_load, python_files(path)), str(path))
         if path.suffix == ".py":
-            return self._modules([load_file(path)], [], path.name)
+            return self._modules([_load(path)], [], path.name)
         raise SourceError(
             f"Tools cannot be read from {path}", hint="give a Python file, a folder or a module"
         )
@@ -250,6 +251,11 @@ class _Collector:
         if not batch.tools and not batch.findings:
             batch.findings.append(packages.nothing_found(modules, place))
         return batch
+
+
+def _load(path: Path) -> ModuleType:
+    check_start(path)
+    return load_file(path)
 
 
 def _load_each(

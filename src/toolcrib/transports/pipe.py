@@ -39,7 +39,11 @@ class Pipe:
         """Take one message."""
         if self._is_closed:
             return
-        outcome = self._engine.receive(data, self._link)
+        try:
+            outcome = self._engine.receive(data, self._link)
+        except Exception:  # a flaw of ours must not end the peer's connection
+            logger.exception("a message failed inside toolcrib")
+            outcome = refusal(None, Fault(INTERNAL_ERROR, "Internal error"))
         if isinstance(outcome, Reply):
             self._reply(outcome)
         elif self._engine.gate.is_overrun:

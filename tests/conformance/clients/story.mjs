@@ -32,7 +32,7 @@ export async function tell(client, call, nextChange) {
         rounds: await text("test_input_required_result_multi_round"),
         sampled: await text("test_sampling", { prompt: "Say something" }),
         folders: await text("test_input_required_result_list_roots"),
-        mirrored: await text("test_mirrored_argument", { region: "Zürich" }),
+        mirrored: await text("mirrored_argument", { region: "Zürich" }),
         failed: failed.isError,
         unknown: unknown.code,
     };

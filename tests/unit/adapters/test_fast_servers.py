@@ -91,7 +91,7 @@ class TestWhatIsFound:
         assert ticket.definition.tags == ("desk", "write")
         assert ticket.definition.annotations == {"destructiveHint": False}
         assert judge.definition.description == "Judge, in words of our own."
-        assert judge.definition.metadata == {"_meta": {"desk.example/cost": 3}}
+        assert judge.definition.to_wire()["_meta"] == {"desk.example/cost": 3}
         assert judge.options.timeout_s == 5
         assert tools["inline", None].options.run == "inline"
 

@@ -193,7 +193,7 @@ class TestSettings:
 
         (tool,) = collect(theirs).tools
 
-        assert tool.definition.metadata["icons"] == [{"src": "https://x.example/i.png"}]
+        assert tool.definition.to_wire()["icons"] == [{"src": "https://x.example/i.png"}]
         assert tool.definition.annotations == {"readOnlyHint": True}
         assert tool.definition.title == "Look"
 

@@ -243,7 +243,7 @@ class TestOddities:
         assert "has space" not in server.registry
 
     async def test_their_meta_is_kept(self, server: MCPServer) -> None:
-        assert server.registry.get("nothing").definition.metadata == {"_meta": {"odd.example/a": 1}}
+        assert server.registry.get("nothing").definition.meta == {"odd.example/a": 1}
 
     async def test_a_tool_that_changes_its_server_is_warned_of(self, server: MCPServer) -> None:
         (finding,) = [item for item in collect(str(ODD)).findings if item.tool == "change"]

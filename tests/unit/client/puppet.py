@@ -29,7 +29,7 @@ LEGACY: dict[str, Reply] = {"initialize": INITIALIZED, "ping": {}, "logging/setL
 
 
 class Puppet:
-    """`Puppet({"tools/call": {...}})`: a method's reply is a result, or a function that does what it likes."""
+    """`Puppet({"tools/call": {...}})`: a reply is a result, or a function that does what it likes."""
 
     def __init__(self, replies: dict[str, Reply]) -> None:
         self.replies = replies

@@ -192,7 +192,8 @@ async def test_an_unknown_tool_is_told_from_other_errors(words: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("code", "words"), [(-32602, "Bad state"), (-32603, "Unknown tool: nope"), (-32602, "unknown parameter x")]
+    ("code", "words"),
+    [(-32602, "Bad state"), (-32603, "Unknown tool: nope"), (-32602, "unknown parameter x")],
 )
 async def test_another_error_stays_what_it_is(code: int, words: str) -> None:
     def reply(puppet: Puppet, message: dict[str, Any]) -> None:
@@ -319,7 +320,7 @@ async def test_a_listener_to_changes_that_fails_is_warned_of(caplog: pytest.LogC
 
 @pytest.mark.parametrize("target", ["server.py", "python server.py", "ftp://x", "", []])
 def test_a_target_that_is_neither_address_nor_command_is_refused(target: Any) -> None:
-    with pytest.raises(ConfigurationError, match="not an address|a command is a list of words"):
+    with pytest.raises(ConfigurationError, match=r"not an address|a command is a list of words"):
         Client(target)
 
 

@@ -1,4 +1,4 @@
-"""Which era a server speaks: newest first, old ones found out, and no server taken for an old one by mistake."""
+"""Which era a server speaks: newest first, old ones found out, and none taken for old by mistake."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ async def test_whatever_is_no_modern_greeting_means_an_old_server(reply: Any) ->
 
 async def test_a_server_of_other_modern_versions_only_is_not_taken_for_an_old_one() -> None:
     puppet = Puppet({**LEGACY, "server/discover": refuse(-32022, {"supported": ["2027-01-01"]})})
-    with pytest.raises(RemoteError, match="^No$"):
+    with pytest.raises(RemoteError, match=r"^No$"):
         await puppet.client().connect()
     assert not puppet.named("initialize")
     assert not puppet.is_open
@@ -105,7 +105,7 @@ async def test_the_server_may_choose_another_old_version() -> None:
 @pytest.mark.parametrize("agreed", ["1999-01-01", "2026-07-28", None, 5, ["x"]])
 async def test_a_version_nobody_knows_is_an_error(agreed: Any) -> None:
     puppet = Puppet({"initialize": {**INITIALIZED, "protocolVersion": agreed}})
-    with pytest.raises(BadAnswerError, match="puppet speaks protocol version .* unknown here"):
+    with pytest.raises(BadAnswerError, match=r"puppet speaks protocol version .* unknown here"):
         await puppet.client().connect()
     assert not puppet.is_open
 

@@ -38,7 +38,9 @@ def test_a_request_names_what_it_calls() -> None:
 
 
 def test_marks_are_found_below_properties_only() -> None:
-    schema = an_object(a=STRING, b=an_object(c={"type": "integer", "x-mcp-header": "C"}), d={"type": "string"})
+    schema = an_object(
+        a=STRING, b=an_object(c={"type": "integer", "x-mcp-header": "C"}), d={"type": "string"}
+    )
     assert marks_in(schema) == {("a",): "A", ("b", "c"): "C"}
     assert marks_in({"type": "object"}) == {}
     assert marks_in(True) == {}
@@ -69,7 +71,9 @@ def test_a_mark_that_must_not_be_followed_is_refused(schema: Any) -> None:
 
 
 def test_data_is_no_place_for_marks() -> None:
-    assert marks_in(an_object(a={"type": "string", "default": STRING, "enum": [STRING], "const": STRING})) == {}
+    assert (
+        marks_in(an_object(a={"type": "string", "default": STRING, "enum": [STRING], "const": STRING})) == {}
+    )
 
 
 @pytest.mark.parametrize(

@@ -251,10 +251,10 @@ async def test_a_rest_that_is_not_given_is_an_error(status: int) -> None:
         answer.start_events()
         answer.event(number="e1", retry=1)
 
-    async with legacy(tools_call=cut, GET=lambda answer: answer.send(status)) as stage:
-        async with stage.client() as client:
-            with pytest.raises(LinkError, match="ended its answer early and does not give the rest"):
-                await client.call("t")
+    play = legacy(tools_call=cut, GET=lambda answer: answer.send(status))
+    async with play as stage, stage.client() as client:
+        with pytest.raises(LinkError, match="ended its answer early and does not give the rest"):
+            await client.call("t")
 
 
 async def test_the_standing_stream_of_a_legacy_session_tells_of_changes_and_is_opened_again() -> None:
@@ -343,7 +343,7 @@ async def test_an_error_in_json_counts_whatever_the_status(status: int) -> None:
         answer.json({"jsonrpc": "2.0", "id": None, "error": {"code": -32603, "message": "Oh"}}, status)
 
     async with modern(tools_call=refuse) as stage, stage.client() as client:
-        with pytest.raises(RemoteError, match="^Oh$"):
+        with pytest.raises(RemoteError, match=r"^Oh$"):
             await client.call("t")
 
 
@@ -370,7 +370,7 @@ async def test_a_redirect_is_followed_on_the_same_server_only(target: str, follo
                 assert (await client.call("t")).text == "well"
             assert len(stage.requests) == 3
         else:
-            with pytest.raises(LinkError, match="redirects to .*: use that address if you trust it"):
+            with pytest.raises(LinkError, match=r"redirects to .*: use that address if you trust it"):
                 await stage.client().connect()
 
 
@@ -381,5 +381,3 @@ async def test_redirects_without_end_are_an_error() -> None:
     async with Stage({"server/discover": move, "initialize": move}) as stage:
         with pytest.raises(LinkError, match="redirects too often"):
             await stage.client().connect()
-
-

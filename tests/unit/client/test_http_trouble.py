@@ -1,4 +1,4 @@
-"""Servers behind an address that misbehave: each call ends in words and in time, and the client stays usable."""
+"""Servers behind an address that misbehave: calls end in words and in time, and the client stays usable."""
 
 from __future__ import annotations
 
@@ -47,7 +47,11 @@ TROUBLE: dict[str, tuple[Act, type[ClientError], str]] = {
     "nothing": (sends(200, b""), BadAnswerError, "answered with what is not JSON"),
     "a number": (sends(200, b"17"), BadAnswerError, "answered with what is not a message"),
     "another id": (sends(200, b'{"id": 99, "result": {}}'), LinkError, "ended its answer before"),
-    "a page": (sends(200, b"<html>", "text/html"), BadAnswerError, "answered with text/html, which is not MCP"),
+    "a page": (
+        sends(200, b"<html>", "text/html"),
+        BadAnswerError,
+        "answered with text/html, which is not MCP",
+    ),
     "no kind": (sends(200, b"", ""), BadAnswerError, "answered with nothing, which is not MCP"),
     "taken only": (lambda answer: answer.send(202), BadAnswerError, "took the request and gave no answer"),
     "no events": (streams(), LinkError, "ended its answer before it was complete"),
@@ -73,13 +77,19 @@ TROUBLE: dict[str, tuple[Act, type[ClientError], str]] = {
         LinkError,
         "compressed in a way that cannot be read",
     ),
-    "error page": (sends(502, b"<h1>Bad gateway</h1>", "text/html"), LinkError, "answered 502 Bad Gateway: <h1>"),
+    "error page": (
+        sends(502, b"<h1>Bad gateway</h1>", "text/html"),
+        LinkError,
+        "answered 502 Bad Gateway: <h1>",
+    ),
 }
 
 
 @pytest.mark.parametrize("era", [modern, legacy])
 @pytest.mark.parametrize("trouble", TROUBLE)
-async def test_a_bad_answer_ends_one_call_in_words_and_no_other(era: Callable[..., Stage], trouble: str) -> None:
+async def test_a_bad_answer_ends_one_call_in_words_and_no_other(
+    era: Callable[..., Stage], trouble: str
+) -> None:
     act, kind, words = TROUBLE[trouble]
     async with era(tools_call=act) as stage, stage.client() as client:
         started = time.monotonic()
@@ -94,7 +104,9 @@ async def test_a_bad_answer_ends_one_call_in_words_and_no_other(era: Callable[..
 
 async def test_an_answer_before_the_connection_breaks_counts() -> None:
     def cut(answer: Answer) -> None:
-        answer.writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nContent-Length: 9999\r\n\r\n")
+        answer.writer.write(
+            b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nContent-Length: 9999\r\n\r\n"
+        )
         answer.is_over = True
         answer.event_result(text("well"))
 
@@ -157,12 +169,12 @@ async def _pour(answer: Answer, head: bytes) -> None:
     ],
 )
 async def test_an_answer_of_sixty_mebibytes_is_cut_off(head: bytes) -> None:
-    async with modern(tools_call=lambda answer: _pour(answer, head)) as stage:
-        async with stage.client(timeout_s=30) as client:
-            with pytest.raises(BadAnswerError, match="answered with more than 32 MiB"):
-                await client.call("t")
-            stage.acts["tools/call"] = text("well")
-            assert (await client.call("t")).text == "well"
+    act = modern(tools_call=lambda answer: _pour(answer, head))
+    async with act as stage, stage.client(timeout_s=30) as client:
+        with pytest.raises(BadAnswerError, match="answered with more than 32 MiB"):
+            await client.call("t")
+        stage.acts["tools/call"] = text("well")
+        assert (await client.call("t")).text == "well"
 
 
 async def test_an_error_page_without_end_is_cut_off() -> None:
@@ -252,9 +264,9 @@ async def test_a_server_of_the_oldest_kind_is_found_out() -> None:
             queue.put_nowait({"jsonrpc": "2.0", "id": message["id"], "result": results[message["method"]]})
 
     acts: dict[str, Any] = dict.fromkeys(("server/discover", "initialize", "tools/call"), post)
-    async with Stage({**acts, "notifications/initialized": post, "GET": stream}) as stage:
-        async with stage.client() as client:
-            assert (await client.call("t")).text == "well"
+    acts |= {"notifications/initialized": post, "GET": stream}
+    async with Stage(acts) as stage, stage.client() as client:
+        assert (await client.call("t")).text == "well"
 
 
 @pytest.mark.parametrize(
@@ -262,12 +274,17 @@ async def test_a_server_of_the_oldest_kind_is_found_out() -> None:
     [
         (EVENTS + b"event: endpoint\ndata: http://elsewhere.example/x\n\n", "there is no MCP server"),
         (EVENTS + b"data: {}\n\n", "there is no MCP server"),
-        (b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 0\r\n\r\n", "there is no MCP server"),
+        (
+            b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 0\r\n\r\n",
+            "there is no MCP server",
+        ),
         (b"", "there is no MCP server"),
     ],
 )
 async def test_what_only_looks_like_the_oldest_kind_keeps_its_first_error(raw: bytes, words: str) -> None:
-    async with Stage({"GET": says(raw), **dict.fromkeys(("server/discover", "initialize"), sends(405, b""))}) as stage:
+    async with Stage(
+        {"GET": says(raw), **dict.fromkeys(("server/discover", "initialize"), sends(405, b""))}
+    ) as stage:
         with pytest.raises(LinkError, match=words) as caught:
             await Client(stage.url, timeout_s=5).connect()
         assert caught.value.status == 405

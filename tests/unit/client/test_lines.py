@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,7 +13,7 @@ from toolcrib.client.lines import Event, Events, Lines, TooLongError
 
 def cut(data: bytes, places: list[int]) -> list[bytes]:
     ends = sorted({min(place, len(data)) for place in places} | {0, len(data)})
-    return [data[start:end] for start, end in zip(ends, ends[1:], strict=False)]
+    return [data[start:end] for start, end in pairwise(ends)]
 
 
 def read_lines(chunks: list[bytes], limit: int = 1000) -> list[bytes | None]:
@@ -51,7 +53,9 @@ def test_a_line_just_at_the_limit_is_read() -> None:
 
 @pytest.mark.parametrize("end", [b"\n", b"\r\n", b"\r"])
 def test_an_event_has_a_name_data_and_an_id(end: bytes) -> None:
-    data = end.join([b"event: note", b"data: one", b"data:two", b"id: 7", b"retry: 50", b": comment", b"", b"x", b""])
+    data = end.join(
+        [b"event: note", b"data: one", b"data:two", b"id: 7", b"retry: 50", b": comment", b"", b"x", b""]
+    )
     assert read_events(data) == [Event("note", b"one\ntwo", "7", 50)]
 
 

@@ -1,4 +1,4 @@
-"""What a server asks while it works: in a legacy session by requests, on 2026-07-28 by results that come back."""
+"""What a server asks while it works: in a legacy session by requests, on 2026-07-28 by results."""
 
 from __future__ import annotations
 
@@ -163,7 +163,10 @@ async def test_the_clients_folders_are_told(era: str, tmp_path: Path) -> None:
 )
 async def test_only_what_is_answered_is_offered(version: str, spelt: Any) -> None:
     meta = "io.modelcontextprotocol/clientCapabilities"
-    for answers, name in ((dict[str, Any](on_ask=say_ada), "elicitation"), ({"on_sample": complete}, "sampling")):
+    for answers, name in (
+        (dict[str, Any](on_ask=say_ada), "elicitation"),
+        ({"on_sample": complete}, "sampling"),
+    ):
         puppet = modern() if version == "2026-07-28" else legacy()
         async with puppet.client(protocol=version, **answers):
             params = puppet.heard[0]["params"]
@@ -269,7 +272,9 @@ async def test_a_server_that_asks_for_ever_is_stopped(monkeypatch: pytest.Monkey
 )
 async def test_input_that_is_wanted_but_not_asked_for_is_an_error(wants: dict[str, Any]) -> None:
     async with modern(tools_call={"resultType": "input_required", **wants}).client(on_ask=say_ada) as client:
-        with pytest.raises(BadAnswerError, match="puppet (wants input and asks nothing|asks what has no answer)"):
+        with pytest.raises(
+            BadAnswerError, match=r"puppet (wants input and asks nothing|asks what has no answer)"
+        ):
             await client.call("t")
 
 

@@ -125,7 +125,7 @@ async def test_an_error_keeps_its_code_its_words_and_its_data() -> None:
         puppet.refuse(message, -32603, "It broke", {"why": 1})
 
     async with modern(tools_call=reply).client() as client:
-        with pytest.raises(RemoteError, match="^It broke$") as caught:
+        with pytest.raises(RemoteError, match=r"^It broke$") as caught:
             await client.call("t")
     assert (caught.value.rpc_code, caught.value.data) == (-32603, {"why": 1})
 
@@ -193,7 +193,7 @@ async def test_a_time_out_tells_of_answers_that_belong_to_no_request() -> None:
         puppet.say({"jsonrpc": "2.0", "id": 4711, "result": {}})
 
     async with modern(tools_call=reply).client() as client:
-        with pytest.raises(NoAnswerError, match="; messages that belong to none: 1$"):
+        with pytest.raises(NoAnswerError, match=r"; messages that belong to none: 1$"):
             await client.call("t", timeout_s=0.05)
 
 
@@ -316,7 +316,9 @@ async def test_a_listener_that_fails_is_warned_of_and_the_call_goes_on(
     assert "a listener to puppet failed: ZeroDivisionError: oh" in caplog.text
 
 
-@pytest.mark.parametrize("arguments", [{"x": float("nan")}, {"x": object()}, {"x": "\ud800"}, {"x": 10**5000}])
+@pytest.mark.parametrize(
+    "arguments", [{"x": float("nan")}, {"x": object()}, {"x": "\ud800"}, {"x": 10**5000}]
+)
 async def test_arguments_that_are_not_json_are_refused_before_they_are_sent(arguments: Any) -> None:
     puppet = modern(tools_call=text("well"))
     async with puppet.client() as client:

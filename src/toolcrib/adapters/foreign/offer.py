@@ -88,7 +88,7 @@ class Offer:
     def options(self) -> OptionFields:
         """What the tool says of itself, as options of ours; words and schemas are for others to choose."""
         tool = self.tool
-        notes = _dump(getattr(tool, "annotations", None))
+        notes, said = _dump(getattr(tool, "annotations", None)), getattr(tool, "meta", None) or {}
         options: OptionFields = {
             "name": tool.name,
             "title": getattr(tool, "title", None) or notes.get("title"),
@@ -98,7 +98,8 @@ class Offer:
             "open_world": notes.get("openWorldHint"),
             "tags": sorted(getattr(tool, "tags", None) or ()),
             "version": getattr(tool, "version", None),
-            "metadata": self._metadata(),
+            "icons": [_dump(icon) for icon in getattr(tool, "icons", None) or ()],
+            "meta": {key: value for key, value in said.items() if key != "fastmcp"},  # its own bookkeeping
             "enabled": self.enabled and not self.guarded,
         }
         if options["read_only"] and options["destructive"]:
@@ -111,18 +112,6 @@ class Offer:
         if timeout_s is not None:
             options["timeout_s"] = min(timeout_s, MAX_TIMEOUT_S)
         return options
-
-    def _metadata(self) -> dict[str, Any]:
-        kept: dict[str, Any] = {}
-        icons = getattr(self.tool, "icons", None)
-        if icons:
-            kept["icons"] = [_dump(icon) for icon in icons]
-        meta = {
-            key: value for key, value in (getattr(self.tool, "meta", None) or {}).items() if key != "fastmcp"
-        }
-        if meta:
-            kept["_meta"] = meta
-        return kept
 
 
 def _dump(model: Any) -> dict[str, Any]:

@@ -15,9 +15,9 @@ from toolcrib.finding import Finding
 
 
 def read_offers(server: Any) -> Iterator[Offer]:
-    for tool in server._tool_manager.list_tools():
+    for tool in _tools_of(server):
         resolved = frozenset(getattr(tool, "resolved_params", None) or ())
-        context = tool.context_kwarg
+        context = getattr(tool, "context_kwarg", None)
         yield Offer(
             tool,
             server,
@@ -27,6 +27,12 @@ def read_offers(server: Any) -> Iterator[Offer]:
             injected=resolved,
             written=tool.fn,
         )
+
+
+def _tools_of(server: Any) -> Any:
+    """Its tools. Servers of universal-mcp are the SDK's with a manager of their own."""
+    manager = getattr(server, "tool_manager", None) or server._tool_manager
+    return manager.get_tools() if hasattr(manager, "get_tools") else manager.list_tools()
 
 
 def _runner(tool: Any) -> Any:

@@ -1,0 +1,99 @@
+"""`toolcrib serve` over HTTP: settings, sockets, one process or several, and the word that it can be reached.
+
+Knows what the command line and the files say of HTTP, and which wins; refuses to know how things are served.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Sequence
+
+from toolcrib.cli import connect, crew
+from toolcrib.cli.door import address_of, is_public, open_door
+from toolcrib.cli.frame import Failure
+from toolcrib.cli.greeting import Place, greet, say_limits
+from toolcrib.cli.offer import read_http
+from toolcrib.cli.serving import Wishes, run_http
+from toolcrib.cli.summary import Summary, say_trouble, say_warnings
+from toolcrib.cli.terminal import Terminal
+from toolcrib.clients import DEFAULT_NAME, StdioServer
+from toolcrib.errors import ConfigurationError
+from toolcrib.wiring import PATH, HTTPOptions
+
+
+def listen(wishes: Wishes, terminal: Terminal) -> int:
+    """Serve over HTTP until told to end."""
+    http = read_http(wishes.targets)
+    workers = wishes.workers or http.workers or 1
+    _refuse_workers(workers, wishes)
+    host = wishes.host or http.host or "127.0.0.1"
+    port = next(port for port in (wishes.port, http.port, 8000) if port is not None)
+    options = HTTPOptions(
+        host=host,
+        path=wishes.path or http.path or PATH,
+        allowed_hosts=(*http.allowed_hosts, *wishes.allow_host),
+        allowed_origins=(*http.allowed_origins, *wishes.allow_origin),
+        sockets=open_door(host, port),
+    )
+    place = _place(wishes, options, workers)
+
+    def ready(summary: Summary) -> None:
+        _announce(summary, place, wishes, terminal)
+
+    try:
+        if workers > 1:
+            return crew.run(wishes, options, workers, terminal, ready)
+        return run_http(wishes, options, terminal, ready)
+    finally:
+        for each in options.sockets:
+            each.close()
+
+
+def _refuse_workers(workers: int, wishes: Wishes) -> None:
+    if workers == 1:
+        return
+    if wishes.reload:
+        raise Failure(
+            f"--reload works with one process, not with {workers} workers",
+            "drop --workers" if wishes.workers else "add --workers 1",
+        )
+    if sys.platform == "win32":
+        raise Failure("--workers needs a system whose processes can inherit sockets", "use one process")
+
+
+def _place(wishes: Wishes, options: HTTPOptions, workers: int) -> Place:
+    addresses = [address_of(each, options.host, options.path) for each in options.sockets]
+    targets = [target for target in wishes.targets if _find_command([target]) is not None]
+    try:
+        name = connect.default_name(targets)
+    except ConfigurationError:
+        name = DEFAULT_NAME  # why the file cannot be read is told with the rest
+    return Place(
+        addresses=list(dict.fromkeys(addresses)),
+        pid=os.getpid(),
+        workers=workers,
+        targets=targets,
+        entry_name=name,
+        command=_find_command(targets),
+        is_public=is_public(options.sockets),
+    )
+
+
+def _find_command(targets: Sequence[str]) -> StdioServer | None:
+    """How a client would start this server itself; None where something of it is not there."""
+    try:
+        return connect.launch(targets)
+    except Failure:
+        return None  # which is told with the rest
+
+
+def _announce(summary: Summary, place: Place, wishes: Wishes, terminal: Terminal) -> None:
+    if wishes.as_json:
+        terminal.data(json.dumps(place.to_json(summary)))
+    else:
+        greet(summary, place, terminal)
+    say_trouble(summary, terminal)
+    say_warnings(summary, terminal)
+    say_limits(place, terminal)

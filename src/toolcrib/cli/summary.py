@@ -1,0 +1,107 @@
+"""An offer in words: the tools, what is off, what was refused.
+
+All of it is plain data, so that another process can say it. Knows words; refuses to know how it is served.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+
+from toolcrib.cli.offer import Offer
+from toolcrib.cli.terminal import Terminal, safe
+from toolcrib.cli.words import count, first_line
+from toolcrib.finding import Finding
+
+MAX_SHOWN = 40
+_LONGEST = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """An offer in words: `tools` by name and first line, what is `off` by name and group."""
+
+    name: str
+    tools: list[tuple[str, str]]
+    off: list[tuple[str, str]]
+    findings: list[Finding]
+    is_sample: bool
+
+    @classmethod
+    def of(cls, offer: Offer) -> Summary:
+        return cls(
+            offer.server.name,
+            [(tool.name, first_line(tool.definition)) for tool in offer.tools],
+            [
+                (entry.tool.name, entry.tool.options.group or "")
+                for entry in offer.entries
+                if not entry.enabled
+            ],
+            offer.findings,
+            offer.is_sample,
+        )
+
+    @property
+    def errors(self) -> list[Finding]:
+        return [finding for finding in self.findings if finding.level == "error"]
+
+    def encode(self) -> bytes:
+        return json.dumps(asdict(self)).encode()
+
+    @classmethod
+    def decode(cls, data: bytes) -> Summary:
+        facts = json.loads(data)
+        findings = [Finding(**finding) for finding in facts.pop("findings")]
+        return cls(**facts, findings=findings)
+
+
+def headline(summary: Summary) -> str:
+    """Who serves how much."""
+    kind = "sample tool" if summary.is_sample else "tool"
+    trouble = f" ({count(len(summary.errors), 'problem')}, see below)" if summary.errors else ""
+    return f"{summary.name} serves {count(len(summary.tools), kind)}{trouble}"
+
+
+def say_trouble(summary: Summary, terminal: Terminal) -> None:
+    """Loudly: what was refused."""
+    errors = summary.errors
+    for error in errors[:MAX_SHOWN]:
+        terminal.tell(error)
+    if len(errors) > MAX_SHOWN:
+        terminal.say("error", f"and {len(errors) - MAX_SHOWN} more: toolcrib check shows them")
+
+
+def say_warnings(summary: Summary, terminal: Terminal) -> None:
+    """Quietly: one as it is, several as a number."""
+    warnings = [finding for finding in summary.findings if finding.level == "warning"]
+    if len(warnings) == 1:
+        terminal.tell(warnings[0])
+    elif warnings:
+        terminal.say("note", f"{count(len(warnings), 'warning')}: toolcrib check shows them")
+
+
+def say_tools(summary: Summary, terminal: Terminal) -> None:
+    """Each tool that is served, and those that could be."""
+    for name, words in summary.tools[:MAX_SHOWN]:
+        put(terminal, f"  {name}: {words[:_LONGEST]}" if words else f"  {name}")
+    if len(summary.tools) > MAX_SHOWN:
+        put(terminal, f"  and {len(summary.tools) - MAX_SHOWN} more")
+    by_group: dict[str, list[str]] = {}
+    for name, group in summary.off:
+        by_group.setdefault(group, []).append(name)
+    for group, names in by_group.items():
+        shown = ", ".join(names[:6]) + (", ..." if len(names) > 6 else "")
+        put(terminal, f"  off: {shown} ({say_switch(group)})")
+    put(terminal, "")
+
+
+def say_switch(group: str) -> str:
+    """How to turn tools on that are off."""
+    return f"TOOLCRIB_ENABLE_{group.upper()}_TOOLS=1 turns them on" if group else "enabled=True turns them on"
+
+
+def put(terminal: Terminal, text: str, *, bold: bool = False) -> None:
+    """One line on stderr."""
+    start, end = ("\x1b[1m", "\x1b[0m") if bold and terminal.err_colour else ("", "")
+    terminal.err.write(f"{start}{safe(text)}{end}\n")
+    terminal.err.flush()

@@ -1,0 +1,173 @@
+"""The real `toolcrib serve` in a process of its own, spoken to by HTTP."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Self
+
+SOURCES = str(Path(__file__).resolve().parents[2] / "src")
+TOOLCRIB = [sys.executable, "-c", "from toolcrib.cli import main; main()"]
+PATIENCE_S = 60.0
+MODERN = "2026-07-28"
+
+
+class Serving:
+    """`toolcrib serve` on any free port. `info` is what it told when it was ready; `errors` what it wrote to
+    stderr so far."""
+
+    def __init__(self, *arguments: str, cwd: Path | None = None, **variables: str) -> None:
+        self.process = start("serve", "--port", "0", "--json", *arguments, cwd=cwd, **variables)
+        self._lines: list[str] = []
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        assert line, self.errors
+        self.info: dict[str, Any] = json.loads(line)
+        self.address: str = self.info["address"]
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.process.poll() is None:
+            self.process.terminate()
+        try:
+            self.process.wait(PATIENCE_S)
+        finally:
+            self.process.kill()
+            self._reader.join(PATIENCE_S)
+            for stream in (self.process.stdout, self.process.stderr):
+                assert stream is not None
+                stream.close()
+
+    @property
+    def errors(self) -> str:
+        return "".join(self._lines)
+
+    def _read(self) -> None:
+        assert self.process.stderr is not None
+        for line in self.process.stderr:
+            self._lines.append(line)
+
+    def end(self, *signals: signal.Signals, timeout_s: float = PATIENCE_S) -> int:
+        """Send signals, wait for the end, and for all that was said."""
+        for number in signals or (signal.SIGTERM,):
+            self.process.send_signal(number)
+        code = self.process.wait(timeout_s)
+        self._reader.join(PATIENCE_S)
+        return code
+
+    def wait_for(self, words: str, count: int = 1) -> None:
+        """Until it has said something so many times."""
+        wait_until(lambda: self.errors.count(words) >= count, lambda: f"{words!r} in {self.errors}")
+
+    # --- speaking ---
+
+    def post(self, message: Any, **headers: str) -> tuple[int, Any]:
+        """One message on a connection of its own."""
+        request = urllib.request.Request(
+            self.address,
+            json.dumps(message).encode(),
+            {"content-type": "application/json", **{key.replace("_", "-"): v for key, v in headers.items()}},
+        )
+        try:
+            with urllib.request.urlopen(request, timeout=PATIENCE_S) as answer:
+                return answer.status, json.loads(answer.read())
+        except urllib.error.HTTPError as error:
+            with error:
+                return error.code, json.loads(error.read())
+
+    def ask(self, method: str, **params: Any) -> Any:
+        """The result of a request without a session, as older clients may send it."""
+        status, answer = self.post({"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
+        assert status == 200, answer
+        return answer["result"]
+
+    def ask_modern(self, method: str, **params: Any) -> Any:
+        """The result of a request of 2026-07-28."""
+        client = "io.modelcontextprotocol/client"
+        params["_meta"] = {
+            "io.modelcontextprotocol/protocolVersion": MODERN,
+            f"{client}Info": {"name": "test", "version": "1"},
+            f"{client}Capabilities": {"elicitation": {}},
+        }
+        headers = {"mcp_protocol_version": MODERN, "mcp_method": method}
+        if "name" in params:
+            headers["mcp_name"] = params["name"]
+        headers["accept"] = "application/json, text/event-stream"
+        status, answer = self.post({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}, **headers)
+        assert status == 200, answer
+        return answer["result"]
+
+    def call(self, name: str, **arguments: Any) -> str:
+        """The text of a call's result."""
+        text: str = self.ask("tools/call", name=name, arguments=arguments)["content"][0]["text"]
+        return text
+
+    def names(self) -> list[str]:
+        return [tool["name"] for tool in self.ask("tools/list")["tools"]]
+
+
+class Calling(threading.Thread):
+    """A call that is under way. `outcome` is its text, or what went wrong."""
+
+    def __init__(self, serving: Serving, name: str, **arguments: Any) -> None:
+        super().__init__(daemon=True)
+        self._serving, self._name, self._arguments = serving, name, arguments
+        self.outcome: str | Exception | None = None
+        self.start()
+
+    def run(self) -> None:
+        try:
+            self.outcome = self._serving.call(self._name, **self._arguments)
+        except Exception as error:
+            self.outcome = error
+
+
+def start(
+    *arguments: str, cwd: Path | None = None, stdin: int | None = None, **variables: str
+) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [*TOOLCRIB, *arguments],
+        stdin=stdin,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        cwd=cwd,
+        text=True,
+        env={**os.environ, "PYTHONPATH": SOURCES, "PYTHONUTF8": "1", **variables},
+    )
+
+
+def wait_until(
+    is_so: Callable[[], bool],
+    explain: Callable[[], str] = lambda: "it never came about",
+    timeout_s: float = PATIENCE_S,
+) -> None:
+    """For what happens in another process and cannot be waited for."""
+    end = time.monotonic() + timeout_s
+    while not is_so():
+        assert time.monotonic() < end, explain()
+        time.sleep(0.02)
+
+
+def is_running(pid: int) -> bool:
+    """Whether there is such a process, and it is not only waiting to be noticed."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def children_of(pid: int) -> Sequence[int]:
+    return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]

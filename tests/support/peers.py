@@ -1,0 +1,58 @@
+"""Real MCP servers as children: the official SDK's, fastmcp's and toolcrib's own, with the same tools."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+PROGRAMS = ROOT / "tests" / "unit" / "client" / "peers"
+ENVIRONMENT = {"PYTHONPATH": str(ROOT / "src"), "FASTMCP_CHECK_FOR_UPDATES": "off"}
+
+
+def command_of(name: str, *arguments: str) -> list[str]:
+    return [sys.executable, str(PROGRAMS / f"{name}_peer.py"), *arguments]
+
+
+@contextmanager
+def running_peers() -> Iterator[Callable[..., str]]:
+    """Gives a function from a peer's name to its address. Each is started when first asked for."""
+    children: dict[tuple[str, str], tuple[subprocess.Popen[bytes], int]] = {}
+
+    def find(name: str, transport: str = "http") -> str:
+        if (name, transport) not in children:
+            children[name, transport] = _start(name, transport)
+        path = "sse" if transport == "sse" else "mcp"
+        return f"http://127.0.0.1:{children[name, transport][1]}/{path}"
+
+    try:
+        yield find
+    finally:
+        for child, _ in children.values():
+            child.kill()
+            child.wait()
+
+
+def _start(name: str, transport: str) -> tuple[subprocess.Popen[bytes], int]:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port: int = free.getsockname()[1]
+    quiet = subprocess.DEVNULL
+    child = subprocess.Popen(
+        command_of(name, transport, str(port)), stdout=quiet, stderr=quiet, env={**os.environ, **ENVIRONMENT}
+    )
+    deadline = time.monotonic() + 60
+    while True:
+        try:
+            socket.create_connection(("127.0.0.1", port), 1).close()
+            return child, port
+        except OSError:
+            assert child.poll() is None, f"{name} ended with {child.returncode}"
+            assert time.monotonic() < deadline, f"{name} does not listen"
+            time.sleep(0.05)

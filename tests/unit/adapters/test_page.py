@@ -1,0 +1,60 @@
+"""The examples of the page for newcomers run, and tools of theirs ask over a pipe."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+import mcp_types as types
+import pytest
+from mcp.client.client import Client
+from mcp.client.stdio import StdioServerParameters, stdio_client
+
+from tests.unit.adapters.answering import GUESTS
+
+ROOT = Path(__file__).resolve().parents[3]
+PAGE = ROOT / "docs" / "coming-from.md"
+_BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
+_SERVE = (
+    "import sys; from toolcrib import MCPServer; server = MCPServer('guests');"
+    "server.add(sys.argv[1]); server.run('stdio')"
+)
+
+
+def test_the_examples_run_in_order() -> None:
+    text, names = PAGE.read_text(), {"__name__": "documented"}
+    for match in _BLOCK.finditer(text):
+        source = "\n" * (text[: match.start()].count("\n") + 1) + match[1]
+        exec(compile(source, str(PAGE), "exec", dont_inherit=True), names)
+
+
+async def person(_: Any, params: Any) -> types.ElicitResult:
+    fields = params.requested_schema["properties"]
+    content = {name: True if field.get("type") == "boolean" else "x" for name, field in fields.items()}
+    return types.ElicitResult(action="accept", content=content)
+
+
+@pytest.mark.parametrize("mode", ["legacy", "auto"])
+@pytest.mark.parametrize(
+    ("file", "tool", "arguments", "text"),
+    [
+        ("sdk_shop.py", "buy", {"item": "tea"}, "bought tea: True, x"),
+        ("fast_desk.py", "guard", {"city": "Oslo"}, "Oslo: True, state of Oslo"),
+    ],
+)
+async def test_a_tool_of_theirs_asks_a_person_at_the_other_end_of_a_pipe(
+    file: str, tool: str, arguments: dict[str, Any], text: str, mode: str
+) -> None:
+    command = StdioServerParameters(
+        command=sys.executable,
+        args=["-W", "ignore", "-c", _SERVE, str(GUESTS / file)],
+        env={"PYTHONPATH": str(ROOT / "src")},
+    )
+    with Path("/dev/null").open("w") as nowhere:
+        link = stdio_client(command, errlog=nowhere)
+        async with Client(link, mode=mode, elicitation_callback=person) as client:
+            result = await client.call_tool(tool, arguments)
+
+    assert result.content == [types.TextContent(type="text", text=text)]

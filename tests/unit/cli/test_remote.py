@@ -1,0 +1,311 @@
+"""`list`, `show` and `call` against a running server: an address, or the command that starts it."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import select
+import shlex
+import socket
+import sys
+import threading
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from tests.support.peers import ENVIRONMENT, command_of, running_peers
+
+from .conftest import ADD, Desk
+
+COMMAND = shlex.join(command_of("toolcrib", "stdio"))
+SERVER = """
+import json, sys
+TOOLS = {tools!r}
+for line in sys.stdin:
+    request = json.loads(line)
+    results = {{
+        "initialize": {{"protocolVersion": "2025-11-25", "capabilities": {{"tools": {{}}}}}},
+        "tools/list": {{"tools": TOOLS}},
+        "tools/call": {{"content": [], "isError": True}},
+    }}
+    if "id" in request:
+        result = results.get(request["method"])
+        body = {{"result": result}} if result else {{"error": {{"code": -32601, "message": "no"}}}}
+        print(json.dumps({{"jsonrpc": "2.0", "id": request["id"], **body}}), flush=True)
+"""
+
+
+@pytest.fixture(scope="module")
+def address() -> Iterator[str]:
+    with running_peers() as find:
+        yield find("toolcrib")
+
+
+@pytest.fixture(autouse=True)
+def _environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in ENVIRONMENT.items():
+        monkeypatch.setenv(name, value)
+
+
+def write_server(desk: Desk, *tools: object) -> str:
+    return shlex.join([sys.executable, str(desk.write("server.py", SERVER.format(tools=list(tools))))])
+
+
+# --- list ---
+
+
+def test_the_tools_at_an_address_are_listed(desk: Desk, address: str) -> None:
+    done = desk.run("list", address)
+    assert done.exit_code == 0
+    assert "Add two whole numbers" in done.stdout.splitlines()[1]
+    assert done.stdout.splitlines()[1].endswith("a: integer, b?: integer")
+    assert done.stderr == "note: peer 1.2.3 speaks MCP 2026-07-28\n"
+
+
+def test_the_tools_of_a_command_are_listed(desk: Desk) -> None:
+    done = desk.run("list", "--command", COMMAND, "--protocol", "2025-11-25")
+    assert done.exit_code == 0
+    assert "add " in done.stdout
+    assert "speaks MCP 2025-11-25" in done.stderr
+
+
+def test_the_json_has_the_shape_of_a_local_list(desk: Desk, address: str) -> None:
+    desk.write("tools.py", ADD)
+    here = desk.json("list", "tools.py", "--json")
+    done = desk.run("list", address, "--json", "--include", "add")
+    there = json.loads(done.stdout)
+    assert done.stderr == ""
+    assert here.keys() == there.keys() == {"tools", "findings"}
+    (tool,) = there["tools"]
+    assert tool["inputSchema"]["required"] == ["a"]
+    assert tool["annotations"] == {"readOnlyHint": True}
+    assert tool["source"] == {"file": address, "line": None}
+    assert there["findings"] == []
+
+
+def test_selectors_choose_among_remote_tools(desk: Desk, address: str) -> None:
+    def names(*options: str) -> list[str]:
+        return [tool["name"] for tool in desk.json("list", address, "--json", *options)["tools"]]
+
+    assert names("--include", "who*", "--include", "re:ec.*") == ["echo", "who_ended"]
+    assert names("--tag", "read-only") == ["add"]
+    assert "add" not in names("--exclude", "add")
+    assert desk.run("list", address, "--include", "nothing").exit_code == 2
+
+
+def test_what_is_odd_about_a_tool_is_a_finding_and_hides_nothing(desk: Desk) -> None:
+    fine = {"name": "fine", "description": "Fine.", "inputSchema": {"type": "object"}}
+    odd = {"name": "o d d", "description": "a\u200bb\x1b[2J", "inputSchema": {"type": "string"}, "icons": [1]}
+    command = write_server(desk, fine, odd)
+    document = desk.json("list", "--command", command, "--json")
+    assert [tool["name"] for tool in document["tools"]] == ["fine", "o d d"]
+    assert document["tools"][1]["icons"] == [1]
+    assert {finding["tool"] for finding in document["findings"]} == {"o d d"}
+    assert {finding["level"] for finding in document["findings"]} == {"warning"}
+    assert len(document["findings"]) == 3
+    done = desk.run("list", "--command", command)
+    assert done.exit_code == 0
+    assert "\x1b" not in done.stdout + done.stderr
+    assert "warning: " in done.stderr
+
+
+def test_a_server_without_tools_says_so(desk: Desk) -> None:
+    done = desk.run("list", "--command", write_server(desk))
+    assert (done.exit_code, done.stdout) == (0, "")
+    assert done.stderr == "note: the server speaks MCP 2025-11-25 and has no tools\n"
+
+
+# --- show ---
+
+
+def test_everything_about_a_remote_tool_is_shown(desk: Desk, address: str) -> None:
+    done = desk.run("show", "-t", address, "add")
+    assert done.exit_code == 0
+    for words in ("Add two whole numbers", "required", "default 1", "read-only", address, "at the server"):
+        assert words in done.stdout
+    document = desk.json("show", "--command", COMMAND, "echo", "--json")
+    assert (document["name"], document["title"]) == ("echo", "An echo")
+    assert {"source", "fingerprint", "tags", "version", "run", "timeout_s"} <= document.keys()
+
+
+def test_a_tool_that_is_not_there_is_looked_for(desk: Desk, address: str) -> None:
+    for command in ("show", "call"):
+        done = desk.run(command, "-t", address, "ehco")
+        assert done.exit_code == 2
+        assert done.stderr == "error: Unknown tool: ehco\nhint: did you mean 'echo'?\n"
+
+
+# --- call ---
+
+
+def test_a_remote_tool_is_called_with_words(desk: Desk, address: str) -> None:
+    assert desk.run("call", "-t", address, "add", "a=2", "b=40").stdout == "42\n"
+    assert desk.run("call", "--command", COMMAND, "echo", "text=17").stdout == "17\n"
+    document = desk.json("call", "-t", address, "add", "--json", '{"a": 2}')
+    assert (document["structuredContent"], document["isError"]) == (3, False)
+
+
+def test_a_failing_call_is_an_error_with_exit_code_1(desk: Desk, address: str) -> None:
+    done = desk.run("call", "-t", address, "add", "a=x")
+    assert (done.exit_code, done.stdout) == (1, "")
+    assert "error: Invalid arguments for tool 'add'" in done.stderr
+    assert desk.run(
+        "call", "--command", write_server(desk, {"name": "t", "inputSchema": {}}), "t"
+    ).stderr == ("error: the tool failed and said nothing\n")
+
+
+def test_the_time_for_a_call_can_be_limited(desk: Desk, address: str) -> None:
+    started = time.monotonic()
+    done = desk.run("call", "-t", address, "wait", "mark=x", "--timeout", "0.3")
+    assert time.monotonic() - started < 10
+    assert done.exit_code == 1
+    assert done.stderr == f"error: {address}: no answer to tools/call within 0.3 s\n"
+
+
+def test_a_question_is_declined_where_nobody_is_at_the_terminal(desk: Desk, address: str) -> None:
+    for options in ([], ["--protocol", "2025-11-25"]):
+        done = desk.run("call", "-t", address, "greet", *options)
+        assert done.stdout == "They decline.\n"
+        assert done.stderr == "note: nobody is at the terminal, so this was declined: Who are you?\n"
+
+
+def test_progress_is_not_shown_where_nobody_looks(desk: Desk, address: str) -> None:
+    done = desk.run("call", "-t", address, "count", "upto=3")
+    assert (done.stdout, done.stderr) == ("counted to 3\n", "")
+
+
+def test_debug_shows_the_servers_log(desk: Desk) -> None:
+    done = desk.run("call", "--command", COMMAND, "count", "upto=1", "--debug")
+    assert "info: line 1" in done.stderr
+
+
+def test_headers_reach_the_server(desk: Desk) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        heard: list[bytes] = []
+
+        def serve() -> None:
+            peer, _ = listener.accept()
+            heard.append(peer.recv(65536))
+            peer.sendall(b"HTTP/1.1 401 No\r\nContent-Length: 0\r\n\r\n")
+            peer.close()
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}/mcp"
+        done = desk.run("list", url, "--header", "Authorization: Bearer abc", "--header", "X-Y:z")
+        thread.join(10)
+    assert done.exit_code == 1
+    assert f"error: {url} refuses access (401 Unauthorized)" in done.stderr
+    assert b"authorization: Bearer abc\r\n" in heard[0]
+    assert b"x-y: z\r\n" in heard[0]
+
+
+# --- mistakes ---
+
+
+def test_an_address_where_nothing_answers_is_said_in_words(desk: Desk) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{taken.getsockname()[1]}/mcp"
+        done = desk.run("list", url)
+    assert (done.exit_code, done.stdout) == (1, "")
+    assert done.stderr == f"error: nothing answers at {url}: is the server running?\n"
+
+
+def test_a_server_that_dies_is_quoted(desk: Desk) -> None:
+    path = desk.write("server.py", "import nowhere_to_be_found")
+    done = desk.run("list", "--command", shlex.join([sys.executable, str(path)]))
+    assert done.exit_code == 1
+    assert "ended (exit code 1) and said:" in done.stderr
+    assert "ModuleNotFoundError: No module named 'nowhere_to_be_found'" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["list", "http://127.0.0.1:1/", "tools.py"], "cannot be mixed with other targets"),
+        (["list", "tools.py", "--command", "x"], "--command says where the tools are"),
+        (["list", "--command", "x", "--header", "A: b"], "--header is for an address"),
+        (["list", "--command", ""], "--command is empty"),
+        (["list", "--command", "'"], "--command cannot be read"),
+        (["list", "--header", "A: b"], "--header is for a running server"),
+        (["call", "x", "--protocol", "2025-11-25"], "--protocol is for a running server"),
+        (["list", "http://127.0.0.1:1/", "--header", "nonsense"], "--header is not 'NAME: VALUE'"),
+        (["list", "http://127.0.0.1:1/", "--protocol", "1999"], "'1999' is not one of"),
+        (["check", "http://127.0.0.1:1/"], "is a running server, which cannot be loaded"),
+    ],
+)
+def test_a_slip_on_the_command_line_is_explained(desk: Desk, arguments: list[str], words: str) -> None:
+    done = desk.run(*arguments)
+    assert done.exit_code == 2
+    assert words in done.stderr
+
+
+def test_a_secret_header_that_is_wrong_is_not_repeated(desk: Desk) -> None:
+    done = desk.run("list", "http://127.0.0.1:1/", "--header", "Bearer-s3cret")
+    assert "s3cret" not in done.stderr
+    done = desk.run("list", "http://127.0.0.1:1/", "--header", "A: s3cret\nB: c")
+    assert done.exit_code == 1
+    assert "s3cret" not in done.stderr
+
+
+# --- a person at the terminal ---
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs a pseudo-terminal")
+class TestAtTheTerminal:
+    def converse(self, words: list[tuple[str, str]], *arguments: str) -> tuple[int, str]:
+        """The exit code and all that was shown; each answer is typed once its question is there."""
+        pid, terminal = pty.fork()
+        if pid == 0:  # pragma: no cover - the child
+            code = "from toolcrib.cli import main; main()"
+            os.execve(sys.executable, [sys.executable, "-c", code, *arguments], {**os.environ, **ENVIRONMENT})
+        shown, deadline = "", time.monotonic() + 30
+        waiting = list(words)
+        while time.monotonic() < deadline:
+            if waiting and waiting[0][0] in shown:
+                os.write(terminal, waiting.pop(0)[1].encode())
+            if select.select([terminal], [], [], 0.05)[0]:
+                try:
+                    shown += os.read(terminal, 4096).decode("utf-8", "replace")
+                except OSError:
+                    break
+        os.close(terminal)
+        return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), shown.replace("\r\n", "\n")
+
+    @pytest.mark.parametrize("protocol", ["2026-07-28", "2025-11-25"])
+    def test_a_form_is_filled_in_field_by_field(self, address: str, protocol: str) -> None:
+        words = [
+            ("name, text:", "\n"),
+            ("an answer is needed", "Ada\n"),
+            ("age, whole number [30]:", "old\n"),
+            ("expected integer", "36\n"),
+            ("[y/n]", "y\n"),
+        ]
+        code, shown = self.converse(words, "call", "-t", address, "greet", "--protocol", protocol)
+        assert code == 0
+        assert 'Send {"name": "Ada", "age": 36}? [y/n]' in shown
+        assert shown.endswith("Hello, Ada (36)\n")
+
+    def test_a_default_is_kept_and_a_form_can_be_declined(self, address: str) -> None:
+        words = [("name, text:", "Ada\n"), ("[30]:", "\n"), ("[y/n]", "no\n")]
+        code, shown = self.converse(words, "call", "-t", address, "greet")
+        assert (code, '{"name": "Ada", "age": 30}' in shown) == (0, True)
+        assert "They decline." in shown
+
+    def test_the_end_of_input_cancels_the_question(self, address: str) -> None:
+        code, shown = self.converse([("name, text:", "\x04")], "call", "-t", address, "greet")
+        assert (code, "They cancel." in shown) == (0, True)
+
+    def test_ctrl_c_ends_the_command(self, desk: Desk) -> None:
+        code, shown = self.converse([("name, text:", "\x03")], "call", "--command", COMMAND, "greet")
+        assert code == 130
+        assert "Traceback" not in shown
+
+    def test_progress_is_one_line_that_goes_away(self, address: str) -> None:
+        code, shown = self.converse([], "call", "-t", address, "count", "upto=3")
+        assert code == 0
+        assert "\r3/3 at 3" in shown
+        assert shown.endswith("\rcounted to 3\n")

@@ -1,0 +1,368 @@
+"""`toolcrib serve` as its users start it: what it says, what it serves, and how it ends."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.command import Calling, Serving, start
+
+from .conftest import ADD, Desk
+
+pytestmark = pytest.mark.skipif(os.name == "nt", reason="needs POSIX signals")
+
+SAMPLES = ["hello_world", "echo", "get_time", "math_add", "debug_info"]
+WORK = '''
+import asyncio, os, subprocess, sys, time
+from toolcrib import tool
+
+print("printed on import")
+
+@tool
+async def slow(seconds: float) -> str:
+    """Wait."""
+    print("waiting", file=sys.stderr, flush=True)
+    await asyncio.sleep(seconds)
+    return "slept"
+
+@tool(run="inline")
+def hog(seconds: float) -> str:
+    """Block the loop."""
+    print("waiting", file=sys.stderr, flush=True)
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        pass
+    return "hogged"
+
+@tool
+async def linger(seconds: float) -> str:
+    """Wait in a thread that nobody can end."""
+    return await asyncio.to_thread(time.sleep, seconds) or "lingered"
+
+@tool
+def noisy() -> str:
+    """Write where it should not."""
+    print("one"); os.write(1, b"two\\n"); sys.__stdout__.write("three\\n")
+    subprocess.run(["echo", "four"], check=True)
+    return "done"
+
+@tool
+def boom() -> str:
+    """Raise."""
+    raise RuntimeError("the secret")
+
+@tool
+def bad(*args) -> str:
+    """Cannot be a tool."""
+    return ""
+'''
+
+
+@pytest.fixture(scope="module")
+def samples(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
+    with Serving(cwd=tmp_path_factory.mktemp("samples")) as serving:
+        yield serving
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("work")
+    (path / "work.py").write_text(WORK)
+    return path
+
+
+# --- serving ------------------------------------------------------------------------------------------
+
+
+def test_alone_it_serves_the_five_samples_to_clients_of_both_eras(samples: Serving) -> None:
+    assert samples.names() == samples.info["tools"] == SAMPLES
+    assert [tool["name"] for tool in samples.ask_modern("tools/list")["tools"]] == SAMPLES
+    assert samples.call("math_add", a=10, b=5) == "10 + 5 = 15"
+    done = samples.ask_modern("tools/call", name="math_add", arguments={"a": 10, "b": 5})
+    assert done["structuredContent"] == 15
+    assert json.loads(samples.call("debug_info"))["tools"] == SAMPLES
+
+
+def test_it_tells_programs_where_it_is_in_one_line(samples: Serving) -> None:
+    assert samples.info["pid"] == samples.process.pid
+    assert samples.info["address"].startswith("http://127.0.0.1:")
+    assert (samples.info["workers"], samples.info["findings"]) == (1, [])
+
+
+def test_strangers_are_not_let_in(samples: Serving) -> None:
+    assert samples.post({}, host="evil.example")[0] == 421
+    assert samples.post({}, origin="https://evil.example")[0] == 403
+
+
+def test_it_says_where_it_is_what_it_serves_and_what_to_paste(desk: Desk) -> None:
+    process = start("serve", "--port", "0", cwd=desk.folder)
+    assert process.stderr is not None
+    assert process.stdout is not None
+    with process:
+        lines: list[str] = []
+        while not lines or "Ctrl-C" not in lines[-1]:
+            lines.append(process.stderr.readline())
+            assert lines[-1], lines
+        process.send_signal(signal.SIGINT)
+        assert process.wait(20) == 0
+        assert (process.stdout.read(), process.stderr.read()) == ("", "")
+    words = "".join(lines)
+    assert words.startswith("toolcrib serves 5 sample tools at\n  http://127.0.0.1:")
+    assert "  echo: Echo back the input message\n" in words
+    assert "  off: list_files, read_file (TOOLCRIB_ENABLE_FILE_TOOLS=1 turns them on)\n" in words
+    http, stdio = (json.loads(line)["mcpServers"]["toolcrib"] for line in lines if '"mcpServers"' in line)
+    assert http["url"] == lines[1].strip()
+    ping = '{"jsonrpc":"2.0","id":7,"method":"ping"}\n'
+    done = subprocess.run(
+        [stdio["command"], *stdio["args"]], input=ping, capture_output=True, text=True, check=True, cwd="/"
+    )
+    assert (json.loads(done.stdout), done.stderr) == ({"jsonrpc": "2.0", "id": 7, "result": {}}, "")
+
+
+def test_one_bad_tool_and_one_bad_target_do_not_keep_the_others_from_being_served(folder: Path) -> None:
+    (folder / "broken.py").write_text("def broken(:\n")
+    with Serving("work.py", "missing.py", "broken.py", "toolcrib.samples", cwd=folder) as serving:
+        assert serving.names() == ["slow", "hog", "linger", "noisy", "boom", *SAMPLES]
+        assert "error: There is no file or folder missing.py\n" in serving.errors
+        assert "error: broken.py:1: broken.py has a syntax error" in serving.errors
+        assert "error: work.py:40: Tool 'bad' takes *args" in serving.errors
+        assert len(serving.info["findings"]) == 3
+
+
+def test_settings_come_from_the_file_and_the_command_line_wins(desk: Desk) -> None:
+    desk.write("tools.py", ADD)
+    desk.write(
+        "toolcrib.toml",
+        """
+        [server]
+        name = "desk"
+        version = "3"
+        title = "The desk"
+        instructions = "Be brief."
+        targets = ["tools.py", "toolcrib.samples"]
+        page_size = 4
+        [http]
+        path = "/tools/"
+        allowed_hosts = ["desk.example"]
+        """,
+    )
+    with Serving("--name", "table", "--allow-host", "table.example", cwd=desk.folder) as serving:
+        assert serving.address.endswith("/tools")
+        facts = serving.ask(
+            "initialize",
+            protocolVersion="2025-11-25",
+            capabilities={},
+            clientInfo={"name": "x", "version": "1"},
+        )
+        assert facts["serverInfo"] == {"name": "table", "version": "3", "title": "The desk"}
+        assert facts["instructions"] == "Be brief."
+        page = serving.ask("tools/list")
+        assert len(page["tools"]) == 4
+        assert len(serving.ask("tools/list", cursor=page["nextCursor"])["tools"]) == 2
+        for host in ("desk.example", "table.example:80"):
+            assert serving.post({}, host=host)[0] == 400
+
+
+def test_a_server_object_serves_itself_so_that_its_tools_can_change_it(desk: Desk) -> None:
+    desk.write(
+        "shop.py",
+        """
+        from toolcrib import MCPServer
+
+        server = MCPServer("shop", version="2.1", instructions="Prices in EUR", dynamic=True)
+
+        @server.tool
+        def grow() -> str:
+            "Add a tool."
+            server.tool("fresh", "A new one", {"type": "object", "properties": {}})(fresh)
+            return "grown"
+
+        async def fresh(arguments: dict) -> str:
+            return "fresh"
+        """,
+    )
+    with Serving("shop.py", cwd=desk.folder) as serving:
+        assert serving.info["name"] == "shop"
+        assert serving.call("grow") == "grown"
+        assert serving.names() == ["grow", "fresh"]
+        assert serving.ask_modern("server/discover")["instructions"] == "Prices in EUR"
+
+
+def test_what_a_tool_raises_is_in_the_log_with_its_place(folder: Path) -> None:
+    with Serving("work.py", cwd=folder) as serving:
+        assert "the secret" not in serving.call("boom")
+        serving.wait_for("error: tool 'boom' raised RuntimeError: the secret")
+        serving.wait_for("work.py")
+
+
+# --- reloading ----------------------------------------------------------------------------------------
+
+
+def test_changed_files_are_loaded_while_it_serves_and_broken_ones_are_not(desk: Desk) -> None:
+    path = desk.write("tools.py", ADD)
+    with Serving("tools.py", "--reload", cwd=desk.folder) as serving:
+        path.write_text(ADD.replace("return a + b", "return a * b"))
+        serving.wait_for("info: Reloaded 1 tools, changed: add")
+        assert serving.call("add", a=4, b=5) == "20"
+        path.write_text(ADD + "\ndef broken(:\n")
+        serving.wait_for("error: Not reloaded, what served before goes on: ")
+        assert "tools.py:17: error[unreadable-source]" in serving.errors
+        assert serving.call("add", a=4, b=5) == "20"
+        path.write_text(ADD.replace("def add", "def plus"))
+        serving.wait_for("info: Reloaded 1 tools", 2)
+        assert serving.names() == ["plus"]
+        assert serving.end() == 0
+        assert "Traceback" not in serving.errors
+
+
+# --- ending -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_the_first_signal_lets_a_call_end_and_takes_no_other(folder: Path, number: signal.Signals) -> None:
+    with Serving("work.py", cwd=folder) as serving:
+        calling = Calling(serving, "slow", seconds=1.0)
+        serving.wait_for("waiting")
+        serving.process.send_signal(number)
+        calling.join(20)
+        assert calling.outcome == "slept"
+        assert serving.process.wait(20) == 0
+        with pytest.raises(OSError):
+            serving.names()
+    assert "Traceback" not in serving.errors
+
+
+@pytest.mark.parametrize("tool", ["slow", "hog"])
+def test_the_second_signal_ends_at_once_even_where_the_loop_is_blocked(folder: Path, tool: str) -> None:
+    with Serving("work.py", cwd=folder) as serving:
+        calling = Calling(serving, tool, seconds=30.0)
+        serving.wait_for("waiting")
+        assert serving.end(signal.SIGINT, signal.SIGTERM, timeout_s=5) in (-signal.SIGTERM, -signal.SIGINT)
+        calling.join(20)
+        assert isinstance(calling.outcome, Exception)
+    assert "Traceback" not in serving.errors
+
+
+# --- stdio --------------------------------------------------------------------------------------------
+
+
+def _call(name: str, **arguments: object) -> str:
+    params = {"name": name, "arguments": arguments}
+    return json.dumps({"jsonrpc": "2.0", "id": name, "method": "tools/call", "params": params}) + "\n"
+
+
+INITIALIZE = (
+    '{"jsonrpc":"2.0","id":0,"method":"initialize",'
+    '"params":{"protocolVersion":"2025-11-25","capabilities":{}}}\n'
+)
+
+
+def test_on_stdio_stdout_is_the_protocol_and_stderr_is_quiet_but_for_errors(folder: Path) -> None:
+    process = start("serve", "--stdio", "work.py", cwd=folder, stdin=subprocess.PIPE)
+    out, err = process.communicate(INITIALIZE + _call("noisy"), 60)
+    assert [json.loads(line)["id"] for line in out.splitlines()] == [0, "noisy"]
+    printed = ["printed on import", "one", "two", "three", "four"]
+    assert sorted(line for line in err.splitlines() if line in printed) == sorted(printed)
+    said = [line for line in err.splitlines() if line not in printed]
+    assert said[0] == "error: work.py:40: Tool 'bad' takes *args, which no schema can describe"
+    assert len(said) == 2
+    assert process.returncode == 0
+
+
+def test_on_stdio_it_says_what_it_serves_where_that_is_wished_for(desk: Desk) -> None:
+    process = start("serve", "--stdio", "--verbose", cwd=desk.folder, stdin=subprocess.PIPE)
+    out, err = process.communicate("", 60)
+    assert (process.returncode, out) == (0, "")
+    assert err.startswith("toolcrib serves 5 sample tools on stdin and stdout")
+    assert "  echo: Echo back the input message\n" in err
+
+
+def test_on_stdio_it_ends_with_its_client_whatever_a_tool_still_does(folder: Path) -> None:
+    process = start("serve", "--stdio", "work.py", cwd=folder, stdin=subprocess.PIPE)
+    process.communicate(INITIALIZE + _call("linger", seconds=60), 20)
+    assert process.returncode == 0
+
+
+def test_on_stdio_a_signal_ends_it_politely(folder: Path) -> None:
+    process = start("serve", "--stdio", "work.py", cwd=folder, stdin=subprocess.PIPE)
+    assert process.stdin is not None
+    assert process.stdout is not None
+    assert process.stderr is not None
+    with process:
+        process.stdin.write(INITIALIZE)
+        process.stdin.flush()
+        process.stdout.readline()
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(20) == 0
+        assert "Traceback" not in process.stderr.read()
+
+
+# --- refusals -----------------------------------------------------------------------------------------
+
+
+def test_a_port_that_is_taken_is_said_with_who_has_it_and_another_one(desk: Desk) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        done = desk.run("serve", "--port", str(port))
+    assert done.exit_code == 2
+    assert done.stderr.startswith(f"error: Port {port} is taken")
+    assert "--port 0" in done.stderr
+    if Path("/proc/net/tcp").exists():
+        assert f"by process {os.getpid()} (" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--stdio", "--port", "1"], "--port and --stdio do not go together"),
+        (["--stdio", "--json"], "--json and --stdio do not go together"),
+        (["--stdio", "--workers", "2"], "--workers and --stdio do not go together"),
+        (["--reload", "--workers", "2"], "--reload works with one process, not with 2 workers"),
+        (["--path", "mcp"], "must be a path such as /mcp"),
+        (["--port", "99999"], "99999 is not in the range"),
+        (["--host", "nowhere.invalid"], "There is no host nowhere.invalid"),
+        (["--host", "192.0.2.1"], "192.0.2.1 is no address of this machine"),
+        (["missing.py", "--port", "0"], "There is no file or folder missing.py"),
+        (["http://127.0.0.1:9/mcp", "--port", "0"], "is a running server, which cannot be loaded"),
+    ],
+)
+def test_what_cannot_be_is_refused_before_anything_is_served(
+    desk: Desk, arguments: list[str], words: str
+) -> None:
+    done = desk.run("serve", *arguments)
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert words in done.stderr
+    assert "hint: " in done.stderr or "missing.py" in done.stderr
+
+
+def test_nothing_to_serve_is_a_failure(desk: Desk) -> None:
+    desk.write("empty.py", "def plain() -> None: ...\n")
+    done = desk.run("serve", "empty.py", "--port", "0")
+    assert done.exit_code == 1
+    assert done.stderr.endswith("error: There is nothing to serve\n")
+    desk.write("toolcrib.toml", "[server]\ntargets = ['off.py']\n")
+    desk.write("off.py", ADD.replace("@tool", "@tool(enabled=False, group='math')"))
+    done = desk.run("serve", "--stdio")
+    assert done.exit_code == 1
+    assert "every tool is off\nhint: TOOLCRIB_ENABLE_MATH_TOOLS=1 turns them on\n" in done.stderr
+
+
+def test_strict_does_not_start_where_anything_was_refused(folder: Path, desk: Desk) -> None:
+    done = desk.run("serve", "--strict", "--port", "0", str(folder / "work.py"))
+    assert done.exit_code == 1
+    assert "Tool 'bad' takes *args" in done.stderr
+    assert done.stderr.endswith("error: Not started: 1 problem, and --strict allows none\n")
+
+
+def test_a_file_of_settings_that_cannot_be_read_says_where(desk: Desk) -> None:
+    desk.write("toolcrib.toml", "[http]\nprot = 8000\n")
+    done = desk.run("serve", "--port", "0")
+    assert done.exit_code == 1
+    assert "error: toolcrib.toml:2: http.prot: unknown key\nhint: did you mean 'port'?\n" in done.stderr

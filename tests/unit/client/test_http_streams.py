@@ -1,0 +1,209 @@
+"""Streams that break and are taken up again; the oldest HTTP with its one stream for everything."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from toolcrib.errors import BadAnswerError, LinkError, NoAnswerError
+
+from .puppet import INITIALIZED, text
+from .stage import Answer, Stage, legacy, modern
+
+
+def hang_up(answer: Answer) -> None:
+    answer.is_over = True
+
+
+def cut(answer: Answer) -> None:
+    answer.start_events()
+    answer.event(number="e1", retry=1)
+
+
+async def hang(answer: Answer) -> None:
+    await answer.gone()
+
+
+# --- taking up a stream again ---
+
+
+async def test_a_connection_that_breaks_while_a_stream_is_taken_up_is_tried_again() -> None:
+    def rest(answer: Answer) -> None:
+        if len(stage.named("GET")) < 4:
+            hang_up(answer)
+        else:
+            answer.start_events()
+            answer.event_result(text("well"), stage.named("tools/call")[0])
+
+    async with legacy(tools_call=cut, GET=rest) as stage, stage.client() as client:
+        assert (await client.call("t")).text == "well"
+    assert [request.headers["last-event-id"] for request in stage.named("GET")] == ["e1"] * 4
+
+
+async def test_a_stream_that_has_nothing_new_for_long_is_given_up() -> None:
+    async with legacy(tools_call=cut, GET=lambda answer: answer.start_events()) as stage:
+        client = stage.client()
+        await client.connect()
+        with pytest.raises(LinkError, match="ended its answer before it was complete"):
+            await client.call("t")
+        await client.close()
+    assert len(stage.named("GET")) == 5
+
+
+async def test_a_stream_that_always_has_something_new_is_followed_until_the_time_is_up() -> None:
+    def never(answer: Answer) -> None:
+        answer.start_events()
+        answer.event(number=f"g{len(stage.named('GET'))}", retry=1)
+
+    async with legacy(tools_call=cut, GET=never) as stage, stage.client() as client:
+        with pytest.raises(NoAnswerError):
+            await client.call("t", timeout_s=0.3)
+        assert len(stage.named("GET")) > 5
+
+
+async def test_a_session_that_ends_during_a_call_does_not_repeat_the_call() -> None:
+    """The call may have been carried out: only who made it can know whether it may be made again."""
+    async with legacy(tools_call=cut, GET=lambda answer: answer.send(404)) as stage, stage.client() as client:
+        with pytest.raises(LinkError, match="does not give the rest"):
+            await client.call("t")
+    assert len(stage.named("tools/call")) == 1
+
+
+async def test_a_lot_behind_an_answer_is_not_read() -> None:
+    async def chatter(answer: Answer) -> None:
+        answer.start_events()
+        answer.event_result(text("well"))
+        for _ in range(10_000):
+            answer.writer.write(b": chatter\n" * 100)
+            await answer.writer.drain()
+
+    async with modern(tools_call=chatter) as stage, stage.client() as client:
+        for _ in range(3):
+            assert (await client.call("t")).text == "well"
+
+
+# --- the standing stream ---
+
+
+async def test_a_standing_stream_survives_refusals_and_broken_connections(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("toolcrib.client.http._FIRST_PAUSE_S", 0.01)
+    monkeypatch.setattr("toolcrib.client.http._LONGEST_PAUSE_S", 0.02)
+
+    async def moody(answer: Answer) -> None:
+        number = len(stage.named("GET"))
+        if number == 2:
+            hang_up(answer)
+        elif number == 3:
+            answer.send(500)
+        else:
+            answer.start_events()
+            answer.event(number=f"n{number}")
+            if number == 4:
+                answer.event({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"})
+                await answer.writer.drain()
+                await answer.gone()
+
+    rung = asyncio.Event()
+    async with legacy(GET=moody) as stage, stage.client() as client:
+        assert await client.on_tools_changed(rung.set)
+        await asyncio.wait_for(rung.wait(), 5)
+    assert [request.headers.get("last-event-id") for request in stage.named("GET")] == [
+        None,
+        "n1",
+        "n1",
+        None,
+    ]
+
+
+async def test_a_standing_stream_that_does_not_open_keeps_nobody_waiting(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("toolcrib.client.http._SHORT_S", 0.05)
+    async with legacy(GET=hang) as stage, stage.client(folders=[]) as client:
+        assert (await client.call("t")).text == "well"
+    assert len(stage.named("GET")) == 1
+
+
+async def test_a_server_that_does_not_take_the_handshakes_last_word_is_an_error_in_time() -> None:
+    async with legacy() as stage:
+        stage.acts["notifications/initialized"] = hang
+        with pytest.raises(NoAnswerError, match="does not take messages"):
+            await stage.client(timeout_s=0.3).connect()
+
+
+# --- the pair of 2024-11-05 ---
+
+
+class Pair(Stage):
+    """A server of 2024-11-05 whose calls are answered on its one stream by `reply`."""
+
+    def __init__(self, reply: Any) -> None:
+        self.queue: asyncio.Queue[Any] = asyncio.Queue()
+        self.reply = reply
+        posts = dict.fromkeys(
+            ("server/discover", "initialize", "tools/call", "notifications/initialized"), self.post
+        )
+        super().__init__({**posts, "GET": self.stream})
+
+    async def stream(self, answer: Answer) -> None:
+        answer.start_events()
+        answer.writer.write(b"event: endpoint\ndata: messages\n\n")
+        while (item := await self.queue.get()) is not None:
+            answer.writer.write(item) if isinstance(item, bytes) else answer.event(item)
+            await answer.writer.drain()
+
+    def post(self, answer: Answer) -> None:
+        message = answer.request.message
+        if answer.request.path != "/messages":
+            answer.send(404)
+        elif message["method"] == "tools/call":
+            self.reply(self, answer)
+        else:
+            answer.send(202)
+            if message["method"] == "initialize":
+                self.queue.put_nowait({"jsonrpc": "2.0", "id": message["id"], "result": INITIALIZED})
+
+
+def refuse(stage: Pair, answer: Answer) -> None:
+    answer.send(500, b"oh no")
+
+
+def end(stage: Pair, answer: Answer) -> None:
+    answer.send(202)
+    stage.queue.put_nowait(None)
+
+
+def pour(stage: Pair, answer: Answer) -> None:
+    answer.send(202)
+    stage.queue.put_nowait(b"data: ")
+    for _ in range(60):
+        stage.queue.put_nowait(b"x" * (1 << 20))
+
+
+@pytest.mark.parametrize(
+    ("reply", "kind", "words"),
+    [
+        (refuse, LinkError, "answered 500: oh no"),
+        (end, LinkError, "closed the connection"),
+        (pour, BadAnswerError, "sent more than 32 MiB at once"),
+        (lambda stage, answer: hang_up(answer), LinkError, "broke off"),
+    ],
+)
+async def test_trouble_with_the_oldest_kind_is_said_in_words(reply: Any, kind: Any, words: str) -> None:
+    async with Pair(reply) as stage, stage.client() as client:
+        assert client.protocol_version == "2025-11-25"
+        async with asyncio.timeout(5):
+            with pytest.raises(kind, match=words):
+                await client.call("t")
+
+
+async def test_a_call_of_the_oldest_kind_is_cancelled_by_a_message() -> None:
+    async with Pair(lambda stage, answer: answer.send(202)) as stage, stage.client() as client:
+        stage.acts["notifications/cancelled"] = lambda answer: answer.send(202)
+        with pytest.raises(NoAnswerError):
+            await client.call("t", timeout_s=0.1)
+        assert (await stage.wait_for("notifications/cancelled")).path == "/messages"

@@ -1,0 +1,63 @@
+"""I6: what the server says to each revision stays what it was, byte for byte.
+
+The transcripts are files beside the plays. After a change on purpose, `TOOLCRIB_RECORD=1 pytest
+tests/wire/test_golden_transcripts.py` writes them again; the difference is then to be read, and to be reviewed.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.support.desk import make_desk
+from tests.support.stage import Stage
+from tests.wire.golden.plays import VERSIONS, plays
+
+FOLDER = Path(__file__).with_name("golden")
+RECORDS = bool(os.environ.get("TOOLCRIB_RECORD"))
+KEY = b"the key of all recorded states ."
+WORLDS = {"plain": {}, "changing": {"dynamic": True}, "paged": {"page_size": 12}}
+
+
+@asynccontextmanager
+async def stages() -> AsyncIterator[dict[str, Stage]]:
+    """A server for each world."""
+    servers = {name: make_desk(key=KEY, **options) for name, options in WORLDS.items()}
+    for server in servers.values():
+        await server.start()
+    yield {name: Stage(server.wiring.engine) for name, server in servers.items()}
+    for server in servers.values():
+        await server.stop()
+
+
+async def play_all(version: str) -> str:
+    scripts = []
+    async with stages() as found:
+        for way, play in plays(version):
+            script = await found[play.world].play(play, version, way)
+            scripts.append("\n".join([f"== {play.name}, over {way}", *script]))
+    return "\n\n".join(scripts) + "\n"
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+async def test_every_transcript_is_what_it_was(version: str) -> None:
+    path = FOLDER / f"{version}.txt"
+    played = await play_all(version)
+    if RECORDS:
+        path.write_text(played)
+    kept = path.read_text()
+    if played != kept:
+        lines = difflib.unified_diff(kept.split("\n"), played.split("\n"), "kept", "played", lineterm="", n=3)
+        pytest.fail("\n".join(list(lines)[:200]), pytrace=False)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_there_are_two_hundred_transcripts_of_each_version_and_each_has_a_name(version: str) -> None:
+    names = [f"{play.name}, over {way}" for way, play in plays(version)]
+    assert len(set(names)) == len(names), sorted({name for name in names if names.count(name) > 1})
+    assert len(names) >= 200

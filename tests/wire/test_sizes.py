@@ -1,0 +1,148 @@
+"""A7: bodies and headers at their limits and far beyond: refused early, read no further, kept nowhere."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.support.lanes import LANES, Served
+from tests.support.peer import Peer, request
+from tests.support.program import Program
+from tests.wire.cases import encode, message
+from toolcrib.transports.http.wire import MAX_BODY, MAX_FIELDS, MAX_HEADERS
+
+PING = encode(message("ping"))
+MIB = 1024 * 1024
+PIECE = b"x" * (64 * 1024)
+
+
+@pytest.fixture(scope="module", params=LANES)
+def program(request: Any) -> Iterator[Program]:
+    with Program(request.param) as program:
+        with Peer(program.port) as peer:
+            for size in (MAX_BODY, MAX_BODY + 1):  # what is allocated once stays
+                peer.post(PING.ljust(size))
+        yield program
+        assert "Traceback" not in program.errors
+
+
+def test_a_body_of_four_mebibytes_is_taken_and_one_byte_more_is_not(site: Served) -> None:
+    with site.connect() as peer:
+        assert peer.post(PING.ljust(MAX_BODY - 1)).status == 200
+        assert peer.post(PING.ljust(MAX_BODY)).result == {}
+        response = peer.post(PING.ljust(MAX_BODY + 1))
+        assert response.status == 413
+        assert peer.is_closed()
+
+
+def test_the_limit_holds_for_bodies_in_pieces(site: Served) -> None:
+    chunked = [("Transfer-Encoding", "chunked")]
+    for size, status in ((MAX_BODY, 200), (MAX_BODY + 1, 413)):
+        with site.connect() as peer:
+            body = PING.ljust(size)
+            peer.send(request(b"", chunked))
+            for start in range(0, size, 100_000):
+                part = body[start : start + 100_000]
+                peer.send(b"%x\r\n%b\r\n" % (len(part), part))
+            peer.send(b"0\r\n\r\n")
+            assert peer.read().status == status
+
+
+def test_a_line_of_four_mebibytes_is_taken_and_one_byte_more_is_not(stdio: Program) -> None:
+    (reply,) = stdio.replies_to(PING.ljust(MAX_BODY), expected=1)
+    assert reply["result"] == {}
+    (reply,) = stdio.replies_to(PING.ljust(MAX_BODY + 1), expected=1)
+    assert reply["error"]["code"] == -32600
+    (reply,) = stdio.replies_to(b"x" * 50_000_000, expected=1)
+    assert reply["error"]["code"] == -32600
+
+
+def test_fifty_megabytes_that_are_announced_are_not_read(program: Program) -> None:
+    before, memory = program.read_bytes, program.memory
+    with Peer(program.port) as peer:
+        peer.send(request(b"", [("Content-Length", "50000000")]))
+        peer.flood(PIECE, 50_000_000)
+        assert peer.read().status == 413
+        assert peer.is_closed()
+    assert program.read_bytes - before < MIB
+    assert program.memory - memory < 8 * MIB
+
+
+def test_fifty_megabytes_in_pieces_are_read_to_the_limit_and_no_further(program: Program) -> None:
+    before, memory = program.read_bytes, program.memory
+    with Peer(program.port) as peer:
+        peer.send(request(b"", [("Transfer-Encoding", "chunked")]))
+        peer.flood(b"10000\r\n" + PIECE + b"\r\n", 50_000_000)
+        assert peer.read().status == 413
+        assert peer.is_closed()
+    assert program.read_bytes - before < MAX_BODY + MIB
+    assert program.memory - memory < 8 * MIB
+
+
+# --- headers -----------------------------------------------------------------------------------------------
+
+
+def _fill(size: int) -> list[tuple[str, str]]:
+    """Headers that make a ping's whole head about this long, none of them long itself."""
+    fields = [(f"X-{number}", "y" * 990) for number in range(size // 1_000)]
+    missing = size - (len(request(PING, fields)) - len(PING))
+    return [*fields, ("X-Last", "z" * (missing - 10))]
+
+
+def test_a_head_of_almost_32_kib_is_taken_and_a_little_more_is_not(site: Served) -> None:
+    with site.connect() as peer:
+        assert peer.post(PING, _fill(MAX_HEADERS - 100)).result == {}
+        assert peer.post(PING, _fill(MAX_HEADERS + 100)).status == 431
+        assert peer.is_closed()
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        [("X", "y" * 33_000)],
+        [("X" * 33_000, "y")],
+        [("X", "y" * 100_000)],
+        [("X" * 100_000, "y")],
+        [("X", "y" * 1_000)] * 40,
+        [("X", "y" * 30_000)] * 2,
+        [(f"X-{number}", "y") for number in range(1_000)],
+        [("X", "y")] * 1_000,
+    ],
+    ids=["long", "long name", "very long", "very long name", "same", "same long", "1,000", "1,000 same"],
+)
+def test_too_long_or_too_many_headers_are_refused(site: Served, headers: list[tuple[str, str]]) -> None:
+    with site.connect() as peer:
+        peer.send(request(PING, headers))
+        assert peer.read().status == 431
+        assert peer.is_closed()
+
+
+def test_a_hundred_and_ninety_headers_are_fine(site: Served) -> None:
+    with site.connect() as peer:
+        assert peer.post(PING, [(f"X-{number}", "y") for number in range(MAX_FIELDS - 10)]).status == 200
+
+
+def test_a_long_path_is_refused(site: Served) -> None:
+    with site.connect() as peer:
+        peer.send(request(PING, path="/" + "x" * 33_000))
+        assert peer.read().status == 431
+
+
+@pytest.mark.parametrize("where", ["first", "behind another", "while one runs"])
+def test_our_lane_does_not_keep_a_head_that_never_ends(where: str) -> None:
+    with Program("own") as program, Peer(program.port) as peer:
+        if where == "behind another":
+            assert peer.post(PING).status == 200
+        elif where == "while one runs":
+            call = message("tools/call", {"name": "wait", "arguments": {"key": "never"}})
+            peer.send(request(encode(call)))
+        peer.send(b"POST /mcp HTTP/1.1\r\nHost: localhost\r\nX: ")
+        taken = peer.flood(b"y" * 16_384, 20 * MIB)
+        before = program.memory
+        assert taken < 20 * MIB
+        assert program.memory - before < MIB
+        if where != "while one runs":
+            assert peer.read().status == 431
+        assert peer.is_closed()

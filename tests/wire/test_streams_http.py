@@ -1,0 +1,289 @@
+"""Streams of the handshake revisions over HTTP, on every lane: a session's own, those of calls, and how a
+client comes back to them.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from tests.support.desk import make_desk
+from tests.support.lanes import LANES, Served, serving
+from tests.support.older import Answer, Event, Older
+from tests.support.peer import request
+from toolcrib.transports.http import conversation
+
+Connect = Callable[..., Older]
+CHANGED = "notifications/tools/list_changed"
+
+
+@pytest.fixture(scope="module", params=LANES)
+def desk(request: Any) -> Iterator[Served]:
+    with serving(request.param, make_desk(dynamic=True)) as served:
+        yield served
+        assert not served.complaints
+
+
+@pytest.fixture
+def connect(desk: Served) -> Iterator[Connect]:
+    """Makes clients that have shaken hands; they leave at the end."""
+    clients = []
+
+    def make(version: str = "2025-11-25", **capabilities: Any) -> Older:
+        client = Older(desk.port, version, **capabilities)
+        client.initialize()
+        clients.append(client)
+        return client
+
+    yield make
+    Answer.leave_all()
+    for client in clients:
+        client.end()
+
+
+def change(desk: Served) -> None:
+    """Change the tools, and change them back: two changes that clients hear of as one."""
+    desk.server.registry.disable("echo")
+    desk.server.registry.enable("echo")
+
+
+def next_event(answer: Answer) -> Event:
+    event = answer.event()
+    assert event is not None
+    return event
+
+
+def until(ask: Callable[[], Answer], status: int) -> Answer:
+    """Ask until the server has seen what happened meanwhile on another connection."""
+    end = time.monotonic() + 5
+    while (answer := ask()).status != status:
+        assert time.monotonic() < end, answer.status
+    return answer
+
+
+def texts(answer: Answer) -> list[str]:
+    return [item["result"]["content"][0]["text"] for item in answer.messages() if "result" in item]
+
+
+# --- the session's own stream ------------------------------------------------------------------------
+
+
+def test_a_client_of_2025_11_25_is_told_first_where_to_come_back_to(connect: Connect) -> None:
+    stream = connect().listen()
+    assert (stream.status, stream.is_stream) == (200, True)
+    assert stream.headers["x-accel-buffering"] == "no"
+    assert next_event(stream) == Event(id="0-0", retry=500, data="")
+
+
+@pytest.mark.parametrize("version", ["2025-03-26", "2025-06-18"])
+def test_an_older_one_is_not_for_it_could_not_read_that(desk: Served, connect: Connect, version: str) -> None:
+    stream = connect(version).listen()
+    change(desk)
+    event = next_event(stream)
+    assert (event.id, event.message["method"]) == ("0-1", CHANGED)
+
+
+def test_a_session_has_one_stream_of_its_own(connect: Connect) -> None:
+    client = connect()
+    first = client.listen()
+    assert client.listen().status == 409
+    first.leave()
+    until(client.listen, 200)
+
+
+def test_everybody_who_listens_hears_once_that_the_tools_have_changed(desk: Served, connect: Connect) -> None:
+    streams = [connect().listen() for _ in range(3)]
+    for stream in streams:
+        next_event(stream)
+    change(desk)
+    for stream in streams:
+        assert next_event(stream).message == {"jsonrpc": "2.0", "method": CHANGED}
+    change(desk)
+    assert [next_event(stream).id for stream in streams] == ["0-2"] * 3
+
+
+def test_news_for_all_are_not_sent_on_the_stream_of_a_call(desk: Served, connect: Connect) -> None:
+    client = connect()
+    own = client.listen()
+    next_event(own)
+    call = client.call("wait", {"key": "not here", "news": 1}, token="t")
+    next_event(call), next_event(call)
+    change(desk)
+    assert next_event(own).message["method"] == CHANGED
+    client.call("ring", {"key": "not here"})
+    assert CHANGED not in [message.get("method") for message in call.messages()]
+
+
+def test_what_a_client_has_missed_it_hears_when_it_comes_back_and_only_that(
+    desk: Served, connect: Connect
+) -> None:
+    client, witness = connect(), connect()
+    own, other = client.listen(), witness.listen()
+    next_event(own), next_event(other)
+    change(desk)
+    last = next_event(own).id
+    next_event(other)
+    own.leave()
+    until(client.listen, 200).leave()  # the server knows that it has gone
+    for _ in range(3):
+        change(desk)
+        next_event(other)
+    back = until(lambda: client.listen(last), 200)
+    missed = next_event(back)  # the same news three times is news once
+    assert (missed.id, missed.message["method"]) == ("0-2", CHANGED)
+    change(desk)
+    assert (next_event(back).id, next_event(other).id) == ("0-3", "0-5")
+
+
+# --- the stream of a call ----------------------------------------------------------------------------
+
+
+def test_a_call_with_nothing_to_tell_is_answered_plainly(connect: Connect) -> None:
+    answer = connect().call("add", {"a": 1})
+    assert answer.headers["content-type"] == "application/json"
+
+
+def test_a_call_with_news_is_a_stream_of_numbered_events(connect: Connect) -> None:
+    client = connect()
+    for number in (1, 2):
+        events = list(client.call("steps", {"count": 2}, token="t").events())
+        assert [event.id for event in events] == [f"{number}-{place}" for place in range(4)]
+        assert [event.retry for event in events] == [500, None, None, None]
+        assert [event.message.get("method") for event in events[1:]] == ["notifications/progress"] * 2 + [
+            None
+        ]
+
+
+def test_the_stream_of_a_call_begins_with_its_news_for_older_clients(connect: Connect) -> None:
+    events = list(connect("2025-06-18").call("steps", {"count": 1}, token="t").events())
+    assert [(event.id, bool(event.data), event.retry) for event in events] == [
+        ("1-1", True, None),
+        ("1-2", True, None),
+    ]
+
+
+def test_a_silent_stream_shows_that_it_is_alive(
+    desk: Served, connect: Connect, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(conversation, "HOLD_S", 0.05)
+    client = connect()
+    call = client.call("wait", {"key": "silent"})  # answers after that time, though there is no news
+    assert call.is_stream
+    raw = [call._response.readline() for _ in range(8)]
+    assert raw.count(b": alive\n") >= 1
+    client.call("ring", {"key": "silent"})
+    assert texts(call) == ["waited for silent"]
+
+
+def test_going_away_in_mid_stream_cancels_nothing_and_the_rest_can_be_fetched(
+    connect: Connect,
+) -> None:
+    client = connect()
+    call = client.call("wait", {"key": "left", "news": 2}, token="t")
+    assert next_event(call).data == ""
+    seen = next_event(call)
+    call.leave()
+    client.call("ring", {"key": "left"})
+    back = client.listen(seen.id)
+    assert [event.id for event in back.events()] == ["1-2", "1-3", "1-4", "1-5"]
+    assert "left" not in client.call("cancelled").result["content"][0]["text"].split('"')
+
+
+def test_a_client_that_comes_back_before_the_end_hears_the_rest_as_it_comes(
+    connect: Connect,
+) -> None:
+    client = connect()
+    call = client.call("wait", {"key": "back", "news": 1}, token="t")
+    seen = [next_event(call), next_event(call)]
+    call.leave()
+    back = client.listen(seen[-1].id)
+    assert back.status == 200
+    client.call("ring", {"key": "back"})
+    assert [event.id for event in back.events()] == ["1-2", "1-3"]
+
+
+def test_only_the_stream_that_was_left_is_replayed(desk: Served, connect: Connect) -> None:
+    client = connect()
+    own = client.listen()
+    next_event(own)
+    one = list(client.call("steps", {"count": 1}, token="one").events())
+    two = list(client.call("steps", {"count": 2}, token="two").events())
+    change(desk)
+    next_event(own)
+    again = list(client.listen(one[0].id).events())
+    assert again == one[1:]
+    again = list(client.listen(two[1].id).events())
+    assert again == two[2:]
+    assert list(client.listen(two[-1].id).events()) == []
+
+
+def test_an_event_of_another_session_or_of_none_is_not_found(connect: Connect) -> None:
+    first, second = connect(), connect()
+    list(first.call("steps", token="t").events())
+    for last in (
+        "1-1",
+        "7-1",
+        "1",
+        "-",
+        "1-x",
+        "1--1",
+        "nonsense",
+        "1-" + "9" * 30,
+        "٣-١".encode().decode("latin-1"),
+    ):
+        assert second.listen(last).status == 400
+
+
+def test_who_reads_twice_reads_on_in_the_newer_stream(connect: Connect) -> None:
+    client = connect()
+    call = client.call("wait", {"key": "twice read", "news": 1}, token="t")
+    next_event(call)
+    seen = next_event(call)
+    newer = client.listen(seen.id)
+    assert call.event() is None
+    client.call("ring", {"key": "twice read"})
+    assert texts(newer) == ["waited for twice read"]
+
+
+def test_a_call_lets_go_of_its_stream_and_the_client_fetches_the_rest(connect: Connect) -> None:
+    client = connect()
+    events = list(client.call("wait", {"key": "let go", "news": 1, "lets_go": True}, token="t").events())
+    assert [event.id for event in events] == ["1-0", "1-1"]
+    assert events[0].retry == 500
+    back = client.listen(events[-1].id)
+    client.call("ring", {"key": "let go"})
+    assert [event.id for event in back.events()] == ["1-2", "1-3"]
+
+
+def test_a_call_that_lets_go_before_it_has_told_anything_still_says_where_to_come_back_to(
+    connect: Connect,
+) -> None:
+    client = connect()
+    events = list(client.call("wait", {"key": "quiet", "lets_go": True}).events())
+    assert events == [Event(id="1-0", retry=500, data="")]
+    client.call("ring", {"key": "quiet"})
+    assert texts(client.listen("1-0")) == ["waited for quiet"]
+
+
+def test_an_older_client_is_not_let_go_of(connect: Connect) -> None:
+    client = connect("2025-06-18")
+    call = client.call("wait", {"key": "held", "news": 1, "lets_go": True}, token="t")
+    next_event(call)
+    client.call("ring", {"key": "held"})
+    assert texts(call) == ["waited for held"]
+
+
+def test_a_call_that_has_told_nothing_ends_with_its_connection(desk: Served, connect: Connect) -> None:
+    """Nobody could come back for it: no event was sent that could be named."""
+    client = connect()
+    with desk.connect() as peer:
+        params = {"name": "wait", "arguments": {"key": "hung up"}}
+        body = json.dumps({"jsonrpc": "2.0", "id": 5, "method": "tools/call", "params": params}).encode()
+        peer.send(request(body, {"Mcp-Session-Id": client.session or ""}))
+        until(lambda: client.call("add", {"a": 1}, id_=5), 400)  # its id is under way
+    until(lambda: client.call("add", {"a": 1}, id_=5), 200)
+    assert "hung up" in client.call("cancelled").result["content"][0]["text"]
