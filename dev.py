@@ -81,6 +81,7 @@ def test(bin_: Path, *arguments: str) -> None:
     run([str(bin_ / "mypy")])
     run([str(bin_ / "lint-imports"), "--no-cache"])
     run([str(bin_ / "bandit"), "--quiet", "--recursive", "--configfile", "pyproject.toml", "src", "dev.py"])
+    run([str(bin_ / "python"), "-m", "tests.support.node"])  # the official suite and clients
     run([str(bin_ / "pytest"), "-n", "2", *coverage(), *arguments])
 
 
@@ -90,9 +91,11 @@ def coverage() -> list[str]:
 
 
 def soak(bin_: Path, *arguments: str) -> None:
-    """Every property test with fifty times the examples."""
-    pytest = [str(bin_ / "pytest"), "-n", "2", "tests/property", *arguments]
-    run(pytest, TOOLCRIB_PROPERTY="long")
+    """Every property test with fifty times the examples, and every long reliability test, one at a time."""
+    pytest = str(bin_ / "pytest")
+    long = {"TOOLCRIB_PROPERTY": "long", "TOOLCRIB_SOAK": "1", "TOOLCRIB_REQUIRE": "all"}
+    run([pytest, "-n", "2", "tests/property", *arguments], **long)
+    run([pytest, "tests/reliability", "tests/wire", *arguments], **long)
 
 
 def audit(bin_: Path) -> None:
