@@ -21,7 +21,7 @@ from tests.wire.golden.plays import VERSIONS, plays
 FOLDER = Path(__file__).with_name("golden")
 RECORDS = bool(os.environ.get("TOOLCRIB_RECORD"))
 KEY = b"the key of all recorded states ."
-WORLDS = {"plain": {}, "changing": {"dynamic": True}, "paged": {"page_size": 12}}
+WORLDS = {"plain": {}, "changing": {"dynamic": True, "page_size": 2}, "paged": {"page_size": 12}}
 
 
 @asynccontextmanager

@@ -48,7 +48,7 @@ def _marked(label: Any, kind: Any = "string") -> dict[str, Any]:
     ],
 )
 def test_a_label_that_is_no_header_name_is_refused(label: Any) -> None:
-    with pytest.raises(DefinitionError, match="is no header name|contains a"):
+    with pytest.raises(DefinitionError, match=r"is no header name|contains a"):
         _register(_marked(label))
 
 

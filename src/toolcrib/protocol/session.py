@@ -73,6 +73,8 @@ class Session:
         method, params = asking.to_wire(question)
         if not self.revision.elicits_by_url:
             params.pop("mode", None)
+        elif params.get("mode") == "url":
+            params["elicitationId"] = secrets.token_urlsafe(12)
         self._number += 1
         number = f"ask-{self._number}"
         future: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()

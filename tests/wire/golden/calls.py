@@ -100,7 +100,8 @@ TOKENS: list[tuple[str, Any]] = [
 
 def results(version: str) -> Iterator[Play]:
     for name, tool, arguments in GOOD:
-        yield Play(f"a call: {name}", [call(tool, arguments)])
+        ways = ["pipe", "http"] if tool in ("move", "crash", "refuse", "mixture", "nothing") else ["pipe"]
+        yield Play(f"a call: {name}", [call(tool, arguments)], over=ways)
 
 
 def arguments(version: str) -> Iterator[Play]:

@@ -53,7 +53,8 @@ UNABLE: list[tuple[str, str, dict[str, Any]]] = [
 
 def answered(version: str) -> Iterator[Play]:
     for name, tool, replies in ANSWERED:
-        yield Play(f"asking: {name}", [call(tool, {}), Answers(replies)], capabilities=ALL)
+        ways = ["pipe", "http"] if tool in ("greet", "visit") else ["http"]
+        yield Play(f"asking: {name}", [call(tool, {}), Answers(replies)], over=ways, capabilities=ALL)
     twice = [call("interview", {}), Answers([ADA]), Answers([{"action": "accept", "content": {"name": "King"}}])]
     yield Play("asking: twice", twice, capabilities=ALL)
     yield Play("asking: three things at once", [call("survey", {}), Answers([ADA, POEM, HOME])], capabilities=ALL)
@@ -65,7 +66,9 @@ def refused(version: str) -> Iterator[Play]:
         lines = [call(tool, {}), Answers([reply])]
         yield Play(f"asking: {name}", lines, over=["http"], capabilities=ALL)
     for name, tool, capabilities in UNABLE:
-        yield Play(f"asking somebody who cannot: {name}", [call(tool, {})], capabilities=capabilities)
+        yield Play(
+            f"asking somebody who cannot: {name}", [call(tool, {})], over=["http"], capabilities=capabilities
+        )
     if version == MODERN:
         yield from _sealed()
 
