@@ -71,8 +71,9 @@ def check_words(text: str, what: str, tool: str | None = None) -> None:
         raise DefinitionError(f"{what} is longer than {MAX_DESCRIPTION_BYTES // 1024} KiB", tool=tool)
     hidden = find_hidden(text)
     if hidden is not None:
+        article = "an" if hidden.startswith("i") else "a"
         raise DefinitionError(
-            f"{what} contains a {hidden}", tool=tool, hint="remove it: a reader cannot see it"
+            f"{what} contains {article} {hidden}", tool=tool, hint="remove it: a reader cannot see it"
         )
 
 

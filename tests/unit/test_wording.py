@@ -78,6 +78,6 @@ def test_a_schema_has_a_longest_length_in_all() -> None:
     ],
 )
 def test_every_text_inside_a_schema_is_looked_at(schema: Any) -> None:
-    with pytest.raises(DefinitionError, match="The schema contains a invisible character"):
+    with pytest.raises(DefinitionError, match="The schema contains an invisible character"):
         check_schema_words(schema, "The schema")
     check_schema_words({"properties": {"a": {"default": [1, None, "b"]}}}, "The schema")

@@ -13,6 +13,7 @@ from typing import Any
 
 from toolcrib.context import LOCAL, Principal
 from toolcrib.protocol import Engine, Exchange, Link, Reply
+from toolcrib.protocol.exchange import Call
 from toolcrib.protocol.messages import INTERNAL_ERROR, INVALID_REQUEST, Fault, refusal
 from toolcrib.protocol.session import Session
 from toolcrib.transports.running import begin, start_task
@@ -48,7 +49,8 @@ class Pipe:
             self._reply(outcome)
         elif self._engine.gate.is_overrun:
             outcome.close()
-            self._reply(refusal(outcome.id, Fault(INTERNAL_ERROR, "Too many calls: try again later")))
+            id_ = outcome.id if isinstance(outcome, Call) else None  # a batch has none of its own
+            self._reply(refusal(id_, Fault(INTERNAL_ERROR, "Too many calls: try again later")))
         else:
             self._run(outcome)
 
