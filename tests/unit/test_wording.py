@@ -47,7 +47,7 @@ def test_readable_text_passes(text: str) -> None:
 )
 def test_what_a_reader_cannot_see_is_named(text: str, found: str) -> None:
     assert find_hidden(text) == found
-    with pytest.raises(DefinitionError, match=f"The title contains a {found.replace('+', '.')}") as caught:
+    with pytest.raises(DefinitionError, match=f"The title contains an? {found.replace('+', '.')}") as caught:
         check_words(text, "The title", "mine")
     assert caught.value.tool == "mine"
     assert caught.value.hint
