@@ -48,7 +48,7 @@ def http_calls(contender: Contender, span: Span, connections: tuple[int, ...], *
         outcome: Outcome = {}
         with serving(contender, *made) as running:
             for era in eras:  # so that the first one measured finds the server as warm as the last one
-                load(running, era, 16, Span(0, span.measure_s / 2))
+                load(running, era, 16, Span(0, 0), at_least=contender.warm_calls)
             for era in eras:
                 for count in connections:
                     outcome |= _prefixed(f"{era}, {count}", load(running, era, count, span))
@@ -65,8 +65,15 @@ def pipe_calls(contender: Contender, span: Span, in_flight: tuple[int, ...]) -> 
     def job() -> Outcome:
         outcome: Outcome = {}
         for era in ERAS:
-            given = {"in_flight": in_flight, "warm_s": span.warm_s, "measure_s": span.measure_s}
-            found = _pipe("calls", contender, era, **given)
+            found = _pipe(
+                "calls",
+                contender,
+                era,
+                in_flight=in_flight,
+                warm_s=span.warm_s,
+                warm_calls=contender.warm_calls,
+                measure_s=span.measure_s,
+            )
             for count in in_flight:
                 outcome |= _prefixed(f"{era}, {count}", found[str(count)])
         return outcome

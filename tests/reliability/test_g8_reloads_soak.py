@@ -6,6 +6,7 @@ The long run takes minutes and is made with `TOOLCRIB_SOAK=1`; the everyday one 
 from __future__ import annotations
 
 import gc
+import logging
 import os
 import sys
 import weakref
@@ -120,7 +121,10 @@ async def test_g8_old_modules_are_collected(shop: Workshop) -> None:
 
 @pytest.mark.skipif("TOOLCRIB_SOAK" not in os.environ, reason="a long run: TOOLCRIB_SOAK=1")
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="no /proc to read memory from")
-async def test_g8_ten_thousand_reloads_cost_no_memory(shop: Workshop) -> None:
+async def test_g8_ten_thousand_reloads_cost_no_memory(
+    shop: Workshop, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.CRITICAL, "toolcrib")  # or else what is captured is what grows
     samples: list[tuple[int, int]] = []
     seen: list[weakref.ref[Any]] = []
 

@@ -32,7 +32,9 @@ class Serving:
         self._reader.start()
         assert self.process.stdout is not None
         line = self.process.stdout.readline()
-        assert line, self.errors
+        if not line:
+            self.__exit__()
+            raise AssertionError(self.errors)
         self.info: dict[str, Any] = json.loads(line)
         self.address: str = self.info["address"]
 

@@ -1,8 +1,8 @@
-"""Plays what a client says to a server in this process, and writes down what it hears: over a pipe, or over HTTP
-without a socket.
+"""Plays what a client says to a server in this process, and writes down what it hears: over a pipe, or over
+HTTP without a socket.
 
-A transcript is text: lines with `>` were said, lines with `<` were heard. What differs from run to run (ids of
-sessions, sealed states, references to the log) is written as a name in angle brackets.
+A transcript is text: lines with `>` were said, lines with `<` were heard. What differs from run to run (ids
+of sessions, sealed states, references to the log) is written as a name in angle brackets.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Answers:
 
 @dataclass(frozen=True)
 class Post:
-    """A request over HTTP that is not what a good client would send: headers over its own (None: left out)."""
+    """A request over HTTP as no good client would send it: headers over its own (None: left out)."""
 
     message: Any = None
     headers: Mapping[str, str | None] = field(default_factory=dict)

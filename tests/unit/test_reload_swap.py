@@ -62,7 +62,7 @@ def test_the_same_tools_from_another_module_are_no_change_but_are_what_is_called
     text = "def tool(x: int = 1) -> int:\n    'Do.'\n    return [y for y in range(x)]"
     old = tools.add_all([written(text)]).registered
     before = (tools.revision, tools.snapshot)
-    moved = written(f"# moved\n\n{text}")
+    moved = written("# moved\n\n" + text.replace("    return", "\n    return"))
     tools.swap(old, [moved])
     assert tools.get("tool") is moved
     assert tools.revision == before[0]

@@ -26,6 +26,11 @@ def shop(tmp_path: Path) -> Iterator[Workshop]:
         yield made
 
 
+async def stands(shop: Workshop) -> None:
+    """Wait until files are watched, and what was to be noticed before is done with."""
+    await until(lambda: shop.reloader.looks > 1)
+
+
 async def says(shop: Workshop, word: str) -> None:
     async def is_said() -> bool:
         return await shop.say() == word
@@ -35,6 +40,7 @@ async def says(shop: Workshop, word: str) -> None:
 
 async def test_a_save_is_noticed(shop: Workshop) -> None:
     async with shop.reloader:
+        await stands(shop)
         for word in ("two", "six"):
             shop.write(crib_tools=source(word))
             await says(shop, word)
@@ -48,6 +54,7 @@ async def test_a_change_from_before_it_watched_is_noticed(shop: Workshop) -> Non
 
 async def test_a_file_that_is_exchanged_by_renaming_is_noticed(shop: Workshop) -> None:
     async with shop.reloader:
+        await stands(shop)
         for word in ("two", "six"):
             shop.write(new=source(word))
             (shop.folder / "new.py").rename(shop.folder / "crib_tools.py")
@@ -58,6 +65,7 @@ async def test_new_files_in_new_folders_are_noticed(tmp_path: Path) -> None:
     (tmp_path / "crib_tools.py").write_text(source("one"))
     with workshop(tmp_path, ".") as shop:
         async with shop.reloader:
+            await stands(shop)
             (tmp_path / "crib_below" / "deeper").mkdir(parents=True)
             await until(lambda: str(tmp_path / "crib_below" / "deeper") in shop.reloader._folders)
             shop.write(crib_below__deeper__crib_more=source("more", "more"))
@@ -72,6 +80,7 @@ async def test_a_folder_that_is_made_anew_is_watched_again(tmp_path: Path) -> No
     (folder / "crib_tools.py").write_text(source("one"))
     with workshop(tmp_path, "crib_folder") as shop:
         async with shop.reloader:
+            await stands(shop)
             for word in ("two", "six"):
                 shutil.rmtree(folder)
                 shop.write(crib_folder__crib_tools=source(word))
@@ -89,6 +98,7 @@ async def test_a_link_on_the_way_to_a_file_is_watched(tmp_path: Path) -> None:
     (served / "crib_tools.py").symlink_to("..data/crib_tools.py")
     with workshop(served) as shop:
         async with shop.reloader:
+            await stands(shop)
             assert await shop.say() == "one"
             (served / "..new").symlink_to(tmp_path / "two")
             (served / "..new").rename(served / "..data")
@@ -104,7 +114,7 @@ async def test_a_module_in_a_folder_that_was_not_watched_is_watched_once_a_call_
     (tmp_path / "crib_late" / "words.py").write_text("word = 'one'")
     with workshop(tmp_path) as shop:
         async with shop.reloader:
-            await until(lambda: bool(shop.reloader._folders))
+            await stands(shop)
             assert await shop.say() == "one"
             await until(lambda: str(tmp_path / "crib_late") in shop.reloader._folders)
             shop.write(crib_late__words="word = 'two'")

@@ -1,7 +1,7 @@
 """I6: what the server says to each revision stays what it was, byte for byte.
 
 The transcripts are files beside the plays. After a change on purpose, `TOOLCRIB_RECORD=1 pytest
-tests/wire/test_golden_transcripts.py` writes them again; the difference is then to be read, and to be reviewed.
+tests/wire/test_golden_transcripts.py` writes them again; the difference is then to be read and reviewed.
 """
 
 from __future__ import annotations

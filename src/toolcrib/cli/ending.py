@@ -25,9 +25,10 @@ LAST_S = 0.5
 
 
 class Ending:
-    """`with` it on the main thread while something serves. `told` is called once, in the signal's own time:
-    whatever else the main thread does, it does nothing else meanwhile. `is_over` says when the server is
-    closed. `cut` is called when the second signal comes, for those who have something to cut off."""
+    """`with` it on the main thread, in a running loop, while something serves. `told` is called once, in the
+    signal's own time: whatever else the main thread does, it does nothing else meanwhile. `is_over` says when
+    the server is closed. `cut` is called when the second signal comes, where there is something to cut off.
+    """
 
     def __init__(
         self,
@@ -47,11 +48,16 @@ class Ending:
     def __enter__(self) -> Self:
         # Started now: the signal may come while the main thread is about to start another.
         threading.Thread(target=self._see_to_it, name="toolcrib-ending", daemon=True).start()
+        loop = asyncio.get_running_loop()
         for number in SIGNALS:
+            before = signal.getsignal(number)
             try:
-                self._before[number] = signal.signal(number, self._hear)
-            except ValueError:
-                pass  # not the main thread: whoever runs us ends us
+                # The loop's own handler wakes it; Python's, in its place, runs even while it is blocked.
+                loop.add_signal_handler(number, _wake)
+                signal.signal(number, self._hear)
+            except (NotImplementedError, RuntimeError, ValueError):
+                continue  # not the main thread, or a system without: whoever runs us ends us
+            self._before[number] = before
         return self
 
     def __exit__(
@@ -66,15 +72,14 @@ class Ending:
         self._begun.set()
 
     def _hear(self, number: int, _: FrameType | None) -> None:
-        if self.is_told and self._cut is not None:
+        is_second, self.is_told = self.is_told, True
+        if is_second and self._cut is not None:
             self._cut()
-        if self.is_told or self._cut is None:
-            signal.signal(
-                number, signal.SIG_DFL
-            )  # which works even where Python's handlers have no chance to
-        if self.is_told:
+        if is_second or self._cut is None:
+            # The system's own effect needs no turn of Python's to come about.
+            signal.signal(number, signal.SIG_DFL)
+        if is_second:
             signal.raise_signal(number)
-        self.is_told = True
         self._begun.set()
         self._told()
 
@@ -89,6 +94,10 @@ class Ending:
         except (OSError, ValueError):
             pass  # nobody reads it any more
         os._exit(0 if self._is_over() else 1)
+
+
+def _wake() -> None:
+    """What the loop has to do when a signal comes, besides waking up."""
 
 
 async def run_until_told(

@@ -90,10 +90,10 @@ def _find_command(targets: Sequence[str]) -> StdioServer | None:
 
 
 def _announce(summary: Summary, place: Place, wishes: Wishes, terminal: Terminal) -> None:
-    if wishes.as_json:
-        terminal.data(json.dumps(place.to_json(summary)))
-    else:
+    if not wishes.as_json:
         greet(summary, place, terminal)
     say_trouble(summary, terminal)
     say_warnings(summary, terminal)
     say_limits(place, terminal)
+    if wishes.as_json:
+        terminal.data(json.dumps(place.to_json(summary)))  # last: who reads it may go on

@@ -92,6 +92,16 @@ def _is_root(root: Any) -> bool:
     )
 
 
+def abilities_of(capabilities: Mapping[str, Any]) -> dict[str, Any]:
+    """What of a client's capabilities is looked at, and nothing else: a session keeps it."""
+    found: dict[str, Any] = {}
+    for name in ("elicitation", "sampling", "roots"):
+        ability = capabilities.get(name)
+        if isinstance(ability, Mapping):
+            found[name] = {key: {} for key in ("form", "url") if key in ability}
+    return found
+
+
 def check_capability(question: Question, capabilities: Mapping[str, Any], revision: Revision) -> None:
     """Raise CannotAskError where the client cannot be asked this; its details say what it lacks."""
     match question:

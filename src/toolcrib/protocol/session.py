@@ -65,7 +65,7 @@ class Session:
 
     def open(self, revision: Revision, capabilities: Mapping[str, Any]) -> None:
         self.revision = revision
-        self.capabilities = capabilities
+        self.capabilities = asking.abilities_of(capabilities)
         self.is_open = True
 
     async def ask(self, question: Question, call: Call) -> Reply:

@@ -66,6 +66,7 @@ class Reloader:
         after_swap: Callable[[], Awaitable[None]] | None = None,
         pause_s: float = PAUSE_S,
     ) -> None:
+        self.looks = 0
         self.reloads = 0
         self.failures = 0
         self._registry = registry
@@ -142,6 +143,7 @@ class Reloader:
             work = _start(self._look)
             try:
                 attempt = await self._wait(work)
+                self.looks += 1
             except asyncio.CancelledError:
                 work.add_done_callback(_undo)
                 raise
@@ -294,4 +296,4 @@ def _log_news(findings: Iterable[Finding], known: Collection[Finding]) -> None:
 def _log_success(tools: Sequence[Tool], changes: Sequence[Change]) -> None:
     names = [name for change in changes for name in change.names]
     words = ", ".join(names[:_MAX_NAMED]) + (", ..." if len(names) > _MAX_NAMED else "")
-    logger.info("Reloaded %d tools, changed: %s", len(tools), words or "none")
+    logger.info("Reloaded %d tools%s", len(tools), f", changed: {words}" if words else "")

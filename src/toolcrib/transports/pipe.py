@@ -16,7 +16,7 @@ from toolcrib.protocol import Engine, Exchange, Link, Reply
 from toolcrib.protocol.exchange import Call
 from toolcrib.protocol.messages import INTERNAL_ERROR, INVALID_REQUEST, Fault, refusal
 from toolcrib.protocol.session import Session
-from toolcrib.transports.running import begin, start_task
+from toolcrib.transports.running import begin, follow
 
 logger = logging.getLogger("toolcrib")
 
@@ -83,12 +83,9 @@ class Pipe:
         if isinstance(outcome, Reply):
             self._reply(outcome)
             return
-        task = start_task(exchange, outcome, self._finish)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-
-    def _finish(self, reply: Reply) -> None:
-        self._reply(reply)
+        follow(exchange, outcome, self._reply)
+        self._tasks.add(outcome)
+        outcome.add_done_callback(self._tasks.discard)
 
     def _reply(self, reply: Reply) -> None:
         if reply.body is not None and not self._is_closed:

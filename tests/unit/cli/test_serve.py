@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.command import Calling, Serving, start
+from tests.support.command import SOURCES, Calling, Serving, start
 
 from .conftest import ADD, Desk
 
@@ -121,7 +121,13 @@ def test_it_says_where_it_is_what_it_serves_and_what_to_paste(desk: Desk) -> Non
     assert http["url"] == lines[1].strip()
     ping = '{"jsonrpc":"2.0","id":7,"method":"ping"}\n'
     done = subprocess.run(
-        [stdio["command"], *stdio["args"]], input=ping, capture_output=True, text=True, check=True, cwd="/"
+        [stdio["command"], *stdio["args"]],
+        input=ping,
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd="/",  # a client's folder is any
+        env={**os.environ, "PYTHONPATH": SOURCES},
     )
     assert (json.loads(done.stdout), done.stderr) == ({"jsonrpc": "2.0", "id": 7, "result": {}}, "")
 
@@ -130,9 +136,9 @@ def test_one_bad_tool_and_one_bad_target_do_not_keep_the_others_from_being_serve
     (folder / "broken.py").write_text("def broken(:\n")
     with Serving("work.py", "missing.py", "broken.py", "toolcrib.samples", cwd=folder) as serving:
         assert serving.names() == ["slow", "hog", "linger", "noisy", "boom", *SAMPLES]
-        assert "error: There is no file or folder missing.py\n" in serving.errors
-        assert "error: broken.py:1: broken.py has a syntax error" in serving.errors
-        assert "error: work.py:40: Tool 'bad' takes *args" in serving.errors
+        serving.wait_for("error: There is no file or folder missing.py\n")
+        serving.wait_for("error: broken.py:1: broken.py has a syntax error")
+        serving.wait_for("error: work.py:40: Tool 'bad' takes *args")
         assert len(serving.info["findings"]) == 3
 
 

@@ -59,7 +59,8 @@ async def test_answers_find_their_requests_in_any_order() -> None:
         b'{"id": 99, "result": {}}',
         b'{"id": "2", "result": {}}',
         b'{"id": true, "result": {}}',
-        b'{"id": 2.5, "result": {}}',
+        b'{"id": 2.0, "result": {}}',
+        b'{"id": 3.0, "result": {}}',
         b'{"id": [2], "error": {"code": 1, "message": "x"}}',
         b'{"id": {}, "method": "ping"}',
         b'{"method": "notifications/progress", "params": 5}',
@@ -74,7 +75,9 @@ async def test_answers_find_their_requests_in_any_order() -> None:
     ],
 )
 @pytest.mark.parametrize("era", [modern, legacy])
-async def test_nothing_a_server_says_disturbs_the_answer_that_follows(era: Any, garbage: bytes) -> None:
+async def test_nothing_a_server_says_disturbs_the_answer_that_follows(
+    era: Any, garbage: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
     def reply(puppet: Puppet, message: dict[str, Any]) -> None:
         puppet.say_raw(garbage)
         puppet.answer(message, text("still here"))
@@ -82,6 +85,7 @@ async def test_nothing_a_server_says_disturbs_the_answer_that_follows(era: Any, 
     async with era(tools_call=reply).client() as client:
         heard = await client.call("t", on_progress=lambda *_: None, on_log=lambda *_: None)
         assert heard.text == "still here"
+    assert not [record for record in caplog.records if record.name == "asyncio"]  # nothing was raised
 
 
 async def test_garbage_is_warned_of_a_few_times_and_no_more(caplog: pytest.LogCaptureFixture) -> None:

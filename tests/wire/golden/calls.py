@@ -112,7 +112,9 @@ def arguments(version: str) -> Iterator[Play]:
 
 def news(version: str) -> Iterator[Play]:
     for name, token in TOKENS:
-        yield Play(f"progress, its token {name}", [call("steps", {"count": 2}, progressToken=token)], over=["http"])
+        yield Play(
+            f"progress, its token {name}", [call("steps", {"count": 2}, progressToken=token)], over=["http"]
+        )
     yield Play("progress over a pipe", [call("steps", {"count": 3}, progressToken="p")], over=["pipe"])
     yield Play("progress in words", [call("steps", {"count": 1, "words": "nearly"}, progressToken="p")])
     yield Play("progress that goes back", [call("stumble", {}, progressToken="p")])

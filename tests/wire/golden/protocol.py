@@ -87,7 +87,9 @@ def _hand(version: str) -> Any:
 def lists(version: str) -> Iterator[Play]:
     yield Play("the tools", [ask("tools/list")])
     yield Play("the tools, while they may change", [ask("tools/list")], over=["http"], world="changing")
-    yield Play("the tools, page by page", [ask("tools/list"), NEXT_PAGE, NEXT_PAGE], over=["pipe"], world="paged")
+    yield Play(
+        "the tools, page by page", [ask("tools/list"), NEXT_PAGE, NEXT_PAGE], over=["pipe"], world="paged"
+    )
     for name, cursor in (("empty", ""), ("of nobody", "bm9ib2R5"), ("a number", 1), ("null", None)):
         for world in ("plain", "paged"):
             line = ask("tools/list", {"cursor": cursor})
@@ -105,7 +107,9 @@ def methods(version: str) -> Iterator[Play]:
 
 def ids(version: str) -> Iterator[Play]:
     for name, id_ in IDS:
-        yield Play(f"the id {name}", [call("add", {"a": 1}, id_=id_)], over=["http" if id_ is None else "pipe"])
+        yield Play(
+            f"the id {name}", [call("add", {"a": 1}, id_=id_)], over=["http" if id_ is None else "pipe"]
+        )
     yield Play("the id missing", [_notification("tools/call", {"name": "add"})])
 
 

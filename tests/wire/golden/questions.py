@@ -6,12 +6,17 @@ from collections.abc import Iterator
 from typing import Any
 
 from tests.support.stage import MODERN, Answers, Play
-from tests.wire.golden.said import call, ask
+from tests.wire.golden.said import ask, call
 
 FORM = {"elicitation": {}}
 ALL = {"elicitation": {"form": {}, "url": {}}, "sampling": {}, "roots": {"listChanged": True}}
 ADA = {"action": "accept", "content": {"name": "Ada"}}
-POEM = {"role": "assistant", "content": {"type": "text", "text": "roses"}, "model": "m-1", "stopReason": "end"}
+POEM = {
+    "role": "assistant",
+    "content": {"type": "text", "text": "roses"},
+    "model": "m-1",
+    "stopReason": "end",
+}
 HOME = {"roots": [{"uri": "file:///home/ada", "name": "home"}]}
 
 ANSWERED: list[tuple[str, str, list[Any]]] = [
@@ -55,10 +60,18 @@ def answered(version: str) -> Iterator[Play]:
     for name, tool, replies in ANSWERED:
         ways = ["pipe", "http"] if tool in ("greet", "visit") else ["http"]
         yield Play(f"asking: {name}", [call(tool, {}), Answers(replies)], over=ways, capabilities=ALL)
-    twice = [call("interview", {}), Answers([ADA]), Answers([{"action": "accept", "content": {"name": "King"}}])]
+    twice = [
+        call("interview", {}),
+        Answers([ADA]),
+        Answers([{"action": "accept", "content": {"name": "King"}}]),
+    ]
     yield Play("asking: twice", twice, capabilities=ALL)
-    yield Play("asking: three things at once", [call("survey", {}), Answers([ADA, POEM, HOME])], capabilities=ALL)
-    yield Play("asking: with arguments", [call("confirm", {"what": "that"}), Answers([ADA])], capabilities=ALL)
+    yield Play(
+        "asking: three things at once", [call("survey", {}), Answers([ADA, POEM, HOME])], capabilities=ALL
+    )
+    yield Play(
+        "asking: with arguments", [call("confirm", {"what": "that"}), Answers([ADA])], capabilities=ALL
+    )
 
 
 def refused(version: str) -> Iterator[Play]:

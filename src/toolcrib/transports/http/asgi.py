@@ -154,11 +154,11 @@ class _Writer:
     def write(self, data: bytes) -> None:
         if self._is_done:
             return
-        self._unread += len(data)
-        if self._unread > MAX_UNREAD and len(self._messages) > 1:
+        if self._unread > MAX_UNREAD:
             self.finish()  # the client does not read
             self._is_cut = True
             return
+        self._unread += len(data)
         self._put({"type": "http.response.body", "body": data, "more_body": True})
 
     def finish(self) -> None:

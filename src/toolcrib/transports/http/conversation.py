@@ -8,14 +8,13 @@ refuses to know sockets.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
-from typing import Any
+from collections.abc import Callable
 
 from toolcrib.protocol import Exchange, Link, Reply
 from toolcrib.protocol.session import Session
 from toolcrib.transports.http.streams import Stream, Streams
 from toolcrib.transports.http.wire import Answer, Fields, Writer, event
-from toolcrib.transports.running import start_task
+from toolcrib.transports.running import Work, follow
 
 HOLD_S = 15.0
 """How long the first line is held back, and how often a silent stream shows that it is alive."""
@@ -44,9 +43,7 @@ class Pulse:
 class Conversation:
     """One request that runs. `held` is what it has sent already."""
 
-    def __init__(
-        self, exchange: Exchange, work: Coroutine[Any, Any, Reply] | Reply, link: Link, held: list[bytes]
-    ) -> None:
+    def __init__(self, exchange: Exchange, work: Work | Reply, link: Link, held: list[bytes]) -> None:
         self._exchange = exchange
         self._work = work
         self._link = link
@@ -69,7 +66,8 @@ class Conversation:
             self._finish(self._work)
             return
         self._hold = asyncio.get_running_loop().call_later(HOLD_S, self._open)
-        start_task(self._exchange, self._work, self._finish).add_done_callback(self._ended)
+        follow(self._exchange, self._work, self._finish)
+        self._work.add_done_callback(self._ended)
 
     def lost(self) -> None:
         """The client has gone. If it cannot come back for the rest, the call ends."""
@@ -125,7 +123,7 @@ class Conversation:
         elif self._writer is not None:
             self._writer.finish()
 
-    def _ended(self, task: asyncio.Task[None]) -> None:
+    def _ended(self, task: Work) -> None:
         """A call that was cancelled has no reply: its stream just ends."""
         self._rest()
         if self._link.session is not None:

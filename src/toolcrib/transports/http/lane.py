@@ -47,7 +47,6 @@ class Connection(asyncio.Protocol):
         "_body",
         "_body_by",
         "_fields",
-        "_fields_size",
         "_head_size",
         "_headers",
         "_is_in_head",
@@ -81,8 +80,7 @@ class Connection(asyncio.Protocol):
         self._is_refused = False
         self._is_in_head = False
         self._head_size = 0
-        self._fields = 0
-        self._fields_size = 0
+        self._fields: list[tuple[bytes, bytes]] = []
         self._rest = -1  # of a body that the parser does not read
         self._url = b""
         self._headers: dict[bytes, bytes] = {}
@@ -138,8 +136,7 @@ class Connection(asyncio.Protocol):
     def on_message_begin(self) -> None:
         self._is_in_head = True
         self._head_size = 0
-        self._fields = 0
-        self._fields_size = 0
+        self._fields = []
         self.read_by = self._serving.now + self._serving.times.header_s
         self._url = b""
         self._headers = {}
@@ -150,18 +147,19 @@ class Connection(asyncio.Protocol):
         self._url += url
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        key = name.lower()
-        headers = self._headers
-        headers[key] = repeated(key, headers[key], value) if key in headers else value
-        self._fields += 1
-        self._fields_size += len(name) + len(value) + 4
-        if self._fields > MAX_FIELDS or self._fields_size > MAX_HEADERS:
-            self._refuse_head()
+        self._fields.append((name.lower(), value))
 
     def on_headers_complete(self) -> None:
         self._is_in_head = False
         self.read_by = NEVER
-        if len(self._url) + self._fields_size > MAX_HEADERS:
+        fields = self._fields
+        headers = self._headers = dict(fields)
+        if len(headers) != len(fields):
+            headers.clear()
+            for key, value in fields:
+                headers[key] = repeated(key, headers[key], value) if key in headers else value
+        size = sum([len(key) + len(value) + 4 for key, value in fields])
+        if len(fields) > MAX_FIELDS or len(self._url) + size > MAX_HEADERS:
             self._refuse_head()
             return
         declared = self._headers.get(b"content-length")
@@ -214,13 +212,13 @@ class Connection(asyncio.Protocol):
     def _complete(self, keeps: bool) -> None:
         """A whole request is here."""
         self.read_by = NEVER
-        path, _, query = self._url.partition(b"?")
+        path, query = self._serving.read_url(self._url)
         request = Request(
             self._method(),
-            path.decode("latin-1"),
+            path,
             self._headers,
             self._body[0] if len(self._body) == 1 else b"".join(self._body),
-            query.decode("latin-1"),
+            query,
             self.local,
         )
         self._url = b""

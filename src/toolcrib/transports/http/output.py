@@ -8,6 +8,7 @@ refuses to know what is in them.
 from __future__ import annotations
 
 import time
+from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from toolcrib.protocol.gate import Gate
@@ -39,6 +40,7 @@ class Output:
         "_queued",
         "_stream",
         "_transport",
+        "_waiting",
         "is_idle",
     )
 
@@ -49,7 +51,8 @@ class Output:
         self._left = memoryview(b"")
         self._held = 0
         self._is_paused = False
-        self._queued: list[bytes] = []
+        self._queued: deque[bytes] = deque()
+        self._waiting = 0  # bytes of what is queued
         self._stream = ""
         self._closes = False
         self._is_head = False
@@ -95,14 +98,15 @@ class Output:
         self._transport.write(b"".join(lines) + b"\r\n")
 
     def write(self, data: bytes) -> None:
-        if not self._stream:
+        if self._stream not in ("chunked", "plain"):
             return
         if self._stream == "chunked":
             data = b"%x\r\n%b\r\n" % (len(data), data)
         if self._is_paused or self._left:
-            self._queued.append(data)
-            if sum(map(len, self._queued)) > MAX_UNREAD and len(self._queued) > 1:
+            if self._waiting > MAX_UNREAD:
                 self._transport.abort()  # the client does not read
+            else:
+                self._enqueue(data)
             return
         self._put(data)
 
@@ -113,7 +117,7 @@ class Output:
         self._closes = self._closes or self._stream == "plain"
         self._stream = ""
         if self._is_paused or self._left:
-            self._queued.append(end)
+            self._enqueue(end)
             self._stream = "ended"
         else:
             self._transport.write(end)
@@ -132,7 +136,9 @@ class Output:
 
     def lost(self) -> None:
         self._hold(b"")
+        self._gate.release(self._waiting)
         self._queued.clear()
+        self._waiting = 0
         self._stream = ""
         self.is_idle = True
 
@@ -142,6 +148,17 @@ class Output:
             return
         self._hold(data)
         self._pump()
+
+    def _enqueue(self, data: bytes) -> None:
+        self._queued.append(data)
+        self._waiting += len(data)
+        self._gate.hold(len(data))
+
+    def _dequeue(self) -> bytes:
+        data = self._queued.popleft()
+        self._waiting -= len(data)
+        self._gate.release(len(data))
+        return data
 
     def _hold(self, data: bytes) -> None:
         """Keep this, and nothing else, until it is read."""
@@ -159,7 +176,7 @@ class Output:
                 if not self._left or (self._is_paused and len(self._left) < self._held // 2):
                     self._hold(bytes(self._left))  # what has gone need not be kept
             elif self._queued:
-                self._put(self._queued.pop(0))
+                self._put(self._dequeue())
             else:
                 break
         if not self._is_paused and not self._left and not self._queued and self._stream in ("", "ended"):

@@ -23,6 +23,7 @@ CHOKED_S = 1.0
 """How long a client may read nothing while others wait for the room that its answer takes."""
 DRAIN_S = 10.0
 MAX_CONNECTIONS = 10_000
+MAX_URLS = 16
 SPARE_FILES = 32
 BACKLOG = 1024
 
@@ -61,6 +62,17 @@ class Serving:
         self._servers: list[asyncio.Server] = []
         self._sweeper: asyncio.TimerHandle | None = None
         self._empty = asyncio.Event()
+        self._urls: dict[bytes, tuple[str, str]] = {}
+
+    def read_url(self, url: bytes) -> tuple[str, str]:
+        """Path and query. The few that are asked for again and again are kept."""
+        found = self._urls.get(url)
+        if found is None:
+            path, _, query = url.decode("latin-1").partition("?")
+            found = (path, query)
+            if len(self._urls) < MAX_URLS and len(url) <= len(self.endpoint.path) + 1:
+                self._urls[url] = found
+        return found
 
     def new_parser(self, connection: Connection) -> Any:
         return self._new_parser(connection)
