@@ -53,8 +53,8 @@ ALL = (
     Contender("mcp", "mcp", "mcp_server"),
     Contender("mcp low-level", "mcp", "lowlevel_server"),
     Contender("fastmcp", "fastmcp", "fastmcp_server"),
-    # Its documentation has a new server made for every request, with all its tools; and V8 compiles what it has
-    # seen often, which takes it from three times the cost to its best.
+    # Its documentation has a new server made for every request, with all its tools; and V8 compiles what it
+    # has seen often, which takes it from three times the cost to its best.
     Contender("TypeScript", "typescript", "typescript_server.mjs", takes_many=False, warm_calls=3000),
 )
 

@@ -89,7 +89,7 @@ class Dispatcher:
         except DefinitionError:
             return None  # it cannot be called either
 
-    async def call(
+    async def call(  # noqa: C901 - one path, and every layer costs
         self,
         name: str,
         arguments: Mapping[str, Any] | None = None,
@@ -111,6 +111,8 @@ class Dispatcher:
         clock: Clock | None = None
         stats = plan.stats
         stats.calls += 1
+        if plan.owner is not None:
+            self.owners.enter(plan.owner)
         try:
             if plan.flaw is not None:
                 return self._failed(plan, plan.flaw)
@@ -141,6 +143,8 @@ class Dispatcher:
                 context.cancel()
             raise
         finally:
+            if plan.owner is not None:
+                self.owners.leave(plan.owner)
             # Two lines: in one, another thread could run between reading the sum and writing it.
             elapsed = time.perf_counter() - started
             stats.total_s += elapsed
@@ -280,6 +284,12 @@ class Dispatcher:
             text = f"Tool '{plan.tool.name}' cannot run as it is defined: {hint} (reference {reference})."
             return ToolCrashedError(text)
         return ToolCrashedError(f"Tool '{plan.tool.name}' failed unexpectedly (reference {reference}).")
+
+    async def renew(self) -> None:
+        """The code behind tools has changed: processes that know the old one end, applications without tools
+        are closed."""
+        self.runner.renew()
+        await self.owners.close_unused()
 
     def close(self) -> None:
         self.runner.close()

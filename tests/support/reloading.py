@@ -32,7 +32,7 @@ class Workshop:
         report = self.server.registry.add_all(tools)
         self.server.registry.eager = True  # as a dynamic server is once it has started
         self.server.registry.subscribe(self.changes.append)
-        options.setdefault("after_swap", self.server.dispatcher.owners.close_unused)
+        options.setdefault("after_swap", self.server.dispatcher.renew)
         options.setdefault("pause_s", 0.0)
         self.reloader = Reloader(
             lambda: self.load(),

@@ -154,7 +154,7 @@ async def _reload(
     server, owners = offer.server, offer.server.dispatcher.owners
 
     async def see_to_applications() -> None:
-        await asyncio.gather(owners.open_all(), owners.close_unused())
+        await asyncio.gather(owners.open_all(), server.dispatcher.renew())
 
     reloader = Reloader(
         lambda: load_again(wishes.targets, terminal),

@@ -9,7 +9,10 @@ Knows pickles, pipes and signals; refuses to know loops and deadlines.
 
 from __future__ import annotations
 
+import importlib
+import io
 import logging
+import operator
 import os
 import pickle  # nosec B403  # what is read was written by code that runs as this user
 import signal
@@ -18,6 +21,7 @@ import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from types import FunctionType
 from typing import Any
 
 from toolcrib.errors import InvalidResultError, InvalidToolError, ToolBusyError, ToolCrashedError, ToolError
@@ -92,7 +96,7 @@ class Processes:
 
     def give_back(self, worker: _Worker) -> None:
         with self._changed:
-            is_kept = worker.is_alive and not self._is_closed
+            is_kept = worker.is_alive and not worker.is_outdated and not self._is_closed
             if is_kept:
                 self._idle.append(worker)
             else:
@@ -107,6 +111,18 @@ class Processes:
         """A call that may wait for a worker was given up."""
         with self._changed:
             self._changed.notify_all()
+
+    def renew(self) -> None:
+        """End what is idle now, and what is busy once it is done."""
+        with self._changed:
+            idle, self._idle = self._idle, []
+            self._alive.difference_update(idle)
+            for worker in self._alive:
+                worker.is_outdated = True
+            self._changed.notify_all()
+        for worker in idle:
+            worker.kill()
+            worker.bury()
 
     def close(self) -> None:
         with self._changed:
@@ -177,7 +193,7 @@ class Call:
 
     def _pack(self) -> bytes:
         try:
-            pickle.dumps(self._function)
+            _write(self._function)
         except Exception as error:
             raise InvalidToolError(
                 f"Tool '{self.name}' cannot run in a process: its function cannot be sent there. "
@@ -186,7 +202,7 @@ class Call:
                 hint="define it at module level, or run it on a thread",
             ) from None
         try:
-            payload = pickle.dumps((self._function, self._args, dict(self._kwargs)))
+            payload = _write((self._function, self._args, dict(self._kwargs)))
         except Exception as error:
             raise InvalidToolError(
                 f"Tool '{self.name}' cannot run in a process: an argument cannot be sent there. "
@@ -267,12 +283,38 @@ class Call:
         return Outcome(error=Raised(RuntimeError(f"{kinds[0]}: {text}")))
 
 
+class _ByName(pickle.Pickler):
+    """Writes functions by name also where their module was put aside, because its file is loaded again."""
+
+    def reducer_override(self, thing: Any) -> Any:
+        if not isinstance(thing, FunctionType) or "__toolcrib_past__" not in thing.__globals__:
+            return NotImplemented
+        return operator.call, (operator.attrgetter(thing.__qualname__), _Module(thing.__module__))
+
+
+class _Module:
+    """Stands for a module, and is one where it is read."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return importlib.import_module, (self._name,)
+
+
+def _write(thing: Any) -> bytes:
+    stream = io.BytesIO()
+    _ByName(stream).dump(thing)
+    return stream.getvalue()
+
+
 class _Worker:
     """One process and the pipes to it."""
 
     def __init__(self) -> None:
         # -P: the folder of the program holds modules of ours that must not hide others of the same name.
         flags = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]
+        self.is_outdated = False
         self._is_doomed = False
         self._process = subprocess.Popen(  # nosec B603  # a fixed command, no shell
             [sys.executable, *flags, "-P", str(PROGRAM)],

@@ -99,6 +99,11 @@ class Runner:
                 self._processes = Processes(self._max_processes)
             return self._processes
 
+    def renew(self) -> None:
+        """Code has changed: calls from now on run in processes that have loaded none of it yet."""
+        if self._processes is not None:
+            self._processes.renew()
+
     def close(self) -> None:
         """End idle threads and kill all processes. Never waits for a thread that is blocked."""
         self._threads.close()

@@ -207,3 +207,15 @@ async def test_a_call_of_the_oldest_kind_is_cancelled_by_a_message() -> None:
         with pytest.raises(NoAnswerError):
             await client.call("t", timeout_s=0.1)
         assert (await stage.wait_for("notifications/cancelled")).path == "/messages"
+
+
+async def test_no_message_goes_to_another_server_that_an_endpoint_names() -> None:
+    def lure(answer: Answer) -> None:
+        answer.start_events()
+        answer.writer.write(f"event: endpoint\ndata: {elsewhere.url}\n\n".encode())
+
+    posts = dict.fromkeys(("server/discover", "initialize"), lambda answer: answer.send(405))
+    async with Stage({}) as elsewhere, Stage({**posts, "GET": lure}) as stage:
+        with pytest.raises(LinkError, match="there is no MCP server"):
+            await stage.client().connect()
+        assert elsewhere.requests == []

@@ -291,6 +291,18 @@ async def test_the_clock_stands_still_while_a_person_thinks(era: str) -> None:
         assert (await client.call("t", timeout_s=0.3)).text == "done"
 
 
+async def test_the_rounds_of_a_call_share_its_time() -> None:
+    def slow(puppet: Puppet, message: dict[str, Any]) -> None:
+        wants = {"resultType": "input_required", "requestState": "s", "inputRequests": {"q": FORM}}
+        asyncio.get_running_loop().call_later(0.1, puppet.answer, message, wants)
+
+    puppet = modern(tools_call=slow)
+    async with puppet.client(on_ask=say_ada) as client:
+        with pytest.raises(NoAnswerError):
+            await client.call("t", timeout_s=0.25)
+    assert len(puppet.named("tools/call")) == 3
+
+
 async def test_the_clock_runs_on_once_the_person_has_answered() -> None:
     def ask_then_sleep(puppet: Puppet, message: dict[str, Any]) -> None:
         puppet.say({"jsonrpc": "2.0", "id": 1, **FORM})

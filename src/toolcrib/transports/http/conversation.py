@@ -19,6 +19,8 @@ from toolcrib.transports.running import Work, follow
 HOLD_S = 15.0
 """How long the first line is held back, and how often a silent stream shows that it is alive."""
 _ALIVE = b": alive\n\n"
+LET_GO = b"let go"
+"""Stands among what was sent before anybody could send it for the wish to let go of the stream."""
 
 
 class Pulse:
@@ -60,7 +62,10 @@ class Conversation:
         self._link.send = self._send
         self._link.close_stream = self._close_stream
         for message in self._held:
-            self._send(message)
+            if message is LET_GO:
+                self._close_stream()
+            else:
+                self._send(message)
         self._held.clear()
         if isinstance(self._work, Reply):
             self._finish(self._work)

@@ -6,6 +6,7 @@ sockets.
 
 from __future__ import annotations
 
+import functools
 import secrets
 from urllib.parse import parse_qs
 
@@ -16,7 +17,7 @@ from toolcrib.protocol.headers import TWICE
 from toolcrib.protocol.messages import VERSION
 from toolcrib.protocol.modern import is_marked
 from toolcrib.protocol.revision import LEGACY
-from toolcrib.transports.http.conversation import Conversation, Listening, answer_of, streams_of
+from toolcrib.transports.http.conversation import LET_GO, Conversation, Listening, answer_of, streams_of
 from toolcrib.transports.http.guard import Guard
 from toolcrib.transports.http.pair import Pair
 from toolcrib.transports.http.streams import Shelf, Streams
@@ -101,6 +102,7 @@ class Endpoint:
         if self.engine.gate.is_overrun:
             outcome.close()
             return self.busy()
+        link.close_stream = functools.partial(held.append, LET_GO)
         work = begin(outcome)
         if isinstance(work, Reply) and not held:
             return answer_of(work)
