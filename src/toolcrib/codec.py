@@ -8,11 +8,12 @@ it refuses what two readers could understand differently, and what costs more to
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable
 from functools import cache
-from itertools import accumulate
+from itertools import chain
 from typing import TYPE_CHECKING, Any
+
+from toolcrib.jsontext import check_numbers, check_text, count_openings, has_repeats
 
 if TYPE_CHECKING:
     import msgspec
@@ -22,18 +23,12 @@ _CONTAINERS = frozenset({dict, list, tuple})
 
 MAX_DEPTH = 64
 MAX_MEMBERS = 10_000
-MAX_STRING = 1024 * 1024
-MAX_NESTED = 100_000
-"""Objects and arrays in one document: more of them cost more to look through than to send."""
 _MAX_INTEGER = 10**100
 _LONG_INTEGER = "an integer of more than 100 digits"
 _SMALL = 16 * 1024
+_TINY = 900
 _ONLY_DIGITS = bytes(48 if 48 <= byte <= 57 else 32 for byte in range(256))
 _HUNDRED_DIGITS = b"0" * 101
-_LONG = rb"(?<![0-9.eE+])(?<![eE]-)[0-9]{101}+[0-9]*+(?![.eE])"
-"""More than a hundred digits that are neither a fraction nor an exponent, nor followed by one."""
-_STEPS = bytes(byte in b"[{" for byte in range(256))
-_NO_BRACKETS = bytes(byte for byte in range(256) if byte not in b"[]{}")
 
 
 class NotFiniteError(ValueError):
@@ -98,6 +93,11 @@ def decode(text: str | bytes) -> Any:
 def parse(data: bytes) -> Any:
     """JSON from a stranger. Raises ValueError, in words that can be sent back, for everything that is not
     JSON, has a key twice, or goes beyond the limits above."""
+    is_large = len(data) > _SMALL or count_openings(data) > MAX_DEPTH
+    if is_large:
+        check_text(data)
+    elif len(data) > _TINY:
+        check_numbers(data)
     try:
         value = _decoder().decode(data)
     except RecursionError:
@@ -106,22 +106,15 @@ def parse(data: bytes) -> Any:
         raise ValueError("not valid UTF-8") from None
     except ValueError as error:
         raise ValueError(str(error).removeprefix("JSON is malformed: ")) from None
-    if len(data) > _SMALL or data.count(b"{") + data.count(b"[") > MAX_DEPTH:
-        _check_large(data)
+    if is_large:
+        if type(value) in _CONTAINERS:
+            _check_tree(value, data)
     elif _encoder(None).encode(value) == data and _HUNDRED_DIGITS not in data.translate(_ONLY_DIGITS):
         pass  # most programs write as we do, and what is written back whole has lost no member to another
     elif type(value) not in _CONTAINERS:
         _count_members([value])
-    # Where no blank stands before a colon, every member of the text has its own `":`. So if there are as many
-    # of those as members were read, no member was lost to another of the same key.
-    elif (
-        _count_members(value) != data.count(b'":')
-        or b" :" in data
-        or b"\n:" in data
-        or b"\t:" in data
-        or b"\r:" in data
-    ):
-        _refuse_repeats(data)
+    else:
+        _refuse_repeats(_count_members(value), data)
     return value
 
 
@@ -142,36 +135,32 @@ def _count_members(value: Any) -> int:
     return total
 
 
-def _check_large(data: bytes) -> None:
-    """The limits of a document that is large or has many parts, by its text: building it was cheap, looking
-    through what was built would not be."""
-    unescaped = data.replace(b"\\\\", b"  ").replace(b'\\"', b"  ") if b"\\" in data else data
-    parts = unescaped.split(b'"')  # every second one is a string
-    if len(data) > MAX_STRING and max(map(len, parts[1::2]), default=0) > MAX_STRING:
-        raise ValueError(f"a string of more than {MAX_STRING} bytes")
-    bare = b"".join(parts[::2])
-    if _HUNDRED_DIGITS in bare.translate(_ONLY_DIGITS) and re.search(_LONG, bare):
-        raise ValueError(_LONG_INTEGER)
-    brackets = bare.translate(_STEPS, _NO_BRACKETS)
-    if len(brackets) > 2 * MAX_NESTED:
-        raise ValueError(f"more than {MAX_NESTED} objects and arrays")
-    if max(accumulate(1 if step else -1 for step in brackets), default=0) > MAX_DEPTH:
-        raise ValueError(f"nested deeper than {MAX_DEPTH}")
-    if b"{" in bare:
-        _refuse_repeats(data)
+def _check_tree(value: Any, data: bytes) -> None:
+    """The limits of a large document, level by level, and whether it has all the members of its text."""
+    level: list[Any] = [value]
+    left = count_openings(data)  # or more, where strings have brackets in them
+    members = depth = 0
+    while level:
+        depth += 1
+        left -= len(level)
+        if depth > MAX_DEPTH:
+            raise ValueError(f"nested deeper than {MAX_DEPTH}")
+        objects = [item for item in level if type(item) is dict]
+        if objects:
+            members += sum(map(len, objects))
+            if max(map(len, objects)) > MAX_MEMBERS:
+                raise ValueError(f"an object of more than {MAX_MEMBERS} members")
+        if not left:
+            break
+        arrays = [item for item in level if type(item) is list]
+        inner = chain(chain.from_iterable(arrays), chain.from_iterable(map(dict.values, objects)))
+        level = [item for item in inner if type(item) in _CONTAINERS]
+    _refuse_repeats(members, data)
 
 
-def _refuse_repeats(data: bytes) -> None:
-    """The slow way to be sure."""
-    import json  # rarely needed
-
-    def refuse(pairs: list[tuple[str, Any]]) -> None:
-        if len({key for key, _ in pairs}) != len(pairs):
-            raise ValueError("an object has a key twice")
-        if len(pairs) > MAX_MEMBERS:
-            raise ValueError(f"an object of more than {MAX_MEMBERS} members")
-
-    json.loads(data, object_pairs_hook=refuse)
+def _refuse_repeats(members: int, data: bytes) -> None:
+    if has_repeats(data, members):
+        raise ValueError("an object has a key twice")
 
 
 @cache

@@ -17,7 +17,7 @@ from toolcrib.cli.frame import Failure
 from toolcrib.transports.http.serving import bind
 
 _TRIES = 20
-_ANYWHERE = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}
+_ANYWHERE = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}  # nosec B104  # told from, not bound to
 _LISTENS = "0A"
 _LONGEST = 80
 _SPREADS = sys.platform == "linux"

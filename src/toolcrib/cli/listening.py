@@ -40,7 +40,11 @@ def listen(wishes: Wishes, terminal: Terminal) -> int:
     place = _place(wishes, options, workers)
 
     def ready(summary: Summary) -> None:
-        _announce(summary, place, wishes, terminal)
+        for speak in (_say, _tell):  # the data last: who reads it may go on
+            try:
+                speak(summary, place, wishes, terminal)
+            except BrokenPipeError:
+                pass  # nobody reads it; the clients are still to be served
 
     try:
         if workers > 1:
@@ -89,11 +93,14 @@ def _find_command(targets: Sequence[str]) -> StdioServer | None:
         return None  # which is told with the rest
 
 
-def _announce(summary: Summary, place: Place, wishes: Wishes, terminal: Terminal) -> None:
+def _say(summary: Summary, place: Place, wishes: Wishes, terminal: Terminal) -> None:
     if not wishes.as_json:
         greet(summary, place, terminal)
     say_trouble(summary, terminal)
     say_warnings(summary, terminal)
     say_limits(place, terminal)
+
+
+def _tell(summary: Summary, place: Place, wishes: Wishes, terminal: Terminal) -> None:
     if wishes.as_json:
-        terminal.data(json.dumps(place.to_json(summary)))  # last: who reads it may go on
+        terminal.data(json.dumps(place.to_json(summary)))

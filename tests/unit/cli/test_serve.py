@@ -7,6 +7,7 @@ import os
 import signal
 import socket
 import subprocess
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -206,6 +207,24 @@ def test_what_a_tool_raises_is_in_the_log_with_its_place(folder: Path) -> None:
         assert "the secret" not in serving.call("boom")
         serving.wait_for("error: tool 'boom' raised RuntimeError: the secret")
         serving.wait_for("work.py")
+
+
+def test_it_serves_on_where_nobody_reads_what_it_says(folder: Path) -> None:
+    (folder / "quiet.py").write_text(WORK.replace('print("printed on import")', ""))
+    process = start("serve", "--port", "0", "--json", "quiet.py", cwd=folder)
+    assert process.stdout is not None
+    assert process.stderr is not None
+    process.stderr.close()  # it has a bad tool to tell of, and one that raises
+    with process:
+        address = json.loads(process.stdout.readline())["address"]
+        request = urllib.request.Request(
+            address, _call("boom").encode(), {"content-type": "application/json"}
+        )
+        for _ in range(3):
+            with urllib.request.urlopen(request) as answer:
+                assert json.loads(answer.read())["result"]["isError"] is True
+        process.terminate()
+        assert process.wait(20) == 0
 
 
 # --- reloading ----------------------------------------------------------------------------------------

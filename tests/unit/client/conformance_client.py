@@ -1,0 +1,57 @@
+"""What the official suite runs to look at our client: `python conformance_client.py URL`, a scenario in the
+environment. Lists the tools and calls each, or makes the calls that the scenario asks for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+from typing import Any
+
+from toolcrib.client import Client, RemoteTool
+from toolcrib.errors import ClientError
+from toolcrib.question import Answer, Completion, Form, Prompt, Visit
+
+WORDS = {"string": "x", "integer": 1, "number": 2, "boolean": True, "array": [], "object": {}}
+FOCAL, ECHO = "json_schema_2020_12_tool", "json_schema_echo"
+
+
+async def accept(question: Form | Visit) -> Answer:
+    fields = question.schema.get("properties", {}) if isinstance(question, Form) else {}
+    missing = {name: field for name, field in fields.items() if "default" not in field}
+    return Answer("accept", {name: WORDS.get(field.get("type"), "x") for name, field in missing.items()})
+
+
+async def complete(prompt: Prompt) -> Completion:
+    return Completion("Hello", model="none")
+
+
+def calls_for(tools: dict[str, RemoteTool]) -> list[tuple[str, dict[str, Any]]]:
+    context = json.loads(os.environ.get("MCP_CONFORMANCE_CONTEXT") or "{}")
+    if "toolCalls" in context:
+        return [(call["name"], call.get("arguments", {})) for call in context["toolCalls"]]
+    if ECHO in tools:
+        return [(ECHO, {"schema": tools[FOCAL].input_schema})]
+    return [(name, example_of(tool)) for name, tool in tools.items()]
+
+
+def example_of(tool: RemoteTool) -> dict[str, Any]:
+    properties = tool.input_schema.get("properties", {})
+    return {name: WORDS.get(field.get("type"), "x") for name, field in properties.items()}
+
+
+async def main(url: str) -> None:
+    answers: dict[str, Any] = {"on_ask": accept, "on_sample": complete, "folders": ["/"]}
+    async with Client(url, timeout_s=15, **answers) as client:
+        tools = {tool.name: tool for tool in await client.list_tools()}
+        for name, arguments in calls_for(tools):
+            try:
+                await client.call(name, arguments)
+            except ClientError as error:
+                print(f"{name}: {error}", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    asyncio.run(main(sys.argv[-1]))
