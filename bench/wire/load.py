@@ -2,7 +2,8 @@
 
 Keeps a number of connections busy, one request at a time on each, checks every reply, and reads the server's
 CPU clock at the beginning and the end of the measured time. A process of its own, and as cheap as Python
-allows: prebuilt requests, plain sockets, one poll, one comparison per reply.
+allows: prebuilt requests, plain sockets, one poll, one comparison per reply. It never sleeps: on one machine, who
+sends pays for waking who receives, and a server on a network does not.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from bench.wire.replies import END_OF_HEAD, Pattern, Reply, ReplyError, check, l
 
 QUESTIONS = 256  # per connection, asked again and again
 PATIENCE_S = 60.0
+PATIENCE_NS = int(PATIENCE_S * 1e9)
 CHUNK = 16_384  # a larger buffer costs more to make than a reply to read
 OK = b"HTTP/1.1 200"
 
@@ -171,9 +173,11 @@ def _drive(load: Load, poll: select.epoll, by_number: dict[int, Connection]) -> 
     busy = len(by_number)
     count_begin = count_end = 0
     while busy:
-        ready = wait(PATIENCE_S)
+        ready = wait(0)
         if not ready:
-            raise ReplyError(f"no reply within {PATIENCE_S:.0f} s")
+            if clock() - now > PATIENCE_NS:
+                raise ReplyError(f"no reply within {PATIENCE_S:.0f} s")
+            continue
         for number, _ in ready:
             connection = by_number[number]
             data = connection.recv(CHUNK)

@@ -193,6 +193,8 @@ class Context:
             pass  # the loop was closed meanwhile: there is nobody left to tell
 
     def _pass_on(self, method: Any, words: tuple[Any, ...]) -> None:
+        if self.cancelled:
+            return  # it ended between the word and its turn
         try:
             method(*words)
         except Exception as error:  # the caller's end is broken; the tool's work is not

@@ -24,6 +24,7 @@ from toolcrib.errors import (
     CallError,
     DefinitionError,
     InvalidResultError,
+    ToolBusyError,
     ToolCrashedError,
     ToolNotFoundError,
     ToolTimeoutError,
@@ -38,6 +39,8 @@ from toolcrib.registry import ToolRegistry
 from toolcrib.tool import Tool
 
 DEFAULT_TIMEOUT_S = 60.0
+KEPT_STATS = 1000
+"""Tools that are gone are remembered in the figures, up to so many."""
 
 
 class Dispatcher:
@@ -53,6 +56,7 @@ class Dispatcher:
         self.crashes = CrashReporter()
         self.owners = Owners(registry, self.crashes)
         self.depends_on_principal = False
+        self.is_stopped = False
         self.stats: dict[str, ToolStats] = {}
         self._lock = threading.Lock()
         self._seen: Snapshot | None = None
@@ -100,6 +104,9 @@ class Dispatcher:
     ) -> Result:
         """Call a tool. Raises ToolNotFoundError, and ValueError for a `timeout_s` that is none; every other
         failure is a Result with `is_error`."""
+        if self.is_stopped:
+            stopped = ToolBusyError(f"Tool '{name}' cannot run: the server has stopped.")
+            return Result([text_block(str(stopped))], is_error=True, error=stopped)
         if self._seen is not self.registry.snapshot:
             self._refresh()
         plan = self._plans.get(name) or self._plan(name)
@@ -134,15 +141,13 @@ class Dispatcher:
         except (CallError, DefinitionError, Raised) as error:
             if isinstance(error, Raised):
                 _raise_questions(error.error)
-            if context is not None and isinstance(error, ToolTimeoutError):
-                context.cancel()
             return self._failed(plan, error)
         except asyncio.CancelledError:
             stats.errors += 1
-            if context is not None:
-                context.cancel()
             raise
         finally:
+            if context is not None:
+                context.cancel()  # whatever of the tool runs on has nobody to talk to any more
             if plan.owner is not None:
                 self.owners.leave(plan.owner)
             # Two lines: in one, another thread could run between reading the sum and writing it.
@@ -239,6 +244,8 @@ class Dispatcher:
             self._plans = {
                 name: plan for name, plan in self._plans.items() if snapshot.find(name) is plan.tool
             }
+            if len(self.stats) > 2 * len(snapshot.tools) + KEPT_STATS:
+                self.stats = {name: item for name, item in self.stats.items() if snapshot.find(name)}
             self._seen = snapshot
 
     def _context(

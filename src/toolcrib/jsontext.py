@@ -1,7 +1,7 @@
 """JSON as text: what it would cost to read, judged before it is read.
 
 A document of a few megabytes is sent in a millisecond; some take seconds to build. So large ones are looked
-at first, quickly, as bytes; where that finds something odd, once more without what is in strings. Knows what
+at first, quickly, as bytes; what seems odd then is looked at once more without what is in strings. Knows what
 is dear to read; refuses to know what is read.
 """
 
@@ -27,33 +27,24 @@ _MARKS = b"".join(_KEPT.get(byte, b" ") for byte in range(256))
 def check_text(data: bytes) -> None:
     """Raise ValueError, in words that can be sent back, for what costs more to read than to send."""
     marks = data.translate(_MARKS)
-    if (
-        count_openings(data) > _most_openings(data)
-        or _has_long_integer(marks)
-        or not _is_worth(marks, data)
-        or (len(data) > MAX_STRING and _may_hold_long_string(data))
-    ):
-        _check_closely(data)
+    odd = [is_dear for is_dear in _DEAR if is_dear(data, marks, len(data))]
+    is_long = len(data) > MAX_STRING and _may_hold_long_string(data)
+    if not odd and not is_long:
+        return
+    parts = _split_strings(data)
+    if is_long and max(map(len, parts[1::2]), default=0) > MAX_STRING:
+        raise ValueError(f"a string of more than {MAX_STRING} bytes")
+    bare = b"".join(parts[::2])
+    marks = bare.translate(_MARKS)
+    for is_dear in odd:
+        if is_dear(bare, marks, len(data)):
+            raise ValueError(_DEAR[is_dear])
 
 
 def check_numbers(data: bytes) -> None:
-    """The same of numbers alone, for a document that is not large."""
-    if not _is_worth(data.translate(_MARKS), data):
-        _check_closely(data)
-
-
-def _check_closely(data: bytes) -> None:
-    parts = _split_strings(data)
-    if max(map(len, parts[1::2]), default=0) > MAX_STRING:
-        raise ValueError(f"a string of more than {MAX_STRING} bytes")
-    bare = b"".join(parts[::2])
-    if count_openings(bare) > _most_openings(data):
-        raise ValueError("too many objects and arrays for its size")
-    marks = bare.translate(_MARKS)
-    if _has_long_integer(marks):
-        raise ValueError(f"an integer of more than {MAX_DIGITS} digits")
-    if not _is_worth(marks, data):
-        raise ValueError("too many numbers with large exponents for its size")
+    """The same for a document that is not large: only numbers can be dear in it."""
+    if _is_precise(data, data.translate(_MARKS), len(data)):
+        check_text(data)
 
 
 def count_openings(data: bytes) -> int:
@@ -78,29 +69,14 @@ def _split_strings(data: bytes) -> list[bytes]:
     return data.split(b'"')
 
 
-# --- what is dear ------------------------------------------------------------------------------------
+# --- what is dear: questions about a text, or what of it is outside of strings, and its size -------------
 
 
-def _most_openings(data: bytes) -> int:
-    return min(MAX_NESTED, 5_000 + len(data) // 12)
+def _is_nested(text: bytes, marks: bytes, size: int) -> bool:  # noqa: ARG001
+    return count_openings(text) > min(MAX_NESTED, 5_000 + size // 12)
 
 
-def _is_worth(marks: bytes, data: bytes) -> bool:
-    """Whether the numbers of a document cost no more than it is worth. Not read the quick way are those near
-    the ends of the range, halfway between two floating point numbers, or of twenty digits with an exponent."""
-    if marks.count(b"e") < _FEW or b"0e" not in marks:
-        return True
-    worth = 1_500_000 + 12 * len(data)  # nanoseconds
-    dense = marks.translate(None, b".+")
-    backwards = dense[::-1]  # in which a needle ends with what is rare, and is found three times as fast
-    large, small = backwards.count(b"00e"), backwards.count(b"00-e")
-    cost = 12_000 * (backwards.count(b"000e") + backwards.count(b"000-e")) + 500 * large
-    if cost > worth or cost + 2_500 * (large + small) <= worth:
-        return cost <= worth
-    return cost + 2_500 * sum(part.endswith(_TWENTY) for part in dense.split(b"e")) <= worth
-
-
-def _has_long_integer(marks: bytes) -> bool:
+def _is_long(text: bytes, marks: bytes, size: int) -> bool:  # noqa: ARG001
     """Whether more than a hundred digits stand together that are neither a fraction nor an exponent, nor
     followed by one. Such a run covers one byte in a hundred, and fifty to one side of it."""
     end = 0
@@ -109,21 +85,41 @@ def _has_long_integer(marks: bytes) -> bool:
             continue
         if not (marks.startswith(_HALF, place) or marks.startswith(_HALF, place - 50)):
             continue
-        if 0 < marks.find(b" ", place) - marks.rfind(b" ", 0, place) <= MAX_DIGITS + 1:
+        start = max(0, place - MAX_DIGITS)
+        after, before = marks.find(b" ", place, place + MAX_DIGITS), marks.rfind(b" ", start, place)
+        if after >= 0 and before >= 0 and after - before <= MAX_DIGITS + 1:
             continue
-        before = marks[max(0, place - MAX_DIGITS) : place].rstrip(b"0")
-        start = max(0, place - MAX_DIGITS) + len(before)
-        end = _end_of_digits(marks, place)
-        if end - start > MAX_DIGITS and not (
-            marks.endswith((b".", b"+", b"e", b"e-"), 0, start) or marks.startswith((b".", b"e"), end)
-        ):
+        start += len(marks[start:place].rstrip(b"0"))
+        found = _DIGITS.match(marks, place)
+        end = place if found is None else found.end()
+        is_part = marks.endswith((b".", b"+", b"e", b"e-"), 0, start) or marks.startswith((b".", b"e"), end)
+        if end - start > MAX_DIGITS and not is_part:
             return True
     return False
 
 
-def _end_of_digits(marks: bytes, place: int) -> int:
-    found = _DIGITS.match(marks, place)
-    return place if found is None else found.end()
+def _is_precise(text: bytes, marks: bytes, size: int) -> bool:  # noqa: ARG001
+    """Whether too many numbers are not read the quick way: those near the ends of the range, halfway between
+    two floating point numbers, or of twenty digits with an exponent."""
+    if marks.count(b"e") < _FEW or b"0e" not in marks:
+        return False
+    worth = 1_500_000 + 12 * size  # nanoseconds
+    dense = marks.translate(None, b".+")
+    cost = 12_000 * (dense.count(b"0e000") + dense.count(b"e-000"))
+    if cost > worth:
+        return True
+    large = dense.count(b"0e00")
+    cost += 500 * large
+    if cost > worth or cost + 2_500 * (large + dense.count(b"0e-00")) <= worth:
+        return cost > worth
+    return cost + 2_500 * sum(part.endswith(_TWENTY) for part in dense.split(b"e")) > worth
+
+
+_DEAR = {
+    _is_nested: "too many objects and arrays for its size",
+    _is_long: f"an integer of more than {MAX_DIGITS} digits",
+    _is_precise: "too many numbers with large exponents for its size",
+}
 
 
 def _may_hold_long_string(data: bytes) -> bool:

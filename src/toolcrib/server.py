@@ -139,7 +139,7 @@ class MCPServer(Registrar):
             return
         if self._shutting_down:  # it ran before
             self.dispatcher.runner = Runner()
-            self._shutting_down = False
+            self._shutting_down = self.dispatcher.is_stopped = False
         self._running = True
         self._ended = Future()
         for name in sorted(self._idle_switches):
@@ -161,7 +161,7 @@ class MCPServer(Registrar):
     async def stop(self) -> None:
         """Close the applications and whatever still runs; nothing can be registered any more. May be called
         from any thread and more than once; `run` ends."""
-        self._shutting_down = True
+        self._shutting_down = self.dispatcher.is_stopped = True
         self.registry.close(STOPPING)
         if self._wiring is not None:
             self._wiring.close()
@@ -205,7 +205,7 @@ class MCPServer(Registrar):
         """
         from toolcrib.wiring import HTTPOptions  # only those who serve need it
 
-        return self.wiring.asgi(HTTPOptions(**options), self.start, self.stop)
+        return self.wiring.asgi(HTTPOptions.of(options), self.start, self.stop)
 
     @asynccontextmanager
     async def connect(self, **options: Any) -> AsyncIterator[Client]:
@@ -249,7 +249,7 @@ class MCPServer(Registrar):
         if name == "http":
             from toolcrib.wiring import HTTPOptions  # only those who serve need it
 
-            chosen = HTTPOptions(**options)
+            chosen = HTTPOptions.of(options)
             return lambda server: server.wiring.serve_http(chosen)
         if options:
             raise ConfigurationError(f"{name} takes no options", key=min(options))

@@ -10,11 +10,12 @@ import asyncio
 import logging
 import signal
 import socket
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
 from toolcrib.dispatch import Dispatcher
+from toolcrib.errors import ConfigurationError
 from toolcrib.protocol import Engine
 
 if TYPE_CHECKING:
@@ -47,6 +48,21 @@ class HTTPOptions:
     drain_s: float = 10.0
     sockets: Sequence[socket.socket] = field(default=())
     ready: Callable[[list[str]], None] | None = None
+
+    def __post_init__(self) -> None:
+        if not self.path.startswith("/") or any(mark in self.path for mark in "?# "):
+            hint = "it begins with a slash: /mcp"
+            raise ConfigurationError(f"must be a path, got {self.path!r}", key="path", hint=hint)
+
+    @classmethod
+    def of(cls, options: Mapping[str, Any]) -> HTTPOptions:
+        """Raises ConfigurationError for an option that is none."""
+        known = [item.name for item in fields(cls)]
+        for name in options:
+            if name not in known:
+                raise ConfigurationError("unknown option", key=name, hint=f"there are: {', '.join(known)}")
+        return cls(**options)
+
     catches_signals: bool = True
 
 

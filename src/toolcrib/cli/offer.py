@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from toolcrib.cli.frame import Failure
-from toolcrib.cli.targets import _Loader, _without_repeats
+from toolcrib.cli.targets import Loader, without_repeats
 from toolcrib.cli.terminal import Terminal
 from toolcrib.config import FILE_NAME, Config, HTTPConfig, load_config
 from toolcrib.dispatch import DEFAULT_TIMEOUT_S
@@ -62,7 +62,7 @@ def load_offer(
 
     `is_dynamic`: the tools will be exchanged while it serves. `identity` wins over what the files say.
     """
-    loader = _OfferLoader(terminal)
+    loader = OfferLoader(terminal)
     tools = loader.collect(targets)
     if loader.failures and not tools:
         raise loader.failures[0]
@@ -87,7 +87,7 @@ def load_again(
     targets: Sequence[str], terminal: Terminal
 ) -> tuple[Sequence[Tool], Sequence[Finding], Sequence[Path]]:
     """The tools, what there is to say of the rest, and the files and folders it all comes from."""
-    loader = _OfferLoader(terminal)
+    loader = OfferLoader(terminal)
     tools = loader.collect(targets)
     return tools, loader.findings, loader.find_paths()
 
@@ -109,7 +109,7 @@ def read_http(targets: Sequence[str]) -> HTTPConfig:
     return HTTPConfig(**found)
 
 
-class _OfferLoader(_Loader):
+class OfferLoader(Loader):
     """Collects tools, and takes what is not there for a finding like any other."""
 
     def __init__(self, terminal: Terminal) -> None:
@@ -121,7 +121,7 @@ class _OfferLoader(_Loader):
         for config in self._read_configs(targets):
             self.configs.append(config)
             self._take(config)
-        return list(_without_repeats(self.tools))
+        return list(without_repeats(self.tools))
 
     def find_paths(self) -> list[Path]:
         """The files and folders behind everything that was named, the files of settings included."""

@@ -68,10 +68,10 @@ def is_address(target: str) -> bool:
 def load(targets: Sequence[str], terminal: Terminal, *, timeout_s: float | None = None) -> Loaded:
     """A server with the tools of all targets."""
     with terminal.log.muted():
-        return _Loader(terminal).load(targets, timeout_s)
+        return Loader(terminal).load(targets, timeout_s)
 
 
-class _Loader:
+class Loader:
     def __init__(self, terminal: Terminal) -> None:
         self.terminal = terminal
         self.findings: list[Finding] = []
@@ -85,7 +85,7 @@ class _Loader:
             self._take(config)
             configs.append(config)
         server = self._make_server(configs, timeout_s)
-        report = server.add(list(_without_repeats(self.tools)))
+        report = server.add(list(without_repeats(self.tools)))
         return Loaded(server, [*self.findings, *report.findings], self.is_sample)
 
     def _read_configs(self, targets: Sequence[str]) -> Iterator[Config]:
@@ -178,7 +178,7 @@ class _Loader:
         )
 
 
-def _without_repeats(tools: Iterable[Tool]) -> Iterator[Tool]:
+def without_repeats(tools: Iterable[Tool]) -> Iterator[Tool]:
     """A tool that two targets lead to was still written once."""
     seen: set[tuple[int, str, str | None, str | None]] = set()
     for tool in tools:

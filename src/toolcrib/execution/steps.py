@@ -242,6 +242,9 @@ class _Drive:
             self._asked = False
             self._task.uncancel()
         cancellation = self._cancellation
+        if isinstance(error, BaseExceptionGroup) and cancellation is not None and not self._expired:
+            # Before 3.13 a task group whose child failed cancels its task and does not take that back.
+            self._task.uncancel()
         if cancellation is not None and self._task.cancelling() > self._baseline:
             try:
                 raise cancellation from None

@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from toolcrib import codec
+from toolcrib.content import Result, text_block
 from toolcrib.context import LOCAL, Principal
 from toolcrib.errors import CannotAskError, InvalidArgumentsError, ToolNotFoundError
 from toolcrib.protocol import asking, messages
@@ -30,11 +31,12 @@ if TYPE_CHECKING:
 logger = logging.getLogger("toolcrib")
 
 LATE_QUESTION_S = 0.5
+_NOT_ASKED = "The tool wants an answer to something it did not ask."
 ASK_S = 600.0
 """How long an open question to a legacy client is waited for."""
 
 
-def _nowhere(_: bytes) -> None:
+def nowhere(_: bytes) -> None:
     """For what cannot reach anybody: a client that takes one answer and no stream."""
 
 
@@ -49,7 +51,7 @@ class Link:
 
     def __init__(
         self,
-        send: Callable[[bytes], None] = _nowhere,
+        send: Callable[[bytes], None] = nowhere,
         *,
         principal: Principal = LOCAL,
         headers: Mapping[bytes, bytes] | None = None,
@@ -140,7 +142,9 @@ class Call(Exchange):
             fault = Fault(self.engine.unknown_tool_code, f"Unknown tool: {self.name}", status=200)
             return refusal(self.id, fault)
         except InputNeeded as needed:
-            return self._ask_back(needed.questions)
+            if self.revision.modern and needed.questions:
+                return self._ask_back(needed.questions)
+            return Reply(self._encode(Result([text_block(_NOT_ASKED)], is_error=True)))
         finally:
             gate.leave()
             self.close()

@@ -231,6 +231,7 @@ class _Collector:
         batch = Batch(findings=findings)
         parts = [packages.find_tools(module) for module in modules]
         packages.drop_mounted(parts)
+        packages.drop_owned(parts)
         handlers: dict[str, Any] = {}
         for part in parts:
             handlers |= part.handlers

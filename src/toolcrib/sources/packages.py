@@ -85,6 +85,17 @@ def _is_server(thing: Any) -> bool:
     return registry_of(thing) is not None or library_of(thing) is not None
 
 
+def drop_owned(parts: Sequence[Found]) -> None:
+    """A class whose instance some server here has tools of is not made a second time."""
+    registries = [
+        registry_of(thing) for part in parts for thing in part.things if not isinstance(thing, type)
+    ]
+    entries = [entry for registry in registries if registry is not None for entry in registry.entries()]
+    owners = {type(entry.tool.owner) for entry in entries if entry.tool.owner is not None}
+    for part in parts:
+        part.things = [thing for thing in part.things if not (isinstance(thing, type) and thing in owners)]
+
+
 def drop_mounted(parts: Sequence[Found]) -> None:
     """Servers of another library may be mounted in each other; one that is is served through the other."""
     servers = [thing for part in parts for thing in part.things if library_of(thing) == "fastmcp"]

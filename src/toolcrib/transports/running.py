@@ -46,6 +46,8 @@ def follow(exchange: Exchange, work: Work, finish: Callable[[Reply], None]) -> N
 
 def _settle(exchange: Exchange, finish: Callable[[Reply], None], task: Work) -> None:
     if task.cancelled():
+        if not exchange.is_cancelled:  # by whoever stops the loop, or by the tool itself
+            finish(refusal(exchange.id, Fault(INTERNAL_ERROR, "The call was cut off", status=503)))
         return
     error = task.exception()
     reply = task.result() if error is None else _failed(exchange, error)

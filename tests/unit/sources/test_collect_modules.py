@@ -238,3 +238,23 @@ def test_an_application_class_of_a_module_is_made(tmp_path: Path) -> None:
         ("unreadable-source", "error"),
         ("needs-arguments", "advice"),
     ]
+
+
+def test_a_class_that_a_server_of_the_file_has_an_instance_of_is_not_made_again(tmp_path: Path) -> None:
+    source = """
+from toolcrib import Application, MCPServer
+
+class Weather(Application):
+    def list_tools(self):
+        return [self.forecast]
+
+    def forecast(self) -> str:
+        "Tell."
+        return "rain"
+
+server = MCPServer("desk")
+server.add(Weather("weather"), namespace="desk")
+"""
+    write(tmp_path, {"crib_desk.py": source})
+    batch = collect(str(tmp_path / "crib_desk.py"))
+    assert [tool.name for tool in MCPServer().add(batch.tools).registered] == ["desk_forecast"]

@@ -11,6 +11,7 @@ import asyncio
 from collections.abc import Callable
 
 from toolcrib.protocol import Exchange, Link, Reply
+from toolcrib.protocol.exchange import nowhere
 from toolcrib.protocol.session import Session
 from toolcrib.transports.http.streams import Stream, Streams
 from toolcrib.transports.http.wire import Answer, Fields, Writer, event
@@ -120,6 +121,7 @@ class Conversation:
         if not self._is_open:
             if self._writer is not None:
                 self._writer.answer(answer_of(reply))
+            self._hang_up()
             return
         if reply.body is not None:
             self._send(reply.body)
@@ -127,6 +129,12 @@ class Conversation:
             self._stream.finish()
         elif self._writer is not None:
             self._writer.finish()
+        self._hang_up()
+
+    def _hang_up(self) -> None:
+        """The connection is for the next request: nothing of this one may get into its answer."""
+        self._writer = self._link.close_stream = None
+        self._link.send = nowhere
 
     def _ended(self, task: Work) -> None:
         """A call that was cancelled has no reply: its stream just ends."""
