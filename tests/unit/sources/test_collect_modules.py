@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.files import forgotten_imports, write
-from toolcrib import collect
+from toolcrib import MCPServer, collect
 from toolcrib.errors import SourceError
 from toolcrib.sources import Batch
 from toolcrib.sources.loading import load_file
