@@ -13,7 +13,7 @@ from functools import cache
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-from toolcrib.jsontext import check_numbers, check_text, count_openings, has_repeats
+from toolcrib.jsontext import MAX_MEMBERS, Text, check_numbers, has_repeats
 
 if TYPE_CHECKING:
     import msgspec
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 _CONTAINERS = frozenset({dict, list, tuple})
 
 MAX_DEPTH = 64
-MAX_MEMBERS = 10_000
 _MAX_INTEGER = 10**100
 _LONG_INTEGER = "an integer of more than 100 digits"
 _SMALL = 16 * 1024
@@ -93,9 +92,10 @@ def decode(text: str | bytes) -> Any:
 def parse(data: bytes) -> Any:
     """JSON from a stranger. Raises ValueError, in words that can be sent back, for everything that is not
     JSON, has a key twice, or goes beyond the limits above."""
-    is_large = len(data) > _SMALL or count_openings(data) > MAX_DEPTH
-    if is_large:
-        check_text(data)
+    text: Text | None = None
+    if len(data) > _SMALL or data.count(b"{") + data.count(b"[") > MAX_DEPTH:
+        text = Text(data)
+        text.check()
     elif len(data) > _TINY:
         check_numbers(data)
     try:
@@ -106,9 +106,9 @@ def parse(data: bytes) -> Any:
         raise ValueError("not valid UTF-8") from None
     except ValueError as error:
         raise ValueError(str(error).removeprefix("JSON is malformed: ")) from None
-    if is_large:
+    if text is not None:
         if type(value) in _CONTAINERS:
-            _check_tree(value, data)
+            _check_tree(value, text)
     elif _encoder(None).encode(value) == data and _HUNDRED_DIGITS not in data.translate(_ONLY_DIGITS):
         pass  # most programs write as we do, and what is written back whole has lost no member to another
     elif type(value) not in _CONTAINERS:
@@ -135,10 +135,10 @@ def _count_members(value: Any) -> int:
     return total
 
 
-def _check_tree(value: Any, data: bytes) -> None:
+def _check_tree(value: Any, text: Text) -> None:
     """The limits of a large document, level by level, and whether it has all the members of its text."""
     level: list[Any] = [value]
-    left = count_openings(data)  # or more, where strings have brackets in them
+    left = text.openings  # or more, where strings have brackets in them
     members = depth = 0
     while level:
         depth += 1
@@ -146,16 +146,17 @@ def _check_tree(value: Any, data: bytes) -> None:
         if depth > MAX_DEPTH:
             raise ValueError(f"nested deeper than {MAX_DEPTH}")
         objects = [item for item in level if type(item) is dict]
-        if objects:
-            members += sum(map(len, objects))
-            if max(map(len, objects)) > MAX_MEMBERS:
-                raise ValueError(f"an object of more than {MAX_MEMBERS} members")
+        sizes = list(map(len, objects))
+        members += sum(sizes)
+        if max(sizes, default=0) > MAX_MEMBERS:
+            raise ValueError(f"an object of more than {MAX_MEMBERS} members")
         if not left:
             break
         arrays = [item for item in level if type(item) is list]
         inner = chain(chain.from_iterable(arrays), chain.from_iterable(map(dict.values, objects)))
         level = [item for item in inner if type(item) in _CONTAINERS]
-    _refuse_repeats(members, data)
+    if members != text.colons:
+        _refuse_repeats(members, text.data)
 
 
 def _refuse_repeats(members: int, data: bytes) -> None:

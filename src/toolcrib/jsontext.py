@@ -8,10 +8,13 @@ is dear to read; refuses to know what is read.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from functools import reduce
 
 MAX_STRING = 1024 * 1024
 MAX_NESTED = 100_000
 """Objects and arrays in one document: more of them cost more to look through than to send."""
+MAX_MEMBERS = 10_000
 MAX_DIGITS = 100
 
 _DIGIT, _BACKSLASH = b"0\\"
@@ -19,37 +22,51 @@ _DIGITS = re.compile(rb"0*")
 _HALF = b"0" * 50
 _TWENTY = b"0" * 20
 _FEW = 100
+_BLANKS = (b" :", b"\n:", b"\t:", b"\r:")
+_BLOCK = 128 * 1024
 _KEPT = {byte: bytes([byte]) for byte in b"+-."}
 _KEPT |= dict.fromkeys(b"0123456789", b"0") | dict.fromkeys(b"eE", b"e")
 _MARKS = b"".join(_KEPT.get(byte, b" ") for byte in range(256))
+_IS_DIGIT = bytes(byte == _DIGIT for byte in range(256))
+_AFTER, _BEFORE = range(1, 50, 8), range(51, 100, 8)
 
 
-def check_text(data: bytes) -> None:
-    """Raise ValueError, in words that can be sent back, for what costs more to read than to send."""
-    marks = data.translate(_MARKS)
-    odd = [is_dear for is_dear in _DEAR if is_dear(data, marks, len(data))]
-    is_long = len(data) > MAX_STRING and _may_hold_long_string(data)
-    if not odd and not is_long:
-        return
-    parts = _split_strings(data)
-    if is_long and max(map(len, parts[1::2]), default=0) > MAX_STRING:
-        raise ValueError(f"a string of more than {MAX_STRING} bytes")
-    bare = b"".join(parts[::2])
-    marks = bare.translate(_MARKS)
-    for is_dear in odd:
-        if is_dear(bare, marks, len(data)):
-            raise ValueError(_DEAR[is_dear])
+class Text:
+    """A document, or what of it is outside of strings, as it looks from afar."""
+
+    __slots__ = ("colons", "data", "marks", "objects", "openings", "size")
+
+    def __init__(self, data: bytes, size: int | None = None) -> None:
+        self.data = data
+        self.size = len(data) if size is None else size
+        self.objects = data.count(b"{")
+        self.openings = self.objects + data.count(b"[")
+        self.colons = data.count(b":")
+        self.marks = data.translate(_MARKS)
+
+    def check(self) -> None:
+        """Raise ValueError, in words that can be sent back, for what costs more to read than to send."""
+        data = self.data
+        if data.count(b'",') > 50_000 + len(data) // 5:
+            raise ValueError("too many strings for its size")
+        odd = [is_dear for is_dear in _DEAR if is_dear(self)]
+        is_long = len(data) > MAX_STRING and _may_hold_long_string(data)
+        if not odd and not is_long:
+            return
+        parts = _split_strings(data)
+        if is_long and max(map(len, parts[1::2]), default=0) > MAX_STRING:
+            raise ValueError(f"a string of more than {MAX_STRING} bytes")
+        bare = Text(b"".join(parts[::2]), len(data))
+        for is_dear in odd:
+            if is_dear(bare):
+                raise ValueError(_DEAR[is_dear])
 
 
 def check_numbers(data: bytes) -> None:
     """The same for a document that is not large: only numbers can be dear in it."""
-    if _is_precise(data, data.translate(_MARKS), len(data)):
-        check_text(data)
-
-
-def count_openings(data: bytes) -> int:
-    """How many objects and arrays begin, or seem to."""
-    return data.count(b"{") + data.count(b"[")
+    text = Text(data)
+    if _is_precise(text):
+        text.check()
 
 
 def has_repeats(data: bytes, members: int) -> bool:
@@ -57,6 +74,8 @@ def has_repeats(data: bytes, members: int) -> bool:
     others of the same key. Every member has a colon, outside of strings."""
     if data.count(b":") == members:
         return False  # no string has one
+    if data.count(b'":') == members and not any(blank in data for blank in _BLANKS):
+        return False  # where no blank stands before a colon, every member has its own `":`
     return b"".join(_split_strings(data)[::2]).count(b":") != members
 
 
@@ -64,22 +83,32 @@ def _split_strings(data: bytes) -> list[bytes]:
     """The text, cut at its quotes: every second part is a string."""
     if b"\\" in data:
         data = data.replace(b"\\\\", b"  ").replace(b'\\"', b"  ")
-    if data.count(b'"') > 20_000 + len(data) // 6:
+    if data.count(b'"') > 20_000 + len(data) // 5:
         raise ValueError("too many strings for its size")
     return data.split(b'"')
 
 
-# --- what is dear: questions about a text, or what of it is outside of strings, and its size -------------
+# --- what is dear ------------------------------------------------------------------------------------
 
 
-def _is_nested(text: bytes, marks: bytes, size: int) -> bool:  # noqa: ARG001
-    return count_openings(text) > min(MAX_NESTED, 5_000 + size // 12)
+def _is_nested(text: Text) -> bool:
+    return text.openings > min(MAX_NESTED, 20_000 + text.size // 20)
 
 
-def _is_long(text: bytes, marks: bytes, size: int) -> bool:  # noqa: ARG001
+def _is_crowded(text: Text) -> bool:
+    """Whether there are so many members that one of the objects must have too many."""
+    most = MAX_MEMBERS * max(1, text.objects)
+    if text.colons <= most:
+        return False
+    return text.data.count(b'":') + sum(map(text.data.count, _BLANKS)) > most
+
+
+def _is_long(text: Text) -> bool:
     """Whether more than a hundred digits stand together that are neither a fraction nor an exponent, nor
     followed by one. Such a run covers one byte in a hundred, and fifty to one side of it."""
-    end = 0
+    marks, end = text.marks, 0
+    if not (_are_digits(marks, _AFTER) or _are_digits(marks, _BEFORE)):
+        return False
     for place in range(0, len(marks), MAX_DIGITS):
         if marks[place] != _DIGIT or place < end:
             continue
@@ -98,25 +127,38 @@ def _is_long(text: bytes, marks: bytes, size: int) -> bool:  # noqa: ARG001
     return False
 
 
-def _is_precise(text: bytes, marks: bytes, size: int) -> bool:  # noqa: ARG001
+def _are_digits(marks: bytes, places: range) -> bool:
+    """Whether, in some stretch of a hundred bytes, all of these places are digits."""
+    columns = (marks[place::MAX_DIGITS].translate(_IS_DIGIT) for place in places)
+    return reduce(lambda found, column: found & int.from_bytes(column, "little"), columns, -1) != 0
+
+
+def _is_precise(text: Text) -> bool:
     """Whether too many numbers are not read the quick way: those near the ends of the range, halfway between
     two floating point numbers, or of twenty digits with an exponent."""
+    marks = text.marks
     if marks.count(b"e") < _FEW or b"0e" not in marks:
         return False
-    worth = 1_500_000 + 12 * size  # nanoseconds
-    dense = marks.translate(None, b".+")
-    cost = 12_000 * (dense.count(b"0e000") + dense.count(b"e-000"))
-    if cost > worth:
-        return True
-    large = dense.count(b"0e00")
-    cost += 500 * large
-    if cost > worth or cost + 2_500 * (large + dense.count(b"0e-00")) <= worth:
-        return cost > worth
-    return cost + 2_500 * sum(part.endswith(_TWENTY) for part in dense.split(b"e")) > worth
+    worth, cost = 1_500_000 + 12 * text.size, 0  # nanoseconds
+    for start in range(0, len(marks), _BLOCK):  # so that what is refused is refused early
+        cost += _cost_of_numbers(marks[start : start + _BLOCK].translate(None, b".+"))
+        if cost > worth:
+            return True
+    return False
 
 
-_DEAR = {
+def _cost_of_numbers(marks: bytes) -> int:
+    large, small = marks.count(b"0e00"), marks.count(b"0e-00")
+    if not large and not small:
+        return 0
+    far = marks.count(b"0e000") + marks.count(b"e-000")
+    precise = sum(part.endswith(_TWENTY) for part in marks.split(b"e"))
+    return 12_000 * far + 2_500 * precise + 500 * large
+
+
+_DEAR: dict[Callable[[Text], bool], str] = {
     _is_nested: "too many objects and arrays for its size",
+    _is_crowded: f"an object of more than {MAX_MEMBERS} members",
     _is_long: f"an integer of more than {MAX_DIGITS} digits",
     _is_precise: "too many numbers with large exponents for its size",
 }
@@ -127,8 +169,10 @@ def _may_hold_long_string(data: bytes) -> bool:
     half = MAX_STRING // 2
     is_plain = b"\\" not in data
     for start in range(0, len(data) - half, half):
+        if _has_quote(data, start, start + half):
+            continue
         is_outside = is_plain and data.count(b'"', 0, start) % 2 == 0
-        if not is_outside and not _has_quote(data, start, start + half):
+        if not is_outside:
             return True
     return False
 

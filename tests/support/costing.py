@@ -1,21 +1,10 @@
-"""The server whose time is measured, and the client whose time it is measured against.
-
-    python -m tests.support.costing PORT COUNT < request
-
-sends a request again and again with as little work as Python can do, and prints the seconds of processor time
-that it took, and the statuses that came.
-"""
+"""The server whose processor time is measured: tools that do little, fail, or want much."""
 
 from __future__ import annotations
 
-import json
-import socket
-import sys
-import time
-from collections import Counter
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel
 
 from toolcrib import Context, MCPServer, ToolError
 
@@ -100,55 +89,4 @@ def make_server() -> MCPServer:
         """Ask."""
         return str(await ctx.ask("who", "Who?"))
 
-    _ = Annotated[int, Field()]
     return server
-
-
-def main(port: int, count: int) -> None:
-    request = sys.stdin.buffer.read()
-    seen: Counter[str] = Counter()
-    buffer = bytearray(1 << 20)
-    connection = _connect(port)
-    began = time.process_time()
-    for _ in range(count):
-        if connection is None:
-            connection = _connect(port)
-        status, keeps = _ask(connection, request, buffer)
-        seen[status] += 1
-        if not keeps:
-            connection.close()
-            connection = None
-    took = time.process_time() - began
-    print(json.dumps({"cpu_s": took, "seen": seen}))
-
-
-def _connect(port: int) -> socket.socket:
-    connection = socket.create_connection(("127.0.0.1", port), 30)
-    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    return connection
-
-
-def _ask(connection: socket.socket, request: bytes, buffer: bytearray) -> tuple[str, bool]:
-    try:
-        connection.sendall(request)
-    except OSError:
-        pass  # it does not take all of it, but has answered
-    try:
-        size = connection.recv_into(buffer)
-    except OSError:
-        return "none", False
-    head, _, _ = bytes(buffer[:4096]).partition(b"\r\n\r\n")
-    if not size:
-        return "none", False
-    lower = head.lower()
-    place = lower.find(b"content-length: ")
-    if place < 0 or b"connection: close" in lower:
-        return head[9:12].decode("latin-1"), False
-    whole = len(head) + 4 + int(lower[place + 16 :].split(b"\r", 1)[0])
-    while size < whole:
-        size += connection.recv_into(buffer)
-    return head[9:12].decode("latin-1"), True
-
-
-if __name__ == "__main__":
-    main(int(sys.argv[1]), int(sys.argv[2]))

@@ -53,43 +53,29 @@ def numbered(template: str, count: int) -> bytes:
     return b"{" + ",".join(template % number for number in range(count)).encode() + b"}"
 
 
-def ordinary() -> Iterator[tuple[str, bytes]]:
-    yield "a small call", post(call("add", {"a": 1, "b": 2}), "add")
-    yield (
-        "a small call, written with blanks",
-        post(json.dumps(json.loads(call("add", {"a": 1, "b": 2}))).encode(), "add"),
-    )
-    yield (
-        "a list of the tools",
-        post(encode(_request("tools/list")), None, MCP_Protocol_Version=VERSION, Mcp_Method="tools/list"),
-    )
-    yield (
-        "who are you",
-        post(
-            encode(_request("server/discover")),
-            None,
-            MCP_Protocol_Version=VERSION,
-            Mcp_Method="server/discover",
-        ),
-    )
-    yield (
-        "a call of an older client",
-        post(
-            encode(
-                {
-                    "jsonrpc": "2.0",
-                    "id": 1,
-                    "method": "tools/call",
-                    "params": {"name": "add", "arguments": {"a": 1, "b": 2}},
-                }
-            ),
-            None,
-        ),
-    )
-
-
 def _request(method: str, **params: Any) -> dict[str, Any]:
     return {"jsonrpc": "2.0", "id": 1, "method": method, "params": {**params, "_meta": ENVELOPE}}
+
+
+def _old(id_: int, method: str, **params: Any) -> dict[str, Any]:
+    """A request of an older client."""
+    return {"jsonrpc": "2.0", "id": id_, "method": method, "params": params}
+
+
+def _bare(method: str, **params: Any) -> bytes:
+    """A request of 2026-07-28 that names nothing."""
+    fields = {"MCP_Protocol_Version": VERSION, "Mcp_Method": method}
+    return post(encode(_request(method, **params)), None, **fields)
+
+
+def ordinary() -> Iterator[tuple[str, bytes]]:
+    small = call("add", {"a": 1, "b": 2})
+    yield "a small call", post(small, "add")
+    yield "a small call, written with blanks", post(json.dumps(json.loads(small)).encode(), "add")
+    yield "a list of the tools", _bare("tools/list")
+    yield "who are you", _bare("server/discover")
+    older = _old(1, "tools/call", name="add", arguments={"a": 1, "b": 2})
+    yield "a call of an older client", post(encode(older), None)
 
 
 def failing() -> Iterator[tuple[str, bytes]]:
@@ -99,25 +85,14 @@ def failing() -> Iterator[tuple[str, bytes]]:
     yield "an unknown tool", post(call("missing"), "missing")
     yield "an unknown tool with a long name", post(call("m" * 8000), "m" * 8000)
     yield "a misspelt tool", post(call("ecoh"), "ecoh")
-    yield (
-        "an unknown method",
-        post(encode(_request("nonsense")), None, MCP_Protocol_Version=VERSION, Mcp_Method="nonsense"),
-    )
+    yield "an unknown method", _bare("nonsense")
     yield "a missing argument", post(call("add", {"a": 1}), "add")
     yield "arguments of other kinds", post(call("add", {"a": "x", "b": []}), "add")
     yield "a thousand unknown arguments", post(call("add", {f"x{n}": n for n in range(1000)}), "add")
     yield "a misspelt argument", post(call("add", {"aa": 1, "bb": 2}), "add")
     yield "a state that is none", post(call("ask", requestState="A" * 60_000, inputResponses={}), "ask")
     yield "a question", post(call("ask"), "ask")
-    yield (
-        "a cursor that is none",
-        post(
-            encode(_request("tools/list", cursor="A" * 60_000)),
-            None,
-            MCP_Protocol_Version=VERSION,
-            Mcp_Method="tools/list",
-        ),
-    )
+    yield "a cursor that is none", _bare("tools/list", cursor="A" * 60_000)
     yield "no JSON", post(b"{", "add")
     yield "a choice of many records", post(call("choose", {"value": {"kind": "z", "x": 1}}), "choose")
 
@@ -163,98 +138,64 @@ def large() -> Iterator[tuple[str, bytes]]:
     }
     for name, make in kinds.items():
         yield f"4 MB: {name}", around(make())
-    yield (
-        "4 MB: for a tool that wants something else",
-        post(call("add", {"a": "x" * 900_000, "b": [0] * 900_000}), "add"),
-    )
+
+
+def middling() -> Iterator[tuple[str, bytes]]:
+    """Sizes at which a client has hardly paid more than for a small request."""
+    pieces = (b"{}", b"[]", b'{"a":1}', b"[1,2]", b"1e300", b"1e23", b'"ab"', b"0", b'{"a" : 1}')
+    for size in (16_000, 60_000, 150_000, 250_000):
+        for piece in pieces:
+            yield f"{size // 1000} KB: {piece.decode()}", around(fill(piece, size))
+
+
+def checked() -> Iterator[tuple[str, bytes]]:
+    """Large documents, for tools and messages that want something of them."""
+    wrong = {"a": "x" * 900_000, "b": [0] * 900_000}
+    yield "4 MB: for a tool that wants something else", post(call("add", wrong), "add")
     yield "4 MB: numbers that are checked", around(fill(b"1.5"), "total")
     yield "4 MB: numbers that are checked, and wrong", around(fill(b'"x"'), "total")
-    yield "4 MB: records that are checked", around(fill(b'{"x":1,"y":2}', 1_000_000), "points")
-    yield "4 MB: records that are checked, and wrong", around(fill(b'{"x":1,"z":2}', 1_000_000), "points")
+    yield "500 KB: records that are checked", around(fill(b'{"x":1,"y":2}', 500_000), "points")
+    yield "500 KB: records that are checked, and wrong", around(fill(b'{"x":1,"z":2}', 500_000), "points")
     yield "4 MB: no UTF-8", post(b"\xff" * BODY)
     yield "4 MB: zero bytes", post(b"\x00" * BODY)
     yield "4 MB: an id", post(encode({**_request("tools/list"), "id": "x" * (BODY - 1000)}))
     yield "4 MB: a method", post(encode(_request("x" * 900_000)))
-    yield (
-        "4 MB: an envelope",
-        post(
-            encode(
-                {
-                    "jsonrpc": "2.0",
-                    "id": 1,
-                    "method": "tools/call",
-                    "params": {
-                        "name": "echo",
-                        "arguments": {"value": 1},
-                        "_meta": {**ENVELOPE, "x": [0] * 1_800_000},
-                    },
-                }
-            )
-        ),
-    )
-    yield (
-        "4 MB: answers",
-        post(call("ask", inputResponses={f"k{n}": {"action": "accept"} for n in range(9_000)}), "ask"),
-    )
+    message = _request("tools/call", name="echo", arguments={"value": 1})
+    message["params"]["_meta"] = {**ENVELOPE, "x": [0] * 1_800_000}
+    yield "4 MB: an envelope", post(encode(message))
+    answers = {f"k{n}": {"action": "accept"} for n in range(9_000)}
+    yield "4 MB: answers", post(call("ask", inputResponses=answers), "ask")
 
 
 def batches() -> Iterator[tuple[str, bytes]]:
-    ping = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
-    yield "a batch of a hundred", post(encode([{**ping, "id": n} for n in range(100)]), None)
-    yield "a batch of too many", post(encode([ping] * 50_000), None)
-    crashes = [
-        {"jsonrpc": "2.0", "id": n, "method": "tools/call", "params": {"name": "boom"}} for n in range(100)
-    ]
+    yield "a batch of a hundred", post(encode([_old(n, "ping") for n in range(100)]), None)
+    yield "a batch of too many", post(encode([_old(1, "ping")] * 50_000), None)
+    crashes = [_old(n, "tools/call", name="boom") for n in range(20)]
     yield "a batch of crashes", post(encode(crashes), None)
-    echoes = [
-        {
-            "jsonrpc": "2.0",
-            "id": n,
-            "method": "tools/call",
-            "params": {"name": "echo", "arguments": {"value": "x" * 30_000}},
-        }
-        for n in range(100)
-    ]
+    echoes = [_old(n, "tools/call", name="echo", arguments={"value": "x" * 150_000}) for n in range(20)]
     yield "a batch of echoes", post(encode(echoes), None)
 
 
 def heads() -> Iterator[tuple[str, bytes]]:
     """Requests that are all headers."""
     body = call("add", {"a": 1, "b": 2})
-    many = {f"X_{number}": "v" for number in range(180)}
-    yield "180 headers", post(body, "add", **many)
+    plain = post(body, "add")
+    yield "180 headers", post(body, "add", **{f"X_{number}": "v" for number in range(180)})
     yield "too many headers", post(body, "add", **{f"X_{number}": "v" for number in range(2000)})
     yield "a header of 30 KB", post(body, "add", X="v" * 30_000)
     yield "a header that is too long", post(body, "add", X="v" * 60_000)
-    yield "one header many times", post(body, "add").replace(b"Host:", b"X-Same: 1\r\n" * 150 + b"Host:")
-    yield (
-        "an odd Accept",
-        post(body, "add").replace(b"application/json, text/event-stream", b"a/b;q=1," * 3000 + b"*/*"),
-    )
+    yield "one header many times", plain.replace(b"Host:", b"X-Same: 1\r\n" * 150 + b"Host:")
+    odd = b"a/b;q=1," * 3000 + b"*/*"
+    yield "an odd Accept", plain.replace(b"application/json, text/event-stream", odd)
     yield "an odd Origin", post(body, "add", Origin="http://" + "a." * 10_000 + "example")
-    yield "an odd Host", post(body, "add").replace(b"127.0.0.1", b"a" * 30_000, 1)
-    yield "a name in base64", post(call("add", {"a": 1, "b": 2}), "=?base64?YWRk?=")
+    yield "an odd Host", plain.replace(b"127.0.0.1", b"a" * 30_000, 1)
+    yield "a name in base64", post(body, "=?base64?YWRk?=")
     yield "a long name in base64", post(body, "=?base64?" + "A" * 30_000 + "?=")
     yield "no HTTP", b"\x16\x03\x01" + b"x" * 1000
-    yield "an unknown path", post(body, "add").replace(b"/mcp", b"/" + b"x" * 20_000, 1)
-    yield (
-        "a session that is none",
-        post(encode({"jsonrpc": "2.0", "id": 1, "method": "ping"}), None, Mcp_Session_Id="x" * 20_000),
-    )
-    yield (
-        "a session",
-        post(
-            encode(
-                {
-                    "jsonrpc": "2.0",
-                    "id": 1,
-                    "method": "initialize",
-                    "params": {"protocolVersion": "2025-11-25", "capabilities": {}},
-                }
-            ),
-            None,
-        ),
-    )
+    yield "an unknown path", plain.replace(b"/mcp", b"/" + b"x" * 20_000, 1)
+    yield "a session that is none", post(encode(_old(1, "ping")), None, Mcp_Session_Id="x" * 20_000)
+    first = _old(1, "initialize", protocolVersion="2025-11-25", capabilities={})
+    yield "a session", post(encode(first), None)
 
 
 def chunked() -> Iterator[tuple[str, bytes]]:
@@ -269,6 +210,8 @@ CORPUS: dict[str, Callable[[], Iterator[tuple[str, bytes]]]] = {
     "ordinary": ordinary,
     "failing": failing,
     "large": large,
+    "middling": middling,
+    "checked": checked,
     "batches": batches,
     "heads": heads,
     "chunked": chunked,

@@ -74,7 +74,7 @@ class Voice:
         self.version = version
         self.is_modern = version == MODERN
         self.capabilities = capabilities
-        self._number = 0
+        self.number = 0
 
     @property
     def envelope(self) -> dict[str, Any]:
@@ -82,13 +82,13 @@ class Voice:
 
     def request(self, method: str, params: Mapping[str, Any], **meta: Any) -> dict[str, Any]:
         """A request. `meta` goes beside the envelope, where there is one."""
-        self._number += 1
+        self.number += 1
         whole = dict(params)
         if self.is_modern:
             whole["_meta"] = self.envelope | meta
         elif meta:
             whole["_meta"] = meta
-        return {"jsonrpc": "2.0", "id": self._number, "method": method, "params": whole}
+        return {"jsonrpc": "2.0", "id": self.number, "method": method, "params": whole}
 
     def headers(self, message: Any, session: str | None) -> dict[str, str]:
         """What a good client sends with this."""
@@ -208,7 +208,7 @@ class _HTTPScene(_Scene):
         super().__init__(voice)
         self._endpoint = endpoint
         self._voice = voice
-        self._papers: list[tuple[Talk, _Paper]] = []
+        self._papers: list[tuple[Talk, Paper]] = []
 
     async def say(self, message: Any, post: Post | None = None) -> None:
         post = post or Post()
@@ -227,7 +227,7 @@ class _HTTPScene(_Scene):
         if isinstance(outcome, Answer):
             self._hear_answer(outcome)
         else:
-            paper = _Paper()
+            paper = Paper()
             self._papers.append((outcome, paper))
             outcome.begin(paper)
         for _ in range(TURNS):
@@ -268,7 +268,7 @@ class _HTTPScene(_Scene):
             self.heard += found if isinstance(found, list) else [found]
 
 
-class _Paper:
+class Paper:
     """What a lane would write with."""
 
     def __init__(self) -> None:

@@ -15,6 +15,8 @@ from toolcrib.protocol.messages import ACCEPTED, INVALID_REQUEST, Fault, Reply
 from toolcrib.protocol.revision import ASSUMED, LEGACY
 
 MAX_BATCH = 100
+MAX_CALLS = 20
+"""Calls in one batch: more of them would be more work than anybody should get for one small request."""
 
 
 def check_batch(items: list[Any], link: Link) -> None:
@@ -27,7 +29,10 @@ def check_batch(items: list[Any], link: Link) -> None:
         raise Fault(INVALID_REQUEST, "Invalid request: an empty batch")
     if len(items) > MAX_BATCH:
         raise Fault(INVALID_REQUEST, f"Invalid request: a batch of more than {MAX_BATCH} messages")
-    if any(isinstance(item, dict) and item.get("method") == "initialize" for item in items):
+    methods = [item.get("method") for item in items if isinstance(item, dict)]
+    if methods.count("tools/call") > MAX_CALLS:
+        raise Fault(INVALID_REQUEST, f"Invalid request: a batch of more than {MAX_CALLS} calls")
+    if "initialize" in methods:
         raise Fault(INVALID_REQUEST, "Invalid request: initialize must not be in a batch")
 
 

@@ -42,6 +42,8 @@ def check_headers(headers: Headers, version: str, method: str, params: Mapping[s
         name = params.get(key)
         if isinstance(name, str):
             _compare(headers, b"mcp-name", "Mcp-Name", name)
+        elif name is not None and b"mcp-name" in headers:
+            raise _mismatch("Mcp-Name", "differs from the body")
 
 
 def check_parameters(headers: Headers, mirrored: Mapping[tuple[str, ...], str], arguments: Any) -> None:

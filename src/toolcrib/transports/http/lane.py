@@ -31,6 +31,9 @@ logger = logging.getLogger("toolcrib")
 
 MAX_QUEUED = 16
 """Requests that a client may send ahead of their answers."""
+MAX_CHUNKS = 1_000
+SMALL_CHUNK = 16
+"""A chunk of a byte costs as much to take as one of a thousand: so many may be small."""
 LINGER_BYTES = 64 * 1024
 LINGER_S = 1.0
 """Whoever is refused may still be sending; hanging up on that would lose them the answer."""
@@ -176,11 +179,16 @@ class Connection(asyncio.Protocol):
             self.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
 
     def on_body(self, body: bytes) -> None:
+        if self._is_refused:
+            return
         self._size += len(body)
         if self._size > MAX_BODY:
             self._refuse(413, f"A body of more than {MAX_BODY} bytes")
             return
         self._body.append(body)
+        if len(self._body) > MAX_CHUNKS + self._size // SMALL_CHUNK:
+            self._refuse(400, "The body comes in too many small chunks")
+            return
         self.read_by = min(self._serving.now + self._serving.times.body_idle_s, self._body_by)
 
     def on_message_complete(self) -> None:

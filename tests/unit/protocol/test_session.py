@@ -1,0 +1,148 @@
+"""Sessions: whose they are, how many there may be, when they expire, and how they end."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from toolcrib.context import Principal
+from toolcrib.protocol.asking import abilities_of
+from toolcrib.protocol.exchange import Exchange, Link
+from toolcrib.protocol.messages import Fault
+from toolcrib.protocol.revision import LEGACY, NEWEST_LEGACY
+from toolcrib.protocol.session import Session, Sessions
+from toolcrib.transports.http.streams import Streams
+
+ADA, EVE = Principal("ada"), Principal("eve")
+
+
+class Clock:
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+def open_one(sessions: Sessions, principal: Principal = ADA) -> Session:
+    session = sessions.new(principal)
+    sessions.keep(session)
+    session.open(NEWEST_LEGACY, {})
+    return session
+
+
+def test_a_session_is_found_by_its_id_and_by_whoever_opened_it(clock: Clock) -> None:
+    sessions = Sessions(clock)
+    session = open_one(sessions)
+    assert session.id is not None
+    assert sessions.find(session.id, ADA) is session
+    assert sessions.find(session.id, Principal("ada", frozenset({"more"}))) is session
+    assert sessions.find(session.id, EVE) is None
+    assert sessions.find("", ADA) is None
+
+
+def test_who_opens_too_many_loses_the_one_used_longest_ago(clock: Clock) -> None:
+    sessions = Sessions(clock, per_principal=3)
+    first, second, third = (open_one(sessions) for _ in range(3))
+    other = open_one(sessions, EVE)
+    clock.now = 1
+    assert sessions.find(first.id or "", ADA) is first
+    fourth = open_one(sessions)
+    assert list(sessions) == [third, other, first, fourth]
+    assert sessions.find(second.id or "", ADA) is None
+
+
+def test_a_session_with_a_call_under_way_is_not_the_one_that_is_lost(clock: Clock) -> None:
+    sessions = Sessions(clock, per_principal=2)
+    busy = open_one(sessions)
+    busy.inflight[1] = Exchange(Link(session=busy), 1)
+    idle = open_one(sessions)
+    newest = open_one(sessions)
+    assert list(sessions) == [busy, newest]
+    assert idle not in sessions
+
+
+def test_nobody_in_particular_has_no_share_but_the_whole(clock: Clock) -> None:
+    sessions = Sessions(clock, limit=5, per_principal=1)
+    for _ in range(5):
+        open_one(sessions, Link().principal)
+    with pytest.raises(Fault) as refused:
+        sessions.new(ADA)
+    assert refused.value.status == 503
+
+
+def test_a_session_expires_when_it_is_asked_for_or_another_begins(clock: Clock) -> None:
+    sessions = Sessions(clock, idle_s=10)
+    first, second = open_one(sessions), open_one(sessions)
+    clock.now = 10
+    assert sessions.find(first.id or "", ADA) is first
+    clock.now = 11
+    assert sessions.find(second.id or "", ADA) is None
+    clock.now = 21
+    sessions.new(EVE)
+    assert len(sessions) == 0
+
+
+def test_what_is_read_or_runs_does_not_expire_and_its_time_begins_when_that_ends(clock: Clock) -> None:
+    sessions = Sessions(clock, idle_s=10)
+    reading, running, idle = (open_one(sessions) for _ in range(3))
+    reading.streams = Streams()
+    reading.streams.own.writer = object()  # somebody
+    running.inflight[1] = Exchange(Link(session=running), 1)
+    clock.now = 100
+    sessions.expire()
+    assert list(sessions) == [reading, running]
+    clock.now = 105
+    reading.streams.own.writer = None
+    reading.touch()
+    del running.inflight[1]
+    running.touch()
+    clock.now = 114
+    sessions.expire()
+    assert len(sessions) == 2
+    clock.now = 116
+    sessions.expire()
+    assert len(sessions) == 0
+    assert idle not in sessions
+
+
+def test_touching_what_has_ended_does_not_bring_it_back(clock: Clock) -> None:
+    sessions = Sessions(clock)
+    session = open_one(sessions)
+    sessions.end(session)
+    session.touch()
+    Session(ADA).touch()
+    assert len(sessions) == 0
+
+
+def test_ending_a_session_ends_its_streams_and_calls(clock: Clock) -> None:
+    sessions = Sessions(clock)
+    session = open_one(sessions)
+    session.streams = Streams()
+    call = session.inflight[1] = Exchange(Link(session=session), 1)
+    sessions.close()
+    assert call.is_cancelled
+    assert session.streams.own.is_done
+
+
+@pytest.mark.parametrize("id_", [None, 1, "ask-1", [], "ask-2"])
+def test_an_answer_that_nobody_waits_for_is_dropped(id_: Any) -> None:
+    Session().take_reply({"id": id_, "result": {}})
+
+
+def test_a_session_keeps_of_its_client_what_questions_look_at_and_no_more() -> None:
+    told = {
+        "elicitation": {"form": {"x": ["y" * 1000]}, "url": {}, "other": 1},
+        "sampling": {"tools": {"a": 1}},
+        "roots": [],
+        "experimental": {"much": "x" * 1000},
+    }
+    session = Session()
+    session.open(LEGACY["2025-11-25"], told)
+    assert session.capabilities == {"elicitation": {"form": {}, "url": {}}, "sampling": {}}
+    assert abilities_of({}) == {}

@@ -1,0 +1,195 @@
+"""Answers that take time: when they become streams, and what becomes of them when the client goes."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from tests.support.desk import make_desk
+from tests.support.stage import Paper, Voice
+from toolcrib.transports.http import conversation
+from toolcrib.transports.http.conversation import Listening, Pulse
+from toolcrib.transports.http.endpoint import Endpoint
+from toolcrib.transports.http.guard import Guard
+from toolcrib.transports.http.wire import Answer, Request, Talk
+
+MODERN = "2026-07-28"
+
+
+class Client:
+    """Hands requests to an endpoint."""
+
+    def __init__(self, endpoint: Endpoint, version: str) -> None:
+        self.endpoint = endpoint
+        self.voice = Voice(version, {})
+        self.session: str | None = None
+
+    def send(self, message: Any = None, method: str = "POST", **more: str) -> Answer | Talk:
+        fields = {"Host": "127.0.0.1", "Content-Type": "application/json", "Accept": "*/*"}
+        fields |= self.voice.headers(message, self.session) | more
+        encoded = {name.lower().replace("_", "-").encode(): value.encode() for name, value in fields.items()}
+        body = b"" if message is None else json.dumps(message).encode()
+        return self.endpoint.handle(Request(method, "/mcp", encoded, body))
+
+    def initialize(self) -> None:
+        answer = self.send(self.voice.request("initialize", {"protocolVersion": self.voice.version}))
+        assert isinstance(answer, Answer)
+        self.session = dict(answer.fields)[b"mcp-session-id"].decode()
+
+    def call(self, tool: str, _token: Any = None, **arguments: Any) -> Talk:
+        meta = {} if _token is None else {"progressToken": _token}
+        params = {"name": tool, "arguments": arguments}
+        talk = self.send(self.voice.request("tools/call", params, **meta))
+        assert not isinstance(talk, Answer)
+        return talk
+
+    async def ask(self, tool: str, **arguments: Any) -> bytes:
+        """The whole answer to a call that ends by itself."""
+        outcome = self.send(self.voice.request("tools/call", {"name": tool, "arguments": arguments}))
+        if isinstance(outcome, Answer):
+            return outcome.body
+        paper = begin(outcome)
+        await turn()
+        return answered(paper).body
+
+    def cancel(self) -> None:
+        """Cancel the last request."""
+        params = {"requestId": self.voice.number}
+        self.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params})
+
+
+@pytest.fixture
+async def endpoint() -> AsyncIterator[Endpoint]:
+    server = make_desk()
+    async with server:
+        yield Endpoint(server.wiring.engine, Guard("127.0.0.1"))
+
+
+@pytest.fixture(params=[MODERN, "2025-11-25"])
+def client(request: Any, endpoint: Endpoint) -> Client:
+    client = Client(endpoint, request.param)
+    if request.param != MODERN:
+        client.initialize()
+    return client
+
+
+async def turn(times: int = 20) -> None:
+    for _ in range(times):
+        await asyncio.sleep(0)
+
+
+def begin(talk: Talk) -> Paper:
+    paper = Paper()
+    talk.begin(paper)
+    return paper
+
+
+def answered(paper: Paper) -> Answer:
+    assert paper.answered is not None
+    return paper.answered
+
+
+async def test_a_call_without_news_is_answered_when_it_ends(client: Client) -> None:
+    paper = begin(client.call("wait", key="k"))
+    await turn()
+    assert paper.text == b""
+    await client.ask("ring", key="k")
+    await turn()
+    assert b"waited for k" in answered(paper).body
+
+
+async def test_a_call_that_takes_long_becomes_a_stream_and_shows_that_it_is_alive(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(conversation, "HOLD_S", 0.01)
+    paper = begin(client.call("wait", key="k"))
+    async with asyncio.timeout(5):
+        while b": alive" not in paper.text:
+            await asyncio.sleep(0.005)
+    assert paper.text.startswith(b"200 text/event-stream\n")
+
+
+async def test_who_goes_before_anything_was_told_ends_its_call(client: Client) -> None:
+    talk = client.call("wait", key="k")
+    paper = begin(talk)
+    await turn()
+    talk.lost()
+    await asyncio.sleep(0.01)
+    assert b'\\"k\\"' in await client.ask("cancelled")
+    assert not paper.is_done
+
+
+async def test_who_goes_in_mid_stream_ends_its_call_unless_it_can_come_back(client: Client) -> None:
+    talk = client.call("wait", "t", key="k", news=1)
+    begin(talk)
+    await turn()
+    talk.lost()
+    await asyncio.sleep(0.01)
+    assert (b'\\"k\\"' in await client.ask("cancelled")) == (client.session is None)
+
+
+async def test_a_call_that_is_cancelled_before_it_told_anything_is_answered_with_nothing(
+    endpoint: Endpoint,
+) -> None:
+    client = Client(endpoint, "2025-11-25")
+    client.initialize()
+    paper = begin(client.call("wait", key="k"))
+    client.cancel()
+    await asyncio.sleep(0.01)
+    assert (answered(paper).status, answered(paper).body) == (202, b"")
+
+
+async def test_a_call_that_is_cancelled_in_mid_stream_ends_its_stream(endpoint: Endpoint) -> None:
+    client = Client(endpoint, "2025-11-25")
+    client.initialize()
+    paper = begin(client.call("wait", "t", key="k", news=1))
+    await turn()
+    client.cancel()
+    await asyncio.sleep(0.01)
+    assert paper.is_done
+    assert b'"result"' not in paper.text
+
+
+async def test_a_reader_that_is_replaced_is_not_told_that_the_stream_is_alive(
+    endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its connection may serve something else by then."""
+    monkeypatch.setattr(conversation, "HOLD_S", 0.01)
+    client = Client(endpoint, "2025-11-25")
+    client.initialize()
+    call = begin(client.call("wait", "t", key="k", news=1))
+    await turn()
+    readers = [call]
+    for _ in range(2):
+        talk = client.send(method="GET", Last_Event_ID="1-1")
+        assert isinstance(talk, Listening)
+        readers.append(begin(talk))
+    before = [reader.text for reader in readers]
+    await asyncio.sleep(0.05)
+    assert [reader.text for reader in readers[:2]] == before[:2]
+    assert b": alive" in readers[2].text
+    client.send(method="DELETE")
+    ended = readers[2].text
+    await asyncio.sleep(0.05)
+    assert readers[2].text == ended
+
+
+async def test_a_pulse_that_was_stopped_is_silent(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(conversation, "HOLD_S", 0.01)
+    paper = Paper()
+    Pulse(paper).stop()
+    await asyncio.sleep(0.03)
+    assert paper.text == b""
+
+
+async def test_what_has_come_while_a_call_was_begun_is_told_first(client: Client) -> None:
+    """A tool that runs at once has told its news before there was anybody to write to."""
+    await client.ask("steps", count=0)  # from now on it is known to need no waiting
+    paper = begin(client.call("steps", "t", count=2))
+    assert paper.is_done
+    assert paper.text.count(b"notifications/progress") == 2
+    assert paper.text.rstrip().endswith(b"}")

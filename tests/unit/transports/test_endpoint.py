@@ -1,0 +1,164 @@
+"""The endpoint: what a request comes to before any message is read, and whose session it may use."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from tests.support.desk import make_desk
+from tests.support.stage import Paper
+from toolcrib.context import Principal
+from toolcrib.protocol.session import Sessions
+from toolcrib.transports.http.endpoint import Endpoint
+from toolcrib.transports.http.guard import Guard
+from toolcrib.transports.http.wire import Answer, Request, Talk
+
+INITIALIZE = {
+    "jsonrpc": "2.0",
+    "id": 0,
+    "method": "initialize",
+    "params": {"protocolVersion": "2025-11-25", "capabilities": {}},
+}
+PING = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
+HEADERS = {
+    b"host": b"127.0.0.1",
+    b"content-type": b"application/json",
+    b"accept": b"application/json, text/event-stream",
+}
+
+
+class Named(Endpoint):
+    """Believes whoever says who they are; what policy will do better."""
+
+    def _principal(self, request: Request) -> Principal:
+        return Principal(request.headers.get(b"x-name", b"nobody").decode())
+
+
+@pytest.fixture
+async def endpoint() -> AsyncIterator[Endpoint]:
+    server = make_desk()
+    async with server:
+        yield Named(server.wiring.engine, Guard("127.0.0.1"))
+
+
+def send(
+    endpoint: Endpoint, message: Any = None, method: str = "POST", path: str = "/mcp", **headers: str
+) -> Answer | Talk:
+    fields = {name.lower().replace("_", "-").encode(): value.encode() for name, value in headers.items()}
+    body = b"" if message is None else json.dumps(message).encode()
+    path, _, query = path.partition("?")
+    return endpoint.handle(Request(method, path, {**HEADERS, **fields}, body, query, root="/at"))
+
+
+def status(outcome: Answer | Talk) -> int:
+    assert isinstance(outcome, Answer)
+    return outcome.status
+
+
+def open_session(endpoint: Endpoint, name: str) -> str:
+    answer = send(endpoint, INITIALIZE, X_Name=name)
+    assert isinstance(answer, Answer)
+    return dict(answer.fields)[b"mcp-session-id"].decode()
+
+
+def test_a_session_is_for_whoever_opened_it(endpoint: Endpoint) -> None:
+    session = open_session(endpoint, "ada")
+    for method, message in (("POST", PING), ("GET", None), ("DELETE", None)):
+        assert status(send(endpoint, message, method, X_Name="eve", Mcp_Session_Id=session)) == 404
+        assert status(send(endpoint, message, method, Mcp_Session_Id=session)) == 404
+    assert status(send(endpoint, PING, X_Name="ada", Mcp_Session_Id=session)) == 200
+
+
+def test_everybody_has_a_share_of_sessions(endpoint: Endpoint) -> None:
+    endpoint.engine.sessions = Sessions(lambda: 0.0, limit=4, per_principal=2)
+    mine = [open_session(endpoint, "ada") for _ in range(3)]
+    assert [status(send(endpoint, PING, X_Name="ada", Mcp_Session_Id=item)) for item in mine] == [
+        404,
+        200,
+        200,
+    ]
+    open_session(endpoint, "eve"), open_session(endpoint, "bob")
+    assert status(send(endpoint, INITIALIZE, X_Name="dan")) == 503
+
+
+@pytest.mark.parametrize("path", ["/mcp", "/mcp/"])
+def test_the_path_may_end_with_a_slash(endpoint: Endpoint, path: str) -> None:
+    assert status(send(endpoint, PING, path=path)) == 200
+
+
+@pytest.mark.parametrize("path", ["/", "/mcp/x", "/MCP", "//mcp", "/mcp%2f"])
+def test_elsewhere_there_is_nothing(endpoint: Endpoint, path: str) -> None:
+    assert status(send(endpoint, PING, path=path)) == 404
+
+
+@pytest.mark.parametrize("method", ["PUT", "PATCH", "HEAD", "OPTIONS", "TRACE", "BREW" * 100])
+def test_other_methods_are_told_which_there_are(endpoint: Endpoint, method: str) -> None:
+    answer = send(endpoint, PING, method)
+    assert isinstance(answer, Answer)
+    assert (answer.status, answer.fields) == (405, ((b"allow", b"GET, POST, DELETE"),))
+    assert len(answer.body) < 200
+
+
+def test_who_comes_while_the_server_stops_is_told_to_come_later(endpoint: Endpoint) -> None:
+    session = open_session(endpoint, "ada")
+    endpoint.is_draining = True
+    for answer in (
+        send(endpoint, PING),
+        send(endpoint, method="GET", X_Name="ada", Mcp_Session_Id=session),
+        send(endpoint, method="GET", path="/sse"),
+    ):
+        assert isinstance(answer, Answer)
+        assert (answer.status, answer.closes) == (503, True)
+        assert (b"retry-after", b"1") in answer.fields
+
+
+@pytest.mark.parametrize(
+    ("accept", "expected"),
+    [
+        ("application/json, text/event-stream", 200),
+        ("text/event-stream,application/json;q=0.5", 200),
+        ("application/*, text/*", 200),
+        ("*/*", 200),
+        ("application/json", 406),
+        ("text/event-stream", 406),
+        ("application/jsonx, text/event-stream", 406),
+        ("", 406),
+    ],
+)
+def test_what_a_client_must_accept(endpoint: Endpoint, accept: str, expected: int) -> None:
+    for _ in range(2):  # the second time it is known already
+        assert status(send(endpoint, PING, Accept=accept)) == expected
+
+
+def test_odd_headers_are_not_remembered_for_ever(endpoint: Endpoint) -> None:
+    for number in range(1000):
+        assert status(send(endpoint, PING, Accept=f"*/*, x/{number}")) == 200
+    assert status(send(endpoint, PING, Accept="*/*, " + "x" * 5000)) == 200
+    assert len(endpoint._accepts) <= 256
+
+
+async def test_the_old_pair_is_told_where_to_post_as_its_client_sees_it(endpoint: Endpoint) -> None:
+    talk = send(endpoint, method="GET", path="/sse")
+    assert not isinstance(talk, Answer)
+    paper = Paper()
+    talk.begin(paper)
+    assert b"event: endpoint\ndata: /at/messages?session_id=" in paper.text
+    key = paper.text.partition(b"session_id=")[2].partition(b"\n")[0].decode()
+    assert status(send(endpoint, PING, path=f"/messages?session_id={key}")) == 202
+    assert b'"result":{}' in paper.text
+    talk.lost()
+    assert status(send(endpoint, PING, path=f"/messages?session_id={key}")) == 404
+
+
+def test_a_server_that_keeps_no_sessions_says_so() -> None:
+    server = make_desk(keeps_sessions=False)
+    endpoint = Endpoint(server.wiring.engine, Guard("127.0.0.1"))
+    answer = send(endpoint, INITIALIZE)
+    assert isinstance(answer, Answer)
+    assert (answer.status, answer.fields) == (200, ())
+    assert status(send(endpoint, method="GET")) == 405
+    assert status(send(endpoint, method="GET", path="/sse")) == 404
+    assert status(send(endpoint, PING, Mcp_Session_Id="anything")) == 404

@@ -1,0 +1,142 @@
+"""The streams of a session: what is sent, what is kept, and what who comes back is told."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.stage import Paper
+from toolcrib.transports.http import streams
+from toolcrib.transports.http.streams import Shelf, Stream, Streams
+
+
+def ids(paper: Paper) -> list[str]:
+    return [line[4:] for line in paper.text.decode().split("\n") if line.startswith("id: ")]
+
+
+def opened(stream: Stream, *, primes: bool = False) -> Paper:
+    paper = Paper()
+    stream.open(paper, primes=primes)
+    return paper
+
+
+def resumed(stream: Stream, after: int) -> Paper:
+    paper = Paper()
+    stream.resume(paper, after)
+    return paper
+
+
+def test_events_are_numbered_and_named_by_their_stream() -> None:
+    mine = Streams()
+    first, second = mine.new(), mine.new()
+    one, two = opened(first, primes=True), opened(second)
+    first.send(b"{}"), second.send(b"{}"), first.send(b"{}")
+    assert ids(one) == ["1-0", "1-1", "1-2"]
+    assert ids(two) == ["2-1"]
+    assert one.text.startswith(
+        b"200 text/event-stream\nid: 1-0\nretry: 500\ndata: \n\nevent: message\nid: 1-1\n"
+    )
+
+
+def test_who_comes_back_hears_what_it_has_missed_and_what_comes() -> None:
+    stream = Streams().new()
+    reader = opened(stream)
+    stream.send(b"1")
+    stream.lost(reader)
+    stream.send(b"2"), stream.send(b"3")
+    back = resumed(stream, 1)
+    assert ids(back) == ["1-2", "1-3"]
+    stream.send(b"4")
+    assert ids(back) == ["1-2", "1-3", "1-4"]
+    assert ids(reader) == ["1-1"]
+    stream.finish()
+    assert back.is_done
+    assert ids(resumed(stream, 3)) == ["1-4"]
+
+
+def test_a_stream_that_was_lost_by_another_reader_keeps_its_own() -> None:
+    stream = Streams().new()
+    first = opened(stream)
+    second = resumed(stream, 0)
+    assert first.is_done
+    stream.lost(first)
+    assert stream.writer is second
+
+
+def test_nothing_is_sent_after_the_end() -> None:
+    stream = Streams().new()
+    reader = opened(stream)
+    stream.finish()
+    stream.send(b"late")
+    assert ids(reader) == []
+    assert stream.is_lost
+
+
+def test_of_a_long_stream_the_end_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(streams, "MAX_KEPT_BYTES", 1000)
+    stream = Streams().new()
+    for _ in range(5):
+        stream.send(b"x" * 300)
+    assert ids(resumed(stream, 0)) == ["1-5"]
+    stream.send(b"x" * 5000)  # the last event is kept whatever its size
+    assert ids(resumed(stream, 0)) == ["1-6"]
+
+
+def test_of_all_streams_together_those_written_last_are_kept() -> None:
+    shelf = Shelf(2000)
+    mine, yours = Streams(shelf), Streams(shelf)
+    first, second, third = mine.new(), yours.new(), mine.new()
+    for stream in (first, second, first, third):
+        stream.send(b"x" * 300)
+        stream.finish() if stream is third else None
+    assert shelf.bytes <= shelf.limit
+    assert ids(resumed(second, 0)) == []  # written to before the others
+    assert ids(resumed(third, 0)) == ["2-1"]
+    mine.close(), yours.close()
+    assert shelf.bytes == 0
+
+
+def test_a_stream_of_which_nothing_is_left_is_not_found() -> None:
+    shelf = Shelf(600)
+    mine = Streams(shelf)
+    old = mine.new()
+    old.send(b"{}")
+    old.finish()
+    assert mine.find(b"1-0") == (old, 0)
+    mine.new().send(b"x" * 500)
+    assert mine.find(b"1-0") is None
+
+
+def test_only_some_of_the_streams_that_ended_are_kept() -> None:
+    mine = Streams()
+    for number in range(streams.MAX_KEPT_STREAMS + 5):
+        stream = mine.new()
+        stream.send(b"%d" % number)
+        stream.finish()
+    mine.new()
+    assert mine.find(b"1-0") is None
+    assert mine.find(b"6-0") is not None
+
+
+@pytest.mark.parametrize(
+    "last", [b"", b"-", b"1-", b"-1", b"1-x", b"1--1", b"9-1", b"\xff-1", b"1-" + b"9" * 13]
+)
+def test_what_is_no_event_is_not_found(last: bytes) -> None:
+    mine = Streams()
+    mine.new()
+    assert mine.find(last) is None
+
+
+def test_the_session_has_a_stream_of_its_own() -> None:
+    mine = Streams()
+    assert mine.find(b"0-0") == (mine.own, 0)
+    assert not mine.is_read
+    reader = opened(mine.own)
+    assert mine.is_read
+    mine.tell(b"news")
+    mine.own.lost(reader)
+    for _ in range(3):
+        mine.tell(b"news")  # the same three times
+    mine.tell(b"other")
+    assert ids(resumed(mine.own, 1)) == ["0-2", "0-3"]
+    mine.tell(b"other")
+    assert ids(resumed(mine.own, 3)) == ["0-4"]
