@@ -27,11 +27,12 @@ from toolcrib.errors import (
     ToolNotFoundError,
 )
 from toolcrib.finding import Finding
+from toolcrib.marking import tool
 from toolcrib.registry import Report, ToolRegistry
 from toolcrib.server import MCPServer
 from toolcrib.sources import collect
 from toolcrib.sources.applications import APIApplication, Application
-from toolcrib.tool import MCPTool, Tool, tool
+from toolcrib.tool import MCPTool, Tool
 
 __version__ = "0.1.0"
 

@@ -24,6 +24,21 @@
     include = ["shop_*", "tag:public"]  # names, globs, tag:NAME, re:PATTERN
     exclude = ["*_internal"]
 
+    [search]
+    publish = "auto"                    # two tools to search and call in place of a long list: auto, always, never
+    budget_tokens = 10000               # how long a list may be before "auto" does so
+
+    [lint]
+    ignore = ["long-description", "undocumented-result:shop_*"]  # a code, or code:TOOL with a glob
+    error = ["missing-description"]     # findings with these codes are errors
+
+    [lock]
+    file = "toolcrib.lock"              # what `lock` writes and `serve --locked` keeps to
+    on_drift = "refuse"                 # to start, or "quarantine": serve without what differs
+
+    [catalog]
+    cache = ".cache/tool_catalog.json"
+
 The variable TOOLCRIB_ENABLE_MATH_TOOLS=0 wins over the switch in the file. Knows the shape of the file;
 refuses to know tools and how targets are loaded.
 """
@@ -34,7 +49,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, Literal, NoReturn
 
 from toolcrib.definition import MAX_TIMEOUT_S
 from toolcrib.errors import ConfigurationError
@@ -54,6 +69,10 @@ _SECTIONS = {
     ),
     "http": ("host", "port", "path", "allowed_hosts", "allowed_origins", "workers"),
     "tools": ("include", "exclude"),
+    "search": ("publish", "budget_tokens"),
+    "lint": ("ignore", "error"),
+    "lock": ("file", "on_drift"),
+    "catalog": ("cache",),
 }
 MAX_WORKERS = 64
 _SWITCH = re.compile(r"enable_[A-Za-z0-9_-]+_tools")
@@ -80,6 +99,26 @@ class HTTPConfig:
 
 
 @dataclass(frozen=True, slots=True)
+class SearchConfig:
+    """Whether tools to search the others stand in for a list that is too long."""
+
+    publish: Literal["auto", "always", "never"] | None = None
+    budget_tokens: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LintConfig:
+    ignore: tuple[str, ...] = ()
+    error: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class LockConfig:
+    file: Path | None = None
+    on_drift: Literal["refuse", "quarantine"] | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Config:
     """What a file asks for. No `targets`: the sample tools. `lines` says where a key was written."""
 
@@ -94,6 +133,10 @@ class Config:
     page_size: int | None = None
     log_arguments: bool | None = None
     http: HTTPConfig = HTTPConfig()
+    search: SearchConfig = SearchConfig()
+    lint: LintConfig = LintConfig()
+    lock: LockConfig = LockConfig()
+    cache: Path | None = None
     switches: Mapping[str, bool] = field(default_factory=dict)
     include: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
@@ -128,9 +171,12 @@ def parse_config(text: str, path: Path, environ: Mapping[str, str] | None = None
     server = reader.section(document, "server")
     tools = reader.section(document, "tools")
     http = reader.section(document, "http")
+    search, lint, lock, catalog = (
+        reader.section(document, name) for name in ("search", "lint", "lock", "catalog")
+    )
     reader.refuse_unknown("", document, _SECTIONS)
-    reader.refuse_unknown("server", server, _SECTIONS["server"])
-    reader.refuse_unknown("http", http, _SECTIONS["http"])
+    for name in _SECTIONS.keys() - {"tools"}:
+        reader.refuse_unknown(name, reader.section(document, name), _SECTIONS[name])
     switches = {key: value for key, value in tools.items() if _SWITCH.fullmatch(key)}
     reader.refuse_unknown("tools", tools, (*_SECTIONS["tools"], *switches), "enable_GROUP_tools")
     folder = path.resolve().parent
@@ -156,6 +202,19 @@ def parse_config(text: str, path: Path, environ: Mapping[str, str] | None = None
             allowed_origins=tuple(reader.take(http, "http", "allowed_origins", _texts) or ()),
             workers=reader.take(http, "http", "workers", _Whole(1, MAX_WORKERS)),
         ),
+        search=SearchConfig(
+            publish=reader.take(search, "search", "publish", _Choice("auto", "always", "never")),
+            budget_tokens=reader.take(search, "search", "budget_tokens", _Whole(0, 10_000_000)),
+        ),
+        lint=LintConfig(
+            ignore=tuple(reader.take(lint, "lint", "ignore", _texts) or ()),
+            error=tuple(reader.take(lint, "lint", "error", _texts) or ()),
+        ),
+        lock=LockConfig(
+            file=reader.take(lock, "lock", "file", _Below(folder)),
+            on_drift=reader.take(lock, "lock", "on_drift", _Choice("refuse", "quarantine")),
+        ),
+        cache=reader.take(catalog, "catalog", "cache", _Below(folder)),
         switches={key: reader.take(tools, "tools", key, _boolean) for key in switches}
         | switches_in(environ or {}),
         include=tuple(reader.take(tools, "tools", "include", _texts) or ()),
@@ -297,6 +356,28 @@ class _Whole:
         if not self.least <= value <= self.most:
             raise ValueError(f"must be from {self.least} to {self.most}, got {value}")
         return value
+
+
+class _Choice:
+    """Reads one of a few words."""
+
+    def __init__(self, *words: str) -> None:
+        self.words = words
+
+    def __call__(self, value: Any) -> str:
+        if value not in self.words:
+            raise ValueError(f"must be one of {', '.join(self.words)}, got {value!r}")
+        return str(value)
+
+
+@dataclass(frozen=True, slots=True)
+class _Below:
+    """Reads the path of a file, seen from the folder of the file it is written in."""
+
+    folder: Path
+
+    def __call__(self, value: Any) -> Path:
+        return self.folder / _text(value)
 
 
 _PATH = re.compile(r"(?:/[A-Za-z0-9._~!$&'()*+,;=:@-]+)+/?|/")

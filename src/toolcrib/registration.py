@@ -12,10 +12,11 @@ from typing import Any, TypeVar, Unpack, overload
 from toolcrib.definition import STRICT, OptionFields
 from toolcrib.errors import BatchError, InvalidToolError, RegistrationClosedError
 from toolcrib.finding import Finding
+from toolcrib.marking import options_of
 from toolcrib.registry import OnDuplicate, Report, ToolRegistry
 from toolcrib.selection import select
 from toolcrib.sources import Batch, collect, objects
-from toolcrib.tool import MCPTool, Tool, options_of
+from toolcrib.tool import MCPTool, Tool
 
 logger = logging.getLogger("toolcrib")
 

@@ -1,4 +1,4 @@
-"""A tool: a definition with the code behind it. And `@tool`, which marks a function and returns it unchanged.
+"""A tool: a definition with the code behind it.
 
 Making a Tool is cheap: name, kind and parameter kinds are looked at, nothing more. Schemas and words are
 built when the definition is first wanted, validators when the tool is first called; building is pure and
@@ -10,12 +10,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from copy import copy
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar, Unpack, overload, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, Unpack, runtime_checkable
 
 from toolcrib import codec
-from toolcrib.definition import NO_OPTIONS, OptionFields, ToolDefinition, ToolOptions
+from toolcrib.definition import OptionFields, ToolDefinition, ToolOptions
 from toolcrib.errors import DefinitionError, InvalidToolError
 from toolcrib.finding import Finding, Source
+from toolcrib.marking import marked_options, options_of
 from toolcrib.schema.parameters import Callee, check_parameters, inspect_callable, name_of
 from toolcrib.wording import MAX_DESCRIPTION_BYTES, check_schema_words, check_words
 
@@ -24,8 +25,6 @@ if TYPE_CHECKING:
     from toolcrib.schema.result import ResultPlan
     from toolcrib.schema.signature import Blueprint
 
-MARK = "__toolcrib__"
-F = TypeVar("F", bound=Callable[..., Any])
 Build = Callable[[Callee, str, ToolOptions], "Blueprint"]
 
 
@@ -62,7 +61,7 @@ class Built:
             input_schema=blueprint.input_schema,
             output_schema=blueprint.output_schema,
             title=options.title,
-            annotations=options.annotations,
+            annotations={**blueprint.annotations, **options.annotations},
             tags=tuple(dict.fromkeys((*options.tags, *blueprint.tags))),
             version=options.version,
             metadata=metadata,
@@ -326,72 +325,3 @@ def read_tool_object(thing: Any) -> Any:
         raise InvalidToolError("Tool must have callable 'execute' method")
     facts["output_schema"] = getattr(thing, "output_schema", None) or getattr(thing, "OutputSchema", None)
     return facts
-
-
-# --- the mark ----------------------------------------------------------------------------------------
-
-
-def marked_options(thing: Any) -> ToolOptions:
-    """What `@tool` said about a function or a class; nothing said gives the defaults."""
-    options = getattr(thing, MARK, None)
-    while options is None and hasattr(thing, "func"):  # a partial of a marked function
-        thing = thing.func
-        options = getattr(thing, MARK, None)
-    return options if isinstance(options, ToolOptions) else NO_OPTIONS
-
-
-def is_marked(thing: Any) -> bool:
-    return isinstance(getattr(thing, MARK, None), ToolOptions)
-
-
-def options_of(first: Any, description: str | None, schema: Any, given: OptionFields) -> OptionFields:
-    """The keywords behind `@tool("name", "description", {...}, ...)`."""
-    merged = given.copy()
-    if first is not None:
-        merged["name"] = first
-    if description is not None:
-        merged["description"] = description
-    if schema is not None:
-        merged["input_schema"] = schema
-    return merged
-
-
-@overload
-def tool(function: F, /) -> F: ...
-@overload
-def tool(
-    name: str | None = None,
-    description: str | None = None,
-    schema: Mapping[str, Any] | None = None,
-    /,
-    **options: Unpack[OptionFields],
-) -> Callable[[F], F]: ...
-def tool(
-    first: Any = None,
-    description: str | None = None,
-    schema: Mapping[str, Any] | None = None,
-    /,
-    **options: Unpack[OptionFields],
-) -> Any:
-    """Mark a function, a method or a tool class to be found and registered later; it stays what it is.
-
-    Works bare (`@tool`), with options (`@tool(read_only=True)`), with a name, and with a name, a
-    description and an explicit schema.
-    """
-    if callable(first) or isinstance(first, classmethod):
-        return _mark(first, NO_OPTIONS)
-    if first is not None and not isinstance(first, str):
-        raise InvalidToolError(f"@tool takes a name first, got {type(first).__name__}")
-    chosen = NO_OPTIONS.over(options_of(first, description, schema, options))
-    return lambda function: _mark(function, chosen)
-
-
-def _mark(function: Any, options: ToolOptions) -> Any:
-    target = function.__func__ if isinstance(function, staticmethod | classmethod) else function
-    try:
-        setattr(target, MARK, options)
-    except (AttributeError, TypeError):
-        raise InvalidToolError(
-            f"@tool cannot mark a {type(target).__name__}", hint="give the options where it is added"
-        ) from None
-    return function

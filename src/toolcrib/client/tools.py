@@ -68,7 +68,7 @@ def _read_tool(item: Any, place: str, over_http: bool) -> RemoteTool:
     except ValueError as error:
         raise ValueError(f"'{name:.100}': {error}") from None
     annotations, title = item.get("annotations"), item.get("title")
-    description, meta = item.get("description"), item.get("_meta")
+    description, icons, meta = item.get("description"), item.get("icons"), item.get("_meta")
     definition = ToolDefinition(
         name=name,
         description=description if isinstance(description, str) else "",
@@ -76,7 +76,8 @@ def _read_tool(item: Any, place: str, over_http: bool) -> RemoteTool:
         output_schema=output if isinstance(output, Mapping) else None,
         title=title if isinstance(title, str) else None,
         annotations=annotations if isinstance(annotations, Mapping) else {},
-        metadata=meta if isinstance(meta, Mapping) else {},
+        icons=icons if isinstance(icons, list) and all(isinstance(icon, Mapping) for icon in icons) else (),
+        meta=meta if isinstance(meta, Mapping) else {},
         source=Source(place),
     )
     return RemoteTool(definition, item, marks)

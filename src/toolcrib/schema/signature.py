@@ -80,6 +80,7 @@ class Blueprint:
     returns: str = ""
     raises: tuple[tuple[str, str], ...] = ()
     tags: tuple[str, ...] = ()
+    annotations: Mapping[str, Any] = field(default_factory=dict)
     trusted: bool = True
     findings: list[Finding] = field(default_factory=list)
 

@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Any, Concatenate, NamedTuple, ParamSpec, Typed
 
 from toolcrib import codec
 from toolcrib.errors import APIError
+from toolcrib.marking import is_marked
 from toolcrib.outbound import Outbound, RequestOptions, Response
-from toolcrib.tool import is_marked
 
 MAX_WORDS = 500
 """How much of an API's complaint is shown."""

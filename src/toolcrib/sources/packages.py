@@ -19,11 +19,12 @@ from typing import Any, TypeGuard
 from toolcrib.adapters.foreign.recognition import is_low_level, library_of
 from toolcrib.errors import SourceError
 from toolcrib.finding import Finding, Source
+from toolcrib.marking import is_marked
 from toolcrib.registry import ToolRegistry
 from toolcrib.schema.parameters import locate
 from toolcrib.sources.applications import APIApplication, Application
 from toolcrib.sources.tables import DEFINITION_TABLES, HANDLER_TABLE
-from toolcrib.tool import Tool, is_marked, is_tool_object
+from toolcrib.tool import Tool, is_tool_object
 
 GROUP = "TOOL_GROUP"
 _PARTS = ("name", "description", "input_schema", "execute")

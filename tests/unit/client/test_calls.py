@@ -48,7 +48,7 @@ async def test_a_tool_keeps_all_its_server_says_of_it(puppet: Puppet) -> None:
     assert (tool.name, tool.description) == ("find", "Finds.")
     assert (tool.input_schema, tool.output_schema) == (SCHEMA, {"type": "string"})
     assert (tool.definition.title, tool.definition.annotations) == ("Find it", {"readOnlyHint": True})
-    assert tool.definition.metadata == {"team": "a"}
+    assert tool.definition.meta == {"team": "a"}
     assert tool.definition.source.file == "puppet"
 
 

@@ -1,0 +1,95 @@
+"""What the commands about catalogs work on: tools from wherever the command line says they are.
+
+Targets are imported; with `--static` their source is read and nothing of it runs; an address or a command is
+asked. Whatever they are from, what comes back are tools that can be built, and findings for the rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TypedDict
+
+import click
+
+from toolcrib.cli.frame import F, takes_targets
+from toolcrib.cli.remote import Remote, takes_server_options
+from toolcrib.cli.targets import load
+from toolcrib.cli.terminal import Terminal
+from toolcrib.definition import ToolDefinition
+from toolcrib.described import describe
+from toolcrib.errors import DefinitionError
+from toolcrib.finding import Finding
+from toolcrib.tool import Tool
+
+
+class Whence(TypedDict):
+    """The options of `takes_stock`, as a command gets them."""
+
+    targets: Sequence[str]
+    static: bool
+    command: str | None
+    headers: Sequence[str]
+    protocol: str | None
+
+
+@dataclass(slots=True)
+class Stock:
+    """Tools, all of them built, and what there is to say about them and the rest."""
+
+    tools: list[Tool] = field(default_factory=list)
+    findings: list[Finding] = field(default_factory=list)
+    label: str = ""
+    is_sample: bool = False
+
+    @property
+    def errors(self) -> list[Finding]:
+        return [finding for finding in self.findings if finding.level == "error"]
+
+    def describe(self, definition: ToolDefinition) -> None:
+        """Add a tool that is only described; where it cannot be built, why not."""
+        try:
+            tool = describe(definition)
+            self.findings.extend(tool.findings)
+            self.tools.append(tool)
+        except DefinitionError as error:
+            self.findings.append(error.finding)
+
+
+def takes_stock(function: F) -> F:
+    """Targets, `--static`, and what a running server needs: the keywords of `gather`."""
+    static = click.option(
+        "--static", is_flag=True, help="Read the source of the targets; import and run nothing."
+    )
+    return takes_targets(static(takes_server_options(function)))
+
+
+def gather(
+    terminal: Terminal,
+    targets: Sequence[str],
+    *,
+    static: bool = False,
+    command: str | None = None,
+    headers: Sequence[str] = (),
+    protocol: str | None = None,
+) -> Stock:
+    """The tools that the command line names."""
+    remote = Remote.read(targets, command, headers, protocol)
+    if remote is not None:
+        stock = Stock(label=command or targets[0])
+        for item in remote.list(terminal).tools:
+            stock.describe(item.definition)
+        return stock
+    label = ", ".join(targets)
+    if static:
+        return _scan(targets, label)
+    loaded = load(targets, terminal)
+    tools = loaded.list_built()
+    return Stock(tools, loaded.findings, label, loaded.is_sample)
+
+
+def _scan(targets: Sequence[str], label: str) -> Stock:
+    from toolcrib.sources.static import scan  # most commands import what they work on
+
+    scanned = scan(*targets)
+    return Stock(list(scanned.tools), list(scanned.findings), label)
