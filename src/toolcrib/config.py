@@ -25,7 +25,7 @@
     exclude = ["*_internal"]
 
     [search]
-    publish = "auto"                    # two tools to search and call in place of a long list: auto, always, never
+    publish = "auto"                    # two tools to search and call for a long list: auto, always, never
     budget_tokens = 10000               # how long a list may be before "auto" does so
 
     [lint]
