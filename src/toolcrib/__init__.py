@@ -8,6 +8,7 @@ the model what went wrong. `ToolRegistry`, `Tool` and `ToolDefinition` are the p
 Importing this package is cheap: engines load when something needs them.
 """
 
+from toolcrib import marking
 from toolcrib.content import Audio, File, Image, Link, Result
 from toolcrib.context import Context, Principal
 from toolcrib.definition import (
@@ -27,7 +28,6 @@ from toolcrib.errors import (
     ToolNotFoundError,
 )
 from toolcrib.finding import Finding
-from toolcrib.marking import tool
 from toolcrib.registry import Report, ToolRegistry
 from toolcrib.server import MCPServer
 from toolcrib.sources import collect
@@ -35,6 +35,8 @@ from toolcrib.sources.applications import APIApplication, Application
 from toolcrib.tool import MCPTool, Tool
 
 __version__ = "0.1.0"
+
+tool = marking.tool  # not the module of that name
 
 __all__ = [
     "APIApplication",
