@@ -1,5 +1,7 @@
-"""I4: the same requests to toolcrib, to the official SDK and to fastmcp. Wherever they differ, the difference
-is in a reviewed list, with its reason; a new kind of difference fails. A sample every day, 50,000 in a soak.
+"""I4: the same requests to toolcrib, to the official SDKs in Python and TypeScript, and to fastmcp.
+
+Wherever they differ, the difference is in a reviewed list, with its reason; a new kind of difference fails. A
+sample every day, 50,000 in a soak.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.node import CONFORMANCE, Node, node
 from tests.support.odd_requests import LEGACY, Draft, draw
 from tests.support.peer import JSON_HEADERS, ClosedError, Peer, Response
 from tests.support.processes import serving
@@ -22,10 +25,13 @@ from tests.support.reviewed import REVIEWED, find_reviewed
 pytest.importorskip("mcp", reason="the official SDK is not installed")
 pytest.importorskip("fastmcp", reason="fastmcp is not installed")
 
+__all__ = ["node"]
+
 IS_LONG = bool(os.environ.get("TOOLCRIB_SOAK"))
 COUNT = 50_000 if IS_LONG else 300
 SEED = 20260728
 NAMES = ("toolcrib", "mcp", "fastmcp")
+TYPESCRIPT = "typescript"
 
 
 class Server:
@@ -36,17 +42,16 @@ class Server:
         self._peer = Peer(port)
         params = {"protocolVersion": LEGACY, "capabilities": {}, "clientInfo": {"name": "d", "version": "1"}}
         opening = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params}
-        self._session = self._send("POST", json.dumps(opening).encode(), JSON_HEADERS).headers[
-            "mcp-session-id"
-        ]
+        answer = self._send("POST", json.dumps(opening).encode(), JSON_HEADERS)
+        # the TypeScript handler keeps no sessions
+        known = answer.headers.get("mcp-session-id")
+        self._session = {} if known is None else {"Mcp-Session-Id": known}
         begun = json.dumps({"jsonrpc": "2.0", "method": "notifications/initialized"}).encode()
-        self._send("POST", begun, {**JSON_HEADERS, "Mcp-Session-Id": self._session})
+        self._send("POST", begun, {**JSON_HEADERS, **self._session})
 
     def answer(self, draft: Draft) -> str:
         """What becomes of a request: a status, and a word for what is in the answer."""
-        headers = dict(draft.headers)
-        if draft.session and "Mcp-Session-Id" not in headers:
-            headers["Mcp-Session-Id"] = self._session
+        headers = {**self._session, **draft.headers} if draft.session else draft.headers
         return outcome(self._send(draft.verb, draft.body, headers))
 
     def _send(self, verb: str, body: bytes, headers: dict[str, str]) -> Response:
@@ -94,12 +99,14 @@ def value(text: Any) -> Any:
 
 
 @pytest.fixture(scope="module")
-def servers() -> Iterator[dict[str, Server]]:
+def servers(node: Node) -> Iterator[dict[str, Server]]:
+    script = str(CONFORMANCE / "rival.mjs")
     with ExitStack() as stack:
-        started = [
-            stack.enter_context(serving("-m", "tests.support.rivals", name, "{port}")) for name in NAMES
-        ]
-        found = {name: Server(process.port) for name, process in zip(NAMES, started, strict=True)}
+        started = {
+            name: stack.enter_context(serving("-m", "tests.support.rivals", name, "{port}")) for name in NAMES
+        }
+        started[TYPESCRIPT] = stack.enter_context(serving(script, "{port}", program=str(node.program)))
+        found = {name: Server(process.port) for name, process in started.items()}
         yield found
         for server in found.values():
             server.close()
@@ -116,7 +123,7 @@ def test_every_difference_to_the_others_is_known_and_has_a_reason(servers: dict[
     met = set()
     for number, draft in enumerate(draw(SEED, COUNT)):
         ours = found["toolcrib"][number]
-        for name in NAMES[1:]:
+        for name in (*NAMES[1:], TYPESCRIPT):
             theirs = found[name][number]
             reviewed = find_reviewed(draft, name, ours, theirs) if ours != theirs else None
             met.add(reviewed)

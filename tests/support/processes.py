@@ -86,11 +86,14 @@ class ServerProcess:
 
 @contextmanager
 def serving(
-    *arguments: str, environment: Mapping[str, str] | None = None, timeout_s: float = READY_S
+    *arguments: str,
+    program: str = sys.executable,
+    environment: Mapping[str, str] | None = None,
+    timeout_s: float = READY_S,
 ) -> Iterator[ServerProcess]:
-    """Run `python ARGUMENTS`, in which `{port}` is a free port; ready on entry, ended on exit."""
+    """Run `python ARGUMENTS`, or another program; `{port}` is a free port. Ready on entry, ended on exit."""
     port = free_port()
-    command = [sys.executable, *(word.replace("{port}", str(port)) for word in arguments)]
+    command = [program, *(word.replace("{port}", str(port)) for word in arguments)]
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder) / "stderr"
         with log.open("wb") as errors:

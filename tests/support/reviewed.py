@@ -1,4 +1,5 @@
-"""Where toolcrib answers otherwise than the official SDK 2.3 and fastmcp 4.1, and why: the reviewed list.
+"""Where toolcrib answers otherwise than the official SDKs (Python 2.3, TypeScript 2.4) and fastmcp 4.1, and
+why: the reviewed list.
 
 An entry is for requests that have one of its traits (or kinds). `ours` and `theirs` are patterns of outcomes
 as the differential test writes them: a status, and a code or a word. Where we refuse what they do not look
@@ -205,5 +206,76 @@ REVIEWED = (
         ("cursor empty", "cursor unknown"),
         *("200 -32602", "200 result*"),
         "a cursor that was never given out is refused (wire.md 4)",
+    ),
+    # --- the TypeScript SDK alone ---
+    Difference(
+        ("accept anything",),
+        *(ANY, "406 -32000"),
+        "*/* accepts JSON and events; it wants both by name on its older side",
+        era="legacy",
+        rival="typescript",
+    ),
+    Difference(
+        ("session unknown",),
+        *("404 -32600", ANY),
+        "a session that is not there is 404 (wire.md 2.4); it keeps none and does not look",
+        era="legacy",
+        rival="typescript",
+    ),
+    Difference(
+        ("logging/setLevel",),
+        *("200 -32602", "200 -32601"),
+        "we offer logging, and miss the level; it was built without",
+        era="legacy",
+        rival="typescript",
+    ),
+    Difference(
+        ("initialize",),
+        *("200 -32602", "200 -32603"),
+        "a handshake without its parameters is invalid params, and no fault of the server",
+        rival="typescript",
+    ),
+    Difference(
+        ("unknown argument",),
+        "200 failed",
+        "200 result*",
+        "an unknown argument is refused",
+        rival="typescript",
+    ),
+    Difference(
+        ("unknown tool by case",),
+        *("200 result*", "200 -32602"),
+        "names fold case (design decision 14)",
+        rival="typescript",
+    ),
+    Difference(
+        ("number in a text",),
+        *("200 result*", "200 failed"),
+        "a number in a text is read where a schema asks for one (design decision 2)",
+        rival="typescript",
+    ),
+    Difference(
+        ("move",), "200 result {*", "200 result {*", "2 and 2.0 are one number in JSON", rival="typescript"
+    ),
+    Difference(
+        ("name number",),
+        *("400 -32020", "200 -32602"),
+        "a header that repeats the name differs from a name that is a number; headers come first",
+        era="modern",
+        rival="typescript",
+    ),
+    Difference(
+        ("body a response",),
+        *("400 -32600", "400 -32000"),
+        "nobody asked: no request is -32600 in JSON-RPC",
+        era="modern",
+        rival="typescript",
+    ),
+    Difference(
+        ("subscriptions/listen",),
+        *("404 -32601", "200 -32602"),
+        "what is not offered does not exist; it checks its parameters first",
+        era="modern",
+        rival="typescript",
     ),
 )
