@@ -6,7 +6,6 @@ Knows the content blocks of MCP and nothing of who reads them.
 from __future__ import annotations
 
 import base64
-import mimetypes
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -34,6 +33,8 @@ class _Media:
             raise ValueError(f"{type(self).__name__} takes either data or path")
         self.data = data
         self.path = Path(path) if path is not None else None
+        import mimetypes  # few tools return files
+
         guessed = mimetypes.guess_type(str(path))[0] if path is not None else None
         self.mime_type = mime_type or guessed or self.default_type
 

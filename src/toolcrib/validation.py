@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from toolcrib import bounds, codec
 from toolcrib.effort import Effort, measure
 from toolcrib.errors import InvalidSchemaError
+from toolcrib.shortcut import IsValid, find_shortcut
 
 if TYPE_CHECKING:
     import jsonschema_rs
@@ -64,19 +65,30 @@ def _refuse(uri: str) -> Any:
 
 
 class Validator:
-    """One schema, compiled. Where it `is_heavy`, ask for the `excess` of a value first, see effort.py."""
+    """One schema, compiled: one of plain types when the engine is first wanted. Where it `is_heavy`, ask for
+    the `excess` of a value first, see effort.py."""
 
-    __slots__ = ("_check", "_effort", "_has_branches", "is_heavy", "is_valid")
+    __slots__ = ("_compiled", "_text", "is_heavy", "is_valid")
 
     def __init__(self, schema: Mapping[str, Any], *, trusted: bool = False) -> None:
         """`trusted` schemas were made by this library from type hints, and are right by construction."""
         if not trusted:
             bounds.check_bounds(schema)
-        text = _encode(schema)
-        self._check, self._effort = _compile(text)
-        self._has_branches = b'"anyOf"' in text or b'"oneOf"' in text
-        self.is_heavy = not self._effort.is_light
-        self.is_valid = self._check.is_valid
+        self._text = _encode(schema)
+        self._compiled: tuple[Any, Effort] | None = None
+        shortcut = find_shortcut(schema, lambda value: self._check.is_valid(value)) if trusted else None
+        self.is_heavy = shortcut is None and not self._effort.is_light
+        self.is_valid: IsValid = shortcut or self._check.is_valid
+
+    @property
+    def _check(self) -> Any:
+        if self._compiled is None:
+            self._compiled = _compile(self._text)
+        return self._compiled[0]
+
+    @property
+    def _effort(self) -> Effort:
+        return (self._compiled or _compile(self._text))[1]
 
     def excess(self, value: Any) -> str | None:
         """Why `value` is not even checked: it would cost too much. None where it is checked."""
@@ -91,7 +103,8 @@ class Validator:
                 found = (problem for error in errors for problem in _problems_of(error, value))
                 return list(islice(found, _MAX_PROBLEMS))
             # Where there are branches, one error may contain thousands; where there is much, it is copied.
-            if not self._has_branches and not self._effort.is_wordy(value, _MANY_VALUES):
+            has_branches = b'"anyOf"' in self._text or b'"oneOf"' in self._text
+            if not has_branches and not self._effort.is_wordy(value, _MANY_VALUES):
                 self._check.validate(value)
         except _engine().ValidationError as error:
             return list(islice(_problems_of(error, value), _MAX_PROBLEMS))

@@ -16,8 +16,8 @@ import threading
 import typing
 from collections.abc import Callable, Iterator, Sequence
 from importlib.machinery import ModuleSpec, SourceFileLoader
-from types import CodeType, ModuleType
-from typing import Any
+from types import ModuleType
+from typing import Any, NoReturn
 
 from toolcrib.sources import loading
 
@@ -201,20 +201,22 @@ class Reader:
         if file is None or not spec.has_location or not self._covers(file):
             return
         self._visit(file)
-        if type(spec.loader) is SourceFileLoader:
-            spec.loader = _SourceOnly(spec.name, file, self._note)
+        if isinstance(spec.loader, SourceFileLoader):  # or what a library with an import hook makes of it
+            _read_source_only(spec.loader, self._note)
 
 
-class _SourceOnly(SourceFileLoader):
-    """Neither reads nor writes compiled files."""
+def _read_source_only(loader: SourceFileLoader, note: Callable[[str, bytes], None]) -> None:
+    """Have a loader neither read nor write compiled files, and tell what it reads. Whose file has no times, has
+    no compiled file that fits it."""
+    read = loader.get_data
 
-    def __init__(self, fullname: str, path: str, note: Callable[[str, bytes], None]) -> None:
-        super().__init__(fullname, path)
-        self._note = note
+    def get_data(path: str) -> bytes:
+        content = read(path)
+        note(path, content)
+        return content
 
-    def get_code(self, fullname: str) -> CodeType | None:
-        path = self.get_filename(fullname)
-        content = self.get_data(path)
-        self._note(path, content)
-        code: CodeType = self.source_to_code(content, path)
-        return code
+    vars(loader).update(get_data=get_data, path_stats=_refuse_stats)
+
+
+def _refuse_stats(path: str) -> NoReturn:
+    raise OSError(f"{path} is read anew")

@@ -6,7 +6,6 @@ tool's schema and binder. Refuses to know who calls and what runs.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping
 from itertools import islice
 from typing import Any
@@ -123,6 +122,8 @@ class ArgumentCheck:
         if not known:
             return "it takes none"
         text = str(name).lower()
+        import difflib  # only where something is misspelt
+
         close = difflib.get_close_matches(text, known, n=1, cutoff=0.6) if len(text) <= _LONGEST_NAME else []
         return f"did you mean '{close[0]}'?" if close else f"it takes: {', '.join(known[:20])}"
 

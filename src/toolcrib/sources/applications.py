@@ -10,13 +10,11 @@ method becomes a tool.
 
 from __future__ import annotations
 
-import html
 import inspect
 import re
 import threading
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
-from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Concatenate, NamedTuple, ParamSpec, TypedDict, TypeVar, Unpack, cast
 
 from toolcrib import codec
@@ -99,6 +97,8 @@ class APIResponse(Response):
 
     @property
     def reason_phrase(self) -> str:
+        from http import HTTPStatus  # most servers speak to no API: what only they need costs memory
+
         try:
             return HTTPStatus(self.status_code).phrase
         except ValueError:
@@ -173,6 +173,8 @@ def _words_of(body: str) -> str:
     try:
         words = _words_in(codec.decode(body)) or body
     except ValueError:
+        import html  # brings a table of all entities, and only pages have them
+
         words = html.unescape(_MARKUP.sub(" ", body))
     words = " ".join("".join(c if c.isprintable() else " " for c in words).split())
     return words if len(words) <= MAX_WORDS else words[: MAX_WORDS - 1] + "…"
