@@ -75,6 +75,11 @@ def write(value: Any) -> bytes:
     return _encoder(None).encode(value)
 
 
+def written(value: Any) -> Any:
+    """Something that is written as `value` is, again and again, for the price of a copy."""
+    return _engine().Raw(write(value))
+
+
 def encode_text(value: Any) -> str:
     return encode(value).decode()
 
@@ -109,13 +114,21 @@ def parse(data: bytes) -> Any:
     if text is not None:
         if type(value) in _CONTAINERS:
             _check_tree(value, text)
-    elif _encoder(None).encode(value) == data and _HUNDRED_DIGITS not in data.translate(_ONLY_DIGITS):
+    elif _encoder(None).encode(value) == data and not _has_long_number(data):
         pass  # most programs write as we do, and what is written back whole has lost no member to another
     elif type(value) not in _CONTAINERS:
         _count_members([value])
     else:
         _refuse_repeats(_count_members(value), data)
     return value
+
+
+def _has_long_number(data: bytes) -> bool:
+    """Whether more than a hundred digits stand together: then one of them stands at every hundredth place."""
+    sample = data[::100]
+    if len(sample.translate(None, b"0123456789")) == len(sample):
+        return False
+    return _HUNDRED_DIGITS in data.translate(_ONLY_DIGITS)
 
 
 def _count_members(value: Any) -> int:

@@ -27,7 +27,7 @@ def find_shortcut(schema: Mapping[str, Any], ask: IsValid) -> IsValid | None:
     """A check that asks the engine only in doubt; None where that would be always."""
     kinds = _kinds_of(schema)
     if kinds is not None:
-        return lambda value: _is_surely(kinds, value) or ask(value)
+        return lambda value: (type(value) in kinds and _is_json(value)) or ask(value)
     if schema.get("type") != "object" or not schema.keys() <= _OBJECT:
         return None
     known = {name: _kinds_of(item) for name, item in schema.get("properties", {}).items()}
@@ -51,16 +51,15 @@ def _check_object(known: Mapping[str, frozenset[type]], required: frozenset[str]
         if type(value) is not dict or not required <= value.keys():
             return ask(value)
         for name, item in value.items():
-            if not _is_surely(known.get(name, nothing), item):
+            kind = type(item)
+            if kind not in known.get(name, nothing) or (kind is not int and not _is_json(item)):
                 return ask(value)
         return True
 
     return is_valid
 
 
-def _is_surely(kinds: frozenset[type], value: Any) -> bool:
-    """Whether this is one of these, and JSON: text may hold what is no character, and NaN is a float."""
+def _is_json(value: Any) -> bool:
+    """Whether a plain value surely is JSON: text may hold what is no character, and NaN is a float."""
     kind = type(value)
-    if kind not in kinds:
-        return False
     return value.isascii() if kind is str else kind is not float or value - value == 0.0

@@ -6,6 +6,7 @@ import builtins
 import importlib
 import sys
 from collections.abc import Callable, Iterator
+from importlib.machinery import FileFinder, SourceFileLoader
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -13,6 +14,7 @@ from typing import Any
 import pytest
 
 from tests.support.files import forgotten_imports, write
+from tests.support.reloading import source, workshop
 from toolcrib.reload.modules import Reader, Turn
 from toolcrib.reload.territory import Territory
 from toolcrib.sources.loading import load_file
@@ -204,3 +206,25 @@ def test_who_wraps_importing_afterwards_keeps_what_is_underneath(tmp_path: Path)
         builtins.__import__ = inner
         reader.stop()
     assert builtins.__import__ is before
+
+
+async def test_a_module_that_a_hook_loads_is_watched_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Loader(SourceFileLoader):
+        """As libraries make them that change what is imported."""
+
+    hook = FileFinder.path_hook((Loader, [".py"]))
+    monkeypatch.setattr(sys, "path_hooks", [hook, *sys.path_hooks])
+    monkeypatch.setattr(sys, "path_importer_cache", {})
+    (tmp_path / "crib_tools.py").write_text(
+        source("").replace("return ''", "from crib_late import word\n    return word")
+    )
+    (tmp_path / "crib_late.py").write_text("word = 'one'")
+    with workshop(tmp_path) as shop:
+        await shop.reloader.check_now()
+        assert await shop.say() == "one"
+        assert type(sys.modules["crib_late"].__loader__) is Loader
+        shop.write(crib_late="word = 'two'")
+        assert await shop.reloader.check_now()
+        assert await shop.say() == "two"

@@ -69,6 +69,7 @@ class Lane:
     """
 
     __slots__ = (
+        "_elsewhere",
         "_queue",
         "_threads",
         "_threads_lost",
@@ -78,7 +79,6 @@ class Lane:
         "max_queue",
         "max_threads",
         "name",
-        "running",
         "stuck",
     )
 
@@ -86,9 +86,9 @@ class Lane:
         self.name = name
         self.max_threads = max_threads
         self.max_queue = max_queue
-        self.running = 0
+        self._elsewhere: list[None] = []
         self.abandoned = 0
-        # Of the two above, those on threads: only they are bounded here.
+        # Those on threads: only they are bounded here.
         self._threads = 0
         self._threads_lost = 0
         self.lock = threading.Lock()
@@ -105,20 +105,22 @@ class Lane:
     def waiting(self) -> int:
         return len(self._queue)
 
+    @property
+    def running(self) -> int:
+        return self._threads + len(self._elsewhere)
+
     def enter(self) -> None:
-        with self.lock:
-            self.running += 1
+        """A call begins to run, on no thread of its own."""
+        self._elsewhere.append(None)  # in one step, which a sum would not be; so it needs no lock
 
     def leave(self) -> None:
-        with self.lock:
-            self.running -= 1
+        self._elsewhere.pop()
 
     def admit(self, ticket: Ticket) -> bool:
         """True: run it now. False: it waits, and `finish` of another call will hand it out."""
         with self.lock:
             if self._threads < self.max_threads:
                 self._threads += 1
-                self.running += 1
                 ticket.stage = Stage.RUNNING
                 return True
             is_stuck = self._threads_lost >= self.max_threads
@@ -169,5 +171,4 @@ class Lane:
                 successor.stage = Stage.RUNNING
                 return is_awaited, successor
             self._threads -= 1
-            self.running -= 1
             return is_awaited, None

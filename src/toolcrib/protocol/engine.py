@@ -8,7 +8,7 @@ through the dispatcher alone; refuses to know sockets, and any clock it was not 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 from toolcrib import codec
@@ -63,7 +63,7 @@ class Engine:
         self.subscriptions = Subscriptions()
         self.gate = Gate()
         self.server_meta = {messages.SERVER_INFO: self.info}
-        self.meta = codec.write(self.server_meta)
+        self.meta = codec.written(self.server_meta)
         self._noticed: set[str] = set()
 
     # --- in ---
@@ -123,9 +123,6 @@ class Engine:
 
     # --- out ---
 
-    def meta_of(self, own: Mapping[str, Any]) -> bytes:
-        return codec.write({**own, **self.server_meta})
-
     @property
     def capabilities(self) -> dict[str, Any]:
         """What is promised: exactly what is served."""
@@ -138,6 +135,8 @@ class Engine:
     def announce_change(self) -> None:
         """The tools have changed: tell everybody who listens, in the way their revision has for it."""
         self.listings.forget()
+        if not self.dispatcher.has_list_changed():
+            return  # other tools can be found now, but what is listed is what it was
         self.subscriptions.announce("notifications/tools/list_changed", "toolsListChanged")
         message = messages.notification_bytes("notifications/tools/list_changed")
         for session in (*self.pipes, *self.sessions):

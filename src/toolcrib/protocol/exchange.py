@@ -20,7 +20,7 @@ from toolcrib.errors import CannotAskError, InvalidArgumentsError, ToolNotFoundE
 from toolcrib.protocol import asking, messages
 from toolcrib.protocol.messages import INVALID_PARAMS, Fault, Id, Reply, refusal
 from toolcrib.protocol.record import record_call
-from toolcrib.protocol.revision import Revision, is_wrapped
+from toolcrib.protocol.revision import Revision
 from toolcrib.question import InputNeeded, Question
 from toolcrib.question import Reply as PeerReply
 
@@ -71,6 +71,7 @@ class Link:
 class Exchange:
     """Something that runs before its reply is known. The transport runs it, and may cancel it."""
 
+    __slots__ = ("id", "is_cancelled", "link", "task")
     is_resumable = False
 
     def __init__(self, link: Link, id_: Id) -> None:
@@ -96,6 +97,19 @@ class Exchange:
 class Call(Exchange):
     """One tools/call."""
 
+    __slots__ = (
+        "_progress",
+        "_started",
+        "answers",
+        "arguments",
+        "capabilities",
+        "engine",
+        "level",
+        "name",
+        "revision",
+        "token",
+    )
+
     def __init__(
         self,
         engine: Engine,
@@ -110,7 +124,10 @@ class Call(Exchange):
         level: str | None = None,
         answers: dict[str, Any] | None = None,
     ) -> None:
-        super().__init__(link, id_)
+        self.link = link  # as in Exchange: one call less for every call
+        self.id = id_
+        self.is_cancelled = False
+        self.task = None
         self.engine = engine
         self.revision = revision
         self.name = name
@@ -134,7 +151,8 @@ class Call(Exchange):
         gate.running += 1
         self._started = time.monotonic()
         try:
-            record_call(self.name, self.arguments, values=self.engine.log_arguments)
+            if logger.isEnabledFor(logging.INFO):
+                record_call(self.name, self.arguments, values=self.engine.log_arguments)
             result = await self.engine.dispatcher.call(
                 self.name, self.arguments, principal=self.link.principal, channel=self
             )
@@ -160,22 +178,18 @@ class Call(Exchange):
                 )
         return Reply(self._encode(result))
 
-    def _encode(self, result: Any) -> bytes:
-        revision = self.revision
-        wraps = False
-        if result.is_structured and not revision.modern:
-            tool = self.engine.dispatcher.registry.try_get(self.name)
-            wraps = tool is not None and is_wrapped(tool.definition.output_schema)
-        inner = revision.shape_result(result, wraps=wraps)
-        if not revision.modern:
-            meta = b',"_meta":' + codec.write(result.meta) if result.meta else b""
-            return messages.result_bytes(self.id, b"{" + inner + meta + b"}")
-        meta = self.engine.meta_of(result.meta) if result.meta else self.engine.meta
-        return b'{"jsonrpc":"2.0","id":%b,"result":{"resultType":"complete",%b,"_meta":%b}}' % (
-            messages.encode_id(self.id),
-            inner,
-            meta,
-        )
+    def _encode(self, result: Result) -> bytes:
+        engine, revision = self.engine, self.revision
+        schema = None
+        if not revision.modern and type(result.structured_content) is dict:
+            tool = engine.dispatcher.registry.try_get(self.name)
+            schema = None if tool is None else tool.definition.output_schema
+        wire = revision.shape_result(result, schema)
+        if revision.modern:
+            wire["_meta"] = {**result.meta, **engine.server_meta} if result.meta else engine.meta
+        elif result.meta:
+            wire["_meta"] = result.meta
+        return codec.write({"jsonrpc": "2.0", "id": self.id, "result": wire})
 
     # --- the channel ---
 

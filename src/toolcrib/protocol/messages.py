@@ -61,12 +61,13 @@ ACCEPTED = Reply(None, 202)
 
 def check_id(value: Any) -> Id:
     """The id of a request. Raises Fault for what none can be."""
-    kind = type(value)
-    if kind is int:
-        return int(value)
-    if kind is str:
-        if len(value) <= MAX_ID and len(value.encode()) <= MAX_ID:
-            return str(value)
+    if type(value) is int:
+        number: int = value
+        return number
+    if type(value) is str:
+        text: str = value
+        if len(text) <= MAX_ID and len(text.encode()) <= MAX_ID:
+            return text
         raise Fault(INVALID_REQUEST, f"Invalid request: the id is longer than {MAX_ID} bytes")
     raise Fault(INVALID_REQUEST, "Invalid request: the id must be a string or an integer")
 

@@ -38,8 +38,6 @@ def record_list(tools: Sequence[Tool], cursor: str | None) -> None:
 
 def record_call(name: str, arguments: Mapping[str, Any] | None, *, values: bool) -> None:
     """A client calls a tool. `values`: whether those of the arguments may be written."""
-    if not logger.isEnabledFor(logging.INFO):
-        return
     name, given = _plain(name), arguments or {}
     names = [_plain(key) for key in islice(given, MAX_NAMES)]
     if len(given) > MAX_NAMES:

@@ -65,17 +65,19 @@ class Revision:
             return text_block(f"[audio, {block.get('mimeType')}: this client cannot play it]")
         return block
 
-    def shape_result(self, result: Result, *, wraps: bool) -> bytes:
-        """A call's result, encoded without its outer braces. `wraps`: its schema was advertised wrapped."""
-        content = result.content if self.modern else self.shape_content(result.content)
-        parts = [b'"content":', codec.write(content)]
+    def shape_result(self, result: Result, schema: Mapping[str, Any] | None) -> dict[str, Any]:
+        """A call's result. `schema` is what was published for it, which matters to older peers alone."""
+        if self.modern:
+            wire: dict[str, Any] = {"resultType": "complete", "content": result.content}
+        else:
+            wire = {"content": self.shape_content(result.content)}
         if result.is_structured and self.structures:
             value = result.structured_content
-            if not self.modern and (wraps or type(value) is not dict):
+            if not self.modern and (type(value) is not dict or is_wrapped(schema)):
                 value = {"result": value}
-            parts += [b',"structuredContent":', codec.write(value)]
-        parts.append(b',"isError":true' if result.is_error else b',"isError":false')
-        return b"".join(parts)
+            wire["structuredContent"] = value
+        wire["isError"] = result.is_error
+        return wire
 
 
 def is_wrapped(schema: Mapping[str, Any] | None) -> bool:

@@ -12,6 +12,7 @@ from typing import Any
 
 from toolcrib.bounds import Schema
 from toolcrib.errors import InvalidArgumentsError
+from toolcrib.schema.convert import load_integer
 from toolcrib.schema.repair import Repairer
 from toolcrib.schema.signature import Binder
 from toolcrib.validation import Problem, Validator, describe_value, format_path, show_name
@@ -21,6 +22,8 @@ _MAX_WORDS = 2_000
 """How much of a converter's own words is shown."""
 _MAX_NAMES, _MAX_VALUES = 1_000, 20_000
 """How many arguments, and how much of each, are looked through for what is no JSON."""
+_AS_THEY_ARE = frozenset({bool, dict, int, list, str})
+"""What a parameter that takes whole numbers, or whatever it gets, is given as it came. 5.0 is whole too."""
 _LONGEST_NAME = 64
 """Of longer names nobody wants to know what they may have meant, and finding it out takes long."""
 
@@ -31,6 +34,7 @@ class ArgumentCheck:
     __slots__ = (
         "_loads",
         "_nulls",
+        "_passes_plain",
         "_repairer",
         "_validator",
         "binder",
@@ -52,6 +56,9 @@ class ArgumentCheck:
         self.ignores_extra = ignores_extra
         self._loads = {name: load for name, _, load in binder.loads}
         self._nulls = binder.nullable | binder.optional
+        self._passes_plain = all(load is load_integer for load in self._loads.values()) and all(
+            name == attribute for name, attribute in binder.attributes.items()
+        )
         self._repairer = Repairer(schema)
         self._validator: Validator | None = None
 
@@ -80,7 +87,7 @@ class ArgumentCheck:
         binder = self.binder
         if binder.whole is not None:
             return {binder.whole: self._without_nulls(arguments)}
-        if not self._loads and None not in arguments.values():
+        if self._passes_plain and _AS_THEY_ARE.issuperset(map(type, arguments.values())):
             return arguments
         values: dict[str, Any] = {}
         for name, value in arguments.items():

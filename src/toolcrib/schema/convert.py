@@ -143,7 +143,7 @@ _WEEKS = re.compile(r"(-?)P([0-9]+)W")
 _PARTS = re.compile(r"(-?)P(?:([0-9]+)D)?(?:T(?:([0-9]+)H)?(?:([0-9]+)M)?(?:([0-9]+(?:\.[0-9]+)?)S)?)?")
 
 
-def _load_integer(value: Any) -> int:
+def load_integer(value: Any) -> int:
     return value if type(value) is int else int(value)
 
 
@@ -187,7 +187,7 @@ def _load_duration(value: str) -> dt.timedelta:
 
 
 _SCALAR_LOADERS: dict[Any, Convert] = {
-    int: _load_integer,
+    int: load_integer,
     float: _load_number,
     bytes: _load_bytes,
     bytearray: lambda value: bytearray(_load_bytes(value)),

@@ -31,6 +31,7 @@ _BLOCK_FIELDS: dict[str, dict[str, type]] = {
     "resource_link": {"uri": str, "name": str},
 }
 _PLAIN = frozenset({bool, float, int})
+_LARGE = 1 << 64
 _OWN_FOLDER = str(Path(__file__).parent.parent)
 
 
@@ -62,7 +63,7 @@ class ResultPlan:
         if kind not in BUILT_IN and isinstance(value, Iterator):
             value = self._exhaust(value)
         try:
-            return self._finish(value)
+            return self._structured(value) if kind in _PLAIN else self._finish(value)
         except codec.NotFiniteError as error:
             raise self._refusal(f"{error.value} at '{error.path or 'result'}' is not a JSON number") from None
         except (TypeError, OverflowError, RecursionError, UnicodeEncodeError) as error:
@@ -92,8 +93,6 @@ class ResultPlan:
             raise self._refusal(f"it is longer than {self._most_items} items")
 
     def _finish(self, value: Any) -> Result:
-        if type(value) in _PLAIN:
-            return self._structured(value)
         if value is None and self.schema is None:
             return Result()
         if isinstance(value, str) and self.schema is None:
@@ -109,10 +108,16 @@ class ResultPlan:
         return self._structured(self._plain(value))
 
     def _structured(self, plain: Any) -> Result:
-        data = codec.encode(plain)
-        self._check_size(len(data))
-        self._check_schema(plain)
-        return Result([{"type": "text", "text": data.decode()}], plain, False, True)
+        if type(plain) is int and -_LARGE < plain < _LARGE:
+            text = str(plain)
+        else:
+            data = codec.encode(plain)
+            self._check_size(len(data))
+            text = data.decode()
+        validator = self._validator or self.validator
+        if validator is not None and (validator.is_heavy or not validator.is_valid(plain)):
+            self._check_schema(plain)
+        return Result([{"type": "text", "text": text}], plain, False, True)
 
     def _plain(self, value: Any) -> Any:
         return rich.to_plain(value if self.dump is None else self.dump(value))
