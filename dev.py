@@ -82,13 +82,7 @@ def test(bin_: Path, *arguments: str) -> None:
     run([str(bin_ / "lint-imports"), "--no-cache"])
     run([str(bin_ / "bandit"), "--quiet", "--recursive", "--configfile", "pyproject.toml", "src", "dev.py"])
     run([str(bin_ / "python"), "-m", "tests.support.node"])  # the official suite and clients
-    pytest = [str(bin_ / "pytest"), "-n", "2"]
-    if arguments:
-        run([*pytest, *coverage(), *arguments])
-        return
-    alone = [str(path.relative_to(ROOT)) for path in sorted(ROOT.glob("tests/**/test_*reload*.py"))]
-    run([*pytest, *coverage(), *(f"--ignore={path}" for path in alone)])
-    run([*pytest, *alone])  # they exchange modules: in processes that nothing else was imported into
+    run([str(bin_ / "pytest"), "-n", "2", *coverage(), *arguments])
 
 
 def coverage() -> list[str]:
