@@ -36,6 +36,7 @@ from toolcrib.mirror import Mirrored
 from toolcrib.plan import Plan, ToolStats
 from toolcrib.question import InputNeeded
 from toolcrib.registry import ToolRegistry
+from toolcrib.storefront import Storefront
 from toolcrib.tool import Tool
 
 DEFAULT_TIMEOUT_S = 60.0
@@ -56,6 +57,7 @@ class Dispatcher:
         self.crashes = CrashReporter()
         self.owners = Owners(registry, self.crashes)
         self.depends_on_principal = False
+        self.storefront: Storefront | None = None
         self.is_stopped = False
         self.stats: dict[str, ToolStats] = {}
         self._lock = threading.Lock()
@@ -71,6 +73,18 @@ class Dispatcher:
         if viewed is None or viewed[0] is not snapshot:
             viewed = self._viewed = (snapshot, tuple(self.registry.published()))
         return viewed[1]
+
+    def shown(self, principal: Principal = LOCAL) -> tuple[Tool, ...]:
+        """What a principal is shown that asks for the tools: those in view, unless they are too many."""
+        return self.view(principal) if self.storefront is None else self.storefront.judge(principal).shown
+
+    def forward(self, name: str, arguments: Any) -> tuple[str, dict[str, Any]] | None:
+        """The call that another one means, where it calls the tool that calls others."""
+        return None if self.storefront is None else self.storefront.forward(name, arguments)
+
+    def has_list_changed(self) -> bool:
+        """The tools have: whether anybody is told of other ones than before."""
+        return self.storefront is None or self.depends_on_principal or self.storefront.has_changed()
 
     def is_immediate(self, name: str) -> bool:
         """Whether a call of this tool runs on the loop and waits for nothing; where in doubt, it does not."""
@@ -109,7 +123,12 @@ class Dispatcher:
             return Result([text_block(str(stopped))], is_error=True, error=stopped)
         if self._seen is not self.registry.snapshot:
             self._refresh()
-        plan = self._plans.get(name) or self._plan(name)
+        plan = self._plans.get(name)
+        if plan is None:
+            meant = self.forward(name, arguments)
+            if meant is not None:
+                return await self.call(*meant, principal=principal, channel=channel, timeout_s=timeout_s)
+            plan = self._plan(name)
         limit = self.timeout_s if plan.timeout_s is None else plan.timeout_s
         if timeout_s is not None:
             limit = _shorten(limit, timeout_s)
@@ -165,7 +184,9 @@ class Dispatcher:
             value = plan.handler(*args, **values)
         if not plan.is_stream:
             value = await value
-        return await _settle(plan, value) if _is_unfinished(value) else plan.results.finish(value)
+        if type(value) not in BUILT_IN and _is_unfinished(value):
+            return await _settle(plan, value)
+        return plan.results.finish(value)
 
     async def _run_sync(
         self,
@@ -216,7 +237,10 @@ class Dispatcher:
         snapshot = self.registry.snapshot
         tool = snapshot.find(name)
         if tool is None:
-            raise ToolNotFoundError(name)
+            stand_in = None if self.storefront is None else self.storefront.find(name)
+            if stand_in is None:
+                raise ToolNotFoundError(name)
+            return Plan(stand_in, stand_in.built, self.stats.setdefault(name, ToolStats()))
         plan = self._plan_of.get(tool)
         if plan is None:
             try:

@@ -9,6 +9,7 @@
     │   ├── ToolAlreadyExistsError               name and version are taken
     │   │   └── ConfusableNameError              the name looks like one that is taken
     │   ├── SourceError                          a file, module or object that tools cannot be read from
+    │   ├── DriftError                           a tool is not what the lock file says
     │   └── BatchError                           a strict batch was refused; carries the report
     ├── RegistrationClosedError (RuntimeError)   the registry is sealed or shutting down
     ├── ConfigurationError (ValueError)          a setting is wrong; names file and key
@@ -18,6 +19,7 @@
     │   ├── NoAnswerError (TimeoutError)         it did not answer in time
     │   ├── BadAnswerError                       it answered with what is not MCP
     │   └── RemoteError                          it answered with a JSON-RPC error
+    ├── AgentError                               a model gave no answer; `kind` says why
     └── CallError                                a call failed; becomes an `isError` result
         ├── ToolError                            raised by an author: its text is shown as written
         │   └── APIError                         an HTTP API answered with an error
@@ -34,6 +36,7 @@ Types and their `code` are public; the words of messages may change, except wher
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, ClassVar
 
 from toolcrib.finding import NOWHERE, Finding, Source
@@ -128,6 +131,29 @@ class SourceError(DefinitionError):
     code = "unreadable-source"
 
 
+class DriftError(DefinitionError):
+    """A tool is not what the lock file says. Not `is_fatal`: it is left out, and the rest goes on."""
+
+    code = "drift"
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        tool: str | None = None,
+        source: Source = NOWHERE,
+        hint: str | None = None,
+        is_fatal: bool = True,
+    ) -> None:
+        super().__init__(message, tool=tool, source=source, hint=hint)
+        self.is_fatal = is_fatal
+
+    @property
+    def finding(self) -> Finding:
+        finding = super().finding
+        return finding if self.is_fatal else replace(finding, level="advice")  # the log has a warning
+
+
 class BatchError(DefinitionError):
     """A strict batch was refused whole; `findings` says why."""
 
@@ -208,6 +234,18 @@ class RemoteError(ClientError):
         self.message = message
         self.rpc_code = rpc_code
         self.data = data
+
+
+class AgentError(ToolcribError):
+    """A model gave no answer. `kind` is one word: "access", "busy", "crashed", "cut", "died", "failed",
+    "garbled", "limit", "missing", "refused", "stalled", "unreachable"."""
+
+    code = "agent-failed"
+
+    def __init__(self, message: str, *, kind: str, hint: str | None = None) -> None:
+        super().__init__(message)
+        self.kind = kind
+        self.hint = hint
 
 
 class CallError(ToolcribError):

@@ -58,6 +58,7 @@ class ToolRegistry:
         self.on_duplicate = _check_policy(on_duplicate)
         self.separator = separator
         self.eager = False
+        self.guard: Callable[[Tool], None] | None = None  # raises where a tool may not come
         self._refuses_confusable = confusable == "error"
         self._lock = threading.Lock()
         self._space = KeySpace()
@@ -298,7 +299,10 @@ class ToolRegistry:
     # --- inside ---
 
     def _prepare(self, thing: Any, namespace: str | None, rule: NameRule) -> Tool:
-        return name_tool(as_tool(thing), namespace, self.separator, rule)
+        tool = name_tool(as_tool(thing), namespace, self.separator, rule)
+        if self.guard is not None:
+            self.guard(tool)
+        return tool
 
     def _prepare_all(
         self, things: Iterable[Any], namespace: str | None, builds: bool, report: Report
@@ -360,9 +364,8 @@ class ToolRegistry:
 
     def _take_snapshot(self) -> Snapshot:
         with self._lock:
-            # Another reader may have been here first.
-            snapshot = self._snapshot = self._snapshot or Snapshot.of(self._space, self._revision)
-            return snapshot
+            self._snapshot = self._snapshot or Snapshot.of(self._space, self._revision)  # or it is there now
+            return self._snapshot
 
     def _check_open(self) -> None:
         if self._closed is not None:
@@ -384,9 +387,7 @@ def as_tool(thing: Any) -> Tool:
         return Tool.from_object(thing)
     if callable(thing):
         return Tool.from_function(thing)
-    raise InvalidToolError(
-        f"Not a tool: {type(thing).__name__}", hint="add a function, a tool object or a Tool"
-    )
+    raise InvalidToolError(f"Not a tool: {type(thing).__name__}", hint="add a function or a tool object")
 
 
 def _check_policy(policy: OnDuplicate) -> OnDuplicate:

@@ -27,6 +27,7 @@ from toolcrib.execution import Runner, run_loop
 from toolcrib.registration import STARTED, STOPPING, Registrar, idle_switch
 from toolcrib.registry import OnDuplicate, ToolRegistry
 from toolcrib.sources.loading import currently_loading
+from toolcrib.storefront import DEFAULT_BUDGET_TOKENS, Publish, Storefront, check_wishes
 
 if TYPE_CHECKING:
     from toolcrib.client import Client
@@ -44,7 +45,9 @@ class MCPServer(Registrar):
     unless it is `dynamic`. `switches` turn groups of tools on and off. Clients are told `version`, `title`
     and `instructions`; `page_size` cuts long lists; `unknown_tool_code` is for clients that want -32601;
     `log_arguments` writes the values of arguments to the log, not only their names. Where several processes
-    serve as one, they share a `key` to seal what waits for answers, and set `keeps_sessions=False`.
+    serve as one, they share a `key` to seal what waits for answers, and set `keeps_sessions=False`. A list of
+    more than `search_budget_tokens` gives way to two tools that find and call the others, unless `search` is
+    "never"; with "always", any list.
     """
 
     def __init__(
@@ -67,6 +70,8 @@ class MCPServer(Registrar):
         log_arguments: bool = False,
         key: bytes | None = None,
         keeps_sessions: bool = True,
+        search: Publish = "auto",
+        search_budget_tokens: int = DEFAULT_BUDGET_TOKENS,
     ) -> None:
         self.name = _check_name(name)
         self.core_engine = core_engine
@@ -75,6 +80,7 @@ class MCPServer(Registrar):
             name_rule=name_rule, on_duplicate=on_duplicate, separator=separator, confusable=confusable
         )
         self.dispatcher = Dispatcher(self.registry, server=self, timeout_s=timeout_s)
+        self.publish_search(search, search_budget_tokens)
         self.switches = dict(switches or {})
         self._idle_switches = set(self.switches)
         self._started = time.monotonic()
@@ -96,8 +102,13 @@ class MCPServer(Registrar):
     # --- using ---
 
     def list_tools(self, principal: Principal = LOCAL) -> list[ToolDefinition]:
-        """What clients are told, in order of registration."""
+        """Every tool that clients may call, in order of registration. What tools/list shows them is the same
+        unless it is too long: see `list_shown`."""
         return [tool.definition for tool in self.dispatcher.view(principal)]
+
+    def list_shown(self, principal: Principal = LOCAL) -> list[ToolDefinition]:
+        """What tools/list shows: every tool, or the two that find and call the others (`search`)."""
+        return [tool.definition for tool in self.dispatcher.shown(principal)]
 
     async def call(
         self,
@@ -127,6 +138,16 @@ class MCPServer(Registrar):
             "abandoned_calls": self.dispatcher.runner.abandoned,
         }
 
+    def publish_search(self, publish: Publish, budget_tokens: int | None = None) -> None:
+        """When two tools that find and call the others stand in for the list: "auto", "always", "never"."""
+        front = self.dispatcher.storefront
+        kept = DEFAULT_BUDGET_TOKENS if front is None else front.budget_tokens
+        wishes = check_wishes(publish, kept if budget_tokens is None else budget_tokens)
+        is_wanted = publish != "never"
+        self.dispatcher.storefront = (
+            Storefront(self.registry, self.dispatcher.view, *wishes) if is_wanted else None
+        )
+
     # --- living ---
 
     async def start(self) -> None:
@@ -151,6 +172,8 @@ class MCPServer(Registrar):
                 self.registry.check()
             else:
                 self.registry.seal(STARTED)
+            if self.dispatcher.storefront is not None:
+                self.dispatcher.storefront.open()
             await self.dispatcher.owners.open_all()
             if self._wiring is not None:
                 self._wiring.open()

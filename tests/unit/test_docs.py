@@ -8,7 +8,14 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = ["README.md", "docs/guide.md", "docs/serving.md", "docs/coming-from.md"]
+PAGES = [
+    "README.md",
+    "docs/guide.md",
+    "docs/serving.md",
+    "docs/coming-from.md",
+    "docs/catalog.md",
+    "docs/locking.md",
+]
 _BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"\]\((?!https?:)([^)#]+)")
 

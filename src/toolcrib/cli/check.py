@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 import click
 
@@ -14,10 +15,14 @@ from toolcrib.cli.words import count, tool_json
 from toolcrib.errors import DefinitionError
 from toolcrib.finding import Finding
 
+if TYPE_CHECKING:
+    from toolcrib.sources.static import Scan
+
 EXAMPLES = """
 toolcrib check                    the toolcrib.toml here, or the samples
 toolcrib check tools.py more/     a file and a folder
 toolcrib check --strict --json .  in a pipeline: warnings fail it too
+toolcrib check --against-scan .   does reading the source find the same as importing it?
 """
 
 
@@ -25,19 +30,27 @@ toolcrib check --strict --json .  in a pipeline: warnings fail it too
 @takes_targets
 @takes_json
 @click.option("--strict", is_flag=True, help="Let warnings count as errors, for the exit code.")
-def check(terminal: Terminal, targets: Sequence[str], as_json: bool, strict: bool) -> int:
+@click.option(
+    "--against-scan",
+    is_flag=True,
+    help="Compare with what `toolcrib scan` reads: a difference that it did not announce is an error.",
+)
+def check(terminal: Terminal, targets: Sequence[str], as_json: bool, strict: bool, against_scan: bool) -> int:
     """Say what would be registered, and what is wrong.
 
     Builds every tool, so that nothing is found out at the first call. Each finding names file and line and
     a way to mend it. Exit code 0: no errors. 1: errors. 2: the command was given wrongly.
 
+    With --against-scan, the differences between importing and reading the source take the place of advice.
+
     A TARGET is a Python file, a folder, a module, module:object or a toolcrib.toml.
     """
+    scanned = _scan(targets, terminal) if against_scan else None  # before anything is imported
     loaded = load(targets, terminal)
     with terminal.log.muted():
         findings = list(dict.fromkeys([*loaded.findings, *loaded.server.registry.check()]))
     errors = [finding for finding in findings if finding.level == "error"]
-    findings += _advice(loaded)
+    findings += _advice(loaded) if scanned is None else _disagreements(scanned, loaded, findings)
     findings.sort(key=_by_place)
     if as_json:
         tools = [tool_json(tool) for tool in loaded.list_built()]
@@ -46,7 +59,10 @@ def check(terminal: Terminal, targets: Sequence[str], as_json: bool, strict: boo
         from toolcrib.cli import render  # rich is loaded where people look, and only there
 
         rows = [*_rows(loaded), *_refused(errors)]
-        render.report(rows, findings, _sum_up(loaded, rows, findings), terminal)
+        summary = _sum_up(loaded, rows, findings)
+        if scanned is not None:
+            summary = f"{summary} {_say_agreement(scanned, findings)}"
+        render.report(rows, findings, summary, terminal)
     levels = ("error", "warning") if strict else ("error",)
     return 1 if any(finding.level in levels for finding in findings) else 0
 
@@ -57,6 +73,44 @@ def _advice(loaded: Loaded) -> Iterator[Finding]:
             yield from advise(entry.tool.definition, entry.tool)
         except DefinitionError:
             continue  # it is among the errors
+
+
+def _scan(targets: Sequence[str], terminal: Terminal) -> Scan:
+    from toolcrib.cli.scan import scan_targets  # most checks read no source
+
+    return scan_targets(targets, terminal)
+
+
+def _disagreements(scanned: Scan, loaded: Loaded, findings: Sequence[Finding]) -> Iterator[Finding]:
+    """Where reading the source and importing it differ, and what the scan had said about that before."""
+    from toolcrib.catalog.agreement import compare  # as above
+
+    registered = []
+    for entry in loaded.entries:
+        try:
+            _ = entry.tool.definition
+        except DefinitionError:
+            continue  # it is among the errors
+        registered.append(entry.tool)
+    tools = [*scanned.tools, *scanned.unlisted]
+    differences = compare(tools, registered, [*scanned.findings, *findings])
+    announced = {item.tool.casefold() for item in differences if item.is_announced}
+    yield from (item.finding for item in differences)
+    for finding in scanned.findings:
+        if finding.tool is not None and finding.tool.casefold() in announced and finding not in findings:
+            yield finding
+
+
+def _say_agreement(scanned: Scan, findings: Sequence[Finding]) -> str:
+    from toolcrib.catalog.agreement import CODES  # as above
+
+    levels = [finding.level for finding in findings if finding.code in CODES]
+    read = f"A scan of the source finds {count(len(scanned.tools), 'tool')}"
+    if not levels:
+        return f"{read}: the same."
+    if "error" not in levels:
+        return f"{read}: the same, but for {count(len(levels), 'difference')} that it announced."
+    return f"{read}: {count(levels.count('error'), 'difference')} that it did not announce."
 
 
 def _by_place(finding: Finding) -> tuple[str, int]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from toolcrib.cli.frame import Failure
 from toolcrib.cli.targets import Loader, without_repeats
@@ -21,7 +21,11 @@ from toolcrib.errors import ConfigurationError, DefinitionError, SourceError
 from toolcrib.finding import Finding
 from toolcrib.keyspace import Entry
 from toolcrib.server import MCPServer
+from toolcrib.storefront import DEFAULT_BUDGET_TOKENS, Publish
 from toolcrib.tool import Tool
+
+if TYPE_CHECKING:
+    from toolcrib.cli.held import Holding
 
 _SAID = ("version", "title", "instructions", "page_size", "log_arguments")
 
@@ -34,6 +38,14 @@ class Offer:
     findings: list[Finding]
     is_sample: bool
     paths: list[Path]
+    held: Holding | None = None
+
+    def take_hold(self, held: Holding) -> None:
+        """Go by a lock: what it refuses is an error, what it keeps out a warning."""
+        self.held = held
+        self.findings += held.drift.findings("error" if held.is_refused else "warning")
+        if self.paths:
+            self.paths.append(held.file)
 
     @property
     def entries(self) -> list[Entry]:
@@ -56,6 +68,7 @@ def load_offer(
     name: str | None = None,
     timeout_s: float | None = None,
     is_dynamic: bool = False,
+    search: Publish | None = None,
     **identity: Any,
 ) -> Offer:
     """Load everything and build it. Raises Failure where nothing of what was named is there.
@@ -71,6 +84,7 @@ def load_offer(
     server.name = name or _first(configs, "name") or server.name
     said = {key: value for key in _SAID if (value := _first(configs, key)) is not None}
     server.identity |= {**said, **identity}
+    _choose_search(server, search, configs)
     limit = timeout_s or _first(configs, "timeout_s")
     if limit is not None:
         server.dispatcher.timeout_s = limit
@@ -84,12 +98,15 @@ def load_offer(
 
 
 def load_again(
-    targets: Sequence[str], terminal: Terminal
+    targets: Sequence[str], terminal: Terminal, held: Holding | None = None
 ) -> tuple[Sequence[Tool], Sequence[Finding], Sequence[Path]]:
-    """The tools, what there is to say of the rest, and the files and folders it all comes from."""
+    """The tools, what there is to say of the rest, and the files and folders it all comes from; the lock that
+    it is `held` to is one of them."""
+    if held is not None:
+        held.read_again()
     loader = OfferLoader(terminal)
     tools = loader.collect(targets)
-    return tools, loader.findings, loader.find_paths()
+    return tools, loader.findings, [*loader.find_paths(), *([] if held is None else [held.file])]
 
 
 def read_http(targets: Sequence[str]) -> HTTPConfig:
@@ -149,6 +166,8 @@ class OfferLoader(Loader):
             separator=registry.separator,
             timeout_s=own.dispatcher.timeout_s,
         )
+        front = own.dispatcher.storefront
+        server.publish_search(*(("never", None) if front is None else (front.publish, front.budget_tokens)))
         server.identity |= own.identity
         return server, False
 
@@ -177,6 +196,19 @@ def _are_all_of(server: MCPServer, tools: Sequence[Tool]) -> bool:
     there = [(id(e.tool.origin), e.tool.name, e.tool.version, e.enabled) for e in server.registry.entries()]
     given = [(id(t.origin), t.name, t.version, t.options.enabled) for t in tools]
     return sorted(there, key=str) == sorted(given, key=str)
+
+
+def _choose_search(server: MCPServer, asked: Publish | None, configs: Sequence[Config]) -> None:
+    """What the command line says goes first, then the files, then the server's own code."""
+    front = server.dispatcher.storefront
+    said = [config.search for config in configs]
+    publish = asked or next((each.publish for each in said if each.publish is not None), None)
+    budget = next((each.budget_tokens for each in said if each.budget_tokens is not None), None)
+    if publish is not None or budget is not None:
+        own: tuple[Publish, int] = ("never", DEFAULT_BUDGET_TOKENS)
+        if front is not None:
+            own = (front.publish, front.budget_tokens)
+        server.publish_search(publish or own[0], own[1] if budget is None else budget)
 
 
 def _first(configs: Sequence[Config], key: str) -> Any:

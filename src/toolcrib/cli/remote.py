@@ -24,10 +24,12 @@ from toolcrib.cli.words import suggest
 from toolcrib.client import Client, Link, RemoteTool, StdioLink
 from toolcrib.client.client import DEFAULT_TIMEOUT_S
 from toolcrib.client.dialect import VERSIONS
+from toolcrib.client.tools import read_tools
 from toolcrib.content import Result
 from toolcrib.definition import MCP, ToolDefinition, check_input_schema
 from toolcrib.errors import ConfigurationError, DefinitionError, ToolNotFoundError
 from toolcrib.finding import Finding, Source
+from toolcrib.storefront import CALL, SEARCH
 from toolcrib.tool import Tool
 from toolcrib.wording import check_schema_words, check_words
 
@@ -181,8 +183,22 @@ class Listing:
 async def _find(client: Client, name: str) -> RemoteTool:
     tools = {tool.name: tool for tool in await client.list_tools()}
     if name not in tools:
+        hidden = await _look_behind(client, name, tools)
+        if hidden is not None:
+            return hidden
         raise Failure(f"Unknown tool: {name}", suggest(name, tools))
     return tools[name]
+
+
+async def _look_behind(client: Client, name: str, tools: Mapping[str, RemoteTool]) -> RemoteTool | None:
+    """A tool that is not listed because tools to search with are, as a long list of ours has it."""
+    finder = next((each for each in tools if each.endswith(SEARCH)), None)
+    if finder is None or not any(each.endswith(CALL) for each in tools):
+        return None
+    answer = (await client.call(finder, {"query": name, "limit": 1})).structured_content
+    found = answer.get("tools") if isinstance(answer, dict) else None
+    tools_there = read_tools(found, "the server", over_http=True) if isinstance(found, list) else ()
+    return next((tool for tool in tools_there if tool.name == name), None)
 
 
 def _introduce(client: Client) -> str:

@@ -66,6 +66,36 @@ def list_tools(tools: Sequence[Tool], terminal: Terminal) -> None:
     _print(table, terminal)
 
 
+def list_places(tools: Sequence[Tool], terminal: Terminal) -> None:
+    """Name, first line of the description, parameters, file and line."""
+    table = _table("NAME", "DESCRIPTION", "PARAMETERS", "WHERE")
+    table.columns[0].no_wrap = True
+    table.columns[0].style = "bold green"
+    table.columns[3].style = "dim"
+    for tool in tools:
+        definition = tool.definition
+        parameters = sign(definition).replace(": ", f":{_HOLD}") or "-"
+        words = Text(first_line(definition) or "-")
+        table.add_row(Text(break_name(tool.name)), words, Text(parameters), Text(show_place(tool.source)))
+    _print(table, terminal)
+
+
+def report_groups(groups: Iterable[tuple[str, Sequence[Finding]]], summary: str, terminal: Terminal) -> None:
+    """Findings under headings, one line in sum."""
+    console = _console(terminal)
+    for heading, findings in groups:
+        console.print(Text(f"{heading}:", style=_LEVELS[findings[0].level]), soft_wrap=True)
+        for finding, following in zip(findings, [*findings[1:], None], strict=True):
+            place = f"{show_place(finding.where)}: " if finding.file else ""
+            line = Text.assemble((place, "bold"), safe(shorten_paths(finding.message)))
+            _paragraph(line, console, terminal, indent=2)
+            if finding.hint and (following is None or following.hint != finding.hint):
+                hint = Text.assemble(("hint: ", "cyan"), safe(shorten_paths(finding.hint)))
+                _paragraph(hint, console, terminal, indent=4)
+        terminal.data("")
+    terminal.data(summary)
+
+
 def report(
     rows: Iterable[tuple[str, str, str]], findings: Sequence[Finding], summary: str, terminal: Terminal
 ) -> None:

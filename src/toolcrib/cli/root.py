@@ -12,6 +12,8 @@ Examples:
   toolcrib serve                      serve the toolcrib.toml here, or the sample tools
   toolcrib check tools.py             what is wrong, and how to mend it
   toolcrib list                       the toolcrib.toml here, or the sample tools
+  toolcrib scan servers/              the tools in source files, without running them
+  toolcrib lint --static servers/     whether tools are fit for a model, and nothing is planted in them
   toolcrib call math_add a=10 b=5     call a tool
 
 A TARGET is a Python file, a folder, a module, module:object, file.py:object or a toolcrib.toml."""
@@ -21,9 +23,16 @@ PARTS = {
     "serve": "toolcrib.cli.serve:serve",
     "check": "toolcrib.cli.check:check",
     "list": "toolcrib.cli.list:list_tools",
+    "scan": "toolcrib.cli.scan:scan",
     "show": "toolcrib.cli.show:show",
+    "search": "toolcrib.cli.search:search",
     "call": "toolcrib.cli.call:call",
+    "export": "toolcrib.cli.export:export",
+    "agent": "toolcrib.cli.agent:agent",
     "connect": "toolcrib.cli.connect:connect",
+    "lint": "toolcrib.cli.lint:lint",
+    "lock": "toolcrib.cli.lock:lock",
+    "diff": "toolcrib.cli.diff:diff",
 }
 """The commands, in the order of the help; each is loaded when it is used."""
 

@@ -23,6 +23,7 @@ toolcrib serve tools.py --reload     load what changes while it serves
 toolcrib serve tools.py --stdio      for a client that starts its servers
 toolcrib serve --port 0 --json       any free port; tells it as JSON
 toolcrib serve tools.py --workers 4  several processes
+toolcrib serve tools.py --locked     nothing that is not in toolcrib.lock
 """
 _HTTP_ONLY = ("--host", "--port", "--path", "--workers", "--allow-host", "--allow-origin", "--json")
 
@@ -45,7 +46,19 @@ def _read_path(_: click.Context, __: click.Parameter, value: str | None) -> str 
 @click.option("--allow-host", multiple=True, metavar="NAME", help="A name this server goes by; any number.")
 @click.option("--allow-origin", multiple=True, metavar="URL", help="A page that may call it; any number.")
 @click.option("--name", metavar="NAME", help="What the server calls itself.")
+@click.option(
+    "--search",
+    type=click.Choice(("auto", "always", "never")),
+    help="Show two tools that find and call the others instead of a long list; auto unless told otherwise.",
+)
 @click.option("--strict", is_flag=True, help="Do not start where anything was refused.")
+@click.option("--locked", is_flag=True, help="Serve only what is as the lock file says; see toolcrib lock.")
+@click.option("--lock", metavar="FILE", help="That file; toolcrib.lock unless told. Means --locked.")
+@click.option(
+    "--on-drift",
+    type=click.Choice(["refuse", "quarantine"]),
+    help="Do not start where a tool is not as locked (as usual), or serve without it. Means --locked.",
+)
 @click.option(
     "--timeout",
     "timeout_s",

@@ -10,7 +10,7 @@ import errno
 import os
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from toolcrib.cli.ending import run_until_told
 from toolcrib.cli.journal import Journal
@@ -19,8 +19,12 @@ from toolcrib.cli.summary import Summary, headline, put, say_switch, say_tools, 
 from toolcrib.cli.terminal import Terminal
 from toolcrib.cli.words import count
 from toolcrib.server import MCPServer
+from toolcrib.storefront import Publish
 from toolcrib.transports.stdio import Standard, serve_stdio
 from toolcrib.wiring import HTTPOptions
+
+if TYPE_CHECKING:
+    from toolcrib.catalog.lock import OnDrift
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,11 +41,19 @@ class Wishes:
     allow_host: Sequence[str] = ()
     allow_origin: Sequence[str] = ()
     name: str | None = None
+    search: Publish | None = None
     as_json: bool = False
     strict: bool = False
     log_level: str | None = None
     timeout_s: float | None = None
     verbose: bool = False
+    locked: bool = False
+    lock: str | None = None
+    on_drift: OnDrift | None = None
+
+    @property
+    def is_locked(self) -> bool:
+        return self.locked or self.lock is not None or self.on_drift is not None
 
     def level(self, terminal: Terminal) -> str:
         """Who reloads is at work on the tools, and wants to see what happens."""
@@ -56,14 +68,27 @@ def load(wishes: Wishes, terminal: Terminal, **identity: Any) -> tuple[Offer, Su
             name=wishes.name,
             timeout_s=wishes.timeout_s,
             is_dynamic=wishes.reload,
+            search=wishes.search,
             **identity,
         )
+        if wishes.is_locked:
+            from toolcrib.cli.held import hold  # delayed: only who serves what is locked needs it
+
+            offer.take_hold(hold(offer.server.registry, wishes.targets, wishes.lock, wishes.on_drift))
         return offer, Summary.of(offer)
 
 
 def is_refused(summary: Summary, wishes: Wishes, terminal: Terminal) -> bool:
     """Whether this cannot be served. If so, it was said why."""
     errors = summary.errors
+    if summary.drifted:
+        say_trouble(summary, terminal)
+        terminal.say(
+            "error",
+            f"Not started: {count(len(summary.drifted), 'tool')} not as locked",
+            "toolcrib diff shows it, toolcrib lock accepts it, --on-drift quarantine serves the rest",
+        )
+        return True
     if summary.tools and not (errors and wishes.strict):
         return False
     say_trouble(summary, terminal)
@@ -88,6 +113,7 @@ def run_stdio(wishes: Wishes, terminal: Terminal) -> int:
     say_trouble(summary, terminal)
     if is_seen:
         say_warnings(summary, terminal)
+        _leave_unsaid(offer)
 
     async def speak(server: MCPServer) -> None:
         standard = Standard()
@@ -108,6 +134,7 @@ def run_http(
     offer, summary = load(wishes, terminal, **identity)
     if is_refused(summary, wishes, terminal):
         return 1
+    _leave_unsaid(offer)
     chosen = replace(options, ready=lambda _: ready(summary), catches_signals=False)
     try:
         return _run(offer, wishes, terminal, lambda server: server.wiring.serve_http(chosen))
@@ -118,6 +145,12 @@ def run_http(
 
         # Another program began to listen while the tools were loaded.
         raise taken(options.host, options.sockets[0].getsockname()[1]) from None
+
+
+def _leave_unsaid(offer: Offer) -> None:
+    """What clients are shown is in the summary: the log needs not say it again."""
+    if offer.server.dispatcher.storefront is not None:
+        offer.server.dispatcher.storefront.leave_unsaid()
 
 
 def _run(
@@ -157,7 +190,7 @@ async def _reload(
         await asyncio.gather(owners.open_all(), server.dispatcher.renew())
 
     reloader = Reloader(
-        lambda: load_again(wishes.targets, terminal),
+        lambda: load_again(wishes.targets, terminal, offer.held),
         server.registry,
         paths=offer.paths,
         findings=offer.findings,

@@ -11,21 +11,25 @@ from dataclasses import asdict, dataclass
 from toolcrib.cli.offer import Offer
 from toolcrib.cli.terminal import Terminal, safe
 from toolcrib.cli.words import count, first_line
+from toolcrib.errors import DriftError
 from toolcrib.finding import Finding
 
 MAX_SHOWN = 40
 _LONGEST = 100
+_DRIFT = (DriftError.code, "locked-but-missing")
 
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """An offer in words: `tools` by name and first line, what is `off` by name and group."""
+    """An offer in words: `tools` by name and first line, what is `off` by name and group, and what is said of
+    tools to `search` with, where they are shown instead."""
 
     name: str
     tools: list[tuple[str, str]]
     off: list[tuple[str, str]]
     findings: list[Finding]
     is_sample: bool
+    search: list[str] | None = None
 
     @classmethod
     def of(cls, offer: Offer) -> Summary:
@@ -39,11 +43,22 @@ class Summary:
             ],
             offer.findings,
             offer.is_sample,
+            _search_words(offer),
         )
 
     @property
     def errors(self) -> list[Finding]:
         return [finding for finding in self.findings if finding.level == "error"]
+
+    @property
+    def drifted(self) -> list[Finding]:
+        """What is not as locked, and keeps the server from starting."""
+        return [finding for finding in self.errors if finding.code == DriftError.code]
+
+    @property
+    def quarantined(self) -> list[Finding]:
+        """What is not as locked, and is left out; and what is locked but not here."""
+        return [finding for finding in self.findings if finding.level == "warning" and finding.code in _DRIFT]
 
     def encode(self) -> bytes:
         return json.dumps(asdict(self)).encode()
@@ -55,29 +70,48 @@ class Summary:
         return cls(**facts, findings=findings)
 
 
+def _search_words(offer: Offer) -> list[str] | None:
+    """How loudly, what, and what to do about it."""
+    front = offer.server.dispatcher.storefront
+    verdict = None if front is None else front.judge()
+    if front is None or verdict is None or not verdict.is_open:
+        return None
+    return ["warning" if front.publish == "auto" else "note", verdict.words, verdict.hint]
+
+
 def headline(summary: Summary) -> str:
     """Who serves how much."""
     kind = "sample tool" if summary.is_sample else "tool"
-    trouble = f" ({count(len(summary.errors), 'problem')}, see below)" if summary.errors else ""
+    parts = [count(len(summary.errors), "problem")] if summary.errors else []
+    left_out = [finding for finding in summary.quarantined if finding.code == DriftError.code]
+    parts += [f"{len(left_out)} in quarantine"] if left_out else []
+    trouble = f" ({', '.join(parts)}, see below)" if parts else ""
     return f"{summary.name} serves {count(len(summary.tools), kind)}{trouble}"
 
 
 def say_trouble(summary: Summary, terminal: Terminal) -> None:
-    """Loudly: what was refused."""
+    """Loudly: what was refused, and what a lock keeps out."""
     errors = summary.errors
     for error in errors[:MAX_SHOWN]:
         terminal.tell(error)
     if len(errors) > MAX_SHOWN:
         terminal.say("error", f"and {len(errors) - MAX_SHOWN} more: toolcrib check shows them")
+    for finding in summary.quarantined[:MAX_SHOWN]:
+        terminal.tell(finding)
+    if len(summary.quarantined) > MAX_SHOWN:
+        terminal.say("warning", f"and {len(summary.quarantined) - MAX_SHOWN} more: toolcrib diff shows them")
 
 
 def say_warnings(summary: Summary, terminal: Terminal) -> None:
-    """Quietly: one as it is, several as a number."""
-    warnings = [finding for finding in summary.findings if finding.level == "warning"]
+    """Quietly: one as it is, several as a number. And that clients are shown other tools than these."""
+    said = summary.quarantined
+    warnings = [f for f in summary.findings if f.level == "warning" and f not in said]
     if len(warnings) == 1:
         terminal.tell(warnings[0])
     elif warnings:
         terminal.say("note", f"{count(len(warnings), 'warning')}: toolcrib check shows them")
+    if summary.search is not None:
+        terminal.say(*summary.search)
 
 
 def say_tools(summary: Summary, terminal: Terminal) -> None:

@@ -26,6 +26,7 @@ from toolcrib.keyspace import Entry
 from toolcrib.selection import select
 from toolcrib.server import MCPServer
 from toolcrib.sources import Batch, collect
+from toolcrib.sources.collect import DESCRIPTOR_SUFFIXES
 from toolcrib.sources.loading import load_file, load_module
 from toolcrib.tool import Tool
 
@@ -97,7 +98,7 @@ class Loader:
                 raise Failure(
                     f"{target} is a running server, which cannot be loaded", "list, show and call ask it"
                 )
-            if not target.endswith(".toml"):
+            if not target.endswith(".toml") or _is_descriptor(target):
                 yield Config(targets=(target,), switches=switches_in(os.environ))
             elif not Path(target).is_file():
                 raise Failure(f"There is no file {target}")
@@ -193,13 +194,22 @@ def _servers_in(target: str) -> list[MCPServer]:
     place, colon, name = target.rpartition(":")
     if not colon or Path(target).exists():
         place, name = target, ""
-    if Path(place).is_dir():
+    if Path(place).is_dir() or _is_descriptor(target):
         return []
     thing: object = load_file(Path(place)) if place.endswith(".py") else load_module(place)
     for part in name.split(".") if name else ():
         thing = getattr(thing, part)
     found = vars(thing).values() if isinstance(thing, ModuleType) else (thing,)
     return [item for item in found if isinstance(item, MCPServer)]
+
+
+def _is_descriptor(target: str) -> bool:
+    """Whether a target is a file that describes tools; a TOML file may also be one of settings."""
+    if not target.endswith(DESCRIPTOR_SUFFIXES):
+        return False
+    from toolcrib.sources.descriptors import is_descriptor  # most commands are given code
+
+    return is_descriptor(Path(target))
 
 
 def _find_idle_switches(config: Config, tools: Iterable[Tool]) -> Iterator[Finding]:

@@ -58,7 +58,7 @@ def serve(
         raise Fault(INVALID_PARAMS, "Not initialized yet: send initialize first, or a 2026-07-28 envelope")
     revision = _revision_of(link)
     if method == "tools/list":
-        tools, cursor = engine.dispatcher.view(link.principal), check_cursor(params)
+        tools, cursor = engine.dispatcher.shown(link.principal), check_cursor(params)
         page = engine.listings.page(tools, revision, cursor)
         record_list(tools, cursor)
         return Reply(messages.result_bytes(id_, b"{" + page + b"}"))
@@ -111,6 +111,8 @@ def _revision_of(link: Link) -> Revision:
 
 def _call(engine: Engine, link: Link, id_: Id, revision: Revision, params: dict[str, Any]) -> Exchange:
     name, arguments = named_call(params)
+    if (front := engine.dispatcher.storefront) is not None and name in front.callers:
+        name, arguments = front.forward(name, arguments) or (name, arguments)
     meta: dict[str, Any] = params.get("_meta", {})
     session: Session | None = link.session
     call = Call(

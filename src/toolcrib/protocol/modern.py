@@ -125,7 +125,7 @@ def _describe(engine: Engine) -> dict[str, Any]:
 
 
 def _list(engine: Engine, link: Link, id_: Id, params: Mapping[str, Any]) -> Reply:
-    tools, cursor = engine.dispatcher.view(link.principal), check_cursor(params)
+    tools, cursor = engine.dispatcher.shown(link.principal), check_cursor(params)
     page = engine.listings.page(tools, MODERN, cursor)
     record_list(tools, cursor)
     return Reply(
@@ -140,6 +140,8 @@ def _call(engine: Engine, link: Link, id_: Id, params: dict[str, Any], meta: dic
         if mirrored:
             check_parameters(link.headers, mirrored, params.get("arguments"))
     name, arguments = named_call(params)
+    if (front := engine.dispatcher.storefront) is not None and name in front.callers:
+        name, arguments = front.forward(name, arguments) or (name, arguments)
     level, token = _wishes(meta)
     call = Call(
         engine,

@@ -6,7 +6,7 @@ Knows shapes and values. What to do about a default that cannot be said is the c
 from __future__ import annotations
 
 import datetime as dt
-from typing import Any
+from typing import Any, Final
 
 from toolcrib import codec, wording
 from toolcrib.schema import rich
@@ -14,6 +14,9 @@ from toolcrib.schema.dumper import dumper
 from toolcrib.schema.rendering import to_value_schema
 from toolcrib.schema.shapes import MISSING, Array, Foreign, Scalar, Shape, Table
 from toolcrib.validation import Validator
+
+UNTOLD: Final = object()
+"""The default of a parameter that has one which is not known: its function was read, not imported."""
 
 _PLAIN = (str, int, float, bool)
 _PLAIN_TYPES = {"string": (str,), "integer": (int,), "number": (int, float), "boolean": (bool,)}

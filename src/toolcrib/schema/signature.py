@@ -22,7 +22,7 @@ from toolcrib.finding import Finding, Level
 from toolcrib.schema.annotation import hints_of_function
 from toolcrib.schema.conversion import Convert
 from toolcrib.schema.convert import loader
-from toolcrib.schema.default import fits, publish_default, say_default
+from toolcrib.schema.default import UNTOLD, fits, publish_default, say_default
 from toolcrib.schema.docstrings import Docstring, Documented, parse_docstring, type_hint_of
 from toolcrib.schema.dumper import dumper
 from toolcrib.schema.generic import origin_of
@@ -164,7 +164,7 @@ class _Builder:
     def documented_hint(self, parameter: Parameter, documented: Documented) -> Any:
         """The type that only the docstring gives; one that the default contradicts is out of date."""
         hint: Any = type_hint_of(documented.type or "")
-        if hint is None or parameter.default is EMPTY:
+        if hint is None or parameter.default in (EMPTY, UNTOLD):
             return EMPTY if hint is None else hint
         if parameter.default is None:
             return hint | None
@@ -241,6 +241,8 @@ class _Builder:
 
     def show_default(self, name: str, shape: Shape, default: Any, admits_none: bool) -> Any:
         """The default as JSON, or MISSING; a default that the hint does not admit is refused."""
+        if default is UNTOLD:
+            return MISSING
         if default is None:
             if not admits_none and name not in self.factories:
                 text = f"Parameter '{name}' defaults to None, which its hint does not admit"

@@ -27,6 +27,8 @@ from toolcrib.sources.loading import load_file, load_module, python_files, submo
 from toolcrib.sources.places import place_findings
 from toolcrib.tool import Tool, is_tool_object
 
+DESCRIPTOR_SUFFIXES = (".json", ".toml", ".yaml", ".yml")
+
 
 @dataclass(slots=True)
 class Batch:
@@ -59,8 +61,8 @@ def collect(
     **options: Unpack[OptionFields],
 ) -> Batch:
     """Find the tools in anything: a function, an application, a tool object, a table of definitions with
-    their `handlers`, a server (of toolcrib, mcp or fastmcp), a module, a file, a folder, or the name of one
-    of these.
+    their `handlers`, a server (of toolcrib, mcp or fastmcp), a module, a file, a folder, a descriptor, or the
+    name of one of these.
 
     What is wrong with one thing that is one tool is raised; with many, it becomes a finding. `namespace`
     prefixes names (True: by the application's own name). `switches` turn groups on and off:
@@ -203,7 +205,7 @@ class _Collector:
             return self._path(Path(target))
         place, colon, name = target.rpartition(":")
         if not colon:
-            if target.endswith(".py") or "/" in target:
+            if target.endswith((".py", *DESCRIPTOR_SUFFIXES)) or "/" in target:
                 raise SourceError(f"There is no file or folder {target}")
             return self._package(load_module(target))
         if place.endswith(".py") and not os.path.exists(place):
@@ -212,12 +214,19 @@ class _Collector:
         return self.of(packages.find_object(module, name, target))
 
     def _path(self, path: Path) -> Batch:
+        if path.is_dir() or path.suffix in DESCRIPTOR_SUFFIXES:
+            # Only who has files that are not Python waits for what it takes to read them.
+            from toolcrib.sources.descriptors import is_descriptor, read_descriptors
+
+            if is_descriptor(path):
+                read = read_descriptors(path)
+                return Batch([self._changed(tool) for tool in read.tools], read.findings)
         if path.is_dir():
             return self._modules(*_load_each(_load, python_files(path)), str(path))
         if path.suffix == ".py":
             return self._modules([_load(path)], [], path.name)
         raise SourceError(
-            f"Tools cannot be read from {path}", hint="give a Python file, a folder or a module"
+            f"Tools cannot be read from {path}", hint="give a Python file, a folder, a module or a descriptor"
         )
 
     def _package(self, module: ModuleType) -> Batch:

@@ -26,18 +26,24 @@ def check_start(path: Path) -> None:
         tree = ast.parse(text)
     except (OSError, SyntaxError, ValueError):
         return  # importing it says what is wrong
-    if not any(_is_theirs(statement) for statement in ast.walk(tree)):
-        return
+    line = find_start(tree)
+    if line is not None:
+        raise SourceError(
+            f"{path.name} starts its server when it is imported",
+            source=Source(str(path), line),
+            hint='put it below `if __name__ == "__main__":`',
+        )
+
+
+def find_start(tree: ast.Module) -> int | None:
+    """The line at which importing starts a server of another library, if there is one."""
     servers: set[str] = set()
     for statement in tree.body:
         if isinstance(statement, ast.Assign) and _called(statement.value) in _SERVERS:
             servers |= {target.id for target in statement.targets if isinstance(target, ast.Name)}
         elif isinstance(statement, ast.Expr) and _starts(statement.value, servers):
-            raise SourceError(
-                f"{path.name} starts its server when it is imported",
-                source=Source(str(path), statement.lineno),
-                hint='put it below `if __name__ == "__main__":`',
-            )
+            return statement.lineno if any(map(_is_theirs, ast.walk(tree))) else None
+    return None
 
 
 def _is_theirs(node: ast.AST) -> bool:

@@ -67,12 +67,14 @@ def load_file(path: Path) -> ModuleType:
     return _import(".".join((top, *parts[1:])), str(path), path)
 
 
-def python_files(folder: Path) -> list[Path]:
+def python_files(folder: Path, tell: Callable[[OSError], None] | None = None) -> list[Path]:
     """Every Python file below a folder, in a stable order; not those in hidden, vendored and built folders.
 
-    Links to folders are not followed, so there is no way in circles.
+    Links to folders are not followed, so there is no way in circles. `tell` hears of folders that cannot be
+    read.
     """
-    return sorted(here / name for here, names in _walk(folder) for name in names if _is_source(here / name))
+    found = _walk(folder, tell)
+    return sorted(here / name for here, names in found for name in names if _is_source(here / name))
 
 
 def source_folders(folder: Path) -> list[Path]:
@@ -105,8 +107,10 @@ def submodules(package: ModuleType) -> Iterator[str]:
 # --- finding -----------------------------------------------------------------------------------------
 
 
-def _walk(folder: Path) -> Iterator[tuple[Path, list[str]]]:
-    for place, folders, files in os.walk(folder):
+def _walk(
+    folder: Path, tell: Callable[[OSError], None] | None = None
+) -> Iterator[tuple[Path, list[str]]]:
+    for place, folders, files in os.walk(folder, onerror=tell):
         here = Path(place)
         is_project = any(name in files for name in _PROJECT_FILES)
         folders[:] = [name for name in folders if not _is_skipped(here / name, is_project)]

@@ -144,10 +144,11 @@ def _result_hint(hint: Any, offer: Offer) -> Any:
     if offer.output_schema is None:
         return EMPTY
     hint = _without_questions(hint)
-    return EMPTY if _is_any_list(hint) or _mentions_them(hint) else hint
+    return EMPTY if is_any_list(hint) or _mentions_them(hint) else hint
 
 
-def _is_any_list(hint: Any) -> bool:
+def is_any_list(hint: Any) -> bool:
+    """Whether a result of this hint is a list of anything."""
     bare = typing.get_args(hint)[0] if typing.get_origin(hint) is typing.Annotated else hint
     origin = typing.get_origin(bare) or bare
     items = [item for item in typing.get_args(bare) if item is not ...]

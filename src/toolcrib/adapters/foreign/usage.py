@@ -42,7 +42,12 @@ _CHANGES = frozenset({"add_tool", "disable", "enable", "mount", "remove_tool", "
 
 def find_refusals(function: Any, parameter: str) -> Iterator[tuple[str, str]]:
     """Each thing that the function wants of its Context and cannot have: how it is written, and why."""
-    for chain in uses_of(function, parameter):
+    node = _definition_of(find_function(function))
+    return iter(()) if node is None else find_refusals_in(node, parameter)
+
+
+def find_refusals_in(node: _Definition, parameter: str) -> Iterator[tuple[str, str]]:
+    for chain in _uses_in(node, parameter):
         written = ".".join((parameter, *chain))
         chain = _without_detour(chain)
         if chain[0] in _REFUSED:
@@ -55,7 +60,12 @@ def find_refusals(function: Any, parameter: str) -> Iterator[tuple[str, str]]:
 
 def find_gaps(function: Any, parameter: str) -> Iterator[tuple[str, str]]:
     """Each thing that the function wants of its Context and gets empty, or without effect."""
-    for chain in uses_of(function, parameter):
+    node = _definition_of(find_function(function))
+    return iter(()) if node is None else find_gaps_in(node, parameter)
+
+
+def find_gaps_in(node: _Definition, parameter: str) -> Iterator[tuple[str, str]]:
+    for chain in _uses_in(node, parameter):
         written = ".".join((parameter, *chain))
         if chain[0] == "headers" or chain[:2] == ("request_context", "request"):
             yield written, "is None: toolcrib hands no HTTP request to tools"
@@ -66,8 +76,10 @@ def find_gaps(function: Any, parameter: str) -> Iterator[tuple[str, str]]:
 def uses_of(function: Any, parameter: str) -> list[Chain]:
     """The attributes of a parameter that a function reaches for, in order; empty where there is no source."""
     node = _definition_of(find_function(function))
-    if node is None:
-        return []
+    return [] if node is None else _uses_in(node, parameter)
+
+
+def _uses_in(node: _Definition, parameter: str) -> list[Chain]:
     reader = _Reader({parameter: ()})
     for statement in node.body:
         reader.visit(statement)

@@ -1,0 +1,47 @@
+"""Agents: a catalog handed to a model, and the model's tool calls run through every check that tools have.
+
+Begin with `AgentRunner`. `Limits` bounds what an answer may take, `SessionCtx` is what a provider knows, the
+events tell what happens. `providers` has the models by name: `gemini_cli`, `openai`, `anthropic`, `gemini`,
+and yours, once it has what `Provider` says.
+"""
+
+from toolcrib.agents.builtin import AnthropicModel, GeminiModel, OpenAIModel
+from toolcrib.agents.event import (
+    Event,
+    Failure,
+    Final,
+    Token,
+    ToolAnswer,
+    ToolCall,
+    ToolResult,
+    event_to_json,
+)
+from toolcrib.agents.gemini_cli import GeminiCLI
+from toolcrib.agents.provider import Provider, providers
+from toolcrib.agents.runner import AgentRunner
+from toolcrib.agents.session import Limits, Message, SessionCtx
+from toolcrib.agents.toolbox import Toolbox
+from toolcrib.errors import AgentError
+
+__all__ = [
+    "AgentError",
+    "AgentRunner",
+    "AnthropicModel",
+    "Event",
+    "Failure",
+    "Final",
+    "GeminiCLI",
+    "GeminiModel",
+    "Limits",
+    "Message",
+    "OpenAIModel",
+    "Provider",
+    "SessionCtx",
+    "Token",
+    "ToolAnswer",
+    "ToolCall",
+    "ToolResult",
+    "Toolbox",
+    "event_to_json",
+    "providers",
+]

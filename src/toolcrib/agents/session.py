@@ -1,0 +1,76 @@
+"""A session: one conversation of a provider with the tools it was handed, and what it may use up.
+
+Carries the catalog under document C's name for it, `toolCatalog`, and what was said so far. Knows nothing of
+how a provider is spoken to.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from typing import Any, Literal
+
+from toolcrib.definition import MAX_TIMEOUT_S
+from toolcrib.errors import ConfigurationError
+from toolcrib.tool import Tool
+
+_MAX_S = 86_400.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """How much one answer may take. What goes beyond is an event, never a wait without end.
+
+    Times count while we wait for the model or for tools, not while the reader of the events is busy.
+    """
+
+    turns: int = 25
+    """How often the model may be asked: once, and again after each round of tool calls."""
+    calls_per_turn: int = 16
+    """Calls beyond are not made; the model is told."""
+    tool_s: float = 60.0
+    turn_s: float = 180.0
+    answer_s: float = 900.0
+    result_chars: int = 50_000
+    """Longer results are cut, and say so."""
+    output_chars: int = 1_000_000
+    """What the model may say in one answer."""
+
+    def __post_init__(self) -> None:
+        for item in fields(self):
+            value = getattr(self, item.name)
+            is_time = item.name.endswith("_s")
+            is_number = type(value) is int or (is_time and type(value) is float)
+            if not is_number or not value > 0:
+                raise ConfigurationError(f"must be above 0, got {value!r}", key=item.name)
+            most_s = MAX_TIMEOUT_S if item.name == "tool_s" else _MAX_S
+            if is_time and value > most_s:
+                raise ConfigurationError(f"must be at most {most_s:g}, got {value!r}", key=item.name)
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """What one side has said: a question, or the final answer to it."""
+
+    role: Literal["user", "model"]
+    text: str
+
+
+@dataclass(slots=True)
+class SessionCtx:
+    """What a provider knows of the conversation it is in.
+
+    `toolCatalog` has the five keys of `build_catalog` and nothing else; without a provider there is none.
+    `tools` are the same tools as toolcrib knows them, for providers that take another form. `messages` are
+    the questions that were answered and their answers: a provider that has to begin anew begins with them.
+    """
+
+    session_id: str = field(default_factory=lambda: secrets.token_hex(8))
+    provider: str | None = None
+    toolCatalog: dict[str, Any] | None = None  # noqa: N815 - document C's name
+    tools: Sequence[Tool] = field(default=(), repr=False)
+    messages: list[Message] = field(default_factory=list, repr=False)
+    instructions: str | None = field(default=None, repr=False)
+    limits: Limits = field(default_factory=Limits)
+    metadata: Mapping[str, Any] = field(default_factory=dict, repr=False)

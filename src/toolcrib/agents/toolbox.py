@@ -1,0 +1,158 @@
+"""The tools an agent works with, wherever they run: what they are, and how one is called by its name.
+
+A server of this process, tools and functions as they are, a registry, or a client of another server. Knows
+how to open and close what it was given; refuses to know models.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Protocol, runtime_checkable
+
+from toolcrib.client import Client
+from toolcrib.content import Result
+from toolcrib.context import LOCAL, Principal
+from toolcrib.described import describe
+from toolcrib.dispatch import Dispatcher
+from toolcrib.errors import ClientError, ConfigurationError, DefinitionError
+from toolcrib.registry import ToolRegistry
+from toolcrib.server import MCPServer
+from toolcrib.tool import Tool
+
+
+@runtime_checkable
+class Toolbox(Protocol):
+    """What the runner needs of tools."""
+
+    async def open(self) -> None: ...
+
+    async def list(self) -> tuple[Tool, ...]:
+        """The tools there are now: all of them can be built."""
+        ...
+
+    async def call(self, name: str, arguments: Mapping[str, Any], timeout_s: float) -> Result:
+        """Raises ToolNotFoundError; most failures are in the Result."""
+        ...
+
+    async def close(self) -> None: ...
+
+
+def make_toolbox(tools: Any, principal: Principal = LOCAL) -> Toolbox:
+    """A toolbox out of a server, a registry, a client, or one or many tools and functions."""
+    if isinstance(tools, MCPServer):
+        return _ServerBox(tools, principal)
+    if isinstance(tools, ToolRegistry):
+        return _RegistryBox(tools, principal)
+    if isinstance(tools, Client):
+        return _ClientBox(tools)
+    if isinstance(tools, Toolbox):
+        return tools
+    server = MCPServer("agent")
+    is_many = isinstance(tools, Iterable) and not isinstance(tools, str | bytes | Mapping)
+    try:
+        for thing in tools if is_many else [tools]:
+            server.add(thing)
+    except DefinitionError as error:
+        hint = error.hint or "give a server, a client, or functions and tools"
+        raise ConfigurationError(error.message, key="tools", hint=hint) from None
+    return _ServerBox(server, principal)
+
+
+class _ServerBox:
+    """A server here: what it shows its clients, which is a way to search where its list is too long. It is
+    started where it does not run, and then stopped again."""
+
+    def __init__(self, server: MCPServer, principal: Principal) -> None:
+        self._server = server
+        self._principal = principal
+        self._was_started = False
+
+    async def open(self) -> None:
+        if not self._server._running:
+            await self._server.start()
+            self._was_started = True
+
+    async def list(self) -> tuple[Tool, ...]:
+        return self._server.dispatcher.shown(self._principal)
+
+    async def call(self, name: str, arguments: Mapping[str, Any], timeout_s: float) -> Result:
+        return await self._server.call(name, arguments, principal=self._principal, timeout_s=timeout_s)
+
+    async def close(self) -> None:
+        if self._was_started:
+            self._was_started = False
+            await self._server.stop()
+
+
+class _RegistryBox:
+    """A registry, with a dispatcher of its own for as long as it is open."""
+
+    def __init__(self, registry: ToolRegistry, principal: Principal) -> None:
+        self._registry = registry
+        self._principal = principal
+        self._dispatcher: Dispatcher | None = None
+
+    async def open(self) -> None:
+        if self._dispatcher is None:
+            self._dispatcher = Dispatcher(self._registry)
+
+    async def list(self) -> tuple[Tool, ...]:
+        return self._opened().view(self._principal)
+
+    async def call(self, name: str, arguments: Mapping[str, Any], timeout_s: float) -> Result:
+        return await self._opened().call(name, arguments, principal=self._principal, timeout_s=timeout_s)
+
+    async def close(self) -> None:
+        dispatcher, self._dispatcher = self._dispatcher, None
+        if dispatcher is not None:
+            try:
+                await dispatcher.owners.close_all()
+            finally:
+                dispatcher.close()
+
+    def _opened(self) -> Dispatcher:
+        if self._dispatcher is None:
+            raise ConfigurationError("the tools are not open: start the runner first")
+        return self._dispatcher
+
+
+class _ClientBox:
+    """Tools of another server. Whoever connected the client closes it; one that is not is connected here."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._seen: list[Any] | None = None
+        self._tools: tuple[Tool, ...] = ()
+        self._was_connected = False
+
+    async def open(self) -> None:
+        try:
+            _ = self._client.protocol_version
+        except ClientError:
+            await self._client.connect()
+            self._was_connected = True
+
+    async def list(self) -> tuple[Tool, ...]:
+        found = await self._client.list_tools()
+        if self._seen is None or [tool.wire for tool in found] != self._seen:
+            self._seen = [tool.wire for tool in found]
+            self._tools = tuple(_describe_all([tool.definition for tool in found]))
+        return self._tools
+
+    async def call(self, name: str, arguments: Mapping[str, Any], timeout_s: float) -> Result:
+        return await self._client.call(name, dict(arguments), timeout_s=timeout_s)
+
+    async def close(self) -> None:
+        if self._was_connected:
+            self._was_connected = False
+            await self._client.close()
+
+
+def _describe_all(definitions: Iterable[Any]) -> Iterable[Tool]:
+    for definition in definitions:
+        tool = describe(definition)
+        try:
+            _ = tool.definition
+        except DefinitionError:
+            continue  # no model could be told of it; the rest serves
+        yield tool

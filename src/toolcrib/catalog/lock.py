@@ -1,0 +1,325 @@
+"""`toolcrib.lock`: what every tool said when somebody looked at it, so that nothing else is served unseen.
+
+A lock holds the definitions themselves beside their fingerprints, so that what differs can be shown without
+the code of that day. It is written sorted and without times or paths of a machine, so that it can be kept
+with the code and reviewed like it. Knows tools and one file; refuses to know who serves.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import re
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from toolcrib.catalog.compare import GRADES, Change, compare_tools
+from toolcrib.catalog.pin import FINGERPRINT, Key, Pin, key_of, title_of
+from toolcrib.errors import BatchError, ConfigurationError, DefinitionError, DriftError
+from toolcrib.finding import Finding, Level
+from toolcrib.registry import ToolRegistry
+from toolcrib.tool import Tool
+
+logger = logging.getLogger("toolcrib")
+
+FILE_NAME = "toolcrib.lock"
+FORMAT = 1
+MAX_BYTES = 256 * 1024 * 1024
+OnDrift = Literal["refuse", "quarantine"]
+
+_NOTE = "Written by `toolcrib lock`; review what changes here like code, and do not edit it."
+_UNSEEN = re.compile(r"[^\x00-\x7f]")
+_CONFLICT = re.compile(rb"^(<{7}|={7}|>{7})", re.MULTILINE)
+_AGAIN = "restore it, or move it away and run `toolcrib lock`"
+
+
+# --- the file --------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Lock:
+    """Tools by name and version, as they were when they were locked."""
+
+    pins: Mapping[Key, Pin] = field(default_factory=dict)
+    file: Path | None = None
+
+    @classmethod
+    def of(cls, tools: Iterable[Tool], file: Path | None = None) -> Lock:
+        """What these tools say now. Raises DefinitionError for one that cannot be built."""
+        folder = None if file is None else file.parent
+        pins = [Pin.of(tool, folder) for tool in tools]
+        return cls({pin.key: pin for pin in sorted(pins, key=_order)}, file)
+
+    @classmethod
+    def load(cls, file: str | Path) -> Lock:
+        """Read a lock. Raises ConfigurationError where it is not there, damaged, or not what was written."""
+        path = Path(file)
+        try:
+            with path.open("rb") as stream:
+                data = stream.read(MAX_BYTES + 1)
+        except FileNotFoundError:
+            hint = "`toolcrib lock TARGET...` writes one"
+            raise ConfigurationError("there is no such lock file", file=str(path), hint=hint) from None
+        except OSError as error:
+            raise ConfigurationError(f"cannot be read: {error.strerror}", file=str(path)) from None
+        return cls(_read(data, str(path)), path)
+
+    @property
+    def tools(self) -> list[Tool]:
+        """Every tool, only described. Raises DefinitionError."""
+        return [pin.tool for pin in self.pins.values()]
+
+    def to_text(self) -> str:
+        """The file: the same for the same tools, everywhere."""
+        document = {
+            "note": _NOTE,
+            "format": FORMAT,
+            "tools": [pin.to_json() for pin in sorted(self.pins.values(), key=_order)],
+        }
+        text = json.dumps(document, indent=2, ensure_ascii=False)
+        return _UNSEEN.sub(_spell_unseen, text) + "\n"
+
+    def save(self, file: str | Path | None = None) -> None:
+        """Write the file whole or not at all. Raises ConfigurationError."""
+        path = Path(file) if file is not None else self.file or Path(FILE_NAME)
+        data = self.to_text().encode()
+        _read(data, str(path))  # what could not be read again is not written
+        try:
+            _replace(Path(os.path.realpath(path)), data)
+        except OSError as error:
+            raise ConfigurationError(f"cannot be written: {error.strerror}", file=str(path)) from None
+
+    # --- keeping to it ---
+
+    def check(self, tools: Iterable[Tool]) -> Drift:
+        """How tools differ from what is locked. One that cannot be built is not served, and not looked at."""
+        drift = Drift(self)
+        seen: set[Key] = set()
+        for tool in tools:
+            try:
+                seen.add(key_of(tool))
+                pin = self.pins.get(key_of(tool))
+                if pin is None:
+                    _ = tool.definition
+                    drift.unknown.append(tool)
+                elif not pin.fits(tool):
+                    drift.changed.append((pin, tool))
+            except DefinitionError:
+                continue
+        drift.missing.extend([pin for key, pin in self.pins.items() if key not in seen])
+        return drift
+
+    def guard(self, registry: ToolRegistry, on_drift: OnDrift = "refuse") -> Drift:
+        """Hold a registry to this lock from now on, whatever is added, replaced or loaded again.
+
+        Raises BatchError where something there differs or is not locked; with "quarantine" that is taken out.
+        """
+        drift = self.check(entry.tool for entry in registry.entries())
+        if on_drift == "refuse" and not drift.ok:
+            words = f"{len(drift.tools)} not as locked: {drift.findings('error')[0].message}"
+            raise BatchError(words, drift.findings("error"))
+        registry.guard = Guard(self, on_drift)
+        if drift.tools:
+            registry.swap(drift.tools, ())
+        return drift
+
+
+def _order(pin: Pin) -> tuple[str, str]:
+    return pin.name, pin.version or ""
+
+
+def _spell_unseen(found: re.Match[str]) -> str:
+    """A character that no reader would see, written out; every other as it is."""
+    character = found[0]
+    if character.isprintable():
+        return character
+    units = character.encode("utf-16-be", "surrogatepass")
+    return "".join(f"\\u{units[i]:02x}{units[i + 1]:02x}" for i in range(0, len(units), 2))
+
+
+def _replace(path: Path, data: bytes) -> None:
+    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    try:
+        with os.fdopen(handle, "wb") as stream:
+            stream.write(data)
+            stream.flush()
+            os.fsync(stream.fileno())
+        os.chmod(name, _mode_of(path))
+        os.replace(name, path)
+    except BaseException:
+        os.unlink(name)
+        raise
+    if hasattr(os, "O_DIRECTORY"):
+        folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+
+
+def _mode_of(path: Path) -> int:
+    try:
+        return path.stat().st_mode & 0o777
+    except FileNotFoundError:
+        mask = os.umask(0)
+        os.umask(mask)
+        return 0o666 & ~mask
+
+
+# --- reading ---------------------------------------------------------------------------------------------
+
+
+def _read(data: bytes, file: str) -> dict[Key, Pin]:
+    """The pins of a file, each as it was written. A lock of many tools is larger than what `codec.parse`
+    takes from strangers; as strict, this takes what the disk holds."""
+
+    def refuse(problem: str, hint: str = _AGAIN) -> ConfigurationError:
+        return ConfigurationError(problem, file=file, hint=hint)
+
+    if len(data) > MAX_BYTES:
+        raise refuse(f"is larger than {MAX_BYTES // 1024 // 1024} MiB")
+    if _CONFLICT.search(data):
+        raise refuse(
+            "holds the marks of a merge conflict", "take either side, then run `toolcrib lock` again"
+        )
+    try:
+        document = json.loads(
+            data.decode(), object_pairs_hook=_without_repeats, parse_constant=_refuse_constant
+        )
+    except (ValueError, RecursionError) as error:
+        raise refuse(f"is damaged: {error}") from None
+    if not isinstance(document, dict) or "format" not in document:
+        raise refuse("is not a lock file of toolcrib", "name the file that `toolcrib lock` has written")
+    if document["format"] != FORMAT:
+        words = f"has format {document['format']!r}, and this toolcrib knows format {FORMAT}"
+        raise refuse(words, "use the toolcrib that wrote it, or run `toolcrib lock` again")
+    if not isinstance(document.get("tools"), list) or document.keys() - {"note", "format", "tools"}:
+        raise refuse("is damaged: it should hold 'format' and a list of 'tools'")
+    pins: dict[Key, Pin] = {}
+    for number, entry in enumerate(document["tools"], start=1):
+        try:
+            pin = _read_pin(entry)
+        except (ValueError, TypeError, DefinitionError) as error:
+            name = entry.get("name") if isinstance(entry, dict) else None
+            raise refuse(f"is damaged at tool {number} ({name!r:.80}): {error}") from None
+        if pin.key in pins:
+            raise refuse(f"is damaged: it has '{pin.title}' twice")
+        pins[pin.key] = pin
+    return pins
+
+
+def _read_pin(entry: Any) -> Pin:
+    if not isinstance(entry, dict):
+        raise ValueError("it is not an object")
+    kinds: dict[str, type] = {"name": str, "fingerprint": str, "definition": dict}
+    others: dict[str, type] = {"version": str, "source": str, "scopes": list}
+    for key, kind in (kinds | others).items():
+        if key in kinds and key not in entry:
+            raise ValueError(f"'{key}' is missing")
+        if key in entry and not isinstance(entry[key], kind):
+            raise ValueError(f"'{key}' is of a wrong kind")
+    if entry.keys() - kinds.keys() - others.keys():
+        raise ValueError(f"'{min(entry.keys() - kinds.keys() - others.keys())}' is not known here")
+    scopes = tuple(sorted(str(scope) for scope in entry.get("scopes", ())))
+    pin = Pin(entry["name"], entry.get("version"), entry["definition"], entry.get("source"), scopes)
+    if pin.definition.get("name") != pin.name:
+        raise ValueError("its definition is that of another tool")
+    if entry["fingerprint"] != f"{FINGERPRINT}{pin.fingerprint}":
+        raise ValueError("its fingerprint is not that of its definition; it was edited by hand")
+    return pin
+
+
+def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise ValueError("an object has a key twice")
+    return found
+
+
+def _refuse_constant(text: str) -> Any:
+    raise ValueError(f"{text} is not JSON")
+
+
+# --- drift -----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Drift:
+    """How tools differ from a lock: `changed` since, `unknown` to it, or `missing` here."""
+
+    lock: Lock
+    changed: list[tuple[Pin, Tool]] = field(default_factory=list)
+    unknown: list[Tool] = field(default_factory=list)
+    missing: list[Pin] = field(default_factory=list)
+
+    @property
+    def ok(self) -> bool:
+        """Whether everything that is here is as it was locked. What is missing harms nobody."""
+        return not self.changed and not self.unknown
+
+    @property
+    def tools(self) -> list[Tool]:
+        """What may not be served."""
+        return [*(tool for _, tool in self.changed), *self.unknown]
+
+    def findings(self, level: Level = "error") -> list[Finding]:
+        """Each in words; what is missing is a warning in any case."""
+        found = [explain(pin, tool, level) for pin, tool in self.changed]
+        found += [explain(None, tool, level) for tool in self.unknown]
+        for pin in self.missing:
+            words = f"'{pin.title}' is locked but not here"
+            hint = f"`toolcrib lock --update {pin.name}` forgets it"
+            found.append(Finding("locked-but-missing", "warning", words, pin.name, hint=hint))
+        return found
+
+
+def explain(pin: Pin | None, tool: Tool, level: Level) -> Finding:
+    """Why a tool may not be served: the worst of what changed, in words."""
+    source = tool.source
+    title = title_of(tool.name, tool.version)
+    if pin is None:
+        words = f"'{title}' is not in the lock"
+    else:
+        changes = sorted(_changes(pin, tool), key=_by_grade)
+        first = f"{changes[0].message} ({changes[0].grade})" if changes else "it differs"
+        more = f", and {len(changes) - 1} more" if len(changes) > 1 else ""
+        words = f"'{title}' is not what was locked: {first}{more}"
+    hint = f"`toolcrib diff` shows it; `toolcrib lock --update {tool.name}` accepts it"
+    return Finding(DriftError.code, level, words, tool.name, None, source.file, source.line, hint)
+
+
+def _changes(pin: Pin, tool: Tool) -> Iterator[Change]:
+    try:
+        yield from compare_tools(pin.tool, tool)
+    except DefinitionError:
+        return  # the lock holds what can be told apart, and no more
+
+
+def _by_grade(change: Change) -> int:
+    return -GRADES.index(change.grade)
+
+
+class Guard:
+    """Asked by a registry of every tool that is to come: raises DriftError for one that is not as locked."""
+
+    def __init__(self, lock: Lock, on_drift: OnDrift = "refuse") -> None:
+        self.lock = lock
+        self.on_drift = on_drift
+        self._said: set[tuple[Key, str]] = set()
+
+    def __call__(self, tool: Tool) -> None:
+        pin = self.lock.pins.get(key_of(tool))
+        if pin is not None and pin.fits(tool):
+            return
+        is_fatal = self.on_drift == "refuse"
+        finding = explain(pin, tool, "error")
+        if not is_fatal and (key_of(tool), tool.definition.fingerprint) not in self._said:
+            self._said.add((key_of(tool), tool.definition.fingerprint))
+            logger.warning("Quarantined: %s", finding.message)
+        raise DriftError(
+            finding.message, tool=tool.name, source=tool.source, hint=finding.hint, is_fatal=is_fatal
+        )

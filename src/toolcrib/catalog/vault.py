@@ -1,0 +1,87 @@
+"""One file that holds some bytes, or does not: never half of them.
+
+Written beside its place and moved there when it is safely on the disk, so that a reader, a crash, a full disk
+or another writer at the same time sees the old bytes or the new. What a writer that was killed left behind is
+removed after ten minutes. Knows files; refuses to know what is in them.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import time
+from pathlib import Path
+
+STALE_S = 600.0
+
+
+def read_file(path: Path, limit: int) -> bytes | None:
+    """The bytes of a file; None where there is none, or no plain file of at most `limit` bytes."""
+    try:
+        # Without O_NONBLOCK, opening a pipe would wait for its other end.
+        flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+        with open(os.open(path, flags), "rb", buffering=0) as file:
+            facts = os.fstat(file.fileno())
+            if not stat.S_ISREG(facts.st_mode) or facts.st_size > limit:
+                return None
+            data = file.readall()
+    except (OSError, ValueError):  # ValueError: a name that cannot be one
+        return None
+    return data if len(data) <= limit else None
+
+
+def write_file(path: Path, data: bytes) -> None:
+    """Put these bytes in the place of whatever was there. Raises OSError, and the old bytes are then as they
+    were."""
+    folder = path.parent
+    folder.mkdir(parents=True, exist_ok=True)
+    sweep(path)
+    draft = folder / f".{path.name}.{os.getpid()}.{os.urandom(6).hex()}.tmp"
+    try:
+        # As any new file: whoever may read the sources may read what was made of them, as the umask says.
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
+        with open(os.open(draft, flags, 0o666), "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(draft, path)
+    except BaseException:
+        _remove(draft)
+        raise
+    _sync_folder(folder)
+
+
+def sweep(path: Path, older_than_s: float = STALE_S) -> None:
+    """Remove what writers of this file left behind long ago: they were killed, and will not come back."""
+    start, now = f".{path.name}.", time.time()
+    try:
+        with os.scandir(path.parent) as entries:
+            drafts = [
+                entry for entry in entries if entry.name.startswith(start) and entry.name.endswith(".tmp")
+            ]
+        for entry in drafts:
+            if now - entry.stat(follow_symlinks=False).st_mtime > older_than_s:
+                _remove(Path(entry.path))
+    except OSError:
+        pass  # another is doing the same, or it is not ours to do
+
+
+def _remove(path: Path) -> None:
+    try:
+        path.unlink(missing_ok=True)
+    except OSError:
+        pass  # it is small, and the next writer tries again
+
+
+def _sync_folder(folder: Path) -> None:
+    """So that the move survives a power cut too; not every system can do it."""
+    try:
+        descriptor = os.open(folder, os.O_RDONLY)
+    except OSError:
+        return
+    try:
+        os.fsync(descriptor)
+    except OSError:
+        pass
+    finally:
+        os.close(descriptor)

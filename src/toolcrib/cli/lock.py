@@ -1,0 +1,154 @@
+"""`toolcrib lock`: write down what every tool says, so that whatever changes is seen before it is served."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+import click
+
+from toolcrib.catalog.compare import GRADES, Comparison, compare
+from toolcrib.catalog.lock import Lock
+from toolcrib.cli.changes import say_changes
+from toolcrib.cli.frame import Command, Failure, takes_json
+from toolcrib.cli.sides import Manner, find_lock, take_stock
+from toolcrib.cli.stock import Stock, takes_stock
+from toolcrib.cli.terminal import Terminal
+from toolcrib.cli.words import count, suggest
+
+EXAMPLES = """
+toolcrib lock tools.py                   write toolcrib.lock
+toolcrib lock --check                    in a pipeline: is it still true?
+toolcrib lock --update find_orders       accept one tool as it is now
+toolcrib lock shop/ --static             from source, without importing it
+toolcrib lock http://127.0.0.1:8000/mcp  what a running server offers
+"""
+
+
+@click.command(cls=Command, examples=EXAMPLES)
+@takes_stock
+@takes_json
+@click.option("--output", metavar="FILE", help="The lock file; toolcrib.lock, or what toolcrib.toml says.")
+@click.option("--check", is_flag=True, help="Change nothing; exit code 1 where the lock is not up to date.")
+@click.option(
+    "--update", multiple=True, metavar="NAME", help="Only this tool, or tools by a glob; any number."
+)
+@click.option("--partial", is_flag=True, help="Lock the good tools though others have errors.")
+def lock(
+    terminal: Terminal,
+    targets: Sequence[str],
+    as_json: bool,
+    output: str | None,
+    check: bool,
+    update: Sequence[str],
+    partial: bool,
+    static: bool,
+    command: str | None,
+    headers: Sequence[str],
+    protocol: str | None,
+) -> int:
+    """Write down what every tool says.
+
+    Keep the file with your code. `toolcrib serve --locked` serves only what is in it, `toolcrib diff` shows
+    what changed since. Names, descriptions, schemas, hints and scopes count; code does not. Exit code 1: not
+    written, or not up to date.
+
+    A TARGET is a Python file, a folder, a module, module:object, a toolcrib.toml or the address of a running
+    MCP server.
+    """
+    if check and update:
+        raise Failure("--check and --update do not go together", "--check changes nothing")
+    file, _ = find_lock(targets, output)
+    old = Lock.load(file) if file.exists() else None
+    if old is None and update:
+        raise Failure(f"There is no {file} to update", "write it first: toolcrib lock")
+    stock = take_stock(terminal, targets, Manner(static, headers, protocol), command)
+    if stock.is_sample:
+        raise Failure("There is nothing of yours to lock here", "name a file, a folder or a module")
+    if _is_refused(stock, partial, terminal):
+        return 1
+    new = Lock.of(stock.tools, file)
+    if update and old is not None:
+        new = _update(old, new, update)
+    comparison = compare(old.tools if old is not None else (), new.tools)
+    is_new = old is None or {k: p.to_json() for k, p in old.pins.items()} != {
+        k: p.to_json() for k, p in new.pins.items()
+    }
+    if is_new and not check:
+        new.save(file)
+    if as_json:
+        _print_json(file, new, comparison, is_new, check, stock, terminal)
+    else:
+        _say(file, old, new, comparison, is_new, check, terminal)
+    return 1 if check and is_new else 0
+
+
+def _is_refused(stock: Stock, partial: bool, terminal: Terminal) -> bool:
+    for error in stock.errors:
+        terminal.tell(error)
+    if not stock.errors or (partial and stock.tools):
+        return False
+    hint = "mend it, or lock the others with --partial" if stock.tools else None
+    terminal.say("error", f"Not locked: {count(len(stock.errors), 'problem')}", hint)
+    return True
+
+
+def _update(old: Lock, new: Lock, names: Sequence[str]) -> Lock:
+    """The old lock with the tools of some names as they are now, gone ones included."""
+    known = dict.fromkeys(key[0] for key in (*old.pins, *new.pins))
+    for name in names:
+        if not any(fnmatchcase(other, name) for other in known):
+            raise Failure(f"Unknown tool: {name}", suggest(name, known))
+
+    def is_named(key: tuple[str, str | None]) -> bool:
+        return any(fnmatchcase(key[0], name) for name in names)
+
+    kept = {key: pin for key, pin in old.pins.items() if not is_named(key)}
+    taken = {key: pin for key, pin in new.pins.items() if is_named(key)}
+    return replace(old, pins=kept | taken)
+
+
+def _say(
+    file: Path,
+    old: Lock | None,
+    new: Lock,
+    comparison: Comparison,
+    is_new: bool,
+    check: bool,
+    terminal: Terminal,
+) -> None:
+    tools = count(len(new.pins), "tool")
+    if not is_new:
+        terminal.say("note", f"{file} is up to date: {tools}")
+        return
+    if old is not None:
+        say_changes(comparison, terminal)
+    elif odd := comparison.at_least("suspicious"):
+        say_changes(replace(comparison, changes=odd), terminal)
+    if not check:
+        terminal.say("note", f"{file} written: {tools}")
+    elif old is None:
+        terminal.say("error", f"There is no {file}", "write it with toolcrib lock")
+    else:
+        names = comparison.tools
+        told = " --update ".join(("", *names)).strip() if len(names) <= 3 else ""
+        hint = f"review the changes, then accept them: toolcrib lock {told}".rstrip()
+        terminal.say("error", f"{file} is not up to date", hint)
+
+
+def _print_json(
+    file: Path, new: Lock, comparison: Comparison, is_new: bool, check: bool, stock: Stock, terminal: Terminal
+) -> None:
+    terminal.json(
+        {
+            "file": str(file),
+            "written": is_new and not check,
+            "up_to_date": not is_new or not check,
+            "tools": len(new.pins),
+            "counts": {grade: comparison.counts[grade] for grade in reversed(GRADES)},
+            "changes": [change.to_json() for change in comparison.changes],
+            "findings": [finding.to_json() for finding in stock.findings],
+        }
+    )

@@ -1,0 +1,181 @@
+"""The forms in which tools are described: MCP's, ours, OpenAI's, a catalog (document C), and the files of
+registries with `{id, name, category, description, schema}`.
+
+Knows the spellings and nothing of files. One form is read as all are: a part has a few names, and whatever
+has none of them is metadata and stays at home.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from toolcrib import codec
+from toolcrib.definition import MCP, OptionFields, ToolDefinition
+from toolcrib.described import describe
+from toolcrib.errors import InvalidNameError, InvalidSchemaError, InvalidToolError
+from toolcrib.finding import Source
+from toolcrib.tool import Tool
+
+SCHEMA_KEYS = ("inputSchema", "input_schema", "schema", "parameters")
+_OUTPUT_KEYS = ("outputSchema", "output_schema")
+_META_KEYS = ("_meta", "meta")
+_OPTION_KEYS = ("group", "aliases", "scopes", "enabled")
+_KNOWN = frozenset(
+    (
+        *("name", "title", "description", "annotations", "tags", "version", "metadata", "icons"),
+        *("returns", "raises", "type", "strict", *SCHEMA_KEYS, *_OUTPUT_KEYS, *_META_KEYS, *_OPTION_KEYS),
+    )
+)
+LISTS = ("tools", "functionSchema", "functions")
+"""The keys below which a document keeps its tools."""
+
+
+def find_entries(value: Any) -> tuple[Any, tuple[str, ...]] | None:
+    """The list or object of tools in a document, and the keys that lead to it. None: the document describes
+    none, or is one itself."""
+    if isinstance(value, list):
+        return value, ()
+    if not isinstance(value, dict):
+        return None
+    if isinstance(value.get("result"), dict) and isinstance(value["result"].get("tools"), list):
+        return value["result"]["tools"], ("result", "tools")  # an answer to tools/list, as it came
+    for key in LISTS:
+        # A server's card has a name and a description too; only a tool has a schema.
+        if isinstance(value.get(key), list | dict) and not any(part in value for part in SCHEMA_KEYS):
+            return value[key], (key,)
+    return None
+
+
+def is_entry(value: Any) -> bool:
+    """Whether this describes one tool."""
+    if not isinstance(value, dict):
+        return False
+    inner = value.get("function")
+    entry = inner if isinstance(inner, dict) else value
+    return ("name" in entry or "id" in entry) and any(key in entry for key in (*SCHEMA_KEYS, "description"))
+
+
+def make_tool(entry: Any, source: Source, *, key: str | None = None) -> Tool:
+    """The tool that an entry describes; `key` is its name where it says none. Raises DefinitionError."""
+    if not isinstance(entry, Mapping):
+        words = f"An entry must be an object that describes a tool, got {type(entry).__name__}"
+        raise InvalidToolError(words, tool=key, source=source)
+    if isinstance(entry.get("function"), Mapping):
+        entry = entry["function"]
+    name, title, identity = _names_in(entry, key, source)
+    if not any(part in entry for part in (*SCHEMA_KEYS, "description")):
+        raise InvalidToolError(
+            f"Tool '{name}' has neither a description nor a schema",
+            tool=name,
+            source=source,
+            hint=f"give it a description and one of {', '.join(SCHEMA_KEYS)}",
+        )
+    definition = ToolDefinition(
+        name=name,
+        description=_text(entry, "description", name, source) or "",
+        input_schema=_object(entry, SCHEMA_KEYS, name, source) or {"type": "object", "properties": {}},
+        output_schema=_object(entry, _OUTPUT_KEYS, name, source),
+        title=title,
+        annotations=_object(entry, ("annotations",), name, source) or {},
+        tags=_tags_in(entry, name, source),
+        version=_version_in(entry),
+        metadata=_metadata_in(entry, identity, name, source),
+        source=source,
+        returns=_text(entry, "returns", name, source) or "",
+        raises=_raises_in(entry, name, source),
+        icons=_value_of(entry, "icons", name, source) or (),
+        meta=_object(entry, _META_KEYS, name, source) or {},
+    )
+    options: OptionFields = {}
+    for option in _OPTION_KEYS:
+        if entry.get(option) is not None:
+            options[option] = entry[option]  # type: ignore[literal-required]
+    tool = describe(definition)
+    return tool.with_options(**options) if options else tool
+
+
+def _names_in(entry: Mapping[str, Any], key: str | None, source: Source) -> tuple[str, str | None, Any]:
+    """Name, title, and an id that is neither. Registries call the one `id` that others call `name`, and give
+    a title as the name."""
+    identity, name = entry.get("id"), entry.get("name", key)
+    if name is None and isinstance(identity, str):
+        name, identity = identity, None
+    if not isinstance(name, str):
+        words = "A tool has no name" if name is None else f"Tool name must be string, got {type(name)}"
+        raise InvalidToolError(words, source=source, hint="give every tool a name")
+    title = _text(entry, "title", name, source)
+    try:
+        return MCP.check(name, source), title, identity
+    except InvalidNameError:
+        if not isinstance(identity, str) or MCP.pattern.fullmatch(identity) is None:
+            raise
+    return MCP.check(identity, source), title or name, None
+
+
+# --- parts -------------------------------------------------------------------------------------------
+
+
+def _value_of(entry: Mapping[str, Any], key: str, name: str, source: Source) -> Any:
+    """A part that is data. TOML has no null, so what needs one may stand there as JSON in a text."""
+    value = entry.get(key)
+    if not isinstance(value, str):
+        return value
+    try:
+        return codec.parse(value.encode())
+    except ValueError as error:
+        raise InvalidSchemaError(
+            f"'{key}' of tool '{name}' is a text that is not JSON: {error}", tool=name, source=source
+        ) from None
+
+
+def _object(entry: Mapping[str, Any], keys: tuple[str, ...], name: str, source: Source) -> Any:
+    """The first of these parts that is there, as a dict; None where there is none."""
+    for key in keys:
+        value = _value_of(entry, key, name, source)
+        if value is None:
+            continue
+        if not isinstance(value, Mapping):
+            words = f"'{key}' of tool '{name}' must be an object, got {type(value).__name__}"
+            raise InvalidSchemaError(words, tool=name, source=source)
+        return value
+    return None
+
+
+def _text(entry: Mapping[str, Any], key: str, name: str, source: Source) -> str | None:
+    value = entry.get(key)
+    if value is not None and not isinstance(value, str):
+        words = f"'{key}' of tool '{name}' must be text, got {type(value).__name__}"
+        raise InvalidToolError(words, tool=name, source=source)
+    return value
+
+
+def _tags_in(entry: Mapping[str, Any], name: str, source: Source) -> tuple[str, ...]:
+    tags = entry.get("tags") or []
+    if not isinstance(tags, list) or not all(isinstance(tag, str) for tag in tags):
+        words = f"'tags' of tool '{name}' must be a list of texts, got {tags!r:.80}"
+        raise InvalidToolError(words, tool=name, source=source)
+    category = entry.get("category")
+    labels = [*tags, category] if isinstance(category, str) and category else tags
+    return tuple(dict.fromkeys(labels))
+
+
+def _version_in(entry: Mapping[str, Any]) -> str | None:
+    version = entry.get("version")
+    return str(version) if isinstance(version, int | float) else version
+
+
+def _metadata_in(entry: Mapping[str, Any], identity: Any, name: str, source: Source) -> dict[str, Any]:
+    """What was given as metadata, and every part that has no meaning here."""
+    given = _object(entry, ("metadata",), name, source) or {}
+    rest = {key: value for key, value in entry.items() if key not in _KNOWN and key != "id"}
+    return {**({} if identity is None else {"id": identity}), **rest, **given}
+
+
+def _raises_in(entry: Mapping[str, Any], name: str, source: Source) -> tuple[tuple[str, str], ...]:
+    raises = entry.get("raises") or []
+    try:
+        return tuple((str(item["name"]), str(item.get("description", ""))) for item in raises)
+    except (TypeError, KeyError, AttributeError):
+        words = f"'raises' of tool '{name}' must be a list of objects with name and description"
+        raise InvalidToolError(words, tool=name, source=source) from None

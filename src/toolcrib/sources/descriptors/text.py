@@ -1,0 +1,199 @@
+"""A descriptor as text: bytes become plain data, and every entry knows its line.
+
+JSON, YAML and TOML alike are read strictly (no key twice, no number that is none, only so deep, only so
+large), because whoever wrote the file may be a stranger. Refuses to know what a tool is.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import os
+import re
+import stat
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, NoReturn
+
+from toolcrib import codec
+from toolcrib.errors import SourceError
+from toolcrib.finding import Source
+from toolcrib.sources.descriptors.yaml_text import YamlError, read_yaml
+
+MAX_JSON_BYTES = 16 * 1024 * 1024
+MAX_BYTES = 2 * 1024 * 1024
+"""For YAML and TOML, which take longer to read."""
+
+_BYTE = re.compile(r" ?\(byte (\d+)\)")
+_TOML_PLACE = re.compile(r" \(at (?:line (\d+), column \d+|end of document)\)$")
+_BLANK = re.compile(r"[ \t\r\n]*")
+_PLACE = re.compile(r"[ \t\r\n]*[,:]?[ \t\r\n]*")
+
+Kind = Literal["json", "yaml", "toml"]
+Keys = tuple[str, ...]
+
+SUFFIXES: Mapping[str, Kind] = {".json": "json", ".yaml": "yaml", ".yml": "yaml", ".toml": "toml"}
+
+
+def kind_of(path: Path) -> Kind | None:
+    """What a file is written in, by its name; None for what no descriptor is."""
+    return SUFFIXES.get(path.suffix.lower())
+
+
+@dataclass(slots=True)
+class Document:
+    """What a file says. `lines` are those of YAML's objects and lists, by identity."""
+
+    path: Path
+    value: Any
+    text: str = ""
+    lines: Mapping[int, int] = field(default_factory=dict)
+
+    def entry_lines(self, container: Any, path: Keys) -> list[int | None]:
+        """The line where each entry begins, for the list or object that stands at a path of keys."""
+        count = len(container)
+        lines: list[int | None]
+        if kind_of(self.path) == "json":
+            lines = [*_json_lines(self.text, path)]
+        elif kind_of(self.path) == "toml":
+            lines = [*_toml_lines(self.text, path, isinstance(container, list))]
+        else:
+            items = container.values() if isinstance(container, dict) else container
+            lines = [self.lines.get(id(item)) for item in items]
+        return lines if len(lines) == count else [None] * count
+
+
+def read_document(path: Path) -> Document:
+    """The data in a file. Raises SourceError that names the file and, where it can be said, the line."""
+    return parse_document(_read_bytes(path), path)
+
+
+def parse_document(data: bytes, path: Path) -> Document:
+    try:
+        text = data.removeprefix(b"\xef\xbb\xbf").decode()
+    except UnicodeDecodeError as error:
+        _refuse(path, "is not UTF-8 text", data.count(b"\n", 0, error.start) + 1, "save it as UTF-8")
+    lines: dict[int, int] = {}
+    if kind_of(path) == "json":
+        value = _parse_json(text, path)
+    elif kind_of(path) == "toml":
+        value = _parse_toml(text, path)
+    else:
+        try:
+            value, lines = read_yaml(text, str(path))
+        except YamlError as error:
+            _refuse(path, f"is not YAML that can be read: {error}", error.line)
+    return Document(path, value, text, lines)
+
+
+def _read_bytes(path: Path) -> bytes:
+    limit = MAX_JSON_BYTES if kind_of(path) == "json" else MAX_BYTES
+    try:
+        # Without O_NONBLOCK, opening a pipe would wait for its other end.
+        with open(os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0)), "rb") as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                _refuse(path, "is not a file")
+            data = file.read(limit + 1)
+    except OSError as error:
+        _refuse(path, f"cannot be read: {error.strerror}")
+    if len(data) > limit:
+        _refuse(path, f"is larger than {limit // 1024 // 1024} MiB", hint="split it")
+    return data
+
+
+def _refuse(path: Path, problem: str, line: int | None = None, hint: str | None = None) -> NoReturn:
+    raise SourceError(f"{path} {problem}", source=Source(str(path), line), hint=hint) from None
+
+
+# --- JSON --------------------------------------------------------------------------------------------
+
+
+def _parse_json(text: str, path: Path) -> Any:
+    data = text.encode()
+    try:
+        return codec.parse(data)
+    except ValueError as error:
+        words = str(error)
+        place = _BYTE.search(words)
+        line = data.count(b"\n", 0, int(place[1])) + 1 if place else None
+        _refuse(path, f"is not JSON that can be read: {_BYTE.sub('', words)}", line)
+
+
+def _json_lines(text: str, path: Keys) -> Iterator[int]:
+    """Where the entries of the container at a path begin. The text was read before: it is JSON."""
+    at = _skip(text, 0)
+    for key in path:
+        at = next(start for name, start in _walk(text, at) if name == key)
+    line, counted = 1, 0
+    for _, start in _walk(text, at):
+        line, counted = line + text.count("\n", counted, start), start
+        yield line
+
+
+def _walk(text: str, at: int) -> Iterator[tuple[str | None, int]]:
+    """The key and the place of every entry of the object or list that begins here."""
+    decode = json.JSONDecoder().raw_decode
+    is_object, end = text[at] == "{", "}" if text[at] == "{" else "]"
+    at = _skip(text, at + 1)
+    while text[at] != end:
+        name = None
+        if is_object:
+            name, at = decode(text, at)
+            at = _skip_mark(text, at)
+        yield name, at
+        at = _skip_mark(text, decode(text, at)[1])
+
+
+def _skip(text: str, at: int) -> int:
+    found = _BLANK.match(text, at)
+    return at if found is None else found.end()
+
+
+def _skip_mark(text: str, at: int) -> int:
+    found = _PLACE.match(text, at)
+    return at if found is None else found.end()
+
+
+# --- TOML --------------------------------------------------------------------------------------------
+
+
+def _parse_toml(text: str, path: Path) -> Any:
+    import tomllib  # most descriptors are JSON
+
+    try:
+        value = _without_dates(tomllib.loads(text), 0)
+        codec.encode(value)
+    except tomllib.TOMLDecodeError as error:
+        place = _TOML_PLACE.search(str(error))
+        line = int(place[1]) if place and place[1] else None
+        _refuse(path, f"is not TOML: {_TOML_PLACE.sub('', str(error))}", line)
+    except codec.NotFiniteError as error:
+        _refuse(path, f"has {error.value} at '{error.path}', which is not a number that JSON knows")
+    except RecursionError:
+        _refuse(path, "is not TOML that can be read: nested too deeply")
+    except (ValueError, OverflowError) as error:
+        _refuse(path, f"is not TOML that can be read: {error}")
+    return value
+
+
+def _without_dates(value: Any, depth: int) -> Any:
+    """Dates as text: a schema is JSON, which has none."""
+    if depth > codec.MAX_DEPTH:
+        raise ValueError(f"nested deeper than {codec.MAX_DEPTH}")
+    if isinstance(value, dict):
+        return {key: _without_dates(item, depth + 1) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_without_dates(item, depth + 1) for item in value]
+    return value.isoformat() if isinstance(value, dt.date | dt.time) else value
+
+
+def _toml_lines(text: str, path: Keys, is_list: bool) -> Iterator[int]:
+    """The lines of `[[tools]]`, or of `[tools.NAME]`. TOML's reader keeps no places; where a person writes in
+    another way, there are no lines."""
+    name = r"\s*\.\s*".join(re.escape(key) for key in path)
+    header = rf"\s*\[\[\s*{name}\s*\]\]" if is_list else rf"\s*\[\s*{name}\s*\.\s*(?:[\w-]+|\"[^\"]*\")\s*\]"
+    pattern = re.compile(rf"{header}\s*(?:#.*)?")
+    for number, line in enumerate(text.split("\n"), start=1):
+        if pattern.fullmatch(line):
+            yield number

@@ -1,0 +1,171 @@
+"""Functions of source files become stubs: the real parameters, defaults, hints and words, and no code.
+
+Knows what a definition says beside its body. What cannot be known of it is permissive and a finding of the
+tool. Refuses to know whether the function is a tool, and under which name.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, field
+from types import FunctionType
+from typing import Any
+
+from toolcrib.finding import Finding
+from toolcrib.schema.default import UNTOLD
+from toolcrib.sources.static.classes import Classes
+from toolcrib.sources.static.hints import is_foreign_context
+from toolcrib.sources.static.library import SourceFile
+from toolcrib.sources.static.names import Site, qualname_in
+from toolcrib.sources.static.remarks import DEFAULT, NotYet, Remark, Trail, Unresolved, show
+from toolcrib.sources.static.shells import make_shell, mangle, outline_of, what_it_gives
+
+_Function = ast.FunctionDef | ast.AsyncFunctionDef
+_ITERATORS = ("Generator", "Iterable", "Iterator")
+
+
+@dataclass(slots=True)
+class Stub:
+    """A function that has the looks of the real one. `contexts` are parameters that ask for the Context of
+    mcp or fastmcp; they are left out of the function, unless asked for."""
+
+    function: FunctionType
+    findings: list[Finding] = field(default_factory=list)
+    contexts: tuple[str, ...] = ()
+
+
+class Stubber:
+    """Makes stubs of the functions of one file."""
+
+    def __init__(self, classes: Classes, file: SourceFile) -> None:
+        self.classes = classes
+        self.file = file
+
+    def make(
+        self,
+        node: _Function,
+        *,
+        owner: str = "",
+        drops_first: bool = False,
+        drops: Collection[str] = (),
+        keeps_contexts: bool = False,
+    ) -> Stub:
+        """The stub of a definition, without those parameters that are to be dropped."""
+        scope = self.file.scope_of(node)
+        if getattr(node, "type_params", ()):  # of Python 3.12: they are seen by the annotations
+            inner = scope.within(node).parent
+            scope = inner if inner is not None else scope
+        private = scope.node.name if scope.kind == "class" else owner
+        site = Site(scope, lazy=self.file.is_lazy)
+        findings: list[Finding] = []
+        outline = outline_of(node.args, private)
+        places = (*outline.by_place, *outline.by_name)
+        dropped = {*drops, *(places[:1] if drops_first else ())}
+        hints: dict[str, Any] = {}
+        for name, annotation in _annotations(node, private):
+            if name not in dropped:
+                hints[name] = self._hint(annotation, site, node.name, name, findings)
+        contexts = tuple(
+            name for name, hint in hints.items() if name != "return" and is_foreign_context(hint)
+        )
+        if not keeps_contexts:
+            dropped |= set(contexts)
+        defaults = {
+            name: self._default(value, site, node.name, name, findings)
+            for name, value in _defaults(node, private)
+            if name not in dropped
+        }
+        gives = "something"
+        if (
+            len(set(outline.names)) != len(outline.names)
+            or node.returns is None
+            or _may_be_iterator(node.returns)
+        ):
+            gives, problem = what_it_gives(node)
+            if problem:
+                findings.append(_refused(problem, node, self.file))
+        outline = outline.without(frozenset(dropped))
+        function = make_shell(
+            node.name,
+            outline,
+            is_async=isinstance(node, ast.AsyncFunctionDef),
+            gives=gives,
+            file=str(self.file.path),
+            line=min([node.lineno, *(item.lineno for item in node.decorator_list)]),
+        )
+        positional = (*outline.by_place, *outline.by_name)
+        function.__defaults__ = tuple(defaults[name] for name in positional if name in defaults) or None
+        function.__kwdefaults__ = {
+            name: defaults[name] for name in outline.by_keyword if name in defaults
+        } or None
+        function.__annotations__ = {name: hint for name, hint in hints.items() if name not in dropped}
+        function.__doc__ = ast.get_docstring(node, clean=False)
+        function.__module__ = self.file.name
+        function.__qualname__ = f"{owner}.{node.name}" if owner else qualname_in(scope, node.name)
+        return Stub(function, findings, contexts)
+
+    def _hint(self, node: ast.expr, site: Site, tool: str, name: str, findings: list[Finding]) -> Any:
+        trail = Trail()
+        try:
+            hint = self.classes.hints.permit(node, site, trail)
+        except NotYet:
+            self.classes.hints.remark(Unresolved("it refers to itself", node.lineno), node, site, trail)
+            hint = Any
+        findings += [remark.to_finding(tool, name) for remark in trail.gather()]
+        return hint
+
+    def _default(self, node: ast.expr, site: Site, tool: str, name: str, findings: list[Finding]) -> Any:
+        if isinstance(node, ast.Constant):
+            return node.value
+        trail = Trail()
+        try:
+            value = self.classes.values.evaluate(node, Site(site.scope), trail)
+        except (Unresolved, NotYet) as error:
+            why = error.message if isinstance(error, Unresolved) else "it refers to itself"
+            shown = show(node)
+            words = why if f"'{shown}'" in why else f"'{shown}': {why}"
+            text = f"The default of '{name}' is not known, so it is not shown: {words}"
+            line = getattr(error, "line", None) or node.lineno
+            hint = getattr(error, "hint", None) or "write a literal, or register the tool at run time"
+            findings.append(Remark(DEFAULT, text, str(self.file.path), line, hint).to_finding(tool, name))
+            return UNTOLD
+        findings += [remark.to_finding(tool, name) for remark in trail.gather()]
+        return value
+
+
+def _annotations(node: _Function, owner: str) -> Iterator[tuple[str, ast.expr]]:
+    arguments = node.args
+    for item in (
+        *arguments.posonlyargs,
+        *arguments.args,
+        arguments.vararg,
+        *arguments.kwonlyargs,
+        arguments.kwarg,
+    ):
+        if item is not None and item.annotation is not None:
+            yield mangle(item.arg, owner), item.annotation
+    if node.returns is not None:
+        yield "return", node.returns
+
+
+def _defaults(node: _Function, owner: str) -> Iterator[tuple[str, ast.expr]]:
+    places = [*node.args.posonlyargs, *node.args.args]
+    given = node.args.defaults
+    for item, value in zip(places[len(places) - len(given) :], given, strict=True):
+        yield mangle(item.arg, owner), value
+    for item, default in zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True):
+        if default is not None:
+            yield mangle(item.arg, owner), default
+
+
+def _may_be_iterator(node: ast.expr) -> bool:
+    base = node.value if isinstance(node, ast.Subscript) else node
+    name = base.attr if isinstance(base, ast.Attribute) else getattr(base, "id", "")
+    return name.endswith(_ITERATORS) or isinstance(base, ast.Constant)
+
+
+def _refused(problem: str, node: _Function, file: SourceFile) -> Finding:
+    words = f"Python refuses the function '{node.name}': {problem}"
+    hint = "mend it; importing the file fails"
+    return Finding("unreadable-source", "error", words, node.name, None, str(file.path), node.lineno, hint)

@@ -1,0 +1,198 @@
+"""What clients are shown of the tools of a registry: all of them, or the pair that finds and calls them.
+
+Knows the budget, the pair, and what was said and shown before; refuses to know how calls run, and who may see
+what: it is told.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+from toolcrib.context import LOCAL, Principal
+from toolcrib.errors import ConfigurationError, InvalidArgumentsError
+from toolcrib.registry import ToolRegistry
+from toolcrib.storefront.budget import DEFAULT_BUDGET_TOKENS, Budget
+from toolcrib.storefront.finding import Finder
+from toolcrib.storefront.pair import CALL, SEARCH, hints_for_all, make_caller, make_finder
+from toolcrib.tool import Tool
+
+logger = logging.getLogger("toolcrib")
+
+Publish = Literal["auto", "always", "never"]
+PINNED = "pinned"
+"""The tag of a tool that stays in the list."""
+_MAX_VIEWS = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What clients are shown: all tools, or, where it `is_open`, the pair and what is pinned."""
+
+    shown: tuple[Tool, ...]
+    is_open: bool = False
+    count: int = 0
+    tokens: int = 0
+    budget_tokens: int = 0
+
+    @property
+    def words(self) -> str:
+        """Why it is open, and what that means."""
+        finder, caller = (tool.name for tool in self.shown[:2])
+        pinned = len(self.shown) - 2
+        many = f"{pinned} tools that are" if pinned > 1 else "one tool that is"
+        shown = f"{finder}, {caller} and {many} pinned" if pinned else f"{finder} and {caller}"
+        is_over = self.tokens > self.budget_tokens
+        budget = f", more than the budget of {self.budget_tokens:,}" if is_over else ""
+        return (
+            f"{self.count:,} tools would take about {self.tokens:,} tokens of every request{budget}: "
+            f"clients are shown {shown} instead"
+        )
+
+    hint = (
+        "all tools can still be called by name; search='never' or `serve --search never` lists them all, "
+        "search_budget_tokens or [search] budget_tokens moves the budget, "
+        f"the tag '{PINNED}' keeps a tool listed"
+    )
+
+
+class Storefront:
+    """`view` gives the tools that a principal may call: one object until they change."""
+
+    def __init__(
+        self,
+        registry: ToolRegistry,
+        view: Callable[[Principal], tuple[Tool, ...]],
+        publish: Publish = "auto",
+        budget_tokens: int = DEFAULT_BUDGET_TOKENS,
+    ) -> None:
+        self.publish, tokens = check_wishes(publish, budget_tokens)
+        self.callers: dict[str, Tool] = {}
+        """What was ever shown to call others with: whoever was told of it may go on using it."""
+        self._finders: dict[str, Tool] = {}
+        self._registry = registry
+        self._view = view
+        self._budget = Budget(tokens)
+        self._finder = Finder(registry)
+        self._lock = threading.Lock()
+        self._verdicts: dict[int, tuple[tuple[Tool, ...], Verdict]] = {}
+        self._pair: tuple[Any, tuple[Tool, Tool]] | None = None
+        self._told: tuple[Tool, ...] = ()
+        self._is_said = False
+
+    @property
+    def budget_tokens(self) -> int:
+        return self._budget.tokens
+
+    # --- what is shown ---
+
+    def judge(self, principal: Principal = LOCAL) -> Verdict:
+        """What this principal is shown: one object until it changes."""
+        view = self._view(principal)
+        kept = self._verdicts.get(id(view))
+        if kept is None or kept[0] is not view:
+            with self._lock:
+                while len(self._verdicts) >= _MAX_VIEWS:
+                    del self._verdicts[next(iter(self._verdicts))]
+                kept = self._verdicts[id(view)] = (view, self._judge(view))
+        return kept[1]
+
+    def _judge(self, view: tuple[Tool, ...]) -> Verdict:
+        budget = self._budget
+        if self.publish == "never" or (self.publish == "auto" and not budget.is_exceeded(view)):
+            return Verdict(view)
+        shown = (*self._make_pair(view), *filter(_is_pinned, view))
+        return Verdict(shown, True, len(view), budget.count(view), budget.tokens)
+
+    def open(self) -> None:
+        """The server starts: say what comes of its list."""
+        verdict = self.judge()
+        self._told = verdict.shown
+        self._say(verdict)
+
+    def has_changed(self) -> bool:
+        """The tools have changed: whether what is shown has, since this was last asked."""
+        verdict = self.judge()
+        before, self._told = self._told, verdict.shown
+        self._say(verdict)
+        return not verdict.is_open or verdict.shown != before
+
+    def leave_unsaid(self) -> None:
+        """Whoever starts the server says it in words of their own."""
+        self._is_said = self.judge().is_open
+
+    def _say(self, verdict: Verdict) -> None:
+        if verdict.is_open is self._is_said:
+            return
+        self._is_said = verdict.is_open
+        if verdict.is_open:
+            level = logging.WARNING if self.publish == "auto" else logging.INFO
+            logger.log(level, "%s; %s", verdict.words, verdict.hint)
+        else:
+            logger.info("the list of tools is within its budget again: clients are shown all of them")
+
+    # --- the pair ---
+
+    def find(self, name: str) -> Tool | None:
+        """One of the pair, where it is shown or was."""
+        if name.endswith((SEARCH, CALL)) and name not in self.callers and name not in self._finders:
+            self.judge()  # the tools may have changed, and nobody has asked for the list since
+        return self.callers.get(name) or self._finders.get(name)
+
+    def forward(self, name: str, arguments: Any) -> tuple[str, dict[str, Any]] | None:
+        """The call that a call of `call_tool` means; None for all others, and where it means none."""
+        caller = self.find(name)
+        if caller is None or name not in self.callers or self._registry.try_get(name) is not None:
+            return None
+        try:
+            given = caller.built.arguments.check({} if arguments is None else arguments)
+        except InvalidArgumentsError:
+            return None  # which is said when it is called
+        inner = given["name"]
+        return None if self._registry.try_get(inner) is None else (inner, given.get("arguments") or {})
+
+    def _make_pair(self, view: Sequence[Tool]) -> tuple[Tool, Tool]:
+        finder, caller = self._free_name(SEARCH), self._free_name(CALL)
+        facts = (finder, caller, hints_for_all(view))
+        if self._pair is None or self._pair[0] != facts:
+            pair = make_finder(finder, caller, self._find), make_caller(caller, finder, facts[2], self._miss)
+            self._pair = (facts, pair)
+            self._finders[finder], self.callers[caller] = pair
+        return self._pair[1]
+
+    def _free_name(self, wanted: str) -> str:
+        """The name, or another where there is a tool of that name: somebody else's goes first."""
+        name, number = wanted, 1
+        while self._registry.snapshot.group_of(name) is not None:
+            name = f"toolcrib_{wanted}" if number == 1 else f"toolcrib_{number}_{wanted}"
+            number += 1
+        return name
+
+    def _find(self, query: str, limit: int, principal: Principal) -> dict[str, Any]:
+        return self._finder.find(query, limit, self._view(principal))
+
+    def _miss(self, name: str, principal: Principal) -> str:
+        if name in self._finders or name in self.callers:
+            return f"'{name[:64]}' is called by itself, not by way of another tool."
+        near = self._finder.name_near(name, self._view(principal))
+        meant = f" Did you mean {' or '.join(near)}?" if near else ""
+        return (
+            f"There is no tool '{name[:64]}'.{meant} {self._free_name(SEARCH)} finds tools by what they do."
+        )
+
+
+def check_wishes(publish: Any, budget_tokens: Any) -> tuple[Publish, int]:
+    """Raises ConfigurationError for what cannot be."""
+    if publish not in get_args(Publish):
+        raise ConfigurationError(f"must be 'auto', 'always' or 'never', got {publish!r}", key="search")
+    if isinstance(budget_tokens, bool) or not isinstance(budget_tokens, int) or budget_tokens < 0:
+        words = f"must be a whole number of tokens, got {budget_tokens!r}"
+        raise ConfigurationError(words, key="search_budget_tokens")
+    return publish, budget_tokens
+
+
+def _is_pinned(tool: Tool) -> bool:
+    return PINNED in tool.definition.tags

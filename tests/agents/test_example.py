@@ -1,0 +1,58 @@
+"""The example agent, run as a user would run it."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+
+from tests.support.agents import LINE_MODEL
+from tests.support.model_endpoints import Endpoint, OpenAIVoice
+from tests.support.processes import ROOT, child_environment
+
+
+async def run(*arguments: str, stdin: str = "") -> tuple[int | None, str, str]:
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        str(ROOT / "examples" / "agent.py"),
+        *arguments,
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+        env=child_environment(OPENAI_API_KEY="k3y"),
+    )
+    async with asyncio.timeout(30):
+        out, err = await process.communicate(stdin.encode())
+    return process.returncode, out.decode(), err.decode()
+
+
+def program(manner: str) -> list[str]:
+    return ["--provider", "gemini_cli", "--command", f"{sys.executable} -S {LINE_MODEL} {manner}"]
+
+
+async def test_it_talks_to_a_program() -> None:
+    code, out, err = await run(*program("adds"), "What is 2 and 3?")
+    assert (code, out.strip()) == (0, "Let me see.\nThe sum is 5.0.")
+    assert err == "[add {'a': 2, 'b': 3}]\n[add: 5.0]\n"
+
+
+async def test_it_holds_a_conversation() -> None:
+    code, out, _ = await run(*program("adds"), stdin="First?\nSecond?\n")
+    assert (code, out.count("The sum is 5.0.")) == (0, 2)
+
+
+async def test_it_talks_to_any_compatible_service() -> None:
+    voice = OpenAIVoice()
+    replies = (voice.stream("", [("count_words", {"text": "one two"})]), voice.stream("Two words."))
+    async with Endpoint(*replies) as endpoint:
+        address = ["--base-url", endpoint.address, "--model", "m"]
+        code, out, err = await run("--provider", "openai", *address, "How many words?")
+    assert (code, out) == (0, "Two words.\n")
+    assert '[count_words: {"lines":1,"words":2,"letters":7}]' in err
+
+
+async def test_what_goes_wrong_is_told_with_a_way_out() -> None:
+    code, out, err = await run(*program("dies"), "Hello?")
+    assert (code, "out of memory" in err) == (1, True)
+    code, out, err = await run("--provider", "opnai", "Hello?")
+    assert (code, out) == (1, "")
+    assert err == "error: provider: there is no provider 'opnai'\nhint: did you mean 'openai'?\n"

@@ -1,0 +1,248 @@
+"""Services that refuse, stall, lie, loop, disconnect, and answer with what is no answer."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import socket
+from contextlib import aclosing
+from email.utils import formatdate
+from typing import Any
+
+import pytest
+
+from tests.agents.test_services import every_voice, talk
+from tests.support.agents import Bench, collect
+from tests.support.model_endpoints import VOICES, Endpoint, OpenAIVoice, Reply, Voice, event, whole
+from toolcrib.agents import AgentRunner, Failure, Final, Limits, Token, ToolCall
+
+OPENAI = OpenAIVoice()
+
+
+async def fail(voice: Voice, *replies: Reply, limits: Limits | None = None, **options: Any) -> Failure:
+    async with (
+        Endpoint(*replies) as endpoint,
+        talk(Bench(), voice, endpoint, limits or Limits(turn_s=5, answer_s=10), **options) as runner,
+    ):
+        events = await collect(runner)
+        last = events[-1]
+        assert isinstance(last, Failure)
+        assert "k3y" not in str(last)
+        assert runner.session.messages == []
+    return last
+
+
+@every_voice
+async def test_a_refused_key_is_told_without_the_key(voice: Voice, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.DEBUG):
+        failure = await fail(voice, voice.refuse(401, "Incorrect API key provided: k3y"))
+    assert failure.kind == "access"
+    assert "(401 Unauthorized): Incorrect API key provided: ***" in failure.message
+    assert failure.hint == "is the key right? It is from api_key"
+    assert "k3y" not in caplog.text
+
+
+@every_voice
+async def test_a_busy_service_is_asked_again_after_as_long_as_it_says(voice: Voice) -> None:
+    busy = voice.refuse(429, "slow down", retry_after="0")
+    later = voice.refuse(503, "later", retry_after=formatdate(0, usegmt=True))
+    async with (
+        Endpoint(busy, later, voice.stream("Here.")) as endpoint,
+        talk(Bench(), voice, endpoint) as runner,
+    ):
+        assert await runner.ask("There?") == "Here."
+    assert len(endpoint.requests) == 3
+
+
+@every_voice
+async def test_a_service_that_asks_for_too_much_patience_is_given_up_at_once(voice: Voice) -> None:
+    async with asyncio.timeout(5):
+        failure = await fail(voice, voice.refuse(429, "slow down", retry_after="3600"))
+    assert (failure.kind, failure.hint) == (
+        "busy",
+        "it asks to wait 3600 s, which is longer than this answer may take",
+    )
+
+
+async def test_a_service_that_stays_broken_is_given_up() -> None:
+    async with Endpoint(OPENAI.refuse(500, "oops")) as endpoint, talk(Bench(), OPENAI, endpoint) as runner:
+        failure = (await collect(runner))[-1]
+    assert isinstance(failure, Failure)
+    assert (failure.kind, len(endpoint.requests)) == ("failed", 4)
+    assert "failed (500 Internal Server Error): oops" in failure.message
+
+
+@pytest.mark.parametrize(
+    ("reply", "kind", "words"),
+    [
+        (
+            OPENAI.refuse(400, "messages: too long"),
+            "refused",
+            "refuses the request (400 Bad Request)",
+        ),
+        (OPENAI.refuse(404, "no such model"), "refused", "has no model 'm-1' there (404 Not Found)"),
+        (Reply([b"<html>Sign in</html>"], 200, "text/html"), "garbled", "answers with a web page"),
+        (Reply([b"<html>Not here</html>"], 404, "text/html"), "refused", "(404 Not Found)"),
+        (Reply([b"see other"], 302, "text/plain", {"Location": "http://x/"}), "garbled", "answers 302 Found"),
+        (whole([]), "garbled", "answers with what is no object"),
+        (whole(b"{half"), "garbled", "answers with what is not JSON"),
+        (whole({}), "cut", "broke off"),
+        (Reply([b"data: {half\n\n"]), "garbled", "sends what is not JSON"),
+        (Reply([b"data: 7\n\n"]), "garbled", "sends what is no object: 7"),
+        (Reply([b"garbage\x00\xff\n\n"]), "cut", "broke off before its end"),
+        (Reply([]), "cut", "broke off before its end"),
+        (Reply([event({"error": {"message": "overheated"}})]), "failed", "the service broke off: overheated"),
+    ],
+)
+async def test_what_is_no_answer_is_told_in_words(reply: Reply, kind: str, words: str) -> None:
+    failure = await fail(OPENAI, reply)
+    assert failure.kind == kind
+    assert words in failure.message
+
+
+@every_voice
+@pytest.mark.parametrize("count", [1, 2, 4])
+async def test_a_stream_that_is_cut_is_a_failure_wherever_it_is_cut(voice: Voice, count: int) -> None:
+    reply = voice.stream("Let me think about it", [("add", {"a": 1})])
+    failure = await fail(voice, Reply(reply.chunks[:count], then="cut"))
+    assert failure.kind == "cut"
+    clean = await fail(voice, Reply(reply.chunks[:count]))
+    assert clean.kind == "cut"
+
+
+@every_voice
+async def test_a_stream_that_stalls_is_given_up_and_closed(voice: Voice) -> None:
+    stalling = Reply(voice.stream("Let me think").chunks[:3], then="stall")
+    limits = Limits(turn_s=0.3, answer_s=10)
+    async with Endpoint(stalling) as endpoint, talk(Bench(), voice, endpoint, limits) as runner:
+        failure = (await collect(runner))[-1]
+        assert isinstance(failure, Failure)
+        assert failure.kind == "stalled"
+        async with asyncio.timeout(5):
+            await endpoint.gone.wait()
+
+
+@every_voice
+async def test_a_model_that_asks_for_the_same_tool_for_ever_is_stopped(voice: Voice) -> None:
+    limits = Limits(turns=4, turn_s=5, answer_s=10)
+    failure = await fail(voice, voice.stream("", [("add", {"a": 1, "b": 1})]), limits=limits)
+    assert failure.kind == "limit"
+    assert failure.hint is not None
+    assert "4 times for 'add'" in failure.hint
+
+
+@every_voice
+async def test_a_model_that_talks_for_ever_is_stopped(voice: Voice) -> None:
+    chunks = voice.stream("and so on and on").chunks[:-1]
+    failure = await fail(voice, Reply(chunks, then="repeat"), limits=Limits(output_chars=5_000, turn_s=20))
+    assert (failure.kind, "5000 characters" in failure.message) == ("limit", True)
+
+
+async def test_an_answer_that_is_too_large_is_not_read_to_its_end() -> None:
+    padding = Reply([b": " + b"x" * 65536 + b"\n\n"], then="repeat")
+    failure = await fail(OPENAI, padding, limits=Limits(turn_s=30, answer_s=30))
+    assert (failure.kind, "more than 32 MiB" in failure.message) == ("limit", True)
+
+
+async def test_arguments_that_are_no_json_are_told_to_the_model_and_not_sent_back() -> None:
+    call = {"index": 0, "id": "c1", "function": {"name": "add", "arguments": '{"a": 1,'}}
+    bad = event({"choices": [{"index": 0, "delta": {"tool_calls": [call]}, "finish_reason": "length"}]})
+    async with (
+        Endpoint(Reply([bad]), OPENAI.stream("Sorry.")) as endpoint,
+        talk(Bench(), OPENAI, endpoint) as runner,
+    ):
+        assert await runner.ask("Add") == "Sorry."
+    sent = endpoint.requests[1].body["messages"]
+    assert "The arguments are not JSON" in OPENAI.results(endpoint.requests[1].body)[0]
+    assert json.loads(sent[1]["tool_calls"][0]["function"]["arguments"]) == {}
+
+
+async def test_calls_without_ids_or_with_the_same_one_stay_apart() -> None:
+    def piece(**call: Any) -> dict[str, Any]:
+        return {"choices": [{"delta": {"tool_calls": [call]}, "finish_reason": "tool_calls"}]}
+
+    items = [
+        piece(index=0, id="x", function={"name": "add", "arguments": '{"a": 1}'}),
+        piece(index=0, id="y", function={"name": "add", "arguments": '{"a": 2}'}),
+        piece(id="x", function={"name": "add", "arguments": '{"a": 3}'}),
+        piece(function={"name": "add", "arguments": {"a": 4}}),
+    ]
+    async with (
+        Endpoint(Reply([event(item) for item in items]), OPENAI.stream("Done.")) as endpoint,
+        talk(Bench(), OPENAI, endpoint) as runner,
+    ):
+        events = await collect(runner)
+    calls = [item for item in events if isinstance(item, ToolCall)]
+    assert [call.arguments for call in calls] == [{"a": 1}, {"a": 2}, {"a": 3}, {"a": 4}]
+    assert len({call.id for call in calls}) == 4
+    assert OPENAI.results(endpoint.requests[1].body) == ["2", "3", "4", "5"]
+
+
+async def test_a_service_that_is_not_there_is_told_with_a_way_out() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        address = f"http://127.0.0.1:{taken.getsockname()[1]}"
+        runner = AgentRunner([], provider="openai", model="m", base_url=address, pause_s=0.01)
+        async with runner:
+            failure = (await collect(runner))[-1]
+    assert isinstance(failure, Failure)
+    assert failure.kind == "unreachable"
+    assert "cannot connect to 127.0.0.1" in failure.message
+    assert failure.hint is not None
+    assert "base_url" in failure.hint
+
+
+async def test_without_a_key_nothing_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL"):
+        monkeypatch.delenv(name, raising=False)
+    async with AgentRunner([], provider="anthropic", model="m") as runner:
+        assert await collect(runner) == [
+            Failure("access", "there is no key for anthropic", "set ANTHROPIC_API_KEY")
+        ]
+
+
+async def test_a_key_from_the_environment_is_not_sent_in_the_clear(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "fr0m-outside")
+    provider: Any = AgentRunner([], provider="openai", model="m", base_url="http://models.example").provider
+    assert provider._key_in_environment() is None
+    provider = AgentRunner([], provider="openai", model="m", base_url="https://models.example").provider
+    assert provider._key_in_environment() == "fr0m-outside"
+
+
+@every_voice
+async def test_whoever_stops_reading_closes_the_connection(voice: Voice) -> None:
+    stalling = Reply(voice.stream("Let me think").chunks[:4], then="stall")
+    async with Endpoint(stalling) as endpoint, talk(Bench(), voice, endpoint) as runner:
+        async with aclosing(runner.send("Well?")) as events:
+            assert isinstance(await anext(events), Token)
+        async with asyncio.timeout(5):
+            await endpoint.gone.wait()
+
+
+@every_voice
+async def test_after_a_failure_the_conversation_goes_on_without_what_failed(voice: Voice) -> None:
+    replies = (voice.stream("One."), voice.refuse(400, "no"), voice.stream("Three."))
+    async with Endpoint(*replies) as endpoint, talk(Bench(), voice, endpoint) as runner:
+        assert await runner.ask("First?") == "One."
+        assert isinstance((await collect(runner, "Second?"))[-1], Failure)
+        assert await runner.ask("Third?") == "Three."
+    body = str(endpoint.requests[2].body)
+    assert ("First?" in body, "One." in body, "Second?" in body, "Third?" in body) == (
+        True,
+        True,
+        False,
+        True,
+    )
+
+
+@pytest.mark.parametrize("voice", VOICES, ids=lambda voice: voice.name)
+async def test_a_refusal_of_the_model_is_an_answer_that_says_so(voice: Voice) -> None:
+    reason = {"openai": "content_filter", "anthropic": "refusal", "gemini": "SAFETY"}[voice.name]
+    async with (
+        Endpoint(voice.stream("I will not", reason=reason)) as endpoint,
+        talk(Bench(), voice, endpoint) as runner,
+    ):
+        final = (await collect(runner))[-1]
+    assert isinstance(final, Final)
+    assert (final.text, final.reason) == ("I will not", "refused")

@@ -1,0 +1,85 @@
+"""What Anthropic's own package says to the tools, the calls and the results."""
+
+from __future__ import annotations
+
+import base64
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from anthropic.types import Message, ToolParam, ToolResultBlockParam, ToolUseBlock
+from pydantic import TypeAdapter
+
+from toolcrib import Image, Result
+from toolcrib.catalog.export import ToolCall
+from toolcrib.content import text_block
+
+from .conftest import Offer
+
+pytestmark = pytest.mark.parametrize("offer", ["anthropic"], indirect=True)
+
+
+def walk(node: Any) -> Iterator[dict[str, Any]]:
+    if isinstance(node, dict):
+        yield node
+        for item in node.values():
+            yield from walk(item)
+    elif isinstance(node, list):
+        for item in node:
+            yield from walk(item)
+
+
+def test_tools_are_what_the_package_types_say(offer: Offer) -> None:
+    TypeAdapter(list[ToolParam]).validate_python(offer.tools)
+    for tool in offer.tools:
+        assert re.fullmatch(r"[a-zA-Z0-9_-]{1,64}", tool["name"])
+
+
+def test_schemas_keep_what_the_service_answers_400_to(offer: Offer) -> None:
+    for tool in offer.tools:
+        schema = tool["input_schema"]
+        assert schema["type"] == "object"
+        assert not schema.keys() & {"oneOf", "anyOf", "allOf"}
+        for node in walk(schema):
+            assert "$ref" not in node
+            for name in node["properties"] if isinstance(node.get("properties"), dict) else ():
+                assert re.fullmatch(r"[a-zA-Z0-9_.-]{1,64}", name)
+
+
+def test_calls_round_trip(offer: Offer) -> None:
+    def send(name: str, arguments: dict[str, Any]) -> Message:
+        block = ToolUseBlock.model_validate(
+            {"id": "toolu_1", "input": arguments, "name": name, "type": "tool_use"}
+        )
+        words = {"type": "text", "text": "I will call it."}
+        return Message.model_validate(
+            {
+                "id": "msg_1",
+                "type": "message",
+                "role": "assistant",
+                "model": "m",
+                "stop_reason": "tool_use",
+                "stop_sequence": None,
+                "usage": {"input_tokens": 1, "output_tokens": 1},
+                "content": [words, block.model_dump(exclude_unset=True)],
+            }
+        )
+
+    offer.check_round_trips(send)
+
+
+def test_results_are_what_the_package_types_say(offer: Offer) -> None:
+    call = ToolCall("toolu_1", "closed", {"a": 1}, "closed")
+    picture = Image(b"PNG").to_block()
+    results = [
+        Result([text_block("two"), picture]),
+        Result([], {"a": 1}, is_structured=True),
+        Result([text_block("no")], is_error=True),
+        Result(),
+    ]
+    told = [offer.found.result_for(call, result) for result in results]
+    for block in told:
+        TypeAdapter(ToolResultBlockParam).validate_python(block)
+    assert told[0]["content"][1]["source"]["data"] == base64.b64encode(b"PNG").decode()
+    assert told[2]["is_error"] is True

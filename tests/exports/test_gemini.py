@@ -1,0 +1,77 @@
+"""What Google's own package says to the tools, the calls and the results."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import pytest
+
+from tests.support.exported import from_google
+from toolcrib import Result
+from toolcrib.catalog.export import ToolCall
+from toolcrib.content import text_block
+
+from .conftest import Offer
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")  # Google's own source has an escape that Python warns of
+    from google.genai import types
+
+both = pytest.mark.parametrize("offer", ["gemini", "gemini-json"], indirect=True)
+
+
+@both
+def test_declarations_are_what_the_package_types_say(offer: Offer) -> None:
+    declared = [types.FunctionDeclaration.model_validate(tool) for tool in offer.tools]
+    tool = types.Tool(function_declarations=declared)
+    assert len(tool.function_declarations or ()) == len(offer.tools)
+    for found, sent in zip(declared, offer.tools, strict=True):
+        assert found.model_dump(by_alias=True, exclude_unset=True, mode="json") == sent
+
+
+@pytest.mark.parametrize("offer", ["gemini"], indirect=True)
+def test_parameters_keep_to_what_a_schema_of_google_can_say(offer: Offer) -> None:
+    for tool in offer.tools:
+        if "parameters" in tool:
+            types.Schema.model_validate(tool["parameters"])
+            from_google(tool["parameters"])
+            assert tool["parameters"]["type"] == "OBJECT"
+        else:
+            assert tool["name"] in ("no_parameters", "nothing_at_all")
+
+
+def without_places(node: Any) -> Any:
+    """The service takes `prefixItems`; the package's class for schemas, which it does not send, lacks them."""
+    if isinstance(node, dict):
+        return {key: without_places(item) for key, item in node.items() if key != "prefixItems"}
+    return [without_places(item) for item in node] if isinstance(node, list) else node
+
+
+@pytest.mark.parametrize("offer", ["gemini-json"], indirect=True)
+def test_the_package_can_read_the_json_schemas(offer: Offer) -> None:
+    for tool in offer.tools:
+        schema = types.JSONSchema.model_validate(without_places(tool["parametersJsonSchema"]))
+        assert types.Schema.from_json_schema(json_schema=schema).type == types.Type.OBJECT
+
+
+@both
+def test_calls_round_trip(offer: Offer) -> None:
+    def send(name: str, arguments: dict[str, Any]) -> types.GenerateContentResponse:
+        part = types.Part(function_call=types.FunctionCall(id="7", name=name, args=arguments))
+        content = types.Content(role="model", parts=[types.Part(text="Well."), part])
+        return types.GenerateContentResponse(candidates=[types.Candidate(content=content)])
+
+    offer.check_round_trips(send)
+
+
+@both
+def test_results_are_what_the_package_types_say(offer: Offer) -> None:
+    call = ToolCall("7", "files.read/all", {}, "files_read_all")
+    for result in (Result.of("two", 2), Result([text_block("no")], is_error=True), Result()):
+        part = types.Part.model_validate(offer.found.result_for(call, result))
+        assert part.function_response is not None
+        assert (part.function_response.id, part.function_response.name) == ("7", "files_read_all")
+        assert ("error" in (part.function_response.response or {})) == result.is_error
+    unnamed = offer.found.result_for(ToolCall("", "closed", {}, "closed"), Result())
+    assert "id" not in unnamed["functionResponse"]

@@ -1,0 +1,130 @@
+"""What OpenAI's own package says to the tools, the calls and the results."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from openai.lib._pydantic import _ensure_strict_json_schema
+from openai.types.chat import (
+    ChatCompletion,
+    ChatCompletionFunctionToolParam,
+    ChatCompletionMessage,
+    ChatCompletionMessageFunctionToolCall,
+    ChatCompletionToolMessageParam,
+)
+from openai.types.responses import (
+    FunctionToolParam,
+    Response,
+    ResponseFunctionToolCall,
+    response_input_item_param,
+)
+from pydantic import TypeAdapter
+
+from tests.support.exported import name_of, schema_of
+from toolcrib import Result
+from toolcrib.catalog.export import ToolCall
+
+from .conftest import Offer
+
+STRICT_KEYWORDS = frozenset(
+    {"additionalProperties", "anyOf", "description", "enum", "format", "items", "maxItems", "maximum"}
+    | {"exclusiveMaximum", "exclusiveMinimum", "minItems", "minimum", "multipleOf", "pattern", "properties"}
+    | {"required", "title", "type"}
+)
+FORMATS = {"date-time", "time", "date", "duration", "email", "hostname", "ipv4", "ipv6", "uuid"}
+NOT_ON_TOP = {"oneOf", "anyOf", "allOf", "enum", "not", "const"}
+
+
+def walk(node: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    yield node
+    inner = [*node.get("properties", {}).values(), *node.get("anyOf", ())]
+    for item in [*inner, *([node["items"]] if "items" in node else [])]:
+        yield from walk(item)
+
+
+@pytest.mark.parametrize("offer", ["openai"], indirect=True)
+def test_chat_tools_are_what_the_package_types_say(offer: Offer) -> None:
+    TypeAdapter(list[ChatCompletionFunctionToolParam]).validate_python(offer.tools)
+    assert all(tool.keys() == {"type", "function"} for tool in offer.tools)
+    assert all("strict" in tool["function"] for tool in offer.tools)
+
+
+@pytest.mark.parametrize("offer", ["openai-responses"], indirect=True)
+def test_responses_tools_are_what_the_package_types_say(offer: Offer) -> None:
+    TypeAdapter(list[FunctionToolParam]).validate_python(offer.tools)
+
+
+@pytest.mark.parametrize("offer", ["openai", "openai-responses"], indirect=True)
+def test_strict_schemas_keep_the_published_rules_and_the_package_has_nothing_to_mend(offer: Offer) -> None:
+    strict = [schema_of(offer.to, tool) for _, verdict, tool in offer.pairs() if verdict.strict]
+    assert len(strict) > 20
+    for schema in strict:
+        assert schema["type"] == "object"
+        assert not schema.keys() & NOT_ON_TOP
+        untouched = copy.deepcopy(schema)
+        assert _ensure_strict_json_schema(copy.deepcopy(schema), path=(), root=untouched) == untouched
+        for node in walk(schema):
+            assert node.keys() <= STRICT_KEYWORDS
+            assert isinstance(node.get("type", ""), str)
+            assert "type" in node or "anyOf" in node
+            if node.get("type") == "object":
+                assert node["additionalProperties"] is False
+                assert node["required"] == list(node["properties"])
+            if node.get("type") == "array":
+                assert node["items"]
+            assert node.get("format", "date") in FORMATS
+
+
+@pytest.mark.parametrize("offer", ["openai", "openai-responses"], indirect=True)
+def test_the_rest_is_not_strict_and_keeps_the_rules_for_every_tool(offer: Offer) -> None:
+    for _, verdict, tool in offer.pairs():
+        schema = schema_of(offer.to, tool)
+        assert not schema.keys() & NOT_ON_TOP
+        assert "properties" in schema
+        if not verdict.strict:
+            assert verdict.changes[0].words.startswith("not strict: ")
+
+
+@pytest.mark.parametrize("offer", ["openai"], indirect=True)
+def test_chat_calls_round_trip(offer: Offer) -> None:
+    def send(name: str, arguments: dict[str, Any]) -> ChatCompletion:
+        function = {"name": name, "arguments": json.dumps(arguments)}
+        call = ChatCompletionMessageFunctionToolCall.model_validate(
+            {"id": "call_1", "type": "function", "function": function}
+        )
+        message = ChatCompletionMessage(role="assistant", tool_calls=[call], content=None)
+        choice = {"index": 0, "finish_reason": "tool_calls", "message": message.model_dump()}
+        return ChatCompletion.model_validate(
+            {"id": "x", "object": "chat.completion", "created": 1, "model": "m", "choices": [choice]}
+        )
+
+    offer.check_round_trips(send)
+
+
+@pytest.mark.parametrize("offer", ["openai-responses"], indirect=True)
+def test_responses_calls_round_trip(offer: Offer) -> None:
+    def send(name: str, arguments: dict[str, Any]) -> dict[str, Any]:
+        call = ResponseFunctionToolCall(
+            call_id="call_1", id="fc_1", name=name, arguments=json.dumps(arguments), type="function_call"
+        )
+        return Response.model_construct(output=[call]).model_dump(exclude_unset=True)
+
+    offer.check_round_trips(send)
+    (call,) = offer.found.read_call(send(name_of(offer.to, offer.tools[0]), {}))
+    assert call.id == "call_1"
+
+
+@pytest.mark.parametrize(("to", "shape"), [("openai", "chat"), ("openai-responses", "responses")])
+def test_results_are_what_the_package_types_say(to: str, shape: str) -> None:
+    offer = Offer(to)
+    call = ToolCall("call_1", "closed", {"a": 1}, "closed")
+    for result in (Result.of("two", 2), Result([], {"a": 1}, is_structured=True), Result(is_error=True)):
+        told = offer.found.result_for(call, result)
+        if shape == "chat":
+            TypeAdapter(ChatCompletionToolMessageParam).validate_python(told)
+        else:
+            TypeAdapter(response_input_item_param.FunctionCallOutput).validate_python(told)

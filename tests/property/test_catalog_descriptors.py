@@ -1,0 +1,111 @@
+"""A descriptor, written in any format from any tools, describes the same tools."""
+
+from __future__ import annotations
+
+import keyword
+import string
+from pathlib import Path
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from toolcrib.definition import ToolDefinition
+from toolcrib.described import describe
+from toolcrib.errors import DefinitionError
+from toolcrib.sources.descriptors import FORMATS, write_descriptor
+from toolcrib.sources.descriptors.reading import Descriptors, take_document
+from toolcrib.sources.descriptors.text import parse_document
+from toolcrib.sources.descriptors.yaml_text import read_yaml, write_yaml
+
+texts = st.text(st.characters(exclude_categories=("Cs", "Cc", "Cf", "Co", "Cn", "Zl", "Zp")), max_size=30)
+words = st.one_of(
+    texts, st.sampled_from(["yes", "1e5", "null", "a: b", "- x", "a\nb", " a\n b\n", "'", '"', "<<"])
+)
+numbers = st.one_of(st.integers(-(10**20), 10**20), st.floats(allow_nan=False, allow_infinity=False))
+values = st.recursive(
+    st.one_of(st.none(), st.booleans(), numbers, words),
+    lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(words, inner, max_size=3)),
+    max_leaves=8,
+)
+names = st.text(string.ascii_letters + string.digits + "_-", min_size=1, max_size=20)
+property_names = st.text(string.ascii_letters + "$. ", min_size=1, max_size=8).filter(
+    lambda name: not keyword.iskeyword(name)
+)
+properties = st.fixed_dictionaries(
+    {},
+    optional={
+        "type": st.sampled_from(["string", "integer", "number", "boolean", "array", "object", "null"]),
+        "description": words,
+        "default": values,
+        "enum": st.lists(values, min_size=1, max_size=3),
+    },
+)
+
+
+@st.composite
+def definitions(draw: st.DrawFn) -> ToolDefinition:
+    return ToolDefinition(
+        name=draw(names),
+        description=draw(words),
+        input_schema={
+            "type": "object",
+            "properties": draw(st.dictionaries(property_names, properties, max_size=3)),
+        },
+        output_schema=draw(st.none() | st.just({"type": "object", "properties": {"x": {"enum": [None, 1]}}})),
+        title=draw(st.none() | words),
+        annotations=draw(st.dictionaries(st.sampled_from(["readOnlyHint", "idempotentHint"]), st.booleans())),
+        tags=tuple(draw(st.lists(names, max_size=2, unique=True))),
+        version=draw(st.none() | st.text(string.digits + ".", min_size=1, max_size=5)),
+        metadata=draw(st.dictionaries(names, values, max_size=2)),
+        returns=draw(words),
+        raises=tuple(draw(st.lists(st.tuples(names, words), max_size=2))),
+        meta=draw(st.dictionaries(words, values, max_size=2)),
+    )
+
+
+def is_sound(definition: ToolDefinition) -> bool:
+    try:
+        describe(definition).check()
+    except DefinitionError:
+        return False
+    return True
+
+
+@given(st.lists(definitions().filter(is_sound), max_size=3))
+@settings(max_examples=30)
+def test_what_is_written_in_any_format_is_read_back_the_same(given_definitions: list[ToolDefinition]) -> None:
+    tools = [describe(definition) for definition in given_definitions]
+    for form in FORMATS:
+        text = write_descriptor(tools, form)  # type: ignore[arg-type]
+        read = Descriptors()
+        take_document(parse_document(text.encode(), Path(f"out.{form}")), read)
+        assert read.findings == []
+        assert len(read.tools) == len(tools)
+        for before, after in zip(tools, read.tools, strict=True):
+            one, two = before.definition, after.definition
+            assert two.fingerprint == one.fingerprint
+            assert (two.tags, two.version, two.returns, two.raises) == (
+                one.tags,
+                one.version,
+                one.returns,
+                one.raises,
+            )
+            assert two.metadata == one.metadata
+
+
+@given(values)
+def test_any_value_is_written_as_yaml_that_is_read_back(value: Any) -> None:
+    assert read_yaml(write_yaml({"value": value}, "out"), "in")[0] == {"value": value}
+
+
+@given(
+    st.binary(max_size=200) | st.text(max_size=200).map(str.encode), st.sampled_from(["json", "yaml", "toml"])
+)
+def test_no_bytes_make_reading_fail_but_by_a_refusal_in_words(data: bytes, form: str) -> None:
+    refusal = ""
+    try:
+        take_document(parse_document(data, Path(f"in.{form}")), Descriptors())
+    except DefinitionError as error:
+        refusal = str(error)
+    assert not refusal or refusal.startswith(f"in.{form} ")

@@ -1,0 +1,105 @@
+"""Whatever the tools and whatever is asked: what is found is there, allowed, in order, and the same again."""
+
+from __future__ import annotations
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from toolcrib.catalog.search import SearchIndex
+from toolcrib.catalog.search.vocabulary import count_slips
+from toolcrib.catalog.search.words import cut, stem
+from toolcrib.catalog.tokens import estimate
+from toolcrib.definition import ToolDefinition
+from toolcrib.described import describe
+from toolcrib.tool import Tool
+
+WORDS = [
+    "delete",
+    "create",
+    "file",
+    "files",
+    "weather",
+    "user",
+    "order",
+    "日本",
+    "погода",
+    "café",
+    "S3",
+    "toDo",
+]
+TEXTS = st.lists(st.sampled_from(WORDS) | st.text(max_size=12), max_size=8).map(" ".join)
+NAMES = st.lists(
+    st.sampled_from(["delete", "create", "file", "user", "a", "b2"]), min_size=1, max_size=3
+).map("_".join)
+QUERIES = TEXTS | st.text(max_size=200)
+
+
+def visible(text: str) -> str:
+    return "".join(letter for letter in text if letter.isprintable())
+
+
+@st.composite
+def shelves(draw: st.DrawFn) -> list[Tool]:
+    names = draw(st.lists(NAMES, max_size=12, unique=True))
+    return [
+        describe(
+            ToolDefinition(
+                name,
+                visible(draw(TEXTS)),
+                {"type": "object", "properties": {visible(draw(TEXTS)) or "x": {"type": "string"}}},
+            )
+        )
+        for name in names
+    ]
+
+
+@settings(max_examples=150, deadline=None)
+@given(shelves(), QUERIES, st.integers(0, 15), st.sets(NAMES))
+def test_what_is_found_is_there_and_allowed_and_in_order_and_found_again(
+    tools: list[Tool], query: str, limit: int, allowed: set[str]
+) -> None:
+    index = SearchIndex(tools)
+    hits = index.search(query, limit)
+    found = [hit.tool for hit in hits]
+    assert len(found) == len(set(found)) <= limit
+    assert set(found) <= set(tools)
+    assert [hit.score for hit in hits] == sorted((hit.score for hit in hits), reverse=True)
+    assert hits == SearchIndex(tools).search(query, limit)
+    assert hits == index.search(query, limit, lambda _: True)
+    assert found[: limit // 2] == [hit.tool for hit in index.search(query, limit // 2)]
+    for hit in index.search(query, limit, allowed):
+        assert hit.tool.name in allowed
+
+
+@settings(max_examples=100, deadline=None)
+@given(shelves())
+def test_a_tool_is_found_by_its_name(tools: list[Tool]) -> None:
+    index = SearchIndex(tools)
+    for tool in tools:
+        if index.search(tool.name):
+            assert index.search(tool.name, 1)[0].tool.name.replace("_", "") == tool.name.replace("_", "")
+
+
+@given(st.text(max_size=300))
+def test_every_text_can_be_cut_and_every_word_has_a_stem(text: str) -> None:
+    words = cut(text)
+    assert all(words)
+    assert cut(text) == words
+    for word in words:
+        assert stem(word)
+        assert not word.isspace()
+
+
+@given(st.text(alphabet="abc", max_size=6), st.text(alphabet="abc", max_size=6), st.integers(0, 3))
+def test_slips_are_counted_the_same_from_both_sides(one: str, other: str, most: int) -> None:
+    slips = count_slips(one, other, most)
+    assert slips == count_slips(other, one, most) <= most + 1
+    assert (slips == 0) == (one == other)
+
+
+@given(st.text(max_size=500), st.text(max_size=100))
+def test_every_text_has_a_length_in_tokens_and_more_text_has_no_less(text: str, more: str) -> None:
+    tokens = estimate(text)
+    assert 0 <= tokens <= 2 * len(text.encode("utf-8", "surrogatepass"))
+    assert (tokens == 0) == (text == "")
+    assert estimate(f"{text}\n{more}") >= tokens - 2

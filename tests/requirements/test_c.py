@@ -1,0 +1,245 @@
+"""Document C: the catalog of an adapter that is read and never run, and its cache."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.catalogs import mark
+from toolcrib import build_catalog, get_catalog_cached
+from toolcrib.catalog.build import catalog_findings
+from toolcrib.validation import check_schema
+
+KEYS = ["version", "hash", "count", "promptList", "functionSchema"]
+PERMISSIVE = {"type": ["string", "number", "boolean", "object", "array", "null"]}
+ADAPTER = '''\
+"""The bridge between agents and the editor."""
+from pathlib import Path
+from typing import Annotated, Literal, Optional
+
+from mcp.server.fastmcp import FastMCP
+from pydantic import Field
+
+Path("trace").write_text("this file was run")
+mcp = FastMCP("bridge")
+
+
+@mcp.tool()
+def unity_command(command: str, args: dict = {}, dry_run: bool = False):
+    """Run a command in the editor.
+
+    What it prints is returned.
+
+    Ejemplo: unity_command("spawn", {"name": "cube"})
+    Example: unity_command("list")
+    """
+    raise SystemExit("nobody calls this")
+
+
+@mcp.tool()
+async def move(x: float, y: float, steps: int = 1, path: list = [], *, note=None, who: "Unknown" = None):
+    """Move the selection."""
+
+
+@mcp.tool()
+def choose(mode: Literal["fast", "slow"], level: Annotated[int, Field(ge=1, le=9)], tag: Optional[str] = ""):
+    """Choose a mode."""
+
+
+def helper(x: int):
+    """This is no tool."""
+'''
+
+
+@pytest.fixture
+def adapter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    path = tmp_path / "bridges" / "mcp_adapter.py"
+    path.parent.mkdir()
+    path.write_text(ADAPTER)
+    return path
+
+
+def functions(catalog: dict[str, Any]) -> dict[str, Any]:
+    return {entry["name"]: entry for entry in catalog["functionSchema"]}
+
+
+def properties(catalog: dict[str, Any], name: str) -> Any:
+    return functions(catalog)[name]["parameters"]["properties"]
+
+
+@pytest.mark.usefixtures("adapter")
+def test_c_01_c_12_the_catalog_is_all_that_a_provider_needs_under_five_keys() -> None:
+    catalog = build_catalog()
+    assert list(catalog) == KEYS
+    assert json.loads(json.dumps(catalog)) == catalog
+
+
+def test_c_02_x_39_the_source_of_truth_is_the_adapter_of_the_project(adapter: Path) -> None:
+    assert build_catalog() == build_catalog(adapter) == build_catalog("bridges/mcp_adapter.py")
+
+
+@pytest.mark.usefixtures("adapter")
+def test_c_03_c_07_decorated_functions_are_the_tools_under_their_own_names() -> None:
+    assert list(functions(build_catalog())) == ["unity_command", "move", "choose"]
+
+
+@pytest.mark.usefixtures("adapter")
+def test_c_04_x_20_the_description_is_the_first_line_of_the_docstring() -> None:
+    entry = functions(build_catalog())["unity_command"]
+    assert entry["description"] == "Run a command in the editor."
+
+
+@pytest.mark.usefixtures("adapter")
+def test_c_05_c_14_the_prompt_lists_names_descriptions_and_examples() -> None:
+    assert build_catalog()["promptList"] == (
+        "- unity_command: Run a command in the editor.\n"
+        '  e.g. unity_command("spawn", {"name": "cube"})\n'
+        '  e.g. unity_command("list")\n'
+        "- move: Move the selection.\n"
+        "- choose: Choose a mode."
+    )
+
+
+def test_c_06_the_adapter_is_read_and_never_run(adapter: Path) -> None:
+    before = set(sys.modules)
+    assert build_catalog()["count"] == 3
+    assert get_catalog_cached()["count"] == 3
+    assert not Path("trace").exists()
+    new = set(sys.modules) - before
+    assert not any(name.startswith(("bridges", "mcp")) for name in new)
+
+
+@pytest.mark.usefixtures("adapter")
+def test_c_08_x_18_simple_annotations_become_their_json_types() -> None:
+    catalog = build_catalog()
+    assert properties(catalog, "unity_command")["command"] == {"type": "string"}
+    assert properties(catalog, "unity_command")["args"] == {"type": "object", "default": {}}
+    assert properties(catalog, "unity_command")["dry_run"] == {"type": "boolean", "default": False}
+    assert properties(catalog, "move")["x"] == {"type": "number"}
+    assert properties(catalog, "move")["steps"] == {"type": "integer", "default": 1}
+    assert properties(catalog, "move")["path"] == {"type": "array", "default": []}
+
+
+@pytest.mark.usefixtures("adapter")
+def test_c_09_x_17_what_has_no_annotation_or_an_unknown_one_is_permissive() -> None:
+    catalog = build_catalog()
+    assert properties(catalog, "move")["note"] == PERMISSIVE
+    assert properties(catalog, "move")["who"] == PERMISSIVE
+    assert "unresolved-hint" in [finding.code for finding in catalog_findings()]
+
+
+@pytest.mark.usefixtures("adapter")
+def test_c_10_x_21_required_are_those_without_a_default_and_it_is_always_shown() -> None:
+    catalog = build_catalog()
+    required = {name: entry["parameters"]["required"] for name, entry in functions(catalog).items()}
+    assert required == {"unity_command": ["command"], "move": ["x", "y"], "choose": ["mode", "level"]}
+    Path("none.py").write_text("from toolcrib import tool\n@tool\ndef now():\n    '''Tell the time.'''\n")
+    assert functions(build_catalog("none.py"))["now"]["parameters"] == {
+        "type": "object",
+        "properties": {},
+        "required": [],
+    }
+
+
+def test_c_11_x_38_every_schema_is_checked_and_a_wrong_one_is_left_out(adapter: Path) -> None:
+    wrong = """
+@mcp.tool()
+def all_of(*anything):
+    '''Take anything.'''
+"""
+    adapter.write_text(ADAPTER + wrong)
+    Path("tools.json").write_text(
+        '[{"name": "bad", "description": "Be bad", "schema": {"type": "object", "required": 5}},'
+        '{"name": "good", "description": "Be good", "schema": {"type": "object"}}]'
+    )
+    for place, names in ((adapter, ["unity_command", "move", "choose"]), ("tools.json", ["good"])):
+        catalog = build_catalog(place)
+        assert list(functions(catalog)) == names
+        for entry in catalog["functionSchema"]:
+            check_schema(entry["parameters"])
+        assert any(finding.level == "error" for finding in catalog_findings(place))
+
+
+def test_c_13_hash_version_and_count_are_of_the_file(adapter: Path) -> None:
+    catalog = build_catalog()
+    expected = hashlib.sha1(adapter.read_bytes()).hexdigest()
+    assert (catalog["hash"], catalog["version"], catalog["count"]) == (expected, expected[:12], 3)
+
+
+@pytest.mark.usefixtures("adapter")
+def test_c_15_function_schemas_have_three_keys_and_take_an_object() -> None:
+    for entry in build_catalog()["functionSchema"]:
+        assert list(entry) == ["name", "description", "parameters"]
+        assert entry["parameters"]["type"] == "object"
+
+
+@pytest.mark.usefixtures("adapter")
+def test_c_16_x_39_the_cache_is_a_file_below_the_project() -> None:
+    get_catalog_cached()
+    assert [str(path) for path in Path(".cache").iterdir()] == [".cache/tool_catalog.json"]
+    get_catalog_cached(cache="elsewhere/catalog.json")
+    assert Path("elsewhere/catalog.json").is_file()
+
+
+def test_c_17_x_36_the_cache_answers_while_everything_it_was_made_of_is_the_same(adapter: Path) -> None:
+    first = get_catalog_cached()
+    marked = mark(Path(".cache/tool_catalog.json"))
+    assert get_catalog_cached() == marked != first
+    adapter.write_text(ADAPTER.replace("Move the", "Shift the"))
+    assert "- move: Shift the selection." in get_catalog_cached()["promptList"]
+    assert get_catalog_cached() == build_catalog()
+
+
+def test_x_36_a_file_that_the_adapter_imports_counts_for_the_cache_and_not_for_the_hash(
+    adapter: Path,
+) -> None:
+    kinds = adapter.with_name("kinds.py")
+    kinds.write_text("from typing import Literal\nMode = Literal['a']\n")
+    source = ADAPTER.replace("from pydantic", "from kinds import Mode\nfrom pydantic")
+    adapter.write_text(source.replace('Literal["fast", "slow"]', "Mode"))
+    first = get_catalog_cached()
+    assert properties(first, "choose")["mode"] == {"type": "string", "enum": ["a"]}
+    kinds.write_text("from typing import Literal\nMode = Literal['b']\n")
+    second = get_catalog_cached()
+    assert properties(second, "choose")["mode"] == {"type": "string", "enum": ["b"]}
+    assert first["hash"] == second["hash"] == hashlib.sha1(adapter.read_bytes()).hexdigest()
+
+
+@pytest.mark.usefixtures("adapter")
+def test_c_19_who_follows_the_advice_is_understood_better() -> None:
+    Path("both.py").write_text(
+        "from toolcrib import tool\n"
+        "@tool\ndef vague(x):\n    pass\n"
+        "@tool\ndef clear(x: int):\n    '''Say it clearly.\n\n    Example: clear(1)\n    '''\n"
+    )
+    catalog = build_catalog("both.py")
+    assert catalog["promptList"] == "- vague:\n- clear: Say it clearly.\n  e.g. clear(1)"
+    assert properties(catalog, "vague")["x"] == PERMISSIVE
+    assert properties(catalog, "clear")["x"] == {"type": "integer"}
+
+
+@pytest.mark.usefixtures("adapter")
+def test_c_20_literal_annotated_and_optional_are_known_too() -> None:
+    shown = properties(build_catalog(), "choose")
+    assert shown == {
+        "mode": {"type": "string", "enum": ["fast", "slow"]},
+        "level": {"type": "integer", "minimum": 1, "maximum": 9},
+        "tag": {"type": "string", "default": ""},
+    }
+
+
+def test_c_21_g_16_a_descriptor_tells_of_an_adapter_that_is_not_there(adapter: Path) -> None:
+    catalog = build_catalog()
+    adapter.unlink()
+    adapter.with_name("mcp_adapter.tools.json").write_text(json.dumps(catalog))
+    for again in (build_catalog(), get_catalog_cached(), get_catalog_cached()):
+        assert again["functionSchema"] == catalog["functionSchema"]
+        assert again["count"] == 3
+    Path("given.json").write_text(json.dumps({"tools": [{"name": "one", "description": "Do one thing"}]}))
+    assert list(functions(build_catalog(descriptor="given.json"))) == ["one"]

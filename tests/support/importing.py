@@ -1,0 +1,63 @@
+"""Imports targets as the command line does, each in the same process, and prints what was registered.
+
+    python importing.py < targets.json > registered.json
+
+Run by tests in a process of its own: what scanning must find without importing is told by importing.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+STAND_INS = Path(__file__).parent / "stand_ins"
+
+
+def describe(tool: Any) -> dict[str, Any]:
+    """Everything about a tool that scanning must find too."""
+    definition = tool.definition
+    source = definition.source
+    return {
+        "wire": definition.to_wire(),
+        "tags": sorted(definition.tags),
+        "version": definition.version,
+        "metadata": dict(definition.metadata),
+        "source": [str(Path(source.file).resolve()) if source.file else None, source.line],
+        "group": tool.options.group,
+        "aliases": list(tool.options.aliases),
+    }
+
+
+def register(target: str) -> dict[str, Any]:
+    """What importing a target comes to."""
+    from toolcrib.cli.targets import Loader
+    from toolcrib.cli.terminal import Terminal
+
+    loaded = Loader(Terminal(sys.stderr, sys.stderr, debug=False)).load([target], None)
+    tools, refused = {}, [finding.to_json() for finding in loaded.findings]
+    for entry in loaded.entries:
+        key = f"{entry.tool.name}@{entry.tool.version or ''}"
+        try:
+            tools[key] = {**describe(entry.tool), "enabled": entry.enabled}
+        except ValueError as error:
+            refused.append(error.finding.to_json())
+    return {"tools": tools, "findings": refused}
+
+
+def main() -> None:
+    out = sys.stdout
+    sys.stdout = sys.stderr
+    sys.path.append(str(STAND_INS))
+    found = {}
+    for target in json.load(sys.stdin):
+        try:
+            found[target] = register(target)
+        except Exception as error:
+            found[target] = {"tools": {}, "findings": [], "failed": f"{type(error).__name__}: {error}"}
+    json.dump(found, out, default=str)
+
+
+if __name__ == "__main__":
+    main()

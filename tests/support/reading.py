@@ -1,0 +1,81 @@
+"""A snippet of source, both read by the static reader and really imported, for comparison."""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import sys
+import typing
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import count
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from toolcrib import Tool
+from toolcrib.sources.static.library import Library
+from toolcrib.sources.static.reader import Reader, Stub
+
+_numbers = count()
+
+
+def read(folder: Path, source: str, name: str = "snippet") -> Reader:
+    """A reader of a file with this source."""
+    path = folder / f"{name}.py"
+    path.write_text(source)
+    library = Library([folder])
+    return Reader(library.file(path), library)
+
+
+def definition_of(reader: Reader, name: str = "tool") -> Any:
+    """The definition of that name, wherever it stands in the file."""
+    kinds = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+    return next(node for node in ast.walk(reader.file.tree) if isinstance(node, kinds) and node.name == name)
+
+
+def stub_in(folder: Path, source: str, **options: Any) -> Stub:
+    """The stub of the function `tool` in this source."""
+    reader = read(folder, source)
+    return reader.stub(definition_of(reader), **options)
+
+
+def expression(text: str) -> ast.expr:
+    """An expression that stands below everything else in a file."""
+    node = ast.parse(text, mode="eval").body
+    ast.increment_lineno(node, 10_000)
+    return node
+
+
+@contextmanager
+def imported(folder: Path, source: str) -> Iterator[ModuleType]:
+    """The module that this source is when it runs."""
+    for forget in typing._cleanups:  # type: ignore[attr-defined]  # it keeps references, and whose they were
+        forget()
+    name = f"snippet_{next(_numbers)}"
+    path = folder / f"{name}.py"
+    path.write_text(source)
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+        yield module
+    finally:
+        del sys.modules[name]
+
+
+def facts_of(function: Any) -> dict[str, Any]:
+    """Everything a definition tells, and what its making had to remark."""
+    tool = Tool.from_function(function)
+    definition = tool.definition
+    return {
+        "wire": definition.to_wire(),
+        "metadata": dict(definition.metadata),
+        "tags": definition.tags,
+        "line": definition.source.line,
+        "is_async": tool.is_async,
+        "remarks": [(item.code, item.parameter) for item in tool.findings],
+    }

@@ -1,0 +1,2 @@
+# doubts: no-tools
+"""Nothing at all."""

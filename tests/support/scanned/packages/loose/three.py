@@ -1,0 +1,3 @@
+from apart import Needing
+
+app = Needing("key")

@@ -1,0 +1,369 @@
+"""Source files in miniature, each with a function `tool`; what they are about is in their names."""
+
+from __future__ import annotations
+
+HEAD = """
+import dataclasses, datetime, decimal, enum, pathlib, uuid, typing, typing as t, collections
+import collections.abc as abc
+from collections import deque, OrderedDict, namedtuple
+from dataclasses import dataclass, field
+from datetime import date, timedelta
+from decimal import Decimal
+from enum import Enum, IntEnum, StrEnum, Flag, IntFlag, auto
+from pathlib import Path
+from typing import *
+"""
+
+_TEXT = r'''
+### alias
+Ids = list[int]
+Maybe = Optional[Ids]
+def tool(x: Ids, y: Maybe = None) -> Ids: ...
+
+### typed alias
+Ids: TypeAlias = 'list[int]'
+def tool(x: Ids): ...
+
+### new type
+UserId = NewType('UserId', int)
+def tool(x: UserId, y: list[UserId]) -> UserId: ...
+
+### type variable
+T = TypeVar('T', bound=int)
+C = TypeVar('C', str, bytes)
+U = TypeVar('U')
+def tool(x: T, y: C, z: U) -> T: ...
+
+### generic alias
+T = TypeVar('T')
+Pair = tuple[T, T]
+def tool(x: Pair[int]): ...
+
+### constant
+LIMIT = 10
+NAMES = ['a', 'b']
+BOTH = {'n': NAMES, 'l': LIMIT}
+def tool(x: int = LIMIT, y: list[str] = NAMES, z: dict = BOTH): ...
+
+### constant of a class
+class Settings:
+    limit = 5
+    name: str = 'a'
+def tool(x: int = Settings.limit, y: str = Settings.name): ...
+
+### enum
+class Color(Enum):
+    """A color.
+
+    Attributes:
+        RED: like blood
+    """
+    RED = 'red'
+    BLUE = 'blue'
+def tool(x: Color, y: Color = Color.RED, z: Literal[Color.BLUE] = Color.BLUE) -> Color: ...
+
+### enum of other values
+class P(Enum):
+    A = (1, 2)
+    B = (3, 4)
+def tool(x: P, y: P = P.A): ...
+
+### automatic enums
+class A(Enum):
+    X = auto()
+    Y = auto()
+class S(StrEnum):
+    ONE = auto()
+    TWO = 'zwei'
+class I(IntEnum):
+    LOW = 1
+    HIGH = LOW + 4
+class F(Flag):
+    R = auto()
+    W = auto()
+    RW = R | W
+def tool(a: A, s: S, i: I, f: F, d: S = S.ONE, e: str = S.TWO.value): ...
+
+### enum by call
+C = Enum('C', 'RED GREEN')
+D = Enum('D', {'A': 'a'})
+E = IntEnum('E', ['X', 'Y'])
+def tool(c: C, d: D, e: E): ...
+
+### enum with methods
+class M(str, Enum):
+    A = 'a'
+    @property
+    def label(self): return 'x'
+    def __str__(self): return 'y'
+def tool(m: M = M.A): ...
+
+### inherited enum
+class Base(Enum):
+    def shout(self): ...
+class Sub(Base):
+    A = 'a'
+def tool(x: Sub): ...
+
+### dataclass
+@dataclass
+class Point:
+    """A point.
+
+    Attributes:
+        x: to the right
+    """
+    x: int
+    y: int = 0
+    tags: list[str] = field(default_factory=list)
+    m: str = field(default='a', metadata={'description': 'mm'})
+def tool(p: Point, q: Point | None = None) -> list[Point]: ...
+
+### dataclass options
+@dataclass(frozen=True, slots=True, kw_only=True)
+class P:
+    x: int = 1
+    y: str
+    k: ClassVar[int] = 3
+    i: dataclasses.InitVar[int] = 2
+    h: int = field(init=False, default=0)
+def tool(p: P): ...
+
+### keywords only from here
+@dataclasses.dataclass
+class P:
+    x: int = 1
+    _: dataclasses.KW_ONLY
+    y: str
+def tool(p: P): ...
+
+### inherited dataclass
+@dataclass
+class A:
+    """A.
+
+    Args:
+        x: the x
+    """
+    x: int
+@dataclass
+class B(A):
+    y: list['A'] = field(default_factory=list)
+def tool(b: B) -> A: ...
+
+### recursive dataclass
+@dataclass
+class Node:
+    value: int
+    children: list['Node'] = field(default_factory=list)
+    parent: 'Optional[Node]' = None
+def tool(n: Node) -> Node: ...
+
+### mutual dataclasses
+@dataclass
+class A:
+    b: 'B | None' = None
+@dataclass
+class B:
+    a: list[A]
+def tool(a: A, b: B): ...
+
+### generic dataclass
+T = TypeVar('T')
+@dataclass
+class Box(Generic[T]):
+    item: T
+    more: list[T] = field(default_factory=list)
+def tool(b: Box[int], c: Box[str]) -> Box[float]: ...
+
+### default instance
+@dataclass
+class P:
+    x: int = 1
+    y: str = 'a'
+def tool(p: P = P(y='b'), q: P = P(3)): ...
+
+### typed dict
+class Row(TypedDict):
+    """A row."""
+    a: int
+    b: NotRequired[str]
+class Wide(Row, total=False):
+    c: Required[float]
+    d: 'list[Row]'
+def tool(r: Row, w: Wide) -> Row: ...
+
+### typed dict by call
+R = TypedDict('R', {'a-b': int, 'c': 'str'}, total=False)
+def tool(r: R): ...
+
+### recursive typed dict
+class Tree(TypedDict):
+    kids: 'list[Tree]'
+    n: NotRequired['Tree']
+def tool(t: Tree): ...
+
+### named tuple
+class P(NamedTuple):
+    """A place."""
+    x: int
+    y: float = 0.5
+    p: 'P | None' = None
+def tool(p: P) -> P: ...
+
+### named tuple by call
+A = NamedTuple('A', [('x', int), ('y', 'str')])
+B = namedtuple('B', 'x y', defaults=[1])
+def tool(a: A, b: B): ...
+
+### plain class
+class Thing:
+    def __init__(self, a): ...
+class Email(str): ...
+class Count(int):
+    """n"""
+def tool(t: Thing, e: Email, c: Count = 3): ...
+
+### protocol
+class P(Protocol):
+    def go(self) -> int: ...
+def tool(x: P | None = None): ...
+
+### nested class
+class Outer:
+    class Kind(Enum):
+        A = 'a'
+    @dataclass
+    class In:
+        k: 'Outer.Kind'
+def tool(k: Outer.Kind, i: Outer.In, d: Outer.Kind = Outer.Kind.A): ...
+
+### shadowed name
+class Holder:
+    date: Optional[date] = None
+    def list(self): ...
+list_ = list
+str_ = str
+def tool(x: list_[int], y: str_): ...
+
+### shadowing class
+class str:
+    """mine"""
+def tool(x: str): ...
+
+### version
+import sys
+if sys.version_info >= (3, 8):
+    Number = int
+else:
+    Number = float
+def tool(x: Number): ...
+
+### fallback import
+try:
+    from typing import Annotated as An
+except ImportError:
+    from typing_extensions import Annotated as An
+def tool(x: An[int, 'n']): ...
+
+### same either way
+import os
+if os.environ:
+    X = list[int]
+else:
+    X = list[int]
+def tool(x: X): ...
+
+### redefined
+X = int
+X = str
+def tool(x: X): ...
+
+### asynchronous
+async def tool(x: int) -> str:
+    """Wait.
+
+    Args:
+        x: n
+    Returns:
+        words
+    """
+    return 'a'
+
+### generator
+def tool(x: int) -> Iterator[int]:
+    yield x
+
+### async generator
+async def tool(x: int) -> AsyncIterator[int]:
+    yield x
+
+### docstring types
+def tool(a, b=3, c=None):
+    """Do.
+
+    Args:
+        a (int): one
+        b (list of int): wrong
+        c (str, optional): three
+
+    Raises:
+        ValueError: when bad
+    """
+    return a
+
+### context
+from toolcrib import Context
+import toolcrib
+def tool(x: int, ctx: Context) -> str: ...
+
+### media
+from toolcrib import Image, Result
+def tool(x: int) -> list[Image]: ...
+
+### decorated
+def deco(f): return f
+@deco
+@deco
+def tool(x: int): ...
+
+### text constants
+import textwrap
+T = textwrap.dedent("""
+  a
+  b""")
+def tool(x: str = T, y: str = ', '.join(['a', 'b'])): ...
+
+### wrong hint
+LIMIT = 3
+def tool(x: int = LIMIT, *, k: 'int' = 2): ...
+
+### literal alias
+Mode = Literal['r', 'w']
+More = Literal[Mode, 'x']
+def tool(m: Mode = 'r', n: More = 'x'): ...
+
+### computed numbers
+KB = 1024
+MB = KB ** 2
+def tool(x: int = 5 * MB, y: float = KB / 2, z: int = 1 << 4): ...
+
+### module constants
+import math, sys
+def tool(x: float = math.pi, y: int = sys.maxsize): ...
+
+### dates
+def tool(x: date = date(2020, 1, 2), y: timedelta = timedelta(days=1)): ...
+
+### member by key
+class C(Enum):
+    A = 'a'
+D = {'k': 4}
+def tool(x: C = C['A'], y: int = D['k'], z: C = C('a')): ...
+
+### http status
+from http import HTTPStatus
+def tool(x: HTTPStatus = HTTPStatus.OK): ...
+'''
+
+SNIPPETS = dict(part.split("\n", 1) for part in _TEXT.split("### ")[1:])

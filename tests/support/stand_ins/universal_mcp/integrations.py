@@ -1,0 +1,5 @@
+"""Stands for a package that is not installed."""
+
+
+class Integration:
+    pass

@@ -1,0 +1,331 @@
+"""The runner with providers and toolboxes of a user's own."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import aclosing
+from typing import Any
+
+import pytest
+
+from tests.support.agents import Bench, collect
+from toolcrib import Result, ToolRegistry, tool
+from toolcrib.agents import (
+    AgentError,
+    AgentRunner,
+    Event,
+    Failure,
+    Final,
+    Limits,
+    SessionCtx,
+    Token,
+    ToolAnswer,
+    ToolCall,
+    ToolResult,
+    event_to_json,
+    providers,
+)
+from toolcrib.client import Client
+from toolcrib.content import text_block
+from toolcrib.errors import ConfigurationError, LinkError
+from toolcrib.tool import Tool
+
+
+class Parrot:
+    """A provider that says what it was given to say, turn by turn."""
+
+    name = "parrot"
+
+    def __init__(self, *turns: Sequence[Event | BaseException]) -> None:
+        self.turns = list(turns)
+        self.session: SessionCtx | None = None
+        self.heard: list[Any] = []
+        self.stops = 0
+
+    @property
+    def status(self) -> Any:
+        return "stopped" if self.session is None else "ready"
+
+    async def start(self, session: SessionCtx) -> None:
+        self.session = session
+
+    async def send(self, text: str) -> None:
+        self.heard.append(text)
+
+    async def answer(self, answers: Sequence[ToolAnswer]) -> None:
+        self.heard.append([item.result.text for item in answers])
+
+    async def events(self) -> AsyncGenerator[Event, None]:
+        for item in self.turns.pop(0):
+            if isinstance(item, BaseException):
+                raise item
+            yield item
+
+    async def stop(self) -> None:
+        self.session = None
+        self.stops += 1
+
+
+def call(tool: str, /, **arguments: Any) -> ToolCall:
+    return ToolCall("1", tool, arguments)
+
+
+async def test_a_provider_of_ones_own_is_spoken_to_as_the_protocol_says() -> None:
+    parrot = Parrot([Token("Hm."), call("add", a=1, b=2)], [Final("Three.")], [Final("Yes.")])
+    async with AgentRunner(Bench().server, parrot) as runner:
+        assert await runner.ask("One and two?") == "Three."
+        assert parrot.stops == 0
+        assert await runner.ask("Sure?") == "Yes."
+        assert parrot.session is runner.session
+        assert runner.session.provider == "parrot"
+    assert parrot.heard == ["One and two?", ["3"], "Sure?"]
+    assert parrot.stops == 1
+
+
+@pytest.mark.parametrize(
+    ("turn", "kind"),
+    [
+        ([Failure("busy", "later")], "busy"),
+        ([AgentError("gone", kind="died")], "died"),
+        ([RuntimeError("a mistake")], "crashed"),
+        ([TimeoutError("of its own")], "crashed"),
+        ([Token("and")], "garbled"),
+        ([], "garbled"),
+    ],
+)
+async def test_however_a_provider_fails_it_is_an_event_and_it_was_stopped(turn: list[Any], kind: str) -> None:
+    parrot = Parrot(turn)
+    async with AgentRunner([], parrot) as runner:
+        async with aclosing(runner.send("Well?")) as events:
+            async for event in events:
+                if isinstance(event, Failure):
+                    assert (event.kind, parrot.stops) == (kind, 1)
+                    break
+            else:
+                pytest.fail("no failure came")
+        assert runner.session.messages == []
+
+
+async def test_a_provider_may_come_from_the_registry() -> None:
+    @providers.register("echo")
+    class Echo(Parrot):
+        def __init__(self, *, word: str = "echo") -> None:
+            super().__init__([Final(word)])
+
+    async with AgentRunner([], provider="echo", word="cuckoo") as runner:
+        assert await runner.ask("Well?") == "cuckoo"
+    assert "echo" in providers
+    with pytest.raises(ConfigurationError, match="unexpected keyword argument 'wrod'") as error:
+        AgentRunner([], provider="echo", wrod="x")
+    assert error.value.hint == "echo takes: word"
+
+
+def test_a_name_that_nobody_has_is_told_with_what_was_meant() -> None:
+    with pytest.raises(ConfigurationError, match="no provider 'gemini-cly'") as error:
+        AgentRunner([], provider="gemini-cly")
+    assert error.value.hint == "did you mean 'gemini_cli'?"
+    with pytest.raises(ConfigurationError) as error:
+        _ = providers["zzz"]
+    assert str(error.value.hint).startswith("there are: gemini_cli, openai, anthropic, gemini")
+    assert {"gemini_cli", "openai", "anthropic", "gemini"} <= set(providers)
+
+
+@pytest.mark.parametrize("name", ["openai", "anthropic", "gemini"])
+def test_a_service_must_be_told_its_model(name: str) -> None:
+    with pytest.raises(ConfigurationError, match=f"which model of {name}"):
+        AgentRunner([], provider=name)
+    with pytest.raises(ConfigurationError, match="not a usable address"):
+        AgentRunner([], provider=name, model="m", base_url="ftp://x")
+
+
+def test_what_is_no_provider_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match="has no start"):
+        AgentRunner([], provider=object())  # type: ignore[arg-type]
+    with pytest.raises(ConfigurationError, match="give an instance"):
+        AgentRunner([], provider=Parrot)  # type: ignore[arg-type]
+    with pytest.raises(ConfigurationError, match="model"):
+        AgentRunner([], provider=Parrot(), model="m")
+
+
+async def test_without_a_provider_there_is_a_session_and_nobody_to_talk_to() -> None:
+    async with AgentRunner(Bench().server) as runner:
+        assert runner.session.toolCatalog is None
+        assert len(runner.session.tools) == 6
+        with pytest.raises(ConfigurationError, match="nobody to talk to"):
+            await runner.ask("Anybody?")
+
+
+async def test_one_question_at_a_time() -> None:
+    bench = Bench()
+    parrot = Parrot([call("wait")], [Final("Later.")])
+    async with AgentRunner(bench.server, parrot) as runner:
+        first = asyncio.ensure_future(runner.ask("Wait"))
+        await bench.begun.wait()
+        with pytest.raises(AgentError, match="still being answered"):
+            await runner.ask("Meanwhile?")
+        first.cancel()
+        await asyncio.gather(first, return_exceptions=True)
+
+
+async def test_whoever_stops_reading_may_ask_again_at_once() -> None:
+    parrot = Parrot([Token("One"), Token("Two")], [Final("Three.")])
+    async with AgentRunner([], parrot) as runner:
+        events = runner.send("Count")
+        assert await anext(events) == Token("One")
+        assert await runner.ask("Go on") == "Three."  # the first is still open, and is ended by this
+        assert [event async for event in events] == [Failure("cut", "the answer was stopped")]
+        assert parrot.stops == 1
+
+
+async def test_stopping_ends_the_tools_that_run() -> None:
+    bench = Bench()
+    runner = AgentRunner(bench.server, Parrot([call("wait"), call("add", a=1)], []))
+    await runner.start()
+    asking = asyncio.ensure_future(collect(runner))
+    await bench.begun.wait()
+    await runner.stop()
+    async with asyncio.timeout(5):
+        events = await asking
+    assert events[-1] == Failure("cut", "the answer was stopped")
+    assert bench.ended == ["wait"]
+
+
+async def test_the_reader_of_the_events_may_take_its_time() -> None:
+    parrot = Parrot([Token("a"), call("add", a=1)], [Token("b"), Final("b")])
+    async with AgentRunner(Bench().server, parrot, limits=Limits(turn_s=0.2, answer_s=0.2)) as runner:
+        seen = []
+        async for event in runner.send("Slowly"):
+            seen.append(event)
+            await asyncio.get_running_loop().run_in_executor(None, asyncio.run, asyncio.sleep(0.1))
+    assert seen[-1] == Final("b")
+
+
+async def test_an_answer_that_takes_too_long_in_all_is_ended() -> None:
+    bench = Bench()
+    parrot = Parrot([call("wait")], [])
+    async with AgentRunner(bench.server, parrot, limits=Limits(answer_s=0.1)) as runner:
+        events = await collect(runner)
+    assert events[-1] == Failure(
+        "limit", "there is no answer after 0.1 s", "the limit answer_s can be raised"
+    )
+    assert bench.ended == ["wait"]
+
+
+async def test_functions_and_registries_will_do_for_tools() -> None:
+    @tool
+    def double(number: int) -> int:
+        """Twice as much."""
+        return number * 2
+
+    registry = ToolRegistry()
+    registry.add(double)
+    for tools in ([double], double, registry):
+        parrot = Parrot([call("double", number=4)], [Final("Eight.")])
+        async with AgentRunner(tools, parrot) as runner:
+            assert await runner.ask("Twice four?") == "Eight."
+        assert parrot.heard[1] == ["8"]
+    with pytest.raises(ConfigurationError, match="Tools cannot be read from int"):
+        AgentRunner([7], Parrot())
+
+
+async def test_tools_of_another_server_will_do_too() -> None:
+    async with Bench().server.connect() as client:
+        parrot = Parrot([call("add", a=1, b=2), call("fail")], [Final("Done.")])
+        async with AgentRunner(client, parrot) as runner:
+            assert await runner.ask("Add") == "Done."
+            assert runner.session.toolCatalog is not None
+            assert runner.session.toolCatalog["count"] == 6
+        assert parrot.heard[1] == ["3", "not today"]
+        assert await client.list_tools()  # whoever connected it closes it
+    with pytest.raises(LinkError):
+        await AgentRunner(Client(["no-such-server-anywhere"]), Parrot()).start()
+
+
+async def test_a_toolbox_of_ones_own_may_fail_in_any_way() -> None:
+    class Odd:
+        async def open(self) -> None: ...
+        async def close(self) -> None: ...
+        async def list(self) -> tuple[Tool, ...]:
+            return ()
+
+        async def call(self, name: str, arguments: Mapping[str, Any], timeout_s: float) -> Result:
+            if name == "late":
+                raise TimeoutError
+            if name == "broken":
+                raise LinkError("the line is down")
+            raise KeyError("what?")
+
+    calls = [ToolCall(name, name) for name in ("late", "broken", "odd")]
+    parrot = Parrot(calls, [Final("Oh.")])
+    async with AgentRunner(Odd(), parrot) as runner:
+        assert await runner.ask("Try") == "Oh."
+    assert parrot.heard[1] == [
+        "Tool 'late' ran out of time.",
+        "the line is down",
+        "Tool 'odd' failed unexpectedly.",
+    ]
+
+
+def test_limits_are_checked() -> None:
+    for wrong in ({"turns": 0}, {"turn_s": -1}, {"calls_per_turn": 1.5}, {"tool_s": 4000.0}, {"turns": True}):
+        with pytest.raises(ConfigurationError, match=next(iter(wrong))):
+            Limits(**wrong)  # type: ignore[arg-type]
+
+
+async def test_run_is_for_scripts_and_says_so() -> None:
+    with pytest.raises(ConfigurationError, match="an event loop runs here"):
+        AgentRunner([], Parrot()).run("Hello?")
+    with pytest.raises(ConfigurationError, match="not empty"):
+        await AgentRunner([], Parrot()).ask("  ")
+
+
+def test_events_are_plain_data_for_programs() -> None:
+    assert event_to_json(call("add", a=1)) == {
+        "type": "tool_call",
+        "id": "1",
+        "name": "add",
+        "arguments": {"a": 1},
+        "flaw": None,
+    }
+    assert event_to_json(ToolResult("1", "add", True, "2"))["type"] == "tool_result"
+    assert event_to_json(Failure("busy", "later")) == {
+        "type": "error",
+        "kind": "busy",
+        "message": "later",
+        "hint": None,
+    }
+
+
+async def test_a_result_with_pictures_is_cut_to_what_fits() -> None:
+    class Album:
+        async def open(self) -> None: ...
+        async def close(self) -> None: ...
+        async def list(self) -> tuple[Tool, ...]:
+            return ()
+
+        async def call(self, name: str, arguments: Mapping[str, Any], timeout_s: float) -> Result:
+            if name == "data":
+                return Result([], {"letters": "y" * 500}, is_structured=True)
+            picture = {"type": "image", "mimeType": "image/png", "data": "A" * 500}
+            return Result([text_block("look"), picture, text_block("z" * 90), text_block("more")])
+
+    parrot = Parrot([ToolCall("1", "album"), ToolCall("2", "data")], [Final("Nice.")])
+    async with AgentRunner(Album(), parrot, limits=Limits(result_chars=80)) as runner:
+        results = [event for event in await collect(runner) if isinstance(event, ToolResult)]
+    assert results[0].is_cut
+    assert results[0].text.startswith("look\n[image of ")
+    assert "[cut: 14 of 90 characters left out]" in results[0].text
+    assert results[0].text.endswith("[1 more parts, left out]")
+    assert results[1].text.startswith('{"letters":"yyy')
+    assert results[1].text.endswith("characters left out]")
+
+
+async def test_a_server_with_too_many_tools_hands_out_a_way_to_find_them() -> None:
+    server = Bench().server
+    server.publish_search("always")
+    parrot = Parrot([call("call_tool", name="add", arguments={"a": 1, "b": 2})], [Final("Three.")])
+    async with AgentRunner(server, parrot) as runner:
+        assert [tool.name for tool in runner.session.tools] == ["search_tools", "call_tool"]
+        assert await runner.ask("Add") == "Three."
+    assert parrot.heard[1] == ["3"]

@@ -1,0 +1,162 @@
+"""An export as a whole: verdicts, names, versions, costs, and one bad tool among good ones."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from tests.support.tools import broken, named
+from toolcrib import Tool
+from toolcrib.catalog.export import FORMS, export
+from toolcrib.errors import ConfigurationError, ToolNotFoundError
+
+
+@dataclass
+class Point:
+    x: float
+    y: float = 0.0
+
+
+def move(point: Point, by: list[int], note: str | None = None) -> str:
+    """Move a point.
+
+    Args:
+        point: Where it is
+
+    Returns:
+        Where it went
+    """
+    return ""
+
+
+def one(schema: dict[str, Any], to: str, **options: Any) -> Any:
+    tool = Tool.from_handler(lambda arguments: None, "any", "Anything.", schema)
+    return export([tool], to, **options)
+
+
+def test_a_function_is_exported_exactly_everywhere_and_strictly_to_openai() -> None:
+    tool = Tool.from_function(move)
+    for to, form in FORMS.items():
+        (verdict,) = export([tool], to).verdicts
+        assert (verdict.name, verdict.exported, verdict.status) == ("move", "move", "exact"), to
+        assert verdict.strict is (True if form.strict else None)
+
+
+def test_a_tool_for_anthropic_in_full() -> None:
+    found = export([Tool.from_function(move)], "anthropic")
+    assert found.tools == [
+        {
+            "name": "move",
+            "description": "Move a point.\n\nReturns: Where it went",
+            "input_schema": {
+                "type": "object",
+                "properties": {
+                    "point": {
+                        "type": "object",
+                        "properties": {"x": {"type": "number"}, "y": {"type": "number", "default": 0.0}},
+                        "required": ["x"],
+                        "description": "Where it is",
+                    },
+                    "by": {"type": "array", "items": {"type": "integer"}},
+                    "note": {"type": "string"},
+                },
+                "required": ["point", "by"],
+            },
+        }
+    ]
+
+
+def test_strictness_can_be_declined() -> None:
+    (strict,) = export([Tool.from_function(move)], "openai").tools
+    (loose,) = export([Tool.from_function(move)], "openai", strict=False).tools
+    assert strict["function"]["strict"] is True
+    assert loose["function"]["strict"] is False
+    assert loose["function"]["parameters"]["required"] == ["point", "by"]
+    assert export([Tool.from_function(move)], "openai", strict=False).verdicts[0].changes == ()
+
+
+def test_a_tool_that_cannot_be_strict_says_why() -> None:
+    (verdict,) = one({"type": "object", "properties": {"x": {}}}, "openai").verdicts
+    assert (verdict.strict, verdict.status) == (False, "exact")
+    assert verdict.changes[0].words == "not strict: /properties/x may be anything"
+
+
+def test_one_bad_tool_spoils_nothing() -> None:
+    found = export([named("one"), broken("two"), named("three")], "gemini")
+    assert [verdict.status for verdict in found.verdicts] == ["exact", "refused", "exact"]
+    assert [tool["name"] for tool in found.tools] == ["one", "three"]
+    (refused,) = found.refused
+    assert (refused.name, refused.exported) == ("two", None)
+    assert "must have type='object'" in (refused.reason or "")
+
+
+def test_only_exact_leaves_out_what_would_lose_something() -> None:
+    lossy = Tool.from_handler(
+        lambda arguments: None, "lossy", "Loses.", {"type": "object", "additionalProperties": False}
+    )
+    found = export([named("one"), lossy], "gemini", only="exact")
+    assert list(found.names) == ["one"] == list(found.tokens) == [tool["name"] for tool in found.tools]
+    assert [verdict.status for verdict in found.verdicts] == ["exact", "lossy"]
+    with pytest.raises(ToolNotFoundError):
+        found.route("lossy")
+
+
+def test_versions_of_a_tool_are_told_apart_and_called_as_the_registry_calls_them() -> None:
+    tools = [named("price", version="1"), named("price", version="2"), named("other", version="1")]
+    found = export(tools, "openai")
+    assert found.names == {"price_1": "price@1", "price_2": "price@2", "other": "other"}
+    repeated = export([named("same"), named("same")], "openai")
+    assert [verdict.status for verdict in repeated.verdicts] == ["exact", "refused"]
+    assert repeated.verdicts[1].reason == "another tool has this name already"
+
+
+def test_costs_are_told_per_tool_and_in_all() -> None:
+    found = export([named("one"), Tool.from_function(move)], "openai")
+    assert found.tokens["move"] > found.tokens["one"] > 5
+    assert found.total_tokens == sum(found.tokens.values())
+    assert found.verdicts[1].tokens == found.tokens["move"]
+
+
+def test_nothing_is_exported_to_nothing() -> None:
+    assert export([], "openai").tools == []
+    assert export([], "prompt").tools == ""
+    assert export([], "markdown", title="None").tools == "# None\n"
+    assert export([], "catalog").tools["count"] == 0
+    assert export([], "descriptor").tools == {"tools": []}
+
+
+def test_an_unknown_form_is_refused_with_a_guess() -> None:
+    with pytest.raises(ConfigurationError) as refusal:
+        export([], "open-ai")
+    assert refusal.value.hint == "did you mean 'openai'?"
+    with pytest.raises(ConfigurationError) as refusal:
+        export([], "zzz")
+    assert "there are: openai, " in (refusal.value.hint or "")
+
+
+def test_mcp_and_the_descriptor_are_the_definition_itself() -> None:
+    tool = Tool.from_function(move)
+    assert export([tool], "mcp").tools == [tool.definition.to_wire()]
+    (entry,) = export([tool], "descriptor").tools["tools"]
+    assert entry["inputSchema"] == tool.definition.input_schema
+    catalog = export([tool], "catalog").tools
+    assert catalog.keys() == {"version", "hash", "count", "promptList", "functionSchema"}
+
+
+def test_a_description_of_nothing_is_left_out() -> None:
+    tool = named("bare")
+    for to, place in (("openai", "function"), ("bedrock", "toolSpec")):
+        assert "description" not in export([tool], to).tools[0][place]
+    for to in ("anthropic", "gemini", "gemini-json", "langchain", "openai-responses"):
+        assert "description" not in export([tool], to).tools[0]
+
+
+def test_many_changes_are_cut_and_the_losses_stay() -> None:
+    many = {f"p{number}": {"type": "array", "uniqueItems": number == 149} for number in range(150)}
+    (verdict,) = one({"type": "object", "properties": many}, "gemini-json").verdicts
+    assert len(verdict.changes) == 100
+    assert verdict.status == "lossy"
+    assert verdict.losses[0].pointer == "/properties/p149/uniqueItems"
+    assert verdict.changes[-1].words == "and 52 more changes"

@@ -1,0 +1,105 @@
+"""Two schemas as one: exactly the values that fit both, or no merging at all."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from toolcrib.catalog.export.keywords import is_nothing
+from toolcrib.catalog.export.merging import are_apart, merge
+
+TEXT, WHOLE = {"type": "string"}, {"type": "integer"}
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "both"),
+    [
+        ({"type": "number"}, {"type": "integer"}, {"type": "integer"}),
+        ({"type": ["string", "number"]}, {"type": ["integer", "null"]}, {"type": "integer"}),
+        ({"minimum": 1, "maxLength": 5}, {"minimum": 3, "maxLength": 2}, {"minimum": 3, "maxLength": 2}),
+        ({"multipleOf": 4}, {"multipleOf": 6}, {"multipleOf": 12}),
+        ({"enum": [1, 2, "a"]}, {"enum": [2.0, "b", 1]}, {"enum": [1, 2]}),
+        ({"required": ["a"]}, {"required": ["b", "a"]}, {"required": ["a", "b"]}),
+        ({"items": TEXT}, {"items": {"minLength": 1}}, {"items": {"type": "string", "minLength": 1}}),
+        (
+            {"title": "A", "description": "One"},
+            {"description": "Two"},
+            {"title": "A", "description": "One\nTwo"},
+        ),
+        (
+            {"anyOf": [TEXT, WHOLE]},
+            {"anyOf": [WHOLE, {"type": "null"}]},
+            {"anyOf": [WHOLE]},
+        ),
+    ],
+)
+def test_rules_are_joined(one: dict[str, Any], other: dict[str, Any], both: dict[str, Any]) -> None:
+    assert merge(one, other) == both
+
+
+def test_what_one_says_of_other_names_is_about_the_names_of_the_other() -> None:
+    closed = {"properties": {"a": TEXT}, "additionalProperties": False}
+    both = merge(closed, {"properties": {"b": WHOLE}})
+    assert both is not None
+    assert is_nothing(both["properties"]["b"])
+    typed = {"properties": {"a": TEXT}, "additionalProperties": {"type": "number"}}
+    both = merge(typed, {"properties": {"b": WHOLE, "a": {"minLength": 1}}})
+    assert both is not None
+    assert both["properties"] == {"a": {**TEXT, "minLength": 1}, "b": WHOLE}
+    assert both["additionalProperties"] == {"type": "number"}
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [(TEXT, WHOLE), ({"enum": [1]}, {"enum": [True]}), ({"not": {}}, TEXT)],
+)
+def test_what_excludes_each_other_leaves_nothing(one: dict[str, Any], other: dict[str, Any]) -> None:
+    assert is_nothing(merge(one, other))
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ({"pattern": "a"}, {"pattern": "b"}),
+        ({"format": "date"}, {"format": "email"}),
+        ({"not": TEXT}, {"not": WHOLE}),
+        ({"if": TEXT, "then": {}}, {"if": WHOLE}),
+        ({"oneOf": [TEXT]}, {"oneOf": [WHOLE]}),
+        ({"contains": TEXT}, {"contains": WHOLE}),
+        ({"multipleOf": 0.5}, {"multipleOf": 0.3}),
+        ({"unevaluatedProperties": False}, {"properties": {"a": TEXT}}),
+        ({"additionalProperties": False}, {"patternProperties": {"x": TEXT}}),
+        ({"prefixItems": [TEXT]}, {"items": WHOLE}),
+        ({"properties": {"a": {"pattern": "a"}}}, {"properties": {"a": {"pattern": "b"}}}),
+        ({"anyOf": [{"const": n} for n in range(5)]}, {"anyOf": [{"minimum": n} for n in range(5)]}),
+    ],
+)
+def test_what_cannot_be_joined_exactly_is_not_joined(one: dict[str, Any], other: dict[str, Any]) -> None:
+    assert merge(one, other) is None
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "apart"),
+    [
+        (TEXT, WHOLE, True),
+        ({"type": "number"}, WHOLE, False),
+        ({"enum": [1]}, {"enum": [2]}, True),
+        ({"enum": [1]}, {"enum": [1.0]}, False),
+        ({"enum": ["a"]}, WHOLE, True),
+        ({}, TEXT, False),
+        (
+            {"type": "object", "properties": {"k": {"enum": ["a"]}}, "required": ["k"]},
+            {"type": "object", "properties": {"k": {"enum": ["b"]}}, "required": ["k"]},
+            True,
+        ),
+        (
+            {"type": "object", "properties": {"k": {"enum": ["a"]}}, "required": ["k"]},
+            {"type": "object", "properties": {"k": {"enum": ["b"]}}},
+            False,
+        ),
+    ],
+)
+def test_forms_are_apart_where_that_is_plain(one: dict[str, Any], other: dict[str, Any], apart: bool) -> None:
+    assert are_apart(one, other) is apart
+    assert are_apart(other, one) is apart

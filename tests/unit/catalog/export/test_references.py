@@ -1,0 +1,163 @@
+"""Schemas as one tree: references, drafts, recursion, and schemas that would grow."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytest
+
+from toolcrib.catalog.export.references import MOST_PARTS, read_schema
+from toolcrib.catalog.export.verdicts import Change, Journal, RefusedError
+
+
+def read(schema: dict[str, Any]) -> tuple[dict[str, Any], list[Change]]:
+    journal = Journal()
+    return read_schema(schema, journal), list(journal.changes)
+
+
+def test_references_are_written_out_wherever_they_point() -> None:
+    schema = {
+        "type": "object",
+        "$defs": {"a/b": {"type": "string"}, "list": {"type": "array", "items": {"$ref": "#/$defs/a~1b"}}},
+        "properties": {
+            "x": {"$ref": "#/$defs/list"},
+            "y": {"$ref": "#/$defs/a%7E1b"},
+            "z": {"$ref": "#/$defs/list/items"},
+        },
+    }
+    tree, changes = read(schema)
+    assert tree == {
+        "type": "object",
+        "properties": {
+            "x": {"type": "array", "items": {"type": "string"}},
+            "y": {"type": "string"},
+            "z": {"type": "string"},
+        },
+    }
+    assert changes == []
+
+
+def test_words_beside_a_reference_win_and_rules_beside_it_hold_too() -> None:
+    schema = {
+        "$defs": {"n": {"type": "integer", "description": "Any"}},
+        "properties": {
+            "a": {"$ref": "#/$defs/n", "description": "Mine"},
+            "b": {"$ref": "#/$defs/n", "minimum": 3},
+        },
+    }
+    tree, _ = read(schema)
+    assert tree["properties"]["a"] == {"type": "integer", "description": "Mine"}
+    assert tree["properties"]["b"] == {
+        "minimum": 3,
+        "allOf": [{"type": "integer", "description": "Any"}],
+    }
+
+
+def test_older_drafts_ignore_rules_beside_a_reference() -> None:
+    schema = {
+        "$schema": "http://json-schema.org/draft-07/schema#",
+        "definitions": {"n": {"type": "integer"}},
+        "properties": {"b": {"$ref": "#/definitions/n", "minimum": 3, "title": "B"}},
+    }
+    assert read(schema)[0]["properties"]["b"] == {"type": "integer", "title": "B"}
+
+
+def test_older_drafts_are_read_as_todays() -> None:
+    schema = {
+        "$schema": "http://json-schema.org/draft-04/schema#",
+        "id": "http://x.example/",
+        "properties": {
+            "n": {"minimum": 0, "exclusiveMinimum": True, "maximum": 9, "exclusiveMaximum": False},
+            "t": {"items": [{"type": "string"}], "additionalItems": False},
+            "u": {"const": 5, "if": {}, "contains": {}},
+        },
+        "dependencies": {"n": ["t"], "t": {"required": ["n"]}},
+    }
+    assert read(schema)[0] == {
+        "properties": {
+            "n": {"exclusiveMinimum": 0, "maximum": 9},
+            "t": {"prefixItems": [{"type": "string"}], "items": False},
+            "u": {},
+        },
+        "dependentRequired": {"n": ["t"]},
+        "dependentSchemas": {"t": {"required": ["n"]}},
+    }
+
+
+def test_data_that_looks_like_a_reference_is_left_alone() -> None:
+    schema = {"properties": {"a": {"default": {"$ref": "#/nowhere"}, "enum": [{"$ref": "#"}]}}}
+    assert read(schema)[0] == schema
+
+
+def test_properties_may_be_called_like_keywords() -> None:
+    schema = {"properties": {"$ref": {"type": "string"}, "id": {"type": "string"}, "$defs": {}}}
+    assert read(schema)[0] == schema
+
+
+def test_recursion_ends_at_the_stated_depth_with_a_note() -> None:
+    node = {"type": "object", "properties": {"next": {"$ref": "#/$defs/node"}}}
+    tree, changes = read({"$defs": {"node": node}, "properties": {"n": {"$ref": "#/$defs/node"}}})
+    step = tree["properties"]["n"]
+    for _ in range(3):
+        step = step["properties"]["next"]
+    assert step == {}
+    (change,) = changes
+    assert change.pointer == "/properties/n/properties/next/properties/next/properties/next"
+    assert change.effect == "wider"
+    assert "'node' holds itself" in change.words
+
+
+def test_recursion_in_many_places_ends_earlier_instead_of_growing() -> None:
+    inner = {f"p{number}": {"$ref": "#/$defs/node"} for number in range(12)}
+    schema = {"$defs": {"node": {"properties": inner}}, "properties": {"n": {"$ref": "#/$defs/node"}}}
+    tree, changes = read(schema)
+    assert tree["properties"]["n"]["properties"]["p0"]["properties"]["p0"]["properties"]["p0"] == {}
+    assert all("from the fourth level" in change.words for change in changes)
+    wide = {f"p{number}": {"$ref": "#/$defs/node"} for number in range(30)}
+    schema = {"$defs": {"node": {"properties": wide}}, "properties": {"n": {"$ref": "#/$defs/node"}}}
+    assert all("from the third level" in change.words for change in read(schema)[1])
+
+
+def test_a_schema_that_holds_itself_as_a_whole_is_cut_too() -> None:
+    tree, (change,) = read({"type": "object", "properties": {"again": {"$ref": "#"}}})
+    assert tree["properties"]["again"]["type"] == "object"
+    assert "the whole" in change.words
+
+
+def test_a_schema_that_would_explode_is_refused_at_once() -> None:
+    defs: dict[str, Any] = {"d0": {"type": "string"}}
+    for level in range(1, 40):
+        twice = {"$ref": f"#/$defs/d{level - 1}"}
+        defs[f"d{level}"] = {"properties": {"l": twice, "r": twice}}
+    begin = time.process_time()
+    with pytest.raises(RefusedError, match=f"more than {MOST_PARTS} parts"):
+        read({"$defs": defs, "properties": {"x": {"$ref": "#/$defs/d39"}}})
+    assert time.process_time() - begin < 0.5
+
+
+@pytest.mark.parametrize(
+    ("schema", "words"),
+    [
+        ({"$ref": "#anchor"}, "the anchor '#anchor'; only pointers are followed"),
+        ({"$ref": "#/$defs/none"}, "which is not there"),
+        ({"$ref": "https://x.example/s.json"}, "outside of the schema"),
+        (
+            {"properties": {"a": {"$dynamicRef": "#x"}}},
+            "/properties/a/$dynamicRef depends on where it is used",
+        ),
+        ({"default": float("nan")}, "not JSON"),
+    ],
+)
+def test_what_cannot_be_followed_is_refused_with_its_place(schema: dict[str, Any], words: str) -> None:
+    with pytest.raises(RefusedError) as refusal:
+        read(schema)
+    assert words in str(refusal.value)
+
+
+def test_the_schema_that_came_is_not_changed() -> None:
+    schema = {"$defs": {"a": {"const": 1}}, "properties": {"x": {"$ref": "#/$defs/a"}}}
+    before = repr(schema)
+    tree, _ = read(schema)
+    tree["properties"]["x"]["enum"].append(2)
+    assert repr(schema) == before

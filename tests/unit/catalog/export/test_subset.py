@@ -1,0 +1,268 @@
+"""Schemas for providers that take a part of JSON Schema: strict OpenAI, and both fields of Gemini."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from toolcrib.catalog.export.dialects import GEMINI, GEMINI_JSON, OPENAI_STRICT, Dialect
+from toolcrib.catalog.export.gemini import to_openapi
+from toolcrib.catalog.export.openai import check_strict_limits
+from toolcrib.catalog.export.rewriting import Rewritten, rewrite
+from toolcrib.catalog.export.verdicts import NotStrictError, RefusedError
+
+TEXT, WHOLE, NULL = {"type": "string"}, {"type": "integer"}, {"type": "null"}
+SIX = ["string", "number", "boolean", "object", "array", "null"]
+
+
+def of(properties: dict[str, Any], *required: str, **more: Any) -> dict[str, Any]:
+    return {"type": "object", "properties": properties, "required": list(required), **more}
+
+
+def strict(schema: dict[str, Any], **options: Any) -> Rewritten:
+    found = rewrite(schema, OPENAI_STRICT, **options)
+    check_strict_limits(found.schema)
+    return found
+
+
+def one(schema: Any, dialect: Dialect) -> tuple[Any, set[str]]:
+    """What becomes of the schema of a property, and what that does."""
+    found = rewrite(of({"x": schema}, "x"), dialect)
+    return found.schema["properties"]["x"], {change.effect for change in found.changes} - {"same"}
+
+
+# --- strict --------------------------------------------------------------------------------------------
+
+
+def test_optional_properties_are_nullable_and_null_means_left_out() -> None:
+    found = strict(of({"a": WHOLE, "b": {**TEXT, "description": "B", "default": "x"}}, "a"))
+    assert found.schema == {
+        "type": "object",
+        "properties": {
+            "a": WHOLE,
+            "b": {"description": 'B (default: "x")', "anyOf": [TEXT, NULL]},
+        },
+        "required": ["a", "b"],
+        "additionalProperties": False,
+    }
+    assert found.restorer.restore({"a": 1, "b": None}) == {"a": 1}
+    assert found.restorer.restore({"a": 1, "b": "y"}) == {"a": 1, "b": "y"}
+    assert {change.effect for change in found.changes} == {"same"}
+
+
+def test_nulls_are_left_out_at_every_depth_and_in_every_form() -> None:
+    circle = of({"kind": {"const": "circle"}, "label": TEXT}, "kind")
+    line = of({"kind": {"const": "line"}, "label": {"type": ["string", "null"]}}, "kind", "label")
+    schema = of({"shapes": {"type": "array", "items": {"oneOf": [circle, line]}}}, "shapes")
+    found = strict(schema)
+    sent = {"shapes": [{"kind": "circle", "label": None}, {"kind": "line", "label": None}]}
+    assert found.restorer.restore(sent) == {"shapes": [{"kind": "circle"}, {"kind": "line", "label": None}]}
+
+
+def test_null_by_default_may_be_left_out_but_null_by_choice_makes_it_loose() -> None:
+    assert strict(of({"a": {"type": ["string", "null"], "default": None}}))
+    with pytest.raises(NotStrictError, match="/properties/a may be null or left out, which are not the same"):
+        strict(of({"a": {"type": ["string", "null"]}}))
+
+
+@pytest.mark.parametrize(
+    ("schema", "words"),
+    [
+        ({}, "/properties/x may be anything"),
+        ({"type": SIX}, "/properties/x may be anything"),
+        ({"type": "array"}, "/properties/x/items may be anything"),
+        ({"type": "object"}, "/properties/x is an object of any names"),
+        ({"type": "object", "additionalProperties": TEXT}, "/properties/x takes names that are not declared"),
+        (of({}, additionalProperties=True), "/properties/x takes names that are not declared"),
+        (of({"a": TEXT}, "b"), "/properties/x needs 'b' and does not say what it is"),
+    ],
+)
+def test_what_strict_mode_cannot_say_is_named(schema: Any, words: str) -> None:
+    with pytest.raises(NotStrictError) as refusal:
+        strict(of({"x": schema}, "x"))
+    assert str(refusal.value) == words
+
+
+@pytest.mark.parametrize(
+    ("schema", "written", "effects"),
+    [
+        ({"enum": ["a", 1, None]}, {"anyOf": [{**TEXT, "enum": ["a"]}, {**WHOLE, "enum": [1]}, NULL]}, set()),
+        ({"const": 2.5}, {"type": "number", "enum": [2.5]}, set()),
+        ({**TEXT, "pattern": "^a", "format": "uuid"}, {**TEXT, "pattern": "^a", "format": "uuid"}, set()),
+        (
+            {**TEXT, "format": "uri", "minLength": 3},
+            {**TEXT, "description": "In the format uri; at least 3 characters"},
+            {"wider"},
+        ),
+        ({"allOf": [WHOLE, {"minimum": 2}]}, {**WHOLE, "minimum": 2}, set()),
+        ({"anyOf": [TEXT, WHOLE], "description": "D"}, {"anyOf": [TEXT, WHOLE], "description": "D"}, set()),
+        ({"oneOf": [TEXT, WHOLE]}, {"anyOf": [TEXT, WHOLE]}, set()),
+        (
+            {"type": "array", "prefixItems": [TEXT, TEXT], "items": False},
+            {"type": "array", "items": TEXT, "maxItems": 2},
+            set(),
+        ),
+        ({"type": "boolean", "enum": [True, False]}, {"type": "boolean"}, set()),
+        ({"minLength": 2}, {**TEXT, "description": "At least 2 characters"}, {"narrower", "wider"}),
+    ],
+)
+def test_the_subset_of_strict_mode(schema: Any, written: Any, effects: set[str]) -> None:
+    assert one(schema, OPENAI_STRICT) == (written, effects)
+
+
+def test_siblings_of_a_union_go_into_every_form_of_it() -> None:
+    schema = {**of({"a": TEXT, "b": TEXT}), "anyOf": [{"required": ["a"]}, {"required": ["b"]}]}
+    found = strict(of({"x": schema}, "x"))
+    first, second = found.schema["properties"]["x"]["anyOf"]
+    assert first["properties"] == {"a": TEXT, "b": {"anyOf": [TEXT, NULL]}}
+    assert second["properties"] == {"a": {"anyOf": [TEXT, NULL]}, "b": TEXT}
+    assert found.restorer.restore({"x": {"a": None, "b": "y"}}) == {"x": {"b": "y"}}
+
+
+def test_several_forms_on_top_are_wrapped() -> None:
+    schema = {**of({"a": TEXT, "b": TEXT}), "anyOf": [{"required": ["a"]}, {"required": ["b"]}]}
+    found = strict(schema)
+    assert found.schema["required"] == ["arguments"]
+    assert found.schema["additionalProperties"] is False
+    assert found.restorer.restore({"arguments": {"a": "x", "b": None}}) == {"a": "x"}
+
+
+@pytest.mark.parametrize(
+    ("schema", "words"),
+    [
+        (of({"a": {**TEXT, "enum": [str(number) for number in range(1_001)]}}), "1001 choices in all"),
+        (
+            of({"a": {**TEXT, "enum": ["x" * 99 + str(number) for number in range(251)]}}),
+            "strict mode takes 15000",
+        ),
+        (of({"x" * 120_001: TEXT}), "characters of names and choices"),
+    ],
+)
+def test_the_limits_of_strict_mode_are_kept(schema: dict[str, Any], words: str) -> None:
+    with pytest.raises(NotStrictError, match=words):
+        strict(schema)
+
+
+def test_a_schema_of_more_than_five_thousand_properties_is_not_strict() -> None:
+    with pytest.raises(NotStrictError, match="5001 properties"):
+        check_strict_limits(of({f"p{number}": WHOLE for number in range(5_001)}))
+
+
+def test_eleven_levels_of_objects_are_too_many_and_ten_are_not() -> None:
+    def nest(levels: int) -> dict[str, Any]:
+        return TEXT if not levels else of({"in": nest(levels - 1)}, "in")
+
+    assert strict(nest(10))
+    with pytest.raises(NotStrictError, match="11 levels of objects"):
+        strict(nest(11))
+
+
+# --- Gemini --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("schema", "written", "effects"),
+    [
+        ({"type": ["string", "null"]}, {"type": "STRING", "nullable": True}, set()),
+        (
+            {"type": ["string", "integer"], "description": "D"},
+            {"anyOf": [{"type": "STRING", "description": "D"}, {"type": "INTEGER"}]},
+            set(),
+        ),
+        (
+            {"type": ["string", "integer", "null"]},
+            {"anyOf": [{"type": "STRING", "nullable": True}, {"type": "INTEGER", "nullable": True}]},
+            set(),
+        ),
+        ({"enum": ["a", "b"]}, {"type": "STRING", "enum": ["a", "b"], "format": "enum"}, set()),
+        ({"enum": [3, 1, 2]}, {"type": "INTEGER", "minimum": 1, "maximum": 3}, set()),
+        ({"enum": [1, 5]}, {"type": "INTEGER", "description": "One of 1, 5"}, {"wider"}),
+        ({"enum": ["a", ""]}, {"type": "STRING", "description": 'One of "a", ""'}, {"wider"}),
+        (
+            {**WHOLE, "exclusiveMinimum": 0, "exclusiveMaximum": 9.5},
+            {"type": "INTEGER", "minimum": 1, "maximum": 9},
+            set(),
+        ),
+        (
+            {"type": "number", "exclusiveMinimum": 0, "minimum": 2},
+            {"type": "NUMBER", "minimum": 2, "description": "More than 0"},
+            {"wider"},
+        ),
+        ({**TEXT, "format": "date-time"}, {"type": "STRING", "format": "date-time"}, set()),
+        ({**TEXT, "format": "date"}, {"type": "STRING", "description": "In the format date"}, {"wider"}),
+        (
+            {**WHOLE, "format": "int32", "default": 5},
+            {"type": "INTEGER", "format": "int32", "description": "Default: 5"},
+            set(),
+        ),
+        ({"type": "object"}, {"type": "OBJECT"}, set()),
+        (
+            {"type": "object", "additionalProperties": WHOLE},
+            {"type": "OBJECT", "description": "Values of other names: integer"},
+            {"wider"},
+        ),
+        ({"type": "null"}, {"type": "NULL"}, set()),
+        ({"anyOf": [NULL]}, {"type": "NULL"}, set()),
+    ],
+)
+def test_the_schema_of_google(schema: Any, written: Any, effects: set[str]) -> None:
+    found, done = one(schema, GEMINI)
+    assert (to_openapi(found), done) == (written, effects)
+
+
+def test_the_permissive_type_of_six_becomes_a_union_that_google_takes() -> None:
+    found, effects = one({"type": SIX, "description": "Whatever"}, GEMINI)
+    written = to_openapi(found)
+    assert written.keys() == {"anyOf"}
+    assert [form["type"] for form in written["anyOf"]] == ["STRING", "NUMBER", "BOOLEAN", "OBJECT", "ARRAY"]
+    assert all(form["nullable"] for form in written["anyOf"])
+    assert written["anyOf"][0]["description"] == "Whatever"
+    assert "items" in written["anyOf"][4]
+    assert effects == {"narrower"}
+    assert one({"type": SIX}, GEMINI_JSON) == ({}, set())
+
+
+def test_items_are_there_always() -> None:
+    for dialect in (GEMINI, GEMINI_JSON):
+        assert "items" in one({"type": "array"}, dialect)[0]
+
+
+def test_names_are_mapped_in_place_and_back() -> None:
+    schema = of({"user-id": TEXT, "user_id": TEXT, "free": {"type": "object"}}, "user-id")
+    found = rewrite(schema, GEMINI)
+    (renamed,) = found.schema["required"]
+    assert renamed.startswith("user_id_")
+    sent = {renamed: "a", "user_id": "b", "free": {renamed: "data"}}
+    assert found.restorer.restore(sent) == {"user-id": "a", "user_id": "b", "free": {renamed: "data"}}
+
+
+def test_the_json_schema_of_gemini_keeps_more() -> None:
+    closed = of({"a": TEXT}, "a", additionalProperties=False)
+    assert one(closed, GEMINI_JSON) == (closed, set())
+    pair = {"type": "array", "prefixItems": [TEXT, WHOLE], "items": {}, "minItems": 2}
+    assert one(pair, GEMINI_JSON) == (pair, set())
+    assert one({**TEXT, "default": "x"}, GEMINI_JSON) == ({**TEXT, "default": "x"}, set())
+
+
+@pytest.mark.parametrize("dialect", [OPENAI_STRICT, GEMINI, GEMINI_JSON])
+def test_rules_that_are_only_told_are_told_where_they_belong(dialect: Dialect) -> None:
+    tags = {"type": "array", "items": TEXT, "uniqueItems": True, "description": "Labels"}
+    found, effects = one(tags, dialect)
+    assert found["description"] == "Labels (no item twice)"
+    assert effects == {"wider"}
+
+
+@pytest.mark.parametrize("dialect", [OPENAI_STRICT, GEMINI, GEMINI_JSON])
+def test_forms_that_multiply_are_told_instead_of_written_out(dialect: Dialect) -> None:
+    many = {"anyOf": [of({f"p{number}": TEXT}, f"p{number}") for number in range(60)]}
+    found = rewrite(of({"x": {**of({"a": TEXT}), **many}}, "x"), dialect)
+    assert found.schema["properties"]["x"]["type"] == "object"
+    assert "one of these forms" in found.schema["properties"]["x"]["description"].lower()
+
+
+def test_what_nothing_fits_is_left_out_or_refused() -> None:
+    never = {"anyOf": [{"allOf": [TEXT, WHOLE]}]}
+    assert "x" not in rewrite(of({"x": never, "a": TEXT}), GEMINI).schema["properties"]
+    with pytest.raises(RefusedError):
+        rewrite(of({"x": never}, "x"), GEMINI)

@@ -1,0 +1,351 @@
+"""The catalog of tools that are there, of descriptors, and of what stands in for an adapter."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import pytest
+from pydantic import Field
+
+from tests.support.memory import Memory
+from toolcrib import Application, MCPServer, Tool, ToolRegistry, build_catalog, codec, tool
+from toolcrib.catalog.build import KEYS, PERMISSIVE, catalog_findings, function_schema, prompt_lines
+from toolcrib.errors import ConfigurationError, InvalidToolError, SourceError
+from toolcrib.validation import check_schema
+
+ENTRY = {"name": "forecast", "description": "Tell the weather.\nMore.", "inputSchema": {"type": "object"}}
+
+
+def greet(name: str, loud=False, *, times: int = 1, mood: Any = None) -> str:  # type: ignore[no-untyped-def]
+    """Greet somebody.
+
+    More words.
+
+    Args:
+        name: Whom to greet
+        loud: Whether to shout
+
+    Ejemplo: greet("Ana")
+    Example: greet("Bob",
+        loud=True)
+    """
+    return name
+
+
+@dataclass
+class Node:
+    """A node."""
+
+    value: int
+    next: Node | None = None
+
+
+# --- words --------------------------------------------------------------------------------------------
+
+
+def test_a_prompt_has_the_first_line_of_the_docstring_and_every_example() -> None:
+    assert prompt_lines(Tool.from_function(greet)) == (
+        '- greet: Greet somebody.\n  e.g. greet("Ana")\n  e.g. greet("Bob",\n       loud=True)'
+    )
+
+
+def test_a_description_that_is_given_wins_and_the_docstring_still_has_examples() -> None:
+    said = Tool.from_function(greet, description="Say hello\nin words.\nExample: hello")
+    assert prompt_lines(said).splitlines()[:3] == [
+        "- greet: Say hello",
+        "  e.g. hello",
+        '  e.g. greet("Ana")',
+    ]
+
+
+@pytest.mark.parametrize(
+    ("docstring", "line"),
+    [
+        ("\n\n  Do it now.\n  More.\n", "Do it now."),
+        ("Args:\n    x: A thing\n", ""),
+        ("Args:\n    x: A thing\n\nDo it.", "Do it"),
+        (None, ""),
+    ],
+)
+def test_the_first_line_is_the_first_that_says_something(docstring: str | None, line: str) -> None:
+    def act(x: int) -> None: ...
+
+    act.__doc__ = docstring
+    assert prompt_lines(Tool.from_function(act)) == f"- act: {line}".rstrip()
+    assert function_schema(Tool.from_function(act))["description"] == line
+
+
+def test_objects_handlers_and_methods_have_their_words_too() -> None:
+    class Shop(Application):
+        @tool
+        def order(self) -> str:
+            """Order a thing.
+
+            Example: order()
+            """
+            return ""
+
+    registry = ToolRegistry()
+    registry.add(Memory("remember"))
+    registry.add(
+        Tool.from_handler(lambda arguments: None, "raw", "Do raw.\nExample: raw", {"type": "object"})
+    )
+    server = MCPServer()
+    server.add(Shop("shop"))
+    assert build_catalog(registry)["promptList"].splitlines()[1:] == ["- raw: Do raw.", "  e.g. raw"]
+    assert build_catalog(server)["promptList"] == "- order: Order a thing.\n  e.g. order()"
+
+
+# --- schemas ------------------------------------------------------------------------------------------
+
+
+def test_only_what_has_no_type_gets_the_permissive_one() -> None:
+    parameters = function_schema(Tool.from_function(greet))["parameters"]
+    assert parameters == {
+        "type": "object",
+        "properties": {
+            "name": {"type": "string", "description": "Whom to greet"},
+            "loud": {"type": list(PERMISSIVE), "description": "Whether to shout", "default": False},
+            "times": {"type": "integer", "default": 1},
+            "mood": {"type": list(PERMISSIVE)},
+        },
+        "required": ["name"],
+    }
+
+
+def test_richer_types_stay_as_rich_as_they_are_and_carry_what_they_refer_to() -> None:
+    def shape(
+        kind: Literal["a", 1],
+        size: Annotated[int, Field(gt=0)],
+        first: Node,
+        second: Node,
+        choice: int | str,
+    ) -> None:
+        """Shape it."""
+
+    parameters = function_schema(Tool.from_function(shape))["parameters"]
+    properties = parameters["properties"]
+    assert properties["kind"] == {"enum": ["a", 1]}
+    assert properties["size"] == {"type": "integer", "exclusiveMinimum": 0}
+    assert properties["choice"] == {"anyOf": [{"type": "integer"}, {"type": "string"}]}
+    assert properties["first"] == {"$ref": "#/$defs/Node"}
+    assert "Node" in parameters["$defs"]
+    check_schema(parameters)
+
+
+def test_the_explicit_schema_of_a_handler_gets_what_it_lacks_and_keeps_the_rest() -> None:
+    schema = {
+        "type": "object",
+        "properties": {"a": {}, "b": True, "c": False, "d": {"const": 1}},
+        "additionalProperties": False,
+    }
+    parameters = function_schema(Tool.from_handler(lambda arguments: None, "raw", "Do raw", schema))[
+        "parameters"
+    ]
+    assert parameters["properties"] == {
+        "a": {"type": list(PERMISSIVE)},
+        "b": {"type": list(PERMISSIVE)},
+        "c": False,
+        "d": {"const": 1},
+    }
+    assert parameters["required"] == []
+    assert parameters["additionalProperties"] is False
+
+
+# --- registries ---------------------------------------------------------------------------------------
+
+
+def test_a_live_catalog_is_hashed_over_its_canonical_definitions() -> None:
+    registry = ToolRegistry()
+    kept = registry.add(greet)
+    catalog = build_catalog(registry)
+    assert tuple(catalog) == KEYS
+    expected = hashlib.sha1(codec.canonical([kept.definition.to_wire()])).hexdigest()
+    assert (catalog["hash"], catalog["version"], catalog["count"]) == (expected, expected[:12], 1)
+    assert build_catalog([kept]) == catalog
+    registry.disable("greet")
+    assert build_catalog(registry)["count"] == 0
+
+
+def test_what_cannot_be_built_is_left_out_warned_of_and_hides_no_other(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def broken(x: Missing) -> None:  # type: ignore[name-defined]  # noqa: F821
+        """Break."""
+
+    registry = ToolRegistry()
+    registry.add(broken)
+    registry.add(greet)
+    with caplog.at_level(logging.WARNING, "toolcrib"):
+        catalog = build_catalog(registry)
+    assert [entry["name"] for entry in catalog["functionSchema"]] == ["greet"]
+    assert "broken" in caplog.text
+    assert tuple(catalog) == KEYS
+    assert [finding.tool for finding in catalog_findings(registry) if finding.level == "error"] == ["broken"]
+
+
+def test_a_schema_that_nobody_could_check_is_left_out_and_a_large_one_is_not() -> None:
+    def look(x: Annotated[str, Field(pattern="(?=a)b")]) -> None:
+        """Look around."""
+
+    def pick(x: Literal[tuple(f"word {n}" for n in range(11_000))]) -> None:  # type: ignore[valid-type]
+        """Pick one of many."""
+
+    registry = ToolRegistry()
+    registry.add(look)
+    registry.add(pick)
+    assert [entry["name"] for entry in build_catalog(registry)["functionSchema"]] == ["pick"]
+    (finding,) = catalog_findings(registry)
+    assert (finding.code, finding.tool) == ("invalid-signature", "look")
+    assert finding.file == __file__
+
+
+def test_a_long_list_of_troubles_is_told_in_part(caplog: pytest.LogCaptureFixture, tmp_path: Path) -> None:
+    path = tmp_path / "tools.json"
+    path.write_text(json.dumps([{"name": f"bad {n}", "description": "Bad"} for n in range(50)]))
+    with caplog.at_level(logging.WARNING, "toolcrib"):
+        assert build_catalog(path)["count"] == 0
+    assert len(caplog.records) == 21
+    assert "30 more; catalog_findings() has them all" in caplog.text
+    assert len(catalog_findings(path)) == 50
+
+
+def test_what_is_returned_belongs_to_the_caller() -> None:
+    registry = ToolRegistry()
+    registry.add(greet)
+    first = build_catalog(registry)
+    first["functionSchema"][0]["parameters"]["properties"].clear()
+    assert build_catalog(registry)["functionSchema"][0]["parameters"]["properties"]
+
+
+def test_files_and_tools_are_not_mixed(tmp_path: Path) -> None:
+    with pytest.raises(InvalidToolError, match="files or tools, not both"):
+        build_catalog([Tool.from_function(greet), str(tmp_path)])
+
+
+# --- descriptors --------------------------------------------------------------------------------------
+
+
+def test_a_descriptor_is_an_adapter_too_and_is_hashed_as_the_file_it_is(tmp_path: Path) -> None:
+    path = tmp_path / "tools.json"
+    path.write_text(json.dumps([ENTRY, ENTRY, {**ENTRY, "name": "FORECAST"}]))
+    catalog = build_catalog(path)
+    assert catalog["hash"] == hashlib.sha1(path.read_bytes()).hexdigest()
+    assert (catalog["count"], catalog["promptList"]) == (1, "- forecast: Tell the weather.")
+    codes = [finding.code for finding in catalog_findings(path)]
+    assert codes == ["duplicate-name", "duplicate-name"]
+
+
+def test_a_catalog_is_a_descriptor_of_itself(tmp_path: Path) -> None:
+    (tmp_path / "tools.json").write_text(json.dumps([ENTRY]))
+    catalog = build_catalog(tmp_path / "tools.json")
+    (tmp_path / "again.json").write_text(json.dumps(catalog))
+    again = build_catalog(tmp_path / "again.json")
+    assert {**again, "hash": 0, "version": 0} == {**catalog, "hash": 0, "version": 0}
+
+
+@pytest.mark.parametrize("name", ["mcp_adapter.tools.json", "elsewhere.json"])
+def test_a_descriptor_stands_in_for_an_adapter_that_is_not_there(
+    name: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    descriptor = tmp_path / name
+    descriptor.write_text(json.dumps([ENTRY]))
+    given = None if name.startswith("mcp") else descriptor
+    with caplog.at_level(logging.WARNING, "toolcrib"):
+        catalog = build_catalog(tmp_path / "mcp_adapter.py", descriptor=given)
+    assert catalog["count"] == 1
+    assert catalog["hash"] == hashlib.sha1(descriptor.read_bytes()).hexdigest()
+    assert f"{descriptor} stands in for it" in caplog.text
+
+
+def test_an_adapter_that_is_nowhere_is_an_error_that_says_what_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SourceError, match=r"bridges/mcp_adapter\.py") as refusal:
+        build_catalog()
+    assert "mcp_adapter.tools.json" in str(refusal.value.hint)
+    for nowhere in ("no.such.module", "nothing.py:x", "folder/", Path("x")):
+        with pytest.raises(SourceError):
+            build_catalog(nowhere)
+
+
+def test_settings_name_the_sources_and_choose_among_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    entries = [ENTRY, {**ENTRY, "name": "secret"}, {**ENTRY, "name": "sum", "group": "math"}]
+    (tmp_path / "tools.json").write_text(json.dumps(entries))
+    (tmp_path / "toolcrib.toml").write_text(
+        '[server]\ntargets = ["tools.json"]\nnamespace = "sky"\n[tools]\nexclude = ["secret"]\n'
+        "enable_math_tools = false\n"
+    )
+    catalog = build_catalog()
+    assert [entry["name"] for entry in catalog["functionSchema"]] == ["sky_forecast"]
+    assert build_catalog("toolcrib.toml") == catalog
+    monkeypatch.setenv("TOOLCRIB_ENABLE_MATH_TOOLS", "1")
+    assert [entry["name"] for entry in build_catalog()["functionSchema"]] == ["sky_forecast", "sky_sum"]
+    with pytest.raises(ConfigurationError, match="stands alone"):
+        build_catalog(["toolcrib.toml", "tools.json"])
+
+
+def test_several_files_are_hashed_by_their_names_and_hashes(tmp_path: Path) -> None:
+    paths = [tmp_path / "b" / "two.json", tmp_path / "a.json"]
+    paths[0].parent.mkdir()
+    for number, path in enumerate(paths):
+        path.write_text(json.dumps([{**ENTRY, "name": f"forecast_{number}"}]))
+    catalog = build_catalog(paths)
+    one, two = (hashlib.sha1(path.read_bytes()).hexdigest() for path in paths)
+    assert catalog["hash"] == hashlib.sha1(f"a.json {two}\nb/two.json {one}\n".encode()).hexdigest()
+    assert build_catalog(list(reversed(paths)))["hash"] == catalog["hash"]
+    assert build_catalog(tmp_path)["hash"] == catalog["hash"]
+
+
+def test_settings_are_kept_to_where_a_descriptor_stands_in(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "gone.tools.json").write_text(json.dumps([ENTRY, {**ENTRY, "name": "secret"}]))
+    (tmp_path / "toolcrib.toml").write_text(
+        '[server]\ntargets = ["gone.py"]\nnamespace = "sky"\n[tools]\nexclude = ["secret"]\n'
+    )
+    assert [entry["name"] for entry in build_catalog()["functionSchema"]] == ["sky_forecast"]
+    assert [finding.code for finding in catalog_findings()] == ["descriptor-stands-in"]
+
+
+def test_a_target_of_several_that_is_not_there_is_a_finding(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "tools.json").write_text(json.dumps([ENTRY]))
+    (tmp_path / "toolcrib.toml").write_text('[server]\ntargets = ["tools.json", "gone.py"]\n')
+    assert build_catalog()["count"] == 1
+    assert "gone.py" in catalog_findings()[0].message
+    (tmp_path / "toolcrib.toml").write_text('[server]\ntargets = ["gone.py"]\n')
+    with pytest.raises(SourceError, match=r"gone\.py"):
+        build_catalog()
+    (tmp_path / "empty.toml").write_text("[server]\n")
+    with pytest.raises(ConfigurationError, match="names no targets"):
+        build_catalog("empty.toml")
+
+
+def test_a_module_and_a_part_of_a_file_are_adapters_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    package = tmp_path / "crib_shop"
+    package.mkdir()
+    (package / "__init__.py").write_text("")
+    each = "@tool\ndef {0}():\n    '''Do {0}.'''\n"
+    source = f"from toolcrib import tool\n{each.format('one')}{each.format('two')}"
+    (package / "api.py").write_text(source)
+    digest = hashlib.sha1(source.encode()).hexdigest()
+    assert (build_catalog("crib_shop.api")["hash"], build_catalog("crib_shop.api")["count"]) == (digest, 2)
+    assert build_catalog("crib_shop")["count"] == 2
+    part = build_catalog("crib_shop/api.py:two")
+    assert (part["hash"], part["promptList"]) == (digest, "- two: Do two.")

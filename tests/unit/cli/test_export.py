@@ -1,0 +1,195 @@
+"""`toolcrib export`: data on stdout, words on stderr, and an exit code that a pipeline can trust."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from .conftest import ADD, Desk
+
+LOOSE = '''
+@tool
+def keep(value, options: dict = {}) -> str:
+    """Keep anything at all."""
+    return ""
+'''
+LOSSY = """
+@tool("mark", "Mark things, each once.", {
+    "type": "object",
+    "properties": {"names": {"type": "array", "items": {"type": "string"}, "uniqueItems": True}},
+})
+def mark(arguments: dict) -> str:
+    return ""
+"""
+HOPELESS = """
+@tool("never", "Cannot be called.", {"type": "object", "properties": {"a": False}, "required": ["a"]})
+def never(arguments: dict) -> str:
+    return ""
+"""
+
+
+def test_the_tools_go_to_stdout_and_the_sum_to_stderr(desk: Desk) -> None:
+    desk.write("tools.py", ADD)
+    done = desk.run("export", "--to", "anthropic", "tools.py")
+    (tool,) = json.loads(done.stdout)
+    assert tool["name"] == "add"
+    assert tool["input_schema"]["required"] == ["a"]
+    assert done.exit_code == 0
+    assert done.stderr.startswith("note: 1 tool for anthropic: 1 exact; about ")
+
+
+def test_strictness_is_on_and_can_be_turned_off(desk: Desk) -> None:
+    desk.write("tools.py", ADD + LOOSE)
+    done = desk.run("export", "--to", "openai", "tools.py")
+    assert [tool["function"]["strict"] for tool in json.loads(done.stdout)] == [True, False]
+    assert "loose    keep  not strict: /properties/value may be anything" in done.stderr
+    assert "2 exact, 1 not strict" in done.stderr
+    done = desk.run("export", "--to", "openai-responses", "--no-strict", "tools.py")
+    assert [tool["strict"] for tool in json.loads(done.stdout)] == [False, False]
+    assert "strict" not in done.stderr
+
+
+def test_losses_are_told_with_a_way_out(desk: Desk) -> None:
+    desk.write("tools.py", ADD + LOSSY)
+    done = desk.run("export", "--to", "gemini", "tools.py")
+    assert done.exit_code == 0
+    assert done.stderr.splitlines()[0] == (
+        "lossy    mark  /properties/names/uniqueItems: no item twice: only told, not enforced"
+    )
+    assert "hint: add --json to see every change, or --only exact" in done.stderr
+    assert [tool["name"] for tool in json.loads(done.stdout)] == ["add", "mark"]
+
+
+def test_only_exact_leaves_the_rest_out(desk: Desk) -> None:
+    desk.write("tools.py", ADD + LOSSY)
+    done = desk.run("export", "--to", "gemini", "--only", "exact", "tools.py")
+    assert [tool["name"] for tool in json.loads(done.stdout)] == ["add"]
+    assert "2 tools for gemini: 1 exact, 1 lossy, 1 left out" in done.stderr
+    assert done.exit_code == 0
+
+
+def test_a_refused_tool_is_told_and_fails_the_command_without_hiding_the_rest(desk: Desk) -> None:
+    desk.write("tools.py", ADD + HOPELESS)
+    done = desk.run("export", "--to", "openai", "tools.py")
+    assert [tool["function"]["name"] for tool in json.loads(done.stdout)] == ["add"]
+    assert "refused  never  no arguments can satisfy its schema" in done.stderr
+    assert done.exit_code == 1
+
+
+def test_a_tool_that_does_not_build_is_told_with_its_place(desk: Desk) -> None:
+    desk.write("tools.py", ADD + '\n@tool\ndef bad(x: "Nowhere"): "Never works at all."\n')
+    done = desk.run("export", "--to", "mcp", "tools.py")
+    assert [tool["name"] for tool in json.loads(done.stdout)] == ["add"]
+    assert "error: tools.py:17: Parameter 'x' of tool 'bad'" in done.stderr
+    assert done.exit_code == 1
+
+
+def test_the_json_holds_everything_and_stderr_nothing(desk: Desk) -> None:
+    desk.write("tools.py", ADD + LOSSY)
+    done = desk.run("export", "--to", "gemini", "--json", "tools.py")
+    document = json.loads(done.stdout)
+    assert document.keys() == {"to", "tools", "verdicts", "names", "tokens", "findings"}
+    assert [verdict["verdict"] for verdict in document["verdicts"]] == ["exact", "lossy"]
+    (loss,) = (change for change in document["verdicts"][1]["changes"] if change["effect"] != "same")
+    assert loss == {
+        "pointer": "/properties/names/uniqueItems",
+        "words": "no item twice: only told, not enforced",
+        "effect": "wider",
+    }
+    assert document["names"] == {"add": "add", "mark": "mark"}
+    assert document["tokens"]["total"] == sum(document["tokens"]["tools"].values())
+    assert done.stderr == ""
+
+
+def test_data_and_report_go_to_files(desk: Desk) -> None:
+    desk.write("tools.py", ADD + LOSSY)
+    done = desk.run(
+        "export", "--to", "bedrock", "tools.py", "--output", "tools.json", "--report", "report.json"
+    )
+    assert done.stdout == ""
+    assert "written to tools.json" in done.stderr
+    tools = json.loads((desk.folder / "tools.json").read_text())
+    assert [tool["toolSpec"]["name"] for tool in tools] == ["add", "mark"]
+    report = json.loads((desk.folder / "report.json").read_text())
+    assert report.keys() == {"to", "verdicts", "names", "tokens", "findings"}
+
+
+def test_a_file_that_cannot_be_written_is_an_error_in_words(desk: Desk) -> None:
+    desk.write("tools.py", ADD)
+    done = desk.run("export", "--to", "mcp", "tools.py", "-o", "nowhere/tools.json")
+    assert done.exit_code == 2
+    assert done.stderr.startswith("error: cannot write nowhere/tools.json: No such file or directory")
+
+
+@pytest.mark.parametrize(
+    ("to", "start"), [("prompt", "- add: Add two"), ("markdown", "# Tools\n\n- [add](#add)")]
+)
+def test_texts_are_printed_as_they_are(desk: Desk, to: str, start: str) -> None:
+    desk.write("tools.py", ADD)
+    assert desk.run("export", "--to", to, "tools.py").stdout.startswith(start)
+
+
+def test_the_catalog_and_the_descriptor_are_forms_too(desk: Desk) -> None:
+    desk.write("tools.py", ADD)
+    assert desk.json("export", "--to", "catalog", "tools.py")["count"] == 1
+    descriptor = desk.run("export", "--to", "descriptor", "tools.py").stdout
+    assert json.loads(descriptor)["tools"][0]["name"] == "add"
+
+
+def test_reading_the_source_runs_nothing_and_comes_to_the_same(desk: Desk) -> None:
+    desk.write("tools.py", ADD)
+    ran = desk.json("export", "--to", "openai", "tools.py")
+    desk.write("tools.py", f"from pathlib import Path\nPath('trace').write_text('ran')\n{ADD}")
+    assert desk.json("export", "--to", "openai", "--static", "tools.py") == ran
+    assert not (desk.folder / "trace").exists()
+
+
+def test_a_running_server_is_asked_and_names_that_change_are_told(desk: Desk) -> None:
+    source = Path(__file__).resolve().parents[3] / "src"
+    path = desk.write(
+        "server.py",
+        f"""
+        import sys
+        sys.path.insert(0, {str(source)!r})
+        from toolcrib import MCPServer
+        server = MCPServer("far", name_rule="mcp")
+
+        @server.tool(name="go.far")
+        def far(a: int) -> int:
+            "Go far."
+            return a
+
+        server.run()
+        """,
+    )
+    done = desk.run("export", "--to", "anthropic", "--command", f"{sys.executable} {path}")
+    assert [tool["name"] for tool in json.loads(done.stdout)] == ["go_far"]
+    assert "renamed  go.far  go_far there" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "words", "hint"),
+    [
+        ([], "error: say in which form: --to FORM", "hint: there are: openai, "),
+        (["--to", "opnai"], "error: there is no form 'opnai'", "hint: did you mean 'openai'?"),
+        (["--to", "openai", "--only", "lossy"], "error: Invalid value for '--only'", "--help"),
+    ],
+)
+def test_what_is_given_wrongly_is_told_before_anything_is_loaded(
+    desk: Desk, options: list[str], words: str, hint: str
+) -> None:
+    desk.write("tools.py", "raise SystemExit(9)")
+    done = desk.run("export", *options, "tools.py")
+    assert done.exit_code == 2
+    assert done.stderr.startswith(words)
+    assert hint in done.stderr
+    assert done.stdout == ""
+
+
+def test_the_samples_are_exported_where_nothing_is_named(desk: Desk) -> None:
+    done = desk.run("export", "--to", "openai")
+    assert "note: these are the sample tools" in done.stderr
+    assert done.exit_code == 0

@@ -1,0 +1,169 @@
+"""`toolcrib lock`: written once reviewed, checked in pipelines, updated tool by tool."""
+
+from __future__ import annotations
+
+import json
+import os
+
+import pytest
+
+from .conftest import ADD, Desk
+
+FIND = '''
+@tool
+def find(text: str) -> str:
+    """Find a text, wherever it is."""
+    return text
+'''
+
+
+@pytest.fixture
+def locked(desk: Desk) -> Desk:
+    desk.write("tools.py", ADD + FIND)
+    assert desk.run("lock", "tools.py").exit_code == 0
+    return desk
+
+
+def change(desk: Desk, old: str, new: str) -> None:
+    """Change the tools; they are loaded anew, as in another process."""
+    text = (desk.folder / "tools.py").read_text()
+    assert old in text
+    desk.write("tools.py", text.replace(old, new))
+    os.utime(desk.folder / "tools.py", (1, 1))
+    forget()
+
+
+def forget() -> None:
+    import sys
+
+    for name in [
+        name for name, module in sys.modules.items() if "tools.py" in str(getattr(module, "__file__", ""))
+    ]:
+        del sys.modules[name]
+
+
+def test_the_file_is_written_and_said_to_be(desk: Desk) -> None:
+    desk.write("tools.py", ADD)
+    done = desk.run("lock", "tools.py")
+    assert (done.exit_code, done.stdout) == (0, "")
+    assert done.stderr == "note: toolcrib.lock written: 1 tool\n"
+    entry = json.loads((desk.folder / "toolcrib.lock").read_text())["tools"][0]
+    assert (entry["name"], entry["source"]) == ("add", "tools.py")
+    assert str(desk.folder) not in (desk.folder / "toolcrib.lock").read_text()
+
+
+def test_a_lock_that_is_up_to_date_is_left_alone(locked: Desk) -> None:
+    before = (locked.folder / "toolcrib.lock").stat()
+    done = locked.run("lock", "tools.py")
+    assert done.stderr == "note: toolcrib.lock is up to date: 2 tools\n"
+    assert (locked.folder / "toolcrib.lock").stat() == before
+
+
+def test_reading_the_source_gives_the_same_lock(locked: Desk) -> None:
+    done = locked.run("lock", "tools.py", "--static", "--check")
+    assert done.exit_code == 0, done.stderr
+
+
+def test_check_says_what_differs_and_changes_nothing(locked: Desk) -> None:
+    before = (locked.folder / "toolcrib.lock").read_bytes()
+    assert locked.run("lock", "tools.py", "--check").exit_code == 0
+    change(locked, "b: int = 1", "b: int")
+    done = locked.run("lock", "tools.py", "--check")
+    assert done.exit_code == 1
+    assert "breaking    `b` is now required: callers that leave it out will fail" in done.stderr
+    assert "error: toolcrib.lock is not up to date\nhint: " in done.stderr
+    assert "toolcrib lock --update add" in done.stderr
+    assert (locked.folder / "toolcrib.lock").read_bytes() == before
+
+
+def test_check_fails_where_there_is_no_lock(desk: Desk) -> None:
+    desk.write("tools.py", ADD)
+    done = desk.run("lock", "tools.py", "--check")
+    assert done.exit_code == 1
+    assert "error: There is no toolcrib.lock\nhint: write it with toolcrib lock\n" in done.stderr
+    assert not (desk.folder / "toolcrib.lock").exists()
+
+
+def test_update_takes_only_what_is_named_and_forgets_what_is_gone(locked: Desk) -> None:
+    change(locked, "Add two whole numbers", "Add two numbers")
+    change(locked, "def find(", "def seek(")
+    assert locked.run("lock", "tools.py", "--update", "add").exit_code == 0
+    assert locked.run("lock", "tools.py", "--check").exit_code == 1
+    names = [entry["name"] for entry in json.loads((locked.folder / "toolcrib.lock").read_text())["tools"]]
+    assert names == ["add", "find"]
+    assert locked.run("lock", "tools.py", "--update", "find", "--update", "se*").exit_code == 0
+    assert locked.run("lock", "tools.py", "--check").exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "error"),
+    [
+        (["tools.py", "--update", "fnd"], "error: Unknown tool: fnd\nhint: did you mean 'find'?\n"),
+        (["tools.py", "--update", "add", "--check"], "error: --check and --update do not go together"),
+        (
+            ["tools.py", "--output", "other.lock", "--update", "add"],
+            "error: There is no other.lock to update",
+        ),
+    ],
+)
+def test_what_is_asked_wrongly_is_refused_with_a_way_out(locked: Desk, words: list[str], error: str) -> None:
+    done = locked.run("lock", *words)
+    assert done.exit_code == 2
+    assert error in done.stderr
+    assert "hint: " in done.stderr
+
+
+def test_tools_with_errors_are_not_locked_unless_told(desk: Desk) -> None:
+    desk.write("tools.py", ADD + "\n@tool\ndef bad(*args): 'No.'\n")
+    done = desk.run("lock", "tools.py")
+    assert done.exit_code == 1
+    assert "error: Not locked: 1 problem\nhint: mend it, or lock the others with --partial\n" in done.stderr
+    assert not (desk.folder / "toolcrib.lock").exists()
+    assert desk.run("lock", "tools.py", "--partial").exit_code == 0
+    assert [e["name"] for e in json.loads((desk.folder / "toolcrib.lock").read_text())["tools"]] == ["add"]
+
+
+def test_a_lock_that_was_edited_is_not_overwritten_unseen(locked: Desk) -> None:
+    path = locked.folder / "toolcrib.lock"
+    path.write_text(path.read_text().replace("Find a text", "Send a text"))
+    done = locked.run("lock", "tools.py")
+    assert done.exit_code == 2
+    assert "its fingerprint is not that of its definition; it was edited by hand" in done.stderr
+    assert "Send a text" in path.read_text()
+
+
+def test_settings_say_what_is_locked_and_where(desk: Desk) -> None:
+    desk.write("tools.py", ADD)
+    desk.write("toolcrib.toml", '[server]\ntargets = ["tools.py"]\n[lock]\nfile = "pins/all.lock"\n')
+    (desk.folder / "pins").mkdir()
+    done = desk.run("lock")
+    assert done.exit_code == 0, done.stderr
+    entry = json.loads((desk.folder / "pins" / "all.lock").read_text())["tools"][0]
+    assert entry["source"] == "add" or entry["source"].endswith("tools.py")
+
+
+def test_the_samples_are_nobodys_to_lock(desk: Desk) -> None:
+    done = desk.run("lock")
+    assert done.exit_code == 2
+    assert "There is nothing of yours to lock here" in done.stderr
+
+
+def test_tools_that_are_off_and_older_versions_are_locked_too(desk: Desk) -> None:
+    off = ADD.replace("@tool", '@tool(enabled=False, name="off")').replace("def add", "def off_add")
+    older = ADD.replace("@tool", '@tool(version="1")') + ADD.replace("@tool", '@tool(version="2")').replace(
+        "def add", "def add_again"
+    ).replace('version="2"', 'version="2", name="add"')
+    desk.write("tools.py", off + older)
+    assert desk.run("lock", "tools.py").exit_code == 0
+    entries = json.loads((desk.folder / "toolcrib.lock").read_text())["tools"]
+    assert [(e["name"], e.get("version")) for e in entries] == [("add", "1"), ("add", "2"), ("off", None)]
+    assert desk.run("diff", "tools.py").exit_code == 0
+
+
+def test_the_json_says_what_was_done(locked: Desk) -> None:
+    change(locked, "b: int = 1", "b: int")
+    document = locked.json("lock", "tools.py", "--check", "--json")
+    assert (document["written"], document["up_to_date"], document["tools"]) == (False, False, 2)
+    assert document["counts"]["breaking"] == 1
+    document = locked.json("lock", "tools.py", "--json")
+    assert (document["written"], document["up_to_date"]) == (True, True)

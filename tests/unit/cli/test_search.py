@@ -1,0 +1,194 @@
+"""`toolcrib search`: what fits and why, for people and programs; exit codes as grep has them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.support.lanes import Served, serving
+from toolcrib import MCPServer
+from toolcrib.cli.offer import Offer
+from toolcrib.cli.serving import Wishes, load
+from toolcrib.cli.summary import Summary
+from toolcrib.cli.terminal import open_terminal
+
+from .conftest import Desk
+
+TOOLS = '''
+from toolcrib import tool
+
+@tool(tags=["storage"])
+def delete_file(path: str) -> str:
+    """Erase a file for good.
+
+    Args:
+        path: Which file, seen from the attic
+    """
+    return path
+
+@tool
+def send_letter(to: str, tone: str = "kind") -> str:
+    """Write to somebody."""
+    return to
+'''
+
+
+def test_what_fits_is_printed_with_the_reason(desk: Desk) -> None:
+    desk.write("tools.py", TOOLS)
+    done = desk.run("search", "-t", "tools.py", "deleting", "fiels")
+    assert done.exit_code == 0
+    assert done.stdout.splitlines() == [
+        "delete_file: Erase a file for good",
+        "    deleting = delete in name; fiels = file in name, description and parameters' descriptions",
+    ]
+    assert done.stderr == ""
+
+
+def test_other_places_than_the_name_count_too(desk: Desk) -> None:
+    desk.write("tools.py", TOOLS)
+    for word, place in (("storage", "tags"), ("attic", "parameters' descriptions"), ("tone", "parameters")):
+        done = desk.run("search", "-t", "tools.py", word)
+        assert f"    {word} in {place}" in done.stdout.splitlines()
+
+
+def test_nothing_found_is_exit_code_1_and_the_nearest_words(desk: Desk) -> None:
+    desk.write("tools.py", TOOLS)
+    done = desk.run("search", "-t", "tools.py", "lttr")
+    assert (done.exit_code, done.stdout) == (1, "")
+    assert done.stderr == "note: nothing fits 'lttr' among 2 tools\nhint: words that look like it: letter\n"
+    done = desk.run("search", "-t", "tools.py", "xyzzy")
+    assert done.stderr == "note: nothing fits 'xyzzy' among 2 tools\n"
+
+
+def test_the_json_has_definitions_scores_and_reasons(desk: Desk) -> None:
+    desk.write("tools.py", TOOLS)
+    document = desk.json("search", "-t", "tools.py", "--json", "erase")
+    assert document.keys() == {"tools", "near", "findings"}
+    [tool] = document["tools"]
+    assert (tool["name"], tool["inputSchema"]["required"]) == ("delete_file", ["path"])
+    assert tool["score"] > 0
+    assert tool["matched"] == {"erase": {"word": "erase", "in": ["description"]}}
+    nothing = desk.run("search", "-t", "tools.py", "--json", "lttr")
+    assert nothing.exit_code == 1
+    assert '"near": [\n    "letter"\n  ]' in nothing.stdout
+
+
+def test_no_more_are_shown_than_wanted(desk: Desk) -> None:
+    desk.write("tools.py", TOOLS)
+    done = desk.json("search", "-t", "tools.py", "--json", "--limit", "1", "delete", "letter")
+    assert len(done["tools"]) == 1
+
+
+def test_the_samples_are_searched_where_nothing_is_named(desk: Desk) -> None:
+    done = desk.run("search", "greeting")
+    assert done.stdout.startswith("hello_world: ")
+    assert "sample tools" in done.stderr
+
+
+def test_a_broken_tool_is_told_beside_what_was_found(desk: Desk) -> None:
+    desk.write("tools.py", TOOLS + '\n@tool\ndef bad(x: "Nowhere"): "Never works at all."\n')
+    done = desk.run("search", "-t", "tools.py", "letter")
+    assert done.exit_code == 0
+    assert done.stdout.startswith("send_letter: ")
+    assert "Parameter 'x' of tool 'bad'" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ([], "Missing argument"),
+        (["***"], "'***' has no word in it"),
+        (["x", "--limit", "0"], "--limit"),
+        (["x", "-t", "nowhere.py"], "nowhere.py"),
+    ],
+)
+def test_a_command_given_wrongly_is_exit_code_2(desk: Desk, arguments: list[str], words: str) -> None:
+    done = desk.run("search", *arguments)
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert words in done.stderr
+
+
+# --- a server that shows tools to search with -----------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def harbour() -> Iterator[Served]:
+    server = MCPServer("harbour", search="always")
+    for number in range(30):
+
+        def polish(times: int = 1, number: int = number) -> str:
+            return f"ship {number} shines {times} times"
+
+        schema = {"type": "object", "properties": {"times": {"type": "integer"}}}
+        server.add(
+            polish,
+            name=f"polish_{number}",
+            description=f"Polish the brass of ship {number}.",
+            input_schema=schema,
+        )
+    with serving("lane", server) as served:
+        yield served
+
+
+def test_a_server_that_searches_by_itself_is_asked_to(desk: Desk, harbour: Served) -> None:
+    address = f"http://127.0.0.1:{harbour.port}/mcp"
+    done = desk.run("search", "-t", address, "polishing", "17", "--limit", "1")
+    assert done.stdout.splitlines()[0] == "polish_17: Polish the brass of ship 17."
+    done = desk.run("search", "-t", address, "xyzzy")
+    assert done.exit_code == 1
+    assert f"nothing fits 'xyzzy' among the tools of {address}" in done.stderr
+
+
+def test_a_tool_that_is_not_listed_is_called_and_shown_by_its_name(desk: Desk, harbour: Served) -> None:
+    address = f"http://127.0.0.1:{harbour.port}/mcp"
+    assert desk.run("call", "-t", address, "polish_7", "times=2").stdout == "ship 7 shines 2 times\n"
+    assert "Polish the brass of ship 7." in desk.run("show", "-t", address, "polish_7").stdout
+    done = desk.run("call", "-t", address, "polsh_7")
+    assert done.exit_code == 2
+    assert "Unknown tool: polsh_7" in done.stderr
+
+
+# --- serving ------------------------------------------------------------------------------------------------
+
+
+def serve_summary(**wishes: Any) -> tuple[Offer, Summary]:
+    with open_terminal(debug=False) as terminal:
+        return load(Wishes(**wishes), terminal)
+
+
+@pytest.mark.parametrize(
+    ("section", "search", "label"),
+    [
+        ("", None, None),
+        ("[search]\npublish = 'always'", None, "note"),
+        ("[search]\nbudget_tokens = 50", None, "warning"),
+        ("[search]\nbudget_tokens = 50", "never", None),
+        ("[search]\npublish = 'never'\nbudget_tokens = 50", None, None),
+        ("[search]\npublish = 'never'\nbudget_tokens = 50", "auto", "warning"),
+        ("", "always", "note"),
+    ],
+)
+def test_the_command_line_and_the_file_say_whether_clients_are_shown_the_pair(
+    desk: Desk, section: str, search: str | None, label: str | None
+) -> None:
+    desk.write("tools.py", TOOLS)
+    desk.write("toolcrib.toml", f"[server]\ntargets = ['tools.py']\n{section}\n")
+    offer, summary = serve_summary(search=search)
+    shown = [tool.name for tool in offer.server.dispatcher.shown()]
+    assert shown == (["search_tools", "call_tool"] if label else ["delete_file", "send_letter"])
+    assert (summary.search and summary.search[0]) == label
+    assert Summary.decode(summary.encode()).search == summary.search
+    assert [name for name, _ in summary.tools] == ["delete_file", "send_letter"]  # which can all be called
+
+
+@pytest.mark.parametrize("more", [{}, {"reload": True}])
+@pytest.mark.parametrize("search", [None, "never"])
+def test_what_a_server_object_wants_goes_before_what_is_usual(
+    desk: Desk, search: str | None, more: dict[str, Any]
+) -> None:
+    code = TOOLS.replace("@tool", "@server.tool").replace("from toolcrib import tool", "")
+    desk.write("tools.py", f"from toolcrib import MCPServer\nserver = MCPServer(search='always')\n{code}")
+    _, summary = serve_summary(targets=["tools.py"], search=search, **more)
+    assert (summary.search is None) == (search == "never")

@@ -1,0 +1,159 @@
+"""Classes of files become classes with the same fields and words, and none of their code."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import typing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support import snippets_of_models
+from tests.support.reading import definition_of, read, stub_in
+from toolcrib.sources.static.reader import Unresolved
+
+HEAD = snippets_of_models.HEAD
+
+
+def class_in(folder: Path, source: str, name: str = "C") -> Any:
+    reader = read(folder, HEAD + source)
+    return reader.cls(definition_of(reader, name))
+
+
+class TestWhatIsKept:
+    def test_words_and_full_name(self, tmp_path: Path) -> None:
+        made = class_in(tmp_path, "class Outer:\n    class C:\n        '''Words.'''\n")
+        assert (made.__doc__, made.__qualname__, made.__module__) == ("Words.", "Outer.C", "snippet")
+
+    def test_fields_of_a_dataclass(self, tmp_path: Path) -> None:
+        made = class_in(
+            tmp_path,
+            "@dataclass(order=True)\nclass C:\n    a: int\n    b: 'list[C]' = field(default_factory=list)\n",
+        )
+        assert [item.name for item in dataclasses.fields(made)] == ["a", "b"]
+        assert typing.get_type_hints(made) == {"a": int, "b": list[made]}
+        assert made(1) < made(2)
+
+    def test_members_of_an_enum(self, tmp_path: Path) -> None:
+        made = class_in(tmp_path, "class C(IntFlag):\n    A = auto()\n    B = auto()\n    AB = A | B\n")
+        assert issubclass(made, enum.IntFlag)
+        assert made.AB.value == 3
+
+    def test_keys_of_a_typed_dict(self, tmp_path: Path) -> None:
+        made = class_in(tmp_path, "class C(TypedDict, total=False):\n    a: Required[int]\n    b: 'C'\n")
+        assert made.__required_keys__ == {"a"}
+        assert typing.get_type_hints(made)["b"] is made
+
+    def test_a_model_and_those_it_refers_to(self, tmp_path: Path) -> None:
+        made = class_in(
+            tmp_path, "class D(BaseModel):\n    c: 'Optional[C]' = None\nclass C(BaseModel):\n    d: D\n"
+        )
+        assert made.__pydantic_complete__
+        assert made(d={"c": {"d": {}}}).d.c.d.c is None
+
+    def test_no_reference_is_left_that_could_be_evaluated(self, tmp_path: Path) -> None:
+        source = (
+            "@dataclass\nclass C:\n    d: 'list[D]'\n    t: 'T'\n    n: 'N | None' = None\n"
+            "@dataclass\nclass D(C):\n    c: 'dict[str, C] | None' = None\n"
+            "class T(TypedDict):\n    c: 'C'\nclass U(T):\n    d: 'list[U]'\n"
+            "class N(NamedTuple):\n    u: 'U'\n    n: 'N | None' = None\n"
+        )
+        waiting, seen = [class_in(tmp_path, source)], set()
+        while waiting:
+            cls = waiting.pop()
+            for hint in cls.__annotations__.values():
+                assert "ForwardRef" not in repr(hint)
+                for part in (hint, *typing.get_args(hint)):
+                    if isinstance(part, type) and part.__module__ == "snippet" and part not in seen:
+                        seen.add(part)
+                        waiting.append(part)
+        assert {cls.__name__ for cls in seen} == {"C", "D", "T", "U", "N"}
+
+
+class TestWhatIsNotRun:
+    TRACES = [
+        "class C:\n    open(TRACE, 'w')\n",
+        "class C:\n    def __init_subclass__(cls): open(TRACE, 'w')\nclass D(C): ...\n",
+        "class Meta(type):\n    def __new__(m, *a): open(TRACE, 'w')\nclass C(metaclass=Meta): ...\n",
+        "def deco(c): open(TRACE, 'w')\n@deco\nclass C: ...\n",
+        "@dataclass\nclass C:\n    a: int = open(TRACE, 'w')\n",
+        "@dataclass\nclass C:\n    a: list = field(default_factory=lambda: open(TRACE, 'w'))\n",
+        "class C(Enum):\n    A = open(TRACE, 'w')\n",
+        "class C(Enum):\n    A = 1\n    def __init__(self, x): open(TRACE, 'w')\n",
+        "class C(BaseModel):\n    a: int = Field(default_factory=lambda: open(TRACE, 'w'))\n",
+        "class C(BaseModel):\n    a: int\n    @model_validator(mode='before')\n"
+        "    @classmethod\n    def v(cls, d): open(TRACE, 'w')\n",
+        "class C(BaseModel):\n    @computed_field\n    @property\n    def p(self) -> int: open(TRACE, 'w')\n",
+        "class C(BaseModel):\n    model_config = {'json_schema_extra': lambda: open(TRACE)}\n    a: int\n",
+        "class C(BaseModel):\n    a: Annotated[int, AfterValidator(lambda v: open(TRACE, 'w'))] = 3\n",
+        "class C(str):\n    def __new__(cls, *a): open(TRACE, 'w')\n",
+        "class C(NamedTuple):\n    a: int = open(TRACE, 'w')\n",
+        "class C(TypedDict):\n    a: open(TRACE, 'w')\n",
+        "class C(open(TRACE, 'w')): ...\n",
+    ]
+
+    @pytest.mark.parametrize("source", TRACES)
+    def test_no_part_of_a_class(self, source: str, tmp_path: Path) -> None:
+        trace = tmp_path / "trace"
+        code = source.replace("TRACE", repr(str(trace)))
+        name = "D" if "class D" in source else "C"
+        stub = stub_in(tmp_path, f"{HEAD}{code}\ndef tool(x: {name}, y: list[{name}] = {name}()): ...")
+        _ = str(stub.function.__annotations__)
+        assert not trace.exists()
+
+
+APPROXIMATE = {
+    "an unknown base": "from acme import B\nclass C(B, BaseModel):\n    a: int",
+    "a decorator": "import acme\n@acme.wrap\n@dataclass\nclass C:\n    a: int",
+    "a metaclass": "class C(metaclass=Meta):\n    a: int",
+    "an alias generator": "class C(BaseModel):\n    model_config = {'alias_generator': f}\n    a: int",
+    "computed settings": "class C(BaseModel):\n    model_config = settings()\n    a: int",
+    "an extra that is code": "class C(BaseModel):\n    model_config = {'json_schema_extra': f}\n    a: int",
+    "field words": "class C(BaseModel):\n    model_config = {'use_attribute_docstrings':1}\n    a: int",
+    "older validators": "class C(BaseModel):\n    a: int\n    @validator('a')\n    def v(cls, x): return x",
+    "its own schema": "class C(BaseModel):\n    a: int\n    def __get_pydantic_json_schema__(c, h): ...",
+    "a changed class": "@dataclass\nclass C:\n    a: int\nC.__doc__ = 'Other words.'",
+    "a body with conditions": "@dataclass\nclass C:\n    a: int\n    if NEW:\n        b: int = 3",
+    "a mixin with fields": "class X:\n    b: int\nclass C(X, BaseModel):\n    a: int",
+    "values that an enum computes": "class C(Enum):\n    A = 1\n    def __init__(self, n): ...",
+    "names that an enum computes": "class C(Enum):\n    def _generate_next_value_(n, *a): ...\n    A = 1",
+}
+
+
+@pytest.mark.parametrize("name", APPROXIMATE)
+def test_what_is_only_nearly_the_same_is_told(name: str, tmp_path: Path) -> None:
+    stub = stub_in(tmp_path, f"{HEAD}{APPROXIMATE[name]}\ndef tool(x: C): ...")
+    assert {item.code for item in stub.findings} == {"approximate-class"}
+    assert all("'C'" in item.message and item.hint for item in stub.findings)
+
+
+@pytest.mark.parametrize(
+    ("source", "words"),
+    [
+        ("class C(C): ...", "depends on itself"),
+        ("class C(D): ...\nclass D(C): ...", "depends on itself"),
+        ("@dataclass\nclass C:\n    a: int = 1\n    b: int", "refused at run time"),
+        ("class C(Enum):\n    A = 1\n    A = 2", "refused at run time"),
+        ("class C(int, str): ...", "refused at run time"),
+        ("class C(bool): ...", "refused at run time"),
+        (
+            "class C(BaseModel):\n    a: int\n    @field_validator('b')\n    def v(cls, x): return x",
+            "refused at run time",
+        ),
+        ("@dataclass\nclass C:\n" + "".join(f"    a{i}: int\n" for i in range(1_100)), "too many fields"),
+        ("class C(Enum):\n" + "".join(f"    A{i} = {i}\n" for i in range(5_100)), "too many members"),
+    ],
+)
+def test_what_cannot_be_made_is_unresolved(source: str, words: str, tmp_path: Path) -> None:
+    for _ in range(2):
+        with pytest.raises(Unresolved, match=words):
+            class_in(tmp_path, source)
+
+
+def test_a_long_chain_of_classes_comes_to_an_end(tmp_path: Path) -> None:
+    source = "".join(f"@dataclass\nclass C{i}:\n    n: 'C{i + 1} | None' = None\n" for i in range(500))
+    stub = stub_in(tmp_path, f"{HEAD}{source}C500 = int\ndef tool(x: C0): ...")
+    assert [item.code for item in stub.findings] == ["unresolved-hint"]
+    assert "too many others" in stub.findings[0].message

@@ -1,0 +1,159 @@
+"""YAML is read as what JSON could say, within bounds, and refused in words where it is anything else."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.tools import named
+from toolcrib.errors import SourceError
+from toolcrib.sources.descriptors import read_descriptors, write_descriptor
+from toolcrib.sources.descriptors.yaml_text import YamlError, read_yaml, write_yaml
+
+
+def value_of(text: str) -> Any:
+    return read_yaml(text, "a.yaml")[0]
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("[yes, no, on, off, Yes]", ["yes", "no", "on", "off", "Yes"]),
+        ("[true, False, null, ~, Null]", [True, False, None, None, None]),
+        ("[1, -2, +3, 0, 1.5, -1e3, 1E-2]", [1, -2, 3, 0, 1.5, -1000.0, 0.01]),
+        (
+            "[007, 0x1F, 0o17, 1_000, 1:30, 2020-01-01, .5, 1.]",
+            ["007", "0x1F", "0o17", "1_000", "1:30", "2020-01-01", ".5", "1."],
+        ),
+        ("['1', \"true\", !!str 5, ! 7]", ["1", "true", "5", "7"]),
+        ("[!!int 5, !!float 5, !!bool true, !!null '']", [5, 5.0, True, None]),
+        ("{a: &x [1], b: *x}", {"a": [1], "b": [1]}),
+        ("{d: &d {a: 1, b: 2}, e: {<<: *d, b: 3}}", {"d": {"a": 1, "b": 2}, "e": {"a": 1, "b": 3}}),
+        (
+            "{a: &a {x: 1}, b: &b {x: 2, y: 2}, c: {<<: [*a, *b]}}",
+            {"a": {"x": 1}, "b": {"x": 2, "y": 2}, "c": {"x": 1, "y": 2}},
+        ),
+        ("{'<<': 1}", {"<<": 1}),
+        ("{k: &k word, *k : 1}", {"k": "word", "word": 1}),
+        ("text: |\n  one\n  two\n", {"text": "one\ntwo\n"}),
+        ("", None),
+        ("# nothing but words\n", None),
+    ],
+)
+def test_a_text_means_what_json_could_say(text: str, value: Any) -> None:
+    assert value_of(text) == value
+
+
+@pytest.mark.parametrize(
+    ("text", "words", "line"),
+    [
+        ("a: 1\nb: 2\na: 3\n", "the key 'a' is there twice", 3),
+        ("a: 1\n2: x\n", "a key must be text, got 2", 2),
+        ("a: 1\nnull: x\n", "a key must be text, got None", 2),
+        ("? [a, b]\n: x\n", "a key must be text", 1),
+        ("a: !!python/object/apply:os.system [echo]\n", "the tag tag:yaml.org,2002:python", 1),
+        ("a: !thing 5\n", "the tag !thing is not read", 1),
+        ("a: !!binary aGk=\n", "is not read", 1),
+        ("a: !!int five\n", "is not what its tag says", 1),
+        ("a: *nothing\n", "nothing is marked &nothing", 1),
+        ("a: &a [1, *a]\n", "*a would hold itself", 1),
+        ("a: 1\n--- \nb: 2\n", "a second document", 2),
+        ("a: .inf\n", "not a number that JSON knows", 1),
+        ("a: 1e999\n", "is too large", 1),
+        ("a: {<<: 5}\n", "<< takes an object", 1),
+        ("a: [1\n", "", 2),
+        ("a: b: c\n", "", 1),
+        ("a: \x01\n", "", None),
+        ("[" * 100 + "]" * 100, "nested deeper than 64", 1),
+    ],
+)
+def test_what_is_not_plain_data_is_refused_with_its_line(text: str, words: str, line: int | None) -> None:
+    with pytest.raises(YamlError) as refusal:
+        value_of(text)
+    assert words in str(refusal.value)
+    assert refusal.value.line == line
+
+
+def test_aliases_cannot_make_much_out_of_little() -> None:
+    lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
+    lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 10)]
+    with pytest.raises(YamlError, match="as often as it is repeated"):
+        value_of("\n".join(lines))
+    long = "a: &a " + "x" * 100_000 + "\nb: [" + ", ".join(["*a"] * 1000) + "]\n"
+    with pytest.raises(YamlError, match="as often as it is repeated"):
+        value_of(long)
+
+
+def test_many_brackets_are_refused_and_not_followed() -> None:
+    with pytest.raises(YamlError):
+        value_of("[" * 200_000)
+    with pytest.raises(YamlError):
+        value_of("{a: " * 200_000)
+
+
+def test_every_tool_knows_its_line(tmp_path: Path) -> None:
+    path = tmp_path / "tools.yml"
+    path.write_text(
+        "# tools\ntools:\n"
+        "  - name: first\n    description: Do one thing\n    schema: {type: object}\n"
+        "  - name: second\n    description: Do another\n    schema: {type: string}\n"
+        "  - {name: third, description: Do a third}\n"
+    )
+    read = read_descriptors(path)
+    assert [(tool.name, tool.source.line) for tool in read.tools] == [("first", 3), ("third", 9)]
+    assert [(finding.tool, finding.line) for finding in read.findings] == [("second", 6)]
+
+
+def test_without_the_engine_the_error_says_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "tools.yaml"
+    path.write_text("tools: []")
+    monkeypatch.setitem(sys.modules, "yaml", None)
+    with pytest.raises(SourceError, match="PyYAML is not installed") as refusal:
+        read_descriptors(path)
+    assert "toolcrib[yaml]" in str(refusal.value.hint)
+    with pytest.raises(SourceError, match="PyYAML is not installed"):
+        write_descriptor([named("one")], "yaml")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("yes", "1e5", "+1", "1", "null", "~", "", " ", "- a", "a: b", "# a", "'", '"', "\n", "a\n", "\na"),
+        *(
+            "a\n  b\nc",
+            "  a\nb",
+            "a \nb",
+            "a\tb\nc",
+            "a\n\nb\n",
+            "é\nü",
+            "x" * 300,
+            "<<",
+            "0x1",
+            ".5",
+            "1:30",
+        ),
+        *(
+            "a\r\nb",
+            "\u2028",
+            "\x85",
+            "\ufeff",
+            "a\n#b",
+            "%a",
+            "---",
+            "...",
+            "---\na",
+            "!x",
+            "&x",
+            "*x",
+            "|\nx",
+        ),
+    ],
+)
+def test_any_text_is_written_so_that_it_is_read_back(text: str) -> None:
+    value = {"k": text, "l": [text], text or "e": {"m": text}}
+    assert value_of(write_yaml(value, "out")) == value

@@ -1,0 +1,158 @@
+"""`toolcrib serve --locked`: clients see what was locked and nothing else, whatever becomes of the files."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from tests.support.command import PATIENCE_S, Serving, start, wait_until
+from toolcrib.catalog.lock import Lock
+from toolcrib.cli import app
+from toolcrib.sources.static import scan
+
+pytestmark = pytest.mark.skipif(os.name == "nt", reason="needs POSIX signals")
+
+TOOLS = '''
+from toolcrib import tool
+
+@tool
+def add(a: int, b: int = 1) -> int:
+    """Add two numbers."""
+    return a + b
+
+@tool
+def find(text: str) -> str:
+    """Find a text, wherever it is."""
+    return text
+'''
+CHANGED = TOOLS.replace("b: int = 1", "b: int")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "tools.py").write_text(TOOLS)
+    lock(tmp_path, "tools.py")
+    return tmp_path
+
+
+def lock(folder: Path, *names: str, file: str = "toolcrib.lock") -> None:
+    """As `toolcrib lock` does it, without a process of its own."""
+    tools = scan(*(folder / name for name in names)).tools
+    Lock.of(tools, folder / file).save()
+
+
+def refusal(folder: Path, *words: str) -> tuple[int, str]:
+    """What it says where it does not start."""
+    process = start("serve", *words, cwd=folder)
+    out, err = process.communicate(timeout=PATIENCE_S)
+    assert out == ""
+    return process.returncode, err
+
+
+def test_what_is_as_locked_is_served(folder: Path) -> None:
+    with Serving("tools.py", "--locked", cwd=folder) as serving:
+        assert serving.names() == ["add", "find"]
+        assert serving.info["findings"] == []
+        done = CliRunner().invoke(app, ["diff", str(folder / "toolcrib.lock"), serving.address])
+        assert (done.exit_code, done.stdout) == (0, "No changes: 2 tools.\n")
+
+
+@pytest.mark.parametrize("more", [["--port", "0"], ["--stdio"], ["--port", "0", "--workers", "2"]])
+def test_what_changed_is_not_served_and_the_change_is_said(folder: Path, more: list[str]) -> None:
+    (folder / "tools.py").write_text(CHANGED)
+    code, words = refusal(folder, "tools.py", "--locked", *more)
+    assert code == 1
+    assert "tools.py:4: 'add' is not what was locked: `b` is now required" in words
+    assert "toolcrib lock --update add" in words
+    assert "error: Not started: 1 tool not as locked" in words
+
+
+def test_quarantine_serves_the_rest_and_says_so(folder: Path) -> None:
+    (folder / "tools.py").write_text(CHANGED + "\n@tool\ndef stranger() -> str:\n    'New.'\n    return ''\n")
+    with Serving("tools.py", "--on-drift", "quarantine", cwd=folder) as serving:
+        assert serving.names() == ["find"]
+        found = {(finding["code"], finding["tool"]) for finding in serving.info["findings"]}
+        assert {("drift", "add"), ("drift", "stranger")} <= found
+        serving.wait_for("'stranger' is not in the lock")
+
+
+def test_settings_choose_quarantine_and_missing_tools_are_warned_of(folder: Path) -> None:
+    (folder / "toolcrib.toml").write_text(
+        '[server]\ntargets = ["tools.py"]\n[lock]\non_drift = "quarantine"\n'
+    )
+    (folder / "gone.py").write_text(TOOLS.replace("def add", "def gone").partition("@tool\ndef find")[0])
+    lock(folder, "tools.py", "gone.py")
+    (folder / "tools.py").write_text(CHANGED)
+    with Serving("--locked", "--workers", "2", cwd=folder) as serving:
+        assert serving.names() == ["find"]
+        serving.wait_for("'gone' is locked but not here")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--locked"], "edited by hand"),
+        (["--lock", "nowhere.lock"], "nowhere.lock: there is no such lock file"),
+    ],
+)
+def test_without_a_lock_that_can_be_trusted_it_does_not_start(
+    folder: Path, words: list[str], said: str
+) -> None:
+    path = folder / "toolcrib.lock"
+    path.write_text(path.read_text().replace("Find a text", "Send a text"))
+    code, told = refusal(folder, "tools.py", "--port", "0", *words)
+    assert code == 2
+    assert said in told
+
+
+def test_a_reload_that_drifts_keeps_what_served_until_it_is_locked(folder: Path) -> None:
+    with Serving("tools.py", "--locked", "--reload", cwd=folder) as serving:
+        (folder / "tools.py").write_text(CHANGED)
+        serving.wait_for("Not reloaded, what served before goes on")
+        assert "`b` is now required" in serving.errors
+        assert serving.call("add", a=1) == "2"
+        lock(folder, "tools.py")
+        serving.wait_for("Reloaded 2 tools")
+        assert serving.call("add", a=1, b=5) == "6"
+
+
+def test_a_reload_that_drifts_is_quarantined_where_that_is_chosen(folder: Path) -> None:
+    with Serving("tools.py", "--on-drift", "quarantine", "--reload", cwd=folder) as serving:
+        (folder / "tools.py").write_text(CHANGED)
+        serving.wait_for("Quarantined: 'add' is not what was locked")
+        wait_until(lambda: serving.names() == ["find"], lambda: serving.errors)
+        serving.wait_for("'add' is locked but no longer here")
+        (folder / "tools.py").write_text(TOOLS)
+        wait_until(
+            lambda: serving.names() == ["find", "add"] or serving.names() == ["add", "find"],
+            lambda: serving.errors,
+        )
+
+
+def test_a_tool_that_adds_tools_cannot_add_what_is_not_locked(folder: Path) -> None:
+    (folder / "server.py").write_text(
+        """
+from toolcrib import Context, MCPServer
+
+server = MCPServer("own", dynamic=True)
+
+@server.tool
+def grow(ctx: Context) -> str:
+    '''Add a tool.'''
+    def stranger() -> str:
+        '''Nobody has seen this one.'''
+        return ''
+    try:
+        getattr(server, "ad" + "d")(stranger)  # as no scan can see it coming
+    except Exception as error:
+        return str(error)
+    return "grown"
+"""
+    )
+    lock(folder, "server.py", file="own.lock")
+    with Serving("server.py", "--lock", "own.lock", cwd=folder) as serving:
+        assert serving.call("grow") == "'stranger' is not in the lock"
+        assert serving.names() == ["grow"]
