@@ -1,3 +1,4 @@
+# ruff: noqa: E501 - programs in one line each are long
 """Source files that would do harm if anything in them ran, and files that are hard to read at all.
 
 Each one that runs leaves a trace: a file named after it. Made by a seed, so that the same number is the same
@@ -112,10 +113,18 @@ def _huge(rng: random.Random, where: str) -> bytes:
         lambda: b"#" + b" tool" * 900_000 + b"\n",
         lambda: HEAD.encode() + b"@tool\ndef f(a: int):\n    '''Words.'''\n" * 20_000,
         lambda: HEAD.encode() + b"server.add(print)\n" * 30_000,
-        lambda: HEAD.encode() + "from enum import Enum\nclass E(Enum):\n".encode()
-        + b"".join(b"    A%d = %d\n" % (n, n) for n in range(50_000))
-        + b"@tool\ndef f(e: E):\n    '''Words.'''\n",
-        lambda: HEAD.encode() + b"@tool\ndef f(" + b",".join(b"a%d" % n for n in range(20_000)) + b"):\n    '''W.'''\n",
+        lambda: (
+            HEAD.encode()
+            + b"from enum import Enum\nclass E(Enum):\n"
+            + b"".join(b"    A%d = %d\n" % (n, n) for n in range(50_000))
+            + b"@tool\ndef f(e: E):\n    '''Words.'''\n"
+        ),
+        lambda: (
+            HEAD.encode()
+            + b"@tool\ndef f("
+            + b",".join(b"a%d" % n for n in range(20_000))
+            + b"):\n    '''W.'''\n"
+        ),
         lambda: HEAD.encode() + b"@tool\ndef f():\n    '''" + b"Args:\n        a: b\n" * 100_000 + b"'''\n",
     )
     return rng.choice(ways)()
@@ -190,7 +199,15 @@ _KINDS: dict[str, Make] = {
     "huge": _huge,
 }
 _WEIGHTS = (4, 5, 5, 5, 3, 6, 5, 1)
-_NAMES = ("{stem}", "sitecustomize_{stem}", "{stem}.pth", "__init___{stem}", "-{stem}", "{stem} {stem}", "ü{stem}")
+_NAMES = (
+    "{stem}",
+    "sitecustomize_{stem}",
+    "{stem}.pth",
+    "__init___{stem}",
+    "-{stem}",
+    "{stem} {stem}",
+    "ü{stem}",
+)
 
 
 def write_hostile(folder: Path, traces: Path, number: int) -> Path:

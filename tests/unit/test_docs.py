@@ -15,6 +15,7 @@ PAGES = [
     "docs/coming-from.md",
     "docs/catalog.md",
     "docs/locking.md",
+    "docs/searching.md",
 ]
 _BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"\]\((?!https?:)([^)#]+)")

@@ -48,8 +48,16 @@ _ABOVE = "said-above"
 
 def compare_schemas(old: Any, new: Any, use: Use, pointer: str) -> list[Difference]:
     """Everything that changed, but for words. `pointer` says where the schema stands in the definition."""
+    if use == "input":
+        old, new = _declared(old), _declared(new)
     found = _Walk(Comparer(old, new), use).walk(old, new, _Place(pointer, ""))
     return [item for item in found if item.code != _ABOVE]
+
+
+def _declared(schema: Any) -> Any:
+    """Arguments are declared one by one; a tool that declares none takes none."""
+    is_bare = isinstance(schema, Mapping) and schema.get("type") == "object" and "properties" not in schema
+    return {**schema, "properties": {}} if is_bare else schema
 
 
 @dataclass(frozen=True, slots=True)

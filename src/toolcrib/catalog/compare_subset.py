@@ -1,7 +1,8 @@
 """Whether everything that fits one schema fits another. Yes is certain; no may mean that it cannot be told.
 
-One reading is kept throughout: who may send undeclared names only because nobody forbade it does not do so.
-Otherwise no parameter could ever be added to an open schema. Knows branches; refuses to know words.
+One reading is kept throughout: where some names are declared, and others neither declared nor forbidden, the
+others are not sent. Else no parameter could ever be added to an open schema. Knows branches; refuses to know
+words.
 """
 
 from __future__ import annotations
@@ -74,7 +75,7 @@ class _Subset:
     def _is_same(self, inner: Any, outer: Any) -> bool:
         if codec.canonical(inner) != codec.canonical(outer):
             return False
-        if not _refers(inner):
+        if not _refers(inner) or (inner is self.inner.root and outer is self.outer.root):
             return True
         return self.is_plain and self.has_same and not _leads_elsewhere(inner)
 
@@ -148,7 +149,7 @@ class _Subset:
             return False
         first, second = inner.get("properties", {}), outer.get("properties", {})
         rest: Any = inner.get("additionalProperties", _MISSING)
-        is_silent = rest is _MISSING and not patterns
+        is_silent = rest is _MISSING and not patterns and "properties" in inner
         rest = True if rest is _MISSING or patterns else rest
         beyond = outer.get("additionalProperties", True)
         names = [name for name in {**first, **second} if name in first or not is_silent]

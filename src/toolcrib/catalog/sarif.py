@@ -15,7 +15,7 @@ from urllib.parse import quote
 from toolcrib import codec
 from toolcrib.catalog.lint.inspection import Ignored
 from toolcrib.catalog.lint.rule import Rule
-from toolcrib.catalog.lint.table import OTHERS, RULES
+from toolcrib.catalog.lint.table import RULES, describe_other
 from toolcrib.finding import Finding
 
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
@@ -51,7 +51,7 @@ def to_sarif(
 def _rule(code: str) -> dict[str, Any]:
     rule: Rule | None = RULES.get(code)
     if rule is None:
-        return {"id": code, "shortDescription": {"text": _sentence(OTHERS.get(code, code))}}
+        return {"id": code, "shortDescription": {"text": _sentence(describe_other(code) or code)}}
     return {
         "id": code,
         "shortDescription": {"text": _sentence(rule.summary)},
@@ -78,8 +78,9 @@ def _result(finding: Finding, places: Mapping[str, int], folder: Path) -> dict[s
         },
     }
     location: dict[str, Any] = {}
-    if finding.file is not None:
-        physical: dict[str, Any] = {"artifactLocation": _artifact(finding.file, folder)}
+    artifact = _artifact(finding, folder)
+    if artifact is not None:
+        physical: dict[str, Any] = {"artifactLocation": artifact}
         if finding.line:
             physical["region"] = {"startLine": finding.line}
         location["physicalLocation"] = physical
@@ -94,7 +95,13 @@ def _result(finding: Finding, places: Mapping[str, int], folder: Path) -> dict[s
     return result
 
 
-def _artifact(file: str, folder: Path) -> dict[str, str]:
+def _artifact(finding: Finding, folder: Path) -> dict[str, str] | None:
+    """The file, or the address of a server; a command that was started is neither."""
+    file = finding.file
+    if file is None or "://" in file:
+        return None if file is None else {"uri": file}
+    if finding.line is None and not os.path.exists(file):
+        return None
     path = Path(os.path.abspath(file))
     if path.is_relative_to(folder):
         return {"uri": quote(path.relative_to(folder).as_posix()), "uriBaseId": _ROOT}

@@ -12,7 +12,7 @@ import click
 from toolcrib import __version__
 from toolcrib.catalog.lint import OTHERS, RULES, Choice, Inspection, Rule, inspect_tools
 from toolcrib.catalog.lint.optout import remark_unknown
-from toolcrib.catalog.lint.table import GROUPS, is_known
+from toolcrib.catalog.lint.table import GROUPS, describe_other, is_known
 from toolcrib.cli.frame import Command, Failure, takes_json
 from toolcrib.cli.stock import Stock, Whence, gather, takes_stock
 from toolcrib.cli.terminal import Terminal, one_line, shorten_paths, show_place
@@ -162,7 +162,7 @@ def _print(findings: Iterable[Finding], terminal: Terminal) -> None:
     lines: list[str] = []
     place: str | None = None
     for finding in findings:
-        group = finding.file or finding.tool or ""
+        group = _place(finding).partition(":")[0]
         if place is not None and group != place:
             lines.append("")
         place = group
@@ -171,8 +171,14 @@ def _print(findings: Iterable[Finding], terminal: Terminal) -> None:
         terminal.data("\n".join([*lines, "", ""]))
 
 
+def _place(finding: Finding) -> str:
+    """File and line; the tool, where what it is from is no file but a server."""
+    is_file = finding.file is not None and (finding.line is not None or os.path.exists(finding.file))
+    return show_place(finding.where) if is_file else one_line(finding.tool or "")
+
+
 def _describe(finding: Finding, terminal: Terminal) -> Iterator[str]:
-    where = show_place(finding.where) if finding.file else one_line(finding.tool or "")
+    where = _place(finding)
     label = f"{finding.level}[{finding.code}]"
     if terminal.out_colour:
         where = click.style(where, bold=True)
@@ -236,7 +242,8 @@ def _explain(code: str, terminal: Terminal) -> int:
             f'  `[lint] ignore = ["{rule.code}"]` in toolcrib.toml, or --ignore {rule.code}.'
         )
         return 0
-    if code in OTHERS:
-        terminal.data(f"{code}\n\n  {OTHERS[code]}; from reading and building tools, see `toolcrib check`.")
+    other = describe_other(code)
+    if other is not None:
+        terminal.data(f"{code}\n\n  {other}; from reading and building tools, see `toolcrib check`.")
         return 0
     raise Failure(f"There is no rule '{code}'", suggest(code, [*RULES, *OTHERS]))

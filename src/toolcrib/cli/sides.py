@@ -185,7 +185,11 @@ def read_commit(commit: Commit, beside: str | None = None) -> Stock:
             return Stock(label=commit.name)  # it had no such file yet
         found = scan(str(target))
         stock = Stock(label=commit.name)
-        stock.findings = [_place_finding(finding, root, commit.name) for finding in found.findings]
+        stock.findings = [
+            _place_finding(finding, root, commit.name)
+            for finding in found.findings
+            if finding.code != "no-tools"  # there was a time before the first
+        ]
         for tool in (*found.tools, *found.unlisted):
             if not _is_of_today(tool, repository.root, root):
                 stock.tools.append(_place_tool(tool, root, commit.name))
@@ -228,7 +232,7 @@ def _place_tool(tool: Tool, root: Path, name: str) -> Tool:
 
 
 def _place_finding(finding: Finding, root: Path, name: str) -> Finding:
-    message = finding.message.replace(f"{root}/", "")
+    message = finding.message.replace(f"{root}/", "").replace(str(root), name)
     return replace(finding, message=message, file=_rename(finding.where, root, name).file)
 
 

@@ -134,6 +134,15 @@ def test_the_place_in_a_commit_is_named_with_it(desk: Desk, repository: Reposito
     assert (changes[0]["file"], changes[0]["line"]) == ("HEAD:tools.py", 6)
 
 
+def test_a_commit_before_the_first_tool_has_none(desk: Desk) -> None:
+    made = Repository(desk.folder)
+    made.commit()
+    made.commit(tools=ADD)
+    done = desk.run("diff", "HEAD~1..HEAD")
+    assert (done.exit_code, done.stderr) == (0, "")
+    assert "compatible  it is new" in done.stdout
+
+
 def test_what_was_not_committed_counts_against_a_commit(desk: Desk, repository: Repository) -> None:
     desk.write("tools.py", ADD.replace("def add", "def sum_up"))
     done = desk.run("diff", "HEAD", "tools.py")

@@ -47,7 +47,7 @@ class Way:
             return {
                 self.names.get(name, name): _restore(item, self.below.get(name, self.rest))
                 for name, item in value.items()
-                if True
+                if item is not None or name not in self.absent
             }
         if isinstance(value, list):
             ways = [*self.first, *[self.items] * (len(value) - len(self.first))]

@@ -19,7 +19,7 @@ _LOOKALIKES = str.maketrans(
 _MARKUP = str.maketrans(dict.fromkeys('*`\\"“”«»„', " "))
 _LOOSE_LINES = re.compile(r"(?<!\w)_+|_+(?!\w)")
 # i g n o r e, i.g.n.o.r.e, i-g-n-o-r-e: one separator throughout, so that words stay apart
-_SPREAD = re.compile(r"(?<![^\W_])[^\W\d_](?P<gap>[ .\-·•|/_+])(?:[^\W\d_](?P=gap)){3,}[^\W\d_](?![^\W_])")
+_SPREAD = re.compile(r"(?<![^\W_])[^\W\d_](?P<gap>[ .\-·•|/_+])(?:[^\W\d_](?P=gap)){2,}[^\W\d_](?![^\W_])")
 _DIGIT_IN_WORD = re.compile(r"[a-z][013457@$!][a-z@$!013457]|[a-z@$!][013457@$!][a-z]|\b[013457@$!][a-z]{2}")
 _DIGITS = str.maketrans("013457@$!", "oieastasi")
 

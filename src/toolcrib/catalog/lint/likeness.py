@@ -106,7 +106,7 @@ def _stem(word: str) -> str:
         if word.endswith(ending) and len(word) - len(ending) >= 3 and not word.endswith("ss"):
             word = word[: len(word) - len(ending)] + stem
             break
-    word = word.removesuffix("e") if len(word) > 4 else word
+    word = word.removesuffix("e") if len(word) > 3 else word
     return _VERBS.get(word, word)
 
 

@@ -44,7 +44,7 @@ _IMAGE = re.compile(
 _DATA = re.compile(
     r"(?i)\bdata:(?P<type>[\w.+-]+/[\w.+-]+)?(?:;[\w=.-]+)*(?P<base64>;base64)?,(?P<body>[A-Za-z0-9+/=%_-]{24,})"
 )
-_CODE = re.compile(r"(?i)(?:^|[\s\"'(=<])(?:javascript|vbscript):\s*\S{3,}|\bdata:text/html")
+_CODE = re.compile(r"(?i)(?:^|[\s\"'(=<])(?:javascript|vbscript):\S{3,}|\bdata:text/html")
 _MAY_EMBED = re.compile(r"(?i)!\[|<i|<s|data:|script:")
 _SENDS = re.compile(
     r"(?i)\b(?:send|post|upload|forward|transmit|report|submit|deliver|copy|mirror|beacon|ping|leak"

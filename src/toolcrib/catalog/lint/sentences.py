@@ -87,7 +87,7 @@ _HERE = (
 )
 _MODEL_TALK = "conversation transcript dialogue dialog chat messages history prompt"
 _ALL_OF_IT = "entire whole full complete verbatim unabridged everything far exact raw last previous earlier"
-_PATHS = "~/ ssh env credentials rsa passwd shadow netrc gnupg kubeconfig keychain"
+_PATHS = "~/ env credentials rsa passwd shadow netrc gnupg kubeconfig keychain"
 _INSIDE = "content contents contains text output result results cat dump read open base encode inside"
 
 OVERRIDING = (

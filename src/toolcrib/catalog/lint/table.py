@@ -6,6 +6,7 @@ Knows every rule by name; runs none.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from fnmatch import fnmatchcase
 from types import MappingProxyType
 
 from toolcrib.catalog.lint import (
@@ -69,11 +70,9 @@ OTHERS: Mapping[str, str] = MappingProxyType(
         "approximate-class": "a scan could read a class only nearly",
         "confusable-name": "a name looks like one that is taken",
         "duplicate-name": "a name is taken",
-        "foreign-auth": "another library's server asks for a login that is not asked for here",
-        "foreign-middleware": "another library's server has middleware that is not run here",
-        "foreign-parts": "another library's server offers more than tools",
-        "foreign-schema": "a schema of another library's server is not one",
-        "foreign-task": "another library's tool runs as a task there",
+        "descriptor-stands-in": "a file describes tools whose code is not there",
+        "foreign-*": "a server of another library does more than tools can",
+        "guessed-*": "a scan had to guess what running would tell",
         "idle-switch": "a switch in toolcrib.toml turns nothing",
         "implicit-optional": "a parameter defaults to None, which its hint does not admit",
         "invalid-configuration": "toolcrib.toml is wrong",
@@ -86,22 +85,29 @@ OTHERS: Mapping[str, str] = MappingProxyType(
         "needs-arguments": "an application that cannot be made without arguments",
         "no-marked-tools": "functions without a mark",
         "no-tools": "a target without tools",
+        "nothing-described": "a descriptor without tools",
+        "other-decorator": "a scan met a decorator that may change what it decorates",
         "shortened-name": "a name was too long",
         "stale-parameter": "the docstring describes a parameter that there is not",
         "stale-type": "the docstring gives a type that the default contradicts",
+        "starts-server": "a file starts a server when it is imported",
         "table-mismatch": "a table of tools that does not fit its handlers",
         "unknown-type": "a hint that is not known: anything is accepted",
         "unpublished-default": "a default that has no JSON form",
         "unreadable-source": "a file, module or object that tools cannot be read from",
-        "unresolved-default": "a scan could not read a default",
-        "unresolved-hint": "a scan could not read a hint",
+        "unresolved-*": "a scan could not read a hint, a default, an option or a tool",
     }
 )
-"""Codes of findings that do not come from rules, but from reading and building tools."""
+"""Codes of findings that do not come from rules, but from reading and building tools; `*` for several."""
 
 
 def is_known(code: str) -> bool:
-    return code in RULES or code in OTHERS
+    return code in RULES or describe_other(code) is not None
+
+
+def describe_other(code: str) -> str | None:
+    """What a code of reading and building is about; None where there is no such code."""
+    return next((words for pattern, words in OTHERS.items() if fnmatchcase(code, pattern)), None)
 
 
 def render_table() -> str:

@@ -137,7 +137,7 @@ class SearchIndex:
     def _rank(
         self, scores: dict[int, float], terms: list[_Term], exact: set[int], limit: int
     ) -> list[tuple[float, int]]:
-        """The best, looked at closely: is the whole question in the tool, is its whole name in the question?"""
+        """The best, looked at closely: do they have all that is asked, and is their name all asked for?"""
         total = sum(term.rarity for term in terms) or 1.0
         ranked = [(score, -number) for number, score in scores.items()]  # of equals, the first comes first
         leading = {-number: score for score, number in heapq.nlargest(max(limit, _RANKED), ranked)}

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import typing
 import warnings
 from collections.abc import Iterator
 from typing import Any, ForwardRef
@@ -16,7 +17,7 @@ from typing import Any, ForwardRef
 from toolcrib.sources.static import kinds
 from toolcrib.sources.static.entry import Entry
 from toolcrib.sources.static.hints import Hints
-from toolcrib.sources.static.library import Library
+from toolcrib.sources.static.library import Library, SourceFile
 from toolcrib.sources.static.made import Maker
 from toolcrib.sources.static.names import Names, Place, Site
 from toolcrib.sources.static.remarks import NotYet, Trail, Unresolved, show
@@ -36,6 +37,7 @@ class Classes:
         self.values = Values(self.names, self.build, self._hint, self.is_plain)
         self.hints = Hints(self.names, self.values, self.build, self._object)
         self.maker = Maker(self.hints, self.values)
+        self._file: SourceFile | None = None
         self._making: list[Entry] = []
         self._fresh: list[Entry] = []
         self._by_class: dict[int, Entry] = {}
@@ -63,6 +65,17 @@ class Classes:
         if not entry.is_ready:
             raise NotYet(node.name)
         return entry.cls
+
+    def turn_to(self, file: SourceFile) -> None:
+        """Begin with another file, as if it were the first: what it says must not depend on others.
+
+        `typing` remembers what it made, and takes `Literal["a", "b"]` and `Literal["b", "a"]` for one: of two
+        files that have a list of these, the second would get the order of the first.
+        """
+        if file is not self._file:
+            self._file = file
+            for forget in getattr(typing, "_cleanups", ()):
+                forget()
 
     def is_plain(self, cls: Any) -> bool:
         entries = [self._by_class.get(id(base)) for base in cls.__mro__]
@@ -114,6 +127,8 @@ class Classes:
                 del self.library.made[id(entry.node)]
                 raise
             entry.error = Unresolved(f"class '{name}' depends on itself", line)
+        except RecursionError:
+            entry.error = Unresolved(f"class '{name}' is reached through too many others", line)
         except Exception as error:  # dataclasses, typing and pydantic refuse classes in many ways
             words = " ".join(str(error).split("\n")[:1]) or type(error).__name__
             entry.error = Unresolved(f"class '{name}' is refused at run time: {words}", line)

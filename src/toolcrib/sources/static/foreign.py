@@ -18,7 +18,8 @@ from toolcrib.adapters.foreign.usage import find_gaps_in, find_refusals_in
 from toolcrib.definition import ToolOptions
 from toolcrib.errors import DefinitionError, InvalidSignatureError
 from toolcrib.finding import Finding, Source
-from toolcrib.schema.parameters import Callee, check_parameters, words_of
+from toolcrib.schema.explicit import build_handler
+from toolcrib.schema.parameters import EMPTY, Callee, check_parameters, words_of
 from toolcrib.schema.signature import Blueprint, build_blueprint
 from toolcrib.sources.static.decorators import read_ours, read_theirs
 from toolcrib.sources.static.text import parse_annotation
@@ -175,7 +176,10 @@ def adopt(workshop: Workshop, function: Function, said: Said, maker: str) -> Too
     stated = theirs.stated
 
     def build(callee: Callee, name: str, options: ToolOptions) -> Blueprint:
-        blueprint = build_blueprint(callee, name, options)
+        try:
+            blueprint = build_blueprint(callee, name, options)
+        except DefinitionError as error:
+            return _permit(callee, name, options, error)
         for parameter in contexts:
             blueprint.findings += _gaps(function, parameter, name, callee.source)
         if stated is not None and options.output_schema is None:
@@ -253,6 +257,20 @@ class _HintNames:
                     name = self.reader.qualify(node)
                     if name is not None and name.partition(".")[0] in PACKAGES:
                         yield Known(name)
+
+
+def _permit(callee: Callee, name: str, options: ToolOptions, error: DefinitionError) -> Blueprint:
+    """What is known of a tool that keeps the schema of the other library, which only that library makes."""
+    names: dict[str, Any] = {item.name: {} for item in callee.parameters}
+    required = [item.name for item in callee.parameters if item.default is EMPTY]
+    schema = {"type": "object", "properties": names, "required": required}
+    blueprint = build_handler(callee, name, replace(options, input_schema=schema))
+    words = f"Tool '{name}' keeps the schema of the other library, which is not known here: {error}"
+    place = callee.source
+    blueprint.findings.append(
+        Finding("guessed-schema", "warning", words, name, None, place.file, place.line, error.hint)
+    )
+    return blueprint
 
 
 def _is_unsaid(hint: Any, maker: str) -> bool:

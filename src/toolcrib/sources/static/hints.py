@@ -60,9 +60,12 @@ class Hints:
             raise Unresolved(f"'{show(node)}' is no annotation that can be read", node.lineno)
         trail.depth += 1
         try:
-            return evaluate(self, node, site, trail)
+            made = evaluate(self, node, site, trail)
         finally:
             trail.depth -= 1
+        if isinstance(made, str):  # `typing` would evaluate it: no text of a file ever is
+            raise Unresolved(f"'{show(node)}' is text that is made when the code runs", node.lineno)
+        return made
 
     def permit(self, node: ast.expr, site: Site, trail: Trail) -> Any:
         """The hint, or Any with a remark."""

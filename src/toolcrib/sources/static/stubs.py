@@ -52,6 +52,7 @@ class Stubber:
         keeps_contexts: bool = False,
     ) -> Stub:
         """The stub of a definition, without those parameters that are to be dropped."""
+        self.classes.turn_to(self.file)
         scope = self.file.scope_of(node)
         if getattr(node, "type_params", ()):  # of Python 3.12: they are seen by the annotations
             inner = scope.within(node).parent
@@ -109,8 +110,9 @@ class Stubber:
         trail = Trail()
         try:
             hint = self.classes.hints.permit(node, site, trail)
-        except NotYet:
-            self.classes.hints.remark(Unresolved("it refers to itself", node.lineno), node, site, trail)
+        except (NotYet, RecursionError) as error:
+            why = "it refers to itself" if isinstance(error, NotYet) else "it is nested too deeply"
+            self.classes.hints.remark(Unresolved(why, node.lineno), node, site, trail)
             hint = Any
         findings += [remark.to_finding(tool, name) for remark in trail.gather()]
         return hint
@@ -121,8 +123,8 @@ class Stubber:
         trail = Trail()
         try:
             value = self.classes.values.evaluate(node, Site(site.scope), trail)
-        except (Unresolved, NotYet) as error:
-            why = error.message if isinstance(error, Unresolved) else "it refers to itself"
+        except (Unresolved, NotYet, RecursionError) as error:
+            why = error.message if isinstance(error, Unresolved) else "it refers to itself, or is too deep"
             shown = show(node)
             words = why if f"'{shown}'" in why else f"'{shown}': {why}"
             text = f"The default of '{name}' is not known, so it is not shown: {words}"

@@ -7,7 +7,6 @@ syntax and where its names are looked up. Knows no tools; `making` turns things 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -295,12 +294,3 @@ class Pairs(Thing):
     parts: list[Part] = field(default_factory=list)
     node: ast.Dict | None = None
     scope: Scope | None = None
-
-
-def identifiers_in(node: ast.AST) -> Iterator[str]:
-    """Every name in a piece of syntax."""
-    for item in ast.walk(node):
-        if isinstance(item, ast.Name):
-            yield item.id
-        elif isinstance(item, ast.Attribute):
-            yield item.attr

@@ -1,3 +1,4 @@
+# ruff: noqa: PERF402, RUF005 - people write it so
 """Applications that list their tools, in the ways people write it."""
 
 from toolcrib import Application, tool

@@ -1,3 +1,4 @@
+# ruff: noqa: B008 - people write it so
 """Contexts and dependencies of fastmcp."""
 
 from fastmcp import Context, FastMCP

@@ -1,3 +1,4 @@
+# ruff: noqa: ICN001 - people write it so
 """Results of all kinds with fastmcp."""
 
 import datetime

@@ -1,4 +1,5 @@
 # doubts: guessed-condition
+# ruff: noqa: UP036 - people write it so
 """Ways that part."""
 
 import os

@@ -3,7 +3,7 @@
 from toolcrib import tool
 
 NAME = "from_constant"
-WORDS = "Words " "that are " + "joined."
+WORDS = "Words that are " + "joined."
 TAGS = ["x", "y"]
 SCHEMA = {
     "type": "object",

@@ -1,3 +1,4 @@
+# ruff: noqa: UP007, UP045 - people write it so
 """Hints of every kind that a tool is likely to have."""
 
 from __future__ import annotations
@@ -68,7 +69,9 @@ def unions(a: int | str, b: Optional[float] = None, c: Union[list[int], None] = 
 
 
 @tool
-def containers(a: list[int], b: dict[str, list[float]], c: tuple[int, str], d: set[str], e: list) -> dict[str, int]:
+def containers(
+    a: list[int], b: dict[str, list[float]], c: tuple[int, str], d: set[str], e: list
+) -> dict[str, int]:
     """Take containers."""
     return {}
 

@@ -48,7 +48,9 @@ async def by_module(flag: bool = False) -> bool:
     return not flag
 
 
-@offers(description="Through an alias.", version="2.1", metadata={"owner": "desk", "level": 3}, idempotent=True)
+@offers(
+    description="Through an alias.", version="2.1", metadata={"owner": "desk", "level": 3}, idempotent=True
+)
 def through_alias(*, key: str, value: int | None = None) -> None:
     """Not shown either."""
 

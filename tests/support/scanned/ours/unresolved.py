@@ -1,9 +1,8 @@
 # doubts: unresolved-option, unresolved-default, unresolved-hint
 """What only running can tell."""
 
-import os
-
 import email.message
+import os
 
 from toolcrib import tool
 

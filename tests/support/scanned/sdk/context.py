@@ -1,3 +1,4 @@
+# ruff: noqa: UP045 - people write it so
 """Functions that ask the SDK for its Context."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# ruff: noqa: ICN001 - people write it so
 """Results of all kinds on a server of the SDK."""
 
 import datetime

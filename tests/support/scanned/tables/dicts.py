@@ -18,5 +18,11 @@ TOOL_CONFIGS = {
     },
 }
 TOOL_CONFIGS.update(
-    {"later": {"description": "Came later.", "schema": {"type": "object", "properties": {}}, "handler": other}}
+    {
+        "later": {
+            "description": "Came later.",
+            "schema": {"type": "object", "properties": {}},
+            "handler": other,
+        }
+    }
 )

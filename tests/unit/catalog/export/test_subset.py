@@ -111,6 +111,14 @@ def test_the_subset_of_strict_mode(schema: Any, written: Any, effects: set[str])
     assert one(schema, OPENAI_STRICT) == (written, effects)
 
 
+def test_exactly_one_of_forms_that_overlap_is_only_told() -> None:
+    either = {"oneOf": [of({"a": TEXT}, "a"), of({"b": TEXT}, "b")]}
+    found, effects = one(either, GEMINI_JSON)
+    assert len(found["anyOf"]) == 2
+    assert found["description"] == "Exactly one of the forms"
+    assert effects == {"wider"}
+
+
 def test_siblings_of_a_union_go_into_every_form_of_it() -> None:
     schema = {**of({"a": TEXT, "b": TEXT}), "anyOf": [{"required": ["a"]}, {"required": ["b"]}]}
     found = strict(of({"x": schema}, "x"))

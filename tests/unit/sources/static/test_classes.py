@@ -157,3 +157,12 @@ def test_a_long_chain_of_classes_comes_to_an_end(tmp_path: Path) -> None:
     stub = stub_in(tmp_path, f"{HEAD}{source}C500 = int\ndef tool(x: C0): ...")
     assert [item.code for item in stub.findings] == ["unresolved-hint"]
     assert "too many others" in stub.findings[0].message
+
+
+def test_a_chain_of_deep_hints_comes_to_an_end(tmp_path: Path) -> None:
+    hint = "list[dict[str, Optional[tuple[list[set['C{}']], ...]]]]"
+    source = "".join(f"@dataclass\nclass C{i}:\n    n: {hint.format(i + 1)}\n" for i in range(200))
+    stub = stub_in(
+        tmp_path, f"{HEAD}{source}C200 = int\ndef tool(x: C0, y: {'a.' * 2_000}b = {'a.' * 900}b): ..."
+    )
+    assert {item.parameter for item in stub.findings} == {"x", "y"}

@@ -14,7 +14,8 @@ from typing import Annotated, Any, Literal, Optional, Union
 import annotated_types
 import pytest
 
-from tests.support.reading import expression, read
+from tests.support.reading import expression, read, stub_in
+from toolcrib import Tool
 from toolcrib.context import Context
 from toolcrib.sources.static.reader import Unresolved
 
@@ -97,6 +98,40 @@ def test_what_is_not_known_for_certain_is_unresolved(text: str, words: str, tmp_
     assert caught.value.line == (11 if text == "Loop" else 10_001)
 
 
+@pytest.mark.parametrize(
+    "annotation",
+    [
+        "str(EVIL)",
+        "list[str(EVIL)]",
+        "''.join([EVIL])",
+        "Optional[EVIL.strip()]",
+        "Annotated[str(EVIL), 1]",
+        "dict[str, 'list[str(EVIL)]']",
+        "EVIL",
+        "list[EVIL]",
+        "NewType('N', EVIL)",
+        "ALIAS",
+        "VARIABLE",
+        "ROW",
+        "Both",
+        "ForwardRef(EVIL)",
+    ],
+)
+def test_no_text_of_a_file_is_ever_evaluated(annotation: str, tmp_path: Path) -> None:
+    trace = tmp_path / "trace"
+    source = (
+        "from typing import *\nfrom dataclasses import dataclass\n"
+        f"EVIL = '[].append(open({str(trace)!r}, \"w\"))'\nALIAS = NewType('ALIAS', EVIL)\n"
+        "VARIABLE = TypeVar('VARIABLE', bound=EVIL)\nROW = NamedTuple('ROW', [('x', EVIL)])\n"
+        "@dataclass\nclass Both:\n    a: str(EVIL)\n    b: EVIL\n"
+        f"def tool(x: {annotation}): ...\n"
+    ).replace(f"open({str(trace)!r}", f"open({str(trace)!r}".replace("'", '"'))
+    stub = stub_in(tmp_path, source)
+    _ = Tool.from_function(stub.function).definition
+    assert [item.code for item in stub.findings]
+    assert not trace.exists()
+
+
 def test_nothing_that_a_file_names_is_imported(tmp_path: Path) -> None:
     (tmp_path / "sideways.py").write_text("raise SystemExit")
     names = ("sideways", "antigravity", "turtledemo", "lib2to3")
@@ -136,3 +171,10 @@ def test_a_type_statement_is_an_alias(tmp_path: Path) -> None:
     made = reader.hint(expression("Ids"))
     assert made.__value__ == list[int]
     assert reader.hint(expression("list[Ids]")) == list[made]
+
+
+def test_a_file_is_read_as_if_it_were_the_only_one(tmp_path: Path) -> None:
+    for first, second in ("ab", "ba"):
+        source = f"from typing import *\ndef tool(x: List[Literal['{first}', '{second}']]): ..."
+        hint = stub_in(tmp_path, source).function.__annotations__["x"]
+        assert typing.get_args(typing.get_args(hint)[0]) == (first, second)

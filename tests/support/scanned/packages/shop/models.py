@@ -1,3 +1,4 @@
+# ruff: noqa: UP042 - people write it so
 from dataclasses import dataclass
 from enum import Enum
 

@@ -1,0 +1,69 @@
+"""What importing registers, asked of one child process for many targets; and what a scan finds beside it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from tests.support import importing
+from toolcrib.sources.static import Scan
+
+SCANNED = Path(__file__).parent / "scanned"
+SOURCE = Path(importing.__file__).resolve().parents[2] / "src"
+DOUBTS = ("approximate-", "guessed-", "unresolved-")
+
+
+def import_targets(targets: Sequence[str | Path]) -> dict[str, Any]:
+    """What each target registers, by its name; `tools` and `findings` as `importing` prints them."""
+    done = subprocess.run(
+        [sys.executable, importing.__file__],
+        input=json.dumps([str(target) for target in targets]),
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "PYTHONPATH": str(SOURCE), "PYTHONDONTWRITEBYTECODE": "1"},
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+def describe_scan(scan: Scan) -> dict[str, Any]:
+    """The tools of a scan, as `importing` describes registered ones."""
+    found = {}
+    for tool in [*scan.tools, *scan.unlisted]:
+        described = {**importing.describe(tool), "enabled": tool.options.enabled}
+        found[f"{tool.name}@{tool.version or ''}"] = json.loads(json.dumps(described, default=str))
+    return found
+
+
+def doubted_tools(scan: Scan) -> set[str]:
+    """The tools of which the scan said that it could not tell something."""
+    return {
+        finding.tool.casefold()
+        for finding in scan.findings
+        if finding.tool and finding.code.startswith(DOUBTS)
+    }
+
+
+def headers(path: Path) -> dict[str, list[str]]:
+    """What a fixture says of itself in its first lines: `# doubts: a, b`, `# imports: no`."""
+    file = path if path.is_file() else None
+    said: dict[str, list[str]] = {}
+    for line in file.read_text().splitlines()[:5] if file is not None else ():
+        if line.startswith("# ") and ": " in line:
+            key, _, values = line[2:].partition(": ")
+            said[key] = [value.strip() for value in values.split(",")]
+    return said
+
+
+def fixtures() -> list[Path]:
+    """Every fixture: the files of each kind, and the packages as wholes."""
+    files = [path for path in SCANNED.glob("*/*.py") if path.parent.name != "packages"]
+    packages = [path for path in (SCANNED / "packages").iterdir() if path.name != "__pycache__"]
+    return sorted([*files, *packages])

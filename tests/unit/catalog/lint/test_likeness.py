@@ -1,0 +1,148 @@
+"""Tools that a model cannot tell apart, found without comparing each with every other."""
+
+from __future__ import annotations
+
+import random
+from time import process_time
+
+import pytest
+
+from toolcrib.catalog.lint import inspect_tools
+from toolcrib.catalog.lint.likeness import find_alike, find_missing_occasion, find_same_words
+from toolcrib.catalog.lint.rule import Subject
+from toolcrib.definition import ToolDefinition
+from toolcrib.described import describe
+from toolcrib.finding import Source
+
+
+def subject(name: str, description: str, *parameters: str, file: str | None = None) -> Subject:
+    properties = {parameter: {"type": "string"} for parameter in parameters}
+    schema = {"type": "object", "properties": properties}
+    definition = ToolDefinition(name, description, schema, source=Source(file, 1 if file else None))
+    return Subject(describe(definition))
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (("get_user", "Get a user by number"), ("getUser", "Something else entirely")),
+        (("user_get", "Get a user by number"), ("get_user", "Whatever it is about")),
+        (("get_user", "Get the user with a number"), ("fetch_users", "Fetch users by their number")),
+        (
+            ("archive_case", "Put a closed case of the customer into the long-term archive of the office"),
+            ("store_file", "Puts closed cases of a customer into the long-term archive of the offices"),
+        ),
+    ],
+)
+def test_tools_of_the_same_words_are_alike(one: tuple[str, str], other: tuple[str, str]) -> None:
+    [(later, remark)] = find_alike([subject(*one), subject(*other)])
+    assert later.name == other[0]
+    assert one[0] in remark.message
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (("get_user", "Get one user by number"), ("get_group", "Get one group by number")),
+        (("get_user", "Get the user with a number"), ("list_users", "List all users of the office")),
+        (
+            (
+                "open_case",
+                "Open the case of a customer with the number that stands on the letter of the office",
+            ),
+            (
+                "close_case",
+                "Close the case of a customer with the number that stands on the letter of the office",
+            ),
+        ),
+        (
+            ("paint_wall", "Paint something in the colour that was chosen by the owner of the house", "wall"),
+            ("dye_cloth", "Paints something in the colour that was chosen by the owner of a house", "cloth"),
+        ),
+    ],
+)
+def test_tools_that_differ_in_what_they_are_about_are_not(
+    one: tuple[str, ...], other: tuple[str, ...]
+) -> None:
+    assert list(find_alike([subject(*one), subject(*other)])) == []
+
+
+def test_a_copied_description_is_told_with_the_place_of_the_first() -> None:
+    tools = [
+        subject("first", "Do the thing.", file="/a.py"),
+        subject("second", "do the Thing", file="/b.py"),
+        subject("third", "Do the thing!", file="/a.py"),
+    ]
+    found = [(later.name, remark.message) for later, remark in find_same_words(tools)]
+    assert found == [
+        ("second", "'second' has the same description as 'first' (/a.py:1)"),
+        ("third", "'third' has the same description as 'first'"),
+    ]
+
+
+def test_versions_of_one_tool_are_not_compared() -> None:
+    tools = [
+        subject("find_order", "Find an order by words."),
+        subject("find_order", "Find an order by words."),
+    ]
+    assert list(find_alike(tools)) == list(find_same_words(tools)) == []
+
+
+def test_when_to_use_is_asked_for_only_where_there_is_a_choice() -> None:
+    plain = [subject("find_order", "Find an order."), subject("find_old_order", "Find it in the archive.")]
+    telling = subject("find_old_order", "Find it in the archive. Use this if it is older than a year.")
+    assert [later.name for later, _ in find_missing_occasion(plain)] == ["find_order", "find_old_order"]
+    assert [later.name for later, _ in find_missing_occasion([plain[0], telling])] == ["find_order"]
+    assert list(find_missing_occasion(plain[:1])) == []
+    assert list(find_missing_occasion([plain[0], subject("send_invoice", "Send it.")])) == []
+
+
+def _make(number: int, lot: random.Random) -> Subject:
+    things = [
+        "order",
+        "invoice",
+        "customer",
+        "letter",
+        "ticket",
+        "branch",
+        "channel",
+        "report",
+        "table",
+        "page",
+    ]
+    deeds = ["find", "send", "open", "close", "copy", "count", "archive", "print"]
+    deed, thing, other = lot.choice(deeds), lot.choice(things), lot.choice(things)
+    words = f"{deed.title()} the {thing} number {number} of a {other}, if the {lot.choice(things)} is known"
+    return subject(
+        f"{deed}_{thing}_{number}", f"{words}. Use it when the {lot.choice(things)} changed.", other
+    )
+
+
+def test_ten_times_the_tools_take_about_ten_times_as_long() -> None:
+    lot = random.Random(7)
+    spent = []
+    for count in (200, 2_000):
+        tools = [_make(number, lot) for number in range(count)]
+        began = process_time()
+        list(find_alike(tools))
+        list(find_missing_occasion(tools))
+        spent.append(process_time() - began)
+    assert spent[1] < 40 * spent[0] + 0.5
+
+
+def test_a_thousand_copies_are_found_without_a_thousand_comparisons_each() -> None:
+    same = [
+        subject(f"tool_{number}", "Puts closed cases of a customer away for ever") for number in range(1_000)
+    ]
+    began = process_time()
+    assert len(list(find_same_words(same))) == 999
+    list(find_alike(same))
+    assert process_time() - began < 5
+
+
+def test_lint_reads_thousands_of_tools_in_seconds() -> None:
+    lot = random.Random(8)
+    tools = [_make(number, lot).tool for number in range(1_000)]
+    began = process_time()
+    inspect_tools(tools)
+    assert process_time() - began < 5, "ten thousand would take a minute"

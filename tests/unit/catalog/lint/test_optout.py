@@ -1,0 +1,134 @@
+"""Opt-outs: in the line, in settings; unknown and idle ones are told, and nothing else is hidden."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from textwrap import dedent
+from typing import Any
+
+import pytest
+
+from toolcrib.catalog.lint import Choice, Inspection, inspect_tools
+from toolcrib.finding import Finding
+from toolcrib.sources import collect
+
+TOOLS = '''
+from toolcrib import tool
+
+
+@tool{decorator}
+def delete_order(number):{head}
+    """Delete an order of a customer.
+
+    Args:
+        number: The number{words}
+    """
+'''
+
+
+def lint(folder: Path, text: str, **options: Any) -> Inspection:
+    path = folder / f"tools_{abs(hash(text))}.py"
+    path.write_text(dedent(text))
+    return inspect_tools(collect(path).tools, **options)
+
+
+def codes(inspection: Inspection) -> list[str]:
+    return [finding.code for finding in inspection.findings]
+
+
+def write(decorator: str = "", head: str = "", words: str = "") -> str:
+    return TOOLS.format(decorator=decorator, head=head, words=words)
+
+
+def test_without_an_opt_out_both_findings_stand(tmp_path: Path) -> None:
+    assert codes(lint(tmp_path, write())) == ["unmarked-risk", "untyped-parameter"]
+
+
+@pytest.mark.parametrize("place", ["decorator", "head"])
+def test_a_comment_at_the_head_of_a_tool_ignores_a_code(tmp_path: Path, place: str) -> None:
+    found = lint(tmp_path, write(**{place: "  # toolcrib: ignore[unmarked-risk]"}))
+    assert codes(found) == ["untyped-parameter"]
+    assert [(item.finding.code, item.by) for item in found.ignored] == [("unmarked-risk", "source")]
+
+
+def test_several_codes_may_be_given(tmp_path: Path) -> None:
+    found = lint(tmp_path, write(head="  # toolcrib: ignore[untyped-parameter, unmarked-risk]"))
+    assert codes(found) == []
+
+
+def test_a_bare_comment_ignores_everything_about_the_tool_and_nothing_about_others(tmp_path: Path) -> None:
+    other = write().replace("delete_order", "remove_order").replace("from toolcrib import tool", "")
+    found = lint(tmp_path, write(decorator="  # toolcrib: ignore") + other)
+    assert {finding.tool for finding in found.findings} == {"remove_order"}
+
+
+def test_a_comment_on_the_line_of_the_finding_will_do(tmp_path: Path) -> None:
+    text = '''
+    from toolcrib import tool
+
+
+    @tool(destructive=True)
+    def delete_order(
+        number: int,
+        reason,  # toolcrib: ignore[untyped-parameter, undocumented-parameter]
+    ):
+        """Delete an order of a customer.
+
+        Args:
+            number: The number
+        """
+    '''
+    assert codes(lint(tmp_path, text)) == []
+
+
+def test_a_docstring_that_shows_the_comment_opts_out_of_nothing(tmp_path: Path) -> None:
+    found = lint(tmp_path, write(words=": `# toolcrib: ignore`"))
+    assert codes(found) == ["unmarked-risk", "untyped-parameter"]
+
+
+def test_an_unknown_code_is_told_with_the_right_one(tmp_path: Path) -> None:
+    found = lint(tmp_path, write(head="  # toolcrib: ignore[unmarked-risks]"))
+    [finding] = [finding for finding in found.findings if finding.code == "unknown-rule"]
+    assert finding.line == 6
+    assert finding.hint == "did you mean 'unmarked-risk'?"
+    assert "unmarked-risk" in codes(found)
+
+
+def test_an_opt_out_that_hides_nothing_is_told(tmp_path: Path) -> None:
+    found = lint(tmp_path, write(head="  # toolcrib: ignore[unmarked-risk, long-name]"))
+    [finding] = [finding for finding in found.findings if finding.code == "idle-ignore"]
+    assert finding.message == "Nothing of long-name is left to ignore here"
+
+
+def test_strangers_comments_can_be_disregarded(tmp_path: Path) -> None:
+    found = lint(tmp_path, write(decorator="  # toolcrib: ignore"), obeys_source=False)
+    assert codes(found) == ["unmarked-risk", "untyped-parameter"]
+
+
+def test_settings_ignore_a_code_everywhere_or_for_some_tools(tmp_path: Path) -> None:
+    everywhere = lint(tmp_path, write(), ignore=[Choice.parse("unmarked-risk")])
+    here = lint(tmp_path, write(), ignore=[Choice.parse("unmarked-risk:delete_*")])
+    elsewhere = lint(tmp_path, write(), ignore=[Choice.parse("unmarked-risk:shop_*")])
+    assert codes(everywhere) == codes(here) == ["untyped-parameter"]
+    assert codes(elsewhere) == ["unmarked-risk", "untyped-parameter"]
+    assert [item.by for item in everywhere.ignored] == ["settings"]
+
+
+def test_settings_make_a_finding_an_error(tmp_path: Path) -> None:
+    found = lint(tmp_path, write(), error=[Choice.parse("unmarked-risk")])
+    assert {finding.code: finding.level for finding in found.findings} == {
+        "unmarked-risk": "error",
+        "untyped-parameter": "warning",
+    }
+
+
+def test_that_a_tool_was_refused_cannot_be_ignored(tmp_path: Path) -> None:
+    refused = Finding("invalid-signature", "error", "It takes *names", tool="many")
+    stale = Finding("stale-parameter", "warning", "It is not there", tool="few")
+    choices = [Choice.parse("invalid-signature"), Choice.parse("stale-parameter")]
+    assert codes(inspect_tools([], found=[refused, stale], ignore=choices)) == ["invalid-signature"]
+
+
+def test_a_file_that_is_gone_has_no_opt_outs(tmp_path: Path) -> None:
+    gone = Finding("stale-parameter", "warning", "words", file=str(tmp_path / "gone.py"), line=3)
+    assert codes(inspect_tools([], found=[gone])) == ["stale-parameter"]

@@ -1,0 +1,104 @@
+"""What a scan read and what importing registered: every difference, and whether it was announced."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from toolcrib.catalog.agreement import DIFFERS, ONLY_REGISTERED, ONLY_SCANNED, Difference, compare
+from toolcrib.definition import ToolDefinition
+from toolcrib.described import describe
+from toolcrib.finding import Finding, Source
+from toolcrib.tool import Tool
+
+HERE = Source("a.py", 3)
+SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "properties": {"city": {"type": "string", "description": "Where"}, "days": {"type": "integer"}},
+    "required": ["city"],
+}
+
+
+def tool(name: str = "forecast", **changes: Any) -> Tool:
+    facts: dict[str, Any] = {"description": "Forecast.", "input_schema": SCHEMA, "source": HERE, **changes}
+    return describe(ToolDefinition(name=name, **facts))
+
+
+def differences(scanned: Tool, registered: Tool) -> list[str]:
+    return [item.what for item in compare([scanned], [registered])]
+
+
+def test_the_same_is_no_difference() -> None:
+    assert compare([tool()], [tool()]) == []
+
+
+def changed(name: str, **keywords: Any) -> dict[str, Any]:
+    properties = {**SCHEMA["properties"], name: {**SCHEMA["properties"].get(name, {}), **keywords}}
+    return {**SCHEMA, "properties": properties}
+
+
+@pytest.mark.parametrize(
+    ("changes", "what"),
+    [
+        ({"description": "Foretell."}, "description"),
+        ({"title": "A title"}, "title"),
+        ({"input_schema": changed("city", type="integer")}, "parameter 'city': type"),
+        ({"input_schema": changed("days", default=3)}, "parameter 'days': default"),
+        ({"input_schema": changed("new", type="string")}, "parameter 'new'"),
+        ({"input_schema": {**SCHEMA, "required": []}}, "required parameters"),
+        ({"input_schema": {**SCHEMA, "$defs": {"A": {}}}}, "input schema: $defs"),
+        ({"output_schema": {"type": "integer"}}, "result"),
+        ({"annotations": {"readOnlyHint": True}}, "annotations"),
+        ({"tags": ("a",)}, "tags"),
+        ({"version": "2"}, ""),
+        ({"metadata": {"k": 1}}, "metadata"),
+        ({"source": Source("a.py", 4)}, "source"),
+        ({"meta": {"a/b": 1}}, "meta"),
+    ],
+)
+def test_each_difference_is_named(changes: dict[str, Any], what: str) -> None:
+    assert what in differences(tool(), tool(**changes))
+
+
+def test_the_order_of_parameters_counts() -> None:
+    turned = {**SCHEMA, "properties": dict(reversed(SCHEMA["properties"].items()))}
+    assert differences(tool(), tool(input_schema=turned)) == ["order of parameters"]
+
+
+def test_tools_that_only_one_side_has() -> None:
+    found = compare([tool("a")], [tool("b")])
+    assert [(item.code, item.tool) for item in found] == [(ONLY_SCANNED, "a"), (ONLY_REGISTERED, "b")]
+    assert all(item.finding.level == "error" for item in found)
+
+
+def test_names_are_compared_as_clients_do() -> None:
+    assert [item.what for item in compare([tool("Forecast")], [tool("forecast")])] == ["name"]
+
+
+@pytest.mark.parametrize("code", ["guessed-call", "unresolved-default", "approximate-class"])
+def test_a_doubt_about_the_tool_announces_its_differences(code: str) -> None:
+    doubt = Finding(code, "advice", "Who knows.", tool="forecast")
+    (found,) = compare([tool()], [tool(title="x")], [doubt])
+    assert found.is_announced
+    assert found.finding.level == "advice"
+
+
+def test_another_finding_announces_nothing() -> None:
+    advice = Finding("stale-parameter", "warning", "Old words.", tool="forecast")
+    (found,) = compare([tool()], [tool(title="x")], [advice])
+    assert not found.is_announced
+
+
+def test_an_error_about_the_file_announces_what_is_missing_from_it() -> None:
+    error = Finding("unreadable-source", "error", "It cannot be imported.", file="a.py")
+    (found,) = compare([tool()], [], [error])
+    assert found.is_announced
+
+
+def test_a_difference_is_said_in_words() -> None:
+    difference = Difference(DIFFERS, "forecast", "parameter 'days': default", None, 3, HERE)
+    assert difference.finding.message == (
+        "Tool 'forecast', parameter 'days': default: the scan says nothing, importing `3`"
+    )
+    assert difference.finding.where == HERE

@@ -1,0 +1,169 @@
+"""`toolcrib scan`, and `toolcrib check --against-scan`."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from tests.unit.cli.conftest import ADD, Desk
+
+MISSING = '''
+from no_such_package_at_all import client
+from mcp.server.fastmcp import FastMCP
+
+mcp = FastMCP("x")
+
+@mcp.tool()
+def ask(question: str, limit: int = 5) -> list[str]:
+    """Ask a question.
+
+    Args:
+        question: What to ask
+    """
+    return client.ask(question)
+'''
+
+
+def test_scan_lists_tools_with_their_places(desk: Desk) -> None:
+    desk.write("tools.py", ADD)
+    done = desk.run("scan", "tools.py")
+    assert done.exit_code == 0
+    assert "add" in done.stdout
+    assert "Add two whole numbers" in done.stdout
+    assert "tools.py:4" in done.stdout
+    assert done.stdout.endswith("1 tool in 1 file; nothing to complain about. Nothing was imported.\n")
+    assert "tools" not in sys.modules
+
+
+def test_scan_needs_none_of_what_the_source_imports(desk: Desk) -> None:
+    desk.write("server.py", MISSING)
+    done = desk.run("scan", ".")
+    assert done.exit_code == 0
+    assert "ask" in done.stdout
+
+
+def test_json_is_what_list_and_check_print(desk: Desk) -> None:
+    desk.write("tools.py", ADD)
+    scanned = desk.json("scan", "tools.py", "--json")
+    assert scanned == desk.json("list", "tools.py", "--json")
+    assert set(scanned) == {"tools", "findings"}
+    assert scanned["tools"][0]["source"]["line"] == 4
+
+
+def test_findings_are_grouped_and_counted(desk: Desk) -> None:
+    desk.write(
+        "tools.py",
+        """
+        from toolcrib import tool
+
+        @tool
+        def one(*args: int) -> int:
+            '''One.'''
+            return 1
+
+        @tool
+        def two(**rest: int) -> int:
+            '''Two.'''
+            return 2
+
+        @tool
+        def three(a: int = len("abc")) -> int:
+            '''Three.'''
+            return a
+        """,
+    )
+    done = desk.run("scan", "tools.py")
+    assert done.exit_code == 1
+    assert "2 errors [invalid-signature]:" in done.stdout
+    assert "1 warning [unresolved-default]:" in done.stdout
+    assert "1 tool in 1 file; 2 errors, 1 warning." in done.stdout
+    assert done.stdout.count("hint: name each parameter") == 1
+
+
+def test_warnings_are_no_failure(desk: Desk) -> None:
+    desk.write("tools.py", ADD.replace("b: int = 1", "b: int = len('a')"))
+    assert desk.run("scan", "tools.py").exit_code == 0
+
+
+def test_nothing_found_says_what_was_looked_for(desk: Desk) -> None:
+    desk.write("empty/readme.py", "x = 1\n")
+    done = desk.run("scan", "empty")
+    assert done.exit_code == 1
+    assert "looked for @tool, @server.tool, applications, tool objects and TOOL_DEFINITIONS" in done.stdout
+
+
+@pytest.mark.parametrize("target", ["nope.py", "no_such_module_here", "http://127.0.0.1:1/mcp"])
+def test_a_target_that_cannot_be_scanned_was_given_wrongly(desk: Desk, target: str) -> None:
+    done = desk.run("scan", target)
+    assert done.exit_code == 2
+    assert done.stderr.startswith("error: ")
+    assert not done.stdout
+
+
+def test_without_targets_the_settings_here_count(desk: Desk) -> None:
+    desk.write("code/tools.py", ADD)
+    desk.write("toolcrib.toml", '[server]\ntargets = ["code"]\nnamespace = "n"\n')
+    assert [tool["name"] for tool in desk.json("scan", "--json")["tools"]] == ["n_add"]
+
+
+def test_settings_that_are_wrong_are_named(desk: Desk) -> None:
+    desk.write("toolcrib.toml", "[server]\nnaem = 1\n")
+    done = desk.run("scan")
+    assert done.exit_code == 2
+    assert "naem" in done.stderr
+
+
+def test_text_that_could_steer_a_terminal_is_written_out(desk: Desk) -> None:
+    desk.write("tools.py", "from toolcrib import tool\n@tool(name='a\\x1b[31mb')\ndef f():\n    '''W.'''\n")
+    done = desk.run("scan", "tools.py")
+    assert "\x1b" not in done.stdout + done.stderr
+
+
+# --- check --against-scan ----------------------------------------------------------------------------
+
+
+def test_agreement_is_said(desk: Desk) -> None:
+    desk.write("agreed_tools.py", ADD)
+    done = desk.run("check", "--against-scan", "agreed_tools.py")
+    assert done.exit_code == 0
+    assert "A scan of the source finds 1 tool: the same." in done.stdout
+
+
+def test_a_difference_that_was_announced_is_no_error(desk: Desk) -> None:
+    desk.write("announced_tools.py", ADD.replace("b: int = 1", "b: int = len('abc')"))
+    done = desk.run("check", "--against-scan", "announced_tools.py")
+    assert done.exit_code == 0
+    assert "Tool 'add', parameter 'b': default: the scan says nothing, importing `3`" in done.stdout
+    assert "[unresolved-default]" in done.stdout
+    assert "the same, but for 1 difference that it announced." in done.stdout
+
+
+def test_a_difference_that_nobody_announced_fails(desk: Desk) -> None:
+    hidden = "\n\nadd.__doc__ = 'Words of another day.'\n"  # no scan follows this
+    desk.write("hidden_tools.py", ADD + hidden)
+    done = desk.run("check", "--against-scan", "hidden_tools.py")
+    assert done.exit_code == 1
+    assert "Tool 'add', description" in done.stdout
+    assert "that it did not announce" in done.stdout
+    findings = desk.json("check", "--against-scan", "--json", "hidden_tools.py")["findings"]
+    assert {finding["code"] for finding in findings} == {"scan-differs"}
+
+
+def test_what_only_the_source_has_is_shown(desk: Desk) -> None:
+    desk.write(
+        "half_tools.py",
+        ADD
+        + """
+from toolcrib import MCPServer
+
+def register(server: MCPServer) -> None:
+    @server.tool
+    def later(a: int) -> int:
+        '''Registered later.'''
+        return a
+""",
+    )
+    done = desk.run("check", "--against-scan", "half_tools.py")
+    assert done.exit_code == 0
+    assert "Tool 'later' is in the source, but importing does not register it" in done.stdout
