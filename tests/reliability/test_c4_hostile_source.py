@@ -52,7 +52,12 @@ def run_scan(folder: Path, before: Sequence[str] = ()) -> dict[str, Any]:
         text=True,
         check=False,
         timeout=900,
-        env={"PATH": os.environ["PATH"], "PYTHONPATH": str(Path(toolcrib.__file__).parents[1])},
+        # Without a HOME, Python asks the system for one, which is a socket.
+        env={
+            "PATH": os.environ["PATH"],
+            "HOME": str(folder),
+            "PYTHONPATH": str(Path(toolcrib.__file__).parents[1]),
+        },
     )
     assert done.returncode == 0, done.stderr[-2000:]
     report: dict[str, Any] = json.loads(done.stdout)
@@ -95,7 +100,7 @@ def test_c4_an_honest_tool_at_the_end_of_a_hostile_file_is_found(
 
 def test_c4_what_cannot_be_read_is_a_finding(hostile: tuple[Path, Path], report: dict[str, Any]) -> None:
     unreadable = {Path(file).name for file in report["unreadable"]}
-    assert {"fifo_tool.py", "loop_a.py", "loop_b.py", "gone.py"} <= unreadable
+    assert {"fifo_tool.py", "loop_a.py", "loop_b.py", "nowhere.py"} <= unreadable
     for name, facts in report["files"].items():
         assert facts["tools"] or facts["codes"] or not (hostile[0] / name).exists(), name
 
