@@ -42,7 +42,7 @@ def test_parameters_keep_to_what_a_schema_of_google_can_say(offer: Offer) -> Non
 
 
 def without_places(node: Any) -> Any:
-    """The service takes `prefixItems`; the package's class for schemas, which it does not send, lacks them."""
+    """The service takes `prefixItems`; the package's class for schemas, which it never sends, lacks them."""
     if isinstance(node, dict):
         return {key: without_places(item) for key, item in node.items() if key != "prefixItems"}
     return [without_places(item) for item in node] if isinstance(node, list) else node

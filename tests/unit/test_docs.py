@@ -14,6 +14,7 @@ PAGES = [
     "docs/serving.md",
     "docs/coming-from.md",
     "docs/catalog.md",
+    "docs/exporting.md",
     "docs/locking.md",
     "docs/searching.md",
 ]

@@ -15,6 +15,7 @@ Examples:
   toolcrib scan servers/              the tools in source files, without running them
   toolcrib lint --static servers/     whether tools are fit for a model, and nothing is planted in them
   toolcrib call math_add a=10 b=5     call a tool
+  toolcrib export --to openai .       the tools as a model provider takes them
 
 A TARGET is a Python file, a folder, a module, module:object, file.py:object or a toolcrib.toml."""
 

@@ -6,6 +6,7 @@ Knows by name what the libraries' calls mean. Refuses to know how options become
 from __future__ import annotations
 
 import ast
+import copy
 from typing import TYPE_CHECKING
 
 from toolcrib.finding import Finding
@@ -88,7 +89,9 @@ class Calls:
             callee = self.evaluator.of(node.func, scope)
         match callee:
             case Known():
-                return self._known(callee, said)
+                made = self._known(callee, said)
+                is_plain = isinstance(made, Known) and callee.package != "builtins"
+                return (self._wrapped(node, said) or made) if is_plain else made
             case Class():
                 return self._instance(callee, said)
             case Door():
@@ -100,7 +103,19 @@ class Calls:
                 return self.evaluator.enter(callee, said)
             case Lister():
                 return self.marked_methods(callee.holder)
-        return UNKNOWN
+        return self._wrapped(node, said) or UNKNOWN
+
+    def _wrapped(self, node: ast.expr, said: Said) -> Function | None:
+        """`unknown(function)`: most likely a wrapper that passes for the function."""
+        if len(said.args) != 1 or said.keywords or not isinstance(said.args[0], ast.Name | ast.Attribute):
+            return None
+        thing = self.evaluator.of(said.args[0], said.scope)
+        if not isinstance(thing, Function):
+            return None
+        wrapped = copy.copy(thing)
+        words = f"{show(node)} may change it"
+        wrapped.guesses = (*thing.guesses, Guess("guessed-decorator", words, said.line))
+        return wrapped
 
     def marked_methods(self, instance: Instance) -> Listing:
         """The public methods that `@tool` marked: inherited ones first, each where it was first defined."""

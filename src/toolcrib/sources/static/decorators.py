@@ -15,7 +15,7 @@ from toolcrib.definition import OptionFields
 from toolcrib.finding import Finding
 from toolcrib.marking import options_of
 from toolcrib.sources.static.remarks import Unresolved, show
-from toolcrib.sources.static.things import Known, Said, Scope
+from toolcrib.sources.static.things import Known, Pairs, Said, Scope
 
 if TYPE_CHECKING:
     from toolcrib.sources.static.expressions import Evaluator
@@ -70,7 +70,9 @@ def read_said(evaluator: Evaluator, said: Said, places: tuple[str, ...]) -> Opti
             _take(evaluator, read, keyword.arg, keyword.value, said.scope)
             continue
         try:
-            more = evaluator.data(keyword.value, said.scope)
+            thing = evaluator.of(keyword.value, said.scope)
+            is_built = isinstance(thing, Pairs) and bool(thing.parts or thing.node is None)
+            more = evaluator.data_of(thing) if is_built else evaluator.data(keyword.value, said.scope)
             read.given |= {str(key): value for key, value in more.items()}
         except (Unresolved, AttributeError, RecursionError):
             _note(read, "**", keyword.value, said.scope)

@@ -17,6 +17,9 @@ from toolcrib.sources.static.things import (
     Instance,
     Known,
     Lister,
+    Listing,
+    Pairs,
+    Part,
     Said,
     Scope,
     Server,
@@ -109,9 +112,28 @@ def bind_parameters(
             scope.names[item.arg] = evaluator.of(defaults[item.arg], function.scope)
         else:
             scope.names[item.arg] = _stranger(evaluator, item, function.scope)
-    for star in (arguments.vararg, arguments.kwarg):
-        if star is not None:
-            scope.names[star.arg] = UNKNOWN
+    known = {item.arg for item in (*places, *arguments.kwonlyargs)}
+    if arguments.vararg is not None:
+        rest = queue[len(places) :]
+        several = [item for item in rest if isinstance(item, ast.expr)] if said is not None else []
+        is_whole = said is not None and len(several) == len(rest)
+        scope.names[arguments.vararg.arg] = (
+            Listing(node=ast.List(several, ast.Load()), scope=said.scope) if is_whole and said else UNKNOWN
+        )
+    if arguments.kwarg is not None:
+        scope.names[arguments.kwarg.arg] = UNKNOWN if said is None else _others(evaluator, said, known)
+
+
+def _others(evaluator: Evaluator, said: Said, known: set[str]) -> Thing:
+    """The keywords that have no parameter of their own."""
+    others = [item for item in said.keywords if item.arg not in known]
+    if any(item.arg is None for item in others):
+        return UNKNOWN
+    parts = [
+        Part(evaluator.of(item.value, said.scope), ast.Constant(item.arg), scope=said.scope)
+        for item in others
+    ]
+    return Pairs(parts)
 
 
 def _stranger(evaluator: Evaluator, parameter: ast.arg, scope: Scope) -> Thing:
