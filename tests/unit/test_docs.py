@@ -16,6 +16,7 @@ PAGES = [
     "docs/catalog.md",
     "docs/exporting.md",
     "docs/locking.md",
+    "docs/scanning.md",
     "docs/searching.md",
 ]
 _BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)

@@ -98,6 +98,9 @@ def _as_mapping(definition: Any) -> dict[str, Any]:
     """The facts of a definition that is an object, in the spelling of MCP or in ours."""
     keys = ("name", "title", "description", "inputSchema", "input_schema", *_OUTPUT_KEYS)
     facts = {key: value for key in keys if (value := getattr(definition, key, None)) is not None}
+    for ours, theirs in (("input_schema", "inputSchema"), ("output_schema", "outputSchema")):
+        if ours in facts:
+            facts.pop(theirs, None)  # the same under the name of other days
     metadata = getattr(definition, "_metadata", None)
     return {**metadata, **facts} if isinstance(metadata, Mapping) else facts
 

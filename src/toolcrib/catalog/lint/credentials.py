@@ -51,6 +51,7 @@ _SAID = re.compile(
 )
 _IN_ADDRESS = re.compile(r"\b[a-z][a-z0-9+.-]{1,20}://[^\s/:@]{1,64}:(?P<value>[^\s/:@]{8,})@[\w.-]+")
 _KEY_NAME = re.compile(r"(?i)key|token|secret|passw|passphrase|pwd|auth|credential|bearer|signature")
+_KEY_WORDS = ("pass", "pwd", "secret", "token", "key", "auth")
 _RANDOM = re.compile(r"[A-Za-z0-9+/_=-]{20,200}")
 _PLACEHOLDER = re.compile(
     r"(?i)example|your|xxx|placeholder|changeme|dummy|sample|fake|test|redacted|\.\.\.|…|\*\*|<|\$|%|\{"
@@ -72,12 +73,12 @@ def find_credentials(subject: Subject) -> Iterator[Remark]:
 
 
 def _may_hold_any(subject: Subject) -> bool:
-    joined = subject.joined
+    joined, lowered = subject.joined, subject.lowered
     return (
         any(hint in joined for hint, _, _ in _FORMS)
         or any(_KEY_NAME.search(name) for name in subject.parameters)
-        or (_KEY_NAME.search(joined) is not None and _SAID.search(joined) is not None)
-        or _IN_ADDRESS.search(joined) is not None
+        or (any(word in lowered for word in _KEY_WORDS) and _SAID.search(joined) is not None)
+        or ("://" in joined and _IN_ADDRESS.search(joined) is not None)
     )
 
 

@@ -34,7 +34,7 @@ _ESCAPED = re.compile(
 )
 _ESCAPE_SIGN = re.compile(r"(?i)%[0-9a-f]{2}%|&#|\\[ux]")
 _HEXISH = re.compile(r"\W{0,3}[0-9a-f:x]{20}")
-_PAIRS = re.compile(r"(?:\b[0-9a-fA-F]{2}[\s:]){3}|\b[01]{8}\b")
+_PAIRS = re.compile(r"[2-7][0-9a-fA-F][\s:][2-7][0-9a-fA-F][\s:][2-7]|[01]{8}")  # as letters begin in hex
 _STACKED = re.compile(r"[\u0300-\u036f\u0489\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff]{3,}")
 # Letters that are drawn as Latin ones but are signs of mathematics, circled, full-width and so on.
 _DRESSED = re.compile(
@@ -85,6 +85,8 @@ def _script_of(letter: str) -> str | None:
 
 
 def see_comment(text: str) -> str | None:
+    if "<!" not in text and "[" not in text and "style" not in text.lower():
+        return None
     found = _COMMENT.search(text) or _HIDING_STYLE.search(text)
     return quote(found[0]) if found is not None else None
 

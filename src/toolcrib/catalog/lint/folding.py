@@ -16,11 +16,14 @@ _LOOKALIKES = str.maketrans(
     "авезікмнорстухѕјԛԝүһԁԍгпиѵӏαβεικνορτυχγωσηɑɡɩıʟʀᴀᴄᴅᴇɪᴋᴍɴᴏᴘᴛᴜᴠᴡᴢꜱʙʜᴊꜰɢʏօոսհյզց",
     "abe3ikmhopctyxsjqwyhdgrnuvlabeikvoptuxywonagiilracdeikmnoptuvwzsbhjfgyonuhjqg",
 )
-_MARKUP = str.maketrans(dict.fromkeys('*`\\"“”«»„', " "))
+_MARKUP = ("*", "`", "\\", '"', "“", "”", "«", "»", "„", "~~")
 _LOOSE_LINES = re.compile(r"(?<!\w)_+|_+(?!\w)")
 # i g n o r e, i.g.n.o.r.e, i-g-n-o-r-e: one separator throughout, so that words stay apart
 _SPREAD = re.compile(r"(?<![^\W_])[^\W\d_](?P<gap>[ .\-·•|/_+])(?:[^\W\d_](?P=gap)){2,}[^\W\d_](?![^\W_])")
-_DIGIT_IN_WORD = re.compile(r"[a-z][013457@$!][a-z@$!013457]|[a-z@$!][013457@$!][a-z]|\b[013457@$!][a-z]{2}")
+# A digit or sign among letters: it begins with the rarest part, so that it is soon done with.
+_DIGIT_IN_WORD = re.compile(
+    r"[013457@$!](?:(?<=[a-z].)(?=[a-z@$!013457])|(?<=[a-z@$!].)(?=[a-z])|(?<!\w.)(?=[a-z]{2}))"
+)
 _DIGITS = str.maketrans("013457@$!", "oieastasi")
 
 
@@ -42,7 +45,9 @@ def fold(text: str) -> tuple[str, ...]:
 
 
 def _tidy(text: str) -> str:
-    text = text.translate(_MARKUP).replace("~~", " ")
+    for mark in _MARKUP:
+        if mark in text:
+            text = text.replace(mark, " ")
     return " ".join((_LOOSE_LINES.sub(" ", text) if "_" in text else text).split())
 
 

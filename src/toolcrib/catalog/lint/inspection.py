@@ -104,6 +104,7 @@ def _run_rules(subjects: Sequence[Subject]) -> Iterator[Finding]:
             if rule.look is not None:
                 for remark in rule.look(subject):
                     yield _place(rule, subject, remark)
+        subject.forget_texts()
     for rule in RULES.values():
         if rule.across is not None:
             for subject, remark in rule.across(subjects):

@@ -131,7 +131,7 @@ def _similar_pairs(profiles: Sequence[_Profile]) -> Iterator[tuple[int, int]]:
         head = rare[: size - int(ALIKE * size) + 1]
         tried: set[int] = set()
         for word in head:
-            for other in reversed(met[word][-_MOST_COMPARED:]):
+            for other in reversed(met[word][-_MOST_COMPARED:]) if len(tried) < 2 * _MOST_COMPARED else ():
                 if other in tried or len(profiles[other].words) < ALIKE * size:
                     continue
                 tried.add(other)

@@ -45,7 +45,7 @@ _DATA = re.compile(
     r"(?i)\bdata:(?P<type>[\w.+-]+/[\w.+-]+)?(?:;[\w=.-]+)*(?P<base64>;base64)?,(?P<body>[A-Za-z0-9+/=%_-]{24,})"
 )
 _CODE = re.compile(r"(?i)(?:^|[\s\"'(=<])(?:javascript|vbscript):\S{3,}|\bdata:text/html")
-_MAY_EMBED = re.compile(r"(?i)!\[|<i|<s|data:|script:")
+_MAY_EMBED = ("![", "<i", "<s", "data:", "script:")
 _SENDS = re.compile(
     r"(?i)\b(?:send|post|upload|forward|transmit|report|submit|deliver|copy|mirror|beacon|ping|leak"
     r"|exfiltrate|curl|wget)\b"
@@ -97,7 +97,7 @@ def _is_bare_number(address: str) -> bool:
 
 
 def find_embedded_media(subject: Subject) -> Iterator[Remark]:
-    for text in subject.texts if _MAY_EMBED.search(subject.joined) else ():
+    for text in subject.texts if any(sign in subject.lowered for sign in _MAY_EMBED) else ():
         value = text.text
         if text.kind == "link":
             data = _DATA.match(value)

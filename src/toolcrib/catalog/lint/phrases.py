@@ -63,8 +63,12 @@ def _read_need(need: str) -> Need:
 
 def _is_met(need: Need, gist: Gist) -> bool:
     if isinstance(need, tuple):
-        return any(piece in reading for reading in gist.readings for piece in need)
-    return not any(group.isdisjoint(gist.stems) for group in need)
+        for reading in gist.readings:
+            for piece in need:  # as loops: this is asked some sixty times for every tool
+                if piece in reading:
+                    return True
+        return False
+    return not any(map(gist.stems.isdisjoint, need))
 
 
 def search(patterns: list[re.Pattern[str]], readings: tuple[str, ...]) -> str | None:

@@ -85,7 +85,7 @@ def _finder(
 
     def find(subject: Subject) -> Iterator[Remark]:
         patterns = [pattern for kind in kinds for pattern in kind.apply(subject.gist)]
-        cast = [net for net in nets if net.may_occur(subject.gist)]
+        cast = [net for net in nets if net.is_in(subject.gist)]
         for text in subject.texts if patterns or cast else ():
             if len(text.text) >= _SHORTEST or not text.text.isascii():
                 readings = fold(text.plain)

@@ -84,6 +84,15 @@ class Subject:
         return "\n".join([text.text for text in self.texts])
 
     @cached_property
+    def lowered(self) -> str:
+        return self.joined.lower()
+
+    def forget_texts(self) -> None:
+        """Let go of what only rules about one tool ask for: with ten thousand tools it adds up."""
+        for name in ("texts", "joined", "lowered", "gist"):
+            self.__dict__.pop(name, None)
+
+    @cached_property
     def gist(self) -> Gist:
         return Gist.of(fold(".\n".join([text.plain for text in self.texts])))  # a text ends a sentence
 

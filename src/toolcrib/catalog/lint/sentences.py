@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from toolcrib.catalog.lint.phrases import Gist
 
@@ -16,6 +17,13 @@ _SENTENCE = re.compile(r"[^.!?;\n]*(?:\.(?=\w)[^.!?;\n]*)*[.!?;]?")  # a full st
 _WORD = re.compile(r"[a-z][a-z']*|@|https?|~/")
 _STEM = 6
 _LONGEST = 240
+
+
+@lru_cache(maxsize=64)  # several nets are cast over the same text, one after the other
+def _split(reading: str) -> list[tuple[str, frozenset[str]]]:
+    """The sentences with their words. A long one is a list or code, where words stand together by chance."""
+    sentences = [text for text in _SENTENCE.findall(reading) if len(text) <= _LONGEST]
+    return [(text, frozenset(_WORD.findall(text))) for text in sentences]
 
 
 @dataclass(frozen=True)
@@ -36,18 +44,13 @@ class Together:
         stems = [frozenset(word.partition("'")[0][:_STEM] for word in group) for group in sets]
         object.__setattr__(self, "_stems", [group for group in stems if not group & {"@", "~/"}])
 
-    def may_occur(self, gist: Gist) -> bool:
-        return not any(group.isdisjoint(gist.stems) for group in self._stems)
+    def is_in(self, gist: Gist) -> bool:
+        return not any(map(gist.stems.isdisjoint, self._stems)) and self.find(gist.readings) is not None
 
     def find(self, readings: tuple[str, ...]) -> str | None:
         for reading in readings:
-            for sentence in _SENTENCE.findall(reading):
-                if len(sentence) > _LONGEST:
-                    continue  # a list, a table or code, where words stand together by chance
-                words = set(_WORD.findall(sentence))
-                if any(group.isdisjoint(words) for group in self._sets) or not words.isdisjoint(
-                    self._excuses
-                ):
+            for sentence, words in _split(reading):
+                if any(map(words.isdisjoint, self._sets)) or not words.isdisjoint(self._excuses):
                     continue
                 if not self.order or re.search(self.order, sentence):
                     return str(sentence.strip())

@@ -17,12 +17,19 @@ SHORTEST_DESCRIPTION = 10
 LONGEST_DESCRIPTION = 500
 HUGE_DESCRIPTION_BYTES = 8 * 1024
 _FILLER = frozenset({"a", "an", "the", "this", "tool", "function", "to", "for", "of"})
-_EXAMPLE = re.compile(
-    r"\b(?:examples?|ejemplos?|beispiele?|exemples?|esempi[oi]?|e\.g\.|for instance|such as|z\. ?b\.|p\."
-    r" ?ej\.)"
-    r"|>>>|```|\b\w+\((?:[^()\n]*=[^()\n]*|\"[^()\n]*\")\)",
-    re.IGNORECASE,
+_EXAMPLES = (
+    "example",
+    "ejemplo",
+    "beispiel",
+    "exemple",
+    "esempi",
+    "e.g.",
+    "for instance",
+    "such as",
+    ">>>",
+    "```",
 )
+_CALL = re.compile(r"\w\((?:[^()\n]*=[^()\n]*|\"[^()\n]*\")\)")
 
 
 def find_missing_docstring(subject: Subject) -> Iterator[Remark]:
@@ -51,8 +58,8 @@ def find_short_description(subject: Subject) -> Iterator[Remark]:
 
 
 def _repeats(subject: Subject) -> bool:
-    if len(subject.description) > 300:
-        return False
+    if len(subject.description) > 40 + 2 * len(subject.name):
+        return False  # there is more to it
     said = set(re.findall(r"\w+", subject.description.lower().replace("_", " "))) - _FILLER
     return said <= set(to_snake(subject.name).split("_")) - _FILLER
 
@@ -81,9 +88,9 @@ def find_missing_example(subject: Subject) -> Iterator[Remark]:
     texts = sum(schema.get("type") == "string" and "enum" not in schema for schema in needed)
     if texts < 2 and not any(map(_has_parts, needed)):
         return
-    if _EXAMPLE.search(subject.joined) or any(
-        schema.get("examples") for _, schema in each_parameter(subject)
-    ):
+    if any(word in subject.lowered for word in _EXAMPLES) or _CALL.search(subject.joined):
+        return
+    if any(schema.get("examples") for _, schema in each_parameter(subject)):
         return
     yield Remark(
         f"Nothing shows what a call of '{subject.name}' looks like",

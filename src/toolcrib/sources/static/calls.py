@@ -73,7 +73,8 @@ class Calls:
         self.evaluator = evaluator
 
     def call(self, node: ast.Call, scope: Scope, *, awaited: bool = False) -> Thing:
-        said = Said(node.args, node.keywords, scope, node.lineno)
+        is_silent = not node.args and not node.keywords
+        said = Said(node.args, node.keywords, scope if is_silent else scope.kept(), node.lineno)
         if isinstance(node.func, ast.Attribute):
             holder = self.evaluator.of(node.func.value, scope)
             if isinstance(holder, Listing | Pairs):

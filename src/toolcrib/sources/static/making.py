@@ -37,7 +37,6 @@ from toolcrib.sources.static.things import (
     Instance,
     Listing,
     Made,
-    Module,
     Pairs,
     Registration,
     Said,
@@ -67,6 +66,7 @@ class Workshop:
         self.tracer = tracer
         self.evaluator = tracer.evaluator
         self.findings: list[Finding] = tracer.findings
+        self.has_open_tables = False
         self._notes: dict[int, tuple[Any, Note]] = {}
         self._stubs: dict[tuple[int, int], Any] = {}
         self._made: dict[Thing, Any] = {}
@@ -157,7 +157,7 @@ class Workshop:
             self.refuse(error, said)
             return NO_OPTIONS
 
-    def unknown_handler(self, label: str, module: Module, guess: Guess) -> Any:
+    def unknown_handler(self, label: str, where: Source, guess: Guess) -> Any:
         """What stands where a handler cannot be followed: it takes whatever its schema admits."""
 
         async def handler(arguments: dict[str, Any]) -> None:
@@ -165,8 +165,8 @@ class Workshop:
             _ = arguments
 
         handler.__name__, handler.__doc__ = label, None
-        path = str(module.file.path)
-        handler.__code__ = handler.__code__.replace(co_filename=path, co_firstlineno=1)
+        place = {"co_filename": where.file or "", "co_firstlineno": where.line or 1}
+        handler.__code__ = handler.__code__.replace(**place)  # type: ignore[arg-type]
         self.note(handler, (id(handler),), (), (guess,))
         return handler
 

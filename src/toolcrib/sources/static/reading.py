@@ -133,7 +133,8 @@ class Reading:
                     for tool in found.tools
                 ]
             batch.extend(found)
-        batch.findings += tables.find_unused(handlers, handled)
+        if not self.workshop.has_open_tables:
+            batch.findings += tables.find_unused(handlers, handled)
         batch.findings = [_placed(finding, modules) for finding in batch.findings]
         batch.extend(self._loose(modules))
         batch.tools = list(self.without_repeats(batch.tools))

@@ -6,11 +6,12 @@ that cannot be told without running code is left out, which is a finding.
 
 from __future__ import annotations
 
+import ast
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from toolcrib.errors import DefinitionError
-from toolcrib.finding import Finding
+from toolcrib.finding import Finding, Source
 from toolcrib.sources.static.remarks import Unresolved
 from toolcrib.sources.static.things import Function, Guess, Known, Listing, Module, Pairs, Part, Thing
 
@@ -44,7 +45,7 @@ def read_handlers(workshop: Workshop, module: Module, name: str, thing: Thing) -
     for part in workshop.evaluator.pairs(thing):
         key = reader.key(part)
         if key is not _MISSING:
-            handlers[key] = reader.handler(part.thing, str(key))
+            handlers[key] = reader.handler(part.thing, str(key), part.key)
     return handlers
 
 
@@ -106,10 +107,10 @@ class _TableReader:
 
     def definition(self, parts: list[Part], keys: list[Any], label: Any = None) -> dict[Any, Any]:
         made: dict[Any, Any] = {}
-        handlers: list[Thing] = []
+        handlers: list[Part] = []
         for key, part in zip(keys, parts, strict=True):
             if key == "handler":
-                handlers.append(part.thing)
+                handlers.append(part)
             elif key is not _MISSING:
                 try:
                     made[key] = self.evaluator.data_of(part.thing)
@@ -118,18 +119,19 @@ class _TableReader:
                     self.doubt(str(made.get("name", label or self.name)), str(key), line)
             else:
                 self.refuse(part)
-        for thing in handlers:
-            made["handler"] = self.handler(thing, str(made.get("name", label)))
+        for part in handlers:
+            made["handler"] = self.handler(part.thing, str(made.get("name", label)), part.key)
         return made
 
-    def handler(self, thing: Thing, label: str) -> Any:
+    def handler(self, thing: Thing, label: str, key: ast.expr | None) -> Any:
         try:
             if isinstance(thing, Function):
                 return self.workshop.stub(thing)
             return self.evaluator.data_of(thing)  # no function at all: others say so
         except (Unresolved, RecursionError, DefinitionError):
             guess = Guess("guessed-handler", "its handler cannot be followed")
-            return self.workshop.unknown_handler(label, self.module, guess)
+            where = Source(str(self.module.file.path), 1 if key is None else key.lineno)
+            return self.workshop.unknown_handler(label, where, guess)
 
     def key(self, part: Part) -> Any:
         if part.key is None or part.scope is None or part.is_many:
@@ -157,6 +159,7 @@ class _TableReader:
 
     def refuse(self, part: Part | None) -> None:
         line = part.key.lineno if part is not None and part.key is not None else None
+        self.workshop.has_open_tables = True
         self.workshop.findings.append(
             Finding(
                 "guessed-table",

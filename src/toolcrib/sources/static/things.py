@@ -7,7 +7,7 @@ syntax and where its names are looked up. Knows no tools; `making` turns things 
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -90,6 +90,12 @@ class Scope:
     def bind(self, name: str, thing: Thing, *, imported: bool = False) -> None:
         self.names[name] = thing
         (self.imported.add if imported else self.imported.discard)(name)
+
+    def kept(self) -> Scope:
+        """As it is now, whatever a function binds later; the names of a module are its reader's affair."""
+        if self.outer is None:
+            return self
+        return replace(self, names=dict(self.names), returned=[])
 
 
 @dataclass(eq=False, slots=True)

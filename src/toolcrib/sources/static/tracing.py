@@ -195,7 +195,7 @@ class Tracer:
         if isinstance(target, ast.Name):
             scope.bind(target.id, thing)
         elif isinstance(target, ast.Tuple | ast.List):
-            parts = list(self.evaluator.items(thing, len(target.elts))) if isinstance(thing, Listing) else []
+            parts = list(self.evaluator.items(thing)) if isinstance(thing, Listing) else []
             for position, item in enumerate(target.elts):
                 fits = len(parts) == len(target.elts) and not parts[position].is_many
                 self.store(item, parts[position].thing if fits else UNKNOWN, scope)
@@ -307,8 +307,12 @@ class Tracer:
             self._either([node.body], scope, Guess("guessed-loop", words, node.lineno))
             return
         for thing in rounds:
-            self.store(node.target, thing, scope)
-            self.run(node.body, scope)
+            # What is said in one round must not mean what the next round binds.
+            inner = Scope(scope.module, scope, qualname=scope.qualname, depth=scope.depth)
+            self.store(node.target, thing, inner)
+            self.run(node.body, inner)
+            scope.names.update(inner.names)
+            scope.returned += inner.returned
         self.run(node.orelse, scope)
 
     def _while(self, node: ast.While, scope: Scope) -> None:

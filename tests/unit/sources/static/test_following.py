@@ -1,0 +1,219 @@
+# ruff: noqa: E501 - programs in one line each are long
+"""Ways to write down a tool, one by one: what is found, and what is said to be a guess."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from textwrap import dedent
+
+import pytest
+
+from toolcrib.sources.static import Scan, scan
+
+HEAD = "from toolcrib import Application, MCPServer, Tool, ToolRegistry, tool\nserver = MCPServer('s')\n"
+F = "def f(a: int) -> int:\n    '''Words.'''\n    return a\n"
+CASES = {
+    "a wrapper that nobody knows": (
+        f"from elsewhere import retry\n{F}server.add(retry(f))\n",
+        ["f"],
+        {"guessed-decorator"},
+    ),
+    "a wrapper out of a factory that nobody knows": (
+        f"from elsewhere import retry\n{F}server.tool()(retry('x')(f))\n",
+        ["f"],
+        {"guessed-decorator"},
+    ),
+    "a lambda": ("server.add(lambda a: a, name='x')\n", [], {"unresolved-tool"}),
+    "a partial": (
+        f"from functools import partial\n{F}server.add(partial(f, a=1), name='x')\n",
+        [],
+        {"unresolved-tool"},
+    ),
+    "a local name that depends": (
+        f"import os\n{F}def register(s):\n    name = 'a'\n    if os.sep:\n        name = 'b'\n"
+        "    s.add(f, name=name)\nregister(server)\n",
+        ["f"],
+        {"unresolved-option"},
+    ),
+    "a local name that is certain": (
+        f"{F}def register(s, name='a', *, title='T'):\n    s.add(f, name=name, title=title)\n"
+        "register(server)\nregister(server, 'b', title='U')\n",
+        ["a", "b"],
+        set(),
+    ),
+    "a local name that changes": (
+        f"{F}def register(s):\n    name = 'a'\n    s.add(f, name=name)\n    name = 'b'\n    s.add(f, name=name)\n"
+        "register(server)\n",
+        ["a", "b"],
+        set(),
+    ),
+    "a loop inside a function": (
+        f"{F}def register(s):\n    for name in ('a', 'b'):\n        s.tool(name=name)(f)\nregister(server)\n",
+        ["a", "b"],
+        set(),
+    ),
+    "keywords that are passed on": (
+        f"{F}def put(s, fn, **more):\n    s.add(fn, **more)\nput(server, f, name='x')\nput(server, f, name='y')\n",
+        ["x", "y"],
+        set(),
+    ),
+    "places that are passed on": (
+        f"{F}def put(*functions):\n    for fn in functions:\n        server.add(fn)\nput(f)\n",
+        ["f"],
+        set(),
+    ),
+    "a table of functions": (
+        f"{F}TOOLS = {{'x': f, 'y': f}}\nfor name, fn in TOOLS.items():\n    server.add(fn, name=name)\n",
+        ["x", "y"],
+        set(),
+    ),
+    "a loop that nobody can follow": (
+        f"import os\n{F}for name in os.listdir():\n    server.add(f, name=name)\n",
+        ["f"],
+        {"guessed-loop", "unresolved-option"},
+    ),
+    "both sides of a condition": (
+        "import os\nif os.sep == '/':\n    @tool\n    def g(a: int):\n        '''One.'''\nelse:\n"
+        "    @tool\n    def g(a: str):\n        '''Other.'''\n",
+        ["g"],
+        {"guessed-condition"},
+    ),
+    "a package that may be missing": (
+        "try:\n    import numpy\n    @server.tool\n    def g(a: int):\n        '''One.'''\nexcept ImportError:\n    pass\n",
+        ["g"],
+        {"guessed-condition"},
+    ),
+    "a class that registers its methods": (
+        "class Desk:\n    def __init__(self, s):\n        self.s = s\n        self._register()\n"
+        "    def _register(self):\n        self.s.add(self.work)\n"
+        "    def work(self, a: int) -> int:\n        '''Work.'''\n        return a\nDesk(server)\n",
+        ["work"],
+        set(),
+    ),
+    "a class that nobody makes": (
+        "class Desk:\n    def register(self, s: MCPServer):\n        @s.tool\n        def inner(a: int):\n"
+        "            '''Inner.'''\n",
+        ["inner"],
+        {"guessed-call"},
+    ),
+    "a server of a class of one's own": (
+        f"class Mine(MCPServer):\n    pass\nmine = Mine('m')\n{F}mine.add(f)\n",
+        ["f"],
+        {"guessed-server"},
+    ),
+    "a server from a subscript": (
+        f"SERVERS = {{'a': server}}\n{F}SERVERS['a'].tool()(f)\n",
+        ["f"],
+        {"guessed-server"},
+    ),
+    "a server that is handed on": (
+        f"from elsewhere import register_all\n{F}server.add(f)\nregister_all(server)\n",
+        ["f"],
+        {"guessed-more"},
+    ),
+    "tools that are taken back": (
+        f"{F}server.add(f)\nserver.add(f, name='gone')\nserver.registry.remove('gone')\n",
+        ["f"],
+        set(),
+    ),
+    "an option that is no option": (
+        "@tool(nmae='x')\ndef g(a: int):\n    '''Words.'''\n",
+        ["g"],
+        {"invalid-tool"},
+    ),
+    "a method without its object": (
+        "class A:\n    @server.tool\n    def m(self, a: int):\n        '''Words.'''\n",
+        [],
+        {"invalid-signature"},
+    ),
+    "a decorator from nowhere": (
+        "from elsewhere import *\n@tool_of_ours\n@tool\ndef g(a: int):\n    '''Words.'''\n",
+        ["g"],
+        {"guessed-decorator"},
+    ),
+    "an async function that is run": (
+        f"import asyncio\n{F}async def main():\n    server.add(f)\nasyncio.run(main())\n",
+        ["f"],
+        set(),
+    ),
+    "an async function that is not": (
+        f"{F}async def main():\n    server.add(f)\nmain()\n",
+        ["f"],
+        {"guessed-call"},
+    ),
+    "a list that holds itself": (
+        "TOOL_DEFINITIONS = []\nTOOL_DEFINITIONS.append(TOOL_DEFINITIONS)\nTOOL_DEFINITIONS += TOOL_DEFINITIONS\n",
+        [],
+        {"guessed-table"},
+    ),
+    "a table of handlers that is none": (
+        "TOOL_HANDLERS = 3\n@tool\ndef g(a: int):\n    '''Words.'''\n",
+        ["g"],
+        {"table-mismatch"},
+    ),
+    "strings among the tools of an application": (
+        "class A(Application):\n    def list_tools(self):\n        return ['x', self.m]\n"
+        "    def m(self) -> int:\n        '''Words.'''\n        return 1\n",
+        ["m"],
+        {"invalid-tool"},
+    ),
+    "a thousand parameters": (
+        f"@tool\ndef g({', '.join(f'a{n}' for n in range(1000))}):\n    '''Words.'''\n",
+        [],
+        {"invalid-signature"},
+    ),
+    "a name that is deleted": (f"@tool\n{F}del f\n@tool\ndef g(a: int):\n    '''Words.'''\n", ["g"], set()),
+    "a star of ours": ("from toolcrib import *\n@tool\ndef g(a: int):\n    '''Words.'''\n", ["g"], set()),
+    "a match": (
+        "import os\nmatch os.sep:\n    case '/':\n        @tool\n        def g(a: int):\n            '''Words.'''\n",
+        ["g"],
+        {"guessed-condition"},
+    ),
+    "a class with its own word for its tools": (
+        "from elsewhere import Base\nclass A(Base):\n    @tool\n    def m(self) -> int:\n        '''Words.'''\n"
+        "        return 1\n",
+        ["m"],
+        {"guessed-base"},
+    ),
+}
+
+
+def scanned(tmp_path: Path, text: str) -> Scan:
+    path = tmp_path / "written.py"
+    path.write_text(dedent(text))
+    return scan(path)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_way_to_write_it(case: str, tmp_path: Path) -> None:
+    text, names, codes = CASES[case]
+    found = scanned(tmp_path, HEAD + text)
+    assert [tool.name for tool in found.tools] == names
+    assert {finding.code for finding in found.findings} == codes
+
+
+def test_an_unknown_server_keeps_to_the_rules_of_what_is_imported_beside_it(tmp_path: Path) -> None:
+    body = "@app.tool()\nasync def g(a: int, ctx: Context) -> int:\n    '''Words.'''\n    return a\n"
+    found = scanned(tmp_path, f"from elsewhere import app\nfrom mcp.server.fastmcp import Context\n{body}")
+    assert list(found.tools[0].definition.input_schema["properties"]) == ["a"]
+    said = "@app.tool('x', 'Words.', {'type': 'object', 'properties': {}})\ndef g(arguments): ...\n"
+    found = scanned(tmp_path, f"from elsewhere import app\n{said}")
+    assert found.tools[0].name == "x"
+    assert found.tools[0].definition.input_schema == {"type": "object", "properties": {}}
+
+
+def test_a_guess_says_why(tmp_path: Path) -> None:
+    text = "import os\nif os.environ.get('X'):\n    @tool\n    def g(a: int):\n        '''Words.'''\n"
+    (finding,) = scanned(tmp_path, HEAD + text).findings
+    assert finding.message == (
+        "Tool 'g' is a guess: whether it is registered depends on `os.environ.get('X')`"
+    )
+    assert (finding.level, finding.line) == ("advice", 5)
+
+
+def test_two_servers_of_other_libraries_keep_their_own_rule_for_one_name_twice(tmp_path: Path) -> None:
+    twice = "@m.tool(name='x')\ndef first(): '''First.'''\n@m.tool(name='x')\ndef second(): '''Second.'''\n"
+    for head, words in (("mcp.server", "First"), ("fastmcp", "Second")):
+        found = scanned(tmp_path, f"from {head} import FastMCP\nm = FastMCP('m')\n{twice}")
+        assert [tool.definition.description for tool in found.tools] == [words]
+        assert [finding.code for finding in found.findings] == ["duplicate-name"]
