@@ -95,7 +95,7 @@ def soak(bin_: Path, *arguments: str) -> None:
     pytest = str(bin_ / "pytest")
     long = {"TOOLCRIB_PROPERTY": "long", "TOOLCRIB_SOAK": "1", "TOOLCRIB_REQUIRE": "all"}
     run([pytest, "-n", "2", "tests/property", *arguments], **long)
-    run([pytest, "tests/reliability", "tests/wire", *arguments], **long)
+    run([pytest, "tests/reliability", "tests/wire", "tests/market", "tests/unit/catalog", *arguments], **long)
 
 
 def audit(bin_: Path) -> None:

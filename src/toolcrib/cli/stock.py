@@ -76,20 +76,21 @@ def gather(
     """The tools that the command line names."""
     remote = Remote.read(targets, command, headers, protocol)
     if remote is not None:
-        stock = Stock(label=command or targets[0])
-        for item in remote.list(terminal).tools:
+        listing = remote.list(terminal)
+        stock = Stock(findings=list(listing.findings), label=command or targets[0])
+        for item in listing.tools:
             stock.describe(item.definition)
         return stock
     label = ", ".join(targets)
     if static:
-        return _scan(targets, label)
+        return _scan(targets, terminal, label)
     loaded = load(targets, terminal)
     tools = loaded.list_built()
     return Stock(tools, loaded.findings, label, loaded.is_sample)
 
 
-def _scan(targets: Sequence[str], label: str) -> Stock:
-    from toolcrib.sources.static import scan  # most commands import what they work on
+def _scan(targets: Sequence[str], terminal: Terminal, label: str) -> Stock:
+    from toolcrib.cli.scan import scan_targets  # most commands import what they work on
 
-    scanned = scan(*targets)
+    scanned = scan_targets(targets, terminal)
     return Stock(list(scanned.tools), list(scanned.findings), label)

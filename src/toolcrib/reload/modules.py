@@ -206,8 +206,8 @@ class Reader:
 
 
 def _read_source_only(loader: SourceFileLoader, note: Callable[[str, bytes], None]) -> None:
-    """Have a loader neither read nor write compiled files, and tell what it reads: without the times of a file,
-    no compiled one fits it."""
+    """Have a loader neither read nor write compiled files, and tell what it reads. Without the times of a
+    file, no compiled one fits it."""
     read = loader.get_data
 
     def get_data(path: str) -> bytes:

@@ -107,9 +107,7 @@ def submodules(package: ModuleType) -> Iterator[str]:
 # --- finding -----------------------------------------------------------------------------------------
 
 
-def _walk(
-    folder: Path, tell: Callable[[OSError], None] | None = None
-) -> Iterator[tuple[Path, list[str]]]:
+def _walk(folder: Path, tell: Callable[[OSError], None] | None = None) -> Iterator[tuple[Path, list[str]]]:
     for place, folders, files in os.walk(folder, onerror=tell):
         here = Path(place)
         is_project = any(name in files for name in _PROJECT_FILES)

@@ -56,7 +56,6 @@ _CONTENT = frozenset(
 )
 _PRIMITIVES = (str, int, float, bool, bytes, type(None))
 _DESCRIBED_BY_NONE = (*_PRIMITIVES, Any, object)
-_BUILT_IN = frozenset({"bool", "bytes", "dict", "float", "int", "list", "set", "str", "tuple"})
 _OUR_WORDS = frozenset(
     {"aliases", "destructive", "group", "idempotent", "input_schema", "open_world", "read_only", "scopes"}
 )
@@ -207,7 +206,7 @@ class _HintNames:
         self.evaluator = workshop.evaluator
         self.scope = function.scope
         self.reader = function.scope.module.reader
-        self.is_plain = _BUILT_IN.isdisjoint(function.scope.module.scope.names)
+        self.names = workshop.hint_names.setdefault(self.scope, {})
 
     def filled(self, arguments: ast.arguments) -> dict[str, str]:
         """The parameters that the other library fills in, and with what: a context, or something else."""
@@ -242,21 +241,32 @@ class _HintNames:
 
     def known(self, hint: ast.expr | None) -> Iterator[Known]:
         """Everything in an annotation that is of a package that is not read."""
-        if hint is None or (isinstance(hint, ast.Name) and hint.id in _BUILT_IN and self.is_plain):
-            return
-        for node in ast.walk(hint):
-            if isinstance(node, ast.Constant) and isinstance(node.value, str) and node is hint:
-                inner = parse_annotation(node.value, node.lineno)
-                yield from self.known(inner if not isinstance(inner, ast.Constant) else None)
-            elif isinstance(node, ast.Name | ast.Attribute):
-                thing = self.evaluator.of(node, self.scope)
-                if isinstance(thing, Known):
-                    if thing.package != "builtins":
-                        yield thing
-                else:
-                    name = self.reader.qualify(node)
-                    if name is not None and name.partition(".")[0] in PACKAGES:
-                        yield Known(name)
+        waiting: list[ast.AST] = [] if hint is None else [hint]
+        while waiting:
+            node = waiting.pop()
+            if isinstance(node, ast.Name):
+                if node.id not in self.names:
+                    self.names[node.id] = self._meant(node)
+                thing = self.names[node.id]
+            elif isinstance(node, ast.Attribute):
+                thing = self._meant(node)
+            elif isinstance(node, ast.Constant):
+                if isinstance(node.value, str) and node is hint:
+                    inner = parse_annotation(node.value, node.lineno)
+                    yield from self.known(inner if not isinstance(inner, ast.Constant) else None)
+                continue
+            else:
+                waiting += ast.iter_child_nodes(node)
+                continue
+            if thing is not None:
+                yield thing
+
+    def _meant(self, node: ast.Name | ast.Attribute) -> Known | None:
+        thing = self.evaluator.of(node, self.scope)
+        if isinstance(thing, Known):
+            return thing if thing.package != "builtins" else None
+        name = self.reader.qualify(node)
+        return Known(name) if name is not None and name.partition(".")[0] in PACKAGES else None
 
 
 def _permit(callee: Callee, name: str, options: ToolOptions, error: DefinitionError) -> Blueprint:

@@ -35,11 +35,13 @@ from toolcrib.sources.static.things import (
     Function,
     Guess,
     Instance,
+    Known,
     Listing,
     Made,
     Pairs,
     Registration,
     Said,
+    Scope,
     Server,
     Thing,
     Value,
@@ -67,6 +69,7 @@ class Workshop:
         self.evaluator = tracer.evaluator
         self.findings: list[Finding] = tracer.findings
         self.has_open_tables = False
+        self.hint_names: dict[Scope, dict[str, Known | None]] = {}
         self._notes: dict[int, tuple[Any, Note]] = {}
         self._stubs: dict[tuple[int, int], Any] = {}
         self._made: dict[Thing, Any] = {}
