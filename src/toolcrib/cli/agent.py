@@ -33,9 +33,8 @@ from toolcrib.client import Client
 
 EXAMPLES = """
 toolcrib agent --provider openai --model gpt-5 "what time is it?"
-toolcrib agent -t tools.py --provider anthropic --model claude-sonnet-5 "what is 2 and 3?"
-toolcrib agent --provider openai --base-url http://127.0.0.1:11434/v1 --model llama3.3 "hello"
-toolcrib agent -t http://127.0.0.1:8000/mcp --provider gemini_cli "which orders are late?"
+toolcrib agent -t tools.py --provider gemini_cli "which orders are late?"
+toolcrib agent --provider openai --base-url http://127.0.0.1:11434/v1 hello
 toolcrib agent --provider gemini_cli --program "my-model --quiet" "hello"
 """
 _SHOWN_CHARS = 200

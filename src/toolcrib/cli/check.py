@@ -22,7 +22,7 @@ EXAMPLES = """
 toolcrib check                    the toolcrib.toml here, or the samples
 toolcrib check tools.py more/     a file and a folder
 toolcrib check --strict --json .  in a pipeline: warnings fail it too
-toolcrib check --against-scan .   does reading the source find the same as importing it?
+toolcrib check --against-scan .   is the scan of it the same?
 """
 
 

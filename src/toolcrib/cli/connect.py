@@ -28,8 +28,8 @@ from toolcrib.errors import ConfigurationError
 
 SAMPLES = "toolcrib.samples"
 EXAMPLES = """
-toolcrib connect cursor                   the toolcrib.toml here, or the samples
-toolcrib connect claude-desktop tools.py  the client starts the server itself
+toolcrib connect cursor                   toolcrib.toml, or the samples
+toolcrib connect claude-desktop tools.py  the client starts the server
 toolcrib connect vscode --url http://127.0.0.1:8000/mcp
 toolcrib connect codex tools.py --print   show the entry, write nothing
 toolcrib connect cursor --remove

@@ -28,10 +28,10 @@ from toolcrib.cli.words import count
 from toolcrib.client.dialect import VERSIONS
 
 EXAMPLES = """
-toolcrib diff                          the lock against the tools of toolcrib.toml
+toolcrib diff                          the lock against the tools here
 toolcrib diff tools.py                 the lock against this file
 toolcrib diff main tools.py            a commit against the file as it is
-toolcrib diff HEAD~3..HEAD             two commits; their files are read, not run
+toolcrib diff HEAD~3..HEAD             two commits; read, not run
 toolcrib diff v1.0:shop v2.0:shop      a folder in both
 toolcrib diff old.lock http://127.0.0.1:8000/mcp
 toolcrib diff 'cmd:python old.py' 'cmd:python new.py'

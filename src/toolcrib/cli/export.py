@@ -19,9 +19,9 @@ from toolcrib.cli.words import count
 
 EXAMPLES = """
 toolcrib export --to openai tools.py > tools.json
-toolcrib export --to gemini --static servers/     read the source, run nothing
+toolcrib export --to gemini --static servers/   read the source only
 toolcrib export --to anthropic http://127.0.0.1:8000/mcp --output tools.json
-toolcrib export --to bedrock tools.py --json      verdicts, names and costs too
+toolcrib export --to bedrock tools.py --json    verdicts, costs too
 toolcrib export --to markdown tools.py --output TOOLS.md
 """
 _MOST_LOSSES = 3

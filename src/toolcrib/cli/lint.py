@@ -24,7 +24,7 @@ from toolcrib.finding import Finding
 EXAMPLES = """
 toolcrib lint                         the toolcrib.toml here, or the samples
 toolcrib lint tools.py servers/       files and folders, which are imported
-toolcrib lint --static servers/       the same, read and not run: for code of others
+toolcrib lint --static servers/       read, not run: for code of others
 toolcrib lint --command 'npx some-server'
 toolcrib lint . --sarif > lint.sarif  for a code host
 toolcrib lint --explain near-duplicate

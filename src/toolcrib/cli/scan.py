@@ -19,8 +19,8 @@ from toolcrib.sources.static import scan as scan_sources
 from toolcrib.sources.static.reading import Progress
 
 EXAMPLES = """
-toolcrib scan server.py           the tools of a file, wherever its packages are
-toolcrib scan servers/ --json     a folder of anybody's servers, for programs
+toolcrib scan server.py           the tools of a file, packages or not
+toolcrib scan servers/ --json     anybody's servers, for programs
 toolcrib scan shop.api            a module, found on the import path
 toolcrib scan                     the toolcrib.toml here, or the samples
 """

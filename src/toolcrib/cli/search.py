@@ -22,7 +22,7 @@ from toolcrib.storefront import CALL, SEARCH
 from toolcrib.tool import Tool
 
 EXAMPLES = """
-toolcrib search deleting files              in the toolcrib.toml here, or the samples
+toolcrib search deleting files              toolcrib.toml, or the samples
 toolcrib search -t tools.py refund order
 toolcrib search -t servers/ --static weather --limit 3 --json
 toolcrib search -t http://127.0.0.1:8000/mcp send a mesage

@@ -17,7 +17,7 @@ from toolcrib.config import MAX_WORKERS, check_path
 from toolcrib.definition import MAX_TIMEOUT_S
 
 EXAMPLES = """
-toolcrib serve                       the toolcrib.toml here, or the samples, over HTTP
+toolcrib serve                       toolcrib.toml, or the samples, on HTTP
 toolcrib serve tools.py more/        a file and a folder
 toolcrib serve tools.py --reload     load what changes while it serves
 toolcrib serve tools.py --stdio      for a client that starts its servers

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from toolcrib import __version__
 from toolcrib.cli import app
 from toolcrib.cli.render import break_name
+from toolcrib.cli.root import PARTS
 from toolcrib.cli.terminal import Terminal, claim_stdout, one_line, safe
 from toolcrib.cli.words import name_type, suggest
 
@@ -101,7 +102,7 @@ def test_debug_shows_the_librarys_log(desk: Desk) -> None:
     assert "Successfully" not in desk.run("list").stderr
 
 
-@pytest.mark.parametrize("command", ["check", "list", "show", "call"])
+@pytest.mark.parametrize("command", PARTS)
 def test_every_command_explains_itself_with_an_example(desk: Desk, command: str) -> None:
     for option in ("--help", "-h"):
         done = desk.run(command, option)
