@@ -23,7 +23,7 @@ class Flawed(Dispatcher):
     def mirrored(self, name: Any) -> Any:
         raise RuntimeError("the lookup failed")
 
-    def view(self, *_: Any) -> Any:
+    def shown(self, *_: Any) -> Any:
         raise RuntimeError("the view failed")
 
 
