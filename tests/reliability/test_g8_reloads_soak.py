@@ -113,7 +113,7 @@ async def test_g8_old_modules_are_collected(shop: Workshop) -> None:
         seen.append(weakref.ref(shop.server.registry.get("say").handler))
         seen.append(weakref.ref(shop.server.registry.get("note").owner))
 
-    await reload_often(shop, 100, remember)
+    await reload_often(shop, 25, remember)
     gc.collect()
     alive = [position for position, ref in enumerate(seen) if ref() is not None]
     assert all(position >= len(seen) - 8 for position in alive)  # what was served last may still be at hand
