@@ -311,7 +311,7 @@ class Dispatcher:
         reference = secrets.token_hex(4)
         self.crashes.report(plan.tool.name, error, reference)
         if isinstance(error, DefinitionError):
-            hint = error.hint or "see the log of the server"
+            hint = (error.hint if error.tool == plan.tool.name else None) or "see the log of the server"
             text = f"Tool '{plan.tool.name}' cannot run as it is defined: {hint} (reference {reference})."
             return ToolCrashedError(text)
         return ToolCrashedError(f"Tool '{plan.tool.name}' failed unexpectedly (reference {reference}).")

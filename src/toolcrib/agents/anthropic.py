@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from toolcrib.agents.dialect import (
+    CUT_OFF,
     Ask,
     Asked,
     Json,
@@ -22,6 +23,7 @@ _VERSION = "2023-06-01"
 _MAX_TOKENS = 8192
 """The API wants a number; this one every model takes."""
 _REASONS = {"max_tokens": "length", "model_context_window_exceeded": "length", "refusal": "refused"}
+_CUT = ("max_tokens", "model_context_window_exceeded")
 _GROWING = {"text_delta": "text", "thinking_delta": "thinking", "signature_delta": "signature"}
 
 
@@ -142,6 +144,8 @@ class AnthropicTurn:
         arguments = block.get("input")
         if written or not isinstance(arguments, dict):
             arguments, flaw = read_object(written)
+        if self._reason in _CUT and index == max(self._blocks):
+            arguments, flaw = {}, CUT_OFF
         flaw = flaw or (None if name else "The call has no name")
         native = {"type": "tool_use", "id": given, "name": name or "unnamed", "input": arguments}
         return Asked(given, name, native, flaw, given)

@@ -18,6 +18,11 @@ MAX_TURN_CHARS = 16 * 1024 * 1024
 """What one turn may say in all, arguments included; beyond it nobody counts any more."""
 
 
+CUT_OFF = (
+    "This call was cut off where the answer reached its greatest length: it was not run. Ask for less at once"
+)
+
+
 @dataclass(frozen=True, slots=True)
 class Ask:
     """Everything that one request says."""

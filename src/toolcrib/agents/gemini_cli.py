@@ -70,6 +70,7 @@ class GeminiCLI:
         self._text = ""  # transcript: what the next process reads
         self._said: list[str] = []  # since it last got results
         self._has_answered = False
+        self._ended: Done | None = None  # said beside calls: the answer ends once they were made
 
     @property
     def status(self) -> Status:
@@ -96,7 +97,7 @@ class GeminiCLI:
 
     async def send(self, text: str) -> None:
         session = self._started()
-        self._is_working, self._said, self._question = True, [], text
+        self._is_working, self._said, self._question, self._ended = True, [], text, None
         if self.way == "transcript":
             self._text = join(self._introduce(), recount(session.messages), f"User: {text}") + "\n"
             return
@@ -145,6 +146,9 @@ class GeminiCLI:
     # --- one process for all ---
 
     async def _converse(self) -> AsyncGenerator[Event, None]:
+        if self._ended is not None:
+            yield self._finish(self._ended.text)
+            return
         child, has_called = self._opened(), False
         while True:
             if has_called and not child.has_unread:
@@ -152,6 +156,9 @@ class GeminiCLI:
             chunk = await child.read()
             items = self._reader.feed(chunk) if chunk else self._reader.finish()
             for item in items:
+                if isinstance(item, Done) and has_called:  # it did not wait: its calls are made all the same
+                    self._ended = Done("".join(self._said) if item.text is None else item.text)
+                    return
                 if isinstance(item, Done):
                     yield self._finish(item.text)
                     return

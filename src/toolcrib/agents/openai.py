@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from toolcrib import codec
 from toolcrib.agents.dialect import (
+    CUT_OFF,
     Ask,
     Asked,
     Json,
@@ -117,6 +118,8 @@ class OpenAITurn:
             used.add(given)
             arguments = self._pieces.get(number)
             flaw = read_object(arguments)[1] or (None if call["name"] else "The call has no name")
+            if self._reason == "length" and call is self._calls[-1] and not arguments.strip():
+                flaw = flaw or CUT_OFF
             function = {"name": call["name"] or "unnamed", "arguments": "{}" if flaw else arguments or "{}"}
             native = {"id": given, "type": "function", "function": function}
             calls.append(Asked(given, call["name"], native, flaw, given))

@@ -155,7 +155,7 @@ def function_schema(tool: Tool) -> dict[str, Any]:
     parameters = {
         "type": "object",
         "properties": {name: _with_type(value) for name, value in properties.items()},
-        "required": list(schema.get("required", ())),
+        **_required_in(schema),
         **{key: value for key, value in schema.items() if key not in ("type", "properties", "required")},
     }
     try:
@@ -169,6 +169,12 @@ def function_schema(tool: Tool) -> dict[str, Any]:
             hint=error.hint,
         ) from None
     return {"name": tool.name, "description": first_line(tool), "parameters": parameters}
+
+
+def _required_in(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """What is required, shown even where nothing is; but draft 4 refuses an empty list."""
+    required = list(schema.get("required", ()))
+    return {} if not required and "draft-04" in str(schema.get("$schema")) else {"required": required}
 
 
 def _with_type(value: Any) -> Any:

@@ -17,7 +17,10 @@ from toolcrib.definition import ToolDefinition
 from toolcrib.tool import Tool
 
 _RULES = (*planted.RULES, *credentials.RULES, *outward.RULES, *disguise.RULES)
-_ADDRESS = re.compile(r"(?:https?|wss?|ftp)://(?:[^\s/@]*@)?([\w.:\[\]-]+)|\b(www\.[\w.-]+)", re.IGNORECASE)
+_ADDRESS = re.compile(
+    r"(?:https?|wss?|ftp)://(?:[^\s/@]*@)?([\w.:\[\]-]+)|\b(www\.[\w.-]+)|[\w+-]@((?:[\w-]+\.)+[a-z]{2,})",
+    re.IGNORECASE,
+)
 _LONGEST = 80
 
 
@@ -69,7 +72,8 @@ def _addresses(node: Any, pointer: str = "") -> Iterator[tuple[str, str, str]]:
         item, place = waiting.pop()
         if isinstance(item, str):
             for found in _ADDRESS.finditer(item):
-                yield (found[1] or found[2]).casefold(), place, item
+                host = (found[1] or found[2] or found[3]).casefold().rstrip(".:-")
+                yield re.sub(r":(?:80|443)$", "", host), place, item
         elif isinstance(item, Mapping):
             for key, child in item.items():
                 name = str(key).replace("~", "~0").replace("/", "~1")

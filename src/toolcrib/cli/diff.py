@@ -97,7 +97,7 @@ def diff(
         print_changes(comparison, terminal)
     if fail_on == "never":
         return 0
-    return 1 if comparison.at_least(next(grade for grade in GRADES if grade == fail_on)) else 0
+    return 1 if new.errors or comparison.at_least(next(grade for grade in GRADES if grade == fail_on)) else 0
 
 
 def _load(words: list[str], lock_file: str | None, manner: Manner, terminal: Terminal) -> tuple[Stock, Stock]:
@@ -114,10 +114,10 @@ def _load(words: list[str], lock_file: str | None, manner: Manner, terminal: Ter
         path = Path(words[0])  # the one word is a lock: the tools here against it
     else:
         path, _ = find_lock([t for t in targets if t.endswith(".toml")], lock_file)
-    old = load_lock(path)
     if not targets:
-        return old, _load_here(manner, terminal)
-    return old, load_side(targets[0], terminal, manner)
+        return load_lock(path), _load_here(manner, terminal)
+    new = load_side(targets[0], terminal, manner)  # what is not there is said before that there is no lock
+    return load_lock(path), new
 
 
 def _load_both(first: str, second: str, manner: Manner, terminal: Terminal) -> tuple[Stock, Stock]:

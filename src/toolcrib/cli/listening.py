@@ -9,6 +9,7 @@ import json
 import os
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 
 from toolcrib.cli import connect, crew
 from toolcrib.cli.door import address_of, is_public, open_door
@@ -16,6 +17,7 @@ from toolcrib.cli.frame import Failure
 from toolcrib.cli.greeting import Place, greet, say_limits
 from toolcrib.cli.offer import read_http
 from toolcrib.cli.serving import Wishes, run_http
+from toolcrib.cli.sides import find_lock
 from toolcrib.cli.summary import Summary, say_trouble, say_warnings
 from toolcrib.cli.terminal import Terminal
 from toolcrib.clients import DEFAULT_NAME, StdioServer
@@ -80,7 +82,7 @@ def _place(wishes: Wishes, options: HTTPOptions, workers: int) -> Place:
         workers=workers,
         targets=targets,
         entry_name=name,
-        command=_find_command(targets),
+        command=_hold(_find_command(targets), wishes),
         is_public=is_public(options.sockets),
     )
 
@@ -91,6 +93,15 @@ def _find_command(targets: Sequence[str]) -> StdioServer | None:
         return connect.launch(targets)
     except Failure:
         return None  # which is told with the rest
+
+
+def _hold(command: StdioServer | None, wishes: Wishes) -> StdioServer | None:
+    """The same for a server that keeps to its lock: what a client starts keeps to it too."""
+    if command is None or not wishes.is_locked:
+        return command
+    file, said = find_lock(wishes.targets, wishes.lock)
+    words = ("--lock", os.path.abspath(file), "--on-drift", wishes.on_drift or said.on_drift or "refuse")
+    return replace(command, args=(*command.args, *words))
 
 
 def _say(summary: Summary, place: Place, wishes: Wishes, terminal: Terminal) -> None:

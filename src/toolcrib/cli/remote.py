@@ -7,8 +7,9 @@ client; refuses to know the protocol. Who types an address or a command answers 
 from __future__ import annotations
 
 import asyncio
+import re
 import shlex
-from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any, TypeVar, cast
@@ -190,10 +191,19 @@ async def _find(client: Client, name: str) -> RemoteTool:
     return tools[name]
 
 
+_PAIR = re.compile(rf"(toolcrib_(?:\d+_)?)?({SEARCH}|{CALL})")
+
+
+def find_finder(names: Iterable[str]) -> str | None:
+    """The tool to search with, where a server shows ours in place of its list."""
+    found = {match[2]: match[0] for name in reversed(list(names)) if (match := _PAIR.fullmatch(name))}
+    return found.get(SEARCH) if CALL in found else None
+
+
 async def _look_behind(client: Client, name: str, tools: Mapping[str, RemoteTool]) -> RemoteTool | None:
     """A tool that is not listed because tools to search with are, as a long list of ours has it."""
-    finder = next((each for each in tools if each.endswith(SEARCH)), None)
-    if finder is None or not any(each.endswith(CALL) for each in tools):
+    finder = find_finder(tools)
+    if finder is None:
         return None
     answer = (await client.call(finder, {"query": name, "limit": 1})).structured_content
     found = answer.get("tools") if isinstance(answer, dict) else None

@@ -7,6 +7,7 @@ refuses to know how they are compared.
 
 from __future__ import annotations
 
+import os
 import re
 import tempfile
 from collections.abc import Sequence
@@ -68,15 +69,21 @@ def find_commit(text: str) -> Commit | None:
         raise Failure(error.message, error.hint) from None
     name, _, path = text.partition(":")
     found = repository.find_commit(name)
+    if found is not None and path and not _stays_inside(repository.here / path):
+        raise Failure(f"{path} is not in the repository", "name what to read of it: REVISION:PATH")
     if found is None and is_told:
         raise Failure(f"There is no commit {name} here", "`git log` lists them")
     return None if found is None else Commit(repository, found, name, path)
 
 
+def _stays_inside(path: PurePosixPath) -> bool:
+    return not path.is_absolute() and not os.path.normpath(path).startswith("..")
+
+
 def find_range(text: str) -> tuple[str, str] | None:
     """The two ends of `OLD..NEW`; an end that is left out is empty."""
     first, dots, second = text.partition("..")
-    if not dots or Path(text).exists() or is_address(text) or "/" in first or second.startswith("/"):
+    if not dots or Path(text).exists() or is_address(text) or first.endswith("/") or second.startswith("/"):
         return None
     if second.startswith("."):
         raise Failure(f"{text} has three dots", "write OLD..NEW")

@@ -13,7 +13,7 @@ from typing import TypedDict
 import click
 
 from toolcrib.cli.frame import F, takes_targets
-from toolcrib.cli.remote import Remote, takes_server_options
+from toolcrib.cli.remote import Remote, find_finder, takes_server_options
 from toolcrib.cli.targets import load
 from toolcrib.cli.terminal import Terminal
 from toolcrib.definition import ToolDefinition
@@ -78,6 +78,10 @@ def gather(
     if remote is not None:
         listing = remote.list(terminal)
         stock = Stock(findings=list(listing.findings), label=command or targets[0])
+        if find_finder(item.name for item in listing.tools) is not None:
+            words = "shows tools to search with in place of its list: what is behind them is not here"
+            hint = "serve it with --search never, or name its source"
+            terminal.say("warning", f"{stock.label} {words}", hint)
         for item in listing.tools:
             stock.describe(item.definition)
         return stock

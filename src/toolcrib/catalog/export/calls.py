@@ -106,11 +106,10 @@ def _search(node: Any, depth: int) -> Iterator[RawCall]:
     seen: set[tuple[str, str]] = set()
     for key in _HOLDERS:
         if key in node:
-            for call in _search(node[key], depth + 1):
-                # LangChain repeats the calls of a message in its content.
-                if not call.id or (call.id, call.name) not in seen:
-                    seen.add((call.id, call.name))
-                    yield call
+            here = list(_search(node[key], depth + 1))
+            # LangChain repeats the calls of a message in its content.
+            yield from (call for call in here if not call.id or (call.id, call.name) not in seen)
+            seen.update((call.id, call.name) for call in here)
 
 
 # --- spellings ---------------------------------------------------------------------------------------
@@ -119,8 +118,8 @@ def _search(node: Any, depth: int) -> Iterator[RawCall]:
 def _read_chat(node: Mapping[str, Any]) -> RawCall | None:
     """OpenAI, chat: `{"id", "type": "function", "function": {"name", "arguments": "{...}"}}`."""
     inner = node.get("function")
-    if isinstance(inner, Mapping) and "name" in inner and "arguments" in inner:
-        return _make(node.get("id"), inner["name"], inner["arguments"])
+    if isinstance(inner, Mapping) and "name" in inner and "parameters" not in inner:
+        return _make(node.get("id"), inner["name"], inner.get("arguments"))
     return None
 
 
