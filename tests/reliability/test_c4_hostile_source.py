@@ -26,9 +26,9 @@ from tests.support.hostile import write_hostile, write_special
 IS_LONG = bool(os.environ.get("TOOLCRIB_SOAK"))
 NUMBERS = range(500) if IS_LONG else range(0, 500, 13)
 LIMIT_S = 2.0
-_MAKES = re.compile(r"O_WRONLY|O_RDWR|O_CREAT|O_TRUNC|^\S+ (?:mkdir|rename|unlink|link|symlink|truncate)")
-_STARTS = re.compile(r"^\S+ (?:execve|fork|vfork|clone3?)\(")
-_SPEAKS = re.compile(r"^\S+ (?:socket|connect|bind|sendto)\(")
+_MAKES = re.compile(r"O_WRONLY|O_RDWR|O_CREAT|O_TRUNC|^\S+\s+(?:mkdir|rename|unlink|link|symlink|truncate)")
+_STARTS = re.compile(r"^\S+\s+(?:execve|fork|vfork|clone3?)\(")
+_SPEAKS = re.compile(r"^\S+\s+(?:socket|connect|bind|sendto)\(")
 
 
 @pytest.fixture(scope="module")

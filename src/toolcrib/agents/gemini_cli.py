@@ -135,7 +135,8 @@ class GeminiCLI:
             try:
                 await child.write(lines)
             except AgentError:
-                raise await self._explain_end(child) from None
+                if self._ended is None:  # else it has said all it had to say
+                    raise await self._explain_end(child) from None
             return
         asked = "".join(_call_line(item.call) for item in answers if item.call.name)
         self._text += f"You: {said}\n{asked}{lines.decode()}Go on.\n"

@@ -138,8 +138,9 @@ class Reader:
             return self._flawed(f"the line is not JSON: {error}") if _LOOKS_LIKE_CALL.match(line) else None
         if not isinstance(value, Mapping) or len(value) != 1:
             return None
-        if "final" in value and isinstance(value["final"], str | bool):
-            return Done(value["final"] if isinstance(value["final"], str) else None)
+        final = value.get("final")
+        if final is True or isinstance(final, str):
+            return Done(final if isinstance(final, str) else None)
         return self._read_call(value["tool_call"]) if "tool_call" in value else None
 
     def _read_call(self, asked: Any) -> ToolCall:

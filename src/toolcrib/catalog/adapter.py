@@ -7,7 +7,7 @@ Knows names of files, and reads settings; reads no tools.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, KeysView, ValuesView
 from pathlib import Path
 from typing import Any
 
@@ -34,12 +34,16 @@ def find_inputs(adapter: Adapter = None, descriptor: PathName | None = None) -> 
         adapter = list(settings.targets) or DEFAULT_ADAPTER
     if isinstance(adapter, str | os.PathLike):
         adapter = [adapter]
+    if isinstance(adapter, Iterator | KeysView | ValuesView):
+        adapter = list(adapter)
     if not isinstance(adapter, list | tuple | set | frozenset) or not adapter:
         return LiveInputs(adapter)
     are_paths = [isinstance(item, str | os.PathLike) for item in adapter]
     if not all(are_paths):
         if any(are_paths):
             raise InvalidToolError("An adapter is files or tools, not both", hint="build two catalogs")
+        if any(isinstance(item, list | tuple | set | frozenset) for item in adapter):
+            raise InvalidToolError("An adapter is a flat list of files or of tools")
         return LiveInputs(adapter)
     texts = [os.fspath(item) for item in adapter]
     if any(map(_is_settings, texts)):

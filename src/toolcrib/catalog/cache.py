@@ -80,6 +80,7 @@ def _facts_of(inputs: FileInputs, draft: Draft) -> Facts:
         "asked": inputs.key,
         "files": reading.files,
         "absent": reading.absent,
+        "named": sorted({os.path.abspath(file) for file in inputs.named_files()}),
     }
 
 
@@ -93,7 +94,8 @@ def _is_current(facts: Facts, inputs: FileInputs) -> bool:
         return False
     if not all(isinstance(path, str) for path in absent):
         return False
-    if not {os.path.abspath(file) for file in inputs.named_files()} <= files.keys():
+    named = {os.path.abspath(file) for file in inputs.named_files()}
+    if not named <= files.keys() or sorted(named) != facts.get("named"):
         return False
     return not any(map(os.path.lexists, absent)) and hash_files(files) == files
 

@@ -170,7 +170,7 @@ def _compare_definitions(old: ToolDefinition, new: ToolDefinition) -> list[Diffe
     found = compare_schemas(
         before.get("inputSchema", True), now.get("inputSchema", True), "input", "/inputSchema"
     )
-    found = [_look_at_new_parameter(item) for item in found]
+    found = [looked for item in found for looked in _look_at_new_parameter(item)]
     found += _compare_outputs(before.get("outputSchema"), now.get("outputSchema"))
     needed = {f"{item.pointer}/default" for item in found if item.code == "now-required"}
     found += [item for item in compare_words(before, now) if item.pointer not in needed]
@@ -210,17 +210,24 @@ def _compare_outputs(old: Any, new: Any) -> list[Difference]:
     return compare_schemas(old, new, "output", pointer)
 
 
-def _look_at_new_parameter(item: Difference) -> Difference:
-    """A new place for free text about everything is how conversations are led out of a model."""
+def _look_at_new_parameter(item: Difference) -> Iterator[Difference]:
+    """A new place for free text about everything is how conversations are led out of a model. One that is
+    required breaks callers, too."""
+    if item.code != "added" or not _is_context_parameter(item):
+        yield item
+    if _is_context_parameter(item):
+        template = (
+            "{0} is new and takes any text: "
+            "by its name, models may put what they know of the conversation there"
+        )
+        yield replace(item, code="context-parameter", grade="suspicious", template=template)
+
+
+def _is_context_parameter(item: Difference) -> bool:
     if item.code not in ("added", "added-required") or not item.pointer.startswith("/inputSchema"):
-        return item
+        return False
     folded = re.sub(r"[^a-z]", "", item.names[0].rpartition(".")[2].casefold())
-    if _CONTEXT.fullmatch(folded) is None or not _takes_free_text(item.new):
-        return item
-    template = (
-        "{0} is new and takes any text: by its name, models may put what they know of the conversation there"
-    )
-    return replace(item, code="context-parameter", grade="suspicious", template=template)
+    return _CONTEXT.fullmatch(folded) is not None and _takes_free_text(item.new)
 
 
 def _takes_free_text(node: Any) -> bool:

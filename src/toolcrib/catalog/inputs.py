@@ -138,16 +138,16 @@ class FileInputs:
         config = self.config
         if config.file is not None and not self.remarks:
             scanned = scan(config.file)  # it keeps to all that is in there
-            return Reading(scanned.tools, scanned.findings), scanned.files
+            return Reading(scanned.tools, scanned.findings), [*scanned.files, *scanned.read]
         scanned = scan(*(target.text for target in self.targets))
         findings = [*self.remarks, *scanned.findings]
         if config.file is None:
-            return Reading(scanned.tools, findings), scanned.files
+            return Reading(scanned.tools, findings), [*scanned.files, *scanned.read]
         everything = [*scanned.tools, *scanned.unlisted]
         batch = collect(everything, namespace=config.namespace, switches=config.switches)
         reading = _register(select(batch.tools, config.include, config.exclude))
         reading.findings += findings
-        return reading, scanned.files
+        return reading, [*scanned.files, *scanned.read]
 
     def _hash(self, hashes: Mapping[str, str]) -> str:
         """Of one file, the SHA-1 of its bytes; of several, that of their sorted relative names and hashes."""

@@ -11,6 +11,7 @@ import json
 import logging
 import os
 import re
+import shlex
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -42,10 +43,14 @@ _AGAIN = "restore it, or move it away and run `toolcrib lock`"
 
 @dataclass(frozen=True)
 class Lock:
-    """Tools by name and version, as they were when they were locked."""
+    """Tools by name and version, as they were when they were locked.
+
+    `targets` is what the tools are loaded from, where that is known: hints name it.
+    """
 
     pins: Mapping[Key, Pin] = field(default_factory=dict)
     file: Path | None = None
+    targets: tuple[str, ...] = field(default=(), compare=False)
 
     @classmethod
     def of(cls, tools: Iterable[Tool], file: Path | None = None) -> Lock:
@@ -59,6 +64,8 @@ class Lock:
         """Read a lock. Raises ConfigurationError where it is not there, damaged, or not what was written."""
         path = Path(file)
         try:
+            if path.exists() and not path.is_file() and not path.is_dir():
+                raise ConfigurationError("is not a file", file=str(path))  # a pipe would be waited for
             with path.open("rb") as stream:
                 data = stream.read(MAX_BYTES + 1)
         except FileNotFoundError:
@@ -92,6 +99,13 @@ class Lock:
             _replace(Path(os.path.realpath(path)), data)
         except OSError as error:
             raise ConfigurationError(f"cannot be written: {error.strerror}", file=str(path)) from None
+
+    def spell(self, option: str) -> str:
+        """What follows a command in a hint: the targets, and the lock by `option` where it is another."""
+        words = [shlex.quote(target) for target in self.targets]
+        if words and self.file is not None and self.file != Path(FILE_NAME):
+            words = [option, shlex.quote(str(self.file)), *words]
+        return "".join(f" {word}" for word in words)
 
     # --- keeping to it ---
 
@@ -268,16 +282,16 @@ class Drift:
 
     def findings(self, level: Level = "error") -> list[Finding]:
         """Each in words; what is missing is a warning in any case."""
-        found = [explain(pin, tool, level) for pin, tool in self.changed]
-        found += [explain(None, tool, level) for tool in self.unknown]
+        found = [explain(self.lock, pin, tool, level) for pin, tool in self.changed]
+        found += [explain(self.lock, None, tool, level) for tool in self.unknown]
         for pin in self.missing:
             words = f"'{pin.title}' is locked but not here"
-            hint = f"`toolcrib lock --update {pin.name}` forgets it"
+            hint = f"`toolcrib lock --update {pin.name}{self.lock.spell('--output')}` forgets it"
             found.append(Finding("locked-but-missing", "warning", words, pin.name, hint=hint))
         return found
 
 
-def explain(pin: Pin | None, tool: Tool, level: Level) -> Finding:
+def explain(lock: Lock, pin: Pin | None, tool: Tool, level: Level) -> Finding:
     """Why a tool may not be served: the worst of what changed, in words."""
     source = tool.source
     title = title_of(tool.name, tool.version)
@@ -288,7 +302,11 @@ def explain(pin: Pin | None, tool: Tool, level: Level) -> Finding:
         first = f"{changes[0].message} ({changes[0].grade})" if changes else "it differs"
         more = f", and {len(changes) - 1} more" if len(changes) > 1 else ""
         words = f"'{title}' is not what was locked: {first}{more}"
-    hint = f"`toolcrib diff` shows it; `toolcrib lock --update {tool.name}` accepts it"
+    accepting = f"toolcrib lock --update {tool.name}{lock.spell('--output')}"
+    showing = f"toolcrib diff{lock.spell('--lock')}"
+    if len(lock.targets) > 1:  # of which `diff` takes one
+        showing = f"toolcrib lock --check{lock.spell('--output')}"
+    hint = f"`{showing}` shows it; `{accepting}` accepts it"
     return Finding(DriftError.code, level, words, tool.name, None, source.file, source.line, hint)
 
 
@@ -316,7 +334,7 @@ class Guard:
         if pin is not None and pin.fits(tool):
             return
         is_fatal = self.on_drift == "refuse"
-        finding = explain(pin, tool, "error")
+        finding = explain(self.lock, pin, tool, "error")
         if not is_fatal and (key_of(tool), tool.definition.fingerprint) not in self._said:
             self._said.add((key_of(tool), tool.definition.fingerprint))
             logger.warning("Quarantined: %s", finding.message)

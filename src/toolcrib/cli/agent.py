@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import aclosing
 from typing import Any
 
@@ -34,7 +35,8 @@ from toolcrib.client import Client
 EXAMPLES = """
 toolcrib agent --provider openai --model gpt-5 "what time is it?"
 toolcrib agent -t tools.py --provider gemini_cli "which orders are late?"
-toolcrib agent --provider openai --base-url http://127.0.0.1:11434/v1 hello
+toolcrib agent --provider openai --model qwen3 hello \\
+    --base-url http://127.0.0.1:11434/v1
 toolcrib agent --provider gemini_cli --program "my-model --quiet" "hello"
 """
 _SHOWN_CHARS = 200
@@ -84,6 +86,7 @@ def agent(
     asked = _read_question(question)
     options: dict[str, Any] = {"model": model, "base_url": base_url, "command": _split(program), "way": way}
     options = {name: value for name, value in options.items() if value is not None}
+    _refuse_strange(provider, options)
     limits = Limits() if timeout_s is None else Limits(answer_s=timeout_s, turn_s=timeout_s)
     remote = Remote.read(targets, command, headers, protocol)
     if remote is None:
@@ -130,6 +133,8 @@ class _Printer:
                 if event.text not in "".join(self._said):
                     self._write(event.text)  # said at once, without tokens
                 self._write("\n" if self._said and not self._said[-1].endswith("\n") else "")
+                if not event.text.strip():
+                    self._terminal.say("note", "the answer is empty")
                 if event.reason != "stop":
                     words = {"length": "the answer is cut short", "refused": "the model would not answer"}
                     self._terminal.say("note", words.get(event.reason, event.reason))
@@ -159,6 +164,17 @@ def _read_question(question: str | None) -> str:
     if not question.strip():
         raise frame.Failure("The question is empty")
     return question
+
+
+def _refuse_strange(provider: str, options: Mapping[str, Any]) -> None:
+    """What is of another provider is told by the name it has on the command line."""
+    taken = inspect.signature(providers[provider]).parameters
+    if any(item.kind is inspect.Parameter.VAR_KEYWORD for item in taken.values()):
+        return
+    for name in options.keys() - taken.keys():
+        option = {"command": "--program", "base_url": "--base-url"}.get(name, f"--{name}")
+        fitting = [other for other in providers if name in inspect.signature(providers[other]).parameters]
+        raise frame.Failure(f"{option} is not for {provider}", f"it is for {', '.join(fitting)}")
 
 
 def _split(program: str | None) -> list[str] | None:

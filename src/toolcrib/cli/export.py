@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, Unpack
 
@@ -14,8 +15,10 @@ from toolcrib.catalog.export import FORMS, Export, Verdict, find_form
 from toolcrib.catalog.export import export as export_tools
 from toolcrib.cli.frame import Command, Failure, takes_json
 from toolcrib.cli.stock import Stock, Whence, gather, takes_stock
+from toolcrib.cli.targets import is_address
 from toolcrib.cli.terminal import Terminal, one_line
 from toolcrib.cli.words import count
+from toolcrib.config import FILE_NAME
 
 EXAMPLES = """
 toolcrib export --to openai tools.py > tools.json
@@ -65,7 +68,9 @@ def export(
     if to is None:
         raise Failure("say in which form: --to FORM", f"there are: {', '.join(FORMS)}")
     find_form(to)
+    _refuse_loss(output, report, whence["targets"] or (FILE_NAME,))
     stock = gather(terminal, **whence)
+    _refuse_loss(output, report, [tool.source.file for tool in stock.tools if tool.source.file is not None])
     with terminal.log.muted():
         found = export_tools(stock.tools, to, strict=strict, only="exact" if only else "all")
     document = {**found.to_json(), "findings": [finding.to_json() for finding in stock.findings]}
@@ -83,6 +88,18 @@ def export(
         if only is None and not as_json and any(verdict.status == "lossy" for verdict in found.verdicts):
             terminal.say("hint", "add --json to see every change, or --only exact to leave such tools out")
     return 1 if found.refused or stock.errors else 0
+
+
+def _refuse_loss(output: Path | None, report: Path | None, sources: Iterable[str]) -> None:
+    """What the tools are from is not overwritten, nor one of two files by the other."""
+    written = [path for path in (output, report) if path is not None]
+    if len(written) == 2 and os.path.realpath(written[0]) == os.path.realpath(written[1]):
+        raise Failure(f"--output and --report are both {output}", "give them two names")
+    files = [source for source in sources if not is_address(source)]
+    kept = {os.path.realpath(name) for file in files for name in (file, file.rpartition(":")[0])}
+    for path in written:
+        if os.path.realpath(path) in kept and path.is_file():
+            raise Failure(f"{path} is where the tools are from", "write to another file")
 
 
 def _save(path: Path, data: Any) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from toolcrib.catalog.lock import Drift, Guard, Lock, OnDrift
@@ -34,7 +34,7 @@ class Holding:
     def read_again(self) -> None:
         """Hold to what the file says now. Raises ConfigurationError."""
         if self.guard is not None:
-            self.guard.lock = Lock.load(self.file)
+            self.guard.lock = replace(Lock.load(self.file), targets=self.guard.lock.targets)
 
     def _warn(self, registry: ToolRegistry, change: Change) -> None:
         if self.guard is None or change.kind not in ("removed", "changed"):
@@ -49,7 +49,7 @@ def hold(
 ) -> Holding:
     """Hold a registry to the lock that the command line or the settings name. Raises ConfigurationError."""
     file, said = find_lock(targets, lock)
-    held = Lock.load(file)
+    held = replace(Lock.load(file), targets=tuple(targets))
     drift = held.check(entry.tool for entry in registry.entries())
     holding = Holding(file, on_drift or said.on_drift or "refuse", drift)
     if drift.ok or holding.on_drift == "quarantine":

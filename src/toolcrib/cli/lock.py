@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
@@ -19,11 +20,12 @@ from toolcrib.cli.terminal import Terminal
 from toolcrib.cli.words import count, suggest
 
 EXAMPLES = """
-toolcrib lock tools.py                   write toolcrib.lock
-toolcrib lock --check                    in a pipeline: is it still true?
-toolcrib lock --update find_orders       accept one tool as it is now
-toolcrib lock shop/ --static             from source, without importing it
-toolcrib lock http://127.0.0.1:8000/mcp  what a running server offers
+toolcrib lock tools.py                       write toolcrib.lock
+toolcrib lock tools.py --check               in a pipeline: still true?
+toolcrib lock tools.py --update find_orders  accept one tool as it is
+toolcrib lock shop/ --static                 from source, import nothing
+toolcrib lock http://127.0.0.1:8000/mcp      what a running server offers
+toolcrib lock                                the targets of toolcrib.toml
 """
 
 
@@ -62,11 +64,12 @@ def lock(
         raise Failure("--check and --update do not go together", "--check changes nothing")
     file, _ = find_lock(targets, output)
     old = Lock.load(file) if file.exists() else None
+    again = _spell(targets, output, static, command)
     if old is None and update:
-        raise Failure(f"There is no {file} to update", "write it first: toolcrib lock")
+        raise Failure(f"There is no {file} to update", f"write it first: {again}")
     stock = take_stock(terminal, targets, Manner(static, headers, protocol), command)
     if stock.is_sample:
-        raise Failure("There is nothing of yours to lock here", "name a file, a folder or a module")
+        raise Failure("There is nothing of yours to lock here", _name_sources(old))
     if _is_refused(stock, partial, terminal):
         return 1
     new = Lock.of(stock.tools, file)
@@ -81,8 +84,27 @@ def lock(
     if as_json:
         _print_json(file, new, comparison, is_new, check, stock, terminal)
     else:
-        _say(file, old, new, comparison, is_new, check, terminal)
+        _say(file, old, new, comparison, is_new, check, again, terminal)
     return 1 if check and is_new else 0
+
+
+def _spell(targets: Sequence[str], output: str | None, static: bool, command: str | None) -> str:
+    """This command once more, for hints; without headers, which may be secret."""
+    words = ["toolcrib", "lock", *targets, *(["--static"] if static else [])]
+    for option, value in (("--command", command), ("--output", output)):
+        words += [] if value is None else [option, value]
+    return shlex.join(words)
+
+
+def _name_sources(old: Lock | None) -> str:
+    """What to name where nothing was: a lock knows what it was written from."""
+    pins = () if old is None or old.file is None else old.pins.values()
+    folder = Path() if old is None or old.file is None else old.file.parent
+    paths = dict.fromkeys(str(folder / pin.source) for pin in pins if pin.source is not None)
+    known = [path for path in paths if Path(path).is_file()]
+    if len(known) == 1:
+        return f"name the file, as before: toolcrib lock {shlex.quote(known[0])}"
+    return "name a file, a folder or a module"
 
 
 def _is_refused(stock: Stock, partial: bool, terminal: Terminal) -> bool:
@@ -117,6 +139,7 @@ def _say(
     comparison: Comparison,
     is_new: bool,
     check: bool,
+    again: str,
     terminal: Terminal,
 ) -> None:
     tools = count(len(new.pins), "tool")
@@ -130,11 +153,11 @@ def _say(
     if not check:
         terminal.say("note", f"{file} written: {tools}")
     elif old is None:
-        terminal.say("error", f"There is no {file}", "write it with toolcrib lock")
+        terminal.say("error", f"There is no {file}", f"write it: {again}")
     else:
         names = comparison.tools
-        told = " --update ".join(("", *names)).strip() if len(names) <= 3 else ""
-        hint = f"review the changes, then accept them: toolcrib lock {told}".rstrip()
+        told = "".join(f" --update {shlex.quote(name)}" for name in names) if len(names) <= 3 else ""
+        hint = f"review the changes, then accept them: {again}{told}"
         terminal.say("error", f"{file} is not up to date", hint)
 
 

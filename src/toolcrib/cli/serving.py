@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import os
+import shlex
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -83,10 +84,12 @@ def is_refused(summary: Summary, wishes: Wishes, terminal: Terminal) -> bool:
     errors = summary.errors
     if summary.drifted:
         say_trouble(summary, terminal)
+        file = () if wishes.lock is None else ("--output", wishes.lock)
+        accepting = shlex.join(("toolcrib", "lock", *file, *wishes.targets))
         terminal.say(
             "error",
             f"Not started: {count(len(summary.drifted), 'tool')} not as locked",
-            "toolcrib diff shows it, toolcrib lock accepts it, --on-drift quarantine serves the rest",
+            f"`{accepting}` accepts all of it; --on-drift quarantine serves the rest",
         )
         return True
     if summary.tools and not (errors and wishes.strict):

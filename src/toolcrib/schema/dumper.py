@@ -168,7 +168,10 @@ def _dump_decimal(value: Any) -> Any:
     if not isinstance(value, decimal.Decimal):
         return value
     is_whole = value.is_finite() and value == value.to_integral_value()
-    return int(value) if is_whole and abs(value) < _LARGEST_INTEGER else float(value)
+    try:
+        return int(value) if is_whole and value.copy_abs() < _LARGEST_INTEGER else float(value)
+    except ArithmeticError:
+        raise ValueError("it has no JSON form") from None
 
 
 def _dump_moment(value: Any) -> Any:

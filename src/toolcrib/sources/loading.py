@@ -15,6 +15,7 @@ import os
 import sys
 import traceback
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from contextvars import ContextVar
 from importlib.machinery import ModuleSpec
 from pathlib import Path
@@ -27,6 +28,8 @@ _SKIPPED = {"__pycache__", "dist-packages", "node_modules", "site-packages"}
 _PRODUCTS = {"build", "dist"}  # copies of the sources, where a project is built
 _PROJECT_FILES = ("pyproject.toml", "setup.py")
 _loading: ContextVar[str | None] = ContextVar("toolcrib_loading", default=None)
+
+_may_run: ContextVar[bool] = ContextVar("toolcrib_may_run", default=True)
 
 added_roots: set[str] = set()
 """The folders that were put on the import path here, and nowhere else."""
@@ -43,6 +46,8 @@ def currently_loading() -> str | None:
 
 def load_module(name: str) -> ModuleType:
     """Import a module by its dotted name, from the current folder too."""
+    if name.partition(".")[0] != "toolcrib":  # which runs already
+        _refuse_where_nothing_runs(name)
     here = str(Path.cwd())
     if here not in sys.path:
         sys.path.insert(0, here)
@@ -52,6 +57,7 @@ def load_module(name: str) -> ModuleType:
 
 def load_file(path: Path) -> ModuleType:
     """Import a Python file. Files beside it can be imported as they would in a script."""
+    _refuse_where_nothing_runs(str(path))
     path = path.resolve()
     root, parts = place_of(path)
     if str(root) not in sys.path:
@@ -92,6 +98,22 @@ def place_of(path: Path) -> tuple[Path, list[str]]:
     return folder, parts
 
 
+@contextmanager
+def nothing_runs() -> Iterator[None]:
+    """Within, no file and no module is loaded: a reader of source must not run what it reads, whatever it
+    comes upon."""
+    token = _may_run.set(False)
+    try:
+        yield
+    finally:
+        _may_run.reset(token)
+
+
+def _refuse_where_nothing_runs(what: str) -> None:
+    if not _may_run.get():
+        raise SourceError(f"{what} would have to be imported", hint="name it as a target of its own")
+
+
 def submodules(package: ModuleType) -> Iterator[str]:
     """The dotted names of all modules below a package, without importing them."""
     for location in getattr(package, "__path__", ()):
@@ -122,7 +144,7 @@ def is_foreign(folder_name: str) -> bool:
 
 def _is_skipped(folder: Path, in_project: bool) -> bool:
     name = folder.name
-    return is_foreign(name) or (in_project and name in _PRODUCTS) or (folder / "pyvenv.cfg").exists()
+    return is_foreign(name) or (in_project and name in _PRODUCTS) or os.path.exists(folder / "pyvenv.cfg")
 
 
 def _is_source(path: Path) -> bool:

@@ -140,7 +140,7 @@ def test_a_difference_that_was_announced_is_no_error(desk: Desk) -> None:
 
 
 def test_a_difference_that_nobody_announced_fails(desk: Desk) -> None:
-    hidden = "\n\nadd.__doc__ = 'Words of another day.'\n"  # no scan follows this
+    hidden = "\n\nsetattr(add, '__doc__', 'Words of another day.')\n"  # no scan follows this
     desk.write("hidden_tools.py", ADD + hidden)
     done = desk.run("check", "--against-scan", "hidden_tools.py")
     assert done.exit_code == 1

@@ -10,7 +10,7 @@ import difflib
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from toolcrib import codec
 from toolcrib.catalog.build import build_catalog, function_schema
@@ -25,7 +25,7 @@ from toolcrib.catalog.export.verdicts import Change, Journal, NotStrictError, Re
 from toolcrib.catalog.tokens import estimate
 from toolcrib.content import Result
 from toolcrib.definition import ToolDefinition
-from toolcrib.errors import DefinitionError, ToolNotFoundError
+from toolcrib.errors import ConfigurationError, DefinitionError, ToolNotFoundError
 from toolcrib.sources.descriptors import write_descriptor
 from toolcrib.tool import Tool
 
@@ -116,8 +116,10 @@ def export(
     title: str = "Tools",
 ) -> Export:
     """Tools in the form `to`, see FORMS. `strict=False` asks OpenAI for no strictness; `only="exact"` leaves
-    out what would lose something; `title` is the heading of a page."""
+    out what would lose something; `title` is the heading of a page. Raises ConfigurationError."""
     form = find_form(to)
+    if only not in get_args(Only):
+        raise ConfigurationError(f"there is no choice {only!r}", key="only", hint="there are: exact, all")
     chosen = list(tools)
     labels = _label(chosen)
     names = map_names(label for label in labels if label is not None) if form.maps_names else {}

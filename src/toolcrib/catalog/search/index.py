@@ -83,6 +83,8 @@ class SearchIndex:
 
     def search(self, query: str, limit: int = 10, allowed: Allowed | None = None) -> list[Hit]:
         """The tools that a question means, the best first; none where nothing of it is known."""
+        if not isinstance(query, str):
+            raise TypeError(f"a question is a text, not {type(query).__name__}")
         if limit < 1 or not self._tools:
             return []
         flat = _flatten(query[:MAX_QUERY])

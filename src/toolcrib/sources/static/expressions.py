@@ -334,7 +334,8 @@ def _settle(scope: Scope) -> Thing:
     if not doubts or all(other is thing for other, _ in scope.returned):
         return thing
     if isinstance(thing, Listing):
-        return Listing([Part(thing, is_many=True, guesses=doubts[0])])
+        ends = {id(other): other for other, _ in scope.returned if isinstance(other, Listing)}
+        return Listing([Part(other, is_many=True, guesses=doubts[0]) for other in ends.values()])
     return UNKNOWN
 
 

@@ -10,6 +10,7 @@ import ast
 import re
 import stat
 import sys
+import unicodedata
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 NEVER_READ = frozenset({"toolcrib", "mcp", "mcp_types", "fastmcp", "pydantic", *sys.stdlib_module_names})
 """Packages that are known by name; a file of the same name beside the scanned ones is not them."""
 MAX_BYTES = 8_000_000
+_ODD = re.compile(rb"\0|coding[:=][ \t]*(?!utf-?8\b)", re.IGNORECASE)
+"""Encodings in which words may be written otherwise."""
 _TOOLS = re.compile(rb"tool|execute|mcp", re.IGNORECASE)
 
 
@@ -31,7 +34,10 @@ def mentions_tools(path: Path, words: re.Pattern[bytes] = _TOOLS) -> bool:
         facts = path.stat()
         if not stat.S_ISREG(facts.st_mode) or facts.st_size > MAX_BYTES:
             return True
-        return words.search(path.read_bytes()) is not None
+        data = path.read_bytes()
+        if not data.isascii():  # identifiers are folded: a letter of another kind is the plain one
+            data = unicodedata.normalize("NFKC", data.decode(errors="replace")).encode()
+        return words.search(data) is not None or _ODD.search(data[:500]) is not None
     except OSError:
         return True
 

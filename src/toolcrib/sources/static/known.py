@@ -179,6 +179,8 @@ def canonical(dotted: str) -> str:
     return _ALIASES.get(dotted, dotted)
 
 
+_GATHERING = frozenset(f"builtins.{name}" for name in ("bytes", "dict", "frozenset", "list", "set", "tuple"))
+_GATHERED = (list, tuple, dict, set, frozenset, str, bytes)
 _SLOW = ("fractions.Fraction", "re.compile", "decimal.Decimal")
 MAX_TEXT = 100_000
 MAX_NUMBER_BITS = 4096
@@ -189,7 +191,9 @@ def call(dotted: str, arguments: list[Any], keywords: dict[str, Any]) -> Any:
     made = find(dotted)
     if made is MISSING:
         raise ValueError(f"{dotted} is not available")
-    first = arguments[0] if arguments else None
+    first = next(iter((*arguments, *keywords.values())), None)
+    if dotted in _GATHERING and first is not None and not isinstance(first, _GATHERED):
+        raise ValueError("it may be endless")
     if dotted in ("builtins.bytes", "builtins.bytearray") and isinstance(first, int):
         raise ValueError("it makes bytes out of nothing")
     if dotted in ("builtins.int", "fractions.Fraction", "builtins.float") and isinstance(

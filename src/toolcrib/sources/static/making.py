@@ -290,7 +290,7 @@ class Workshop:
     ) -> None:
         said, guesses = registration.said, [*registration.guesses, *server.guesses]
         thing = self._table(registration) or self.make(registration.thing, guesses)
-        if thing is None:
+        if thing is None or (isinstance(thing, str) and thing != "toolcrib.samples"):  # it would be imported
             self.refuse_unknown(registration)
             return
         if registration.door == "register_tool":
@@ -308,6 +308,8 @@ class Workshop:
             from toolcrib.selection import select  # only who chooses needs it
 
             batch.tools = select(batch.tools, words.get("include") or (), words.get("exclude") or ())
+        if any(guess.code == "guessed-condition" for guess in guesses):
+            batch.tools = [tool for tool in batch.tools if tool.name not in registry]  # one of them is enough
         report = registry.add_all(batch.tools, on_duplicate=words.get("on_duplicate"))
         self.findings += [self._placed(finding, said) for finding in report.findings]
 
@@ -318,6 +320,8 @@ class Workshop:
             return None
         module = said.scope.module
         table = read_table(self, module, "The table", thing)
+        if isinstance(table, list) and any(isinstance(item, str) for item in table):
+            return None  # names of files and modules: collecting would import them
         node = said.keyword("handlers")
         handlers = self.evaluator.of(node, said.scope) if node is not None else None
         found = read_handlers(self, module, "handlers", handlers) if isinstance(handlers, Pairs) else {}

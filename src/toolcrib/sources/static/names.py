@@ -209,7 +209,7 @@ class Names:
     def _is_there(self, meaning: Meaning) -> bool:
         if isinstance(meaning, Outside):
             return known.find(known.canonical(meaning.dotted)) is not known.MISSING
-        return not isinstance(meaning, Place) or meaning.binding.kind != "unknown"
+        return isinstance(meaning, Whole)
 
     def _meaning(self, binding: Binding, scope: Scope, doubts: list[Doubt]) -> list[Meaning]:
         if binding.kind == "import":

@@ -26,6 +26,7 @@ from toolcrib.sources.places import place_findings
 from toolcrib.sources.static.applications import is_application
 from toolcrib.sources.static.discovery import Aim
 from toolcrib.sources.static.following import mentions_tools
+from toolcrib.sources.static.glances import looks_registering
 from toolcrib.sources.static.library import Library
 from toolcrib.sources.static.making import Workshop
 from toolcrib.sources.static.members import Found, find_members, find_object
@@ -79,7 +80,7 @@ class Reading:
         names: set[str] = set()
         for module in filter(None, self.tracer.modules.values()):
             for name, thing in module.scope.names.items():
-                if isinstance(thing, Server | Class) and len(name) > 2:
+                if (isinstance(thing, Server | Class) or _gives_tools(thing)) and len(name) > 2:
                     names.add(name)
         if not names:
             return None
@@ -168,7 +169,7 @@ class Reading:
         for thing in things:
             try:
                 made = self.workshop.make(thing)
-                if made is not None:
+                if made is not None and not isinstance(made, str):  # a name would be imported
                     batch.extend(collect(made))
             except Exception as error:  # what was written may be of any type
                 finding = refusal(thing, error)
@@ -305,4 +306,11 @@ def _nothing_found(aim: Aim, modules: Sequence[Module]) -> Finding:
         f"{count} found, none marked: {looked}",
         file=str(path),
         hint=f"add @tool, or name one, {path.name}:{first.node.name}",
+    )
+
+
+def _gives_tools(thing: Thing) -> bool:
+    """Whether other files may make tools with it, and never say the word."""
+    return (isinstance(thing, Function) and looks_registering(thing.node)) or (
+        not isinstance(thing, Function) and str(getattr(thing, "name", "")).rpartition(".")[2] == "tool"
     )

@@ -20,6 +20,7 @@ from toolcrib.naming import remark_shortened
 from toolcrib.registry import ToolRegistry
 from toolcrib.selection import select
 from toolcrib.sources.collect import collect
+from toolcrib.sources.loading import nothing_runs
 from toolcrib.sources.static.discovery import Aim, take_aim
 from toolcrib.sources.static.reading import Progress, Reading
 from toolcrib.tool import Tool
@@ -30,12 +31,13 @@ SAMPLES = "toolcrib.samples"
 @dataclass(slots=True)
 class Scan:
     """What was found. `tools` can all be listed; `unlisted` are off, or older versions. `files` were meant by
-    the targets, in order."""
+    the targets, in order; `read` are all that were looked into."""
 
     tools: list[Tool] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
     files: list[Path] = field(default_factory=list)
     unlisted: list[Tool] = field(default_factory=list)
+    read: list[Path] = field(default_factory=list)
 
     @property
     def errors(self) -> list[Finding]:
@@ -53,10 +55,16 @@ def scan(*targets: str | os.PathLike[str], progress: Progress | None = None) -> 
     was_collecting = gc.isenabled()
     gc.disable()  # trees are many objects and no garbage: looking for some doubles the time
     try:
-        return _Scanner(progress).scan(targets)
+        with nothing_runs():
+            return _Scanner(progress).scan(targets)
     finally:
         if was_collecting:
             gc.enable()
+
+
+def _failure(tool: Tool, error: Exception) -> Finding:
+    words = f"Tool '{tool.name}' cannot be read: {type(error).__name__}: {error}"
+    return Finding("unreadable-tool", "error", words, tool.name, file=tool.source.file, line=tool.source.line)
 
 
 class _Scanner:
@@ -83,10 +91,14 @@ class _Scanner:
             except DefinitionError as error:
                 result.findings.append(error.finding)
                 continue
+            except Exception as error:  # what was written may be of any kind, and hides no other
+                result.findings.append(_failure(entry.tool, error))
+                continue
             result.findings += [*remark_shortened(entry.tool), *entry.tool.findings]
             is_listed = registry.try_get(entry.tool.name) is entry.tool
             (result.tools if is_listed else result.unlisted).append(entry.tool)
         result.findings = list(dict.fromkeys(result.findings))
+        result.read = self.reading.tracer.library.files_read
         return result
 
     # --- targets ---

@@ -102,7 +102,31 @@ class Scope:
 def module_scope(tree: ast.Module, file: Any = None) -> Scope:
     scope = Scope("module", tree, file=file)
     _bind_all(tree.body, scope, Situation())
+    _bind_in_passing(tree, scope)
     return scope
+
+
+_IN_PASSING = re.compile(r":=|\bglobal\b|\bmatch\b")
+
+
+def _bind_in_passing(tree: ast.Module, scope: Scope) -> None:
+    """What `:=`, `case` and `global` bind: nobody knows when, so what else a name means is open."""
+    if not _IN_PASSING.search(getattr(scope.file, "text", "")):
+        return
+    for node in ast.walk(tree):
+        names: list[str | None] = []
+        if isinstance(node, ast.NamedExpr):
+            names = [node.target.id]
+        elif isinstance(node, ast.MatchAs | ast.MatchStar):
+            names = [node.name]
+        elif isinstance(node, ast.MatchMapping):
+            names = [node.rest]
+        elif isinstance(node, ast.Global):
+            names = list(node.names)
+        for name in filter(None, names):
+            if name in scope.names:
+                line = scope.names[name][-1].line
+                scope.bind(Binding("unknown", node, line, Situation(maybe=True), name=name))
 
 
 def parents_in(tree: ast.Module) -> dict[int, list[Definition]]:

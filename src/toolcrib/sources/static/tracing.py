@@ -203,6 +203,11 @@ class Tracer:
             holder = self.evaluator.of(target.value, scope)
             if isinstance(holder, Instance):
                 holder.attributes[target.attr] = thing
+            elif isinstance(holder, Class):
+                holder.body.bind(target.attr, thing)
+            elif isinstance(holder, Function) and target.attr.startswith("__"):
+                words = f"its {target.attr} is changed after it is made"
+                holder.guesses = (*holder.guesses, Guess("guessed-change", words, target.lineno))
         elif isinstance(target, ast.Subscript):
             table = self.evaluator.of(target.value, scope)
             if isinstance(table, Pairs):
@@ -306,6 +311,10 @@ class Tracer:
             self.store(node.target, UNKNOWN, scope)
             self._either([node.body], scope, Guess("guessed-loop", words, node.lineno))
             return
+        before = self.guesses
+        if any(isinstance(item, ast.Break | ast.Continue) for item in ast.walk(node)):
+            words = "it is registered in a loop that may be left early"
+            self.guesses = (*before, Guess("guessed-loop", words, node.lineno))
         for thing in rounds:
             # What is said in one round must not mean what the next round binds.
             inner = Scope(scope.module, scope, qualname=scope.qualname, depth=scope.depth)
@@ -313,6 +322,7 @@ class Tracer:
             self.run(node.body, inner)
             scope.names.update(inner.names)
             scope.returned += inner.returned
+        self.guesses = before
         self.run(node.orelse, scope)
 
     def _while(self, node: ast.While, scope: Scope) -> None:
