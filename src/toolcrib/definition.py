@@ -228,6 +228,23 @@ def _name_of(options: ToolOptions) -> str | None:
 NO_OPTIONS = ToolOptions()
 
 
+# --- annotations -----------------------------------------------------------------------------------
+
+_YES_OR_NO = ("readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint")
+
+
+def find_unfit_annotations(annotations: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """The annotations that are not of the type that MCP gives them, each with what it should be."""
+    unfit = [
+        (key, "true or false")
+        for key in _YES_OR_NO
+        if key in annotations and not isinstance(annotations[key], bool)
+    ]
+    if "title" in annotations and not isinstance(annotations["title"], str):
+        unfit.append(("title", "text"))
+    return unfit
+
+
 # --- definitions -----------------------------------------------------------------------------------
 
 

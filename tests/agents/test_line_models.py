@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 from tests.support.agents import Bench, collect, line_runner
 from toolcrib.agents import Final, Token, ToolCall, ToolResult
@@ -59,6 +60,30 @@ async def test_a_program_that_ends_after_each_answer_is_started_again_and_told_w
 async def test_calls_made_together_are_answered_in_their_order() -> None:
     async with line_runner(Bench(), "asks_twice_at_once") as runner:
         assert await runner.ask("Add") == "2 and 11"
+
+
+async def test_a_call_is_made_though_the_answer_ends_beside_it() -> None:
+    async with line_runner(Bench(), "ends_beside_its_call") as runner:
+        events = await collect(runner)
+    assert [event.text for event in events if isinstance(event, ToolResult)] == ["5"]
+    assert events[-1] == Final("Added.")
+
+
+async def test_an_answer_counts_though_its_program_is_gone_before_the_result() -> None:
+    bench = Bench()
+    providers: list[Any] = []
+
+    @bench.server.tool
+    async def linger() -> str:
+        """Stay until the program is gone."""
+        await providers[0]._child.wait()
+        return "gone"
+
+    async with line_runner(bench, "exits_beside_its_call") as runner:
+        providers.append(runner.provider)
+        events = await collect(runner)
+    assert [event.text for event in events if isinstance(event, ToolResult)] == ["gone"]
+    assert events[-1] == Final("Asked.")
 
 
 async def test_a_program_that_reads_everything_first_is_started_for_every_turn() -> None:

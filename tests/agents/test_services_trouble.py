@@ -193,6 +193,20 @@ async def test_a_service_that_is_not_there_is_told_with_a_way_out() -> None:
     assert "base_url" in failure.hint
 
 
+@pytest.mark.parametrize("voice", VOICES[:2], ids=lambda voice: voice.name)
+async def test_a_call_that_the_greatest_length_cut_off_is_not_run(voice: Voice) -> None:
+    reply = voice.stream("", [("fail", {})], {"openai": "length", "anthropic": "max_tokens"}[voice.name])
+    kept = [chunk for chunk in reply.chunks if b'"{}"' not in chunk]  # OpenAI: not even the braces came
+    async with (
+        Endpoint(Reply(kept), voice.stream("Sorry.")) as endpoint,
+        talk(Bench(), voice, endpoint) as runner,
+    ):
+        assert await runner.ask("Fail") == "Sorry."
+    (result,) = voice.results(endpoint.requests[1].body)
+    assert "was cut off" in result
+    assert "not today" not in result
+
+
 async def test_without_a_key_nothing_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL"):
         monkeypatch.delenv(name, raising=False)
@@ -204,10 +218,17 @@ async def test_without_a_key_nothing_is_sent(monkeypatch: pytest.MonkeyPatch) ->
 
 async def test_a_key_from_the_environment_is_not_sent_in_the_clear(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "fr0m-outside")
-    provider: Any = AgentRunner([], provider="openai", model="m", base_url="http://models.example").provider
-    assert provider._key_in_environment() is None
-    provider = AgentRunner([], provider="openai", model="m", base_url="https://models.example").provider
-    assert provider._key_in_environment() == "fr0m-outside"
+    sent = {
+        "http://models.example": None,
+        "http://127.evil.example": None,
+        "http://127.0.0.1.evil.example": None,
+        "http://127.0.0.1:1/v1": "fr0m-outside",
+        "http://[::1]:1/v1": "fr0m-outside",
+        "https://models.example": "fr0m-outside",
+    }
+    for base_url, key in sent.items():
+        provider: Any = AgentRunner([], provider="openai", model="m", base_url=base_url).provider
+        assert provider._key_in_environment() == key, base_url
 
 
 @every_voice

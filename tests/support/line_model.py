@@ -89,6 +89,27 @@ def asks_twice_at_once() -> None:
 
 
 @manner
+def ends_beside_its_call() -> None:
+    """Does not wait for what it asked for."""
+    read()
+    say('{"tool_call": {"name": "add", "args": {"a": 2, "b": 3}}}\nAdded.\n{"final": true}\n')
+    while True:
+        read()
+
+
+@manner
+def exits_beside_its_call() -> None:
+    read()
+    say('{"tool_call": {"name": "linger"}}\nAsked.\n{"final": true}\n')
+
+
+@manner
+def ends_without_a_word() -> None:
+    read()
+    say('{"final": true}\n')
+
+
+@manner
 def writes_a_reading() -> None:
     """A program that reads all of its input before it says anything."""
     text = sys.stdin.read()

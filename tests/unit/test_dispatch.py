@@ -14,6 +14,7 @@ import pytest
 
 from toolcrib import MCPServer, ToolError, ToolNotFoundError
 from toolcrib.dispatch import Dispatcher, ToolStats, tool_modules
+from toolcrib.errors import DefinitionError
 from toolcrib.registry import ToolRegistry
 
 
@@ -242,6 +243,22 @@ async def test_two_errors_at_once_are_a_crash() -> None:
         raise ExceptionGroup("group", [ToolError("one"), ToolError("two")])
 
     assert "failed unexpectedly" in (await server.call("fail")).text
+
+
+async def test_what_is_wrong_with_another_tool_is_not_told_to_the_caller_of_this_one() -> None:
+    server = MCPServer()
+
+    @server.tool
+    async def outer() -> None:
+        raise DefinitionError("bad", tool="inner", hint="see the secret tool")
+
+    @server.tool
+    async def own() -> None:
+        raise DefinitionError("bad", tool="own", hint="mend it")
+
+    assert "secret" not in (await server.call("outer")).text
+    assert "see the log of the server" in (await server.call("outer")).text
+    assert "mend it" in (await server.call("own")).text
 
 
 async def test_a_reference_leads_from_the_reply_to_the_log(caplog: pytest.LogCaptureFixture) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 
@@ -66,8 +67,36 @@ def test_what_changed_is_not_served_and_the_change_is_said(folder: Path, more: l
     code, words = refusal(folder, "tools.py", "--locked", *more)
     assert code == 1
     assert "tools.py:4: 'add' is not what was locked: `b` is now required" in words
-    assert "toolcrib lock --update add" in words
-    assert "error: Not started: 1 tool not as locked" in words
+    assert "`toolcrib diff tools.py` shows it; `toolcrib lock --update add tools.py` accepts it" in words
+    assert "error: Not started: 1 tool not as locked\nhint: `toolcrib lock tools.py` accepts all" in words
+
+
+def test_hints_name_another_lock_and_every_target(folder: Path) -> None:
+    (folder / "more.py").write_text(CHANGED.replace("def add", "def more").partition("@tool\ndef find")[0])
+    (folder / "toolcrib.lock").rename(folder / "own.lock")
+    _, words = refusal(folder, "tools.py", "more.py", "--lock", "own.lock", "--stdio")
+    again = "--output own.lock tools.py more.py`"
+    assert (
+        f"`toolcrib lock --check {again} shows it; `toolcrib lock --update more {again} accepts it" in words
+    )
+    assert f"hint: `toolcrib lock {again} accepts all of it" in words
+
+
+def test_the_entry_that_is_printed_keeps_to_the_lock(folder: Path) -> None:
+    process = start("serve", "tools.py", "--locked", "--port", "0", cwd=folder)
+    try:
+        assert process.stderr is not None
+        said = ""
+        while "Ctrl-C ends the server" not in said:
+            line = process.stderr.readline()
+            assert line, said
+            said += line
+    finally:
+        process.terminate()
+        process.communicate(timeout=PATIENCE_S)
+    entries = [json.loads(line)["mcpServers"] for line in said.splitlines() if '"mcpServers"' in line]
+    (words,) = [entry["args"] for found in entries for entry in found.values() if "args" in entry]
+    assert words[-4:] == ["--lock", str(folder / "toolcrib.lock"), "--on-drift", "refuse"]
 
 
 def test_quarantine_serves_the_rest_and_says_so(folder: Path) -> None:

@@ -36,8 +36,10 @@ def find_inputs(adapter: Adapter = None, descriptor: PathName | None = None) -> 
         adapter = [adapter]
     if isinstance(adapter, Iterator | KeysView | ValuesView):
         adapter = list(adapter)
-    if not isinstance(adapter, list | tuple | set | frozenset) or not adapter:
+    if not isinstance(adapter, list | tuple | set | frozenset):
         return LiveInputs(adapter)
+    if not adapter:
+        raise SourceError("The list of adapters is empty", hint="name a file: build_catalog('tools.py')")
     are_paths = [isinstance(item, str | os.PathLike) for item in adapter]
     if not all(are_paths):
         if any(are_paths):

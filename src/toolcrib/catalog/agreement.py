@@ -68,9 +68,9 @@ def compare(
 
     `findings` are those of both sides: they say what was announced.
     """
-    announced = _Announced(findings)
     left = {_key(tool): tool for tool in scanned}
     right = {_key(tool): tool for tool in registered}
+    announced = _Announced(findings, [*left.values(), *right.values()])
     found: list[Difference] = []
     for key, tool in left.items():
         other = right.get(key)
@@ -93,14 +93,17 @@ def _key(tool: Tool) -> tuple[str, str | None]:
 
 
 class _Announced:
-    """What findings have said beforehand: about which tools, and about which files as a whole."""
+    """What findings have said beforehand: about which tools, and about which files as a whole. What is
+    doubted of a tool may be its name, so whatever else is written at its place is meant as well."""
 
-    def __init__(self, findings: Iterable[Finding]) -> None:
+    def __init__(self, findings: Iterable[Finding], tools: Iterable[Tool]) -> None:
         self._doubted: set[str] = set()
         self._tools: set[str] = set()
         self._files: set[str] = set()
+        self._hides_more = False
         for finding in findings:
             is_doubt = finding.code.startswith(_DOUBTS)
+            self._hides_more |= finding.code == "guessed-more"
             if not is_doubt and finding.level != "error" and finding.code not in _ABOUT_FILES:
                 continue
             if finding.tool is not None:
@@ -109,6 +112,8 @@ class _Announced:
                     self._doubted.add(finding.tool.casefold())
             elif finding.file is not None:
                 self._files.add(_real(finding.file))
+        sources = [tool.source for tool in tools if self.doubts(tool.name)]
+        self._places = {(_real(source.file), source.line) for source in sources if source.file is not None}
 
     def doubts(self, name: str) -> bool:
         return name.casefold() in self._doubted
@@ -116,7 +121,12 @@ class _Announced:
     def covers(self, name: str, source: Source) -> bool:
         if name.casefold() in self._tools:
             return True
-        return source.file is not None and _real(source.file) in self._files
+        if source.file is None:
+            return False
+        if source.file.startswith("<"):  # it was made of a text, which is in no file
+            return self._hides_more
+        file = _real(source.file)
+        return file in self._files or (file, source.line) in self._places
 
 
 _ABOUT_FILES = frozenset({"low-level-server", "needs-arguments", "starts-server"})

@@ -44,11 +44,11 @@ Facts = dict[str, Any]
 
 
 def get_catalog_cached(
-    adapter: Adapter = None, cache: PathName = DEFAULT_CACHE, *, descriptor: PathName | None = None
+    adapter: Adapter = None, cache: PathName | None = DEFAULT_CACHE, *, descriptor: PathName | None = None
 ) -> dict[str, Any]:
     """The catalog of an adapter, as `build_catalog` gives it, from the cache where that is still true.
 
-    Where no `cache` is given, the `toolcrib.toml` here may name one under `[catalog]`.
+    Where no `cache` is given, or None, the `toolcrib.toml` here may name one under `[catalog]`.
     """
     inputs = find_inputs(adapter, descriptor)
     path = _choose_path(cache)
@@ -64,7 +64,8 @@ def get_catalog_cached(
     return draft.catalog
 
 
-def _choose_path(cache: PathName) -> Path:
+def _choose_path(cache: PathName | None) -> Path:
+    cache = DEFAULT_CACHE if cache is None else cache
     if cache is DEFAULT_CACHE and (said := read_settings().cache) is not None:
         return said
     return Path(cache)

@@ -127,7 +127,7 @@ def _reaches(finding: Finding, level: str) -> bool:
 def _read_choice(text: str, option: str) -> Choice:
     choice = Choice.parse(text)
     if not is_known(choice.code):
-        raise Failure(f"{option}: there is no rule '{choice.code}'", suggest(choice.code, RULES))
+        raise Failure(f"{option}: there is no rule '{choice.code}'", suggest(choice.code, [*RULES, *OTHERS]))
     return choice
 
 

@@ -51,6 +51,7 @@ def test_the_end_of_an_answer_may_repeat_it() -> None:
     assert read(b'{"final": true}\n') == [Done(None)]
     assert read(b'{"final": "42"}\n') == [Done("42")]
     assert read(b'{"final": 42}\n') == [Token('{"final": 42}\n')]
+    assert read(b'{"final": false}\n') == [Token('{"final": false}\n')]
 
 
 def test_other_objects_are_words() -> None:

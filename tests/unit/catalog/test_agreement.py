@@ -102,3 +102,18 @@ def test_a_difference_is_said_in_words() -> None:
         "Tool 'forecast', parameter 'days': default: the scan says nothing, importing `3`"
     )
     assert difference.finding.where == HERE
+
+
+def test_another_name_at_the_place_of_a_doubted_tool_was_announced() -> None:
+    doubt = Finding("unresolved-option", "warning", "Option 'name' cannot be told", "forecast", file="a.py")
+    for scanned, registered in ((tool(), tool("other")), (tool("other"), tool())):
+        assert all(item.is_announced for item in compare([scanned], [registered], [doubt]))
+    elsewhere = tool("other", source=Source("a.py", 9))
+    assert [item.is_announced for item in compare([tool()], [elsewhere], [doubt])] == [True, False]
+
+
+def test_a_tool_of_a_text_is_announced_where_more_was_guessed() -> None:
+    made = tool("made", source=Source("<string>", 1))
+    more = Finding("guessed-more", "advice", "What exec() runs here is not read", file="a.py")
+    assert [item.is_announced for item in compare([], [made], [more])] == [True]
+    assert [item.is_announced for item in compare([], [made])] == [False]

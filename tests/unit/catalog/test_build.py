@@ -349,3 +349,10 @@ def test_a_module_and_a_part_of_a_file_are_adapters_too(
     assert build_catalog("crib_shop")["count"] == 2
     part = build_catalog("crib_shop/api.py:two")
     assert (part["hash"], part["promptList"]) == (digest, "- two: Do two.")
+
+
+def test_a_schema_of_draft_4_that_requires_nothing_is_in_the_catalog() -> None:
+    schema = {"$schema": "http://json-schema.org/draft-04/schema#", "type": "object", "properties": {}}
+    tool = Tool.from_handler(lambda arguments: 1, "old", "Of an older draft.", schema)
+    (entry,) = build_catalog([tool])["functionSchema"]
+    assert "required" not in entry["parameters"]

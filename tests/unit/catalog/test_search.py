@@ -184,3 +184,9 @@ def test_people_find_what_they_mean_on_the_shelf() -> None:
     every_five = [hit for hits in among_five.values() for hit in hits]
     assert sum(every_first) / len(every_first) >= 0.92
     assert sum(every_five) / len(every_five) >= 0.97
+
+
+@pytest.mark.parametrize("tools", [[], [make("feed")]])
+def test_a_question_that_is_no_text_is_refused_in_words(tools: list[Tool]) -> None:
+    with pytest.raises(TypeError, match="a question is a text, not NoneType"):
+        SearchIndex(tools).search(None)  # type: ignore[arg-type]

@@ -65,7 +65,27 @@ def test_a_command_given_wrongly_says_how_it_is_given(desk: Desk) -> None:
     assert (done.exit_code, "did you mean 'openai'?" in done.stderr) == (2, True)
     done = desk.run("agent", "--provider", "openai", "Hello?")
     assert (done.exit_code, "which model of openai?" in done.stderr) == (2, True)
+    done = desk.run("agent", "--provider", "openai", "--program", "cat", "Hello?")
+    assert (done.exit_code, done.stderr) == (
+        2,
+        "error: --program is not for openai\nhint: it is for gemini_cli\n",
+    )
     done = desk.run(*GEMINI, stdin="")
     assert (done.exit_code, done.stderr) == (2, "error: The question is empty\n")
     done = desk.run(*GEMINI, "--program", "'", "Hello?")
     assert (done.exit_code, "--program cannot be read" in done.stderr) == (2, True)
+
+
+def test_an_answer_that_is_empty_is_said_to_be(desk: Desk) -> None:
+    desk.write("tools.py", ADD)
+    done = desk.run(*program("ends_without_a_word"), "Hello?")
+    assert (done.exit_code, done.stdout, done.stderr) == (0, "", "note: the answer is empty\n")
+
+
+def test_the_help_fits_a_terminal_and_names_a_model_wherever_one_is_needed(desk: Desk) -> None:
+    text = desk.run("agent", "--help").stdout
+    assert max(map(len, text.splitlines())) <= 80
+    examples = text.partition("Examples:")[2].replace("\\\n", "").splitlines()
+    hosted = [line for line in examples if "--provider openai" in line]
+    assert len(hosted) == 2
+    assert all("--model " in line for line in hosted)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from pathlib import Path
 
@@ -29,7 +30,9 @@ def pair(desk: Desk) -> Desk:
 def repository(desk: Desk) -> Repository:
     made = Repository(desk.folder)
     made.commit(tools=TRACE + ADD)
+    made.git("update-ref", "refs/remotes/origin/main", "HEAD")
     made.commit(tools=TRACE + LATER)
+    made.git("branch", "team/later")
     return made
 
 
@@ -119,6 +122,9 @@ def test_a_server_is_asked_by_its_command(pair: Desk, monkeypatch: pytest.Monkey
         ["HEAD~1", "tools.py"],
         ["HEAD~1:tools.py", "main:tools.py"],
         ["git:HEAD~1", "git:main"],
+        ["origin/main.."],
+        ["origin/main..HEAD"],
+        ["HEAD~1..team/later"],
     ],
 )
 def test_commits_are_read_and_never_run(desk: Desk, repository: Repository, words: list[str]) -> None:
@@ -186,6 +192,9 @@ def test_a_folder_below_the_root_is_meant_where_one_stands_in_it(
         (["git:nowhere"], "There is no commit nowhere here"),
         (["HEAD:nowhere.py", "HEAD"], "There is no nowhere.py in HEAD"),
         (["HEAD...main"], "HEAD...main has three dots"),
+        (["HEAD:/etc", "tools.py"], "/etc is not in the repository"),
+        (["HEAD:../..", "tools.py"], "../.. is not in the repository"),
+        (["HEAD:a/../../..", "tools.py"], "a/../../.. is not in the repository"),
     ],
 )
 def test_commits_that_are_not_there_are_said(
@@ -221,6 +230,24 @@ def test_what_is_wrong_on_a_side_is_said_and_the_rest_compared(pair: Desk) -> No
     done = pair.run("diff", "old.py", "bad.py")
     assert "1 problem in bad.py: what is wrong is not compared" in done.stderr
     assert "`b` is now required" in done.stdout
+
+
+def test_a_new_side_that_cannot_be_read_whole_does_not_pass(pair: Desk) -> None:
+    pair.write(
+        "hidden.py", ADD + '\n@tool(name="a\\u200bb")\ndef other() -> str:\n    "Other."\n    return ""\n'
+    )
+    done = pair.run("diff", "old.py", "hidden.py")
+    assert (done.exit_code, done.stdout) == (1, "No changes: 1 tool.\n")
+    assert "1 problem in hidden.py" in done.stderr
+    assert pair.run("diff", "hidden.py", "old.py").exit_code == 0
+    assert pair.run("diff", "old.py", "hidden.py", "--fail-on", "never").exit_code == 0
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs a pipe that has a name")
+def test_a_pipe_is_no_lock_and_is_not_waited_for(pair: Desk) -> None:
+    os.mkfifo(pair.folder / "pipe.lock")
+    done = pair.run("diff", "pipe.lock", "old.py")
+    assert (done.exit_code, "pipe.lock: is not a file" in done.stderr) == (2, True)
 
 
 # --- Markdown --------------------------------------------------------------------------------------------

@@ -193,3 +193,22 @@ def test_the_samples_are_exported_where_nothing_is_named(desk: Desk) -> None:
     done = desk.run("export", "--to", "openai")
     assert "note: these are the sample tools" in done.stderr
     assert done.exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "error"),
+    [
+        (["tools.py", "--output", "tools.py"], "tools.py is where the tools are from"),
+        (["tools.py", "--report", "./tools.py"], "tools.py is where the tools are from"),
+        ([".", "--output", "tools.py"], "tools.py is where the tools are from"),
+        (["--output", "toolcrib.toml"], "toolcrib.toml is where the tools are from"),
+        (["tools.py", "--output", "a.json", "--report", "./a.json"], "--output and --report are both a.json"),
+    ],
+)
+def test_nothing_that_is_needed_is_overwritten(desk: Desk, words: list[str], error: str) -> None:
+    desk.write("tools.py", ADD)
+    desk.write("toolcrib.toml", '[server]\ntargets = ["tools.py"]\n')
+    before = {path.name: path.read_bytes() for path in desk.folder.iterdir() if path.is_file()}
+    done = desk.run("export", "--to", "mcp", *words)
+    assert (done.exit_code, error in done.stderr) == (2, True), done.stderr
+    assert {path.name: path.read_bytes() for path in desk.folder.iterdir() if path.is_file()} == before

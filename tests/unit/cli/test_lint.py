@@ -104,6 +104,10 @@ def test_an_unknown_rule_on_the_command_line_is_the_callers_mistake(desk: Desk) 
         assert done.exit_code == 2
         assert "there is no rule 'unmarked-risks'" in done.stderr.lower()
         assert "did you mean 'unmarked-risk'" in done.stderr
+    hints = {
+        desk.run("lint", option, "qqq").stderr.partition("hint:")[2] for option in ("--ignore", "--explain")
+    }
+    assert len(hints) == 1
 
 
 def test_settings_are_those_of_the_current_folder(desk: Desk) -> None:

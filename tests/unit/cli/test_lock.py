@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 
 import pytest
 
@@ -56,7 +57,8 @@ def test_a_lock_that_is_up_to_date_is_left_alone(locked: Desk) -> None:
     before = (locked.folder / "toolcrib.lock").stat()
     done = locked.run("lock", "tools.py")
     assert done.stderr == "note: toolcrib.lock is up to date: 2 tools\n"
-    assert (locked.folder / "toolcrib.lock").stat() == before
+    after = (locked.folder / "toolcrib.lock").stat()
+    assert (after.st_ino, after.st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
 
 
 def test_reading_the_source_gives_the_same_lock(locked: Desk) -> None:
@@ -72,7 +74,7 @@ def test_check_says_what_differs_and_changes_nothing(locked: Desk) -> None:
     assert done.exit_code == 1
     assert "breaking    `b` is now required: callers that leave it out will fail" in done.stderr
     assert "error: toolcrib.lock is not up to date\nhint: " in done.stderr
-    assert "toolcrib lock --update add" in done.stderr
+    assert "accept them: toolcrib lock tools.py --update add\n" in done.stderr
     assert (locked.folder / "toolcrib.lock").read_bytes() == before
 
 
@@ -80,7 +82,7 @@ def test_check_fails_where_there_is_no_lock(desk: Desk) -> None:
     desk.write("tools.py", ADD)
     done = desk.run("lock", "tools.py", "--check")
     assert done.exit_code == 1
-    assert "error: There is no toolcrib.lock\nhint: write it with toolcrib lock\n" in done.stderr
+    assert "error: There is no toolcrib.lock\nhint: write it: toolcrib lock tools.py\n" in done.stderr
     assert not (desk.folder / "toolcrib.lock").exists()
 
 
@@ -146,6 +148,27 @@ def test_the_samples_are_nobodys_to_lock(desk: Desk) -> None:
     done = desk.run("lock")
     assert done.exit_code == 2
     assert "There is nothing of yours to lock here" in done.stderr
+
+
+@pytest.mark.parametrize("words", [["--output", "my own.lock"], ["--static"]])
+def test_what_a_hint_says_can_be_typed(desk: Desk, words: list[str]) -> None:
+    desk.write("tools.py", ADD)
+    done = desk.run("lock", "tools.py", "--check", *words)
+    said = shlex.split(done.stderr.partition("hint: write it: toolcrib ")[2])
+    assert desk.run(*said).exit_code == 0
+    change(desk, "b: int = 1", "b: int")
+    done = desk.run("lock", "tools.py", "--check", *words)
+    assert done.exit_code == 1
+    said = shlex.split(done.stderr.partition("accept them: toolcrib ")[2])
+    assert desk.run(*said).exit_code == 0
+    assert desk.run("lock", "tools.py", "--check", *words).exit_code == 0
+
+
+def test_without_targets_a_lock_says_what_it_was_written_from(locked: Desk) -> None:
+    for words in (["--check"], ["--update", "add"]):
+        done = locked.run("lock", *words)
+        assert done.exit_code == 2
+        assert "hint: name the file, as before: toolcrib lock tools.py\n" in done.stderr
 
 
 def test_tools_that_are_off_and_older_versions_are_locked_too(desk: Desk) -> None:

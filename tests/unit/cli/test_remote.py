@@ -251,6 +251,17 @@ def test_a_secret_header_that_is_wrong_is_not_repeated(desk: Desk) -> None:
     assert "s3cret" not in done.stderr
 
 
+def test_a_server_that_shows_tools_to_search_with_is_warned_of(desk: Desk) -> None:
+    desk.write("tools.py", ADD)
+    program = [sys.executable, "-c", "from toolcrib.cli import main; main()", "serve", "--stdio", "tools.py"]
+    told = {}
+    for choice in ("always", "never"):
+        command = shlex.join([*program, "--search", choice])
+        told[choice] = desk.run("export", "--to", "mcp", "--command", command).stderr
+    assert "shows tools to search with in place of its list" in told["always"]
+    assert "shows tools to search with" not in told["never"]
+
+
 # --- a person at the terminal ---
 
 

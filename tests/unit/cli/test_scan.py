@@ -26,14 +26,14 @@ def ask(question: str, limit: int = 5) -> list[str]:
 
 
 def test_scan_lists_tools_with_their_places(desk: Desk) -> None:
-    desk.write("tools.py", ADD)
-    done = desk.run("scan", "tools.py")
+    desk.write("places_of_tools.py", ADD)
+    done = desk.run("scan", "places_of_tools.py")
     assert done.exit_code == 0
     assert "add" in done.stdout
     assert "Add two whole numbers" in done.stdout
-    assert "tools.py:4" in done.stdout
+    assert "places_of_tools.py:4" in done.stdout
     assert done.stdout.endswith("1 tool in 1 file; nothing to complain about. Nothing was imported.\n")
-    assert "tools" not in sys.modules
+    assert "places_of_tools" not in sys.modules
 
 
 def test_scan_needs_none_of_what_the_source_imports(desk: Desk) -> None:
@@ -140,7 +140,7 @@ def test_a_difference_that_was_announced_is_no_error(desk: Desk) -> None:
 
 
 def test_a_difference_that_nobody_announced_fails(desk: Desk) -> None:
-    hidden = "\n\nsetattr(add, '__doc__', 'Words of another day.')\n"  # no scan follows this
+    hidden = "\n\nglobals()['add'].__doc__ = 'Words of another day.'\n"  # no scan follows this
     desk.write("hidden_tools.py", ADD + hidden)
     done = desk.run("check", "--against-scan", "hidden_tools.py")
     assert done.exit_code == 1

@@ -26,6 +26,7 @@ from toolcrib.catalog.tokens import estimate
 from toolcrib.content import Result
 from toolcrib.definition import ToolDefinition
 from toolcrib.errors import ConfigurationError, DefinitionError, ToolNotFoundError
+from toolcrib.registry import ToolRegistry
 from toolcrib.sources.descriptors import write_descriptor
 from toolcrib.tool import Tool
 
@@ -252,7 +253,7 @@ def _collect(form: Form, items: list[_Item], title: str) -> Any:
             entries = [(item.verdict.name, item.description, item.value) for item in items]
             return markdown.write_page(title, entries)
         case "catalog":
-            return build_catalog(values)
+            return build_catalog(values or ToolRegistry())
         case "descriptor":
             return codec.decode(write_descriptor(values, "json"))
     return values

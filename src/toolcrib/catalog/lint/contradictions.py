@@ -27,12 +27,14 @@ _TYPES: dict[str, tuple[type, ...]] = {
     "object": (Mapping,),
     "null": (type(None),),
 }
-_SAID_DEFAULT = re.compile(
-    r"\b(?:defaults?(?: value)?(?: is|\s*[:=]|s? to)|by default)\s*[:=]?\s*"
+_VALUE = (
     r"(?P<value>\"[^\"\n]{1,60}\"|'[^'\n]{1,60}'|`[^`\n]{1,60}`|-?\d+(?:\.\d+)?\b|true\b|false\b|none\b"
-    r"|null\b)",
-    re.IGNORECASE,
+    r"|null\b)"
 )
+_SAID_DEFAULT = re.compile(
+    rf"\b(?:defaults?(?: value)?(?: is|\s*[:=]|s? to)|by default)\s*[:=]?\s*{_VALUE}", re.IGNORECASE
+)
+_DEFAULT_AFTER = re.compile(rf"(?<![\w.-]){_VALUE},?\s{{1,9}}\(?by default\b", re.IGNORECASE)
 _SAYS_OPTIONAL = re.compile(r"\s*[(\[]?optional\b", re.IGNORECASE)
 _SAYS_REQUIRED = re.compile(r"\s*(?:[(\[]required[)\]]|required[.:])", re.IGNORECASE)
 
@@ -133,8 +135,10 @@ def find_other_defaults(subject: Subject) -> Iterator[Remark]:
     """Only where the words name a value of the same kind: "defaults to the current folder" is prose."""
     for name, schema in each_parameter(subject):
         words = schema.get("description")
-        said = _SAID_DEFAULT.search(words) if isinstance(words, str) and "efault" in words else None
-        if said is None or "default" not in schema:
+        if not isinstance(words, str) or "efault" not in words or "default" not in schema:
+            continue
+        said = _SAID_DEFAULT.search(words) or _DEFAULT_AFTER.search(words)
+        if said is None:
             continue
         claimed, default = _read_value(said["value"]), schema["default"]
         if isinstance(default, list | dict) or claimed == default or str(claimed) == str(default):

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from toolcrib.catalog.lint.phrases import word_set
-from toolcrib.catalog.lint.rule import Remark, Rule, Subject
+from toolcrib.catalog.lint.rule import Remark, Rule, Subject, quote
+from toolcrib.definition import find_unfit_annotations
 
 DESTROYS = word_set(
     "delete remove drop destroy erase purge wipe truncate kill terminate uninstall revoke format reset"
@@ -57,6 +58,14 @@ def find_doubtful_hints(subject: Subject) -> Iterator[Remark]:
         yield Remark(f"'{subject.name}' is marked both read-only and destructive", "drop one of the two")
 
 
+def find_unfit_hints(subject: Subject) -> Iterator[Remark]:
+    said = subject.definition.annotations
+    for key, kind in find_unfit_annotations(said):
+        yield Remark(
+            f"Annotation '{key}' of '{subject.name}' must be {kind}, and is {quote(repr(said[key]))}"
+        )
+
+
 def _risky_verb(subject: Subject) -> str | None:
     """The verb that a name begins with, past a namespace; nouns further back mean nothing."""
     words = subject.name_words
@@ -100,5 +109,14 @@ RULES = (
         " asking.",
         "correct the hint, or the name",
         find_doubtful_hints,
+    ),
+    Rule(
+        "unfit-hint",
+        "warning",
+        "An annotation is of a type that the protocol does not give it",
+        "A client refuses the list of tools for it, or takes any text for a yes.",
+        "true or false for a hint, text for the title",
+        find_unfit_hints,
+        in_check=True,
     ),
 )

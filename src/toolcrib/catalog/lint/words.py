@@ -54,7 +54,7 @@ def find_repeated_name(subject: Subject) -> Iterator[Remark]:
 def find_short_description(subject: Subject) -> Iterator[Remark]:
     length = len(subject.description)
     if 0 < length < SHORTEST_DESCRIPTION and not _repeats(subject):
-        yield Remark(f"The description of '{subject.name}' has only {length} characters")
+        yield Remark(f"The description of '{subject.name}' has only {length} character{'s' * (length > 1)}")
 
 
 def _repeats(subject: Subject) -> bool:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from toolcrib import codec
-from toolcrib.definition import MCP, OptionFields, ToolDefinition
+from toolcrib.definition import MCP, OptionFields, ToolDefinition, find_unfit_annotations
 from toolcrib.described import describe
 from toolcrib.errors import InvalidNameError, InvalidSchemaError, InvalidToolError
 from toolcrib.finding import Source
@@ -77,9 +77,9 @@ def make_tool(entry: Any, source: Source, *, key: str | None = None) -> Tool:
         input_schema=_object(entry, SCHEMA_KEYS, name, source) or {"type": "object", "properties": {}},
         output_schema=_object(entry, _OUTPUT_KEYS, name, source),
         title=title,
-        annotations=_object(entry, ("annotations",), name, source) or {},
+        annotations=_annotations_in(entry, name, source),
         tags=_tags_in(entry, name, source),
-        version=_version_in(entry),
+        version=_version_in(entry, name, source),
         metadata=_metadata_in(entry, identity, name, source),
         source=source,
         returns=_text(entry, "returns", name, source) or "",
@@ -160,9 +160,24 @@ def _tags_in(entry: Mapping[str, Any], name: str, source: Source) -> tuple[str, 
     return tuple(dict.fromkeys(labels))
 
 
-def _version_in(entry: Mapping[str, Any]) -> str | None:
+def _annotations_in(entry: Mapping[str, Any], name: str, source: Source) -> dict[str, Any]:
+    given = _object(entry, ("annotations",), name, source) or {}
+    annotations = {key: value for key, value in given.items() if value is not None}
+    for key, kind in find_unfit_annotations(annotations):
+        words = f"annotations.{key} of tool '{name}' must be {kind}, got {annotations[key]!r:.80}"
+        raise InvalidToolError(words, tool=name, source=source)
+    return annotations
+
+
+def _version_in(entry: Mapping[str, Any], name: str, source: Source) -> str | None:
+    """A version is text: 1.10 as a number would be 1.1."""
     version = entry.get("version")
-    return str(version) if isinstance(version, int | float) else version
+    if version is None or isinstance(version, str):
+        return version
+    if isinstance(version, int) and not isinstance(version, bool):
+        return str(version)
+    words = f"'version' of tool '{name}' must be text, got {version!r:.80}"
+    raise InvalidToolError(words, tool=name, source=source, hint="write it in quotes")
 
 
 def _metadata_in(entry: Mapping[str, Any], identity: Any, name: str, source: Source) -> dict[str, Any]:

@@ -27,6 +27,12 @@ MAX_BYTES = 2 * 1024 * 1024
 
 _BYTE = re.compile(r" ?\(byte (\d+)\)")
 _TOML_PLACE = re.compile(r" \(at (?:line (\d+), column \d+|end of document)\)$")
+_ESCAPE = re.compile(
+    r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"
+    r"|\\(?:(u[dD][89a-fA-F][0-9a-fA-F]{2})|.)",
+    re.DOTALL,
+)
+"""A character in two halves, half a one, or any other escape."""
 _BLANK = re.compile(r"[ \t\r\n]*")
 _PLACE = re.compile(r"[ \t\r\n]*[,:]?[ \t\r\n]*")
 
@@ -115,6 +121,10 @@ def _parse_json(text: str, path: Path) -> Any:
         return codec.parse(data)
     except ValueError as error:
         words = str(error)
+        half = next((found for found in _ESCAPE.finditer(text) if found[1]), None)
+        if half is not None and ("truncated" in words or "surrogate" in words):
+            words = f"has half a character, {half[0]}, which is no text: a lone surrogate"
+            _refuse(path, words, text.count("\n", 0, half.start()) + 1)
         place = _BYTE.search(words)
         line = data.count(b"\n", 0, int(place[1])) + 1 if place else None
         _refuse(path, f"is not JSON that can be read: {_BYTE.sub('', words)}", line)

@@ -10,6 +10,7 @@ import copy
 from typing import TYPE_CHECKING
 
 from toolcrib.finding import Finding
+from toolcrib.sources.static.changes import MARKS, doubt_call, note_call, note_decorator
 from toolcrib.sources.static.doors import pass_door, register, server_maker
 from toolcrib.sources.static.lineage import ancestors
 from toolcrib.sources.static.preparing import begin, prepare
@@ -41,7 +42,6 @@ from toolcrib.sources.static.things import (
 if TYPE_CHECKING:
     from toolcrib.sources.static.expressions import Evaluator
 
-_MARKS = frozenset({"toolcrib.tool", "toolcrib.marking.tool"})
 _HARMLESS = frozenset(
     {
         "abc.abstractmethod",
@@ -79,6 +79,7 @@ class Calls:
             holder = self.evaluator.of(node.func.value, scope)
             if isinstance(holder, Listing | Pairs):
                 return self._method(holder, node.func.attr, said)
+            doubt_call(self.evaluator, node.func, scope)
             callee = self.evaluator.attribute(holder, node.func.attr)
             if (
                 isinstance(holder, Super)
@@ -138,7 +139,7 @@ class Calls:
             server = self._server(maker, said)
             server.is_ours = maker == "toolcrib" and callee.last == "MCPServer"
             return server
-        if callee.name in _MARKS:
+        if callee.name in MARKS:
             thing = self._first_callable(said)
             return Marker(said) if thing is None else self.apply(Marker(_nothing_said(said)), thing)
         if callee.package == "mcp" and callee.last == "Server":
@@ -168,6 +169,7 @@ class Calls:
                 owner: Maker = callee.package  # type: ignore[assignment]
                 return Made(owner, parts[-1], said)
         self._hand_over(callee, said)
+        note_call(self.evaluator, callee.name, said)
         return Known(callee.name, is_made=True, said=said)
 
     def _server(self, maker: Maker, said: Said) -> Server:
@@ -232,7 +234,7 @@ class Calls:
                 return thing
             case Marker() | Wraps():
                 return self.apply(maker, thing)
-            case Known() if maker.name in _MARKS and not maker.is_made:
+            case Known() if maker.name in MARKS and not maker.is_made:
                 return self.apply(Marker(_bare(decorator, scope)), thing)
             case Known() if maker.name in _HARMLESS:
                 return thing
@@ -243,6 +245,7 @@ class Calls:
                 given = self.evaluator.enter(maker, Said([], [], scope, decorator.lineno), (thing,))
                 if isinstance(given, Function | Class | Marker):
                     return given
+        note_decorator(self.evaluator, thing, decorator, scope)
         return self._doubt(thing, decorator, scope)
 
     def _doubt(self, thing: Thing, decorator: ast.expr, scope: Scope) -> Thing:

@@ -114,7 +114,8 @@ def find_module_file(name: str, search: Sequence[str] | None = None) -> Path | N
         file = _first(places, lambda place, part=part: place / f"{part}.py")  # type: ignore[misc]
         if file is not None:
             return file if is_last else None
-        places = [place / part for place in places if (place / part).is_dir()]
+        # Unlike Path.is_dir, it takes any text.
+        places = [place / part for place in places if os.path.isdir(place / part)]
     return places[0] if places else None
 
 

@@ -64,6 +64,9 @@ def pass_door(evaluator: Evaluator, door: Door, said: Said) -> Thing:
             rest = Said(said.args[1:], said.keywords, said.scope, said.line)
             register(evaluator, server, first, rest, "tool")
             return first
+        if said.args and isinstance(said.args[0], ast.Lambda):
+            register(evaluator, server, first, said, "tool")
+            return UNKNOWN
         return Marker(said, server)
     if name in _ONE:
         node = said.args[0] if said.args else next((item.value for item in said.keywords), None)

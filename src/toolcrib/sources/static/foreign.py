@@ -56,6 +56,7 @@ _CONTENT = frozenset(
 )
 _PRIMITIVES = (str, int, float, bool, bytes, type(None))
 _DESCRIBED_BY_NONE = (*_PRIMITIVES, Any, object)
+_OTHER = Guess("guessed-condition", "another one of its name may be registered instead")
 _OUR_WORDS = frozenset(
     {"aliases", "destructive", "group", "idempotent", "input_schema", "open_world", "read_only", "scopes"}
 )
@@ -67,6 +68,9 @@ def read_server(workshop: Workshop, server: Server) -> list[Tool]:
     for registration in server.registrations:
         for tool in _adopt_one(workshop, server, registration):
             if tool.name in found:
+                if any(guess.code == "guessed-condition" for guess in registration.guesses):
+                    workshop.doubt(found[tool.name].origin, [_OTHER])
+                    continue  # one of them is enough
                 workshop.findings.append(_taken(tool, found[tool.name], server))
             if tool.name not in found or server.maker == "fastmcp":
                 found[tool.name] = tool

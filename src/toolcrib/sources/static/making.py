@@ -308,7 +308,7 @@ class Workshop:
             from toolcrib.selection import select  # only who chooses needs it
 
             batch.tools = select(batch.tools, words.get("include") or (), words.get("exclude") or ())
-        if any(guess.code == "guessed-condition" for guess in guesses):
+        if any(guess.code in ("guessed-condition", "guessed-name") for guess in guesses):
             batch.tools = [tool for tool in batch.tools if tool.name not in registry]  # one of them is enough
         report = registry.add_all(batch.tools, on_duplicate=words.get("on_duplicate"))
         self.findings += [self._placed(finding, said) for finding in report.findings]

@@ -12,6 +12,7 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from toolcrib.config import FILE_NAME, Config, load_config, switches_in
 from toolcrib.errors import ConfigurationError, DefinitionError, SourceError
@@ -52,6 +53,8 @@ def scan(*targets: str | os.PathLike[str], progress: Progress | None = None) -> 
     not there, ConfigurationError where a toolcrib.toml is wrong; what is wrong with a file or a tool is a
     finding.
     """
+    for target in targets:
+        _check_type(target)
     was_collecting = gc.isenabled()
     gc.disable()  # trees are many objects and no garbage: looking for some doubles the time
     try:
@@ -60,6 +63,12 @@ def scan(*targets: str | os.PathLike[str], progress: Progress | None = None) -> 
     finally:
         if was_collecting:
             gc.enable()
+
+
+def _check_type(target: Any) -> None:
+    if not isinstance(target, str | os.PathLike) or not isinstance(os.fspath(target), str):
+        hint = "scan(*targets)" if isinstance(target, list | tuple | set) else "give text or a Path"
+        raise TypeError(f"A target is the name of a file or module, not {type(target).__name__}: {hint}")
 
 
 def _failure(tool: Tool, error: Exception) -> Finding:

@@ -15,6 +15,7 @@ from typing import Any
 
 from toolcrib.errors import SourceError
 from toolcrib.finding import Finding
+from toolcrib.sources.static.changes import doubt_change, doubt_part
 from toolcrib.sources.static.conditions import truth_of
 from toolcrib.sources.static.expressions import Evaluator
 from toolcrib.sources.static.following import find_path, follow_import, follow_import_from
@@ -122,6 +123,8 @@ class Tracer:
             follow = _STATEMENTS.get(type(statement))
             if follow is not None:
                 follow(self, statement, scope)
+            if isinstance(statement, ast.Raise | ast.Break | ast.Continue):
+                return  # nor is this
 
     def _follow(self, body: Sequence[ast.stmt], scope: Scope) -> None:
         for statement in body:
@@ -205,10 +208,10 @@ class Tracer:
                 holder.attributes[target.attr] = thing
             elif isinstance(holder, Class):
                 holder.body.bind(target.attr, thing)
-            elif isinstance(holder, Function) and target.attr.startswith("__"):
-                words = f"its {target.attr} is changed after it is made"
-                holder.guesses = (*holder.guesses, Guess("guessed-change", words, target.lineno))
+            elif isinstance(holder, Function):
+                doubt_change(holder, target.attr, target.lineno)
         elif isinstance(target, ast.Subscript):
+            doubt_part(self.evaluator, target.value, scope)
             table = self.evaluator.of(target.value, scope)
             if isinstance(table, Pairs):
                 table.parts.append(Part(thing, target.slice, scope=scope, guesses=self.guesses))

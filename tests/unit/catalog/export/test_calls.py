@@ -75,6 +75,18 @@ def test_calls_are_not_looked_for_in_what_a_call_holds(found: Export) -> None:
     assert call.arguments == inner
 
 
+def test_a_call_without_arguments_is_kept_and_one_that_is_made_twice_too(found: Export) -> None:
+    bare = {"id": "1", "type": "function", "function": {"name": "add"}}
+    assert found.read_call({"tool_calls": [bare, bare]}) == [ToolCall("1", "add", {}, "add")] * 2
+    offered = {"type": "function", "function": {"name": "add", "parameters": {"type": "object"}}}
+    assert found.read_call({"content": [offered]}) == []  # a definition is no call
+
+
+def test_calls_that_a_message_repeats_in_its_content_are_made_once(found: Export) -> None:
+    call, (use, _) = SPELLINGS["langchain"][0], SPELLINGS["anthropic"]
+    assert len(found.read_call({"content": [use], "tool_calls": [call]})) == 1
+
+
 def test_what_is_not_json_is_said_so(found: Export) -> None:
     with pytest.raises(ValueError, match="the message is not JSON"):
         found.read_call("I would rather not")

@@ -160,3 +160,8 @@ def test_many_changes_are_cut_and_the_losses_stay() -> None:
     assert verdict.status == "lossy"
     assert verdict.losses[0].pointer == "/properties/p149/uniqueItems"
     assert verdict.changes[-1].words == "and 52 more changes"
+
+
+def test_a_choice_that_there_is_not_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match="there is no choice 'nope'"):
+        export([], "openai", only="nope")  # type: ignore[arg-type]

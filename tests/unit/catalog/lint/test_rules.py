@@ -40,6 +40,7 @@ FIRES: dict[str, list[ToolDefinition]] = {
     "vague-name": [define(name="process")],
     "parameter-name": [define(properties={"two words": TEXT})],
     "missing-description": [define(description="")],
+    "unfit-hint": [define(annotations={"readOnlyHint": "maybe"}), define(annotations={"title": 7})],
     "repeats-name": [define(description="Find an order")],
     "short-description": [define(description="Finds it")],
     "huge-description": [define(description=LONG)],
@@ -65,6 +66,7 @@ FIRES: dict[str, list[ToolDefinition]] = {
         define(properties=one(type="integer", default=20, description="How many (default: 10)")),
         define(properties=one(default="red", description="The colour. Defaults to 'blue'.")),
         define(properties=one(type="boolean", default=True, description="Whether. Default: false")),
+        define(properties=one(type="integer", default=10, description="How many, 20 by default.")),
     ],
     "other-need": [
         define(properties=one(description="Optional words to look for")),
@@ -147,6 +149,9 @@ def test_a_rule_about_several_tools_looks_at_all(code: str) -> None:
         ("other-default", define(properties=one(default="x", description="Defaults to the current folder"))),
         ("other-default", define(properties=one(default="10", description="Defaults to 10"))),
         ("other-default", define(properties=one(type="number", default=10.0, description="Default: 10"))),
+        ("other-default", define(properties=one(type="integer", default=20, description="20 by default"))),
+        ("other-default", define(properties=one(type="integer", default=5, description="v1.20 by default"))),
+        ("unfit-hint", define(annotations={"readOnlyHint": False, "title": "Find", "own": 7})),
         ("other-need", define(properties=one(description="An optional colour"))),
         ("unmarked-risk", define(name="delete_order", annotations={"destructiveHint": False})),
         ("unmarked-risk", define(name="get_delete_status")),
@@ -185,3 +190,9 @@ def test_a_credential_is_not_repeated() -> None:
     assert finding.code == "credential"
     assert secret not in str(finding)
     assert "ghp_..." in finding.message
+
+
+@pytest.mark.parametrize(("words", "said"), [("x", "only 1 character"), ("xy", "only 2 characters")])
+def test_one_character_is_not_several(words: str, said: str) -> None:
+    findings = inspect_tools([describe(define(description=words))]).findings
+    assert [finding.message for finding in findings if finding.message.endswith(said)]

@@ -1,0 +1,91 @@
+"""What changes a function behind its back, or hides tools in code that is not followed, is said."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from toolcrib.errors import SourceError
+from toolcrib.sources.static import scan
+
+OURS = "from toolcrib import MCPServer, tool\nserver = MCPServer('x')\n"
+ADD = f"{OURS}\n@tool\ndef add(a: int): 'Add.'\n\n"
+SAID = {
+    "a hint": ("guessed-change", f"{ADD}add.__annotations__['a'] = str\n"),
+    "hints": ("guessed-change", f"{ADD}add.__annotations__.update(a=str)\n"),
+    "words": ("guessed-change", f"{ADD}setattr(add, '__doc__', 'Others.')\n"),
+    "something": ("guessed-change", f"{ADD}for key in input():\n    setattr(add, key, 'Others.')\n"),
+    "less": ("guessed-change", f"{ADD}delattr(add, '__wrapped__')\n"),
+    "a name": (
+        "guessed-name",
+        f"{OURS}def make(n):\n    def f(x: int): 'F.'\n    f.__name__ = n\n    return tool(f)\n"
+        "a = make('one')\n",
+    ),
+    "a text": ("guessed-more", f"{ADD}exec('@tool\\ndef more(): pass')\n"),
+    "a file": ("guessed-more", f"{ADD}exec(open('more.txt').read())\n"),
+    "a lambda": ("unresolved-tool", f"{OURS}@(lambda f: tool(f))\ndef add(a: int): 'Add.'\n"),
+    "a table": ("unresolved-tool", f"{OURS}T = {{'t': tool}}\n@T['t']\ndef add(a: int): 'Add.'\n"),
+    "a lambda on a server": (
+        "unresolved-tool",
+        "from fastmcp import FastMCP\nmcp = FastMCP('x')\nmcp.tool(lambda a: a, name='same')\n",
+    ),
+}
+
+
+def read(folder: Path, text: str) -> Any:
+    (folder / "m.py").write_text(text)
+    return scan(folder / "m.py")
+
+
+@pytest.mark.parametrize("name", SAID)
+def test_what_is_not_followed_is_said(tmp_path: Path, name: str) -> None:
+    code, text = SAID[name]
+    assert code in {finding.code for finding in read(tmp_path, text).findings}
+
+
+@pytest.mark.parametrize(
+    "more",
+    ["exec('x = 1')\n", "add.cost = 3\n", "setattr(add, 'cost', 3)\n", "print(add.__name__.upper())\n"],
+)
+def test_what_changes_nothing_is_not_spoken_of(tmp_path: Path, more: str) -> None:
+    assert not read(tmp_path, ADD + more).findings
+
+
+def test_tools_of_a_factory_that_gives_names_are_no_duplicates(tmp_path: Path) -> None:
+    text = f"{OURS}def make(n):\n    def f(x: int): 'F.'\n    f.__name__ = n\n    return f\n"
+    found = read(tmp_path, f"{text}server.add(make('one'))\nserver.add(make('two'))\n")
+    assert not found.errors
+    assert "guessed-name" in {finding.code for finding in found.findings}
+
+
+def test_what_follows_a_raise_is_not_reached(tmp_path: Path) -> None:
+    dead = (
+        "try:\n    raise KeyError\n    @server.tool\n    def dead(): 'Is not.'\nexcept KeyError:\n    pass\n"
+    )
+    assert [tool.name for tool in read(tmp_path, ADD + dead).tools] == ["add"]
+
+
+@pytest.mark.parametrize("library", ["mcp.server.fastmcp", "fastmcp"])
+def test_one_name_on_two_ways_is_no_duplicate(tmp_path: Path, library: str) -> None:
+    text = f"import os\nfrom {library} import FastMCP\nmcp = FastMCP('x')\nif os.getenv('X'):\n"
+    text += (
+        "    @mcp.tool()\n    def a(x: int): 'One.'\nelse:\n    @mcp.tool()\n    def a(x: str): 'Other.'\n"
+    )
+    found = read(tmp_path, text)
+    assert [tool.name for tool in found.tools] == ["a"]
+    assert {finding.code for finding in found.findings} == {"guessed-condition"}
+
+
+@pytest.mark.parametrize("target", [["a.py"], b"a.py", 7, None])
+def test_a_target_that_is_no_name_is_refused(target: Any) -> None:
+    with pytest.raises(TypeError, match="A target is the name of a file or module, not "):
+        scan(target)
+
+
+def test_a_target_that_no_file_could_be_called_is_not_there() -> None:
+    for target in ("x" * 5_000, "x" * 5_000 + ".y", f"x{os.sep}" * 5_000):
+        with pytest.raises(SourceError, match="There is no "):
+            scan(target)
