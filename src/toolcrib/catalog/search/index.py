@@ -143,14 +143,19 @@ class SearchIndex:
         total = sum(term.rarity for term in terms) or 1.0
         ranked = [(score, -number) for number, score in scores.items()]  # of equals, the first comes first
         leading = {-number: score for score, number in heapq.nlargest(max(limit, _RANKED), ranked)}
-        near: list[tuple[float, int]] = []
+        near: dict[int, float] = {}
         for number, score in {**leading, **{each: scores[each] for each in exact & scores.keys()}}.items():
             covered = sum(term.rarity for term in terms if term.is_in(number)) / total
             name = self._names[number]
             named = sum(any(word in term.forms for term in terms) for word in name) / max(1, len(name))
-            closeness = score * (0.4 + 0.6 * covered) * (1 + _NAME_BONUS * named * covered)
-            near.append((closeness + (total * _EXACT_BONUS if number in exact else 0.0), -number))
-        return [(score, -number) for score, number in heapq.nlargest(limit, near)]
+            near[number] = score * (0.4 + 0.6 * covered) * (1 + _NAME_BONUS * named * covered)
+        bonus = (
+            max(near.values(), default=0.0) + total * _EXACT_BONUS
+        )  # whoever is asked for by name is first
+        for number in exact & near.keys():
+            near[number] += bonus
+        best = heapq.nlargest(limit, ((score, -number) for number, score in near.items()))
+        return [(score, -number) for score, number in best]
 
     def _explain(self, number: int, terms: list[_Term]) -> dict[str, str]:
         return {term.word: form for term in terms if (form := term.best_form(number)) is not None}
