@@ -12,6 +12,7 @@ from toolcrib.catalog.tokens import estimate
 from toolcrib.definition import ToolDefinition
 from toolcrib.described import describe
 from toolcrib.tool import Tool
+from toolcrib.wording import find_hidden
 
 WORDS = [
     "delete",
@@ -35,7 +36,9 @@ QUERIES = TEXTS | st.text(max_size=200)
 
 
 def visible(text: str) -> str:
-    return "".join(letter for letter in text if letter.isprintable())
+    """A text that a definition may hold."""
+    shown = "".join(letter for letter in text if letter.isprintable() and find_hidden(letter) is None)
+    return shown if find_hidden(shown) is None else ""
 
 
 @st.composite
