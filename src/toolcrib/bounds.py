@@ -25,6 +25,24 @@ PATTERN_BUDGET = 250_000
 LIGHT_PATTERN = 10
 """Patterns of so few positions become a small automaton; texts of any length are cheap for them."""
 
+LISTED_SCHEMAS = frozenset({"anyOf", "oneOf", "allOf", "prefixItems"})
+"""Their value is a list of schemas."""
+SINGLE_SCHEMAS = frozenset(
+    {
+        "additionalProperties",
+        "contains",
+        "contentSchema",
+        "else",
+        "if",
+        "items",
+        "not",
+        "propertyNames",
+        "then",
+        "unevaluatedItems",
+        "unevaluatedProperties",
+    }
+)
+"""Their value is a schema."""
 NAMED_SCHEMAS = frozenset(
     {"$defs", "definitions", "dependencies", "dependentSchemas", "patternProperties", "properties"}
 )

@@ -7,7 +7,7 @@ form of a shortened name and aliases count as names.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from fnmatch import fnmatchcase
 
 from toolcrib.errors import ConfigurationError, DefinitionError
@@ -21,6 +21,16 @@ def select(tools: Iterable[Tool], include: Sequence[str] = (), exclude: Sequence
     wanted = _matching(everything, include) if include else set(everything)
     unwanted = _matching(everything, exclude)
     return [tool for tool in everything if tool in wanted and tool not in unwanted]
+
+
+def without_repeats(tools: Iterable[Tool]) -> Iterator[Tool]:
+    """A tool that two targets lead to was still written once."""
+    seen: set[tuple[int, str, str | None, str | None]] = set()
+    for tool in tools:
+        key = (id(tool.origin), tool.name, tool.namespace, tool.version)
+        if key not in seen:
+            seen.add(key)
+            yield tool
 
 
 def _matching(tools: list[Tool], selectors: Sequence[str]) -> set[Tool]:

@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import cast
 
+from toolcrib.client.stdio import HAS_GROUPS, KILL, signal_group
 from toolcrib.errors import AgentError
 
 GRACE_S = 2.0
@@ -21,8 +22,6 @@ GRACE_S = 2.0
 _MAX_UNREAD = 256 * 1024
 _TAIL = 4096
 _TAIL_LINES = 8
-_HAS_GROUPS = hasattr(os, "killpg")
-_KILL = getattr(signal, "SIGKILL", signal.SIGTERM)
 
 
 async def start_child(
@@ -40,7 +39,7 @@ async def start_child(
             *command,
             env=None if env is None else {**os.environ, **env},
             cwd=cwd,
-            start_new_session=_HAS_GROUPS,  # Ctrl-C is for us, who end it in order
+            start_new_session=HAS_GROUPS,  # Ctrl-C is for us, who end it in order
         )
     except FileNotFoundError:
         missing = cwd if cwd is not None and not Path(cwd).is_dir() else command[0]
@@ -141,7 +140,7 @@ class Child(asyncio.SubprocessProtocol):
 
     def process_exited(self) -> None:
         self._exited.set()
-        self._signal(_KILL)  # what it started and left behind
+        signal_group(self._transport, KILL)  # what it started and left behind
         # Something that has left the group may hold the pipe open; it is not waited for.
         asyncio.get_running_loop().call_later(self._grace_s, self._give_up)
 
@@ -185,7 +184,7 @@ class Child(asyncio.SubprocessProtocol):
         try:
             await asyncio.shield(ending)
         except asyncio.CancelledError:
-            self._signal(_KILL)
+            signal_group(self._transport, KILL)
             await ending
             raise
 
@@ -193,10 +192,10 @@ class Child(asyncio.SubprocessProtocol):
         self.close_input()
         self._is_heard = False
         self._let_flow(True)  # one that waits to print must be able to end
-        steps = ((None, patience_s), (signal.SIGTERM, self._grace_s), (_KILL, None))
+        steps = ((None, patience_s), (signal.SIGTERM, self._grace_s), (KILL, None))
         for number, wait_s in steps:
             if number is not None:
-                self._signal(number)
+                signal_group(self._transport, number)
             try:
                 async with asyncio.timeout(wait_s):
                     await self._exited.wait()
@@ -206,13 +205,3 @@ class Child(asyncio.SubprocessProtocol):
         self._transport.close()
         for _ in range(2):
             await asyncio.sleep(0)  # the pipes, then the transport, close in the loop's next turns
-
-    def _signal(self, number: int) -> None:
-        """To the program and everything it started; a group outlives its first process."""
-        try:
-            if _HAS_GROUPS:
-                os.killpg(self._transport.get_pid(), number)
-            else:
-                self._transport.send_signal(number)
-        except (ProcessLookupError, PermissionError):
-            pass  # all gone already

@@ -24,8 +24,8 @@ from toolcrib.catalog.adapter import Adapter, PathName, find_inputs, read_settin
 from toolcrib.catalog.build import KEYS, Draft, draft_catalog, warn_of
 from toolcrib.catalog.footprint import hash_file, hash_files
 from toolcrib.catalog.inputs import FileInputs, LiveInputs
-from toolcrib.catalog.vault import read_file, write_file
 from toolcrib.registry import ToolRegistry
+from toolcrib.vault import read_file, write_file
 from toolcrib.version import __version__
 
 logger = logging.getLogger("toolcrib")

@@ -12,7 +12,6 @@ import logging
 import os
 import re
 import shlex
-import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,6 +23,7 @@ from toolcrib.errors import BatchError, ConfigurationError, DefinitionError, Dri
 from toolcrib.finding import Finding, Level
 from toolcrib.registry import ToolRegistry
 from toolcrib.tool import Tool
+from toolcrib.vault import write_file
 
 logger = logging.getLogger("toolcrib")
 
@@ -96,7 +96,9 @@ class Lock:
         data = self.to_text().encode()
         _read(data, str(path))  # what could not be read again is not written
         try:
-            _replace(Path(os.path.realpath(path)), data)
+            place = Path(os.path.realpath(path))
+            os.stat(place.parent)  # a folder that is not there is a slip, and is not made
+            write_file(place, data, _mode_of(place))
         except OSError as error:
             raise ConfigurationError(f"cannot be written: {error.strerror}", file=str(path)) from None
 
@@ -155,33 +157,11 @@ def _spell_unseen(found: re.Match[str]) -> str:
     return "".join(f"\\u{units[i]:02x}{units[i + 1]:02x}" for i in range(0, len(units), 2))
 
 
-def _replace(path: Path, data: bytes) -> None:
-    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-    try:
-        with os.fdopen(handle, "wb") as stream:
-            stream.write(data)
-            stream.flush()
-            os.fsync(stream.fileno())
-        os.chmod(name, _mode_of(path))
-        os.replace(name, path)
-    except BaseException:
-        os.unlink(name)
-        raise
-    if hasattr(os, "O_DIRECTORY"):
-        folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
-
-
-def _mode_of(path: Path) -> int:
+def _mode_of(path: Path) -> int | None:
     try:
         return path.stat().st_mode & 0o777
     except FileNotFoundError:
-        mask = os.umask(0)
-        os.umask(mask)
-        return 0o666 & ~mask
+        return None
 
 
 # --- reading ---------------------------------------------------------------------------------------------

@@ -13,13 +13,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from toolcrib.cli.frame import Failure
-from toolcrib.cli.targets import Loader, without_repeats
+from toolcrib.cli.targets import Loader
 from toolcrib.cli.terminal import Terminal
 from toolcrib.config import FILE_NAME, Config, HTTPConfig, load_config
 from toolcrib.dispatch import DEFAULT_TIMEOUT_S
 from toolcrib.errors import ConfigurationError, DefinitionError, SourceError
 from toolcrib.finding import Finding
 from toolcrib.keyspace import Entry
+from toolcrib.selection import without_repeats
 from toolcrib.server import MCPServer
 from toolcrib.storefront import DEFAULT_BUDGET_TOKENS, Publish
 from toolcrib.tool import Tool

@@ -23,7 +23,7 @@ from toolcrib.dispatch import DEFAULT_TIMEOUT_S
 from toolcrib.errors import ConfigurationError, DefinitionError, SourceError
 from toolcrib.finding import Finding
 from toolcrib.keyspace import Entry
-from toolcrib.selection import select
+from toolcrib.selection import select, without_repeats
 from toolcrib.server import MCPServer
 from toolcrib.sources import Batch, collect
 from toolcrib.sources.collect import DESCRIPTOR_SUFFIXES
@@ -177,16 +177,6 @@ class Loader:
             separator=own.registry.separator,
             timeout_s=limit or own.dispatcher.timeout_s,
         )
-
-
-def without_repeats(tools: Iterable[Tool]) -> Iterator[Tool]:
-    """A tool that two targets lead to was still written once."""
-    seen: set[tuple[int, str, str | None, str | None]] = set()
-    for tool in tools:
-        key = (id(tool.origin), tool.name, tool.namespace, tool.version)
-        if key not in seen:
-            seen.add(key)
-            yield tool
 
 
 def _servers_in(target: str) -> list[MCPServer]:

@@ -10,6 +10,8 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from toolcrib.bounds import LISTED_SCHEMAS, SINGLE_SCHEMAS
+
 Path = tuple[str, ...]
 
 MARK = "x-mcp-header"
@@ -18,22 +20,6 @@ _PLAIN = re.compile(r"(?! )[\x20-\x7e]*(?<! )")
 _SENTINEL = re.compile(r"=\?base64\?.*\?=", re.DOTALL)
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _ALLOWED_TYPES = ("string", "integer", "boolean")
-_HELD = frozenset(
-    {
-        "additionalProperties",
-        "contains",
-        "contentSchema",
-        "else",
-        "if",
-        "items",
-        "not",
-        "propertyNames",
-        "then",
-        "unevaluatedItems",
-        "unevaluatedProperties",
-    }
-)
-_HELD_IN_LISTS = ("allOf", "anyOf", "oneOf", "prefixItems")
 _HELD_BY_NAME = ("patternProperties", "dependentSchemas", "$defs", "definitions")
 
 
@@ -108,9 +94,9 @@ def _walk(root: Any) -> Iterator[tuple[Path, Mapping[str, Any]]]:
         for key, value in place.items():
             if key == "properties" and isinstance(value, Mapping):
                 waiting += ((None if path is None else (*path, name), item) for name, item in value.items())
-            elif key in _HELD:
+            elif key in SINGLE_SCHEMAS:
                 waiting.append((None, value))
-            elif key in _HELD_IN_LISTS and isinstance(value, list):
+            elif key in LISTED_SCHEMAS and isinstance(value, list):
                 waiting += ((None, item) for item in value)
             elif key in _HELD_BY_NAME and isinstance(value, Mapping):
                 waiting += ((None, item) for item in value.values())

@@ -25,7 +25,8 @@ GRACE_S = 2.0
 """How long a child has to end by itself, and again once it was asked to."""
 _TAIL = 4096
 _TAIL_LINES = 8
-_HAS_GROUPS = hasattr(os, "killpg")
+HAS_GROUPS = hasattr(os, "killpg")
+KILL = getattr(signal, "SIGKILL", signal.SIGTERM)
 
 OnStderr = Callable[[str], object]
 
@@ -58,7 +59,7 @@ class StdioLink(Duplex):
                 *self.command,
                 env=None if self._env is None else {**os.environ, **self._env},
                 cwd=self._cwd,
-                start_new_session=_HAS_GROUPS,  # Ctrl-C is for the client, which ends the child in order
+                start_new_session=HAS_GROUPS,  # Ctrl-C is for the client, which ends the child in order
             )
         except FileNotFoundError:
             missing = self._cwd if self._cwd is not None and not Path(self._cwd).is_dir() else self.command[0]
@@ -204,17 +205,18 @@ class _Child(asyncio.SubprocessProtocol):
             await asyncio.sleep(0)  # the pipes, then the transport, close in the loop's next turns
 
     def terminate(self) -> None:
-        self._signal(signal.SIGTERM)
+        signal_group(self._transport, signal.SIGTERM)
 
     def kill(self) -> None:
-        self._signal(getattr(signal, "SIGKILL", signal.SIGTERM))
+        signal_group(self._transport, KILL)
 
-    def _signal(self, number: int) -> None:
-        """To the child and everything it started; a group outlives its first process."""
-        try:
-            if _HAS_GROUPS:
-                os.killpg(self._transport.get_pid(), number)
-            else:
-                self._transport.send_signal(number)
-        except (ProcessLookupError, PermissionError):
-            pass  # all gone already
+
+def signal_group(transport: asyncio.SubprocessTransport, number: int) -> None:
+    """To a child and everything it started; a group outlives its first process."""
+    try:
+        if HAS_GROUPS:
+            os.killpg(transport.get_pid(), number)
+        else:
+            transport.send_signal(number)
+    except (ProcessLookupError, PermissionError):
+        pass  # all gone already

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from toolcrib.errors import ConfigurationError
+from toolcrib.vault import sync_folder
 
 _BOM = b"\xef\xbb\xbf"
 _OTHER_BOMS = (b"\xff\xfe", b"\xfe\xff")
@@ -95,7 +96,7 @@ def _write(content: Content, text: str, mode: int) -> Path | None:
         os.replace(draft, path)
     finally:
         draft.unlink(missing_ok=True)
-    _sync_folder(path.parent)
+    sync_folder(path.parent)
     return backup
 
 
@@ -134,20 +135,6 @@ def _compare(content: Content) -> None:
         now = None
     if now != content.data:
         _refuse(content.path, "was changed by somebody else just now", "run it again")
-
-
-def _sync_folder(folder: Path) -> None:
-    """So that the move survives a power cut too; not every system can do it."""
-    try:
-        descriptor = os.open(folder, os.O_RDONLY)
-    except OSError:
-        return
-    try:
-        os.fsync(descriptor)
-    except OSError:
-        pass
-    finally:
-        os.close(descriptor)
 
 
 def _refuse(path: Path, problem: str, hint: str | None = None) -> NoReturn:

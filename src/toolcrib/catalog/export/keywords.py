@@ -15,26 +15,8 @@ TYPES = ("null", "boolean", "number", "string", "array", "object")
 
 NAMED = frozenset({"properties", "patternProperties", "dependentSchemas"})
 """Their value maps names to schemas."""
-LISTED = frozenset({"anyOf", "oneOf", "allOf", "prefixItems"})
-"""Their value is a list of schemas."""
-SINGLE = frozenset(
-    {
-        "additionalProperties",
-        "contains",
-        "contentSchema",
-        "else",
-        "if",
-        "items",
-        "not",
-        "propertyNames",
-        "then",
-        "unevaluatedItems",
-        "unevaluatedProperties",
-    }
-)
-"""Their value is a schema."""
 SWITCHES = frozenset({"additionalProperties", "items", "unevaluatedItems", "unevaluatedProperties"})
-"""Of those, the ones that are left as true or false where they are that."""
+"""Their value is a schema, left as true or false where it is that."""
 
 ABOUT: Mapping[str, frozenset[str]] = {
     "string": frozenset(

@@ -11,7 +11,8 @@ from typing import Any
 from urllib.parse import unquote
 
 from toolcrib import codec
-from toolcrib.catalog.export.keywords import ANNOTATIONS, LISTED, NAMED, SINGLE, SWITCHES, Node, nothing
+from toolcrib.bounds import LISTED_SCHEMAS, SINGLE_SCHEMAS
+from toolcrib.catalog.export.keywords import ANNOTATIONS, NAMED, SWITCHES, Node, nothing
 from toolcrib.catalog.export.verdicts import Journal, Path, RefusedError, point
 
 MOST_PARTS = 4_000
@@ -132,11 +133,11 @@ class _Reader:
             here = (*path, key)
             if key in NAMED and isinstance(value, dict):
                 found[key] = {name: self.read(item, (*here, name), inside) for name, item in value.items()}
-            elif key in LISTED and isinstance(value, list):
+            elif key in LISTED_SCHEMAS and isinstance(value, list):
                 found[key] = [
                     self.read(item, (*here, str(number)), inside) for number, item in enumerate(value)
                 ]
-            elif key in SINGLE:
+            elif key in SINGLE_SCHEMAS:
                 is_plain = isinstance(value, bool) and key in SWITCHES
                 found[key] = value if is_plain else self.read(value, here, inside)
             else:

@@ -12,12 +12,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from toolcrib import codec
+from toolcrib.bounds import LISTED_SCHEMAS, SINGLE_SCHEMAS
 from toolcrib.catalog.export.dialects import Dialect
 from toolcrib.catalog.export.keywords import (
     ANNOTATIONS,
-    LISTED,
     NAMED,
-    SINGLE,
     Node,
     is_anything,
     is_nothing,
@@ -110,10 +109,10 @@ def _walk(node: Any) -> Iterator[Node]:
         if key in NAMED:
             for item in value.values():
                 yield from _walk(item)
-        elif key in LISTED:
+        elif key in LISTED_SCHEMAS:
             for item in value:
                 yield from _walk(item)
-        elif key in SINGLE:
+        elif key in SINGLE_SCHEMAS:
             yield from _walk(value)
 
 
@@ -174,9 +173,9 @@ class _Writer:
                     self.names.get(name, name): self.write(item, (*here, name))
                     for name, item in value.items()
                 }
-            elif key in LISTED:
+            elif key in LISTED_SCHEMAS:
                 found[key] = [self.write(item, (*here, str(number))) for number, item in enumerate(value)]
-            elif key in SINGLE and not isinstance(value, bool):
+            elif key in SINGLE_SCHEMAS and not isinstance(value, bool):
                 found[key] = self.write(value, here)
             elif key == "required":
                 found[key] = [self.names.get(name, name) for name in value]

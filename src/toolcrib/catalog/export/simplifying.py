@@ -7,14 +7,13 @@ anything.
 
 from __future__ import annotations
 
+from toolcrib.bounds import LISTED_SCHEMAS, SINGLE_SCHEMAS
 from toolcrib.catalog.export.keywords import (
     ABOUT,
     ANNOTATIONS,
     CONTENT,
     KNOWN,
-    LISTED,
     NAMED,
-    SINGLE,
     SWITCHES,
     TYPE_OF,
     TYPES,
@@ -71,9 +70,9 @@ def _descend(node: Node, path: Path, journal: Journal) -> Node:
             found[key] = value  # what it evaluates matters too, and a plainer schema may evaluate less
         elif key in NAMED:
             found[key] = {name: simplify(item, (*here, name), journal) for name, item in value.items()}
-        elif key in LISTED:
+        elif key in LISTED_SCHEMAS:
             found[key] = [simplify(item, (*here, str(number)), journal) for number, item in enumerate(value)]
-        elif key in SINGLE and not isinstance(value, bool):
+        elif key in SINGLE_SCHEMAS and not isinstance(value, bool):
             found[key] = simplify(value, here, journal)
             if key in SWITCHES and is_nothing(found[key]):
                 found[key] = False

@@ -19,7 +19,7 @@ from toolcrib.errors import ConfigurationError, DefinitionError, SourceError
 from toolcrib.finding import Finding
 from toolcrib.naming import remark_shortened
 from toolcrib.registry import ToolRegistry
-from toolcrib.selection import select
+from toolcrib.selection import select, without_repeats
 from toolcrib.sources.collect import collect
 from toolcrib.sources.loading import nothing_runs
 from toolcrib.sources.static.discovery import Aim, take_aim
@@ -166,7 +166,7 @@ class _Scanner:
         registry = self.reading.make_registry()
         certain: list[Tool] = []
         guessed: list[Tool] = []
-        for tool in _without_repeats(tools):
+        for tool in without_repeats(tools):
             (guessed if self.reading.is_conditional(tool) else certain).append(tool)
         findings = registry.add_all(certain).findings
         for tool in guessed:
@@ -174,16 +174,6 @@ class _Scanner:
             if tool.name not in registry:
                 findings += registry.add_all([tool]).findings
         return registry, findings
-
-
-def _without_repeats(tools: Iterable[Tool]) -> Iterator[Tool]:
-    """A tool that two targets lead to was still written once."""
-    seen: set[tuple[int, str, str | None, str | None]] = set()
-    for tool in tools:
-        key = (id(tool.origin), tool.name, tool.namespace, tool.version)
-        if key not in seen:
-            seen.add(key)
-            yield tool
 
 
 def take_toml(target: str) -> bool:

@@ -30,9 +30,9 @@ def read_file(path: Path, limit: int) -> bytes | None:
     return data if len(data) <= limit else None
 
 
-def write_file(path: Path, data: bytes) -> None:
-    """Put these bytes in the place of whatever was there. Raises OSError, and the old bytes are then as they
-    were."""
+def write_file(path: Path, data: bytes, mode: int | None = None) -> None:
+    """Put these bytes in the place of whatever was there; `mode` is who may do what with them, in place of
+    what the umask says. Raises OSError, and the old bytes are then as they were."""
     folder = path.parent
     folder.mkdir(parents=True, exist_ok=True)
     sweep(path)
@@ -44,11 +44,13 @@ def write_file(path: Path, data: bytes) -> None:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
+        if mode is not None:
+            os.chmod(draft, mode)
         os.replace(draft, path)
     except BaseException:
         _remove(draft)
         raise
-    _sync_folder(folder)
+    sync_folder(folder)
 
 
 def sweep(path: Path, older_than_s: float = STALE_S) -> None:
@@ -73,7 +75,7 @@ def _remove(path: Path) -> None:
         pass  # it is small, and the next writer tries again
 
 
-def _sync_folder(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
     """So that the move survives a power cut too; not every system can do it."""
     try:
         descriptor = os.open(folder, os.O_RDONLY)
