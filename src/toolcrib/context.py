@@ -11,7 +11,7 @@ import concurrent.futures
 import logging
 import time
 from collections.abc import Callable, Generator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from toolcrib.errors import CannotAskError
@@ -22,17 +22,49 @@ logger = logging.getLogger("toolcrib")
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """Who calls."""
+    """Who calls. `name` tells people and rules apart: `local`, `key:ana`, `oauth:SUBJECT`.
+
+    `roles` are those that a key or token brings along; rules may give more. `binding` is what sessions and
+    sealed states are bound to where the name alone does not say enough: issuer, subject and client.
+    """
 
     name: str = "local"
     scopes: frozenset[str] = frozenset()
+    roles: frozenset[str] = frozenset()
+    binding: str = ""
+    _hash: int = field(default=0, init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        if not self.binding:
+            object.__setattr__(self, "binding", self.name)
+        object.__setattr__(self, "_hash", hash((self.name, self.scopes, self.roles, self.binding)))
+
+    def __hash__(self) -> int:
+        return self._hash  # asked for with every call
 
 
 LOCAL = Principal()
 
 
 class Channel(Protocol):
-    """The caller's end: hears of progress and log lines, and may be asked. Always on the loop of the call."""
+    """The caller's end: hears of progress and log lines, and may be asked. Always on the loop of the call.
+
+    `resumes` is the mark of the state that a call made again with answers came with, else None. `is_gone`
+    says that the caller itself has gone, where a call is cancelled. `request` names the message and `trace`
+    the caller's trace (W3C traceparent), where there are such.
+    """
+
+    @property
+    def resumes(self) -> str | None: ...
+
+    @property
+    def is_gone(self) -> bool: ...
+
+    @property
+    def request(self) -> str | int | None: ...
+
+    @property
+    def trace(self) -> str | None: ...
 
     def progress(self, progress: float, total: float | None, message: str | None) -> None: ...
 
@@ -49,6 +81,11 @@ class Channel(Protocol):
 
 class Nobody:
     """The channel of a call that no client waits for: log lines go to the log, questions fail."""
+
+    resumes: str | None = None
+    is_gone: bool = False
+    request: str | int | None = None
+    trace: str | None = None
 
     def progress(self, progress: float, total: float | None, message: str | None) -> None:
         pass

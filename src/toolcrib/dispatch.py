@@ -10,31 +10,29 @@ from __future__ import annotations
 import asyncio
 import functools
 import inspect
-import secrets
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
+from toolcrib.admission import Admit, Attempt, Policy
 from toolcrib.content import BUILT_IN, Result, text_block
 from toolcrib.context import LOCAL, NOBODY, Channel, Context, Principal
 from toolcrib.definition import MAX_TIMEOUT_S
 from toolcrib.errors import (
     CallError,
     DefinitionError,
-    InvalidResultError,
     ToolBusyError,
-    ToolCrashedError,
     ToolNotFoundError,
     ToolTimeoutError,
 )
 from toolcrib.execution import Clock, CrashReporter, Raised, Runner
+from toolcrib.failure import failed, raise_questions
 from toolcrib.keyspace import Snapshot
 from toolcrib.lifecycle import Owners
 from toolcrib.mirror import Mirrored
 from toolcrib.plan import Plan, ToolStats
-from toolcrib.question import InputNeeded
 from toolcrib.registry import ToolRegistry
 from toolcrib.storefront import Storefront
 from toolcrib.tool import Tool
@@ -48,7 +46,12 @@ class Dispatcher:
     """Calls the tools of one registry. `server` is handed to handlers that ask for it."""
 
     def __init__(
-        self, registry: ToolRegistry, *, server: Any = None, timeout_s: float | None = DEFAULT_TIMEOUT_S
+        self,
+        registry: ToolRegistry,
+        *,
+        server: Any = None,
+        timeout_s: float | None = DEFAULT_TIMEOUT_S,
+        policy: Policy | None = None,
     ) -> None:
         self.registry = registry
         self.server = server
@@ -56,7 +59,7 @@ class Dispatcher:
         self.runner = Runner()
         self.crashes = CrashReporter()
         self.owners = Owners(registry, self.crashes)
-        self.depends_on_principal = False
+        self.policy = policy
         self.storefront: Storefront | None = None
         self.is_stopped = False
         self.stats: dict[str, ToolStats] = {}
@@ -66,21 +69,30 @@ class Dispatcher:
         self._plan_of: dict[Tool, Plan] = {}
         self._viewed: tuple[Snapshot, tuple[Tool, ...]] | None = None
 
-    def view(self, principal: Principal = LOCAL) -> tuple[Tool, ...]:  # noqa: ARG002 - policies look at it
+    @property
+    def depends_on_principal(self) -> bool:
+        """Whether two callers may see different tools."""
+        return self.policy is not None and self.policy.depends_on_principal
+
+    def view(self, principal: Principal = LOCAL) -> tuple[Tool, ...]:
         """The tools a principal may see, which are those it may call: one object until they change."""
         snapshot = self.registry.snapshot
         viewed = self._viewed
         if viewed is None or viewed[0] is not snapshot:
             viewed = self._viewed = (snapshot, tuple(self.registry.published()))
-        return viewed[1]
+        return viewed[1] if self.policy is None else self.policy.view(principal, viewed[1])
+
+    def is_visible(self, principal: Principal, tool: Tool) -> bool:
+        """Whether a tool is among those that a principal may see."""
+        return self.policy is None or self.policy.is_visible(principal, tool)
 
     def shown(self, principal: Principal = LOCAL) -> tuple[Tool, ...]:
         """What a principal is shown that asks for the tools: those in view, unless they are too many."""
         return self.view(principal) if self.storefront is None else self.storefront.judge(principal).shown
 
-    def forward(self, name: str, arguments: Any) -> tuple[str, dict[str, Any]] | None:
+    def forward(self, name: str, arguments: Any, principal: Principal) -> tuple[str, dict[str, Any]] | None:
         """The call that another one means, where it calls the tool that calls others."""
-        return None if self.storefront is None else self.storefront.forward(name, arguments)
+        return None if self.storefront is None else self.storefront.forward(name, arguments, principal)
 
     def has_list_changed(self) -> bool:
         """The tools have: whether anybody is told of other ones than before."""
@@ -96,18 +108,20 @@ class Dispatcher:
             and (plan.owner is None or self.owners.is_open(plan.owner))
         )
 
-    def mirrored(self, name: Any) -> Mirrored | None:
-        """The arguments of a tool that clients repeat in headers; None where there is no such tool."""
+    def mirrored(self, name: Any, principal: Principal = LOCAL) -> Mirrored | None:
+        """The arguments of a tool that clients repeat in headers; None where this caller has no such tool."""
         plan = self._plans.get(name) if type(name) is str else None
         if plan is not None and self._seen is self.registry.snapshot:
-            return plan.mirrored
+            hidden = plan.mirrored and not self.is_visible(principal, plan.tool)
+            return None if hidden else plan.mirrored
         tool = self.registry.try_get(name) if isinstance(name, str) else None
         try:
-            return None if tool is None else tool.definition.mirrored
+            known = tool is not None and self.is_visible(principal, tool)
+            return tool.definition.mirrored if tool is not None and known else None
         except DefinitionError:
             return None  # it cannot be called either
 
-    async def call(  # noqa: C901 - one path, and every layer costs
+    async def call(
         self,
         name: str,
         arguments: Mapping[str, Any] | None = None,
@@ -125,11 +139,37 @@ class Dispatcher:
             self._refresh()
         plan = self._plans.get(name)
         if plan is None:
-            meant = self.forward(name, arguments)
+            meant = self.forward(name, arguments, principal)
             if meant is not None:
                 return await self.call(*meant, principal=principal, channel=channel, timeout_s=timeout_s)
-            plan = self._plan(name)
+            try:
+                plan = self._plan(name)
+            except ToolNotFoundError:
+                if self.policy is not None:
+                    await self.policy.miss(name, arguments, principal, channel)
+                raise
         limit = self.timeout_s if plan.timeout_s is None else plan.timeout_s
+        if timeout_s is not None:
+            limit = _shorten(limit, timeout_s)
+        if self.policy is None:
+            return await self._perform(plan, arguments, principal, limit, channel=channel)
+        is_front = self.registry.snapshot.find(name) is not plan.tool
+        attempt = Attempt(name, plan.tool, arguments, principal, channel, is_front)
+        perform = functools.partial(self._perform, plan, arguments, principal, limit, channel=channel)
+        return await self.policy.conduct(attempt, perform)
+
+    async def _perform(
+        self,
+        plan: Plan,
+        arguments: Mapping[str, Any] | None,
+        principal: Principal,
+        limit: float | None,
+        admit: Admit | None = None,
+        *,
+        channel: Channel,
+        timeout_s: float | None = None,
+    ) -> Result:
+        """Check, have admitted, run. A policy may give less time, and another channel."""
         if timeout_s is not None:
             limit = _shorten(limit, timeout_s)
         started = time.perf_counter()
@@ -141,8 +181,10 @@ class Dispatcher:
             self.owners.enter(plan.owner)
         try:
             if plan.flaw is not None:
-                return self._failed(plan, plan.flaw)
+                return failed(plan, plan.flaw, self.crashes)
             checked = plan.arguments.check(arguments)
+            if admit is not None:
+                await admit(checked)
             if plan.owner is not None and not self.owners.is_open(plan.owner):
                 await self.owners.open_for(plan.tool, limit)
             if plan.context is not None:
@@ -159,8 +201,8 @@ class Dispatcher:
             return result
         except (CallError, DefinitionError, Raised) as error:
             if isinstance(error, Raised):
-                _raise_questions(error.error)
-            return self._failed(plan, error)
+                raise_questions(error.error)
+            return failed(plan, error, self.crashes)
         except asyncio.CancelledError:
             stats.errors += 1
             raise
@@ -292,30 +334,6 @@ class Dispatcher:
             pause=None if clock is None else clock.hold,
         )
 
-    def _failed(self, plan: Plan, error: CallError | DefinitionError | Raised) -> Result:
-        plan.stats.errors += 1
-        told = self._explain(plan, error.error if isinstance(error, Raised) else error)
-        text = _words_of(told)
-        if text is None or len(text) > plan.results.max_bytes:
-            told = InvalidResultError(f"Tool '{plan.tool.name}' failed, and its words cannot be sent.")
-            text = str(told)
-        return Result([text_block(text)], is_error=True, error=told)
-
-    def _explain(self, plan: Plan, error: BaseException) -> CallError:
-        """What the caller is told of an exception: the author's words, or a reference and nothing else."""
-        cause = error
-        while isinstance(cause, BaseExceptionGroup) and len(cause.exceptions) == 1:
-            cause = cause.exceptions[0]  # a task group wraps the one error there was
-        if isinstance(cause, CallError):
-            return cause
-        reference = secrets.token_hex(4)
-        self.crashes.report(plan.tool.name, error, reference)
-        if isinstance(error, DefinitionError):
-            hint = (error.hint if error.tool == plan.tool.name else None) or "see the log of the server"
-            text = f"Tool '{plan.tool.name}' cannot run as it is defined: {hint} (reference {reference})."
-            return ToolCrashedError(text)
-        return ToolCrashedError(f"Tool '{plan.tool.name}' failed unexpectedly (reference {reference}).")
-
     async def renew(self) -> None:
         """The code behind tools has changed: processes that know the old one end, applications without tools
         are closed."""
@@ -325,27 +343,6 @@ class Dispatcher:
     def close(self) -> None:
         self.runner.close()
         self.crashes.flush(1.0)
-
-
-def _raise_questions(error: BaseException) -> None:
-    """A tool that needs answers has not failed. Tasks of the tool's own may have asked at the same time."""
-    if isinstance(error, InputNeeded):
-        raise error
-    if isinstance(error, BaseExceptionGroup):
-        asked, rest = error.split(InputNeeded)
-        if asked is not None and rest is None:
-            questions: dict[str, Any] = {}
-            for part in _leaves(asked):
-                questions |= part.questions
-            raise InputNeeded(questions)
-
-
-def _leaves(group: BaseExceptionGroup[Any]) -> Iterator[Any]:
-    for part in group.exceptions:
-        if isinstance(part, BaseExceptionGroup):
-            yield from _leaves(part)
-        else:
-            yield part
 
 
 def _shorten(limit: float | None, asked: float) -> float:
@@ -371,15 +368,6 @@ async def _settle(plan: Plan, value: Any) -> Result:
     if hasattr(value, "__anext__"):
         value = await plan.results.gather(value)
     return plan.results.finish(value)
-
-
-def _words_of(error: CallError) -> str | None:
-    """The text of an error as it can be sent; None where there is none to be had."""
-    try:
-        text = str(error) or type(error).__name__
-    except Exception:
-        return None  # an error class of the author's that cannot show itself
-    return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
 
 def tool_modules(tool: Tool) -> list[tuple[str, str]]:

@@ -28,7 +28,13 @@
         ├── ToolTimeoutError (TimeoutError)      the deadline passed
         ├── ToolBusyError                        no slot is free
         ├── ToolCrashedError                     the tool raised; the text is hidden
-        └── CannotAskError                       nobody is there to answer `ctx.ask`
+        ├── CannotAskError                       nobody is there to answer `ctx.ask`
+        └── PolicyError                          the policy refuses; `details` says what would help
+            ├── DeniedError                      a rule refuses these arguments
+            ├── InsufficientScopeError           the caller's token or key lacks a scope
+            ├── ThrottledError                   too often, too many at once, or the budget is spent
+            ├── NotConfirmedError                somebody had to agree, and did not
+            └── AuditUnavailableError            it cannot be recorded, and must be
 
 Types and their `code` are public; the words of messages may change, except where a document fixes them.
 """
@@ -303,3 +309,33 @@ class ToolCrashedError(CallError):
 
 class CannotAskError(CallError):
     code = "cannot-ask"
+
+
+class PolicyError(CallError):
+    """The policy refuses a call. Clients get `code` and `details` beside the words."""
+
+    code = "refused"
+
+
+class DeniedError(PolicyError):
+    code = "denied"
+
+
+class InsufficientScopeError(PolicyError):
+    """`details` has `scopes`, those that are needed and not held."""
+
+    code = "insufficient-scope"
+
+
+class ThrottledError(PolicyError):
+    """`details` has `retryAfterS` where waiting helps, and `limit`, the name of what was hit."""
+
+    code = "throttled"
+
+
+class NotConfirmedError(PolicyError):
+    code = "not-confirmed"
+
+
+class AuditUnavailableError(PolicyError):
+    code = "audit-unavailable"

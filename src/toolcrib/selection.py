@@ -1,7 +1,8 @@
 """Chooses tools by name, glob, regular expression or tag. Excluding wins; a selector that fits nothing fails.
 
-A selector is a name or glob (`github_*`), `tag:NAME`, or `re:PATTERN` (the whole name must match). The long
-form of a shortened name and aliases count as names.
+A selector is a name or glob (`github_*`), `tag:NAME`, `namespace:NAME`, `hint:NAME` (an annotation, or
+`hint:not-NAME` for tools without it), or `re:PATTERN` (the whole name must match). The long form of a
+shortened name and aliases count as names; tags and namespaces take globs too.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ from fnmatch import fnmatchcase
 from toolcrib.errors import ConfigurationError, DefinitionError
 from toolcrib.keyspace import spellings
 from toolcrib.tool import Tool
+
+HINTS = ("read-only", "destructive", "idempotent", "open-world")
 
 
 def select(tools: Iterable[Tool], include: Sequence[str] = (), exclude: Sequence[str] = ()) -> list[Tool]:
@@ -38,7 +41,7 @@ def _matching(tools: list[Tool], selectors: Sequence[str]) -> set[Tool]:
         raise ConfigurationError(f"selectors must be a list, got the text {selectors!r}")
     found: set[Tool] = set()
     for selector in selectors:
-        fits = _read(selector)
+        fits = read_selector(selector)
         matched = {tool for tool in tools if fits(tool)}
         if not matched:
             raise ConfigurationError(f"selector {selector!r} matches no tool")
@@ -46,17 +49,35 @@ def _matching(tools: list[Tool], selectors: Sequence[str]) -> set[Tool]:
     return found
 
 
-def _read(selector: str) -> Callable[[Tool], bool]:
-    if selector.startswith("tag:"):
-        tag = selector.removeprefix("tag:")
-        return lambda tool: tag in tags_of(tool)
-    if selector.startswith("re:"):
+def read_selector(selector: str) -> Callable[[Tool], bool]:
+    """Whether a tool is meant. Raises ConfigurationError for what is no selector."""
+    kind, colon, rest = selector.partition(":")
+    if not colon:
+        return lambda tool: any(fnmatchcase(name, selector) for name in spellings(tool))
+    if kind == "tag":
+        return lambda tool: any(fnmatchcase(tag, rest) for tag in tags_of(tool))
+    if kind == "namespace":
+        return lambda tool: fnmatchcase(tool.namespace or "", rest)
+    if kind == "hint":
+        return _read_hint(selector, rest)
+    if kind == "re":
         try:
-            pattern = re.compile(selector.removeprefix("re:"))
+            pattern = re.compile(rest)
         except re.error as error:
             raise ConfigurationError(f"selector {selector!r} is not a pattern: {error}") from None
         return lambda tool: any(pattern.fullmatch(name) for name in spellings(tool))
-    return lambda tool: any(fnmatchcase(name, selector) for name in spellings(tool))
+    hint = "there are names with globs, tag:, namespace:, hint: and re:"
+    raise ConfigurationError(f"selector {selector!r} is of no kind that is known", hint=hint)
+
+
+def _read_hint(selector: str, rest: str) -> Callable[[Tool], bool]:
+    name = rest.removeprefix("not-")
+    if name not in HINTS:
+        raise ConfigurationError(
+            f"selector {selector!r} names no hint", hint=f"there are: {', '.join(HINTS)}"
+        )
+    key, wanted = name.replace("-", "_"), name == rest
+    return lambda tool: bool(getattr(tool.options, key)) is wanted
 
 
 def tags_of(tool: Tool) -> tuple[str, ...]:
@@ -66,10 +87,4 @@ def tags_of(tool: Tool) -> tuple[str, ...]:
         tags = tool.definition.tags
     except DefinitionError:
         tags = tuple(options.tags)  # a tool that cannot be built still has the tags of its options
-    implied = {
-        "read-only": options.read_only,
-        "destructive": options.destructive,
-        "idempotent": options.idempotent,
-        "open-world": options.open_world,
-    }
-    return (*tags, *(label for label, is_on in implied.items() if is_on))
+    return (*tags, *(label for label in HINTS if getattr(options, label.replace("-", "_"))))

@@ -145,7 +145,9 @@ class MCPServer(Registrar):
         wishes = check_wishes(publish, kept if budget_tokens is None else budget_tokens)
         is_wanted = publish != "never"
         self.dispatcher.storefront = (
-            Storefront(self.registry, self.dispatcher.view, *wishes) if is_wanted else None
+            Storefront(self.registry, self.dispatcher.view, *wishes, self.dispatcher.is_visible)
+            if is_wanted
+            else None
         )
 
     # --- living ---

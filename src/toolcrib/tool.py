@@ -13,7 +13,7 @@ from copy import copy
 from typing import TYPE_CHECKING, Any, Protocol, Unpack, runtime_checkable
 
 from toolcrib import codec
-from toolcrib.definition import OptionFields, ToolDefinition, ToolOptions
+from toolcrib.definition import NO_OPTIONS, OptionFields, ToolDefinition, ToolOptions
 from toolcrib.errors import DefinitionError, InvalidToolError
 from toolcrib.finding import Finding, Source
 from toolcrib.marking import marked_options, options_of
@@ -42,15 +42,17 @@ class MCPTool(Protocol):
 
 
 class Built:
-    """What building a tool comes to; made once, read by every call."""
+    """What building a tool comes to; made once, read by every call. What only calls need is made for the
+    first who asks: catalogs have thousands of tools that nobody calls."""
 
-    __slots__ = ("arguments", "definition", "findings", "handler", "results")
+    __slots__ = ("_arguments", "_blueprint", "_options", "_results", "definition", "findings", "handler")
 
     def __init__(self, tool: Tool, blueprint: Blueprint) -> None:
-        from toolcrib.schema.arguments import ArgumentCheck
-        from toolcrib.schema.result import ResultPlan
-
         options = tool.options
+        self._blueprint = blueprint
+        self._options = options
+        self._arguments: ArgumentCheck | None = None
+        self._results: ResultPlan | None = None
         self.handler = blueprint.handler
         metadata: dict[str, Any] = dict(options.metadata)
         if blueprint.raises:
@@ -61,7 +63,10 @@ class Built:
             input_schema=blueprint.input_schema,
             output_schema=blueprint.output_schema,
             title=options.title,
-            annotations={**blueprint.annotations, **options.annotations},
+            annotations={
+                **blueprint.annotations,
+                **(options.annotations if options is not NO_OPTIONS else {}),
+            },
             tags=tuple(dict.fromkeys((*options.tags, *blueprint.tags))),
             version=options.version,
             metadata=metadata,
@@ -72,17 +77,39 @@ class Built:
             meta=options.meta,
         )
         self.findings: tuple[Finding, ...] = tuple(blueprint.findings)
-        self.arguments: ArgumentCheck = ArgumentCheck(
-            tool.name,
-            blueprint.input_schema,
-            blueprint.binder,
-            trusted=blueprint.trusted,
-            repairs=options.repair,
-            ignores_extra=options.extra == "ignore",
-        )
-        self.results: ResultPlan = ResultPlan(
-            tool.name, blueprint.output_schema, blueprint.dump, trusted=blueprint.trusted
-        )
+
+    @property
+    def arguments(self) -> ArgumentCheck:
+        if self._arguments is None:
+            from toolcrib.schema.arguments import ArgumentCheck  # see above: not before it is wanted
+
+            self._arguments = ArgumentCheck(
+                self.definition.name,
+                self._blueprint.input_schema,
+                self._blueprint.binder,
+                trusted=self._blueprint.trusted,
+                repairs=self._options.repair,
+                ignores_extra=self._options.extra == "ignore",
+            )
+        return self._arguments
+
+    @property
+    def results(self) -> ResultPlan:
+        if self._results is None:
+            from toolcrib.schema.result import ResultPlan  # as above
+
+            self._results = ResultPlan(
+                self.definition.name,
+                self._blueprint.output_schema,
+                self._blueprint.dump,
+                trusted=self._blueprint.trusted,
+            )
+        return self._results
+
+    @property
+    def is_sure(self) -> bool:
+        """Whether nothing can be wrong with its schemas and words, as they were made of plain types."""
+        return self._blueprint.is_plain and self._blueprint.trusted
 
 
 class Tool:
@@ -201,6 +228,11 @@ class Tool:
             raise self._blamed(error)
         return built
 
+    def examine(self) -> Built:
+        """Build everything that may be wrong, and no validator that could not be. For who does not call it."""
+        built = self.built
+        return built if built.is_sure else self.check()
+
     def renamed(self, name: str, *, long_name: str | None = None) -> Tool:
         """The same tool under another name."""
         return self._changed(name=name, long_name=long_name)
@@ -229,10 +261,10 @@ class Tool:
         if self._refusal is not None:
             raise self._refusal
         try:
-            blueprint = self._build(self.callee, self.name, self.options)
-            _check_texts(self, blueprint)
-            built = Built(self, blueprint)
-            _ = built.definition.mirrored  # raises where a mark is wrong
+            built = Built(self, self._build(self.callee, self.name, self.options))
+            if not built.is_sure:
+                _check_texts(self, built.definition)
+                _ = built.definition.mirrored  # raises where a mark is wrong
             return built
         except DefinitionError as error:
             self._refusal = self._blamed(error)
@@ -253,17 +285,15 @@ class Tool:
 _UNUSUAL = re.compile(rb'[^\x20-\x7e]|\\[^"\\nt]')
 
 
-def _check_texts(tool: Tool, blueprint: Blueprint) -> None:
-    if _is_plain_ascii(
-        blueprint.description, tool.options.title or "", blueprint.input_schema, blueprint.output_schema or {}
-    ):
+def _check_texts(tool: Tool, made: ToolDefinition) -> None:
+    if _is_plain_ascii(made.description, made.title or "", made.input_schema, made.output_schema or {}):
         return
-    check_words(blueprint.description, f"The description of tool '{tool.name}'", tool.name)
-    if tool.options.title is not None:
-        check_words(tool.options.title, f"The title of tool '{tool.name}'", tool.name)
-    check_schema_words(blueprint.input_schema, f"The input schema of tool '{tool.name}'", tool.name)
-    if blueprint.output_schema is not None:
-        check_schema_words(blueprint.output_schema, f"The output schema of tool '{tool.name}'", tool.name)
+    check_words(made.description, f"The description of tool '{tool.name}'", tool.name)
+    if made.title is not None:
+        check_words(made.title, f"The title of tool '{tool.name}'", tool.name)
+    check_schema_words(made.input_schema, f"The input schema of tool '{tool.name}'", tool.name)
+    if made.output_schema is not None:
+        check_schema_words(made.output_schema, f"The output schema of tool '{tool.name}'", tool.name)
 
 
 def _is_plain_ascii(*texts: Any) -> bool:

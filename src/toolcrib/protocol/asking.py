@@ -141,11 +141,12 @@ class Sealer:
     def seal(self, binding: list[Any], answers: Mapping[str, Any]) -> str:
         """`binding` is what the state must come back with: the principal, the tool, the arguments."""
         until = int(self._now() + STATE_S)
-        body = codec.write({"answers": answers, "until": until, "salt": secrets.token_hex(4)})
+        body = codec.write({"answers": answers, "until": until, "salt": secrets.token_hex(8)})
         return base64.urlsafe_b64encode(self._sign(binding, body) + body).decode().rstrip("=")
 
-    def open(self, state: Any, binding: list[Any]) -> dict[str, Any]:
-        """The answers in a state. Raises Fault for one that is not ours, not of this call, or too old."""
+    def open(self, state: Any, binding: list[Any]) -> tuple[dict[str, Any], str]:
+        """The answers in a state, and its mark. Raises Fault for one that is not ours, not of this call, or
+        too old. It may come more than once: whoever minds remembers the mark."""
         if not isinstance(state, str) or len(state) > 2 * MAX_ANSWERS_BYTES:
             raise _bad_state()
         try:
@@ -161,8 +162,7 @@ class Sealer:
         content = codec.decode(body)
         if content["until"] < self._now():
             raise Fault(INVALID_PARAMS, "This requestState has expired: make the call afresh", status=200)
-        answers: dict[str, Any] = content["answers"]
-        return answers
+        return content["answers"], content["salt"]
 
     def _sign(self, binding: list[Any], body: bytes) -> bytes:
         bound = hashlib.sha256(codec.canonical(binding)).digest()

@@ -65,6 +65,7 @@ class Batch(Exchange):
         super().cancel()
         for part in self.parts:
             if isinstance(part, Exchange):
+                part.is_gone = self.is_gone
                 part.cancel()
 
 

@@ -16,7 +16,12 @@ from typing import TYPE_CHECKING, Any
 from toolcrib import codec
 from toolcrib.content import Result, text_block
 from toolcrib.context import LOCAL, Principal
-from toolcrib.errors import CannotAskError, InvalidArgumentsError, ToolNotFoundError
+from toolcrib.errors import (
+    CannotAskError,
+    InsufficientScopeError,
+    InvalidArgumentsError,
+    ToolNotFoundError,
+)
 from toolcrib.protocol import asking, messages
 from toolcrib.protocol.messages import INVALID_PARAMS, Fault, Id, Reply, refusal
 from toolcrib.protocol.record import record_call
@@ -71,13 +76,14 @@ class Link:
 class Exchange:
     """Something that runs before its reply is known. The transport runs it, and may cancel it."""
 
-    __slots__ = ("id", "is_cancelled", "link", "task")
+    __slots__ = ("id", "is_cancelled", "is_gone", "link", "task")
     is_resumable = False
 
     def __init__(self, link: Link, id_: Id) -> None:
         self.link = link
         self.id = id_
         self.is_cancelled = False
+        self.is_gone = False
         self.task: asyncio.Task[Any] | None = None
 
     def cancel(self) -> None:
@@ -85,6 +91,11 @@ class Exchange:
         self.is_cancelled = True
         if self.task is not None:  # in a moment: a task that has not begun would never begin, nor clean up
             self.task.get_loop().call_soon(self.task.cancel)
+
+    def abandon(self) -> None:
+        """The client has gone: cancel, and know why."""
+        self.is_gone = True
+        self.cancel()
 
     async def run(self) -> Reply:
         raise NotImplementedError
@@ -106,8 +117,10 @@ class Call(Exchange):
         "engine",
         "level",
         "name",
+        "resumes",
         "revision",
         "token",
+        "trace",
     )
 
     def __init__(
@@ -122,11 +135,12 @@ class Call(Exchange):
         capabilities: Mapping[str, Any],
         token: Any = None,
         level: str | None = None,
-        answers: dict[str, Any] | None = None,
+        trace: str | None = None,
     ) -> None:
         self.link = link  # as in Exchange: one call less for every call
         self.id = id_
         self.is_cancelled = False
+        self.is_gone = False
         self.task = None
         self.engine = engine
         self.revision = revision
@@ -135,7 +149,9 @@ class Call(Exchange):
         self.capabilities = capabilities
         self.token = token
         self.level = level
-        self.answers = answers
+        self.answers: dict[str, Any] | None = None
+        self.resumes: str | None = None
+        self.trace = trace
         self._progress: float | None = None
         self._started = 0.0
 
@@ -168,6 +184,8 @@ class Call(Exchange):
             self.close()
         error = result.error
         if error is not None:
+            if isinstance(error, InsufficientScopeError) and self.link.headers is not None:
+                return self._send_for_scopes(error)
             if isinstance(error, InvalidArgumentsError) and self.revision.faults_arguments:
                 return refusal(
                     self.id, Fault(INVALID_PARAMS, str(error), data={"problems": error.details}), status=200
@@ -177,6 +195,13 @@ class Call(Exchange):
                     self.id, Fault(messages.MISSING_CAPABILITY, str(error), data=error.details, status=400)
                 )
         return Reply(self._encode(result))
+
+    def _send_for_scopes(self, error: InsufficientScopeError) -> Reply:
+        """HTTP has a way to ask for more: the client fetches a better token, and comes again."""
+        fault = Fault(messages.INVALID_REQUEST, str(error), data=error.details, status=403)
+        reply = refusal(self.id, fault)
+        reply.scopes = error.details["scopes"]
+        return reply
 
     def _encode(self, result: Result) -> bytes:
         engine, revision = self.engine, self.revision
@@ -192,6 +217,10 @@ class Call(Exchange):
         return codec.write({"jsonrpc": "2.0", "id": self.id, "result": wire})
 
     # --- the channel ---
+
+    @property
+    def request(self) -> Id:
+        return self.id
 
     def progress(self, progress: float, total: float | None, message: str | None) -> None:
         if (
@@ -279,4 +308,4 @@ class Call(Exchange):
     @property
     def binding(self) -> list[Any]:
         """What the answers must come back with."""
-        return [self.link.principal.name, self.name, self.arguments or {}]
+        return [self.link.principal.binding, self.name, self.arguments or {}]

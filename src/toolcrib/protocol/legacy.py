@@ -112,7 +112,7 @@ def _revision_of(link: Link) -> Revision:
 def _call(engine: Engine, link: Link, id_: Id, revision: Revision, params: dict[str, Any]) -> Exchange:
     name, arguments = named_call(params)
     if (front := engine.dispatcher.storefront) is not None and name in front.callers:
-        name, arguments = front.forward(name, arguments) or (name, arguments)
+        name, arguments = front.forward(name, arguments, link.principal) or (name, arguments)
     meta: dict[str, Any] = params.get("_meta", {})
     session: Session | None = link.session
     call = Call(
@@ -124,6 +124,7 @@ def _call(engine: Engine, link: Link, id_: Id, revision: Revision, params: dict[
         arguments,
         capabilities={} if session is None else session.capabilities,
         token=check_token(meta),
+        trace=meta.get("traceparent"),
     )
     register(call)
     return call

@@ -136,12 +136,12 @@ def _list(engine: Engine, link: Link, id_: Id, params: Mapping[str, Any]) -> Rep
 
 def _call(engine: Engine, link: Link, id_: Id, params: dict[str, Any], meta: dict[str, Any]) -> Exchange:
     if link.headers is not None:
-        mirrored = engine.dispatcher.mirrored(params.get("name"))
+        mirrored = engine.dispatcher.mirrored(params.get("name"), link.principal)
         if mirrored:
             check_parameters(link.headers, mirrored, params.get("arguments"))
     name, arguments = named_call(params)
     if (front := engine.dispatcher.storefront) is not None and name in front.callers:
-        name, arguments = front.forward(name, arguments) or (name, arguments)
+        name, arguments = front.forward(name, arguments, link.principal) or (name, arguments)
     level, token = _wishes(meta)
     call = Call(
         engine,
@@ -153,24 +153,26 @@ def _call(engine: Engine, link: Link, id_: Id, params: dict[str, Any], meta: dic
         capabilities=meta[messages.CAPABILITIES],
         token=token,
         level=level,
+        trace=meta.get("traceparent"),
     )
     if "requestState" in params or "inputResponses" in params:
-        call.answers = _answers(engine, call, params)
+        _take_answers(engine, call, params)
     register(call)
     return call
 
 
-def _answers(engine: Engine, call: Call, params: Mapping[str, Any]) -> dict[str, Any]:
-    """What the client has answered so far: what the state holds, and what came with it."""
+def _take_answers(engine: Engine, call: Call, params: Mapping[str, Any]) -> None:
+    """Give a call what the client has answered so far: what the state holds, and what came with it."""
     given = params.get("inputResponses", {})
     if type(given) is not dict:
         raise Fault(INVALID_PARAMS, "Invalid params: inputResponses must be an object", status=200)
     # Answers without a state were given before they were asked for: no more than the client could say anyway.
-    kept = engine.sealer.open(params["requestState"], call.binding) if "requestState" in params else {}
-    answers = kept | given
-    if len(codec.write(answers)) > asking.MAX_ANSWERS_BYTES:
+    kept: dict[str, Any] = {}
+    if "requestState" in params:
+        kept, call.resumes = engine.sealer.open(params["requestState"], call.binding)
+    call.answers = kept | given
+    if len(codec.write(call.answers)) > asking.MAX_ANSWERS_BYTES:
         raise Fault(INVALID_PARAMS, "Invalid params: the answers are too long", status=200)
-    return answers
 
 
 def _listen(engine: Engine, link: Link, id_: Id, params: Mapping[str, Any]) -> Exchange:

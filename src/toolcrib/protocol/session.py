@@ -108,7 +108,7 @@ class Session:
     def close(self) -> None:
         """The client is gone: its calls and questions end."""
         for exchange in list(self.inflight.values()):
-            exchange.cancel()
+            exchange.abandon()
         for future, _ in list(self._pending.values()):
             if not future.done():
                 future.set_exception(CannotAskError("The client has gone."))
@@ -143,7 +143,7 @@ class Sessions:
         """A session that is not open yet. Raises Fault where there are too many."""
         self.expire()
         if principal is not LOCAL:
-            own = [item for item in self._sessions.values() if item.principal.name == principal.name]
+            own = [item for item in self._sessions.values() if item.principal.binding == principal.binding]
             if len(own) >= self._per_principal:
                 self._drop(min(own, key=lambda item: (item.is_busy, item.used)))
         if len(self._sessions) >= self._limit:
@@ -157,7 +157,7 @@ class Sessions:
     def find(self, id_: str, principal: Principal) -> Session | None:
         """The session of this id, if this principal opened it."""
         session = self._sessions.get(id_)
-        if session is None or session.principal.name != principal.name:
+        if session is None or session.principal.binding != principal.binding:
             return None
         if not session.is_busy and self._now() - session.used > self.idle_s:
             self._drop(session)

@@ -92,6 +92,8 @@ def _written(callee: Callee) -> dict[str, Any]:
 
 def _is_settled(hint: Any) -> bool:
     """Whether a hint is what it says: no text in it that `typing` would have to evaluate, at a price."""
+    if type(hint) is type:
+        return True  # as most are
     origin = getattr(hint, "__origin__", None)
     if origin is typing.Literal:
         return True

@@ -12,13 +12,14 @@ from toolcrib import codec, wording
 from toolcrib.schema import rich
 from toolcrib.schema.dumper import dumper
 from toolcrib.schema.rendering import to_value_schema
-from toolcrib.schema.shapes import MISSING, Array, Foreign, Scalar, Shape, Table
+from toolcrib.schema.shapes import MISSING, Array, Foreign, OneOf, Scalar, Shape, Table
 from toolcrib.validation import Validator
 
 UNTOLD: Final = object()
 """The default of a parameter that has one which is not known: its function was read, not imported."""
 
 _PLAIN = (str, int, float, bool)
+_SHORT = 1_000
 _PLAIN_TYPES = {"string": (str,), "integer": (int,), "number": (int, float), "boolean": (bool,)}
 
 
@@ -27,7 +28,10 @@ def say_default(shape: Shape, value: Any) -> Any:
 
     What depends on the machine, is secret, or a reader could not see is not shown.
     """
-    if type(value) not in _PLAIN:
+    kind = type(value)
+    if kind is bool or kind is int or (kind is str and len(value) <= _SHORT and _is_seen(value)):
+        return value
+    if kind not in _PLAIN:
         if isinstance(value, dt.datetime) and value.tzinfo is None:
             raise ValueError("a time without a zone means something else on another machine")
         if isinstance(shape, Foreign) and shape.schema.get("writeOnly"):
@@ -39,14 +43,25 @@ def say_default(shape: Shape, value: Any) -> Any:
     return value
 
 
+def _is_seen(text: str) -> bool:
+    """Whether a reader surely sees every character."""
+    return text.isascii() and text.isprintable()
+
+
 def fits(shape: Shape, plain: Any) -> bool:
     """Whether a default keeps to its own schema; the usual ones are compared without the engine."""
     if isinstance(shape, Scalar) and shape.format is None and shape.pattern is None:
         return type(plain) in _PLAIN_TYPES.get(shape.kind, ())
     if (plain == [] and isinstance(shape, Array)) or (plain == {} and isinstance(shape, Table)):
         return True
+    if isinstance(shape, OneOf) and plain in shape.values and all(map(_is_plain_text, shape.values)):
+        return True
     schema = to_value_schema(shape)
     return not schema or Validator(schema, trusted=True).is_valid(plain)
+
+
+def _is_plain_text(value: Any) -> bool:
+    return type(value) is str and value.isascii()
 
 
 def publish_default(shape: Shape, value: Any) -> Any:

@@ -22,9 +22,10 @@ from toolcrib.schema.docstrings import parse_docstring
 from toolcrib.schema.hints import HintReader, split_optional
 from toolcrib.schema.notes import is_field, split_annotated
 from toolcrib.schema.parameters import EMPTY, POSITIONAL_ONLY, Callee, Parameter, fill, words_of
+from toolcrib.schema.purpose import is_context
 from toolcrib.schema.rendering import to_value_schema
 from toolcrib.schema.shapes import MISSING, admits_null
-from toolcrib.schema.signature import Binder, Blueprint, is_context
+from toolcrib.schema.signature import Binder, Blueprint
 
 _NAMED = (
     POSITIONAL_ONLY,

@@ -8,14 +8,13 @@ Knows functions, hints and docstrings. Refuses to know registries and calls.
 
 from __future__ import annotations
 
+import functools
 import typing
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, NoReturn, TypeVar
 
 from toolcrib import validation
-from toolcrib.content import MEDIA, Result
-from toolcrib.context import Context
 from toolcrib.definition import ToolOptions, join_words
 from toolcrib.errors import InvalidSignatureError, ToolcribError
 from toolcrib.finding import Finding, Level
@@ -26,7 +25,7 @@ from toolcrib.schema.default import UNTOLD, fits, publish_default, say_default
 from toolcrib.schema.docstrings import Docstring, Documented, parse_docstring, type_hint_of
 from toolcrib.schema.dumper import dumper
 from toolcrib.schema.generic import origin_of
-from toolcrib.schema.hints import ARRAYS, HintReader, split_optional
+from toolcrib.schema.hints import HintReader, split_optional
 from toolcrib.schema.notes import SILENCE, Notes, is_field, split_annotated
 from toolcrib.schema.parameters import (
     EMPTY,
@@ -37,13 +36,13 @@ from toolcrib.schema.parameters import (
     parameter_names,
     words_of,
 )
+from toolcrib.schema.plain import PlainHint, find_plain
+from toolcrib.schema.purpose import is_context, is_structured
 from toolcrib.schema.records import value_of
 from toolcrib.schema.rendering import join_descriptions, to_schema, to_value_schema
 from toolcrib.schema.shapes import MISSING, Field, Shape, admits_none
 
 R = TypeVar("R")
-_UNSAID = (EMPTY, Any, object, typing.NoReturn, typing.Never, None, type(None), str, typing.LiteralString)
-"""Result hints that tell of no data."""
 
 
 @dataclass(slots=True)
@@ -69,7 +68,8 @@ class Binder:
 
 @dataclass(slots=True)
 class Blueprint:
-    """Everything building a tool comes to. `handler` is what a call runs."""
+    """Everything building a tool comes to. `handler` is what a call runs. `trusted` schemas were made here, and
+    nothing can be wrong with one that `is_plain` too: plain types, and words that hide nothing."""
 
     handler: Callable[..., Any]
     description: str
@@ -83,6 +83,7 @@ class Blueprint:
     annotations: Mapping[str, Any] = field(default_factory=dict)
     trusted: bool = True
     findings: list[Finding] = field(default_factory=list)
+    is_plain: bool = False
 
 
 def build_blueprint(callee: Callee, name: str, options: ToolOptions) -> Blueprint:
@@ -95,19 +96,25 @@ class _Builder:
         self.callee = callee
         self.name = name
         self.options = options
-        self.reader = HintReader()
         self.findings: list[Finding] = []
         self.fields: list[Field] = []
+        self.loaders: dict[str, Convert | None] = {}
         self.nullable: set[str] = set()
         self.optional: set[str] = set()
         self.defaults: dict[str, Any] = {}
         self.places: dict[str, Any] = {}
         self.factories: dict[str, Callable[[], Any]] = {}
         self.context: str | None = None
+        self.is_plain = True
+
+    @functools.cached_property
+    def reader(self) -> HintReader:
+        return HintReader()
 
     def build(self) -> Blueprint:
         hints = hints_of_function(self.callee, self.name)
-        docs = parse_docstring(words_of(self.callee.handler))
+        text = words_of(self.callee.handler)
+        docs = parse_docstring(text)
         self.read_parameters(hints, docs)
         output, dump, said = self.read_result(hints.get("return", EMPTY))
         explicit = self.options.output_schema
@@ -135,6 +142,9 @@ class _Builder:
             tags=docs.tags,
             trusted=explicit is None,
             findings=self.findings,
+            is_plain=self.is_plain
+            and explicit is None
+            and all(map(_is_seen, (text, self.options.description, self.options.title))),
         )
 
     # --- parameters ---
@@ -144,22 +154,42 @@ class _Builder:
         for item in docs.params:
             earlier = words.get(item.name)
             words[item.name] = item if earlier is None else _join_words_of(earlier, item)
+        taken: set[str] = set()
         for parameter in self.callee.parameters:
             documented = words.get(parameter.name)
             hint = hints.get(parameter.name, parameter.annotation)
-            if hint is EMPTY and documented is not None and documented.type:
-                hint = self.documented_hint(parameter, documented)
-            bare, accepts_none = self.guard(parameter.name, split_optional, hint)
-            if is_context(bare, self.callee, self.name, parameter.name):
-                self.take_context(parameter.name)
-                continue
-            made = self.read_field(parameter, hint, bare if accepts_none else hint)
+            plain = find_plain(hint) if _is_simple(parameter.default) else None
+            if plain is not None:
+                made = self.read_plain(parameter.name, plain, parameter.default)
+            else:
+                self.is_plain = False
+                if hint is EMPTY and documented is not None and documented.type:
+                    hint = self.documented_hint(parameter, documented)
+                bare, accepts_none = self.guard(parameter.name, split_optional, hint)
+                if is_context(bare, self.callee, self.name, parameter.name):
+                    self.take_context(parameter.name)
+                    continue
+                made = self.read_field(parameter, hint, bare if accepts_none else hint)
             documented = documented or words.get(made.name)
             if not made.description and documented is not None:
                 made.description = documented.description
-            if any(made.name == other.name for other in self.fields):
+            if made.name in taken:
                 self.refuse(parameter.name, f"is called '{made.name}', as another is", "change its alias")
+            taken.add(made.name)
             self.fields.append(made)
+
+    def read_plain(self, name: str, plain: PlainHint, default: Any) -> Field:
+        """The short way for most parameters: a plain hint, and a plain default if any. Says the same as
+        `read_field`."""
+        if not name.isascii():
+            self.is_plain = False
+        if default is EMPTY:
+            self.loaders[name] = plain.load
+            return Field(name, plain.shape, keyword=name, attribute=name)
+        self.loaders[name] = plain.load_bare
+        (self.nullable if plain.accepts_none else self.optional).add(name)
+        shown = self.show_default(name, plain.bare, default, plain.accepts_none)
+        return Field(name, plain.bare, False, shown, keyword=name, attribute=name)
 
     def documented_hint(self, parameter: Parameter, documented: Documented) -> Any:
         """The type that only the docstring gives; one that the default contradicts is out of date."""
@@ -267,7 +297,11 @@ class _Builder:
     # --- the way back ---
 
     def bind(self) -> Binder:
-        loads = [(item.name, item.keyword, loader(item.shape)) for item in self.fields]
+        known = self.loaders
+        loads = [
+            (item.name, item.keyword, known[item.name] if item.name in known else loader(item.shape))
+            for item in self.fields
+        ]
         positional = [
             (item.name, self.places.get(item.name, item.default))
             for item in self.callee.parameters
@@ -287,9 +321,13 @@ class _Builder:
 
     def read_result(self, hint: Any) -> tuple[dict[str, Any] | None, Convert | None, str]:
         """The output schema, what keeps to it, and words; no schema for text, nothing, media, the unknown."""
+        plain = find_plain(hint)
+        if plain is not None:
+            return (to_value_schema(plain.shape), plain.dump, "") if plain.is_data else (None, None, "")
+        self.is_plain = self.is_plain and (hint is EMPTY or hint is None)
         while origin_of(hint) in (Awaitable, Coroutine):
             hint = typing.get_args(hint)[-1]
-        if not self.guard("return", _is_structured, hint):
+        if not self.guard("return", is_structured, hint):
             return None, None, split_annotated(hint)[1].description
         shape, notes = self.read_hint(HintReader("serialization"), hint, "return")
         schema = to_value_schema(shape)
@@ -319,40 +357,25 @@ class _Builder:
         ) from None
 
 
-def is_context(hint: Any, callee: Callee, name: str, parameter: str) -> bool:
-    """Whether a parameter asks for the Context. One that asks for another library's is refused."""
-    bare = hint.__origin__ if origin_of(hint) is typing.Annotated else hint
-    cls = origin_of(bare) or bare
-    if not isinstance(cls, type):
-        return False
-    if cls.__name__ == "Context" and cls.__module__.partition(".")[0] in ("mcp", "fastmcp"):
-        raise InvalidSignatureError(
-            f"Parameter '{parameter}' of tool '{name}' asks for the Context of {cls.__module__}, "
-            "which is not there in a call by toolcrib",
-            tool=name,
-            parameter=parameter,
-            source=callee.source,
-            hint="annotate it with toolcrib.Context",
-        )
-    return issubclass(cls, Context)
+_SIMPLE = frozenset({float, bool, type(None)})
+_SMALL = range(-(2**53), 2**53)
+_LONG = 10_000
 
 
-def _is_structured(hint: Any) -> bool:
-    """Whether a result of this hint is data. Text, nothing, media and whole results are not."""
-    bare, _ = split_optional(hint)
-    origin = origin_of(bare)
-    if origin is typing.Annotated:
-        return _is_structured(bare.__origin__)
-    if isinstance(bare, typing.NewType):
-        return _is_structured(bare.__supertype__)
-    if origin in ARRAYS:
-        return not any(_is_content(item) for item in typing.get_args(bare))
-    return not (bare in _UNSAID or _is_content(bare))
+def _is_simple(default: Any) -> bool:
+    """Whether there is no default, or a plain one that JSON can surely say and a reader see."""
+    kind = type(default)
+    return (
+        default is EMPTY
+        or kind in _SIMPLE
+        or (kind is int and default in _SMALL)
+        or (kind is str and _is_seen(default))
+    )
 
 
-def _is_content(hint: Any) -> bool:
-    members = typing.get_args(hint) if origin_of(hint) else (hint,)
-    return any(isinstance(item, type) and issubclass(item, (*MEDIA, Result)) for item in members)
+def _is_seen(text: str | None) -> bool:
+    """Whether a reader surely sees every character, and there are not too many of them."""
+    return text is None or (len(text) < _LONG and text.isascii() and text.replace("\n", "").isprintable())
 
 
 def _join_words_of(first: Documented, second: Documented) -> Documented:

@@ -68,7 +68,9 @@ class Storefront:
         view: Callable[[Principal], tuple[Tool, ...]],
         publish: Publish = "auto",
         budget_tokens: int = DEFAULT_BUDGET_TOKENS,
+        is_visible: Callable[[Principal, Tool], bool] = lambda _, __: True,
     ) -> None:
+        self._is_visible = is_visible
         self.publish, tokens = check_wishes(publish, budget_tokens)
         self.callers: dict[str, Tool] = {}
         """What was ever shown to call others with: whoever was told of it may go on using it."""
@@ -142,8 +144,11 @@ class Storefront:
             self.judge()  # the tools may have changed, and nobody has asked for the list since
         return self.callers.get(name) or self._finders.get(name)
 
-    def forward(self, name: str, arguments: Any) -> tuple[str, dict[str, Any]] | None:
-        """The call that a call of `call_tool` means; None for all others, and where it means none."""
+    def forward(
+        self, name: str, arguments: Any, principal: Principal = LOCAL
+    ) -> tuple[str, dict[str, Any]] | None:
+        """The call that a call of `call_tool` means; None for all others, and where it means none: a tool
+        that this principal does not see is like one that is not there."""
         caller = self.find(name)
         if caller is None or name not in self.callers or self._registry.try_get(name) is not None:
             return None
@@ -152,7 +157,10 @@ class Storefront:
         except InvalidArgumentsError:
             return None  # which is said when it is called
         inner = given["name"]
-        return None if self._registry.try_get(inner) is None else (inner, given.get("arguments") or {})
+        tool = self._registry.try_get(inner)
+        if tool is None or not self._is_visible(principal, tool):
+            return None
+        return inner, given.get("arguments") or {}
 
     def _make_pair(self, view: Sequence[Tool]) -> tuple[Tool, Tool]:
         finder, caller = self._free_name(SEARCH), self._free_name(CALL)

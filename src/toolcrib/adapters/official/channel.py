@@ -47,6 +47,10 @@ class SessionChannel:
         self._capabilities: dict[str, Any] = {} if declared is None else _dump(declared)
         self._answers = _answers_in(context.params or {}) if revision.modern else {}
         self.needed: Mapping[str, Question] | None = None
+        self.resumes: str | None = None  # the state is the official server's, and proves nothing to us
+        self.is_gone = False
+        self.request = context.request_id
+        self.trace: str | None = None
 
     # --- telling: in order, and without keeping the tool waiting ---
 

@@ -52,13 +52,16 @@ def take_aim(target: str | os.PathLike[str], search: Sequence[str] | None = None
 
 
 def _aim_at_path(path: Path) -> Aim:
-    if path.is_dir() or path.suffix in DESCRIPTOR_SUFFIXES:
+    whole = _in_folder(path, Aim(str(path), is_folder=True)) if path.is_dir() else None
+    if whole is not None and whole.files:
+        return whole  # where there is code, descriptions stand beside it and not for it
+    if whole is not None or path.suffix in DESCRIPTOR_SUFFIXES:
         from toolcrib.sources.descriptors import is_descriptor  # most targets are code
 
         if is_descriptor(path):
             return Aim(str(path), described=path)
-    if path.is_dir():
-        return _in_folder(path, Aim(str(path), is_folder=True))
+    if whole is not None:
+        return whole
     if path.suffix == ".py":
         return Aim(path.name, [_resolved(path)])
     raise SourceError(

@@ -96,7 +96,7 @@ class _Scanner:
         for entry in sorted(registry.entries(), key=lambda entry: _place(entry.tool, order)):
             result.findings += self.reading.remarks_on(entry.tool)
             try:
-                entry.tool.check()
+                entry.tool.examine()
             except DefinitionError as error:
                 result.findings.append(error.finding)
                 continue

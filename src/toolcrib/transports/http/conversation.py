@@ -82,7 +82,7 @@ class Conversation:
         self._rest()
         self._writer = None
         if self._stream is None and not self._is_over:
-            self._exchange.cancel()
+            self._exchange.abandon()
 
     def _open(self) -> None:
         if self._is_open or self._writer is None:

@@ -46,12 +46,24 @@ refuses to know tools and how targets are loaded.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, NoReturn
+from typing import Literal
 
-from toolcrib.definition import MAX_TIMEOUT_S
+from toolcrib.config.reading import (
+    Below,
+    Choice,
+    Reader,
+    Whole,
+    read_boolean,
+    read_seconds,
+    read_text,
+    read_texts,
+)
+from toolcrib.config.reading import (
+    check_path as check_path,
+)
 from toolcrib.errors import ConfigurationError
 
 FILE_NAME = "toolcrib.toml"
@@ -167,7 +179,7 @@ def parse_config(text: str, path: Path, environ: Mapping[str, str] | None = None
             file=str(path),
             line=int(place[1]) if place else None,
         ) from None
-    reader = _Reader(text, path)
+    reader = Reader(text, path)
     server = reader.section(document, "server")
     tools = reader.section(document, "tools")
     http = reader.section(document, "http")
@@ -182,43 +194,43 @@ def parse_config(text: str, path: Path, environ: Mapping[str, str] | None = None
     folder = path.resolve().parent
     return Config(
         file=path,
-        name=reader.take(server, "server", "name", _text),
-        version=reader.take(server, "server", "version", _text),
-        title=reader.take(server, "server", "title", _text),
-        instructions=reader.take(server, "server", "instructions", _text),
+        name=reader.take(server, "server", "name", read_text),
+        version=reader.take(server, "server", "version", read_text),
+        title=reader.take(server, "server", "title", read_text),
+        instructions=reader.take(server, "server", "instructions", read_text),
         targets=tuple(
             resolve_target(target, folder)
-            for target in reader.take(server, "server", "targets", _texts) or ()
+            for target in reader.take(server, "server", "targets", read_texts) or ()
         ),
-        namespace=reader.take(server, "server", "namespace", _text),
-        timeout_s=reader.take(server, "server", "timeout_s", _seconds),
-        page_size=reader.take(server, "server", "page_size", _Whole(1, 100_000)),
-        log_arguments=reader.take(server, "server", "log_arguments", _boolean),
+        namespace=reader.take(server, "server", "namespace", read_text),
+        timeout_s=reader.take(server, "server", "timeout_s", read_seconds),
+        page_size=reader.take(server, "server", "page_size", Whole(1, 100_000)),
+        log_arguments=reader.take(server, "server", "log_arguments", read_boolean),
         http=HTTPConfig(
-            host=reader.take(http, "http", "host", _text),
-            port=reader.take(http, "http", "port", _Whole(0, 65535)),
+            host=reader.take(http, "http", "host", read_text),
+            port=reader.take(http, "http", "port", Whole(0, 65535)),
             path=reader.take(http, "http", "path", check_path),
-            allowed_hosts=tuple(reader.take(http, "http", "allowed_hosts", _texts) or ()),
-            allowed_origins=tuple(reader.take(http, "http", "allowed_origins", _texts) or ()),
-            workers=reader.take(http, "http", "workers", _Whole(1, MAX_WORKERS)),
+            allowed_hosts=tuple(reader.take(http, "http", "allowed_hosts", read_texts) or ()),
+            allowed_origins=tuple(reader.take(http, "http", "allowed_origins", read_texts) or ()),
+            workers=reader.take(http, "http", "workers", Whole(1, MAX_WORKERS)),
         ),
         search=SearchConfig(
-            publish=reader.take(search, "search", "publish", _Choice("auto", "always", "never")),
-            budget_tokens=reader.take(search, "search", "budget_tokens", _Whole(0, 10_000_000)),
+            publish=reader.take(search, "search", "publish", Choice("auto", "always", "never")),
+            budget_tokens=reader.take(search, "search", "budget_tokens", Whole(0, 10_000_000)),
         ),
         lint=LintConfig(
-            ignore=tuple(reader.take(lint, "lint", "ignore", _texts) or ()),
-            error=tuple(reader.take(lint, "lint", "error", _texts) or ()),
+            ignore=tuple(reader.take(lint, "lint", "ignore", read_texts) or ()),
+            error=tuple(reader.take(lint, "lint", "error", read_texts) or ()),
         ),
         lock=LockConfig(
-            file=reader.take(lock, "lock", "file", _Below(folder)),
-            on_drift=reader.take(lock, "lock", "on_drift", _Choice("refuse", "quarantine")),
+            file=reader.take(lock, "lock", "file", Below(folder)),
+            on_drift=reader.take(lock, "lock", "on_drift", Choice("refuse", "quarantine")),
         ),
-        cache=reader.take(catalog, "catalog", "cache", _Below(folder)),
-        switches={key: reader.take(tools, "tools", key, _boolean) for key in switches}
+        cache=reader.take(catalog, "catalog", "cache", Below(folder)),
+        switches={key: reader.take(tools, "tools", key, read_boolean) for key in switches}
         | switches_in(environ or {}),
-        include=tuple(reader.take(tools, "tools", "include", _texts) or ()),
-        exclude=tuple(reader.take(tools, "tools", "exclude", _texts) or ()),
+        include=tuple(reader.take(tools, "tools", "include", read_texts) or ()),
+        exclude=tuple(reader.take(tools, "tools", "exclude", read_texts) or ()),
         lines=reader.lines,
     )
 
@@ -244,156 +256,3 @@ def resolve_target(target: str, folder: Path) -> str:
     return f"{folder / path}{rest}" if is_path else target
 
 
-class _Reader:
-    """Takes values out of a document; whatever is wrong, it says where."""
-
-    def __init__(self, text: str, path: Path) -> None:
-        self.file = str(path)
-        self.lines = _lines_of_keys(text)
-
-    def section(self, document: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-        section = document.get(name, {})
-        if not isinstance(section, dict):
-            self.refuse(name, f"must be a table, got {_kind(section)}", f"write [{name}] above its keys")
-        return section
-
-    def take(self, section: Mapping[str, Any], name: str, key: str, read: Callable[[Any], Any]) -> Any:
-        if key not in section:
-            return None
-        try:
-            return read(section[key])
-        except ValueError as error:
-            self.refuse(f"{name}.{key}", str(error))
-
-    def refuse_unknown(
-        self, section: str, given: Iterable[str], known: Iterable[str], besides: str | None = None
-    ) -> None:
-        names = list(known)
-        for key in given:
-            if key in names:
-                continue
-            import difflib
-
-            close = difflib.get_close_matches(key, names, n=1)
-            hint = (
-                f"did you mean '{close[0]}'?"
-                if close
-                else f"known here: {', '.join([*names, *([besides] if besides else [])])}"
-            )
-            self.refuse(f"{section}.{key}" if section else key, "unknown key", hint)
-
-    def refuse(self, key: str, problem: str, hint: str | None = None) -> NoReturn:
-        raise ConfigurationError(problem, file=self.file, key=key, line=self.lines.get(key), hint=hint)
-
-
-_HEADER = re.compile(r"\s*\[+\s*([\w.\"'-]+)\s*\]+")
-_KEY = re.compile(r"\s*([\w.\"'-]+)\s*=")
-
-
-def _lines_of_keys(text: str) -> dict[str, int]:
-    """Where each key is written. TOML's reader keeps no places; simple lines are all a person writes."""
-    lines: dict[str, int] = {}
-    section = ""
-    for number, line in enumerate(text.splitlines(), start=1):
-        if header := _HEADER.match(line):
-            section = header[1].replace('"', "").replace("'", "")
-            lines.setdefault(section, number)
-        elif key := _KEY.match(line):
-            name = key[1].replace('"', "").replace("'", "")
-            lines.setdefault(f"{section}.{name}" if section else name, number)
-    return lines
-
-
-_KINDS = {
-    bool: "a boolean",
-    int: "an integer",
-    float: "a number",
-    str: "a string",
-    list: "a list",
-    dict: "a table",
-}
-
-
-def _kind(value: Any) -> str:
-    return _KINDS.get(type(value), f"a {type(value).__name__}")
-
-
-def _text(value: Any) -> str:
-    if not isinstance(value, str):
-        raise ValueError(f"must be a string, got {_kind(value)}")
-    if not value.strip():
-        raise ValueError("must not be empty")
-    return value
-
-
-def _texts(value: Any) -> list[str]:
-    if not isinstance(value, list):
-        raise ValueError(f"must be a list of strings, got {_kind(value)}")
-    for item in value:
-        if not isinstance(item, str):
-            raise ValueError(f"must be a list of strings, but {item!r} is {_kind(item)}")
-        if not item.strip():
-            raise ValueError("must be a list of strings, but one is empty")
-    return value
-
-
-def _boolean(value: Any) -> bool:
-    if not isinstance(value, bool):
-        raise ValueError(f"must be true or false, got {_kind(value)}")
-    return value
-
-
-@dataclass(frozen=True, slots=True)
-class _Whole:
-    """Reads a whole number between two others."""
-
-    least: int
-    most: int
-
-    def __call__(self, value: Any) -> int:
-        if isinstance(value, bool) or not isinstance(value, int):
-            raise ValueError(f"must be a whole number, got {_kind(value)}")
-        if not self.least <= value <= self.most:
-            raise ValueError(f"must be from {self.least} to {self.most}, got {value}")
-        return value
-
-
-class _Choice:
-    """Reads one of a few words."""
-
-    def __init__(self, *words: str) -> None:
-        self.words = words
-
-    def __call__(self, value: Any) -> str:
-        if value not in self.words:
-            raise ValueError(f"must be one of {', '.join(self.words)}, got {value!r}")
-        return str(value)
-
-
-@dataclass(frozen=True, slots=True)
-class _Below:
-    """Reads the path of a file, seen from the folder of the file it is written in."""
-
-    folder: Path
-
-    def __call__(self, value: Any) -> Path:
-        return self.folder / _text(value)
-
-
-_PATH = re.compile(r"(?:/[A-Za-z0-9._~!$&'()*+,;=:@-]+)+/?|/")
-
-
-def check_path(value: Any) -> str:
-    """The path of an endpoint as requests spell it. Raises ValueError."""
-    text = _text(value)
-    if not _PATH.fullmatch(text) or any(part in (".", "..") for part in text.split("/")):
-        raise ValueError(f"must be a path such as /mcp, got {text!r}")
-    return text.rstrip("/") or "/"
-
-
-def _seconds(value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise ValueError(f"must be a number of seconds, got {_kind(value)}")
-    if not 0 < value <= MAX_TIMEOUT_S:
-        raise ValueError(f"must be above 0 and at most {MAX_TIMEOUT_S:g} seconds, got {value!r}")
-    return float(value)

@@ -1,0 +1,79 @@
+"""What dispatch asks of a policy, and what it tells it of a call.
+
+Dispatch sits below the policies that wrap it, so the contract between them is here: one attempt to call a
+tool goes in, its result comes out, and in between the policy lets it run or does not. Knows the shape of
+that; refuses to know any policy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from toolcrib.content import Result, text_block
+from toolcrib.context import Channel, Principal
+from toolcrib.errors import PolicyError
+from toolcrib.tool import Tool
+
+REFUSAL = "toolcrib/refusal"
+"""The key of a result's `_meta` that says to machines why a call was refused."""
+
+
+@dataclass(slots=True, eq=False)
+class Attempt:
+    """One attempt to call a tool. `name` is as the caller spelt it. `is_front` says that the tool only finds
+    and calls others, and shows nobody what they may not see."""
+
+    name: str
+    tool: Tool
+    arguments: Mapping[str, Any] | None
+    principal: Principal
+    channel: Channel
+    is_front: bool = False
+
+
+Admit = Callable[[dict[str, Any]], Awaitable[None]]
+"""Looks at checked arguments before the tool runs. Raises CallError to refuse, InputNeeded to ask first."""
+
+
+class Perform(Protocol):
+    """Checks the arguments, has them admitted, runs the tool. Failures are in the Result; only InputNeeded
+    and CancelledError come out."""
+
+    def __call__(
+        self, admit: Admit | None = None, *, channel: Channel = ..., timeout_s: float | None = None
+    ) -> Awaitable[Result]: ...
+
+
+class Policy(Protocol):
+    """What stands around every call."""
+
+    @property
+    def depends_on_principal(self) -> bool:
+        """Whether two callers may see different tools."""
+        ...
+
+    def view(self, principal: Principal, tools: tuple[Tool, ...]) -> tuple[Tool, ...]:
+        """Those of the tools that a principal may see: one object as long as neither changes."""
+        ...
+
+    def is_visible(self, principal: Principal, tool: Tool) -> bool:
+        """Whether a tool is among those."""
+        ...
+
+    async def conduct(self, attempt: Attempt, perform: Perform) -> Result:
+        """See a call through. Raises ToolNotFoundError for a tool that is not for this caller."""
+        ...
+
+    async def miss(
+        self, name: str, arguments: Mapping[str, Any] | None, principal: Principal, channel: Channel
+    ) -> None:
+        """Take note of a call of a tool that is not there."""
+        ...
+
+
+def refused(error: PolicyError) -> Result:
+    """A call that a policy refused, for people and for machines."""
+    meta = {REFUSAL: {"code": error.code, **(error.details or {})}}
+    return Result([text_block(str(error))], is_error=True, error=error, meta=meta)
