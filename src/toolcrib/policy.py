@@ -325,9 +325,9 @@ class Policy:
             object.__setattr__(self, "store", Path(self.store))
         allows = [number for number, rule in enumerate(self.rules, start=1) if rule.allow]
         if self.default not in (None, "allow", "deny"):
-            raise ConfigurationError(f"must be allow or deny, got {self.default!r}", key="access.default")
+            raise ConfigurationError(f"must be allow or deny, got {self.default!r}", key="policy.default")
         if self.default == "allow" and allows:
-            hint = 'leave access.default out, or set it to "deny"'
+            hint = 'leave policy.default out, or set it to "deny"'
             raise self.wrong(f"rules[{allows[0]}]", "allows what is allowed anyway", hint)
 
     @property

@@ -39,6 +39,10 @@
     [catalog]
     cache = ".cache/tool_catalog.json"
 
+    [log]
+    format = "json"                     # or "text"
+
+and the sections of a policy: see `config.demands`.
 The variable TOOLCRIB_ENABLE_MATH_TOOLS=0 wins over the switch in the file. Knows the shape of the file;
 refuses to know tools and how targets are loaded.
 """
@@ -51,6 +55,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
+from toolcrib.config.demands import SECTIONS as _DEMANDS
+from toolcrib.config.demands import read_policy
 from toolcrib.config.reading import (
     Below,
     Choice,
@@ -65,6 +71,7 @@ from toolcrib.config.reading import (
     check_path as check_path,
 )
 from toolcrib.errors import ConfigurationError
+from toolcrib.policy import Policy
 
 FILE_NAME = "toolcrib.toml"
 _SECTIONS = {
@@ -85,6 +92,7 @@ _SECTIONS = {
     "lint": ("ignore", "error"),
     "lock": ("file", "on_drift"),
     "catalog": ("cache",),
+    "log": ("format",),
 }
 MAX_WORKERS = 64
 _SWITCH = re.compile(r"enable_[A-Za-z0-9_-]+_tools")
@@ -149,6 +157,8 @@ class Config:
     lint: LintConfig = LintConfig()
     lock: LockConfig = LockConfig()
     cache: Path | None = None
+    log_format: Literal["text", "json"] | None = None
+    policy: Policy | None = None
     switches: Mapping[str, bool] = field(default_factory=dict)
     include: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
@@ -183,10 +193,10 @@ def parse_config(text: str, path: Path, environ: Mapping[str, str] | None = None
     server = reader.section(document, "server")
     tools = reader.section(document, "tools")
     http = reader.section(document, "http")
-    search, lint, lock, catalog = (
-        reader.section(document, name) for name in ("search", "lint", "lock", "catalog")
+    search, lint, lock, catalog, log = (
+        reader.section(document, name) for name in ("search", "lint", "lock", "catalog", "log")
     )
-    reader.refuse_unknown("", document, _SECTIONS)
+    reader.refuse_unknown("", document, (*_SECTIONS, *_DEMANDS))
     for name in _SECTIONS.keys() - {"tools"}:
         reader.refuse_unknown(name, reader.section(document, name), _SECTIONS[name])
     switches = {key: value for key, value in tools.items() if _SWITCH.fullmatch(key)}
@@ -227,6 +237,8 @@ def parse_config(text: str, path: Path, environ: Mapping[str, str] | None = None
             on_drift=reader.take(lock, "lock", "on_drift", Choice("refuse", "quarantine")),
         ),
         cache=reader.take(catalog, "catalog", "cache", Below(folder)),
+        log_format=reader.take(log, "log", "format", Choice("text", "json")),
+        policy=read_policy(document, reader, folder),
         switches={key: reader.take(tools, "tools", key, read_boolean) for key in switches}
         | switches_in(environ or {}),
         include=tuple(reader.take(tools, "tools", "include", read_texts) or ()),
@@ -254,5 +266,3 @@ def resolve_target(target: str, folder: Path) -> str:
     path, rest = (place, f":{name}") if colon and place.endswith(".py") else (target, "")
     is_path = path.endswith((".py", ".toml")) or "/" in path or "\\" in path or (folder / path).exists()
     return f"{folder / path}{rest}" if is_path else target
-
-

@@ -57,22 +57,38 @@ class Reader:
         raise ConfigurationError(problem, file=self.file, key=key, line=self.lines.get(key), hint=hint)
 
 
-_HEADER = re.compile(r"\s*\[+\s*([\w.\"'-]+)\s*\]+")
-_KEY = re.compile(r"\s*([\w.\"'-]+)\s*=")
+_HEADER = re.compile(r"\s*(\[\[?)\s*([\w.:\"'-]+)\s*\]+")
+_KEY = re.compile(r"\s*([\w.\"'-]+|\"[^\"]+\")\s*=")
 
 
 def lines_of_keys(text: str) -> dict[str, int]:
-    """Where each key is written. TOML's reader keeps no places; simple lines are all a person writes."""
+    """Where each key is written; `rules[2].when` is that of the second `[[rules]]`. TOML's reader keeps no
+    places; simple lines are all a person writes."""
     lines: dict[str, int] = {}
+    counts: dict[str, int] = {}
     section = ""
     for number, line in enumerate(text.splitlines(), start=1):
         if header := _HEADER.match(line):
-            section = header[1].replace('"', "").replace("'", "")
+            section = _full_name(header[2].replace('"', "").replace("'", ""), counts, header[1] == "[[")
             lines.setdefault(section, number)
         elif key := _KEY.match(line):
             name = key[1].replace('"', "").replace("'", "")
             lines.setdefault(f"{section}.{name}" if section else name, number)
     return lines
+
+
+def _full_name(name: str, counts: dict[str, int], is_item: bool) -> str:
+    """The name of a table with its place among others of that name, and that of whatever holds it."""
+    found = ""
+    *holders, last = name.split(".")
+    for part in holders:
+        found += part if not found else f".{part}"
+        found += f"[{counts[found]}]" if found in counts else ""
+    found = f"{found}.{last}" if found else last
+    if is_item:
+        counts[found] = counts.get(found, 0) + 1
+        found += f"[{counts[found]}]"
+    return found
 
 
 _KINDS = {

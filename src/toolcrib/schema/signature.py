@@ -68,8 +68,8 @@ class Binder:
 
 @dataclass(slots=True)
 class Blueprint:
-    """Everything building a tool comes to. `handler` is what a call runs. `trusted` schemas were made here, and
-    nothing can be wrong with one that `is_plain` too: plain types, and words that hide nothing."""
+    """Everything building a tool comes to. `handler` is what a call runs. `trusted` schemas were made here;
+    with those that are `is_plain` too nothing can be wrong: plain types, and words that hide nothing."""
 
     handler: Callable[..., Any]
     description: str

@@ -7,6 +7,7 @@ name may have several meanings, of which conditions choose. Refuses to evaluate 
 from __future__ import annotations
 
 import ast
+import math
 from dataclasses import dataclass, field, replace
 
 from toolcrib.sources.static import known
@@ -93,10 +94,14 @@ def site_of(place: Place) -> Site:
 
 
 class Names:
-    """Follows names through the files of one library."""
+    """Follows names through the files of one library.
+
+    `since` is the line from which all that was found since it was last set to 0 means the same for good.
+    """
 
     def __init__(self, library: Library) -> None:
         self.library = library
+        self.since: float = 0
         self._following: set[tuple[int, str]] = set()
         self._kept: dict[tuple[int, str, bool, bool], tuple[int, Found]] = {}
 
@@ -143,6 +148,7 @@ class Names:
         key = (id(site.scope), name, site.lazy, site.is_field)
         kept = self._kept.get(key)
         if kept is not None and line >= kept[0]:
+            self.since = max(self.since, kept[0])
             return kept[1]
         found = self._look_up(name, line, site)
         last = 0
@@ -151,6 +157,7 @@ class Names:
             last = max((binding.line for binding in bindings), default=0)
         if line >= last:
             self._kept[key] = (last, found)
+        self.since = max(self.since, last if line >= last else math.inf)
         return found
 
     def _look_up(self, name: str, line: int, site: Site) -> Found:

@@ -9,14 +9,13 @@ from __future__ import annotations
 import ast
 import inspect
 import warnings
+from collections.abc import Collection
 from copy import copy
-from dataclasses import dataclass
 from types import CodeType, FunctionType
-from typing import Any
+from typing import Any, NamedTuple
 
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
 _GENERATOR = inspect.CO_GENERATOR | inspect.CO_ASYNC_GENERATOR
-_VARIABLE = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS
 
 
 def _nothing() -> None:
@@ -55,9 +54,8 @@ _CODES: dict[tuple[bool, str], CodeType] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Outline:
-    """The parameters of a function by kind, and where it stands."""
+class Outline(NamedTuple):
+    """The parameters of a function by kind."""
 
     by_place: tuple[str, ...] = ()
     by_name: tuple[str, ...] = ()
@@ -67,12 +65,12 @@ class Outline:
 
     @property
     def names(self) -> tuple[str, ...]:
-        tail = tuple(name for name in (self.rest, self.more) if name is not None)
-        return (*self.by_place, *self.by_name, *self.by_keyword, *tail)
+        known = self.by_place + self.by_name + self.by_keyword
+        if self.rest is not None:
+            known += (self.rest,)
+        return known if self.more is None else (*known, self.more)
 
-    def without(self, names: frozenset[str]) -> Outline:
-        if not names:
-            return self
+    def without(self, names: Collection[str]) -> Outline:
         return Outline(
             tuple(name for name in self.by_place if name not in names),
             tuple(name for name in self.by_name if name not in names),
@@ -85,16 +83,16 @@ class Outline:
 def outline_of(arguments: ast.arguments, owner: str = "") -> Outline:
     """The parameters as they are written; names that are private to a class are changed as Python does it."""
     return Outline(
-        tuple(mangle(item.arg, owner) for item in arguments.posonlyargs),
-        tuple(mangle(item.arg, owner) for item in arguments.args),
-        tuple(mangle(item.arg, owner) for item in arguments.kwonlyargs),
+        tuple([mangle(item.arg, owner) for item in arguments.posonlyargs]),
+        tuple([mangle(item.arg, owner) for item in arguments.args]),
+        tuple([mangle(item.arg, owner) for item in arguments.kwonlyargs]),
         None if arguments.vararg is None else mangle(arguments.vararg.arg, owner),
         None if arguments.kwarg is None else mangle(arguments.kwarg.arg, owner),
     )
 
 
 def mangle(name: str, owner: str) -> str:
-    if not name.startswith("__") or name.endswith("__"):
+    if not owner or not name.startswith("__") or name.endswith("__"):
         return name
     owner = owner.rpartition(".")[2].lstrip("_")
     return f"_{owner}{name}" if owner else name
@@ -111,7 +109,8 @@ def make_shell(
 ) -> FunctionType:
     """An empty function. It gives "nothing", "something" or "items", as far as its code shows."""
     code = _CODES[is_async, gives]
-    flags = code.co_flags & ~_VARIABLE
+    names = outline.names
+    flags = code.co_flags
     flags |= inspect.CO_VARARGS if outline.rest is not None else 0
     flags |= inspect.CO_VARKEYWORDS if outline.more is not None else 0
     code = code.replace(
@@ -121,8 +120,8 @@ def make_shell(
         co_argcount=len(outline.by_place) + len(outline.by_name),
         co_posonlyargcount=len(outline.by_place),
         co_kwonlyargcount=len(outline.by_keyword),
-        co_nlocals=len(outline.names),
-        co_varnames=outline.names,
+        co_nlocals=len(names),
+        co_varnames=names,
         co_flags=flags,
     )
     return FunctionType(code, {"__builtins__": {}, "__name__": ""}, name)
