@@ -7,6 +7,7 @@ addresses and headers as text; refuses to know who sends them.
 
 from __future__ import annotations
 
+import ipaddress
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -113,3 +114,11 @@ def clean_headers(headers: Mapping[str, Any] | None) -> dict[str, str]:
             raise RefusedError(f"the header {name} has a line break or another control character in it")
         cleaned[name.lower()] = text
     return cleaned
+
+
+def is_loopback(host: str) -> bool:
+    """Whether an address is of this machine alone; a name like 127.example.org is not."""
+    try:
+        return host.lower() == "localhost" or ipaddress.ip_address(host.partition("%")[0]).is_loopback
+    except ValueError:
+        return False

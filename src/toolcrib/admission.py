@@ -14,6 +14,7 @@ from typing import Any, Protocol
 from toolcrib.content import Result, text_block
 from toolcrib.context import Channel, Principal
 from toolcrib.errors import PolicyError
+from toolcrib.execution.lane import Outlive
 from toolcrib.tool import Tool
 
 REFUSAL = "toolcrib/refusal"
@@ -42,7 +43,12 @@ class Perform(Protocol):
     and CancelledError come out."""
 
     def __call__(
-        self, admit: Admit | None = None, *, channel: Channel = ..., timeout_s: float | None = None
+        self,
+        admit: Admit | None = None,
+        *,
+        channel: Channel = ...,
+        timeout_s: float | None = None,
+        outlive: Outlive | None = None,
     ) -> Awaitable[Result]: ...
 
 

@@ -44,6 +44,9 @@ class Principal:
 
 
 LOCAL = Principal()
+RESERVED = "toolcrib."
+"""Questions with keys like this are the policy's own: no tool asks them, no client answers them unasked."""
+CONFIRMATION = f"{RESERVED}confirm"
 
 
 class Channel(Protocol):
@@ -191,6 +194,9 @@ class Context:
         return self._put({key: question}, key)
 
     def _put(self, questions: Mapping[str, Question], key: str | None) -> Any:
+        for name in questions:
+            if name.startswith(RESERVED):
+                raise ValueError(f"a question's key must not begin with {RESERVED!r}, got {name!r}")
         running = _running_loop()
         if self.loop is None or running is self.loop:
             return self._ask(questions, key)

@@ -93,6 +93,7 @@ class OptionFields(TypedDict, total=False):
     group: str | None
     aliases: Sequence[str]
     scopes: Sequence[str]
+    audit: Literal["required"] | None
     enabled: bool
     run: RunMode
     timeout_s: float | None
@@ -110,7 +111,8 @@ class ToolOptions:
     `read_only`, `destructive`, `idempotent` and `open_world` are hints to clients. `group` ties the tool
     to a switch `enable_{group}_tools`. `run` says where sync code runs: "thread" (the default for `def`),
     "inline" for code that never blocks, "process" for code that must be killable. `extra="ignore"` drops
-    unknown argument names instead of refusing them. `repair=False` takes arguments as they come. `icons` and
+    unknown argument names instead of refusing them. `repair=False` takes arguments as they come. A policy
+    demands `scopes` of callers, and a record before and after each call where `audit="required"`. `icons` and
     `meta` go to clients as they are (MCP's `icons` and `_meta`); `metadata` stays at home.
     """
 
@@ -129,6 +131,7 @@ class ToolOptions:
     group: str | None = None
     aliases: Sequence[str] = ()
     scopes: Sequence[str] = ()
+    audit: Literal["required"] | None = None
     enabled: bool = True
     run: RunMode = "auto"
     timeout_s: float | None = None
@@ -206,6 +209,8 @@ def _check_options(options: ToolOptions) -> None:
         raise _wrong(options, "version", "must not be empty nor hold an '@'")
     if options.run not in ("auto", "inline", "thread", "process"):
         raise _wrong(options, "run", "must be 'auto', 'inline', 'thread' or 'process'")
+    if options.audit not in (None, "required"):
+        raise _wrong(options, "audit", "must be 'required' or None")
     if options.extra not in ("refuse", "ignore"):
         raise _wrong(options, "extra", "must be 'refuse' or 'ignore'")
     if options.timeout_s is not None and not 0 < options.timeout_s <= MAX_TIMEOUT_S:

@@ -28,6 +28,7 @@ from toolcrib.errors import (
     ToolTimeoutError,
 )
 from toolcrib.execution import Clock, CrashReporter, Raised, Runner
+from toolcrib.execution.lane import Outlive
 from toolcrib.failure import failed, raise_questions
 from toolcrib.keyspace import Snapshot
 from toolcrib.lifecycle import Owners
@@ -168,8 +169,10 @@ class Dispatcher:
         *,
         channel: Channel,
         timeout_s: float | None = None,
+        outlive: Outlive | None = None,
     ) -> Result:
-        """Check, have admitted, run. A policy may give less time, and another channel."""
+        """Check, have admitted, run. A policy may give less time and another channel, and hears of code that
+        runs on when the call is answered."""
         if timeout_s is not None:
             limit = _shorten(limit, timeout_s)
         started = time.perf_counter()
@@ -192,10 +195,10 @@ class Dispatcher:
                 context = self._context(plan, checked, principal, channel, limit, clock)
             if plan.mode == "async":
                 result: Result = await self.runner.run_async(
-                    plan.lane, self._invoke(plan, checked, context), limit, clock
+                    plan.lane, self._invoke(plan, checked, context), limit, clock, outlive
                 )
             else:
-                result = await self._run_sync(plan, checked, context, limit, clock)
+                result = await self._run_sync(plan, checked, context, limit, clock, outlive)
             if result.is_error:
                 stats.errors += 1
             return result
@@ -237,23 +240,26 @@ class Dispatcher:
         context: Context | None,
         limit: float | None,
         clock: Clock | None,
+        outlive: Outlive | None,
     ) -> Result:
         if plan.mode == "process":
-            return await self._run_process(plan, checked, limit)
+            return await self._run_process(plan, checked, limit, outlive)
         started = time.monotonic()
         work = functools.partial(self._work, plan, checked, context)
         if plan.mode == "inline":
             outcome = self.runner.run_inline(plan.lane, work)
         else:
             abandon = None if context is None else context.cancel
-            outcome = await self.runner.run_thread(plan.lane, work, limit, abandon, clock)
+            outcome = await self.runner.run_thread(plan.lane, work, limit, abandon, clock, outlive)
         if isinstance(outcome, Result):
             return outcome
         if asyncio.current_task() is None:
             await asyncio.sleep(0)  # it was begun without a task, for speed; whoever did that makes one now
         left = None if limit is None else max(0.0, limit - (time.monotonic() - started))
         try:
-            result: Result = await self.runner.run_async(plan.lane, _settle(plan, outcome), left)
+            result: Result = await self.runner.run_async(
+                plan.lane, _settle(plan, outcome), left, outlive=outlive
+            )
         except ToolTimeoutError:
             raise ToolTimeoutError(f"Tool '{plan.tool.name}' did not finish within {limit:g} s.") from None
         return result
@@ -264,10 +270,12 @@ class Dispatcher:
         value = plan.handler(*args, **values)
         return value if _is_unfinished(value) else plan.results.finish(value)
 
-    async def _run_process(self, plan: Plan, checked: dict[str, Any], limit: float | None) -> Result:
+    async def _run_process(
+        self, plan: Plan, checked: dict[str, Any], limit: float | None, outlive: Outlive | None
+    ) -> Result:
         args, values = self.runner.run_inline(plan.lane, lambda: plan.bind(checked, None, self.server))
         value = await self.runner.run_process(
-            plan.lane, plan.handler, tuple(args), values, limit, preload=tool_modules(plan.tool)
+            plan.lane, plan.handler, tuple(args), values, limit, tool_modules(plan.tool), outlive
         )
         result: Result = self.runner.run_inline(plan.lane, lambda: plan.results.finish(value))
         return result

@@ -180,7 +180,9 @@ class OAuth:
         "PS512",
         "ES256",
         "ES384",
+        "ES512",
         "EdDSA",
+        "Ed25519",
     )
     role_claim: str | None = None
     leeway_s: float = 30.0
@@ -287,6 +289,21 @@ class Telemetry:
     metrics_open: bool = False
     """Figures are for those who may come in, unless this says that they are for everybody."""
     opentelemetry: bool = False
+
+    def __post_init__(self) -> None:
+        for key in ("prometheus", "metrics_open", "opentelemetry"):
+            if not isinstance(getattr(self, key), bool):
+                raise ConfigurationError(f"must be true or false, got {getattr(self, key)!r}", key=key)
+        if not _PATH.fullmatch(str(self.metrics_path)):
+            raise ConfigurationError(
+                f"must be a path such as '/metrics', got {self.metrics_path!r}", key="metrics_path"
+            )
+        if self.metrics_open and not self.prometheus:
+            raise ConfigurationError("opens figures that are not kept", key="metrics_open", hint=_NO_FIGURES)
+
+
+_PATH = re.compile(r"/[A-Za-z0-9._~/-]*")
+_NO_FIGURES = "set prometheus = true, or leave it out"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -31,6 +31,8 @@ from toolcrib.storefront import DEFAULT_BUDGET_TOKENS, Publish, Storefront, chec
 
 if TYPE_CHECKING:
     from toolcrib.client import Client
+    from toolcrib.policies.guard import Guard
+    from toolcrib.policy import Policy
     from toolcrib.wiring import Wiring
 
 logger = logging.getLogger("toolcrib")
@@ -47,7 +49,7 @@ class MCPServer(Registrar):
     `log_arguments` writes the values of arguments to the log, not only their names. Where several processes
     serve as one, they share a `key` to seal what waits for answers, and set `keeps_sessions=False`. A list of
     more than `search_budget_tokens` gives way to two tools that find and call the others, unless `search` is
-    "never"; with "always", any list.
+    "never"; with "always", any list. A `policy` says who may call what, how much, and what is recorded.
     """
 
     def __init__(
@@ -72,6 +74,7 @@ class MCPServer(Registrar):
         keeps_sessions: bool = True,
         search: Publish = "auto",
         search_budget_tokens: int = DEFAULT_BUDGET_TOKENS,
+        policy: Policy | None = None,
     ) -> None:
         self.name = _check_name(name)
         self.core_engine = core_engine
@@ -98,6 +101,9 @@ class MCPServer(Registrar):
             "keeps_sessions": keeps_sessions,
         }
         self._wiring: Wiring | None = None
+        self.guard: Guard | None = None
+        if policy is not None:
+            self.enforce(policy)
 
     # --- using ---
 
@@ -150,6 +156,15 @@ class MCPServer(Registrar):
             else None
         )
 
+    def enforce(self, policy: Policy) -> None:
+        """Put a policy around every call from now on. Raises ConfigurationError for one that makes no sense."""
+        if self._running:
+            raise ConfigurationError("a policy has to be there before the server runs", key="policy")
+        from toolcrib.policies.guard import Guard  # most servers have none
+
+        self.guard = Guard(policy, server=self.name, version=self.identity["version"])
+        self.dispatcher.policy = self.guard
+
     # --- living ---
 
     async def start(self) -> None:
@@ -174,6 +189,8 @@ class MCPServer(Registrar):
                 self.registry.check()
             else:
                 self.registry.seal(STARTED)
+            if self.guard is not None:
+                await self._start_guard(self.guard)
             if self.dispatcher.storefront is not None:
                 self.dispatcher.storefront.open()
             await self.dispatcher.owners.open_all()
@@ -182,6 +199,14 @@ class MCPServer(Registrar):
         except BaseException:
             await self.stop()
             raise
+
+    async def _start_guard(self, guard: Guard) -> None:
+        wrong = guard.check(self.registry.published())
+        if wrong and not self.dynamic:
+            raise wrong[0]
+        for error in wrong:
+            logger.warning("%s", error)  # what it is about may come yet
+        await guard.open()
 
     async def stop(self) -> None:
         """Close the applications and whatever still runs; nothing can be registered any more. May be called
@@ -194,6 +219,8 @@ class MCPServer(Registrar):
             await self.dispatcher.owners.close_all()
         finally:
             self.dispatcher.close()
+            if self.guard is not None:
+                await self.guard.close()
             self._running = False
             try:
                 self._ended.set_result(None)
@@ -217,7 +244,9 @@ class MCPServer(Registrar):
         if self._wiring is None:
             from toolcrib.wiring import Wiring  # a server that only calls its tools needs no wire
 
-            self._wiring = Wiring(self.dispatcher, name=self.name, dynamic=self.dynamic, **self.identity)
+            self._wiring = Wiring(
+                self.dispatcher, self.guard, name=self.name, dynamic=self.dynamic, **self.identity
+            )
             if self._running:
                 self._wiring.open()
         return self._wiring

@@ -10,10 +10,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from copy import copy
+from functools import cache
 from typing import TYPE_CHECKING, Any, Protocol, Unpack, runtime_checkable
 
 from toolcrib import codec
-from toolcrib.definition import NO_OPTIONS, OptionFields, ToolDefinition, ToolOptions
+from toolcrib.definition import OptionFields, ToolDefinition, ToolOptions
 from toolcrib.errors import DefinitionError, InvalidToolError
 from toolcrib.finding import Finding, Source
 from toolcrib.marking import marked_options, options_of
@@ -63,10 +64,7 @@ class Built:
             input_schema=blueprint.input_schema,
             output_schema=blueprint.output_schema,
             title=options.title,
-            annotations={
-                **blueprint.annotations,
-                **(options.annotations if options is not NO_OPTIONS else {}),
-            },
+            annotations={**blueprint.annotations, **options.annotations},
             tags=tuple(dict.fromkeys((*options.tags, *blueprint.tags))),
             version=options.version,
             metadata=metadata,
@@ -229,7 +227,7 @@ class Tool:
         return built
 
     def examine(self) -> Built:
-        """Build everything that may be wrong, and no validator that could not be. For who does not call it."""
+        """Build everything that may be wrong, for who does not call it: no validator that could not be."""
         built = self.built
         return built if built.is_sure else self.check()
 
@@ -308,10 +306,15 @@ def _is_plain_ascii(*texts: Any) -> bool:
 # The three ways to build, loaded when first used: reading hints and schemas costs start-up time.
 
 
-def _build_function(callee: Callee, name: str, options: ToolOptions) -> Blueprint:
-    from toolcrib.schema.signature import build_blueprint
+@cache
+def _pipeline() -> Build:
+    from toolcrib.schema.signature import build_blueprint  # looked for once, and not for every tool
 
-    return build_blueprint(callee, name, options)
+    return build_blueprint
+
+
+def _build_function(callee: Callee, name: str, options: ToolOptions) -> Blueprint:
+    return _pipeline()(callee, name, options)
 
 
 def _build_handler(callee: Callee, name: str, options: ToolOptions) -> Blueprint:

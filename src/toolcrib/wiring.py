@@ -14,12 +14,15 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
+from toolcrib.address import is_loopback
 from toolcrib.dispatch import Dispatcher
 from toolcrib.errors import ConfigurationError
 from toolcrib.protocol import Engine
 
 if TYPE_CHECKING:
+    from toolcrib.policies.guard import Guard
     from toolcrib.transports.http.endpoint import Endpoint
+    from toolcrib.transports.http.reception import Reception
     from toolcrib.transports.http.serving import Times
     from toolcrib.transports.memory import MemoryPipe
 
@@ -43,6 +46,8 @@ class HTTPOptions:
     allowed_hosts: Sequence[str] = ()
     allowed_origins: Sequence[str] = ()
     pair: bool = True
+    insecure: bool = False
+    """Listen beyond this machine though nobody has to say who they are."""
     times: Times | None = None
     max_connections: int = 10_000
     drain_s: float = 10.0
@@ -69,7 +74,8 @@ class HTTPOptions:
 class Wiring:
     """The wire of one server."""
 
-    def __init__(self, dispatcher: Dispatcher, **identity: Any) -> None:
+    def __init__(self, dispatcher: Dispatcher, guard: Guard | None = None, **identity: Any) -> None:
+        self._guard = guard
         self.engine = Engine(dispatcher, **identity)
         self._registry = dispatcher.registry
         self._unsubscribe: Callable[[], None] | None = None
@@ -123,10 +129,31 @@ class Wiring:
 
     def endpoint(self, options: HTTPOptions, *, bound: str | None) -> Endpoint:
         from toolcrib.transports.http.endpoint import Endpoint
-        from toolcrib.transports.http.guard import Guard
+        from toolcrib.transports.http.guard import Guard as Names
 
-        guard = Guard(bound, options.allowed_hosts, options.allowed_origins)
-        return Endpoint(self.engine, guard, path=options.path, pair=options.pair)
+        names = Names(bound, options.allowed_hosts, options.allowed_origins)
+        return Endpoint(
+            self.engine, names, path=options.path, pair=options.pair, reception=self._reception(options)
+        )
+
+    def _reception(self, options: HTTPOptions) -> Reception | None:
+        """Who lets callers in, and who shows figures; None where nobody has to."""
+        guard = self._guard
+        policy = None if guard is None else guard.policy
+        if guard is None or policy is None or (policy.auth is None and guard.watch is None):
+            return None
+        from toolcrib.transports.http.reception import Reception
+
+        return Reception(guard, host=options.host, port=options.port, path=options.path)
+
+    def _check_open(self, host: str, options: HTTPOptions) -> None:
+        """Nobody listens beyond this machine for everybody without having said so."""
+        policy = None if self._guard is None else self._guard.policy
+        if options.insecure or is_loopback(host) or (policy is not None and policy.auth is not None):
+            return
+        hint = "name keys or an authorization server under [auth], or say that you mean it: --insecure"
+        words = f"{host} can be reached from elsewhere, and nobody would have to say who they are"
+        raise ConfigurationError(words, key="host", hint=hint)
 
     def asgi(
         self, options: HTTPOptions, start: Callable[[], Awaitable[None]], stop: Callable[[], Awaitable[None]]
@@ -142,6 +169,8 @@ class Wiring:
         async def open_() -> None:
             endpoint.is_draining = False
             await start()
+            if endpoint.reception is not None:
+                await endpoint.reception.open(options.port)
 
         return ASGIApp(lambda: endpoint, open_, close)
 
@@ -151,7 +180,13 @@ class Wiring:
 
         endpoint = self.endpoint(options, bound=options.host)
         serving = Serving(endpoint, times=options.times, max_connections=options.max_connections)
+        for each in options.sockets:
+            self._check_open(each.getsockname()[0], options)
+        if not options.sockets:
+            self._check_open(options.host, options)
         sockets = list(options.sockets) or bind(options.host, options.port)
+        if endpoint.reception is not None:
+            await endpoint.reception.open(sockets[0].getsockname()[1])
         await serving.listen(sockets)
         if options.ready is not None:
             options.ready([_address(each, options) for each in sockets])

@@ -7,7 +7,10 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from tests.support.issuing import house
 from tests.support.mistreat import Socket
+
+__all__ = ["house"]
 
 
 @pytest.fixture

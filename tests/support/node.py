@@ -23,6 +23,7 @@ from tests.support.alone import alone
 from tests.support.components import IS_REQUIRED, lack
 
 CONFORMANCE = Path(__file__).resolve().parents[1] / "conformance"
+OAUTH = CONFORMANCE.parent / "oauth"
 OLDEST = (22, 19)
 """What the newest of the packages asks for."""
 INSTALL_S = 600.0
@@ -53,11 +54,11 @@ def node() -> Node:
 
 
 @cache
-def find_node() -> Node:
-    """Raises MissingError. Quick where everything is installed already."""
+def find_node(folder: Path = CONFORMANCE) -> Node:
+    """Node.js with the packages of a folder. Raises MissingError. Quick where they are installed already."""
     program = _own_program() or _installed_program(CONFORMANCE / "node")
-    install(CONFORMANCE)
-    return Node(program, CONFORMANCE)
+    install(folder)
+    return Node(program, folder)
 
 
 def install(folder: Path) -> None:
@@ -113,12 +114,13 @@ def _reads(stamp: Path, digest: str) -> bool:
 
 
 def main() -> int:
-    try:
-        found = find_node()
-    except MissingError as missing:
-        print(f"not installed: {missing}", file=sys.stderr)
-        return 1 if IS_REQUIRED else 0
-    print(f"{found.program} with the packages of {found.folder}", file=sys.stderr)
+    for folder in (CONFORMANCE, OAUTH):
+        try:
+            found = find_node(folder)
+        except MissingError as missing:
+            print(f"not installed: {missing}", file=sys.stderr)
+            return 1 if IS_REQUIRED else 0
+        print(f"{found.program} with the packages of {found.folder}", file=sys.stderr)
     return 0
 
 

@@ -7,7 +7,6 @@ service the wire.
 
 from __future__ import annotations
 
-import ipaddress
 import os
 import time
 from collections.abc import AsyncGenerator, Mapping, Sequence
@@ -15,6 +14,7 @@ from contextlib import aclosing
 from typing import Any
 from urllib.parse import urlsplit
 
+from toolcrib.address import is_loopback
 from toolcrib.agents.dialect import Ask, Asked, Dialect, Json, Turn
 from toolcrib.agents.event import Event, Final, Token, ToolAnswer, ToolCall
 from toolcrib.agents.provider import Status
@@ -24,8 +24,6 @@ from toolcrib.catalog.export import Export, export
 from toolcrib.catalog.export import ToolCall as RoutedCall
 from toolcrib.errors import AgentError, ConfigurationError
 from toolcrib.tool import Tool
-
-_LOOPBACK = ("localhost",)
 
 
 class HostedModel:
@@ -102,7 +100,7 @@ class HostedModel:
     def _key_in_environment(self) -> str | None:
         parts = urlsplit(self._base_url)
         host = parts.hostname or ""
-        if parts.scheme != "https" and host not in _LOOPBACK and not _is_loopback(host):
+        if parts.scheme != "https" and not is_loopback(host):
             return None
         return next((os.environ[name] for name in self._dialect.key_variables if os.environ.get(name)), None)
 
@@ -182,11 +180,3 @@ class HostedModel:
 
 def _to_event(given: str, call: RoutedCall) -> ToolCall:
     return ToolCall(given, call.name, call.arguments, call.error)
-
-
-def _is_loopback(host: str) -> bool:
-    """Whether an address is of this machine; a name like 127.example.org is not."""
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False

@@ -94,14 +94,14 @@ def call(
 
     NAME is a tool's name, name@version, or says where it is: file.py:name, module:name.
     """
-    given = {**_read_json(as_json), **_read_pairs(pairs)}
+    given = {**_read_json(as_json), **read_pairs(pairs)}
     remote = Remote.read(targets, command, headers, protocol)
     hint = None
     if remote is not None:
-        result = remote.call(name, lambda definition: _fit(given, pairs, definition), timeout_s, terminal)
+        result = remote.call(name, lambda found: fit_words(given, pairs, found), timeout_s, terminal)
     else:
         loaded, tool = load_one(name, targets, terminal, timeout_s=timeout_s)
-        result = _run(loaded.server, tool, _fit(given, pairs, tool.definition), timeout_s)
+        result = _run(loaded.server, tool, fit_words(given, pairs, tool.definition), timeout_s)
         hint = _hint_for(result, tool.definition, pairs)
     if as_json is not None:
         terminal.json(result.to_json())
@@ -122,10 +122,10 @@ def _read_json(text: str | None) -> dict[str, Any]:
     if not text:
         return {}
     where = "on stdin" if text == "-" else "after --json"
-    return _object(sys.stdin.read() if text == "-" else text, where)
+    return read_object(sys.stdin.read() if text == "-" else text, where)
 
 
-def _object(text: str, where: str) -> dict[str, Any]:
+def read_object(text: str, where: str) -> dict[str, Any]:
     if not text.strip():
         raise Failure(f"There are no arguments {where}", "give a JSON object: {} for none")
     try:
@@ -137,7 +137,7 @@ def _object(text: str, where: str) -> dict[str, Any]:
     return value
 
 
-def _read_pairs(pairs: Sequence[str]) -> dict[str, Any]:
+def read_pairs(pairs: Sequence[str]) -> dict[str, Any]:
     values: dict[str, Any] = {}
     for pair in pairs:
         key, equals, value = pair.partition("=")
@@ -160,7 +160,7 @@ def _decode(pair: str, text: str) -> Any:
         raise Failure(f"'{pair}' is not JSON after := ({error})", "text needs no colon: KEY=VALUE") from None
 
 
-def _fit(given: dict[str, Any], pairs: Sequence[str], definition: ToolDefinition) -> dict[str, Any]:
+def fit_words(given: dict[str, Any], pairs: Sequence[str], definition: ToolDefinition) -> dict[str, Any]:
     """Words typed in a shell have no type of their own; the schema says what they mean."""
     schema = definition.input_schema
     properties = schema.get("properties", {})

@@ -27,7 +27,7 @@ from toolcrib.wiring import HTTPOptions
 from toolcrib.workers import DRAIN_S, Crew
 
 _PROGRAM = "from toolcrib.cli.crew import work; work()"
-_OPTIONS = ("host", "path", "allowed_hosts", "allowed_origins")
+_OPTIONS = ("host", "path", "allowed_hosts", "allowed_origins", "insecure")
 
 
 # --- the parent --------------------------------------------------------------------------------------

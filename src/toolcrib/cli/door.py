@@ -13,6 +13,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from toolcrib.address import is_loopback
 from toolcrib.cli.frame import Failure
 from toolcrib.transports.http.serving import bind
 
@@ -92,9 +93,7 @@ def address_of(each: socket.socket, host: str, path: str) -> str:
 
 def is_public(sockets: Sequence[socket.socket]) -> bool:
     """Whether other machines can reach it."""
-    return any(
-        not ipaddress.ip_address(each.getsockname()[0].partition("%")[0]).is_loopback for each in sockets
-    )
+    return any(not is_loopback(each.getsockname()[0]) for each in sockets)
 
 
 def find_occupant(port: int) -> str | None:

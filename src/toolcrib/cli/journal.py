@@ -1,31 +1,30 @@
-"""The log of a server that runs, on stderr: the time, the level, the words.
+"""The log of a server that runs, on stderr: the time, the level, the words; or the same as JSON.
 
 Takes the place of what other commands do with the log: those live for a moment, a server for months, so
-nothing is kept. Knows log records and the terminal; refuses to know who writes them.
+nothing is kept. Knows the terminal; how a record becomes a line is in `toolcrib.logs`.
 """
 
 from __future__ import annotations
 
 import logging
-import os
-import time
 from types import TracebackType
 from typing import Self
 
-from toolcrib.cli.terminal import Terminal, safe
-from toolcrib.execution.trace import describe
+from toolcrib.cli.terminal import Terminal
+from toolcrib.logs import LEVELS as LEVELS
+from toolcrib.logs import LogLines, make_lines
 
-LEVELS = ("debug", "info", "warning", "error", "critical")
 
-
-class Journal(logging.Handler):
+class Journal(LogLines):
     """`with` it while a server runs. `marks_process` writes the number of the process, where there are
     several."""
 
-    def __init__(self, terminal: Terminal, level: str, *, marks_process: bool = False) -> None:
-        super().__init__(getattr(logging, level.upper()))
+    def __init__(
+        self, terminal: Terminal, level: str, *, style: str | None = None, marks_process: bool = False
+    ) -> None:
+        lines = make_lines(style or "text", marks_process=marks_process, shows_traces=terminal.debug)
+        super().__init__(terminal.err, lines, level)
         self._terminal = terminal
-        self._mark = f"[{os.getpid()}] " if marks_process else ""
         self._logger = logging.getLogger("toolcrib")
 
     def __enter__(self) -> Self:
@@ -40,21 +39,3 @@ class Journal(logging.Handler):
         self._logger.removeHandler(self)
         self._logger.addHandler(self._terminal.log)
         self._logger.setLevel(self._terminal.log.level)
-
-    def emit(self, record: logging.LogRecord) -> None:
-        try:
-            text = record.getMessage() + self._explain(record)
-            clock = time.strftime("%H:%M:%S", time.localtime(record.created))
-            line = f"{clock} {self._mark}{record.levelname.lower()}: {safe(text)}\n"
-            self._terminal.err.write(line)
-            self._terminal.err.flush()
-        except Exception:  # nosec B110  # nobody reads stderr any more: that must not become a call's trouble
-            pass
-
-    def _explain(self, record: logging.LogRecord) -> str:
-        error = record.exc_info[1] if record.exc_info else None
-        if error is None:
-            return ""
-        if self._terminal.debug:
-            return f"\n{logging.Formatter().formatException(record.exc_info)}"  # type: ignore[arg-type]
-        return f": {describe(error)}"

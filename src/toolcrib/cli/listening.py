@@ -37,6 +37,7 @@ def listen(wishes: Wishes, terminal: Terminal) -> int:
         path=wishes.path or http.path or PATH,
         allowed_hosts=(*http.allowed_hosts, *wishes.allow_host),
         allowed_origins=(*http.allowed_origins, *wishes.allow_origin),
+        insecure=wishes.insecure or bool(http.insecure),
         sockets=open_door(host, port),
     )
     place = _place(wishes, options, workers)

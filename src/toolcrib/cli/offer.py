@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from toolcrib.cli.demands import enforce, refuse_idle
 from toolcrib.cli.frame import Failure
 from toolcrib.cli.targets import Loader
 from toolcrib.cli.terminal import Terminal
@@ -93,6 +94,9 @@ def load_offer(
     if not is_own:
         findings += server.registry.add_all(tools).findings
     findings += server.registry.check()
+    enforce(server, configs)
+    if not is_dynamic:
+        refuse_idle(server)
     return Offer(
         server, list(dict.fromkeys(findings)), loader.is_sample, loader.find_paths() if is_dynamic else []
     )
@@ -166,6 +170,7 @@ class OfferLoader(Loader):
             on_duplicate=registry.on_duplicate,
             separator=registry.separator,
             timeout_s=own.dispatcher.timeout_s,
+            policy=None if own.guard is None else own.guard.policy,
         )
         front = own.dispatcher.storefront
         server.publish_search(*(("never", None) if front is None else (front.publish, front.budget_tokens)))

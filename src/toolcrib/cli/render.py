@@ -80,6 +80,16 @@ def list_places(tools: Sequence[Tool], terminal: Terminal) -> None:
     _print(table, terminal)
 
 
+def list_rows(headings: Sequence[str], rows: Iterable[Sequence[str]], terminal: Terminal) -> None:
+    """Rows of words under headings; what comes first in each is not broken."""
+    table = _table(*headings)
+    table.columns[0].no_wrap = True
+    table.columns[0].style = "bold green"
+    for row in rows:
+        table.add_row(*(Text(safe(cell)) for cell in row))
+    _print(table, terminal)
+
+
 def report_groups(groups: Iterable[tuple[str, Sequence[Finding]]], summary: str, terminal: Terminal) -> None:
     """Findings under headings, one line in sum."""
     console = _console(terminal)

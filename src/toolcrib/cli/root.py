@@ -28,12 +28,15 @@ PARTS = {
     "show": "toolcrib.cli.show:show",
     "search": "toolcrib.cli.search:search",
     "call": "toolcrib.cli.call:call",
+    "explain": "toolcrib.cli.explain:explain_call",
     "export": "toolcrib.cli.export:export",
     "agent": "toolcrib.cli.agent:agent",
     "connect": "toolcrib.cli.connect:connect",
     "lint": "toolcrib.cli.lint:lint",
     "lock": "toolcrib.cli.lock:lock",
     "diff": "toolcrib.cli.diff:diff",
+    "keys": "toolcrib.cli.keys:keys",
+    "audit": "toolcrib.cli.audit:audit",
 }
 """The commands, in the order of the help; each is loaded when it is used."""
 

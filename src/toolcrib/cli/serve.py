@@ -25,7 +25,16 @@ toolcrib serve --port 0 --json       any free port; tells it as JSON
 toolcrib serve tools.py --workers 4  several processes
 toolcrib serve tools.py --locked     nothing that is not in toolcrib.lock
 """
-_HTTP_ONLY = ("--host", "--port", "--path", "--workers", "--allow-host", "--allow-origin", "--json")
+_HTTP_ONLY = (
+    "--host",
+    "--port",
+    "--path",
+    "--workers",
+    "--allow-host",
+    "--allow-origin",
+    "--insecure",
+    "--json",
+)
 
 
 def _read_path(_: click.Context, __: click.Parameter, value: str | None) -> str | None:
@@ -45,6 +54,7 @@ def _read_path(_: click.Context, __: click.Parameter, value: str | None) -> str 
 @click.option("--reload", is_flag=True, help="Exchange the tools when their files change.")
 @click.option("--allow-host", multiple=True, metavar="NAME", help="A name this server goes by; any number.")
 @click.option("--allow-origin", multiple=True, metavar="URL", help="A page that may call it; any number.")
+@click.option("--insecure", is_flag=True, help="Listen beyond this machine though everybody may call.")
 @click.option("--name", metavar="NAME", help="What the server calls itself.")
 @click.option(
     "--search",
@@ -67,6 +77,7 @@ def _read_path(_: click.Context, __: click.Parameter, value: str | None) -> str 
     help="For tools that set none.",
 )
 @click.option("--log-level", type=click.Choice(LEVELS), help="What to log; warning unless told otherwise.")
+@click.option("--log-format", type=click.Choice(("text", "json")), help="How to log; text unless told.")
 @click.option("--verbose", is_flag=True, help="With --stdio, say what is served though nobody looks.")
 @takes_json
 def serve(terminal: Terminal, **given: Any) -> int:

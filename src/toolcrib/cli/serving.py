@@ -41,11 +41,13 @@ class Wishes:
     reload: bool = False
     allow_host: Sequence[str] = ()
     allow_origin: Sequence[str] = ()
+    insecure: bool = False
     name: str | None = None
     search: Publish | None = None
     as_json: bool = False
     strict: bool = False
     log_level: str | None = None
+    log_format: str | None = None
     timeout_s: float | None = None
     verbose: bool = False
     locked: bool = False
@@ -173,7 +175,10 @@ def _run(
         work = _reload(offer, wishes, terminal, serve) if wishes.reload else serve(server)
         await run_until_told(work, say, lambda: not server._running)
 
-    with Journal(terminal, wishes.level(terminal), marks_process=(wishes.workers or 1) > 1):
+    is_one_of_many = (wishes.workers or 1) > 1
+    with Journal(
+        terminal, wishes.level(terminal), style=wishes.log_format, marks_process=is_one_of_many
+    ):
         server.run(live)
     return 0
 

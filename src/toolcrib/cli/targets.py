@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
 
+from toolcrib.cli.demands import enforce, finding_of
 from toolcrib.cli.frame import Failure
 from toolcrib.cli.terminal import Terminal, show_place
 from toolcrib.cli.words import count, suggest
@@ -157,13 +158,15 @@ class Loader:
         )
 
     def _refuse(self, error: ConfigurationError) -> None:
-        text = f"{error.key}: {error.message}" if error.key else error.message
-        self.findings.append(
-            Finding(error.code, "error", text, file=error.file, line=error.line, hint=error.hint)
-        )
+        self.findings.append(finding_of(error))
 
     def _make_server(self, configs: list[Config], timeout_s: float | None) -> MCPServer:
         """A server that keeps to the files' settings, or to those of the one server the targets hold."""
+        server = self._make_bare_server(configs, timeout_s)
+        enforce(server, configs)
+        return server
+
+    def _make_bare_server(self, configs: list[Config], timeout_s: float | None) -> MCPServer:
         name = next((config.name for config in configs if config.name), None)
         limit = timeout_s or next((config.timeout_s for config in configs if config.timeout_s), None)
         servers = list(dict.fromkeys(self.servers))
@@ -176,6 +179,7 @@ class Loader:
             name_rule=own.registry.rule,
             separator=own.registry.separator,
             timeout_s=limit or own.dispatcher.timeout_s,
+            policy=None if own.guard is None else own.guard.policy,
         )
 
 

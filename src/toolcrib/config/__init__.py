@@ -18,6 +18,7 @@
     allowed_hosts = ["tools.example.com"]          # names this server goes by, besides its own
     allowed_origins = ["https://app.example.com"]  # pages in a browser that may call it
     workers = 4                                    # processes
+    insecure = false                               # true: listen beyond this machine without [auth]
 
     [tools]
     enable_math_tools = false           # a switch per group of tools
@@ -86,7 +87,7 @@ _SECTIONS = {
         "page_size",
         "log_arguments",
     ),
-    "http": ("host", "port", "path", "allowed_hosts", "allowed_origins", "workers"),
+    "http": ("host", "port", "path", "allowed_hosts", "allowed_origins", "workers", "insecure"),
     "tools": ("include", "exclude"),
     "search": ("publish", "budget_tokens"),
     "lint": ("ignore", "error"),
@@ -116,6 +117,7 @@ class HTTPConfig:
     allowed_hosts: tuple[str, ...] = ()
     allowed_origins: tuple[str, ...] = ()
     workers: int | None = None
+    insecure: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,6 +225,7 @@ def parse_config(text: str, path: Path, environ: Mapping[str, str] | None = None
             allowed_hosts=tuple(reader.take(http, "http", "allowed_hosts", read_texts) or ()),
             allowed_origins=tuple(reader.take(http, "http", "allowed_origins", read_texts) or ()),
             workers=reader.take(http, "http", "workers", Whole(1, MAX_WORKERS)),
+            insecure=reader.take(http, "http", "insecure", read_boolean),
         ),
         search=SearchConfig(
             publish=reader.take(search, "search", "publish", Choice("auto", "always", "never")),

@@ -10,6 +10,7 @@ import logging
 import threading
 import time
 from collections import OrderedDict
+from collections.abc import Callable
 from enum import Enum
 
 from toolcrib.errors import ToolBusyError
@@ -18,6 +19,10 @@ from toolcrib.execution.ration import Ration
 logger = logging.getLogger("toolcrib")
 
 NOTICE_EVERY_S = 60.0
+
+Outlive = Callable[[], Callable[[], None]]
+"""Called when a call is given up whose code may still run; what it returns is called, perhaps on another
+thread, when that code has ended. So whoever counts calls goes on counting this one."""
 
 
 class Raised(Exception):  # noqa: N818 - not an error of ours: an envelope for the tool's

@@ -12,7 +12,7 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from toolcrib.execution.clock import Clock
-from toolcrib.execution.lane import Lane, Raised, Tally
+from toolcrib.execution.lane import Lane, Outlive, Raised, Tally
 from toolcrib.execution.steps import run_steps
 from toolcrib.execution.threads import Threads
 from toolcrib.execution.watchdog import HERE
@@ -42,12 +42,14 @@ class Runner:
         coroutine: Coroutine[Any, Any, Any],
         timeout_s: float | None,
         clock: Clock | None = None,
+        outlive: Outlive | None = None,
     ) -> Coroutine[Any, Any, Any]:
         """Run a coroutine in the caller's task. To be awaited; a plain function because each layer costs.
 
-        A `clock` that was made for `timeout_s` can be held while somebody is asked.
+        A `clock` that was made for `timeout_s` can be held while somebody is asked. `outlive` hears of code
+        that goes on when its call was given up, and when that ends.
         """
-        return run_steps(lane, coroutine, timeout_s, self._tally, clock)
+        return run_steps(lane, coroutine, timeout_s, self._tally, clock, outlive)
 
     async def run_thread(
         self,
@@ -56,9 +58,10 @@ class Runner:
         timeout_s: float | None,
         on_abandon: Callable[[], None] | None = None,
         clock: Clock | None = None,
+        outlive: Outlive | None = None,
     ) -> Any:
         """Run blocking code on a thread. `on_abandon` is called once when nobody waits for it any more."""
-        return await self._threads.run(lane, work, timeout_s, on_abandon, clock)
+        return await self._threads.run(lane, work, timeout_s, on_abandon, clock, outlive)
 
     async def run_process(
         self,
@@ -68,13 +71,14 @@ class Runner:
         kwargs: Mapping[str, Any],
         timeout_s: float | None,
         preload: Sequence[tuple[str, str]] = (),
+        outlive: Outlive | None = None,
     ) -> Any:
         """Run a function in a process that is killed when it takes too long or nobody waits any more.
 
         `preload` names modules that were loaded from files: (module name, path), loaded in the process first.
         """
         call = self._find_processes().prepare(lane.name, function, args, kwargs, preload)
-        outcome = await self._threads.run(lane, call.run, timeout_s, call.kill)
+        outcome = await self._threads.run(lane, call.run, timeout_s, call.kill, outlive=outlive)
         return outcome.unfold()
 
     def run_inline(self, lane: Lane, work: Callable[[], Any]) -> Any:

@@ -26,7 +26,7 @@ from typing import Any
 
 from toolcrib.errors import ToolTimeoutError
 from toolcrib.execution.clock import Clock
-from toolcrib.execution.lane import Lane, Raised, Tally
+from toolcrib.execution.lane import Lane, Outlive, Raised, Tally
 from toolcrib.execution.watchdog import HERE
 
 logger = logging.getLogger("toolcrib")
@@ -52,6 +52,7 @@ async def run_steps(
     timeout_s: float | None,
     tally: Tally,
     clock: Clock | None = None,
+    outlive: Outlive | None = None,
 ) -> Any:
     """Run the coroutine to its end, or to its deadline. Most calls end with their first step."""
     marker = HERE.marker
@@ -66,7 +67,7 @@ async def run_steps(
             raise Raised(error) from None
         finally:
             marker.leave(before)
-        return await _Drive(lane, coroutine, timeout_s, tally, clock).run(waits_for)
+        return await _Drive(lane, coroutine, timeout_s, tally, clock, outlive).run(waits_for)
     finally:
         lane.leave()
 
@@ -80,12 +81,14 @@ class _Drive:
         "_cancellation",
         "_clock",
         "_coroutine",
+        "_end_outlived",
         "_expired",
         "_is_adopted",
         "_is_stepping",
         "_lane",
         "_loop",
         "_marker",
+        "_outlive",
         "_patience_end",
         "_tally",
         "_task",
@@ -101,6 +104,7 @@ class _Drive:
         timeout_s: float | None,
         tally: Tally,
         clock: Clock | None = None,
+        outlive: Outlive | None = None,
         *,
         is_adopted: bool = False,
     ) -> None:
@@ -109,6 +113,8 @@ class _Drive:
         self._timeout_s = timeout_s
         self._tally = tally
         self._clock = clock
+        self._outlive = outlive
+        self._end_outlived: Callable[[], None] | None = None
         self._is_adopted = is_adopted
         self._loop = asyncio.get_running_loop()
         self._marker = HERE.marker
@@ -273,6 +279,8 @@ class _Drive:
             return
         logger.debug("a call of tool '%s' does not stop; it goes on unattended", self._lane.name)
         heir = _Drive(self._lane, self._coroutine, None, self._tally, is_adopted=True)
+        if self._outlive is not None:
+            heir._end_outlived = self._outlive()
         self._lane.enter()
         self._count_abandoned(1)
         finish = heir.finish(waits_for)
@@ -308,6 +316,8 @@ class _Drive:
         finally:
             self._count_abandoned(-1)
             self._lane.leave()
+            if self._end_outlived is not None:
+                self._end_outlived()
 
     def _count_abandoned(self, number: int) -> None:
         with self._lane.lock:

@@ -18,7 +18,7 @@ from typing import Any
 
 from toolcrib.errors import ToolBusyError, ToolTimeoutError
 from toolcrib.execution.clock import Clock
-from toolcrib.execution.lane import Lane, Raised, Stage, Tally, Ticket
+from toolcrib.execution.lane import Lane, Outlive, Raised, Stage, Tally, Ticket
 from toolcrib.execution.mailbox import mailbox_of, ring
 
 logger = logging.getLogger("toolcrib")
@@ -29,11 +29,25 @@ IDLE_S = 10.0
 class Job(Ticket):
     """One piece of work, from the loop that waits for it to a thread and back."""
 
-    __slots__ = ("_context", "_loop", "_mailbox", "_work", "error", "future", "is_refused", "lane", "value")
+    __slots__ = (
+        "_context",
+        "_loop",
+        "_mailbox",
+        "_work",
+        "end",
+        "error",
+        "future",
+        "is_refused",
+        "lane",
+        "outlive",
+        "value",
+    )
 
-    def __init__(self, lane: Lane, work: Callable[[], Any]) -> None:
+    def __init__(self, lane: Lane, work: Callable[[], Any], outlive: Outlive | None = None) -> None:
         super().__init__()
         self.lane = lane
+        self.outlive = outlive
+        self.end: Callable[[], None] | None = None
         self._work = work
         self._loop = asyncio.get_running_loop()
         self._mailbox = mailbox_of(self._loop)
@@ -76,8 +90,9 @@ class Threads:
         timeout_s: float | None,
         on_abandon: Callable[[], None] | None = None,
         clock: Clock | None = None,
+        outlive: Outlive | None = None,
     ) -> Any:
-        job = Job(lane, work)
+        job = Job(lane, work, outlive)
         is_admitted = lane.admit(job)
         if clock is None and timeout_s is not None:
             clock = Clock(timeout_s)
@@ -117,7 +132,11 @@ class Threads:
 
     def _abandon(self, job: Job, on_abandon: Callable[[], None] | None) -> bool:
         """False if the work has ended in this very moment, so that nothing is abandoned."""
+        if job.outlive is not None:
+            job.end = job.outlive()  # first: the thread may end the work right after it was given up
         stage = job.lane.abandon(job)
+        if stage is not Stage.RUNNING and job.end is not None:
+            job.end()
         if stage is Stage.ENDED:
             return False
         if stage is Stage.RUNNING:
@@ -156,6 +175,8 @@ class Threads:
         else:
             self._tally.add(-1)
             job.drop()
+            if job.end is not None:
+                job.end()
         return successor  # type: ignore[return-value]  # a lane hands out what it was given
 
     def rest(self, worker: _Worker) -> bool:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from toolcrib import codec
@@ -20,6 +20,7 @@ from toolcrib.errors import (
     CannotAskError,
     InsufficientScopeError,
     InvalidArgumentsError,
+    NotConfirmedError,
     ToolNotFoundError,
 )
 from toolcrib.protocol import asking, messages
@@ -49,10 +50,20 @@ class Link:
     """Facts about the peer that a message came from, and the way back to it.
 
     `send` takes what goes out besides replies. `headers` are there on HTTP only. `inflight` holds the calls
-    that this peer may cancel by their id. `session` is that of a legacy peer.
+    that this peer may cancel by their id. `session` is that of a legacy peer. `challenge` makes the headers
+    that ask for more scopes.
     """
 
-    __slots__ = ("close_stream", "headers", "inflight", "is_pipe", "principal", "send", "session")
+    __slots__ = (
+        "challenge",
+        "close_stream",
+        "headers",
+        "inflight",
+        "is_pipe",
+        "principal",
+        "send",
+        "session",
+    )
 
     def __init__(
         self,
@@ -71,6 +82,7 @@ class Link:
         self.inflight = inflight
         self.is_pipe = is_pipe
         self.close_stream: Callable[[], None] | None = None
+        self.challenge: Callable[[Sequence[str]], tuple[tuple[bytes, bytes], ...]] | None = None
 
 
 class Exchange:
@@ -190,7 +202,11 @@ class Call(Exchange):
                 return refusal(
                     self.id, Fault(INVALID_PARAMS, str(error), data={"problems": error.details}), status=200
                 )
-            if isinstance(error, CannotAskError) and self.revision.modern and error.details:
+            if (
+                isinstance(error, CannotAskError | NotConfirmedError)
+                and self.revision.modern
+                and error.details
+            ):
                 return refusal(
                     self.id, Fault(messages.MISSING_CAPABILITY, str(error), data=error.details, status=400)
                 )
@@ -200,7 +216,8 @@ class Call(Exchange):
         """HTTP has a way to ask for more: the client fetches a better token, and comes again."""
         fault = Fault(messages.INVALID_REQUEST, str(error), data=error.details, status=403)
         reply = refusal(self.id, fault)
-        reply.scopes = error.details["scopes"]
+        if self.link.challenge is not None:
+            reply.fields = self.link.challenge(error.details["scopes"])
         return reply
 
     def _encode(self, result: Result) -> bytes:

@@ -6,7 +6,7 @@ message means.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from toolcrib import codec
@@ -46,16 +46,16 @@ class Fault(Exception):  # noqa: N818 - an error of the peer's, answered with a 
 
 
 class Reply:
-    """What goes back at once. No body: nothing is to be said (a notification was taken). `scopes` are those
-    that the caller should come back with."""
+    """What goes back at once. No body: nothing is to be said (a notification was taken). `fields` are headers
+    that HTTP adds."""
 
-    __slots__ = ("body", "scopes", "session", "status")
+    __slots__ = ("body", "fields", "session", "status")
 
     def __init__(self, body: bytes | None, status: int = 200, session: str | None = None) -> None:
         self.body = body
         self.status = status
         self.session = session
-        self.scopes: Sequence[str] = ()
+        self.fields: tuple[tuple[bytes, bytes], ...] = ()
 
 
 ACCEPTED = Reply(None, 202)

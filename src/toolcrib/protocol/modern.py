@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from toolcrib import codec
+from toolcrib.context import RESERVED
 from toolcrib.protocol import asking, messages
 from toolcrib.protocol.exchange import Call, Exchange, Link
 from toolcrib.protocol.headers import check_headers, check_parameters
@@ -170,6 +171,8 @@ def _take_answers(engine: Engine, call: Call, params: Mapping[str, Any]) -> None
     kept: dict[str, Any] = {}
     if "requestState" in params:
         kept, call.resumes = engine.sealer.open(params["requestState"], call.binding)
+    else:
+        given = {key: answer for key, answer in given.items() if not key.startswith(RESERVED)}
     call.answers = kept | given
     if len(codec.write(call.answers)) > asking.MAX_ANSWERS_BYTES:
         raise Fault(INVALID_PARAMS, "Invalid params: the answers are too long", status=200)

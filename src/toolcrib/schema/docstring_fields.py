@@ -7,7 +7,6 @@ directives of reST: they are words like others. A field that does not say what i
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 
 from toolcrib.schema.docstring_layout import find_block_end, flow, indent_of
 from toolcrib.schema.docstring_sections import HEADERS, Documented, Draft, read_tags, split_names
@@ -109,6 +108,6 @@ def _settle_types(draft: Draft, types: dict[tuple[str, str], list[str]]) -> None
             found = types.pop((kind, entry.name), [])
             if found:
                 own = [entry.type] if entry.type else []
-                entries[index] = replace(entry, type=" | ".join(dict.fromkeys(own + found)))
+                entries[index] = entry._replace(type=" | ".join(dict.fromkeys(own + found)))
     for (kind, name), found in types.items():
         draft.entries_of(kind).append(Documented(name, "", " | ".join(dict.fromkeys(found))))

@@ -17,6 +17,7 @@ _EXAMPLE = re.compile(r" *+(?:[Ee]xamples?|[Ee]jemplos?)::?(?!:)\s*+(.*)")
 _SENTENCE_END = re.compile(r"[.!?][\"')\]`*]*+\s++[\"'(\[`*]*+(\S)")
 _DOTTED_LETTERS = re.compile(r"(?<!\w)\w\.(?:\w\.){1,4}$")
 _MANY_BREAKS = re.compile(r"\n{3,}")
+_SHOWN = bytes(range(0x20, 0x7F)) + b"\n"
 
 _NEVER_LAST = frozenset(("e.g", "i.e", "vs", "cf", "approx", "dr", "mr", "mrs", "ms", "prof", "fig", "eq"))
 
@@ -38,6 +39,11 @@ def clean_lines(text: str) -> list[str]:
         measured.append((indent, body.rstrip()))
     margin = margin or 0
     return [first.strip(), *[" " * (indent - margin) + body if body else "" for indent, body in measured]]
+
+
+def is_plainly_shown(text: str) -> bool:
+    """Whether a text is ASCII that a reader sees, on lines. Its bytes tell it quicker than its characters."""
+    return text.isascii() and not text.encode().translate(None, _SHOWN)
 
 
 def indent_of(line: str) -> int:
@@ -91,7 +97,8 @@ def flow(first: str, rest: list[str]) -> str:
 
 def join_prose(lines: list[str]) -> str:
     """Put the lines of a description together, never more than one empty line in a row."""
-    return _MANY_BREAKS.sub("\n\n", "\n".join(lines)).strip()
+    prose = "\n".join(lines)
+    return (_MANY_BREAKS.sub("\n\n", prose) if "\n\n\n" in prose else prose).strip()
 
 
 def join_first_paragraph(prose: str) -> str:

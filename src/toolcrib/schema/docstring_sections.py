@@ -8,15 +8,14 @@ prose, so nothing can fall between two sections. Readers take what `docstring_la
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from itertools import product
+from typing import NamedTuple
 
 from toolcrib.schema.docstring_layout import find_block_end, flow, indent_of, trim
 from toolcrib.schema.docstring_types import clean_type, looks_like_type
 
 
-@dataclass(frozen=True, slots=True)
-class Documented:
+class Documented(NamedTuple):
     """One parameter, attribute or exception, as its author described it."""
 
     name: str
@@ -133,29 +132,30 @@ def opens_google(lines: list[str], number: int) -> bool:
     """Tell whether this line is a known header with something indented below it."""
     if lines[number] not in HEADERS:
         return False
-    return any(lines[number + 1 : find_block_end(lines, number + 1, 0)])
+    below = lines[number + 1 : find_block_end(lines, number + 1, 0)]
+    return bool(below) and (below[0] != "" or any(below))
 
 
 def read_google(lines: list[str]) -> Draft:
     draft = Draft()
-    number = 0
-    while number < len(lines):
-        line = lines[number]
-        number += 1
-        kind = HEADERS.get(line)
-        if kind is None:
-            draft.prose.append(line)
-            continue
-        end = find_block_end(lines, number, 0)
-        block = trim(lines[number:end])
-        number = end
-        draft.prose.append("")
+    done = 0
+    for number in [number for number, line in enumerate(lines) if line in HEADERS]:
+        draft.prose += lines[done:number]
+        done = find_block_end(lines, number + 1, 0)
+        block = trim(lines[number + 1 : done])
+        _leave_blank(draft.prose)
         if block:
-            _take_google(draft, kind, line, block)
+            _take_google(draft, HEADERS[lines[number]], lines[number], block)
         else:
-            draft.prose.append(line)
-        draft.prose.append("")
+            draft.prose.append(lines[number])
+        _leave_blank(draft.prose)
+    draft.prose += lines[done:]
     return draft
+
+
+def _leave_blank(prose: list[str]) -> None:
+    if prose and prose[-1]:
+        prose.append("")
 
 
 def _take_google(draft: Draft, kind: str, header: str, block: list[str]) -> None:

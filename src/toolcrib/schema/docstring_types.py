@@ -70,9 +70,17 @@ def looks_like_type(text: str) -> bool:
     """Tell a type from the beginning of a sentence; in doubt it is a sentence."""
     if text in _TYPE_WORDS:
         return True
-    if len(text) > 200:
+    if len(text) > 200 or _is_sentence(text):
         return False
     return _BRACKETED.fullmatch(text) is not None or all(map(_is_type_word, _JOINT.split(text)))
+
+
+def _is_sentence(text: str) -> bool:
+    """Tell by its first two words, where that is enough: a type has a space only where two are joined."""
+    first, space, rest = text.partition(" ")
+    if not space or first[-1:] in ("", ",", "|") or "[" in text or "{" in text:
+        return False
+    return not rest.startswith(("|", "or ", "of "))
 
 
 def _is_type_word(word: str) -> bool:

@@ -65,7 +65,7 @@ _NOTHING = Docstring()
 
 def parse_docstring(text: str | None) -> Docstring:
     """Take a docstring apart. Any text will do: what is in no known form is description."""
-    if not text or not text.strip():
+    if not text or text.isspace():
         return _NOTHING
     lines = trim(clean_lines(text))
     if lines[0] in HEADERS:
@@ -103,16 +103,11 @@ def _read(lines: list[str]) -> tuple[Style, Draft]:
 
 def _find_styles(lines: list[str]) -> list[Style]:
     """List the dialects a text shows signs of, the least ambiguous sign first."""
-    google = numpy = rest = False
-    for number, line in enumerate(lines):
-        if not line:
-            continue
-        if line[-1] == ":":
-            google = google or opens_google(lines, number)
-        if line[0] == "-":
-            numpy = numpy or opens_numpy(lines, number)
-        elif line[0] in " :@":
-            rest = rest or is_field(line)
+    text = "\n".join(lines)
+    google = any(opens_google(lines, number) for number, line in enumerate(lines) if line in HEADERS)
+    # The signs of the others are rare, and their absence is seen at a glance.
+    numpy = "\n--" in text and any(opens_numpy(lines, number) for number in range(len(lines)))
+    rest = ("@" in text or " :" in text or "\n:" in text or text[:1] == ":") and any(map(is_field, lines))
     found: list[tuple[bool, Style]] = [(numpy, "numpy"), (google, "google"), (rest, "rest")]
     return [style for present, style in found if present]
 

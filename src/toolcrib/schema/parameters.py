@@ -19,6 +19,7 @@ from toolcrib.finding import NOWHERE, Source
 
 _VARIABLE: dict[Any, str] = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD: "**"}
 _VARIABLE_FLAGS = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS
+_ASYNC_FLAGS = inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
 _WORD_STARTS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
 
@@ -86,9 +87,13 @@ def _read_code(function: Any) -> list[Parameter]:
     defaults = (EMPTY,) * count + (function.__defaults__ or ())
     defaults = defaults[len(defaults) - count :]
     places = [
-        Parameter(name, POSITIONAL_ONLY if index < by_place else _BY_NAME, default, hints.get(name, EMPTY))
-        for index, (name, default) in enumerate(zip(code.co_varnames[:count], defaults, strict=True))
+        Parameter(name, _BY_NAME, default, hints.get(name, EMPTY))
+        for name, default in zip(code.co_varnames[:count], defaults, strict=True)
     ]
+    if by_place:
+        places[:by_place] = [item._replace(kind=POSITIONAL_ONLY) for item in places[:by_place]]
+    if not code.co_kwonlyargcount:
+        return places
     filled = function.__kwdefaults__ or {}
     keywords = [
         Parameter(name, _KEYWORD_ONLY, filled.get(name, EMPTY), hints.get(name, EMPTY))
@@ -167,6 +172,8 @@ def _refuse_unbound(callee: Callee, name: str) -> None:
 
 def find_function(handler: Any) -> Any:
     """The plain function behind partials, methods, wrappers and callable objects."""
+    if type(handler) is FunctionType and not hasattr(handler, "__wrapped__"):
+        return handler  # as most are
     for _ in range(32):  # wrappers of wrappers, but not for ever
         if isinstance(handler, functools.partial):
             handler = handler.func
@@ -210,6 +217,8 @@ def locate(function: Any) -> Source:
 
 def is_async_callable(handler: Any) -> bool:
     """Whether calling it gives a coroutine, wrappers and callable objects included."""
+    if type(handler) is FunctionType and handler.__code__.co_flags & _ASYNC_FLAGS:
+        return True
     while isinstance(handler, functools.partial):
         handler = handler.func
     if inspect.iscoroutinefunction(handler) or inspect.isasyncgenfunction(handler):
@@ -229,6 +238,8 @@ def name_of(handler: Any) -> str:
 
 def words_of(handler: Any) -> str | None:
     """The docstring that speaks of this callable, inherited ones included."""
+    if type(handler) is FunctionType and handler.__doc__:
+        return handler.__doc__
     if isinstance(handler, functools.partial):
         return words_of(handler.func)
     if inspect.isroutine(handler) or hasattr(handler, "__wrapped__"):

@@ -27,6 +27,8 @@ from toolcrib.schema.shapes import (
 )
 
 _DEFINITION = "#/$defs/"
+_LEAVES = frozenset({Scalar, OneOf})
+"""What most shapes are: nothing has to be looked for in them."""
 
 
 def to_schema(fields: list[Field]) -> dict[str, Any]:
@@ -163,7 +165,7 @@ def _name_shared(roots: list[Shape]) -> dict[int, str]:
     """Names for the shapes that are met more than once, by identity."""
     names: dict[int, str] = {}
     seen: set[int] = set()
-    waiting = list(roots)
+    waiting = [shape for shape in roots if type(shape) not in _LEAVES]
     while waiting:
         shape = waiting.pop()
         if isinstance(shape, Named):

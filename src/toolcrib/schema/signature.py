@@ -11,7 +11,7 @@ from __future__ import annotations
 import functools
 import typing
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, NoReturn, TypeVar
 
 from toolcrib import validation
@@ -22,6 +22,7 @@ from toolcrib.schema.annotation import hints_of_function
 from toolcrib.schema.conversion import Convert
 from toolcrib.schema.convert import loader
 from toolcrib.schema.default import UNTOLD, fits, publish_default, say_default
+from toolcrib.schema.docstring_layout import is_plainly_shown
 from toolcrib.schema.docstrings import Docstring, Documented, parse_docstring, type_hint_of
 from toolcrib.schema.dumper import dumper
 from toolcrib.schema.generic import origin_of
@@ -98,7 +99,8 @@ class _Builder:
         self.options = options
         self.findings: list[Finding] = []
         self.fields: list[Field] = []
-        self.loaders: dict[str, Convert | None] = {}
+        self.attributes: dict[str, str] = {}
+        self.loads: list[tuple[str, str, Convert | None]] = []
         self.nullable: set[str] = set()
         self.optional: set[str] = set()
         self.defaults: dict[str, Any] = {}
@@ -143,8 +145,9 @@ class _Builder:
             trusted=explicit is None,
             findings=self.findings,
             is_plain=self.is_plain
-            and explicit is None
-            and all(map(_is_seen, (text, self.options.description, self.options.title))),
+            and _is_seen(text)
+            and _is_seen(self.options.description)
+            and _is_seen(self.options.title),
         )
 
     # --- parameters ---
@@ -154,42 +157,43 @@ class _Builder:
         for item in docs.params:
             earlier = words.get(item.name)
             words[item.name] = item if earlier is None else _join_words_of(earlier, item)
-        taken: set[str] = set()
         for parameter in self.callee.parameters:
-            documented = words.get(parameter.name)
-            hint = hints.get(parameter.name, parameter.annotation)
+            name = parameter.name
+            documented = words.get(name)
+            hint = hints.get(name, parameter.annotation)
             plain = find_plain(hint) if _is_simple(parameter.default) else None
             if plain is not None:
-                made = self.read_plain(parameter.name, plain, parameter.default)
+                made, load = self.read_plain(name, plain, parameter.default)
             else:
                 self.is_plain = False
                 if hint is EMPTY and documented is not None and documented.type:
                     hint = self.documented_hint(parameter, documented)
-                bare, accepts_none = self.guard(parameter.name, split_optional, hint)
-                if is_context(bare, self.callee, self.name, parameter.name):
-                    self.take_context(parameter.name)
+                bare, accepts_none = self.guard(name, split_optional, hint)
+                if is_context(bare, self.callee, self.name, name):
+                    self.take_context(name)
                     continue
                 made = self.read_field(parameter, hint, bare if accepts_none else hint)
+                load = loader(made.shape)
             documented = documented or words.get(made.name)
             if not made.description and documented is not None:
                 made.description = documented.description
-            if made.name in taken:
-                self.refuse(parameter.name, f"is called '{made.name}', as another is", "change its alias")
-            taken.add(made.name)
+            if made.name in self.attributes:
+                self.refuse(name, f"is called '{made.name}', as another is", "change its alias")
+            self.attributes[made.name] = name
             self.fields.append(made)
+            if load is not None or made.name != name:
+                self.loads.append((made.name, name, load))
 
-    def read_plain(self, name: str, plain: PlainHint, default: Any) -> Field:
+    def read_plain(self, name: str, plain: PlainHint, default: Any) -> tuple[Field, Convert | None]:
         """The short way for most parameters: a plain hint, and a plain default if any. Says the same as
-        `read_field`."""
+        `read_field`, and has the loader at hand."""
         if not name.isascii():
             self.is_plain = False
         if default is EMPTY:
-            self.loaders[name] = plain.load
-            return Field(name, plain.shape, keyword=name, attribute=name)
-        self.loaders[name] = plain.load_bare
+            return Field(name, plain.shape, keyword=name, attribute=name), plain.load
         (self.nullable if plain.accepts_none else self.optional).add(name)
         shown = self.show_default(name, plain.bare, default, plain.accepts_none)
-        return Field(name, plain.bare, False, shown, keyword=name, attribute=name)
+        return Field(name, plain.bare, False, shown, keyword=name, attribute=name), plain.load_bare
 
     def documented_hint(self, parameter: Parameter, documented: Documented) -> Any:
         """The type that only the docstring gives; one that the default contradicts is out of date."""
@@ -297,24 +301,19 @@ class _Builder:
     # --- the way back ---
 
     def bind(self) -> Binder:
-        known = self.loaders
-        loads = [
-            (item.name, item.keyword, known[item.name] if item.name in known else loader(item.shape))
-            for item in self.fields
-        ]
         positional = [
             (item.name, self.places.get(item.name, item.default))
             for item in self.callee.parameters
             if item.kind is POSITIONAL_ONLY
         ]
         return Binder(
-            known=frozenset(item.name for item in self.fields),
-            loads=tuple(item for item in loads if item[2] is not None or item[0] != item[1]),
+            known=frozenset(self.attributes),
+            loads=tuple(self.loads),
             nullable=frozenset(self.nullable),
             optional=frozenset(self.optional),
             positional=tuple(positional),
             context=self.context,
-            attributes={item[0]: item[1] for item in loads},
+            attributes=self.attributes,
         )
 
     # --- the result ---
@@ -336,9 +335,9 @@ class _Builder:
     # --- remarks ---
 
     def note_stale(self, docs: Docstring) -> None:
-        known = parameter_names(self.callee).union(item.name for item in self.fields) if docs.params else ()
         for item in docs.params:
-            if item.name.lstrip("*") not in known:
+            name = item.name.lstrip("*")
+            if name not in self.attributes and name not in parameter_names(self.callee):
                 text = f"The docstring describes a parameter '{item.name}' that does not exist"
                 self.note("stale-parameter", "warning", text, item.name, "remove it or rename it")
 
@@ -375,12 +374,12 @@ def _is_simple(default: Any) -> bool:
 
 def _is_seen(text: str | None) -> bool:
     """Whether a reader surely sees every character, and there are not too many of them."""
-    return text is None or (len(text) < _LONG and text.isascii() and text.replace("\n", "").isprintable())
+    return text is None or (len(text) < _LONG and is_plainly_shown(text))
 
 
 def _join_words_of(first: Documented, second: Documented) -> Documented:
     """A parameter that is described twice."""
-    return replace(first, description=join_descriptions(first.description, second.description))
+    return first._replace(description=join_descriptions(first.description, second.description))
 
 
 def _first_line(error: Exception) -> str:

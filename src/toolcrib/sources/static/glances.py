@@ -22,6 +22,7 @@ def looks_registering(node: ast.AST) -> bool:
             name = _last(item.value)
             if "tool" in name.lower() or name in _DOORS:
                 return True
+            continue  # no statements are in it
         for part in ("body", "orelse", "finalbody", "handlers", "cases"):
             found += getattr(item, part, ())
     return False

@@ -12,7 +12,7 @@ import operator
 import types
 import typing
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from typing import Annotated, Any, ForwardRef, Literal
 
@@ -311,6 +311,31 @@ def _is(thing: Any, name: str) -> bool:
     return thing is getattr(typing, name) or (
         getattr(thing, "__module__", "") == "typing_extensions" and getattr(thing, "_name", "") == name
     )
+
+
+Spelling = str | tuple[Any, ...] | None
+
+
+def spell(node: ast.expr, depth: int = 8) -> Spelling:
+    """The same for annotations that are written the same; None where a part is made anew each time, as by a
+    call, or is too deep to be worth remembering."""
+    parts: Sequence[ast.expr]
+    if isinstance(node, ast.Name):
+        return node.id
+    if isinstance(node, ast.Constant):
+        return type(node.value), node.value
+    if isinstance(node, ast.Subscript):
+        parts = (node.value, node.slice)
+    elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitOr):
+        parts = (node.left, node.right)
+    elif isinstance(node, ast.Tuple):
+        parts = node.elts
+    elif isinstance(node, ast.Attribute):
+        parts = (node.value, ast.Constant(node.attr))
+    else:
+        return None
+    spelled = [spell(part, depth - 1) for part in parts] if depth else [None]
+    return None if None in spelled else (type(node), *spelled)
 
 
 @cache

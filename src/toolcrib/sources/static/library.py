@@ -70,18 +70,6 @@ class SourceFile:
             for statement in self.tree.body[:20]
         )
 
-    @cached_property
-    def _lines(self) -> list[str]:
-        """Its lines, where a column of the parser is a character in one of them; else none."""
-        is_plain = self.text.isascii() and "\r" not in self.text and "\f" not in self.text
-        return self.text.split("\n") if is_plain else []
-
-    def written(self, node: ast.expr) -> str | None:
-        """An expression as it is written, where that is in one line and quickly found."""
-        if node.lineno != node.end_lineno or node.lineno > len(self._lines):
-            return None
-        return self._lines[node.lineno - 1][node.col_offset : node.end_col_offset]
-
     def is_changed(self, name: str) -> bool:
         """Whether what a name of the module stands for is changed somewhere in the file."""
         return may_change(name, self.text) and name in self._changes
@@ -93,8 +81,9 @@ class SourceFile:
     def scope_of(self, node: Definition) -> Scope:
         """The scope in which a definition stands; the module's where it is not one of this file."""
         scope = self.scope
-        if any(binding.node is node for binding in scope.names.get(node.name, ())):
-            return scope  # as most do
+        for binding in scope.names.get(node.name, ()):
+            if binding.node is node:
+                return scope  # as most do
         for outer in self.around.get(id(node), ()):
             scope = self._inner(outer, scope)
         return scope

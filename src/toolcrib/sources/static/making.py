@@ -87,9 +87,15 @@ class Workshop:
         more: Note | None = None,
     ) -> None:
         # The origin is kept, so that its identity stays its own.
-        known = self._notes.setdefault(id(origin), (origin, Note(key)))[1]
-        known.findings += [*findings, *(more.findings if more is not None else ())]
-        known.guesses += [*guesses, *(more.guesses if more is not None else ())]
+        known = self.notes_of(origin)
+        if known is None:
+            known = Note(key)
+            self._notes[id(origin)] = (origin, known)
+        known.findings += findings
+        known.guesses += guesses
+        if more is not None:
+            known.findings += more.findings
+            known.guesses += more.guesses
 
     def notes_of(self, origin: Any) -> Note | None:
         found = self._notes.get(id(origin))
@@ -149,6 +155,8 @@ class Workshop:
 
     def mark(self, said: Said, origin: Any = None) -> ToolOptions:
         """What `@tool(...)` said. What it refuses is a finding, and then nothing was said."""
+        if not said.args and not said.keywords:
+            return NO_OPTIONS
         options, findings = read_ours(self.evaluator, said)
         if origin is not None:
             self.note(origin, (), findings)

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from types import ModuleType
+from types import FunctionType, ModuleType
 from typing import Any
 
 from toolcrib.errors import SourceError
@@ -87,6 +87,8 @@ class Reading:
         return re.compile("|".join(map(re.escape, sorted(names))).encode())
 
     def _note_start(self, module: Module) -> None:
+        if "run" not in module.file.text and module.file.text.isascii():
+            return  # every way to start a server has this in it
         line = find_start(module.file.tree)
         if line is not None:
             path = module.file.path
@@ -169,7 +171,9 @@ class Reading:
         for thing in things:
             try:
                 made = self.workshop.make(thing)
-                if made is not None and not isinstance(made, str):  # a name would be imported
+                if isinstance(made, FunctionType):  # what `collect` does with it, and as most are
+                    batch.tools.append(Tool.from_function(made))
+                elif made is not None and not isinstance(made, str):  # a name would be imported
                     batch.extend(collect(made))
             except Exception as error:  # what was written may be of any type
                 finding = refusal(thing, error)

@@ -252,12 +252,15 @@ def _bind(statement: ast.stmt, scope: Scope, situation: Situation) -> bool:
     if isinstance(statement, ast.Expr):
         return True
     line = statement.lineno
+    if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef):
+        scope.bind(Binding("function", statement, line, situation, name=statement.name))
+        return True
 
     def add(kind: Any, name: str, value: ast.expr | None = None) -> None:
         scope.bind(Binding(kind, statement, line, situation, value, name=name))
 
-    if isinstance(statement, Definition):
-        add("class" if isinstance(statement, ast.ClassDef) else "function", statement.name)
+    if isinstance(statement, ast.ClassDef):
+        add("class", statement.name)
     elif isinstance(statement, ast.Assign | ast.AnnAssign | ast.AugAssign | ast.Delete):
         _bind_targets(statement, add)
     elif isinstance(statement, ast.Import | ast.ImportFrom):

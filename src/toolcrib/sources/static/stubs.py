@@ -7,7 +7,7 @@ tool. Refuses to know whether the function is a tool, and under which name.
 from __future__ import annotations
 
 import ast
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from types import FunctionType
 from typing import Any, NamedTuple
@@ -15,12 +15,12 @@ from typing import Any, NamedTuple
 from toolcrib.finding import Finding
 from toolcrib.schema.default import UNTOLD
 from toolcrib.sources.static.classes import Classes
-from toolcrib.sources.static.hints import is_foreign_context
+from toolcrib.sources.static.hints import Spelling, is_foreign_context, spell
 from toolcrib.sources.static.library import SourceFile
 from toolcrib.sources.static.names import Site, qualname_in
 from toolcrib.sources.static.remarks import DEFAULT, NotYet, Remark, Trail, Unresolved, show
 from toolcrib.sources.static.scopes import Scope
-from toolcrib.sources.static.shells import Outline, make_shell, mangle, outline_of, what_it_gives
+from toolcrib.sources.static.shells import Outline, make_shell, mangle, outline_of, what_it_gives, words_in
 
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
 _ITERATORS = ("Generator", "Iterable", "Iterator")
@@ -34,6 +34,9 @@ class Stub:
     function: FunctionType
     findings: list[Finding] = field(default_factory=list)
     contexts: tuple[str, ...] = ()
+
+
+_NO_CODE = make_shell("", Outline())
 
 
 class _Read(NamedTuple):
@@ -51,7 +54,7 @@ class Stubber:
         self.classes = classes
         self.file = file
         self._path = str(file.path)
-        self._places: dict[Scope, tuple[Site, dict[str, _Read]]] = {}
+        self._places: dict[Scope, tuple[Site, dict[Spelling, _Read]]] = {}
 
     def make(
         self,
@@ -69,65 +72,68 @@ class Stubber:
             inner = scope.within(node).parent
             scope = inner if inner is not None else scope
         private = scope.node.name if scope.kind == "class" else owner
-        findings: list[Finding] = []
         outline = outline_of(node.args, private)
+        names = outline.names
+        made = Stub(_NO_CODE)
         dropped = {*drops, *((outline.by_place + outline.by_name)[:1] if drops_first else ())}
-        hints: dict[str, Any] = {}
-        contexts: list[str] = []
-        for name, annotation in _annotations(node, private):
-            if name not in dropped:
-                read = self._hint(annotation, scope, node.name, name, findings)
-                hints[name] = read.hint
-                if read.is_context and name != "return":
-                    contexts.append(name)
-        if contexts and not keeps_contexts:
-            dropped.update(contexts)
-        gives, problem = self._look_inside(node, outline)
+        hints = self._hints(node, private, scope, dropped, made)
+        if made.contexts and not keeps_contexts:
+            dropped.update(made.contexts)
         defaults = {
             name: value.value
             if type(value) is ast.Constant
-            else self._default(value, Site(scope), node.name, name, findings)
-            for name, value in _defaults(node, private)
+            else self._default(value, Site(scope), node.name, name, made.findings)
+            for name, value in _defaults(node.args, private)
             if name not in dropped
         }
-        if problem:
-            findings.append(_refused(problem, node, self.file))
+        gives = "something"
+        if node.returns is None or len(set(names)) < len(names) or _may_be_iterator(node.returns):
+            gives, problem = what_it_gives(node)
+            if problem:
+                made.findings.append(_refused(problem, node, self.file))
         if dropped:
             outline = outline.without(dropped)
             hints = {name: hint for name, hint in hints.items() if name not in dropped}
+        lines = [node.lineno, *[item.lineno for item in node.decorator_list]]
+        is_async = type(node) is ast.AsyncFunctionDef
         function = make_shell(
-            node.name,
-            outline,
-            is_async=type(node) is ast.AsyncFunctionDef,
-            gives=gives,
-            file=self._path,
-            line=min([node.lineno, *[item.lineno for item in node.decorator_list]]),
+            node.name, outline, is_async=is_async, gives=gives, file=self._path, line=min(lines)
         )
         if defaults:
             _give_defaults(function, outline, defaults)
         function.__annotations__ = hints
-        function.__doc__ = ast.get_docstring(node, clean=False)
+        function.__doc__ = words_in(node)
         function.__module__ = self.file.name
         function.__qualname__ = f"{owner}.{node.name}" if owner else qualname_in(scope, node.name)
-        return Stub(function, findings, tuple(contexts))
+        made.function = function
+        return made
 
-    def _look_inside(self, node: _Function, outline: Outline) -> tuple[str, str | None]:
-        """What a function gives, and what Python has against it. Most signatures leave no question."""
-        names = outline.names
-        if len(set(names)) == len(names) and node.returns is not None and not _may_be_iterator(node.returns):
-            return "something", None
-        return what_it_gives(node)
-
-    def _hint(self, node: ast.expr, scope: Scope, tool: str, name: str, findings: list[Finding]) -> _Read:
-        """What an annotation means. The functions of a file have much the same ones: each is read once."""
+    def _hints(
+        self, node: _Function, private: str, scope: Scope, dropped: Collection[str], made: Stub
+    ) -> dict[str, Any]:
+        """What the annotations mean. The functions of a file have much the same ones: each is read once."""
         if scope not in self._places:
             self._places[scope] = (Site(scope, lazy=self.file.is_lazy), {})
         site, known = self._places[scope]
-        text = node.id if type(node) is ast.Name else self.file.written(node)
-        read = known.get(text) if text is not None else None
-        if read is not None and node.lineno >= read.since:
-            return read
-        trail = Trail()
+        hints: dict[str, Any] = {}
+        for name, annotation in _annotations(node, private):
+            if name in dropped:
+                continue
+            key = spell(annotation)
+            read = known.get(key)
+            if read is None or annotation.lineno < read.since:
+                trail = Trail()
+                read = self._read(annotation, site, trail)
+                if trail.remarks or trail.uses:
+                    made.findings += [remark.to_finding(node.name, name) for remark in trail.gather()]
+                elif key is not None:
+                    known[key] = read
+            hints[name] = read.hint
+            if read.is_context and name != "return":
+                made.contexts += (name,)
+        return hints
+
+    def _read(self, node: ast.expr, site: Site, trail: Trail) -> _Read:
         names = self.classes.names
         names.since = 0
         try:
@@ -136,12 +142,7 @@ class Stubber:
             why = "it refers to itself" if isinstance(error, NotYet) else "it is nested too deeply"
             self.classes.hints.remark(Unresolved(why, node.lineno), node, site, trail)
             hint = Any
-        read = _Read(hint, is_foreign_context(hint), names.since)
-        if trail.remarks or trail.uses:
-            findings += [remark.to_finding(tool, name) for remark in trail.gather()]
-        elif text is not None and "(" not in text:  # what a call makes is made anew each time
-            known[text] = read
-        return read
+        return _Read(hint, is_foreign_context(hint), names.since)
 
     def _default(self, node: ast.expr, site: Site, tool: str, name: str, findings: list[Finding]) -> Any:
         trail = Trail()
@@ -160,39 +161,36 @@ class Stubber:
         return value
 
 
-def _annotations(node: _Function, owner: str) -> Iterator[tuple[str, ast.expr]]:
+def _annotations(node: _Function, owner: str) -> list[tuple[str, ast.expr]]:
     arguments = node.args
-    for item in (
-        *arguments.posonlyargs,
-        *arguments.args,
-        arguments.vararg,
-        *arguments.kwonlyargs,
-        arguments.kwarg,
-    ):
-        if item is not None and item.annotation is not None:
-            yield mangle(item.arg, owner), item.annotation
+    written = arguments.posonlyargs + arguments.args if arguments.posonlyargs else arguments.args
+    if arguments.vararg or arguments.kwonlyargs or arguments.kwarg:
+        tail = [arguments.vararg, *arguments.kwonlyargs, arguments.kwarg]
+        written = written + [item for item in tail if item is not None]
+    found = [(mangle(item.arg, owner), item.annotation) for item in written if item.annotation is not None]
     if node.returns is not None:
-        yield "return", node.returns
+        found.append(("return", node.returns))
+    return found
 
 
-def _defaults(node: _Function, owner: str) -> Iterator[tuple[str, ast.expr]]:
-    arguments = node.args
+def _defaults(arguments: ast.arguments, owner: str) -> list[tuple[str, ast.expr]]:
+    found: list[tuple[str, ast.expr]] = []
     given = arguments.defaults
     if given:
-        places = arguments.posonlyargs + arguments.args
-        for item, value in zip(places[len(places) - len(given) :], given, strict=True):
-            yield mangle(item.arg, owner), value
-    for item, default in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True):
-        if default is not None:
-            yield mangle(item.arg, owner), default
+        places = (arguments.posonlyargs + arguments.args)[-len(given) :]
+        found = [(mangle(item.arg, owner), value) for item, value in zip(places, given, strict=True)]
+    if arguments.kwonlyargs:
+        pairs = zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)
+        found += [(mangle(item.arg, owner), value) for item, value in pairs if value is not None]
+    return found
 
 
 def _give_defaults(function: FunctionType, outline: Outline, defaults: dict[str, Any]) -> None:
     positional = outline.by_place + outline.by_name
     function.__defaults__ = tuple([defaults[name] for name in positional if name in defaults]) or None
-    function.__kwdefaults__ = {
-        name: defaults[name] for name in outline.by_keyword if name in defaults
-    } or None
+    if outline.by_keyword:
+        filled = {name: defaults[name] for name in outline.by_keyword if name in defaults}
+        function.__kwdefaults__ = filled or None
 
 
 def _may_be_iterator(node: ast.expr) -> bool:

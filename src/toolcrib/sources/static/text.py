@@ -126,6 +126,8 @@ def _too_large(path: Path, size: str) -> SourceError:
 
 
 def _decode(data: bytes, path: Path) -> str:
+    if data.isascii() and b"coding" not in data[: data.find(b"\n", data.find(b"\n") + 1)]:
+        return data.decode("ascii")  # no encoding is named in the first two lines, and any would do
     try:
         encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
         if encoding in _SLOW_CODECS:

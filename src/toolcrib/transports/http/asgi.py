@@ -91,7 +91,7 @@ class ASGIApp:
             return
         if body is None:
             return  # the client has gone
-        local = scope.get("server")
+        local, client = scope.get("server"), scope.get("client")
         request = Request(
             scope["method"],
             _path_of(scope),
@@ -100,6 +100,7 @@ class ASGIApp:
             scope.get("query_string", b"").decode("latin-1"),
             local[0] if local else None,
             scope.get("root_path", ""),
+            client[0] if client else None,
         )
         outcome = self._endpoint().handle(request)
         if isinstance(outcome, Answer):

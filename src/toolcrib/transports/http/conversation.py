@@ -209,4 +209,6 @@ def answer_of(reply: Reply) -> Answer:
         fields = ((b"mcp-session-id", reply.session.encode()),)
     if reply.status in (429, 503):
         fields = (*fields, (b"retry-after", b"1"))
+    if reply.fields:
+        fields = (*fields, *reply.fields)
     return Answer(reply.status, reply.body or b"", fields=fields)

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import functools
 import secrets
+from typing import TYPE_CHECKING
 from urllib.parse import parse_qs
 
 from toolcrib import codec
-from toolcrib.context import LOCAL, Principal
 from toolcrib.protocol import Engine, Link, Reply
 from toolcrib.protocol.headers import TWICE
 from toolcrib.protocol.messages import VERSION
@@ -24,6 +24,9 @@ from toolcrib.transports.http.streams import Shelf, Streams
 from toolcrib.transports.http.wire import Answer, Refusal, Request, Talk
 from toolcrib.transports.running import begin
 
+if TYPE_CHECKING:
+    from toolcrib.transports.http.reception import Reception
+
 _MAX_KEPT = 256
 _MODERN_MARK = VERSION.partition("/")[0].encode()  # the slash may be escaped
 _GUARDED = {403: "This origin may not talk to the server", 421: "This server does not go by that name"}
@@ -34,7 +37,16 @@ _ALLOWED = ((b"allow", b"GET, POST, DELETE"),)
 class Endpoint:
     """One server's HTTP face: `path` for MCP, and the old pair beside it."""
 
-    def __init__(self, engine: Engine, guard: Guard, *, path: str = "/mcp", pair: bool = True) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        guard: Guard,
+        *,
+        path: str = "/mcp",
+        pair: bool = True,
+        reception: Reception | None = None,
+    ) -> None:
+        self.reception = reception
         self.engine = engine
         self.guard = guard
         self.path = path
@@ -49,6 +61,13 @@ class Endpoint:
         verdict = self.guard.check(headers.get(b"host"), headers.get(b"origin"), request.local)
         if verdict:
             return Refusal(verdict, _GUARDED[verdict]).answer(closes=True)
+        if self.reception is None:
+            return self._handle(request)
+        return self.reception.receive(request, self._handle)
+
+    def _handle(self, request: Request) -> Answer | Talk:
+        """A request of somebody who was let in."""
+        headers = request.headers
         if request.path != self.path and request.path != self.path + "/":
             return self._handle_elsewhere(request)
         if request.method == "POST":
@@ -70,13 +89,17 @@ class Endpoint:
         pair = self._pair
         if pair is not None and request.path in pair.paths:
             if request.method == "GET" and request.path == pair.paths[0]:
-                return self.busy() if self.is_draining else pair.open(secrets.token_urlsafe(24), request.root)
+                return self.busy() if self.is_draining else self._open_pair(pair, request)
             if request.method == "POST" and request.path == pair.paths[1]:
                 refusal = _check_type(request)
                 key = parse_qs(request.query).get("session_id", [""])[0]
-                return refusal or pair.post(key, request.body)
+                return refusal or pair.post(key, request.body, request.principal)
             return Refusal(405, "This path takes another method").answer()
         return Refusal(404, f"There is nothing here; MCP is at {self.path}").answer()
+
+    @staticmethod
+    def _open_pair(pair: Pair, request: Request) -> Answer | Talk:
+        return pair.open(secrets.token_urlsafe(24), request.root, request.principal)
 
     # --- the endpoint ---
 
@@ -91,7 +114,9 @@ class Endpoint:
         if self.is_draining:
             return self.busy()
         held: list[bytes] = []
-        link = Link(held.append, principal=self._principal(request), headers=headers)
+        link = Link(held.append, principal=request.principal, headers=headers)
+        if self.reception is not None:
+            link.challenge = self.reception.challenge
         if b"mcp-session-id" in headers and not _is_modern(request.body):
             found = self._find_session(link)
             if found is not None:
@@ -131,7 +156,7 @@ class Endpoint:
             return Refusal(406, "Accept must list text/event-stream").answer()
         if self.is_draining:
             return self.busy()
-        link = Link(principal=self._principal(request), headers=request.headers)
+        link = Link(principal=request.principal, headers=request.headers)
         refusal = self._find_session(link)
         if refusal is not None:
             return refusal
@@ -151,7 +176,7 @@ class Endpoint:
         return Listening(session, *found)
 
     def _delete(self, request: Request) -> Answer:
-        link = Link(principal=self._principal(request), headers=request.headers)
+        link = Link(principal=request.principal, headers=request.headers)
         refusal = self._find_session(link)
         if refusal is not None:
             return refusal
@@ -159,9 +184,6 @@ class Endpoint:
             return Refusal(400, "Which session? Send its Mcp-Session-Id").answer()
         self.engine.sessions.end(link.session)
         return Answer(200)
-
-    def _principal(self, request: Request) -> Principal:  # noqa: ARG002 - who it is comes with policy
-        return LOCAL
 
     def _read_accept(self, value: bytes) -> tuple[bool, bool]:
         """Whether JSON and whether events are accepted."""

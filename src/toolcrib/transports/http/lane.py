@@ -64,6 +64,7 @@ class Connection(asyncio.Protocol):
         "local",
         "output",
         "read_by",
+        "remote",
         "transport",
         "write_by",
     )
@@ -75,6 +76,7 @@ class Connection(asyncio.Protocol):
         self._serving = serving
         self._parser = serving.new_parser(self)
         self.local: str | None = None
+        self.remote: str | None = None
         self.read_by = serving.now + serving.times.header_s
         self.write_by = NEVER
         self._body_by = NEVER
@@ -97,6 +99,8 @@ class Connection(asyncio.Protocol):
         self.output = Output(self, transport, self._serving.gate)
         name = transport.get_extra_info("sockname")
         self.local = name[0] if isinstance(name, tuple) else None
+        peer = transport.get_extra_info("peername")
+        self.remote = peer[0] if isinstance(peer, tuple) else None
         if not self._serving.admit(self):
             self._refuse(503, "Too many connections: try again later")
 
@@ -228,6 +232,7 @@ class Connection(asyncio.Protocol):
             self._body[0] if len(self._body) == 1 else b"".join(self._body),
             query,
             self.local,
+            remote=self.remote,
         )
         self._url = b""
         keeps = keeps and not self._serving.is_draining

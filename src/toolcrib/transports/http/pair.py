@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+from toolcrib.context import LOCAL, Principal
 from toolcrib.protocol import Engine
 from toolcrib.transports.http.conversation import Pulse
 from toolcrib.transports.http.wire import Answer, Refusal, Writer, event
@@ -26,16 +27,16 @@ class Pair:
         self._readers: dict[str, _Reader] = {}
         self._closing: set[asyncio.Task[Any]] = set()
 
-    def open(self, key: str, root: str = "") -> Answer | _Reader:
-        """A reader; it is told to post below `root`."""
+    def open(self, key: str, root: str = "", principal: Principal = LOCAL) -> Answer | _Reader:
+        """A reader; it is told to post below `root`, which nobody else may do."""
         if len(self._readers) >= MAX_PAIRS:
             return Refusal(503, "Too many sessions: try again later", ((b"retry-after", b"1"),)).answer()
-        reader = self._readers[key] = _Reader(self, key, root + self.paths[1])
+        reader = self._readers[key] = _Reader(self, key, root + self.paths[1], principal)
         return reader
 
-    def post(self, key: str, body: bytes) -> Answer:
+    def post(self, key: str, body: bytes, principal: Principal = LOCAL) -> Answer:
         reader = self._readers.get(key)
-        if reader is None or reader.pipe is None:
+        if reader is None or reader.pipe is None or reader.principal.binding != principal.binding:
             return Refusal(404, "There is no such session").answer()
         reader.pipe.feed(body)
         return Answer(202)
@@ -47,13 +48,14 @@ class Pair:
             self._closing.add(task)
             task.add_done_callback(self._closing.discard)
 
-    def start(self, send: Any) -> Pipe:
-        return Pipe(self._engine, send)
+    def start(self, send: Any, principal: Principal) -> Pipe:
+        return Pipe(self._engine, send, principal)
 
 
 class _Reader:
-    def __init__(self, pair: Pair, key: str, path: str) -> None:
+    def __init__(self, pair: Pair, key: str, path: str, principal: Principal) -> None:
         self.key = key
+        self.principal = principal
         self._path = path
         self.pipe: Pipe | None = None
         self._pair = pair
@@ -62,7 +64,7 @@ class _Reader:
     def begin(self, writer: Writer) -> None:
         writer.open()
         writer.write(f"event: endpoint\ndata: {self._path}?session_id={self.key}\n\n".encode())
-        self.pipe = self._pair.start(lambda message: writer.write(event(message)))
+        self.pipe = self._pair.start(lambda message: writer.write(event(message)), self.principal)
         self._pulse = Pulse(writer)
 
     def lost(self) -> None:

@@ -11,6 +11,7 @@ from http import HTTPStatus
 from typing import Protocol
 
 from toolcrib import codec
+from toolcrib.context import LOCAL, Principal
 from toolcrib.protocol.headers import TWICE
 
 MAX_BODY = 4 * 1024 * 1024
@@ -32,7 +33,8 @@ Fields = tuple[tuple[bytes, bytes], ...]
 @dataclass(slots=True)
 class Request:
     """One request, whole. Names of headers are lower case; one that came twice has the value `TWICE`. `root`
-    is where the application is mounted, which `path` does not repeat."""
+    is where the application is mounted, which `path` does not repeat. `remote` is the address it came from,
+    and `principal` whoever it turned out to be."""
 
     method: str
     path: str
@@ -41,6 +43,8 @@ class Request:
     query: str = ""
     local: str | None = None
     root: str = ""
+    remote: str | None = None
+    principal: Principal = LOCAL
 
 
 @dataclass(slots=True)

@@ -1,0 +1,55 @@
+"""The policy that files ask for, put around a server; and what of it is wrong, as findings.
+
+A server whose policy is wrong is not served without it. Knows files and servers; refuses to know what
+policies mean.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from toolcrib.cli.frame import Failure
+from toolcrib.config import Config
+from toolcrib.errors import ConfigurationError
+from toolcrib.finding import Finding
+from toolcrib.server import MCPServer
+
+
+def enforce(server: MCPServer, configs: Sequence[Config]) -> None:
+    """Put the policy of these files around a server, where one of them has any. Raises Failure."""
+    asking = [config for config in configs if config.policy is not None]
+    if not asking:
+        return
+    if len(asking) > 1:
+        files = ", ".join(str(config.file) for config in asking)
+        raise Failure(f"There is more than one policy: {files}", "keep the sections of a policy in one file")
+    if server.guard is not None:
+        raise Failure(f"{asking[0].file} has a policy, and so has the server in the code", "keep one of them")
+    policy = asking[0].policy
+    if policy is not None:
+        try:
+            server.enforce(policy)
+        except ConfigurationError as error:
+            raise Failure(str(error), error.hint) from None
+
+
+def find_idle(server: MCPServer) -> list[Finding]:
+    """What of a policy means no tool of the server."""
+    if server.guard is None:
+        return []
+    return [finding_of(error) for error in server.guard.check(server.registry.published())]
+
+
+def finding_of(error: ConfigurationError) -> Finding:
+    text = f"{error.key}: {error.message}" if error.key else error.message
+    return Finding(error.code, "error", text, file=error.file, line=error.line, hint=error.hint)
+
+
+def refuse_idle(server: MCPServer) -> None:
+    """Raise Failure where a policy means tools that are not there: something is not guarded as was wished."""
+    found = find_idle(server)
+    if found:
+        first = found[0]
+        place = f"{first.file}:{first.line}: " if first.file and first.line else ""
+        rest = f" (and {len(found) - 1} more: see `toolcrib check`)" if len(found) > 1 else ""
+        raise Failure(f"{place}{first.message}{rest}", first.hint)

@@ -1,0 +1,185 @@
+"""Where in a tool's arguments a condition looks, and what it finds there.
+
+A path leads into objects by dots and through lists by itself: `orders.amount` is the amount of every order.
+Where an argument is left out, what is found is the default that the schema publishes, as that is what the
+tool will work with. Knows schemas, nulls and defaults; refuses to know what is done with what was found.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from toolcrib.errors import DefinitionError
+from toolcrib.policies.access.operators import ABSENT
+from toolcrib.tool import Tool
+
+Found = tuple[Any, bool]
+"""A value, and whether the caller gave it."""
+
+_PLAIN = frozenset({str, int, float, bool})
+_NOT_THERE: Found = (ABSENT, False)
+_MAX_FORMS = 64
+_MAX_LISTS = 4
+"""How many lists within lists a path is followed through when a schema is read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One name on the way. `schemas` are what may stand there, none: anything. `lists` are the lists that are
+    gone through before it. `drops_null` says that a null counts as left out. `is_possible` says that the
+    schema has room for such a name."""
+
+    name: str
+    schemas: tuple[Any, ...] = ()
+    lists: int = 0
+    defaults: tuple[Any, ...] = ()
+    drops_null: bool = False
+    is_required: bool = False
+    is_possible: bool = True
+
+
+class Reach:
+    """One path into the arguments of one tool."""
+
+    __slots__ = ("path", "root", "steps")
+
+    def __init__(self, path: str, tool: Tool) -> None:
+        self.path = path
+        self.root, optional, is_closed = _facts_of(tool)
+        self.steps = tuple(_walk(path, self.root, optional, is_closed))
+
+    @property
+    def is_possible(self) -> bool:
+        """Whether the tool may have such an argument."""
+        return all(step.is_possible for step in self.steps)
+
+    def find(self, arguments: Mapping[str, Any]) -> list[Found]:
+        """Every value that is there or will be; never empty."""
+        if len(self.steps) == 1:
+            value = arguments.get(self.steps[0].name)
+            if type(value) in _PLAIN:  # as nearly all are
+                return [(value, True)]
+        current: list[Found] = [(arguments, True)]
+        for step in self.steps:
+            current = [found for value, is_given in current for found in _enter(step, value, is_given)]
+        return [found for value, is_given in current for found in _spread(value, is_given)]
+
+
+def _enter(step: Step, value: Any, is_given: bool) -> Iterator[Found]:
+    if isinstance(value, list | tuple):
+        for item in value:
+            yield from _enter(step, item, is_given)
+        if not value:
+            yield _NOT_THERE
+    elif not isinstance(value, Mapping):
+        yield _NOT_THERE
+    elif step.name in value and not (step.drops_null and value[step.name] is None):
+        yield value[step.name], is_given
+    elif step.defaults:
+        for default in step.defaults:
+            yield default, False
+    else:
+        yield _NOT_THERE
+
+
+def _spread(value: Any, is_given: bool) -> Iterator[Found]:
+    """The items of a list, those of lists in it too. An empty one is there and has nothing in it: both."""
+    if not isinstance(value, list | tuple):
+        yield value, is_given
+        return
+    for item in value:
+        yield from _spread(item, is_given)
+    if not value:
+        yield [], is_given
+        yield _NOT_THERE
+
+
+# --- reading schemas -----------------------------------------------------------------------------------
+
+
+def _facts_of(tool: Tool) -> tuple[Mapping[str, Any], frozenset[str], bool]:
+    try:
+        binder = tool.built.arguments.binder
+        return tool.definition.input_schema, binder.optional, binder.closed
+    except DefinitionError:
+        return {}, frozenset(), False  # what cannot be built is neither listed nor called
+
+
+def _walk(path: str, root: Mapping[str, Any], optional: frozenset[str], is_closed: bool) -> Iterator[Step]:
+    properties = root.get("properties")
+    names = [path] if isinstance(properties, Mapping) and path in properties else path.split(".")
+    schemas: tuple[Any, ...] = (root,)
+    for number, name in enumerate(names):
+        step = _step(name, schemas, root)
+        if number == 0:
+            is_possible = bool(step.schemas) or (step.is_possible and not is_closed)
+            step = replace(step, drops_null=name in optional, is_possible=is_possible)
+        yield step
+        schemas = step.schemas
+
+
+def _step(name: str, schemas: tuple[Any, ...], root: Mapping[str, Any]) -> Step:
+    if not schemas:
+        return Step(name)  # anything may be here
+    level = [form for schema in schemas for form in forms_of(schema, root)]
+    for lists in range(_MAX_LISTS):
+        having = [form for form in level if name in _properties(form)]
+        if having:
+            found = tuple(form["properties"][name] for form in having)
+            defaults = tuple(default for schema in found for default in _defaults(schema, root))
+            return Step(name, found, lists, defaults, False, all(_requires(form, name) for form in having))
+        items = [form["items"] for form in level if isinstance(form.get("items"), Mapping)]
+        if not items:
+            break
+        level = [form for item in items for form in forms_of(item, root)]
+    return Step(name, is_possible=any(_may_have_more(form) for form in level))
+
+
+def forms_of(schema: Any, root: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The forms that a value may have: references followed, alternatives side by side."""
+    found: list[Mapping[str, Any]] = []
+    waiting, seen = [schema], set()
+    while waiting and len(found) < _MAX_FORMS:
+        item = waiting.pop(0)
+        if not isinstance(item, Mapping) or id(item) in seen:
+            continue
+        seen.add(id(item))
+        below = [form for word in ("anyOf", "oneOf", "allOf") for form in item.get(word, ())]
+        if "$ref" in item:
+            below.append(_follow(item["$ref"], root))
+        if not below or "properties" in item or "type" in item:
+            found.append(item)
+        waiting += below
+    return found
+
+
+def _follow(reference: Any, root: Mapping[str, Any]) -> Any:
+    place: Any = root
+    for name in str(reference).removeprefix("#").split("/")[1:]:
+        place = place.get(name.replace("~1", "/").replace("~0", "~")) if isinstance(place, Mapping) else None
+    return place
+
+
+def _properties(form: Mapping[str, Any]) -> Mapping[str, Any]:
+    properties = form.get("properties")
+    return properties if isinstance(properties, Mapping) else {}
+
+
+def _requires(form: Mapping[str, Any], name: str) -> bool:
+    return name in form.get("required", ())
+
+
+def _defaults(schema: Any, root: Mapping[str, Any]) -> list[Any]:
+    """The default beside a reference wins over those behind it; behind it there may be several."""
+    if isinstance(schema, Mapping) and "default" in schema:
+        return [schema["default"]]
+    return [form["default"] for form in forms_of(schema, root) if "default" in form]
+
+
+def _may_have_more(form: Mapping[str, Any]) -> bool:
+    """Whether a form is, or may be, an object that takes other names than those it tells of."""
+    kind = form.get("type", "object")
+    is_object = kind == "object" or (isinstance(kind, list) and "object" in kind)
+    return is_object and form.get("additionalProperties", True) is not False

@@ -1,0 +1,151 @@
+"""What a log was at a moment, sealed with its key: kept beside it or, better, elsewhere.
+
+Three kinds: `checkpoint`, the last record and its hash; `pruned`, the last record that was removed for its
+age, so that the rest still has a beginning; `accepted`, where somebody has decided to go on after damage.
+Knows lines of this one file; refuses to know records.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Literal
+
+from toolcrib import codec
+from toolcrib.policies.audit.files import GrowingFile, read_lines, read_lines_back
+from toolcrib.policies.audit.key import Secret
+from toolcrib.vault import write_file
+
+Kind = Literal["checkpoint", "pruned", "accepted"]
+_KINDS = ("checkpoint", "pruned", "accepted")
+_SEAL = re.compile(rb',"mac":"([0-9a-f]{64})"\}')
+_TAIL = len(b',"mac":"') + 64 + 2
+_LOOK_BACK = 200
+"""Lines among which the newest checkpoint is: several processes may have written theirs out of order."""
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """`count` is how many records the log held. `clock` is a time that cannot jump (see retention). For
+    `accepted`, `good` and `good_hash` are of the last record before the damage: what lies between it and `seq`
+    proves nothing."""
+
+    kind: Kind
+    seq: int
+    hash: str
+    count: int
+    at: str
+    clock: int
+    good: int | None = None
+    good_hash: str | None = None
+
+    def line(self, secret: Secret) -> bytes:
+        facts = {key: value for key, value in asdict(self).items() if value is not None}
+        body = codec.write(facts)[:-1]
+        return b'%b,"mac":"%b"}' % (body, secret.seal(body))
+
+
+def read_checkpoint(line: bytes, secret: Secret | None) -> Checkpoint | None:
+    """What a line says; None where it is no checkpoint, or not one made with this key."""
+    if len(line) <= _TAIL or (seal := _SEAL.fullmatch(line, len(line) - _TAIL)) is None:
+        return None
+    body = line[:-_TAIL]
+    if secret is not None and not secret.is_seal(body, seal[1]):
+        return None
+    try:
+        found = Checkpoint(**codec.decode(body + b"}"))
+    except (TypeError, ValueError):
+        return None
+    return found if _is_sensible(found) else None
+
+
+def _is_sensible(found: Checkpoint) -> bool:
+    """For lines read without a key, which anybody may have written."""
+    numbers = (found.seq, found.count, found.clock, 0 if found.good is None else found.good)
+    return (
+        found.kind in _KINDS
+        and isinstance(found.hash, str)
+        and isinstance(found.at, str)
+        and isinstance(found.good_hash, str | None)
+        and all(type(number) is int for number in numbers)
+    )
+
+
+class CheckpointFile:
+    """The file of them, for one who writes."""
+
+    def __init__(self, path: Path, secret: Secret) -> None:
+        self.path = path
+        self._secret = secret
+        self._file = GrowingFile(path)
+
+    def add(self, checkpoint: Checkpoint) -> None:
+        """On the disk when it returns. Raises OSError, and then the file is as it was."""
+        with self._file.locked() as size:
+            self._add(checkpoint, size)
+
+    def _add(self, checkpoint: Checkpoint, size: int) -> None:
+        size = self._cut_torn(size)
+        self._file.extend(checkpoint.line(self._secret) + b"\n", size)
+        self._file.sync()
+
+    def newest(self, first: Checkpoint | None) -> tuple[Checkpoint | None, bool]:
+        """The newest checkpoint of all, and whether the lines near it are all ours. An empty file begins with
+        `first`, where there is one to begin with."""
+        with self._file.locked() as size:
+            size = self._cut_torn(size)
+            if not size:
+                if first is not None:
+                    self._add(first, 0)
+                return first, True
+            lines = read_lines_back(self._file.descriptor, size)
+            recent = [read_checkpoint(line, self._secret) for (_, line), _ in zip(lines, range(_LOOK_BACK))]
+        heads = [found for found in recent if found is not None and found.kind != "pruned"]
+        # Of two with one number, one may be `accepted`: it is the later one, which was read first.
+        newest = max(heads, key=lambda found: found.seq, default=None)
+        return newest, None not in recent
+
+    def _cut_torn(self, size: int) -> int:
+        """Remove what a process that was killed left unfinished."""
+        if not size or self._file.read(size - 1, 1) == b"\n":
+            return size
+        end = next((place + len(line) + 1 for place, line in read_lines_back(self._file.descriptor, size)), 0)
+        self._file.cut(end)
+        return end
+
+    def read_all(self) -> list[Checkpoint]:
+        with self._file.locked() as size:
+            lines = [line for _, line in read_lines(self._file.descriptor, 0, size)]
+        found = (read_checkpoint(line, self._secret) for line in lines)
+        return [checkpoint for checkpoint in found if checkpoint is not None]
+
+    def forget_before(self, seq: int) -> None:
+        """Drop the lines about records that are gone, unless there are few. Raises OSError."""
+        with self._file.locked() as size:
+            lines = [line for _, line in read_lines(self._file.descriptor, 0, size)]
+            kept = [
+                line
+                for line in lines
+                if (found := read_checkpoint(line, self._secret)) is None or found.seq >= seq
+            ]
+            if len(lines) - len(kept) > _LOOK_BACK:
+                write_file(self.path, b"".join(line + b"\n" for line in kept), 0o600)
+
+    def close(self) -> None:
+        self._file.close()
+
+
+def read_file(path: Path, secret: Secret | None) -> Iterator[tuple[int, Checkpoint | None]]:
+    """Every line's number and what it says, for one who only reads. None: not a checkpoint of this key."""
+    try:
+        with open(path, "rb", buffering=0) as file:
+            end = file.seek(0, 2)
+            lines = read_lines(file.fileno(), 0, end)
+            for number, (_, line) in enumerate(lines, start=1):
+                yield number, read_checkpoint(line, secret)
+    except FileNotFoundError:
+        return
+
+

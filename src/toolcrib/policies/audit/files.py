@@ -1,0 +1,200 @@
+"""A file that only ever grows, shared by several processes, and what it takes to keep it whole.
+
+Everything that the audit does to plain files goes through here. A write that does not succeed as a whole is
+taken back; whoever holds the lock is alone; a file that was replaced meanwhile is opened anew. Knows bytes
+and descriptors; refuses to know records.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from toolcrib.vault import sweep, sync_folder
+
+try:
+    import fcntl as _fcntl
+except ImportError:  # pragma: no cover - not every system has it: there, one process to a file
+    _fcntl = None  # type: ignore[assignment]
+
+fcntl: Any = _fcntl
+CHUNK = 1 << 20
+_BINARY = getattr(os, "O_BINARY", 0)
+
+
+class GrowingFile:
+    """Opened when it is first locked, readable and writable by its owner only."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.descriptor = -1
+        self.mark = (0, 0)
+        """Which file it is: another one in its place has another mark."""
+
+    @contextmanager
+    def locked(self) -> Iterator[int]:
+        """Alone with the file that now has the name. Gives its size."""
+        while True:
+            if self.descriptor < 0:
+                self._open()
+            _lock(self.descriptor)
+            try:
+                if self._is_in_place():
+                    yield self.size()
+                    return
+            finally:
+                _unlock(self.descriptor)
+            self.close()
+
+    def _open(self) -> None:
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        self.descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND | _BINARY, 0o600)
+        facts = os.fstat(self.descriptor)
+        self.mark = (facts.st_dev, facts.st_ino)
+
+    def _is_in_place(self) -> bool:
+        try:
+            facts = os.stat(self.path)
+        except FileNotFoundError:
+            return False
+        return (facts.st_dev, facts.st_ino) == self.mark
+
+    def size(self) -> int:
+        return os.fstat(self.descriptor).st_size
+
+    def extend(self, data: bytes, size: int) -> None:
+        """All of it at the end, or nothing. `size` is the file's before. Raises OSError."""
+        left = memoryview(data)
+        try:
+            while left:
+                written = os.write(self.descriptor, left)
+                if not written:
+                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+                left = left[written:]
+        except BaseException:
+            # A disk that gets full takes a part first. Where even that cannot be undone, the next to lock
+            # the file finds a torn end and cuts it.
+            os.ftruncate(self.descriptor, size)
+            raise
+
+    def cut(self, size: int) -> None:
+        os.ftruncate(self.descriptor, size)
+
+    def sync(self) -> None:
+        if self.descriptor >= 0:
+            os.fsync(self.descriptor)
+
+    def read(self, start: int, length: int) -> bytes:
+        return read_at(self.descriptor, start, length)
+
+    def replace_from(self, start: int) -> None:
+        """Drop what is before `start`: written beside it, moved in its place. Needs the lock."""
+        sweep(self.path)
+        draft = self.path.parent / f".{self.path.name}.{os.getpid()}.{os.urandom(6).hex()}.tmp"
+        try:
+            with (
+                open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _BINARY, 0o600), "wb") as target,
+                open(self.path, "rb") as source,
+            ):
+                source.seek(start)
+                shutil.copyfileobj(source, target, CHUNK)
+                target.flush()
+                os.fsync(target.fileno())
+            os.replace(draft, self.path)
+        except BaseException:
+            draft.unlink(missing_ok=True)
+            raise
+        sync_folder(self.path.parent)
+
+    def close(self) -> None:
+        descriptor, self.descriptor = self.descriptor, -1
+        if descriptor >= 0:
+            os.close(descriptor)
+
+
+def read_at(descriptor: int, start: int, length: int) -> bytes:
+    os.lseek(descriptor, start, os.SEEK_SET)
+    parts = []
+    while length > 0 and (part := os.read(descriptor, length)):
+        parts.append(part)
+        length -= len(part)
+    return b"".join(parts)
+
+
+def sync_path(path: Path) -> None:
+    """Have a file that something else writes on the disk; one that is not there needs no such thing."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY)
+    except FileNotFoundError:
+        return
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def claim(path: Path) -> None:
+    """Make a file of this name, for its owner only, unless there is one."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    os.close(os.open(path, os.O_RDWR | os.O_CREAT | _BINARY, 0o600))
+
+
+def write_new(path: Path, data: bytes) -> None:
+    """A file that was not there before, for its owner only, on the disk. Raises OSError, and leaves none."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _BINARY, 0o600)
+    try:
+        if os.write(descriptor, data) != len(data):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        os.fsync(descriptor)
+    except BaseException:
+        path.unlink(missing_ok=True)
+        raise
+    finally:
+        os.close(descriptor)
+
+
+def read_lines(descriptor: int, start: int, end: int) -> Iterator[tuple[int, bytes]]:
+    """Lines and where they begin, without their newline, from a place where one begins. An unfinished last
+    line is left out."""
+    rest = b""
+    place = start
+    while start < end:
+        chunk = read_at(descriptor, start, min(CHUNK, end - start))
+        if not chunk:
+            return
+        start += len(chunk)
+        *lines, rest = (rest + chunk).split(b"\n")
+        for line in lines:
+            yield place, line
+            place += len(line) + 1
+
+
+def read_lines_back(descriptor: int, end: int, chunk_size: int = 1 << 16) -> Iterator[tuple[int, bytes]]:
+    """The same, last line first."""
+    rest = b""  # the end of a line whose beginning is still to be read, with all that it has of a newline
+    while end > 0:
+        start = max(0, end - chunk_size)
+        lines = (read_at(descriptor, start, end - start) + rest).split(b"\n")
+        unfinished = lines.pop()  # the nothing after a newline, except where the file ends without one
+        place = start + sum(len(line) + 1 for line in lines)
+        first = 0 if start == 0 else 1
+        for line in reversed(lines[first:]):
+            place -= len(line) + 1
+            yield place, line
+        rest = lines[0] + b"\n" if lines else unfinished
+        end = start
+
+
+def _lock(descriptor: int) -> None:
+    if fcntl is not None:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+
+
+def _unlock(descriptor: int) -> None:
+    if fcntl is not None and descriptor >= 0:
+        fcntl.flock(descriptor, fcntl.LOCK_UN)

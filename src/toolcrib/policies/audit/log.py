@@ -1,0 +1,162 @@
+"""The audit log of a server: what the guard of calls asks of it.
+
+Knows what may be said of arguments and who waits for what; refuses to know calls, rules and results.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from toolcrib import codec
+from toolcrib.errors import ConfigurationError
+from toolcrib.policies.audit.key import Secret
+from toolcrib.policies.audit.record import Entry, plain
+from toolcrib.policies.audit.redaction import Redaction
+from toolcrib.policies.audit.scribe import Scribe
+from toolcrib.policies.audit.store import FAILURES, BrokenError
+from toolcrib.policies.audit.writer import MAX_QUEUE, Desk, Item, Writer
+from toolcrib.policy import Audit
+
+CLOSE_S = 10.0
+_OUTAGES = {errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EFBIG, errno.EINTR, errno.EAGAIN, errno.ESTALE}
+"""What passes, or what somebody else has to put right: no reason not to start."""
+
+
+class AuditLog:
+    """One for each server. May be used from several loops, and opened again when it was closed."""
+
+    def __init__(
+        self,
+        options: Audit,
+        *,
+        server: str,
+        wall: Callable[[], float] = time.time,
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._options = options
+        self._wall = wall
+        self._redaction = Redaction(options.values, options.redact)
+        self._scribe = Scribe(options, server=server, wall=wall, now=now)
+        self._writer = Writer(self._scribe)
+        self._desk: Desk | None = None
+        self._desks: dict[asyncio.AbstractEventLoop, Desk] = {}
+        self._secret: Secret | None = None
+
+    # --- living ---
+
+    async def open(self) -> None:
+        """Look at what is there, put right what a crash has left. Raises ConfigurationError for damage that
+        no crash does, and for a file that cannot be used. A disk that is full now keeps nobody from starting:
+        records are then written as soon as it is not."""
+        try:
+            await asyncio.wrap_future(self._writer.order("open"))
+        except BrokenError as error:
+            raise self._broken(error) from None
+        except OSError as error:
+            if error.errno not in _OUTAGES:
+                words = f"the audit log cannot be written: {error.strerror or error}"
+                raise ConfigurationError(words, file=str(error.filename or self._options.file)) from None
+            self._writer.begin_failing(error)
+        except FAILURES as error:
+            self._writer.begin_failing(error)
+
+    def _broken(self, error: BrokenError) -> ConfigurationError:
+        file = str(self._options.file)
+        hint = (
+            f"somebody or something has changed it: look with `toolcrib audit verify --file {file}`; "
+            "accept_gap = true under [audit] goes on behind the damage, and says so on the record"
+        )
+        return ConfigurationError(f"the audit log is damaged: {error}", file=file, hint=hint)
+
+    async def close(self) -> None:
+        """Write what is waiting, the last word and a checkpoint. A store that does not come back is left."""
+        if not self._writer.is_running:
+            return
+        done = asyncio.wrap_future(self._writer.order("close"))
+        await asyncio.wait([done], timeout=CLOSE_S)
+
+    # --- of arguments ---
+
+    def digest(self, arguments: Mapping[str, Any] | None) -> tuple[str, int]:
+        """A digest that only the holder of the key can make again, and how many bytes of JSON they are."""
+        try:
+            data = codec.canonical(arguments or {})
+        except Exception:  # not JSON, or not JSON that ends
+            data = codec.canonical(plain(arguments))
+        return (self._secret or self._find_secret()).digest(data), len(data)
+
+    def _find_secret(self) -> Secret:
+        try:
+            self._secret = self._scribe.find_secret()
+        except (OSError, ConfigurationError):
+            return Secret(os.urandom(32))  # opening says what is wrong; this digest is nobody's then
+        return self._secret
+
+    def values_of(self, arguments: Mapping[str, Any] | None) -> dict[str, Any] | None:
+        """The values that may be recorded, without those that look secret. None: there are none."""
+        return self._redaction.pick(arguments) if arguments and self._options.values else None
+
+    # --- of calls ---
+
+    def commit(self, entry: dict[str, Any]) -> Awaitable[bool]:
+        """Have an entry recorded, and know whether it is: False where that takes too long or fails."""
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[bool] = loop.create_future()
+        writer = self._writer
+        if len(writer.queue) >= MAX_QUEUE or (writer.is_failing and len(writer) >= MAX_QUEUE):
+            self._scribe.gap.add(lost=1)
+            future.set_result(False)
+            return future
+        desk = self._desk
+        if desk is None or desk.loop is not loop:
+            desk = self._desk_of(loop)
+        item = Item(Entry(self._wall(), entry), desk, future)
+        if writer.is_failing:
+            writer.mark_late((item,))
+            future.set_result(False)
+        else:
+            desk.watch(item)
+        writer.put(item)
+        return future
+
+    def note(self, entry: dict[str, Any]) -> None:
+        """Have an entry recorded that nobody waits for."""
+        if len(self._writer) >= MAX_QUEUE:
+            self._scribe.gap.add(lost=1)
+        else:
+            self._writer.put(Item(Entry(self._wall(), entry), None, None))
+
+    def _desk_of(self, loop: asyncio.AbstractEventLoop) -> Desk:
+        desk = self._desks.get(loop)
+        if desk is None:
+            self._desks = {each: its for each, its in self._desks.items() if not each.is_closed()}
+            desk = self._desks[loop] = Desk(loop, self._options.wait_s, self._writer.stall)
+        self._desk = desk
+        return desk
+
+    # --- in view ---
+
+    @property
+    def is_failing(self) -> bool:
+        """Whether records cannot be written now."""
+        return self._writer.is_failing
+
+    @property
+    def gaps(self) -> int:
+        """Records that replies did not wait for, and those that were lost."""
+        return self._scribe.gap.late + self._scribe.gap.lost
+
+    @property
+    def records(self) -> int:
+        """Records that this process has written."""
+        return self._scribe.records
+
+    @property
+    def waiting(self) -> int:
+        """Records that are not yet written."""
+        return len(self._writer)

@@ -1,0 +1,121 @@
+"""What a log is when it is opened: what a crash has left is put right, what a crash cannot do is refused.
+
+Looked at is what came after the newest checkpoint, so that a log of any length opens at once. A torn end was
+cut by the store. Everything else that is not as it was written is damage: the log then stays closed, unless
+somebody has said that it shall go on behind the gap. Knows the chain; refuses to know stores and keys.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Protocol
+
+from toolcrib.policies.audit.checkpoint import Checkpoint, Kind
+from toolcrib.policies.audit.record import NO_RECORD, Entry, Head, compose, follows, head_of
+from toolcrib.policies.audit.store import BrokenError, Store
+
+NO_CHECKPOINT = "there are records, but no checkpoint of them that was made with this key"
+FOREIGN = "its checkpoints were changed, or made with another key"
+
+
+class Notary(Protocol):
+    """Who reads and writes checkpoints, for this log and at this time."""
+
+    def newest(self, *, is_new: bool) -> tuple[Checkpoint | None, bool]: ...
+
+    def certify(
+        self, kind: Kind, head: Head, *, count: int, good: Head | None = None
+    ) -> Checkpoint: ...
+
+    def stamp_entry(self, facts: dict[str, object]) -> Entry: ...
+
+
+class Damage(NamedTuple):
+    """`good` is the last record that is as it was, `last` the last one that there is, or should be."""
+
+    words: str
+    good: Head
+    last: Head
+
+
+class Recovered(NamedTuple):
+    """What is to be put on the record, the newest checkpoint, and how many records there were behind it."""
+
+    notes: list[Entry]
+    newest: Checkpoint
+    behind: int
+
+
+def recover(store: Store, notary: Notary, *, accept_gap: bool) -> Recovered:
+    """Raises BrokenError for damage that nobody has accepted, and what stores raise."""
+    found = _inspect(store, notary)
+    if isinstance(found, Damage):
+        found = _inspect(store, notary)  # another process may have ended old records meanwhile
+    if isinstance(found, Damage):
+        if not accept_gap:
+            raise BrokenError(found.words, found.good.seq + 1)
+        found = _accept(store, notary, found)
+    if store.cut_bytes:
+        found.notes.append(notary.stamp_entry({"kind": "recovered", "cut_bytes": store.cut_bytes}))
+        store.cut_bytes = 0
+    return found
+
+
+def _inspect(store: Store, notary: Notary) -> Recovered | Damage:
+    try:
+        is_new = store.head() == NO_RECORD
+    except BrokenError:
+        is_new = False  # said better below, with the place where it begins
+    newest, are_ours = notary.newest(is_new=is_new)
+    if newest is None or not are_ours:
+        words = NO_CHECKPOINT if newest is None and are_ours else FOREIGN
+        return Damage(words, _proven(newest), _last(store, newest))
+    head = Head(newest.seq, newest.hash.encode())
+    lines = store.lines(newest.seq - 1 if newest.kind == "checkpoint" else newest.seq)
+    if newest.kind == "checkpoint" and newest.seq:
+        line = next(lines, None)
+        if line is None:
+            words = f"it ends before record {newest.seq}, which a checkpoint has seen"
+            return Damage(words, _before(store, newest), head)
+        if head_of(line) != head:
+            words = f"record {newest.seq} is not the one that a checkpoint has seen"
+            return Damage(words, _before(store, newest), _last(store, newest))
+    behind = 0
+    for line in lines:
+        if not follows(line, head):
+            words = f"what follows record {head.seq} is not what was written"
+            return Damage(words, head, _last(store, newest))
+        head = Head(head.seq + 1, line[-66:-2])
+        behind += 1
+    return Recovered([], newest, behind)
+
+
+def _proven(newest: Checkpoint | None) -> Head:
+    return NO_RECORD if newest is None else Head(newest.seq, newest.hash.encode())
+
+
+def _before(store: Store, newest: Checkpoint) -> Head:
+    """The last record before the one that a checkpoint has seen. How far it is proven, a full check says."""
+    heads = (head for line in store.lines(0) if (head := head_of(line)) is not None)
+    return max((head for head in heads if head.seq < newest.seq), default=NO_RECORD)
+
+
+def _last(store: Store, newest: Checkpoint | None) -> Head:
+    """Behind what the log can go on: behind every number that was ever given."""
+    last = _proven(newest)
+    for line in store.lines(last.seq):
+        head = head_of(line)
+        if head is not None and head.seq > last.seq:
+            last = head
+    return last
+
+
+def _accept(store: Store, notary: Notary, damage: Damage) -> Recovered:
+    """Go on behind the damage, and have it on the record that somebody wanted that."""
+    count = sum(1 for _ in store.lines(0))
+    accepted = notary.certify("accepted", damage.last, count=count, good=damage.good)
+    note = notary.stamp_entry({"kind": "recovered", "accepted": damage.words, "good": damage.good.seq})
+    # At once, and behind the number that was decided on: others look for the last record to go on from.
+    store.append(lambda _: compose(damage.last, [note])[1], damage.last)
+    return Recovered([], accepted, 1)
+
+

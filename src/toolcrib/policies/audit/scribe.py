@@ -1,0 +1,314 @@
+"""Who keeps the log: writes records behind each other, seals checkpoints, ends what is too old.
+
+One thread's affair from beginning to end; what fails is put off, never done half. Knows the chain, its
+store and its checkpoints; refuses to know who waits for a record, and threads.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from toolcrib.errors import ConfigurationError
+from toolcrib.policies.audit import key
+from toolcrib.policies.audit.checkpoint import Checkpoint, CheckpointFile, Kind
+from toolcrib.policies.audit.gap import Gap
+from toolcrib.policies.audit.record import NO_RECORD, Entry, Head, compose, head_of, stamp
+from toolcrib.policies.audit.recovery import recover
+from toolcrib.policies.audit.retention import SteadyClock, aged_out
+from toolcrib.policies.audit.store import FAILURES, Store, open_store
+from toolcrib.policy import Audit
+
+logger = logging.getLogger("toolcrib")
+
+CHECKPOINT_RECORDS = 1_000
+CHECKPOINT_S = 60.0
+SYNC_S = 1.0
+"""Also the least time between two checkpoints: each waits for the disk."""
+PRUNE_S = 60.0
+AGES_S = 3_600.0
+
+
+class _Attempt(NamedTuple):
+    """Lines that were to be written behind a number. Whether they were is not known when writing failed."""
+
+    behind: int
+    lines: list[bytes]
+    notes: int
+
+
+class Scribe:
+    """Nothing is opened before it is needed; after a failure everything is opened anew."""
+
+    def __init__(
+        self, options: Audit, *, server: str, wall: Callable[[], float], now: Callable[[], float]
+    ) -> None:
+        self.path = Path(options.file)
+        self.gap = Gap(wall)
+        self.records = 0
+        self.secret: key.Secret | None = None
+        self.head = NO_RECORD
+        self._options = options
+        self._server = server
+        self._wall = wall
+        self._now = now
+        self._store: Store | None = None
+        self._seals: CheckpointFile | None = None
+        self._clock: SteadyClock | None = None
+        self._notes: list[Entry] = []
+        self._attempt: _Attempt | None = None
+        self._skip = 0
+        self._is_announced = False
+        self._first_seq = 1
+        self._sealed_seq = 0
+        self._sealed_at = self._synced_at = self._pruned_at = now()
+        self._aged_at = float("-inf")
+        self._unsynced = 0
+        self._is_sealing_badly = False
+        self._removed = 0
+
+    # --- opening ---
+
+    def open(self) -> Store:
+        """Raises ConfigurationError for what somebody has to put right, and what stores raise."""
+        if self._store is not None:
+            return self._store
+        self.find_secret()
+        store = open_store(self.path, sync=self._options.sync, wait_s=self._options.wait_s)
+        self._store = store
+        try:
+            recovered = recover(store, self, accept_gap=self._options.accept_gap)
+            self._first_seq = store.first_seq() or 1
+            self.head = store.head()
+        except BaseException:
+            self.abandon()
+            raise
+        self._notes += recovered.notes
+        self._sealed_seq = recovered.newest.seq
+        if not self._is_announced:
+            self._is_announced = True
+            facts = {"kind": "opened", "server": self._server, "process": os.getpid()}
+            self._notes.append(self.stamp_entry(facts))
+        return store
+
+    def _opened_seals(self) -> CheckpointFile:
+        if self._seals is None:
+            self._seals = CheckpointFile(self._seals_path, self.find_secret())
+        return self._seals
+
+    def _read_clock(self) -> float:
+        return self._wall() if self._clock is None else self._clock.read()
+
+    @property
+    def _seals_path(self) -> Path:
+        given = self._options.checkpoints
+        return self.path.with_name(f"{self.path.name}.checkpoints") if given is None else Path(given)
+
+    def find_secret(self) -> key.Secret:
+        """The key, made where there is neither one nor anything that was sealed with one."""
+        if self.secret is None:
+            given = self._options.key_file
+            key_file = None if given is None else Path(given)
+            found = key.find(self.path, key_file)
+            if found is None:
+                self._refuse_lost_key(key_file or key.default_file(self.path))
+                found = key.make(self.path, key_file)
+            self.secret = found
+        return self.secret
+
+    def _refuse_lost_key(self, key_file: Path) -> None:
+        for path in (self._seals_path, self.path):
+            if path.is_file() and path.stat().st_size:
+                raise ConfigurationError(
+                    f"the key of {self.path} is gone: what it has sealed cannot be checked without it",
+                    file=str(key_file),
+                    key="audit.key_file",
+                    hint="put the key back, or begin a new log in another file",
+                )
+
+    # --- what recovery asks for ---
+
+    def newest(self, *, is_new: bool) -> tuple[Checkpoint | None, bool]:
+        first = self._make("checkpoint", NO_RECORD, 0, None) if is_new else None
+        found, are_ours = self._opened_seals().newest(first)
+        if self._clock is None:
+            last = None if found is None else float(found.clock)
+            self._clock = SteadyClock(self._wall, self._now, last, self._options.keep_days)
+        return found, are_ours
+
+    def certify(self, kind: Kind, head: Head, *, count: int, good: Head | None = None) -> Checkpoint:
+        made = self._make(kind, head, count, good)
+        self._opened_seals().add(made)
+        return made
+
+    def stamp_entry(self, facts: dict[str, object]) -> Entry:
+        return Entry(self._wall(), facts)
+
+    def _make(self, kind: Kind, head: Head, count: int, good: Head | None) -> Checkpoint:
+        clock = int(self._read_clock())
+        made = Checkpoint(kind, head.seq, head.hash.decode(), count, stamp(self._wall()), clock)
+        return made if good is None else _with_good(made, good)
+
+    # --- writing ---
+
+    def write(self, entries: Sequence[Entry]) -> None:
+        """All of them are kept when it returns. Where it raises, give it the same ones again, and more."""
+        store = self.open()
+        if self._attempt is None and (gap := self.gap.tell()) is not None:
+            self._notes.append(self.stamp_entry(gap))
+
+        def lines_behind(head: Head) -> list[bytes]:
+            if self._attempt is not None:
+                self._drop_written(store, head, self._attempt)
+            self.head, lines = compose(head, [*self._notes, *entries[self._skip :]])
+            self._attempt = _Attempt(head.seq, lines, len(self._notes))
+            return lines
+
+        try:
+            store.append(lines_behind)
+        except BaseException:
+            self.abandon()
+            raise
+        written = len(self._attempt.lines) if self._attempt is not None else 0
+        self.records += written
+        self._unsynced += written
+        self._attempt, self._skip = None, 0
+        self._notes.clear()
+
+    def _drop_written(self, store: Store, head: Head, attempt: _Attempt) -> None:
+        """Do not write again what was written by an attempt that was said to have failed."""
+        done = 0
+        if head.seq > attempt.behind:
+            for found, line in zip(store.lines(attempt.behind), attempt.lines, strict=False):
+                if found != line:
+                    break
+                done += 1
+        self.records += done
+        notes = min(done, attempt.notes)
+        del self._notes[:notes]
+        self._skip += done - notes
+
+    def abandon(self) -> None:
+        """Let go of everything, to begin anew."""
+        store, self._store = self._store, None
+        seals, self._seals = self._seals, None
+        self._unsynced = 0
+        for each in (store, seals):
+            try:
+                if each is not None:
+                    each.close()
+            except FAILURES:
+                pass  # it was failing before
+
+    # --- what time brings ---
+
+    def tend(self) -> float | None:
+        """Do what is due. Returns in how many seconds there is more to do; None: not before the next record.
+        Raises what stores raise."""
+        if self._store is None:
+            return None
+        if self.gap.is_untold:
+            self.write(())
+        try:
+            return self._tend(self._store)
+        except BaseException:
+            self.abandon()
+            raise
+
+    def _tend(self, store: Store) -> float | None:
+        now = self._now()
+        every = store.sync_every
+        if every is None or not self._unsynced:
+            self._unsynced, self._synced_at = 0, now
+        elif self._unsynced >= every or now - self._synced_at >= SYNC_S:
+            store.sync()
+            self._unsynced, self._synced_at = 0, now
+        behind = self.head.seq - self._sealed_seq
+        patience_s = SYNC_S if behind >= CHECKPOINT_RECORDS else CHECKPOINT_S
+        if behind > 0 and now - self._sealed_at >= patience_s:
+            self._seal(store)
+        options = self._options
+        has_end = options.keep_days is not None or options.keep_records is not None
+        if has_end and now - self._pruned_at >= PRUNE_S and not self._prune(store):
+            self._pruned_at = now
+        dues = []
+        if self._unsynced:
+            dues.append(self._synced_at + SYNC_S)
+        if self.head.seq > self._sealed_seq:
+            dues.append(self._sealed_at + patience_s)
+        if has_end:
+            dues.append(self._pruned_at + PRUNE_S)
+        return max(0.0, min(dues) - now) if dues else None
+
+    def _seal(self, store: Store) -> None:
+        """A checkpoint of what is safely on the disk, and of nothing else."""
+        store.sync()
+        self._sealed_at = self._now()
+        try:
+            self.certify("checkpoint", self.head, count=self.head.seq - self._first_seq + 1)
+        except OSError as error:
+            if not self._is_sealing_badly:
+                logger.warning("audit: no checkpoint can be written to %s: %s", self._seals_path, error)
+            self._is_sealing_badly = True  # records are kept all the same; the next one is tried in time
+            return
+        self._is_sealing_badly = False
+        self._sealed_seq = self.head.seq
+
+    # --- what is too old ---
+
+    def _prune(self, store: Store) -> bool:
+        """End some old records. Returns whether there are more."""
+        first, through = store.first_seq(), min(self._too_old(), self.head.seq - 1)
+        if 0 < first <= through:
+            last = through if store.remove_batch is None else min(through, first + store.remove_batch - 1)
+            heads = (head for line in store.lines(last - 1) if (head := head_of(line)) is not None)
+            end = next(heads, NO_RECORD)
+            is_worth_it = (through - first + 1) * 10 >= self.head.seq - first
+            if end.seq and end.seq <= through and (store.remove_batch is not None or is_worth_it):
+                # Sealed first: what is gone without a word was not ended by us.
+                self.certify("pruned", end, count=self.head.seq - end.seq)
+                store.remove_through(end.seq)
+                self._removed += end.seq - first + 1
+                self._first_seq = end.seq + 1
+                if end.seq < through:
+                    return True
+        if self._removed:
+            facts = {"kind": "pruned", "through": self._first_seq - 1, "removed": self._removed}
+            self._removed = 0
+            self._notes.append(self.stamp_entry(facts))
+            self.write(())
+            self._opened_seals().forget_before(self._first_seq - 1)
+        return False
+
+    def _too_old(self) -> int:
+        options = self._options
+        through = 0 if options.keep_records is None else self.head.seq - options.keep_records
+        if options.keep_days is not None and (self._removed or self._now() - self._aged_at >= AGES_S):
+            self._aged_at = self._now()
+            seals = self._opened_seals().read_all()
+            through = max(through, aged_out(seals, options.keep_days, self._read_clock(), self._wall()))
+        return through
+
+    # --- closing ---
+
+    def close(self) -> None:
+        """The last word, and a checkpoint of it. Raises what stores raise; it is closed all the same."""
+        try:
+            if self._store is not None:
+                self._notes.append(self.stamp_entry({"kind": "closed", "process": os.getpid()}))
+                self.write(())
+                self._seal(self._store)
+        finally:
+            self.abandon()
+            self._attempt, self._skip = None, 0
+            self._notes.clear()
+            self._is_announced = False
+
+
+def _with_good(made: Checkpoint, good: Head) -> Checkpoint:
+    return Checkpoint(
+        made.kind, made.seq, made.hash, made.count, made.at, made.clock, good.seq, good.hash.decode()
+    )

@@ -1,0 +1,135 @@
+"""Records in a SQLite file: one table, `record(seq, line)`, whose rows are added and ended, never changed.
+
+Several processes may write it at once: each takes the database for itself, looks what the last record is,
+adds its own behind it and commits. Knows SQLite; refuses to know what lines say, but for number and hash.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import chain
+from pathlib import Path
+
+from toolcrib.policies.audit.files import claim, sync_path
+from toolcrib.policies.audit.record import NO_RECORD, Head, head_of
+from toolcrib.policies.audit.store import BrokenError, Compose, StoreError
+
+SCHEMA = "CREATE TABLE IF NOT EXISTS record (seq INTEGER PRIMARY KEY, line TEXT NOT NULL)"
+_LAST = "SELECT line FROM record ORDER BY seq DESC LIMIT 1"
+_ROWS = (64, 8, 1)
+"""Rows to a statement: with each statement the interpreter is given away, and has to be got back."""
+_INSERTS = {rows: f"INSERT INTO record VALUES {','.join(['(?,?)'] * rows)}" for rows in _ROWS}
+
+
+class TableStore:
+    sync_every: int | None = None
+    remove_batch: int | None = 5_000
+
+    def __init__(self, path: Path, *, sync: bool, wait_s: float) -> None:
+        self.cut_bytes = 0
+        self._path = path
+        self._wal = path.with_name(f"{path.name}-wal")
+        if not path.exists():  # to open and close it behind the back of SQLite would end its locks
+            claim(path)
+        self._mark = _mark_of(path)
+        with _translated():
+            self._db = sqlite3.connect(path, timeout=wait_s, isolation_level=None)
+            try:
+                self._prepare(sync)
+            except BaseException:
+                self._db.close()
+                raise
+
+    def _prepare(self, sync: bool) -> None:
+        self._db.text_factory = bytes
+        self._db.execute("PRAGMA journal_mode=WAL")
+        self._db.execute(f"PRAGMA synchronous={'FULL' if sync else 'NORMAL'}")
+        self._db.execute("PRAGMA secure_delete=ON")  # a record whose time is over is to be gone
+        self._db.execute(SCHEMA)
+
+    def append(self, compose: Compose, head: Head | None = None) -> None:
+        if _mark_of(self._path) != self._mark:
+            raise BrokenError("another file is in the place of the log")
+        with _translated():
+            self._db.execute("BEGIN IMMEDIATE")
+            try:
+                if head is None:
+                    head = self.head()
+                self._insert(head.seq, compose(head))
+                self._db.execute("COMMIT")
+            except BaseException:
+                if self._db.in_transaction:  # some failures end it by themselves
+                    self._db.execute("ROLLBACK")
+                raise
+
+    def _insert(self, seq: int, lines: list[bytes]) -> None:
+        start, count = 0, len(lines)
+        texts = [line.decode() for line in lines]
+        for rows in _ROWS:
+            statement = _INSERTS[rows]
+            while count - start >= rows:
+                numbers = range(seq + 1 + start, seq + 1 + start + rows)
+                values = zip(numbers, texts[start : start + rows], strict=True)
+                self._db.execute(statement, list(chain.from_iterable(values)))
+                start += rows
+
+    def head(self) -> Head:
+        with _translated():
+            row = self._db.execute(_LAST).fetchone()
+        head = NO_RECORD if row is None else head_of(as_bytes(row[0]))
+        if head is None:
+            raise BrokenError("the last row is no record")
+        return head
+
+    def first_seq(self) -> int:
+        with _translated():
+            return self._db.execute("SELECT min(seq) FROM record").fetchone()[0] or 0
+
+    def lines(self, after: int) -> Iterator[bytes]:
+        with _translated():
+            query = "SELECT seq, line FROM record WHERE seq > ? ORDER BY seq"
+            for seq, line in self._db.execute(query, (after,)):
+                yield checked_row(seq, line)
+
+    def remove_through(self, seq: int) -> None:
+        with _translated():
+            self._db.execute(
+                "DELETE FROM record WHERE seq <= ? AND seq < (SELECT max(seq) FROM record)", (seq,)
+            )
+
+    def sync(self) -> None:
+        sync_path(self._wal)
+
+    def close(self) -> None:
+        with _translated():
+            self._db.close()
+
+
+def as_bytes(value: object) -> bytes:
+    """What is in a column; nothing that could be a record where it is not text."""
+    return value if isinstance(value, bytes) else b""
+
+
+def checked_row(seq: int, line: object) -> bytes:
+    """The line of a row; nothing where it stands at another's number."""
+    data = as_bytes(line)
+    return data if data.startswith(b'{"seq":%d,' % seq) else b""
+
+
+def _mark_of(path: Path) -> tuple[int, int]:
+    facts = os.stat(path)
+    return facts.st_dev, facts.st_ino
+
+
+@contextmanager
+def _translated() -> Iterator[None]:
+    """SQLite's errors as ours."""
+    try:
+        yield
+    except sqlite3.OperationalError as error:
+        raise StoreError(str(error)) from error
+    except sqlite3.Error as error:
+        raise BrokenError(f"SQLite says: {error}") from error

@@ -1,0 +1,278 @@
+"""The thread that writes, and those who wait for it.
+
+Entries gather while the last ones are being written, and are then written together; those who wait on one
+loop are woken together. Whoever has waited long enough is let go. While the store fails nobody waits: what
+comes is kept for later, as much as fits. Knows threads and loops; refuses to know what is written.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterable
+from concurrent.futures import Future
+
+from toolcrib.policies.audit.record import Entry
+from toolcrib.policies.audit.scribe import Scribe
+
+logger = logging.getLogger("toolcrib")
+
+MAX_QUEUE = 20_000
+MAX_BATCH = 1_024
+FIRST_RETRY_S = 0.05
+LAST_RETRY_S = 1.0
+QUIET_S = 60.0
+"""At most one word about failing in this time."""
+
+
+class Item:
+    """An entry, and who waits for it."""
+
+    __slots__ = ("deadline", "desk", "entry", "future", "is_late")
+
+    def __init__(self, entry: Entry, desk: Desk | None, future: asyncio.Future[bool] | None) -> None:
+        self.entry = entry
+        self.desk = desk
+        self.future = future
+        self.deadline = 0.0
+        self.is_late = False
+
+
+class Desk:
+    """All who wait on one loop. Used on that loop only."""
+
+    __slots__ = ("_is_watching", "_on_late", "_wait_s", "_waiting", "loop")
+
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, wait_s: float, on_late: Callable[[list[Item]], None]
+    ) -> None:
+        self.loop = loop
+        self._wait_s = wait_s
+        self._on_late = on_late
+        self._waiting: deque[Item] = deque()
+        self._is_watching = False
+
+    def watch(self, item: Item) -> None:
+        item.deadline = self.loop.time() + self._wait_s
+        self._waiting.append(item)
+        if not self._is_watching:
+            self._is_watching = True
+            self.loop.call_at(item.deadline, self._look)
+
+    def settle(self, items: Iterable[Item], is_written: bool) -> None:
+        for item in items:
+            future = item.future
+            if future is not None and not future.done():
+                future.set_result(is_written)
+        self._forget_settled()
+
+    def _forget_settled(self) -> None:
+        waiting = self._waiting
+        while waiting and (waiting[0].future is None or waiting[0].future.done()):
+            waiting.popleft()
+
+    def _look(self) -> None:
+        """One timer for all: who waits longest is first in line."""
+        self._forget_settled()
+        now, late = self.loop.time(), []
+        while self._waiting and self._waiting[0].deadline <= now:
+            late.append(self._waiting.popleft())
+            self._forget_settled()
+        if late:
+            self._on_late(late)
+            self.settle(late, False)
+        self._is_watching = bool(self._waiting)
+        if self._waiting:
+            self.loop.call_at(self._waiting[0].deadline, self._look)
+
+
+class Writer:
+    """`is_failing` says that the store refuses, or does not come back."""
+
+    def __init__(self, scribe: Scribe) -> None:
+        self._scribe = scribe
+        self.is_failing = False
+        self.queue: deque[Item] = deque()
+        self._pending: list[Item] = []
+        self._lock = threading.Lock()
+        self._bell = threading.Lock()
+        self._bell.acquire()
+        self._is_idle = False
+        self._orders: deque[tuple[str, Future[None]]] = deque()
+        self._failing_since: float | None = None
+        self._failed_before = (0, 0)
+        self._retry_s = FIRST_RETRY_S
+        self._silent_until = 0.0
+        self._has_spoken = False
+        self._thread: threading.Thread | None = None
+
+    def __len__(self) -> int:
+        return len(self.queue) + len(self._pending)
+
+    # --- for everybody ---
+
+    def put(self, item: Item) -> None:
+        self.queue.append(item)
+        if self._is_idle:
+            self._ring()
+        elif self._thread is None:
+            self._start()
+
+    def order(self, word: str) -> Future[None]:
+        """Have the log opened or closed, on the thread that has it."""
+        done: Future[None] = Future()
+        self._orders.append((word, done))
+        self._start()
+        self._ring()
+        return done
+
+    def mark_late(self, items: Iterable[Item]) -> None:
+        """These are not waited for any more."""
+        with self._lock:
+            late = [item for item in items if not item.is_late and item.future is not None]
+            for item in late:
+                item.is_late = True
+        if late:
+            self._scribe.gap.add(late=len(late))
+
+    def stall(self, items: list[Item]) -> None:
+        """The store has not come back in time."""
+        self.mark_late(items)
+        self.is_failing = True
+        self._complain("nothing came back in time")
+
+    def _start(self) -> None:
+        with self._lock:
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name="toolcrib-audit", daemon=True)
+                self._thread.start()
+
+    def _ring(self) -> None:
+        try:
+            self._is_idle = False
+            self._bell.release()
+        except RuntimeError:
+            pass  # it is ringing
+
+    # --- on the thread ---
+
+    def _run(self) -> None:
+        pause_s: float | None = 0.0
+        closing: list[Future[None]] = []
+        while True:
+            self._wait(pause_s)
+            while self._orders:
+                word, done = self._orders.popleft()
+                if word == "close":
+                    closing.append(done)
+                else:
+                    self._open(done)
+            pause_s = self._turn()
+            if closing and (self._failing_since is not None or not len(self)):
+                with self._lock:
+                    self._close()
+                    self._thread = None
+                for done in closing:
+                    done.set_result(None)
+                if self.queue or self._orders:
+                    self._start()  # somebody came while the door was being closed
+                return
+
+    def _wait(self, pause_s: float | None) -> None:
+        if self._failing_since is None:
+            self._is_idle = True
+            if not self.queue and not self._orders:
+                self._bell.acquire(timeout=-1 if pause_s is None else pause_s)
+        elif not self._orders:
+            # Not idle: new entries do not make a broken store work any sooner.
+            self._bell.acquire(timeout=self._retry_s)
+        self._is_idle = False
+
+    def _open(self, done: Future[None]) -> None:
+        try:
+            self._scribe.open()
+        except Exception as error:
+            done.set_exception(error)
+        else:
+            done.set_result(None)
+
+    def _turn(self) -> float | None:
+        """Write what there is, and do what is due."""
+        queue, pending = self.queue, self._pending
+        while queue and len(pending) < MAX_BATCH:
+            pending.append(queue.popleft())
+        try:
+            if pending or self._failing_since is not None:
+                self._scribe.write([item.entry for item in pending])
+                self._pending = []
+                self._succeed(pending)
+            return self._scribe.tend()
+        except Exception as error:  # whatever it is, calls go on and the next turn tries again
+            self._fail(error)
+            return 0.0
+
+    def _succeed(self, items: list[Item]) -> None:
+        _wake(items, True)
+        self.is_failing = False
+        if self._failing_since is not None:
+            self._failing_since = None
+            self._retry_s = FIRST_RETRY_S
+        if self._has_spoken:
+            self._has_spoken = False
+            gap = self._scribe.gap
+            late, lost = gap.late - self._failed_before[0], gap.lost - self._failed_before[1]
+            logger.warning("audit: records are written again; %d came late, %d are lost", late, lost)
+
+    def _fail(self, error: Exception) -> None:
+        self.is_failing = True
+        if self._failing_since is None:
+            self._failing_since = time.monotonic()
+        else:
+            self._retry_s = min(LAST_RETRY_S, self._retry_s * 2)
+        while self.queue:
+            self._pending.append(self.queue.popleft())
+        self._complain(str(error) or type(error).__name__)
+        self.mark_late(self._pending)
+        _wake(self._pending, False)
+
+    def _complain(self, words: str) -> None:
+        now = time.monotonic()
+        with self._lock:
+            if self._has_spoken or now < self._silent_until:
+                return
+            self._has_spoken = True
+            self._silent_until = now + QUIET_S
+            gap = self._scribe.gap
+            self._failed_before = (gap.late, gap.lost)
+        logger.error("audit: records cannot be written to %s: %s", self._scribe.path, words)
+
+    def _close(self) -> None:
+        lost = len(self)
+        self.queue.clear()
+        self._pending = []
+        try:
+            self._scribe.close()
+        except Exception as error:
+            logger.error("audit: the log was not closed well: %s", error)
+        if lost:
+            self._scribe.gap.add(lost=lost)
+            logger.error("audit: %d records are lost: the log was closed while it could not be written", lost)
+        self._failing_since = None
+        self._retry_s = FIRST_RETRY_S
+        self.is_failing = False
+
+
+def _wake(items: list[Item], is_written: bool) -> None:
+    """One call for each loop, however many wait there."""
+    desks: dict[Desk, list[Item]] = {}
+    for item in items:
+        if item.desk is not None:
+            desks.setdefault(item.desk, []).append(item)
+    for desk, waiting in desks.items():
+        try:
+            desk.loop.call_soon_threadsafe(desk.settle, waiting, is_written)
+        except RuntimeError:
+            pass  # the loop has ended, and nobody waits on it

@@ -1,0 +1,164 @@
+"""One call on its way through a policy, and what is said of it: on the record, in figures, in the log.
+
+Knows what those who keep record want to know; refuses to know how anything was decided.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from toolcrib import codec
+from toolcrib.content import Result
+from toolcrib.context import Channel, Principal
+from toolcrib.errors import AuditUnavailableError
+from toolcrib.policies.outcome import outcome_of
+from toolcrib.tool import Tool
+
+if TYPE_CHECKING:
+    from toolcrib.policies.audit import AuditLog
+    from toolcrib.policies.telemetry import Watch
+
+logger = logging.getLogger("toolcrib")
+
+
+class Case:
+    """One call on its way, and what will be said of it."""
+
+    __slots__ = (
+        "_arguments",
+        "_audit",
+        "_channel",
+        "_digest",
+        "_principal",
+        "_size",
+        "_started",
+        "_watch",
+        "decision",
+        "id",
+        "name",
+        "ran",
+        "rule",
+        "span",
+        "tool",
+    )
+
+    def __init__(
+        self,
+        audit: AuditLog | None,
+        watch: Watch | None,
+        id_: str,
+        name: str,
+        tool: Tool | None,
+        arguments: Mapping[str, Any] | None,
+        principal: Principal,
+        channel: Channel,
+    ) -> None:
+        self._audit = audit
+        self._watch = watch
+        self._started = time.perf_counter()
+        self._arguments = arguments
+        self._principal = principal
+        self._channel = channel
+        self._digest: str | None = None
+        self._size: int | None = None
+        self.id = id_
+        self.name = name
+        self.tool = tool
+        self.decision = "allowed"
+        self.rule: str | None = None
+        self.ran = False
+        self.span: Any = None
+        if audit is not None:
+            self._digest, self._size = audit.digest(arguments)
+
+    def measure(self) -> int:
+        """The size of the arguments."""
+        if self._size is None:
+            self._size = len(codec.encode(self._arguments or {}))
+        return self._size
+
+    @property
+    def is_required(self) -> bool:
+        """Whether the call may only happen where it can be recorded."""
+        options = None if self.tool is None else self.tool.options
+        return options is not None and (options.audit == "required" or bool(options.destructive))
+
+    async def begin(self) -> None:
+        """Before a call that must be recorded. Raises AuditUnavailableError."""
+        audit = self._audit
+        if audit is None or self.tool is None:
+            return
+        is_there = not audit.is_failing
+        if self.tool.options.audit == "required":
+            is_there = await audit.commit({"kind": "intent", **self._facts()})
+        if not is_there:
+            words = f"Tool '{self.tool.name}' cannot run now: its calls must be recorded, and cannot be."
+            raise AuditUnavailableError(words)
+
+    async def end(self, ended: Result | BaseException) -> None:
+        """The call is over. Returns when that is on the record, unless nobody waits."""
+        duration_s = time.perf_counter() - self._started
+        outcome, code = outcome_of(ended, is_gone=self._channel.is_gone)
+        result_bytes = size_of(ended) if isinstance(ended, Result) else None
+        if self._watch is not None:
+            self._watch.end(
+                self.span,
+                tool=None if self.tool is None else self.tool.name,
+                outcome=outcome,
+                code=code,
+                duration_s=duration_s,
+                arguments_bytes=self._size,
+                result_bytes=result_bytes,
+            )
+        if logger.isEnabledFor(logging.INFO):
+            self._log(outcome, code, duration_s)
+        if self._audit is None:
+            return
+        entry = self._facts()
+        entry["rule"] = self.rule
+        entry["decision"] = self.decision
+        entry["outcome"] = outcome
+        entry["code"] = code
+        entry["duration_ms"] = round(duration_s * 1000, 3)
+        entry["result_bytes"] = result_bytes
+        if isinstance(ended, asyncio.CancelledError | GeneratorExit):
+            self._audit.note(entry)
+        else:
+            await self._audit.commit(entry)
+
+    def _facts(self) -> dict[str, Any]:
+        audit, tool = self._audit, self.tool
+        facts: dict[str, Any] = {
+            "id": self.id,
+            "request": self._channel.request,
+            "principal": self._principal.name,
+            "tool": self.name if tool is None else tool.name,
+            "version": None if tool is None else tool.version,
+            "definition": None if tool is None else tool.definition.fingerprint,
+            "arguments_bytes": self._size,
+            "arguments_digest": self._digest,
+        }
+        values = None if audit is None else audit.values_of(self._arguments)
+        if values is not None:
+            facts["values"] = values
+        return facts
+
+    def _log(self, outcome: str, code: str | None, duration_s: float) -> None:
+        fields = {
+            "call_id": self.id,
+            "tool_name": self.name if self.tool is None else self.tool.name,
+            "principal": self._principal.name,
+            "outcome": outcome,
+            "error_code": code,
+            "duration_ms": round(duration_s * 1000, 3),
+        }
+        logger.info("call ended: %s", outcome, extra=fields)
+
+
+def size_of(result: Result) -> int:
+    """The bytes of a result's content, near enough: what it takes to count them exactly is not worth it."""
+    return sum(len(block.get("text") or block.get("data") or "") for block in result.content)

@@ -1,0 +1,200 @@
+"""The order of everything that stands around one call: access, quota, audit, telemetry.
+
+Knows what the parts promise and in which order they are asked (docs/decisions/0022); refuses to know how
+any of them does it, and the wire.
+"""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import secrets
+from collections.abc import Awaitable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from toolcrib.admission import Admit, Attempt, Perform, refused
+from toolcrib.content import Result, text_block
+from toolcrib.context import Channel, Principal
+from toolcrib.errors import (
+    ConfigurationError,
+    DeniedError,
+    InsufficientScopeError,
+    InvalidResultError,
+    PolicyError,
+    ToolNotFoundError,
+)
+from toolcrib.policies.access import Access, Decision
+from toolcrib.policies.case import Case, size_of
+from toolcrib.policies.confirm import confirm
+from toolcrib.policies.quota import Quota, Slot
+from toolcrib.policies.resting import Resting
+from toolcrib.policy import Policy
+from toolcrib.question import InputNeeded
+from toolcrib.tool import Tool
+
+if TYPE_CHECKING:
+    from toolcrib.policies.audit import AuditLog
+    from toolcrib.policies.telemetry import Watch
+
+logger = logging.getLogger("toolcrib")
+
+
+class Guard:
+    """What a policy demands, done. One for each server."""
+
+    def __init__(self, policy: Policy, *, server: str = "toolcrib", version: str = "0") -> None:
+        self.policy = policy
+        self.access = Access(policy)
+        self.quota = Quota(policy)
+        self.audit: AuditLog | None = None
+        self.watch: Watch | None = None
+        if policy.audit is not None:
+            from toolcrib.policies.audit import AuditLog  # loads SQLite, which not everybody wants
+
+            self.audit = AuditLog(policy.audit, server=server)
+        if policy.telemetry is not None:
+            from toolcrib.policies.telemetry import Watch  # loads what it reports to
+
+            self.watch = Watch(policy.telemetry, server=server, version=version)
+        self._prefix = secrets.token_hex(5)
+        self._numbers = itertools.count(1)
+
+    # --- living ---
+
+    def check(self, tools: Sequence[Tool]) -> list[ConfigurationError]:
+        """What of the policy means none of these tools."""
+        return [*self.access.check(tools), *self.quota.check(tools)]
+
+    async def open(self) -> None:
+        if self.audit is not None:
+            await self.audit.open()
+        await self.quota.open()
+
+    async def close(self) -> None:
+        await self.quota.close()
+        if self.audit is not None:
+            await self.audit.close()
+
+    # --- what dispatch asks ---
+
+    @property
+    def depends_on_principal(self) -> bool:
+        return self.access.depends_on_principal
+
+    def view(self, principal: Principal, tools: tuple[Tool, ...]) -> tuple[Tool, ...]:
+        return self.access.view(principal, tools)
+
+    def is_visible(self, principal: Principal, tool: Tool) -> bool:
+        return self.access.is_visible(principal, tool)
+
+    async def miss(
+        self, name: str, arguments: Mapping[str, Any] | None, principal: Principal, channel: Channel
+    ) -> None:
+        case = self._case(name, None, arguments, principal, channel)
+        case.decision = "unknown"
+        if self.watch is not None:
+            case.span = self.watch.begin_unknown(channel, case.id)
+        await case.end(ToolNotFoundError(name))
+
+    async def conduct(self, attempt: Attempt, perform: Perform) -> Result:
+        case = self._case(attempt.name, attempt.tool, attempt.arguments, attempt.principal, attempt.channel)
+        if self.watch is not None:
+            case.span = self.watch.begin(attempt, case.id)
+        try:
+            result = await self._pass(attempt, perform, case)
+        except BaseException as error:
+            await case.end(error)
+            raise
+        await case.end(result)
+        return result
+
+    # --- inside ---
+
+    def _case(self, *facts: Any) -> Case:
+        return Case(self.audit, self.watch, f"{self._prefix}{next(self._numbers):x}", *facts)
+
+    async def _pass(self, attempt: Attempt, perform: Perform, case: Case) -> Result:
+        principal, tool = attempt.principal, attempt.tool
+        decision = None if attempt.is_front else self.access.decide(principal, tool)
+        slot: Slot | None = None
+        if decision is not None:
+            case.rule = decision.rule
+            if not decision.is_visible:
+                case.decision = "denied"
+                raise ToolNotFoundError(attempt.name)
+            if decision.missing:
+                case.decision = "denied"
+                return refused(_lacking(tool.name, decision.missing))
+        try:
+            if self.quota.covers(principal, tool):
+                entered = self.quota.enter(principal, tool, case.measure, resumes=attempt.channel.resumes)
+                slot = entered if isinstance(entered, Slot) else await entered
+            if self.audit is not None and case.is_required:
+                await case.begin()
+            return await self._run(attempt, perform, case, decision, slot)
+        except PolicyError as error:
+            case.decision = "denied"
+            return refused(error)
+        except InputNeeded:
+            case.ran = True  # made again with the answer, the call is not counted again
+            raise
+        finally:
+            if slot is not None:
+                slot.leave(ran=case.ran)
+
+    async def _run(
+        self, attempt: Attempt, perform: Perform, case: Case, decision: Decision | None, slot: Slot | None
+    ) -> Result:
+        channel = attempt.channel
+        if slot is None:
+            return await self._within(case, perform(self._admission(attempt, case, decision, channel)))
+        outlive = None
+        if slot.is_counted:
+            channel, outlive = Resting(channel, slot), slot.outlive
+        work = perform(
+            self._admission(attempt, case, decision, channel),
+            channel=channel,
+            timeout_s=slot.timeout_s,
+            outlive=outlive,
+        )
+        result = await self._within(case, work)
+        if slot.max_result_bytes is not None and size_of(result) > slot.max_result_bytes:
+            return _too_long(attempt.tool.name, slot.max_result_bytes)
+        return result
+
+    def _within(self, case: Case, work: Awaitable[Result]) -> Awaitable[Result]:
+        return work if self.watch is None else self.watch.within(case.span, work)
+
+    def _admission(self, attempt: Attempt, case: Case, decision: Decision | None, channel: Channel) -> Admit:
+        async def admit(checked: dict[str, Any]) -> None:
+            if decision is not None and not decision.is_final:
+                judgement = decision.judge(checked)
+                case.rule = judgement.rule
+                if not judgement.is_allowed:
+                    case.decision = "denied"
+                    raise _denied(attempt.tool.name, judgement.because)
+                if judgement.confirm is not None:
+                    await confirm(
+                        attempt.tool.name, checked, judgement.confirm.words, channel, self.quota.burn
+                    )
+            case.ran = True
+
+        return admit
+
+
+def _lacking(tool: str, scopes: Sequence[str]) -> InsufficientScopeError:
+    words = f"Tool '{tool}' needs a scope that you were not given: {' '.join(scopes)}"
+    return InsufficientScopeError(words, details={"scopes": list(scopes)})
+
+
+def _denied(tool: str, because: str | None) -> DeniedError:
+    words = f"Tool '{tool}' may not be called with these arguments"
+    return DeniedError(f"{words}: {because}" if because else f"{words}.")
+
+
+def _too_long(tool: str, most: int) -> Result:
+    error = InvalidResultError(
+        f"The result of tool '{tool}' is longer than the {most} bytes that are allowed."
+    )
+
+    return Result([text_block(str(error))], is_error=True, error=error)

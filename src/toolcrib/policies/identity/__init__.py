@@ -1,0 +1,11 @@
+"""Who calls over HTTP: API keys, tokens of authorization servers, and what those are told who have neither.
+
+`Doorkeeper` is the door, `KeyFile` the file that `toolcrib keys` keeps. Knows credentials; refuses to know
+tools, rules and the wire.
+"""
+
+from toolcrib.policies.identity.doorkeeper import ANONYMOUS, Doorkeeper
+from toolcrib.policies.identity.keys import Key, KeyFile
+from toolcrib.policies.identity.refusing import Refused
+
+__all__ = ["ANONYMOUS", "Doorkeeper", "Key", "KeyFile", "Refused"]

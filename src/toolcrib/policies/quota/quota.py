@@ -1,0 +1,137 @@
+"""The door: lets calls in as the limits of a policy say.
+
+Knows the policy's limits, which of them concern whom, and the store that counts; refuses to know rules,
+results and the wire.
+"""
+
+from __future__ import annotations
+
+import inspect
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+from toolcrib.context import Principal
+from toolcrib.errors import ConfigurationError
+from toolcrib.policies.quota.memory import MemoryStore
+from toolcrib.policies.quota.refusal import refuse_size
+from toolcrib.policies.quota.slot import Slot
+from toolcrib.policies.quota.store import Store
+from toolcrib.policies.quota.terms import NS, Demand, Term
+from toolcrib.policy import Policy
+from toolcrib.tool import Tool
+
+KNOWN = 10_000
+"""So many pairs of caller and tool are remembered with what the limits say about them."""
+
+STATE_S = 900.0
+
+
+class Quota:
+    """How much callers may call. The clocks are for tests; `now` never goes back, `wall` may."""
+
+    def __init__(
+        self,
+        policy: Policy,
+        *,
+        now: Callable[[], float] = time.monotonic,
+        wall: Callable[[], float] = time.time,
+    ) -> None:
+        self._policy = policy
+        self._terms = [Term(policy, number, limit) for number, limit in enumerate(policy.limits, start=1)]
+        self._known: dict[tuple[Principal, Tool], Demand | None] = {}
+        now_ns = time.monotonic_ns if now is time.monotonic else lambda: round(now() * NS)
+        self._memory = MemoryStore(now_ns, wall)
+        self._store: Store = self._memory
+        if policy.store is not None:
+            # Delayed: loads SQLite, which few servers need.
+            from toolcrib.policies.quota.sqlite import SqliteStore
+
+            self._store = SqliteStore(policy, now_ns, wall, self._memory)
+
+    def check(self, tools: Sequence[Tool]) -> list[ConfigurationError]:
+        """The limits that mean none of these tools. Forgets those that were there before."""
+        self._known = {}
+        return [
+            self._policy.wrong(
+                f"limits[{term.number}].tools",
+                f"{selector!r} means no tool",
+                "see `toolcrib list` for what there is",
+            )
+            for term in self._terms
+            for selector in term.idle(tools)
+            if selector != "*"  # what holds for every tool holds for none yet
+        ]
+
+    def covers(self, principal: Principal, tool: Tool) -> bool:
+        """Whether any limit concerns this caller and this tool."""
+        return bool(self._terms) and self._find(principal, tool) is not None
+
+    def enter(
+        self, principal: Principal, tool: Tool, size: Callable[[], int], *, resumes: str | None = None
+    ) -> Slot | Awaitable[Slot]:
+        """Let a call in: at once where nothing has to be waited for, else when it is awaited.
+
+        `size` gives the bytes of the arguments where a limit asks for them. `resumes` is the mark of a state
+        that the call comes back with: the first time, it is no second hit on rates and budgets. Raises
+        ThrottledError, here or when awaited; a refused call costs nothing.
+        """
+        demand = self._find(principal, tool)
+        if demand is None:
+            return _open_slot(tool)
+        if demand.max_arguments_bytes is not None and demand.size_term is not None:
+            measured = size()
+            if measured > demand.max_arguments_bytes:
+                raise refuse_size(tool.name, demand.size_term, measured, demand.max_arguments_bytes)
+        if not demand.is_stateful:
+            return Slot(demand, None)
+        mark = None if resumes is None else f"again {resumes}"
+        return self._store.enter(Slot(demand, self._store, mark))
+
+    def spend(self, resumes: str) -> bool:
+        """True the first time a mark is used in this process. Where several share a store, `burn` it."""
+        return self._memory.burn(f"once {resumes}", STATE_S)
+
+    async def burn(self, mark: str, ttl_s: float) -> bool:
+        """True the first time a mark is used, in all processes that share the store.
+
+        A store that is out cannot tell, and says False: what is allowed once is then not allowed.
+        """
+        burned = self._store.burn(f"once {mark}", ttl_s)
+        return await burned if inspect.isawaitable(burned) else burned
+
+    async def open(self) -> None:
+        """Raises ConfigurationError where the policy's store is a file that cannot be one."""
+        await self._store.open()
+
+    async def close(self) -> None:
+        await self._store.close()
+
+    def describe(self) -> list[dict[str, Any]]:
+        """The limits, and how often each refused a call. Names nobody."""
+        return [
+            {"limit": term.label, "per": term.limit.per, "refused": dict(term.refused)}
+            for term in self._terms
+        ]
+
+    def describe_store(self) -> dict[str, Any]:
+        """Where it is counted, how much is held, and whether that works."""
+        return self._store.describe()
+
+    def _find(self, principal: Principal, tool: Tool) -> Demand | None:
+        pair = (principal, tool)
+        try:
+            return self._known[pair]
+        except KeyError:
+            pass
+        terms = [term for term in self._terms if term.fits(principal, tool)]
+        demand = Demand(terms, principal, tool) if terms else None
+        known = self._known
+        if len(known) >= KNOWN:  # many come and go: begin anew, it is quickly found again
+            known = self._known = {}
+        known[pair] = demand
+        return demand
+
+
+def _open_slot(tool: Tool) -> Slot:
+    return Slot(Demand([], Principal(), tool), None)

@@ -1,0 +1,130 @@
+"""The leave that one call has to run, from its entering to its end.
+
+Knows where the call stands and which store counts it; refuses to know why it was let in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from toolcrib.policies.quota.terms import Demand
+
+if TYPE_CHECKING:
+    from toolcrib.policies.quota.store import Store
+
+RUNNING = -(2**63)
+"""The rank of whoever has a place: before all who wait."""
+
+
+class Slot:
+    """One call that was let in. `leave` it exactly when the call is answered; twice does no harm.
+
+    `timeout_s` and `max_result_bytes` are the shortest and smallest of its limits. `is_counted` says that it
+    has a place among so many at once. The other attributes are the ledger's: `rank` is None without a place,
+    RUNNING with one, else its turn in line; `is_charged` says that rate and budget were taken, on the day
+    `serial`, which they are not for a call that comes again with its `mark`.
+    """
+
+    __slots__ = (
+        "_asking",
+        "_outliving",
+        "demand",
+        "is_charged",
+        "is_counted",
+        "is_left",
+        "mark",
+        "max_result_bytes",
+        "number",
+        "rank",
+        "serial",
+        "store",
+        "timeout_s",
+    )
+
+    def __init__(self, demand: Demand, store: Store | None, mark: str | None = None) -> None:
+        self.demand = demand
+        self.store = store
+        self.mark = mark
+        self.timeout_s = demand.timeout_s
+        self.max_result_bytes = demand.max_result_bytes
+        self.is_counted = demand.is_counted
+        self.is_left = False
+        self.is_charged = False
+        self.rank: int | None = None
+        self.serial = 0
+        self.number = 0
+        self._asking = 0
+        self._outliving = 0
+
+    def leave(self, *, ran: bool) -> None:
+        """The call is answered: its place is free, and so is its share of the budget where the tool never
+        ran. A call that ended with a question counts as run: made again, it is not counted again."""
+        store = self.store
+        if store is None:
+            return
+        with store.lock:
+            if not self.is_left:
+                self.is_left = True
+                store.release(self, ran=ran, has_ended=not self._outliving)
+
+    def pause(self) -> None:
+        """A person is asked: the place is free until `resume`. Pauses add up."""
+        store = self.store
+        if store is None:
+            return
+        with store.lock:
+            self._asking += 1
+            if self._asking == 1 and not self.is_left:
+                store.pause(self)
+
+    async def resume(self) -> None:
+        """Wait for a place, ahead of all who have none yet. Never refused."""
+        store = self.store
+        if store is None:
+            return
+        with store.lock:
+            self._asking -= 1
+            if self._asking or self.is_left:
+                return
+        await store.resume(self)
+
+    def outlive(self) -> Callable[[], None]:
+        """The call will be answered while its code still runs: the place is taken until that ends.
+
+        Returns what is to be called then, once, from any thread.
+        """
+        store = self.store
+        if store is None:
+            return _nothing
+        with store.lock:
+            if self.is_left:
+                return _nothing
+            self._outliving += 1
+        return _Once(self)
+
+    def _end_one(self) -> None:
+        store = self.store
+        assert store is not None  # nosec B101  # only such a slot is outlived
+        with store.lock:
+            self._outliving -= 1
+            if self.is_left and not self._outliving:
+                store.vacate(self)
+
+
+class _Once:
+    """The end of code that outlived its call."""
+
+    __slots__ = ("_slot",)
+
+    def __init__(self, slot: Slot) -> None:
+        self._slot: Slot | None = slot
+
+    def __call__(self) -> None:
+        slot, self._slot = self._slot, None
+        if slot is not None:
+            slot._end_one()
+
+
+def _nothing() -> None:
+    pass

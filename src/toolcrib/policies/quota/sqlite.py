@@ -1,0 +1,316 @@
+"""Counts that several processes share, on one thread of each, which writes for all that wait in one go.
+
+Where the file does not work (locked for long, full, deleted, broken) calls do not wait for it: each process
+counts for itself, up to its share of every limit, says so once, and goes back when the file works again.
+Knows jobs, one thread and when to give up; refuses to know SQL, and who is let in.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import logging
+import math
+import secrets
+import threading
+import time
+from collections import deque
+from collections.abc import Awaitable, Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from toolcrib.errors import ThrottledError
+from toolcrib.execution.mailbox import mailbox_of, ring
+from toolcrib.policies.quota.day import Day
+from toolcrib.policies.quota.ledger import MAX_BUCKETS, Ledger
+from toolcrib.policies.quota.memory import BACK, MemoryStore
+from toolcrib.policies.quota.refusal import BUSY_NS, refuse
+from toolcrib.policies.quota.slot import RUNNING, Slot
+from toolcrib.policies.quota.tables import (
+    LEASE_NS,
+    NotAStoreError,
+    SqlMarks,
+    SqlPlaces,
+    SqlRates,
+    SqlSpent,
+    Tables,
+    find_boot,
+)
+from toolcrib.policy import Policy
+
+logger = logging.getLogger("toolcrib")
+
+WAIT_S = 0.25
+"""How long a call waits for the file before it is counted here."""
+RETRY_S = 1.0
+"""How often a file that does not work is tried again."""
+POLL_S = 0.01
+"""How often those in line look whether another process has freed a place."""
+START_S = 5.0
+BATCH = 256
+
+
+class SqliteStore:
+    """The counts of all processes that share a file. `local` counts where that does not work."""
+
+    def __init__(
+        self,
+        policy: Policy,
+        now_ns: Callable[[], int],
+        wall: Callable[[], float],
+        local: MemoryStore,
+        *,
+        boot: str | None = None,
+    ) -> None:
+        assert policy.store is not None  # nosec B101  # or else there is nothing to make
+        self.lock = threading.RLock()
+        self._policy = policy
+        self._local = local
+        self._now_ns = now_ns
+        self._path = Path(policy.store)
+        self._tables = Tables(self._path, secrets.token_hex(8), find_boot() if boot is None else boot)
+        self._ledger = Ledger(
+            rates=SqlRates(self._tables),
+            spent=SqlSpent(self._tables),
+            marks=SqlMarks(self._tables, MAX_BUCKETS),
+            places=SqlPlaces(self._tables),
+            day=Day(),
+            wall=wall,
+        )
+        self._numbers = itertools.count(1)
+        self._bell = threading.Condition()
+        self._jobs: deque[_Job] = deque()
+        self._thread: threading.Thread | None = None
+        self._is_closing = False
+        # Of the thread, and read by others: whether the file works, and why not.
+        self._is_open = False
+        self._is_out = False
+        self._problem: Exception | None = None
+        self._outages = 0
+        self._retry_at = 0.0
+        self._renewed_ns: int | None = None
+        self._last_rank = 0
+        self._held: dict[int, Slot] = {}
+        self._waiting: dict[int, _Job] = {}
+
+    # --- what callers do, on their loops ---
+
+    def enter(self, slot: Slot) -> Slot | Awaitable[Slot]:
+        if self._is_out:
+            return self._enter_here(slot)
+        return self._enter_there(slot)
+
+    async def _enter_there(self, slot: Slot) -> Slot:
+        slot.number = next(self._numbers)
+        job = _Job(partial(self._let_in, slot))
+        is_in = False
+        try:
+            answer = await self._ask(job, WAIT_S)
+            if type(answer) is float:  # it is in line, and may be for so long
+                patience_s = answer
+                answer = await job.wait_on(patience_s)
+                if answer == patience_s:
+                    answer = self._too_late(slot, patience_s)
+            is_in = answer is True
+        finally:
+            if not is_in:
+                self._submit(_Job(partial(self._withdraw, slot)))
+        if isinstance(answer, ThrottledError):
+            raise answer
+        if is_in:
+            return slot
+        entered = self._enter_here(slot)
+        return entered if isinstance(entered, Slot) else await entered
+
+    def _enter_here(self, slot: Slot) -> Slot | Awaitable[Slot]:
+        return self._local.enter(Slot(slot.demand.local, self._local, slot.mark))
+
+    def release(self, slot: Slot, *, ran: bool, has_ended: bool) -> None:
+        self._submit(_Job(partial(self._let_go, slot, ran, has_ended)))
+
+    def vacate(self, slot: Slot) -> None:
+        self._submit(_Job(partial(self._let_go, slot, True, True)))
+
+    def pause(self, slot: Slot) -> None:
+        self.vacate(slot)
+
+    async def resume(self, slot: Slot) -> None:
+        """Where the file does not work, the call goes on without a place: it must not be refused now."""
+        job = _Job(partial(self._let_back, slot))
+        is_settled = False
+        try:
+            answer = await self._ask(job, WAIT_S)
+            if type(answer) is float:
+                await job.wait_on(None)
+            is_settled = True
+        finally:
+            if not is_settled:
+                self.vacate(slot)
+
+    async def burn(self, mark: str, ttl_s: float) -> bool:
+        return await self._ask(_Job(partial(self._burn, mark, ttl_s)), WAIT_S) is True
+
+    async def open(self) -> None:
+        self._is_closing = False
+        await self._ask(_Job(_answer_true), START_S)
+        if self._is_out and not self._outages:
+            raise self._policy.wrong("store", f"{self._path} {self._problem}", _HINT)
+
+    async def close(self) -> None:
+        thread = self._thread
+        if thread is not None:
+            await self._ask(_Job(self._resign), WAIT_S)
+            self._is_closing = True
+            self._submit(_Job(_answer_true))
+            thread.join(WAIT_S)  # its last step: closing the file
+
+    def describe(self) -> dict[str, Any]:
+        facts = {"places": len(self._held), "waiting": len(self._waiting)}
+        return {"store": "sqlite", "out": self._is_out, "outages": self._outages, **facts}
+
+    async def _ask(self, job: _Job, wait_s: float) -> Any:
+        """The thread's answer, or None: there is none in time."""
+        job.attach()
+        self._submit(job)
+        answer = await job.wait(wait_s)
+        if answer is None and not self._is_out:
+            self._go_out(TimeoutError(f"no answer within {wait_s:g} s"))
+        return answer
+
+    def _submit(self, job: _Job) -> None:
+        with self._bell:
+            self._jobs.append(job)
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._live, name="toolcrib-limits", daemon=True)
+                self._thread.start()
+            self._bell.notify()
+
+    def _too_late(self, slot: Slot, patience_s: float) -> ThrottledError:
+        need = min(slot.demand.places, key=lambda need: abs(need.queue_s - patience_s))
+        return refuse(slot.demand.tool_name, need.term, "concurrency", BUSY_NS, within_s=patience_s)
+
+    # --- what the thread does for them, within a transaction ---
+
+    def _let_in(self, slot: Slot) -> Any:
+        now_ns = self._now_ns()
+        try:
+            patience_s = self._ledger.enter(slot, now_ns)
+        except ThrottledError as error:
+            return error
+        if patience_s is None:
+            self._held[slot.number] = slot
+            return True
+        self._last_rank = max(self._last_rank + 1, now_ns)
+        self._ledger.line_up(slot, now_ns, self._last_rank)
+        return float(patience_s)
+
+    def _let_back(self, slot: Slot) -> Any:
+        if slot.is_left:
+            return True
+        self._last_rank = max(self._last_rank + 1, self._now_ns())
+        if self._ledger.come_back(slot, BACK + self._last_rank):
+            self._held[slot.number] = slot
+            return True
+        return math.inf
+
+    def _let_go(self, slot: Slot, ran: bool, has_ended: bool) -> bool:
+        if not ran:
+            self._ledger.give_back(slot)
+        if has_ended:
+            self._forget(slot)
+            self._ledger.vacate(slot)
+        return True
+
+    def _withdraw(self, slot: Slot) -> bool:
+        self._forget(slot)
+        self._ledger.withdraw(slot)
+        return True
+
+    def _forget(self, slot: Slot) -> None:
+        self._held.pop(slot.number, None)
+        waiting = self._waiting.pop(slot.number, None)
+        if waiting is not None:
+            waiting.tell(True)  # whoever still waits need not any more
+
+    def _burn(self, mark: str, ttl_s: float) -> bool:
+        return self._ledger.burn(mark, ttl_s, self._now_ns())
+
+    def _resign(self) -> bool:
+        self._tables.resign()
+        self._renewed_ns = None
+        return True
+
+    # --- the thread ---
+
+    def _live(self) -> None:
+        while True:
+            with self._bell:
+                if not self._jobs:
+                    self._bell.wait(self._nap_s())
+                jobs = [self._jobs.popleft() for _ in range(min(BATCH, len(self._jobs)))]
+                if self._is_closing and not self._jobs:
+                    self._thread = None
+                    break
+            try:
+                self._work(jobs)
+            except Exception as error:  # whatever it is, calls go on
+                self._fail(jobs, error)
+        if self._is_open:
+            self._is_open = False
+            self._tables.close()
+
+    def _nap_s(self) -> float | None:
+        if self._is_out:
+            return RETRY_S
+        if self._waiting:
+            return POLL_S
+        return LEASE_NS / 3e9 if self._held else None
+
+    def _work(self, jobs: list[_Job]) -> None:
+        if not self._is_open:
+            if time.monotonic() < self._retry_at:
+                raise self._problem or TimeoutError
+            self._tables.open(self._now_ns(), WAIT_S)
+            self._is_open = True
+            self._renewed_ns = None
+        self._tables.check_file()
+        now_ns = self._now_ns()
+        is_due = self._renewed_ns is None or not 0 <= now_ns - self._renewed_ns < LEASE_NS // 3
+        if not jobs and not is_due and not self._tables.has_changed():
+            return
+        self._tables.begin(WAIT_S)
+        day = self._ledger.day
+        self._tables.load_day(day)
+        serial = day.serial
+        if is_due:
+            if not self._tables.renew(now_ns) or self._renewed_ns is None:
+                self._tables.register(now_ns, self._held.values())
+            self._renewed_ns = now_ns
+        answers = [(job, job.act()) for job in jobs]
+        for job, answer in answers:
+            if type(answer) is float:
+                self._waiting[job.number] = job
+        answers += self._admit_waiting()
+        if day.serial != serial:
+            self._tables.save_day(day)
+        self._tables.commit()
+        if self._is_out:
+            self._come_back()
+        for job, answer in answers:
+            job.tell(answer)
+
+    def _admit_waiting(self) -> list[tuple[_Job, Any]]:
+        """Those in line whose turn it is."""
+        admitted: list[tuple[_Job, Any]] = []
+        return admitted
+
+    def _fail(self, jobs: list[_Job], error: Exception) -> None:
+        """Nothing of these jobs has happened. Who waits is told; what was to be freed is, when it works again."""
+        raise NotImplementedError
+
+    def _go_out(self, error: Exception) -> None:
+        raise NotImplementedError
+
+    def _come_back(self) -> None:
+        raise NotImplementedError

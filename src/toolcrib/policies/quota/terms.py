@@ -1,0 +1,171 @@
+"""Limits as they are counted: what one call needs to be let in.
+
+A `Term` is one limit, ready to be asked whom it is about. A `Demand` is all that the limits say about one
+caller and one tool: keys of counts with their numbers, all of them whole, so that nothing drifts. Knows
+limits and names; refuses to know counts and clocks.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple, TypeVar
+
+from toolcrib.context import Principal
+from toolcrib.policies.matching import ToolMatch, WhoMatch
+from toolcrib.policy import Limit, Policy, Rate
+from toolcrib.selection import tags_of
+from toolcrib.tool import Tool
+
+NS = 1_000_000_000
+SHARE = 10
+"""Where the common store is out, each process counts for itself, up to one in so many."""
+
+_Number = TypeVar("_Number", int, float)
+KINDS = ("rate", "concurrency", "budget", "size")
+
+
+class RateNeed(NamedTuple):
+    """Time is counted in 1/`scale` ns, so that `step`, the time between two calls, is whole."""
+
+    key: str
+    scale: int
+    step: int
+    tolerance: int
+    term: Term
+
+
+class BudgetNeed(NamedTuple):
+    key: str
+    most: int
+    term: Term
+
+
+class PlaceNeed(NamedTuple):
+    key: str
+    most: int
+    queue: int
+    queue_s: float
+    term: Term
+
+
+class Term:
+    """One limit of a policy. `number` is its place there, beginning with 1."""
+
+    __slots__ = ("_lock", "_tools", "_who", "label", "limit", "number", "refused")
+
+    def __init__(self, policy: Policy, number: int, limit: Limit) -> None:
+        self.limit = limit
+        self.number = number
+        self.label = limit.name or f"limits[{number}]"
+        self.refused = dict.fromkeys(KINDS, 0)
+        self._lock = threading.Lock()
+        self._tools = ToolMatch(policy, f"limits[{number}].tools", limit.tools)
+        self._who = WhoMatch(policy, f"limits[{number}].who", limit.who)
+
+    def fits(self, principal: Principal, tool: Tool) -> bool:
+        return self._tools.fits(tool) and self._who.fits(principal)
+
+    def idle(self, tools: Iterable[Tool]) -> list[str]:
+        """Its selectors that mean none of the tools."""
+        return self._tools.idle(list(tools))
+
+    def count(self, kind: str) -> None:
+        """It refused a call."""
+        with self._lock:
+            self.refused[kind] += 1
+
+    def rate_needs(self, keys: list[str], share: int) -> Iterator[RateNeed]:
+        rate = self.limit.rate
+        if not isinstance(rate, Rate):
+            return
+        period_ns = round(rate.period_s * NS)
+        common = math.gcd(rate.count, period_ns)
+        scale, step = rate.count // common, period_ns // common * share
+        burst = max(1, (self.limit.burst or rate.count) // share)
+        for key in keys:
+            # With the rate, for a file that outlives a change of it: the same figures would mean another time.
+            yield RateNeed(f"rate {rate}|{key}", scale, step, (burst - 1) * step, self)
+
+    def budget_needs(self, keys: list[str], share: int) -> Iterator[BudgetNeed]:
+        if self.limit.daily is not None:
+            most = max(1, self.limit.daily // share)
+            yield from (BudgetNeed(f"daily|{key}", most, self) for key in keys)
+
+    def place_needs(self, keys: list[str], share: int) -> Iterator[PlaceNeed]:
+        limit = self.limit
+        if limit.concurrency is not None:
+            most = max(1, limit.concurrency // share)
+            yield from (PlaceNeed(f"place|{key}", most, limit.queue, limit.queue_s, self) for key in keys)
+
+    def keys(self, principal: Principal, tool: Tool) -> list[str]:
+        """What the calls of this caller and this tool are counted under: several, where it counts per tag."""
+        parts = set(self.limit.per.split("+"))
+        start = [f"{self.number}:{self.limit.name or ''}"]
+        if "principal" in parts:
+            start.append(f"principal={principal.name}")
+        if "tool" in parts:
+            start.append(f"tool={tool.name.casefold()}")  # as the registry folds it: versions and cases share
+        # Tools without a tag share one count: nobody who limits every tag means to let these through.
+        tags = dict.fromkeys(tags_of(tool)) or [""]
+        ends = [[f"tag={tag}"] for tag in tags] if "tag" in parts else [[]]
+        return ["|".join(_escaped(part) for part in (*start, *end)) for end in ends]
+
+
+class Demand:
+    """All that the limits say about calls of one tool by one caller."""
+
+    __slots__ = (
+        "_facts",
+        "_local",
+        "budgets",
+        "is_counted",
+        "is_stateful",
+        "max_arguments_bytes",
+        "max_result_bytes",
+        "places",
+        "rates",
+        "size_term",
+        "timeout_s",
+        "tool_name",
+    )
+
+    def __init__(self, terms: list[Term], principal: Principal, tool: Tool, share: int = 1) -> None:
+        self._facts = (terms, principal, tool)
+        self._local: Demand | None = None
+        self.tool_name = tool.name
+        keyed = [(term, term.keys(principal, tool)) for term in terms]
+        self.rates = tuple(need for term, keys in keyed for need in term.rate_needs(keys, share))
+        self.budgets = tuple(need for term, keys in keyed for need in term.budget_needs(keys, share))
+        self.places = tuple(need for term, keys in keyed for need in term.place_needs(keys, share))
+        self.is_counted = bool(self.places)
+        self.is_stateful = bool(self.rates or self.budgets or self.places)
+        limits = [term.limit for term in terms]
+        self.timeout_s = _least(limit.timeout_s for limit in limits)
+        self.max_result_bytes = _least(limit.max_result_bytes for limit in limits)
+        self.max_arguments_bytes = _least(limit.max_arguments_bytes for limit in limits)
+        self.size_term = next(
+            (
+                term
+                for term in terms
+                if self.max_arguments_bytes is not None
+                and term.limit.max_arguments_bytes == self.max_arguments_bytes
+            ),
+            None,
+        )
+
+    @property
+    def local(self) -> Demand:
+        """The same with this process's share of every count."""
+        if self._local is None:
+            self._local = Demand(*self._facts, share=SHARE)
+        return self._local
+
+
+def _least(values: Iterable[_Number | None]) -> _Number | None:
+    return min((value for value in values if value is not None), default=None)
+
+
+def _escaped(part: str) -> str:
+    return part.replace("%", "%25").replace("|", "%7C")

@@ -1,0 +1,141 @@
+"""The way in for callers who have to say who they are, and the pages that stand outside of it.
+
+Asks the policy's doorkeeper about every request before anything else is looked at, on every path: the old
+pair, sessions and figures included. Knows requests and answers; refuses to know keys and tokens.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING
+
+from toolcrib.context import Principal
+from toolcrib.policies.identity import Doorkeeper, Refused
+from toolcrib.protocol.headers import TWICE
+from toolcrib.transports.http.wire import Answer, Fields, Refusal, Request, Talk, Writer
+
+if TYPE_CHECKING:
+    from toolcrib.policies.guard import Guard
+
+logger = logging.getLogger("toolcrib")
+
+Handle = Callable[[Request], Answer | Talk]
+_READ_ONLY = ((b"allow", b"GET, HEAD"),)
+
+
+class Reception:
+    """One server's way in. `open` has to be awaited before anybody comes."""
+
+    def __init__(self, guard: Guard, *, host: str, port: int, path: str) -> None:
+        self._guard = guard
+        self._host = host
+        self._port = port
+        self._path = path
+        self._keeper: Doorkeeper | None = None
+        telemetry = guard.policy.telemetry
+        shows = telemetry is not None and telemetry.prometheus
+        self._figures = telemetry.metrics_path if telemetry is not None and shows else None
+        self._is_open = telemetry is not None and telemetry.metrics_open
+
+    async def open(self, port: int) -> None:
+        """`port` is the one that is really listened on."""
+        auth = self._guard.policy.auth
+        if auth is None or self._keeper is not None:
+            return
+        host = f"[{self._host}]" if ":" in self._host else self._host
+        resource = f"http://{host}:{port}{self._path}"
+        keeper = Doorkeeper(auth, resource=resource, path=self._path, twice=TWICE)
+        await keeper.open()
+        self._keeper = keeper
+
+    async def close(self) -> None:
+        if self._keeper is not None:
+            await self._keeper.close()
+            self._keeper = None
+
+    def challenge(self, scopes: Sequence[str]) -> Fields:
+        """Headers for a caller who has to come back with these scopes."""
+        return () if self._keeper is None else self._keeper.challenge(scopes)
+
+    def receive(self, request: Request, handle: Handle) -> Answer | Talk:
+        """The answer to a request: `handle`'s, for whoever may come in."""
+        keeper = self._keeper
+        if keeper is None:
+            return self._let_in(request, handle)
+        document = keeper.document(request.path)
+        if document is not None:
+            return _page(request, b"application/json", document)
+        if request.path == self._figures and self._is_open:
+            return self._show_figures(request)
+        who = keeper.identify(request.headers, request.remote)
+        if isinstance(who, Principal | Refused):
+            return self._admit(who, request, handle)
+        return _Introduction(who, lambda known: self._admit(known, request, handle))
+
+    def _admit(self, who: Principal | Refused, request: Request, handle: Handle) -> Answer | Talk:
+        if isinstance(who, Refused):
+            return self._refuse(who)
+        if self._keeper is not None and (wait_s := self._keeper.meter(who)) is not None:
+            return self._refuse(Refused(429, "Too many requests: try again later", (), wait_s))
+        request.principal = who
+        return self._let_in(request, handle)
+
+    def _let_in(self, request: Request, handle: Handle) -> Answer | Talk:
+        return self._show_figures(request) if request.path == self._figures else handle(request)
+
+    def _refuse(self, refused: Refused) -> Answer:
+        if self._guard.watch is not None:
+            self._guard.watch.count_refusal(str(refused.status))
+        fields = refused.fields
+        if refused.retry_after_s is not None:
+            fields = (*fields, (b"retry-after", b"%d" % max(1, math.ceil(refused.retry_after_s))))
+        return Refusal(refused.status, refused.words, fields).answer()
+
+    def _show_figures(self, request: Request) -> Answer:
+        if self._guard.watch is None:
+            return Refusal(404, "There are no figures").answer()
+        return _page(request, *self._guard.watch.exposition())
+
+
+class _Introduction:
+    """A caller whose token takes time to check: then the request goes on as any other."""
+
+    def __init__(
+        self,
+        who: Awaitable[Principal | Refused],
+        admit: Callable[[Principal | Refused], Answer | Talk],
+    ) -> None:
+        self._who = who
+        self._admit = admit
+        self._task: asyncio.Task[None] | None = None
+        self._talk: Talk | None = None
+
+    def begin(self, writer: Writer) -> None:
+        self._task = asyncio.get_running_loop().create_task(self._wait(writer))
+
+    async def _wait(self, writer: Writer) -> None:
+        try:
+            outcome = self._admit(await self._who)
+        except Exception:
+            logger.exception("a request failed inside toolcrib")
+            outcome = Refusal(500, "Internal error").answer(closes=True)
+        if isinstance(outcome, Answer):
+            writer.answer(outcome)
+        else:
+            self._talk = outcome
+            outcome.begin(writer)
+
+    def lost(self) -> None:
+        if self._talk is not None:
+            self._talk.lost()
+        elif self._task is not None:
+            self._task.cancel()
+
+
+def _page(request: Request, kind: bytes, body: bytes) -> Answer:
+    if request.method not in ("GET", "HEAD"):
+        return Refusal(405, "This page is only read", _READ_ONLY).answer()
+    return Answer(200, body, kind, ((b"cache-control", b"no-store"),))

@@ -1,0 +1,75 @@
+"""A real authorization server, and a server of ours that takes its tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+from urllib.request import Request, urlopen
+
+import httpx2
+import pytest
+
+from tests.support.components import lack
+from tests.support.node import OAUTH, MissingError, find_node
+from tests.support.processes import ServerProcess, serving
+
+
+@dataclass(frozen=True)
+class AuthorizationServer:
+    """npm's oidc-provider, which signs tokens for whatever resource it is asked."""
+
+    process: ServerProcess
+
+    @property
+    def issuer(self) -> str:
+        return self.process.origin
+
+    def give_token(self, resource: str | None, scope: str = "tools:read") -> str:
+        """A token for a program that acts for itself."""
+        form = {"grant_type": "client_credentials", "scope": scope}
+        if resource is not None:
+            form["resource"] = resource
+        answer = httpx2.post(f"{self.issuer}/token", data=form, auth=("robot", "only-for-tests"))
+        found: dict[str, Any] = answer.raise_for_status().json()
+        token: str = found["access_token"]
+        return token
+
+    def rotate(self) -> None:
+        """Sign with a new key from now on; the old one is still published."""
+        self._order("rotate")
+
+    def withdraw(self) -> None:
+        """Sign with a new key from now on, and publish no other."""
+        self._order("withdraw")
+
+    def _order(self, what: str) -> None:
+        urlopen(Request(f"{self.issuer}/test/{what}", method="POST"), timeout=10).close()
+
+
+def start_issuer() -> Any:
+    try:
+        node = find_node(OAUTH)
+    except MissingError as missing:
+        lack(str(missing))
+    return serving("tests/oauth/issuer.mjs", "{port}", program=str(node.program))
+
+
+@pytest.fixture(scope="session")
+def issuer() -> Iterator[AuthorizationServer]:
+    with start_issuer() as process:
+        yield AuthorizationServer(process)
+
+
+@pytest.fixture(scope="session")
+def other_issuer() -> Iterator[AuthorizationServer]:
+    """Another one, which nobody here trusts."""
+    with start_issuer() as process:
+        yield AuthorizationServer(process)
+
+
+@pytest.fixture(scope="session")
+def served(issuer: AuthorizationServer) -> Iterator[ServerProcess]:
+    """A server of ours, in a process of its own."""
+    with serving("-m", "tests.oauth.served", "{port}", issuer.issuer) as process:
+        yield process

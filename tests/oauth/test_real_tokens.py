@@ -1,0 +1,154 @@
+"""Tokens that a real authorization server has signed, and keys that it rotates."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable
+
+import httpx2
+import pytest
+
+from tests.oauth.conftest import AuthorizationServer
+from tests.support.processes import ServerProcess
+from toolcrib.context import Principal
+from toolcrib.policies.identity.jwks import PAUSE_S
+from toolcrib.policies.identity.oauth import Issuer
+from toolcrib.policies.identity.tokens import BadTokenError
+from toolcrib.policy import OAuth
+
+RESOURCE = "https://tools.example.com/mcp"
+ELSEWHERE = "https://elsewhere.example.com/mcp"
+
+
+class Clock:
+    at = 0.0
+
+    def __call__(self) -> float:
+        return self.at
+
+
+def make_issuer(server: AuthorizationServer, now: Clock | None = None) -> Issuer:
+    return Issuer(OAuth(issuer=server.issuer), resource=RESOURCE, now=now or Clock())
+
+
+async def see(found: Principal | Awaitable[Principal]) -> Principal:
+    return await found if inspect.isawaitable(found) else found
+
+
+async def refuse(issuer: Issuer, token: str) -> str:
+    with pytest.raises(BadTokenError) as caught:
+        await see(issuer.verify(token))
+    return str(caught.value)
+
+
+async def test_a_genuine_token_says_who_its_holder_is(issuer: AuthorizationServer) -> None:
+    found = await see(make_issuer(issuer).verify(issuer.give_token(RESOURCE, "tools:read tools:write")))
+    assert found == Principal(
+        "oauth:robot",
+        frozenset({"tools:read", "tools:write"}),
+        frozenset(),
+        f"{issuer.issuer}\nrobot\nrobot",
+    )
+
+
+async def test_a_token_for_another_resource_is_refused(issuer: AuthorizationServer) -> None:
+    words = await refuse(make_issuer(issuer), issuer.give_token(ELSEWHERE))
+    assert words == "the token is meant for another server"
+
+
+async def test_a_token_for_no_resource_is_refused(issuer: AuthorizationServer) -> None:
+    words = await refuse(make_issuer(issuer), issuer.give_token(None, "openid"))
+    assert words == "the token is not a signed JWT in its compact form"
+
+
+async def test_a_token_of_another_issuer_is_refused(
+    issuer: AuthorizationServer, other_issuer: AuthorizationServer
+) -> None:
+    words = await refuse(make_issuer(issuer), other_issuer.give_token(RESOURCE))
+    assert words == "the token is not from the authorization server of this server"
+
+
+async def test_a_token_with_another_payload_under_its_signature_is_refused(
+    issuer: AuthorizationServer,
+) -> None:
+    judge = make_issuer(issuer)
+    header, payload, _ = issuer.give_token(RESOURCE, "tools:read tools:write").split(".")
+    _, _, signature = issuer.give_token(RESOURCE, "tools:read").split(".")
+    words = await refuse(judge, f"{header}.{payload}.{signature}")
+    assert words == "the token is not signed with a key of its issuer"
+
+
+async def test_keys_may_be_rotated_at_any_time(issuer: AuthorizationServer) -> None:
+    now = Clock()
+    judge = make_issuer(issuer, now)
+    old = issuer.give_token(RESOURCE)
+    assert (await see(judge.verify(old))).name == "oauth:robot"
+    issuer.rotate()
+    new = issuer.give_token(RESOURCE)
+    assert new.split(".")[0] != old.split(".")[0]
+    assert await refuse(judge, new) == "the token is not signed with a key of its issuer"  # too soon to look
+    now.at = PAUSE_S
+    for token in (new, old):
+        assert (await see(judge.verify(token))).name == "oauth:robot"
+
+
+async def test_a_withdrawn_key_counts_no_more_once_its_successor_is_seen(issuer: AuthorizationServer) -> None:
+    now = Clock()
+    judge = make_issuer(issuer, now)
+    old = issuer.give_token(RESOURCE)
+    assert (await see(judge.verify(old))).name == "oauth:robot"
+    issuer.withdraw()
+    now.at = PAUSE_S
+    assert (await see(judge.verify(issuer.give_token(RESOURCE)))).name == "oauth:robot"
+    assert await refuse(judge, old) == "the token is not signed with a key of its issuer"
+
+
+# --- at the door of a server ---
+
+
+def ask(served: ServerProcess, token: str | None, tool: str = "read") -> httpx2.Response:
+    headers = {"accept": "application/json, text/event-stream", "mcp-protocol-version": "2026-07-28"}
+    headers |= {"mcp-method": "tools/call", "mcp-name": tool}
+    if token is not None:
+        headers["authorization"] = f"Bearer {token}"
+    meta = {
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientCapabilities": {},
+        "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "1"},
+    }
+    params = {"name": tool, "arguments": {"name": "one"}, "_meta": meta}
+    body = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
+    return httpx2.post(served.url, json=body, headers=headers, timeout=30)
+
+
+def test_a_genuine_token_opens_the_door(served: ServerProcess, issuer: AuthorizationServer) -> None:
+    answer = ask(served, issuer.give_token(served.url))
+    assert answer.status_code == 200
+    assert answer.json()["result"]["content"][0]["text"] == "oauth:robot reads one"
+
+
+def test_whoever_has_no_token_is_told_where_to_get_one(
+    served: ServerProcess, issuer: AuthorizationServer
+) -> None:
+    answer = ask(served, None)
+    assert answer.status_code == 401
+    page = f"{served.origin}/.well-known/oauth-protected-resource/mcp"
+    challenge = f'Bearer scope="tools:read", resource_metadata="{page}"'
+    assert answer.headers["www-authenticate"] == challenge
+    facts = httpx2.get(page).json()
+    assert facts["resource"] == served.url
+    assert facts["authorization_servers"] == [issuer.issuer]
+
+
+def test_a_token_for_somebody_else_opens_nothing(served: ServerProcess, issuer: AuthorizationServer) -> None:
+    answer = ask(served, issuer.give_token(ELSEWHERE))
+    assert answer.status_code == 401
+    assert 'error="invalid_token"' in answer.headers["www-authenticate"]
+
+
+def test_a_token_that_lacks_a_scope_is_told_which(served: ServerProcess, issuer: AuthorizationServer) -> None:
+    answer = ask(served, issuer.give_token(served.url), "write")
+    assert answer.status_code == 403
+    challenge = answer.headers["www-authenticate"]
+    assert challenge.startswith('Bearer error="insufficient_scope", scope="')
+    assert "tools:write" in challenge

@@ -1,0 +1,174 @@
+"""An issuer of tokens for tests: keys of every kind, tokens of every kind, and a place that publishes keys.
+
+Tokens are put together by hand, so that they can be wrong in ways no library would let them be. The place is
+a real HTTP server on the loopback that counts who comes, and misbehaves as it is told.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from base64 import urlsafe_b64encode
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cache
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import pytest
+from joserfc import jwk, jws
+
+from toolcrib.policies.identity.tokens import BadTokenError
+
+RESOURCE = "https://tools.example.com/mcp"
+SCHEMES = {
+    "RS256": ("RSA", 2048),
+    "RS384": ("RSA", 2048),
+    "RS512": ("RSA", 2048),
+    "PS256": ("RSA", 2048),
+    "PS384": ("RSA", 2048),
+    "PS512": ("RSA", 2048),
+    "ES256": ("EC", "P-256"),
+    "ES384": ("EC", "P-384"),
+    "ES512": ("EC", "P-521"),
+    "EdDSA": ("OKP", "Ed25519"),
+    "Ed25519": ("OKP", "Ed25519"),
+}
+
+
+@cache
+def make_key(kind: str = "RSA", size: Any = 2048, kid: str | None = "one") -> Any:
+    """A key pair; the same for the same words, since making some takes a while."""
+    return jwk.generate_key(kind, size, None if kid is None else {"kid": kid})
+
+
+def publish(*keys: Any, **more: Any) -> dict[str, Any]:
+    """A JWK Set of the public halves."""
+    return {"keys": [{**key.as_dict(private=False), **more} for key in keys]}
+
+
+def encode(data: bytes | Mapping[str, Any]) -> str:
+    plain = data if isinstance(data, bytes) else json.dumps(data).encode()
+    return urlsafe_b64encode(plain).rstrip(b"=").decode()
+
+
+def sign(key: Any, algorithm: str, header: bytes | Mapping[str, Any], payload: Any) -> str:
+    """A token of exactly these parts."""
+    message = f"{encode(header)}.{encode(payload)}"
+    name = "Ed25519" if algorithm == "EdDSA" else algorithm
+    signature = jws.JWSRegistry(algorithms=[name]).get_alg(name).sign(message.encode(), key)
+    return f"{message}.{encode(signature)}"
+
+
+@dataclass
+class Mint:
+    """Makes tokens. Whatever is not said is right; a value of `...` leaves its member out."""
+
+    issuer: str
+    key: Any = field(default_factory=make_key)
+    algorithm: str = "RS256"
+    wall: Any = time.time
+    resource: str = RESOURCE
+
+    def header(self, **changes: Any) -> dict[str, Any]:
+        return _apply({"alg": self.algorithm, "typ": "at+jwt", "kid": self.key.kid}, changes)
+
+    def claims(self, **changes: Any) -> dict[str, Any]:
+        moment = int(self.wall())
+        usual = {"iss": self.issuer, "sub": "ana", "aud": self.resource, "client_id": "desk"}
+        return _apply({**usual, "iat": moment, "exp": moment + 300, "scope": "read write"}, changes)
+
+    def __call__(self, header: Mapping[str, Any] | None = None, **claims: Any) -> str:
+        return sign(self.key, self.algorithm, self.header(**(header or {})), self.claims(**claims))
+
+
+def _apply(usual: dict[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in {**usual, **changes}.items() if value is not ...}
+
+
+@contextmanager
+def refused(words: str) -> Iterator[None]:
+    """A token is refused in exactly these words."""
+    with pytest.raises(BadTokenError) as caught:
+        yield
+    assert str(caught.value) == words
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
+    server: KeyHouse
+
+    def do_GET(self) -> None:
+        house = self.server
+        house.visits.append(self.path)
+        page = house.pages.get(self.path)
+        if page is None:
+            self._send(404, b"", {})
+            return
+        if page.holds:
+            house.released.wait(10)
+        body = page.body if isinstance(page.body, bytes) else json.dumps(page.body).encode()
+        self._send(page.status, body, page.headers)
+
+    def _send(self, status: int, body: bytes, headers: Mapping[str, str]) -> None:
+        self.send_response(status)
+        for name, value in headers.items():
+            self.send_header(name, value)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        try:
+            self.wfile.write(body)
+        except OSError:
+            self.close_connection = True  # nobody wants to read that much
+
+    def log_message(self, *args: Any) -> None:
+        pass
+
+
+@dataclass
+class Page:
+    body: Any
+    status: int = 200
+    headers: Mapping[str, str] = field(default_factory=dict)
+    holds: bool = False
+    """Wait until the test is over, or says otherwise."""
+
+
+class KeyHouse(ThreadingHTTPServer):
+    """Where an issuer publishes keys. `visits` are the paths that were asked for."""
+
+    daemon_threads = True
+    block_on_close = False
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.origin = f"http://127.0.0.1:{self.server_port}"
+        self.jwks_uri = f"{self.origin}/keys"
+        self.pages: dict[str, Page] = {}
+        self.visits: list[str] = []
+        self.released = threading.Event()
+        self.publish(make_key())
+
+    def publish(self, *keys: Any, **headers: str) -> None:
+        named = {name.replace("_", "-"): value for name, value in headers.items()}
+        self.pages["/keys"] = Page(publish(*keys), headers=named)
+
+    def describe(self, path: str = "/.well-known/oauth-authorization-server", **changes: Any) -> None:
+        """Publish metadata."""
+        facts = {"issuer": self.origin, "jwks_uri": self.jwks_uri, **changes}
+        self.pages[path] = Page(facts)
+
+
+@pytest.fixture
+def house() -> Iterator[KeyHouse]:
+    house = KeyHouse()
+    thread = threading.Thread(target=house.serve_forever, args=(0.02,), daemon=True)
+    thread.start()
+    yield house
+    house.released.set()
+    house.shutdown()
+    house.server_close()
+    thread.join()

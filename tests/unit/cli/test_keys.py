@@ -1,0 +1,337 @@
+"""`toolcrib keys`: made and shown once, listed, ended; words that help whoever slips."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from toolcrib.policies.identity import KeyFile
+from toolcrib.policies.identity.secret import is_whole
+
+from .conftest import Desk
+
+SETTINGS = """
+    [server]
+    name = "shop"
+
+    [http]
+    host = "::1"
+    port = 9000
+    path = "/tools"
+
+    [auth]
+    keys = "secret/keys.json"
+"""
+NOWHERE_NAMED = """\
+note: no toolcrib.toml here names toolcrib.keys.json
+hint: have the server ask for keys, in toolcrib.toml:
+    [auth]
+    keys = "toolcrib.keys.json"
+"""
+
+
+def create(desk: Desk, *words: str) -> str:
+    done = desk.run("keys", "create", *words)
+    assert done.exit_code == 0, done.stderr
+    return done.stdout.strip()
+
+
+def listed(desk: Desk, *words: str) -> Any:
+    return desk.json("keys", "list", "--json", *words)["keys"]
+
+
+# --- create ---
+
+
+def test_the_key_is_all_that_is_printed_and_the_words_say_how_to_use_it(desk: Desk) -> None:
+    done = desk.run("keys", "create", "ana", "--scope", "orders:read", "--scope", "b", "--role", "support")
+    assert done.exit_code == 0
+    secret = done.stdout.removesuffix("\n")
+    assert is_whole(secret)
+    [key] = KeyFile("toolcrib.keys.json").entries()
+    day = time.strftime("%Y-%m-%d", time.gmtime(key.expires))
+    assert key.expires is not None
+    assert abs(key.expires - key.created - 90 * 86_400) < 2
+    assert done.stderr == (
+        f"note: key 'ana' ({key.id}) is in toolcrib.keys.json; it expires {day} UTC, in 90 days\n"
+        "note: it has 2 scopes: orders:read, b; 1 role: support\n"
+        "note: the key is shown this once, and kept nowhere: keep it where secrets belong\n"
+        "note: clients send it as `Authorization: Bearer KEY` or `X-API-Key: KEY`; "
+        "in the configuration of one:\n"
+        '    "toolcrib": {"url": "http://127.0.0.1:8000/mcp", "headers": {"Authorization": "Bearer KEY"}}\n'
+        + NOWHERE_NAMED
+    )
+    assert secret not in done.stderr
+
+
+def test_the_file_that_the_settings_name_is_used(desk: Desk) -> None:
+    desk.write("toolcrib.toml", SETTINGS)
+    done = desk.run("keys", "create", "ana", "--expires", "never")
+    assert done.exit_code == 0
+    [key] = KeyFile("secret/keys.json").entries()
+    assert done.stderr == (
+        f"note: key 'ana' ({key.id}) is in secret/keys.json; it never expires\n"
+        "note: the key is shown this once, and kept nowhere: keep it where secrets belong\n"
+        "note: clients send it as `Authorization: Bearer KEY` or `X-API-Key: KEY`; "
+        "in the configuration of one:\n"
+        '    "shop": {"url": "http://[::1]:9000/tools", "headers": {"Authorization": "Bearer KEY"}}\n'
+    )
+    assert not Path("toolcrib.keys.json").exists()
+
+
+def test_a_file_that_is_given_goes_before_the_settings(desk: Desk) -> None:
+    desk.write("toolcrib.toml", SETTINGS)
+    done = desk.run("keys", "create", "ana", "--file", "other.json")
+    assert [key["name"] for key in listed(desk, "--file", "other.json")] == ["ana"]
+    assert "note: no toolcrib.toml here names other.json\n" in done.stderr
+    assert not Path("secret").exists()
+    done = desk.run("keys", "create", "ana", "--file", "./secret/../secret/keys.json")
+    assert "names" not in done.stderr
+
+
+def test_settings_without_keys_leave_the_usual_file(desk: Desk) -> None:
+    desk.write("toolcrib.toml", "[server]\nname = 'shop'\n")
+    create(desk, "ana")
+    desk.write("toolcrib.toml", "[policy]\ndefault = 'allow'\n")
+    create(desk, "bo")
+    assert [key["name"] for key in listed(desk)] == ["ana", "bo"]
+
+
+def test_settings_that_are_wrong_are_said_to_be(desk: Desk) -> None:
+    desk.write("toolcrib.toml", "[auth]\nkey = 'x'\n")
+    done = desk.run("keys", "create", "ana")
+    assert done.exit_code == 2
+    assert "toolcrib.toml" in done.stderr
+    assert not Path("toolcrib.keys.json").exists()
+
+
+def test_programs_get_json(desk: Desk) -> None:
+    done = desk.run("keys", "create", "ana", "--json", "--expires", "2999-01-01")
+    found = json.loads(done.stdout)
+    assert is_whole(found["secret"])
+    assert found["file"] == "toolcrib.keys.json"
+    assert found["key"] == listed(desk)[0]
+    assert found["key"]["expires"] == "2999-01-01T00:00:00Z"
+    assert "hash" not in found["key"]
+    assert done.stderr == NOWHERE_NAMED
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("30d", 30 * 86_400), ("12h", 43_200), ("90min", 5_400), ("2w", 14 * 86_400), ("1y", 365 * 86_400)],
+)
+def test_a_life_is_a_number_and_a_unit(desk: Desk, text: str, seconds: int) -> None:
+    create(desk, "ana", "--expires", text)
+    [key] = KeyFile("toolcrib.keys.json").entries()
+    assert key.expires is not None
+    assert abs(key.expires - time.time() - seconds) < 60
+
+
+@pytest.mark.parametrize(
+    ("text", "expires"),
+    [
+        ("2999-01-01", "2999-01-01T00:00:00Z"),
+        ("2999-01-01T12:30", "2999-01-01T12:30:00Z"),
+        ("2999-01-01T12:30+02:00", "2999-01-01T10:30:00Z"),
+    ],
+)
+def test_a_date_is_in_utc_unless_it_says_otherwise(desk: Desk, text: str, expires: str) -> None:
+    create(desk, "ana", "--expires", text)
+    assert listed(desk)[0]["expires"] == expires
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--expires", "soon"], "error: --expires 'soon' is no time\nhint: write a time such as 30d, 12h, "),
+        (["--expires", "5x"], "error: --expires '5x' is no time\n"),
+        (["--expires", "999999999y"], "error: --expires '999999999y' is out of reach\n"),
+        (["--expires", "2020-01-01"], "error: --expires '2020-01-01' has passed\nhint: write a time to come"),
+        (["--expires", "0d"], "error: --expires '0d' has passed\n"),
+        (["--scope", "a b"], "error: 'a b' cannot be a scope or a role: no blanks, quotes or backslashes\n"),
+    ],
+)
+def test_what_cannot_be_is_refused_and_nothing_is_made(desk: Desk, words: list[str], said: str) -> None:
+    done = desk.run("keys", "create", "ana", *words)
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert done.stderr.startswith(said)
+    assert not Path("toolcrib.keys.json").exists()
+
+
+def test_a_name_that_cannot_be_one_is_refused(desk: Desk) -> None:
+    done = desk.run("keys", "create", "a b")
+    assert done.exit_code == 2
+    assert done.stderr == "error: 'a b' cannot be a key's name: 1 to 64 letters, digits, dots, - and _\n"
+
+
+def test_a_name_that_is_taken_is_refused_with_two_ways_out(desk: Desk) -> None:
+    create(desk, "ana", "--file", "k k.json")
+    done = desk.run("keys", "create", "ana", "--file", "k k.json")
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert done.stderr == (
+        "error: there is an active key 'ana' already\n"
+        "hint: choose another name, or end that one: toolcrib keys revoke ana --file 'k k.json'\n"
+    )
+
+
+def test_a_key_that_nobody_got_to_see_is_ended(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(self: object, text: str) -> None:
+        raise BrokenPipeError
+
+    monkeypatch.setattr("toolcrib.cli.terminal.Terminal.data", fail)
+    assert desk.run("keys", "create", "ana").exit_code == 1
+    assert [key.state(0) for key in KeyFile("toolcrib.keys.json").entries()] == ["revoked"]
+
+
+# --- list ---
+
+
+def test_the_list_says_whose_for_what_and_until_when(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "120")
+    create(desk, "ana", "--scope", "read", "--scope", "write", "--role", "support", "--expires", "2999-01-01")
+    create(desk, "bo", "--expires", "never")
+    desk.run("keys", "revoke", "bo")
+    done = desk.run("keys", "list")
+    assert (done.exit_code, done.stderr) == (0, "")
+    [heading, first, second] = [re.split(r"  +", line) for line in done.stdout.splitlines()]
+    ana, bo = KeyFile("toolcrib.keys.json").entries()
+    today = time.strftime("%Y-%m-%d", time.gmtime(ana.created))
+    assert heading == ["NAME", "ID", "KEY", "SCOPES", "ROLES", "CREATED", "EXPIRES", "STATE"]
+    assert first == [
+        "ana",
+        ana.id,
+        f"{ana.prefix}...",
+        "read, write",
+        "support",
+        today,
+        "2999-01-01",
+        "active",
+    ]
+    assert second == ["bo", bo.id, f"{bo.prefix}...", "-", "-", today, "never", "revoked"]
+
+
+def test_a_key_that_expires_soon_is_listed_with_the_time(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "120")
+    create(desk, "ana", "--expires", "3h")
+    [key] = KeyFile("toolcrib.keys.json").entries()
+    assert time.strftime("%Y-%m-%d %H:%M", time.gmtime(key.expires)) in desk.run("keys", "list").stdout
+
+
+def test_programs_get_the_list_as_json(desk: Desk) -> None:
+    create(desk, "ana", "--role", "support", "--expires", "never")
+    [key] = KeyFile("toolcrib.keys.json").entries()
+    assert desk.json("keys", "list", "--json") == {
+        "file": "toolcrib.keys.json",
+        "keys": [
+            {
+                "id": key.id,
+                "name": "ana",
+                "prefix": key.prefix,
+                "scopes": [],
+                "roles": ["support"],
+                "created": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(key.created)),
+                "expires": None,
+                "revoked": None,
+                "state": "active",
+            }
+        ],
+    }
+
+
+def test_a_list_without_keys_says_so(desk: Desk) -> None:
+    path = desk.write("toolcrib.keys.json", '{"format": 1, "keys": []}')
+    path.chmod(0o600)
+    done = desk.run("keys", "list")
+    assert (done.exit_code, done.stdout) == (0, "")
+    assert done.stderr == ("note: there are no keys in toolcrib.keys.json\nhint: toolcrib keys create NAME\n")
+
+
+def test_a_file_that_is_not_there_is_said_not_to_be(desk: Desk) -> None:
+    done = desk.run("keys", "list")
+    assert done.exit_code == 2
+    assert done.stderr == (
+        "error: toolcrib.keys.json: there is no such file\n"
+        "hint: make a key: toolcrib keys create NAME --file toolcrib.keys.json\n"
+    )
+
+
+def test_a_file_that_others_can_read_is_refused_with_the_command_that_mends_it(desk: Desk) -> None:
+    create(desk, "ana")
+    os.chmod("toolcrib.keys.json", 0o644)
+    done = desk.run("keys", "list")
+    assert done.exit_code == 2
+    assert done.stderr.endswith("hint: chmod 600 toolcrib.keys.json\n")
+
+
+# --- revoke ---
+
+
+def test_a_key_is_revoked_by_its_name_and_that_is_said(desk: Desk) -> None:
+    create(desk, "ana")
+    [key] = listed(desk)
+    done = desk.run("keys", "revoke", "ana")
+    assert (done.exit_code, done.stdout) == (0, "")
+    assert done.stderr == (f"note: revoked 'ana' ({key['id']}); running servers refuse it within a second\n")
+    assert listed(desk)[0]["state"] == "revoked"
+    done = desk.run("keys", "revoke", "ana")
+    assert (done.exit_code, done.stderr) == (0, "note: it was revoked before; nothing to do\n")
+
+
+def test_a_key_is_revoked_by_its_id_or_by_itself(desk: Desk) -> None:
+    secret = create(desk, "ana")
+    create(desk, "bo")
+    found = desk.json("keys", "revoke", listed(desk)[1]["id"], "--json")
+    assert [key["name"] for key in found["revoked"]] == ["bo"]
+    assert found["revoked"][0]["state"] == "revoked"
+    assert desk.run("keys", "revoke", secret).exit_code == 0
+    assert [key["state"] for key in listed(desk)] == ["revoked", "revoked"]
+    assert desk.json("keys", "revoke", "bo", "--json") == {"file": "toolcrib.keys.json", "revoked": []}
+
+
+def test_a_name_that_is_misspelt_finds_help(desk: Desk) -> None:
+    create(desk, "ana")
+    create(desk, "gone")
+    desk.run("keys", "revoke", "gone")
+    done = desk.run("keys", "revoke", "anna")
+    assert done.exit_code == 2
+    assert done.stderr == "error: Unknown key: anna\nhint: did you mean 'ana'?\n"
+    assert desk.run("keys", "revoke", "zzz").stderr.endswith("hint: there are: ana\n")
+    id_ = listed(desk)[0]["id"]
+    wrong = f"{id_[:-1]}{'0' if id_[-1] != '0' else '1'}"
+    assert desk.run("keys", "revoke", wrong).stderr.endswith(f"hint: did you mean '{id_}'?\n")
+    desk.run("keys", "revoke", "ana")
+    done = desk.run("keys", "revoke", "zzz")
+    assert done.stderr.endswith("hint: no key in toolcrib.keys.json is active\n")
+
+
+def test_a_key_that_is_torn_or_foreign_is_told_apart(desk: Desk) -> None:
+    secret = create(desk, "ana")
+    other = create(desk, "ana", "--file", "other.json")
+    done = desk.run("keys", "revoke", secret[:-1])
+    assert done.exit_code == 2
+    assert done.stderr == (
+        "error: This is not a whole key: cut off, or mistyped\nhint: name the key, or give all of it\n"
+    )
+    done = desk.run("keys", "revoke", other)
+    assert done.exit_code == 2
+    assert done.stderr == (
+        "error: This key is not in toolcrib.keys.json\nhint: another file may have it: --file\n"
+    )
+    assert other not in done.stderr
+
+
+def test_the_help_of_the_group_names_its_commands(desk: Desk) -> None:
+    done = desk.run("keys", "--help")
+    assert done.exit_code == 0
+    assert [word for word in ("create", "list", "revoke") if f"\n  {word} " in done.stdout] == [
+        "create",
+        "list",
+        "revoke",
+    ]
+    assert desk.run("keys", "crate").exit_code == 2

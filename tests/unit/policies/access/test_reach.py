@@ -1,0 +1,159 @@
+"""Where conditions look in arguments, and what they find there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from toolcrib import Tool
+from toolcrib.policies.access.operators import ABSENT
+from toolcrib.policies.access.reach import Reach, forms_of
+
+
+@dataclass
+class Order:
+    number: int
+    amount: float = 5.0
+    tags: list[str] = field(default_factory=list)
+
+
+def sell(order: Order, spare: Order | None = None, amount: float = 1000, label: str | None = None) -> None:
+    """Sell."""
+
+
+def ship(orders: list[Order], places: list[list[str]], rest: dict[str, Any]) -> None:
+    """Ship."""
+
+
+SELL = Tool.from_function(sell)
+SHIP = Tool.from_function(ship)
+
+
+def handler(schema: Mapping[str, Any], **options: Any) -> Tool:
+    async def run(arguments: dict[str, Any]) -> str:
+        return str(arguments)
+
+    return Tool.from_handler(run, "tool", "A tool.", {"type": "object", **schema}, **options)
+
+
+@pytest.mark.parametrize(
+    ("path", "arguments", "expected"),
+    [
+        ("amount", {"amount": 3}, [(3, True)]),
+        ("amount", {"amount": True}, [(True, True)]),
+        ("amount", {}, [(1000, False)]),
+        ("amount", {"amount": None}, [(1000, False)]),
+        ("label", {}, [(ABSENT, False)]),
+        ("label", {"label": None}, [(None, True)]),
+        ("nothing", {}, [(ABSENT, False)]),
+        ("order", {"order": {"number": 1}}, [({"number": 1}, True)]),
+        ("order.number", {"order": {"number": 1}}, [(1, True)]),
+        ("order.number", {"order": {"number": None}}, [(None, True)]),
+        ("order.amount", {"order": {"number": 1}}, [(5.0, False)]),
+        ("order.amount", {}, [(ABSENT, False)]),
+        ("order.amount", {"order": 7}, [(ABSENT, False)]),
+        ("order.amount.cents", {"order": {"amount": 7}}, [(ABSENT, False)]),
+        ("spare.amount", {"spare": {"number": 1}}, [(5.0, False)]),
+        ("order.tags", {"order": {"tags": ["a", "b"]}}, [("a", True), ("b", True)]),
+        ("order.tags", {"order": {"tags": []}}, [([], True), (ABSENT, False)]),
+    ],
+)
+def test_what_is_found_is_what_the_tool_will_work_with(
+    path: str, arguments: dict[str, Any], expected: list[Any]
+) -> None:
+    assert Reach(path, SELL).find(arguments) == expected
+
+
+@pytest.mark.parametrize(
+    ("path", "arguments", "expected"),
+    [
+        ("orders.number", {"orders": [{"number": 1}, {"number": 2}]}, [(1, True), (2, True)]),
+        ("orders.amount", {"orders": [{"amount": 1}, {}]}, [(1, True), (5.0, False)]),
+        ("orders.amount", {"orders": []}, [(ABSENT, False)]),
+        ("orders.tags", {"orders": [{"tags": ["a"]}, {"tags": ["b", "c"]}]}, [(x, True) for x in "abc"]),
+        ("places", {"places": [["a"], ["b", "c"]]}, [(x, True) for x in "abc"]),
+        ("places", {"places": [["a"], []]}, [("a", True), ([], True), (ABSENT, False)]),
+        ("places.x", {"places": [[{"x": 1}]]}, [(1, True)]),
+        ("rest.any.thing", {"rest": {"any": {"thing": 4}}}, [(4, True)]),
+    ],
+)
+def test_a_path_leads_through_every_item_of_a_list(
+    path: str, arguments: dict[str, Any], expected: list[Any]
+) -> None:
+    assert Reach(path, SHIP).find(arguments) == expected
+
+
+@pytest.mark.parametrize(
+    ("tool", "path", "expected"),
+    [
+        (SELL, "amount", True),
+        (SELL, "amuont", False),
+        (SELL, "order.number", True),
+        (SELL, "order.number.more", False),
+        (SELL, "amount.more", False),
+        (SHIP, "orders.amount", True),
+        (SHIP, "orders.tags.more", False),
+        (SHIP, "rest.any.thing", True),
+    ],
+)
+def test_a_path_that_no_argument_can_have_is_known(tool: Tool, path: str, expected: bool) -> None:
+    assert Reach(path, tool).is_possible is expected
+
+
+def test_a_schema_says_whether_more_names_may_come() -> None:
+    closed = {"type": "object", "properties": {"b": {}}, "additionalProperties": False}
+    tool = handler({"properties": {"a": closed, "c": {"type": ["object", "null"]}}})
+    assert Reach("a.b.c", tool).is_possible
+    assert not Reach("a.x", tool).is_possible
+    assert Reach("c.x", tool).is_possible
+    assert Reach("z", handler({"properties": {}})).is_possible
+    assert not Reach("z", handler({"properties": {}, "additionalProperties": False})).is_possible
+
+
+def test_a_name_with_dots_is_a_name_where_the_tool_has_it() -> None:
+    tool = handler({"properties": {"a.b": {"type": "integer", "default": 4}, "a": {"type": "object"}}})
+    assert Reach("a.b", tool).find({"a.b": 1, "a": {"b": 2}}) == [(1, True)]
+    assert Reach("a.b", tool).find({"a": {"b": 2}}) == [(4, False)]
+    assert Reach("a.c", tool).find({"a": {"c": 2}}) == [(2, True)]
+
+
+def test_the_default_beside_a_reference_wins_and_several_behind_it_all_count() -> None:
+    definitions = {"One": {"type": "integer", "default": 1}, "Two": {"type": "string", "default": "two"}}
+    beside = {"$ref": "#/$defs/One", "default": 9}
+    either = {"anyOf": [{"$ref": "#/$defs/One"}, {"$ref": "#/$defs/Two"}, {"$ref": "#/$defs/One"}]}
+    tool = handler({"properties": {"beside": beside, "either": either, "odd": True}, "$defs": definitions})
+    assert Reach("beside", tool).find({}) == [(9, False)]
+    assert Reach("either", tool).find({}) == [(1, False), ("two", False)]
+    assert Reach("odd", tool).find({}) == [(ABSENT, False)]
+
+
+def test_forms_follow_references_once_and_not_for_ever() -> None:
+    loop = {"anyOf": [{"$ref": "#/$defs/Loop"}, {"type": "null"}]}
+    root = {"$defs": {"Loop": loop, "a/b": {"type": "integer"}}}
+    assert forms_of(loop, root) == [{"type": "null"}]
+    assert forms_of({"$ref": "#/$defs/a~1b"}, root) == [{"type": "integer"}]
+    assert forms_of({"$ref": "#/$defs/missing/further"}, root) == []
+    assert forms_of({"type": "object", "allOf": [{"title": "x"}]}, root) == [
+        {"type": "object", "allOf": [{"title": "x"}]},
+        {"title": "x"},
+    ]
+    assert len(forms_of({"anyOf": [{"const": number} for number in range(100)]}, root)) == 64
+
+
+def test_lists_in_lists_are_followed_so_far_and_no_further() -> None:
+    inner: dict[str, Any] = {"type": "object", "properties": {"x": {"type": "integer"}}}
+    schemas = [inner]
+    for _ in range(4):
+        schemas.append({"type": "array", "items": schemas[-1]})
+    for depth, schema in enumerate(schemas):
+        step = Reach("a.x", handler({"properties": {"a": schema}})).steps[1]
+        assert (step.lists, bool(step.schemas)) == ((depth, True) if depth < 4 else (0, False))
+
+
+def test_what_cannot_be_built_takes_anything() -> None:
+    tool = Tool.from_handler(lambda arguments: "", "tool", "A tool.", {"type": "no such type"})
+    assert Reach("a.b", tool).is_possible
+    assert Reach("a.b", tool).find({"a": {"b": 1}}) == [(1, True)]

@@ -1,0 +1,80 @@
+"""How often something may come: an even rate after a burst, in bounded memory."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.clocks import Clock
+from toolcrib.policies.identity.meter import MAX_KEYS, Meter
+from toolcrib.policy import Rate
+
+
+@pytest.fixture
+def now() -> Clock:
+    return Clock(1_000_000.0)
+
+
+def test_as_many_as_the_rate_counts_come_at_once_and_then_one_at_a_time(now: Clock) -> None:
+    meter = Meter(Rate(3, 60.0), now=now)
+    assert [meter.take("a") for _ in range(5)] == [None, None, None, 20.0, 20.0]
+    now.pass_s(19.5)
+    assert meter.take("a") == 0.5
+    now.pass_s(0.5)
+    assert [meter.take("a"), meter.take("a")] == [None, 20.0]
+    now.pass_s(40)
+    assert [meter.take("a"), meter.take("a"), meter.take("a")] == [None, None, 20.0]
+
+
+def test_whoever_stays_away_long_saves_up_no_more_than_one_burst(now: Clock) -> None:
+    meter = Meter(Rate(2, 10.0), now=now)
+    meter.take("a")
+    now.pass_s(1_000)
+    assert [meter.take("a") for _ in range(3)] == [None, None, 5.0]
+
+
+def test_each_key_has_its_own_count(now: Clock) -> None:
+    meter = Meter(Rate(1, 10.0), now=now)
+    assert [meter.take("a"), meter.take("b"), meter.take("a")] == [None, None, 10.0]
+
+
+@pytest.mark.parametrize("count", [1, 3, 7, 11, 97, 999])
+def test_nothing_is_lost_to_rounding(now: Clock, count: int) -> None:
+    meter = Meter(Rate(count, 60.0), now=now)
+    assert [meter.take("a") for _ in range(count)] == [None] * count
+    assert meter.take("a") == pytest.approx(60 / count, abs=1e-6)
+
+
+def test_a_clock_that_goes_back_lets_nobody_in_early_and_breaks_nothing(now: Clock) -> None:
+    meter = Meter(Rate(1, 10.0), now=now)
+    meter.take("a")
+    now.pass_s(-5)
+    assert meter.take("a") == 15.0
+
+
+def test_those_whose_time_is_over_are_forgotten_first(now: Clock) -> None:
+    meter = Meter(Rate(1, 10.0), now=now, max_keys=10)
+    for number in range(5):
+        meter.take(f"old{number}")
+    now.pass_s(10)
+    for number in range(5):
+        meter.take(f"new{number}")
+    assert meter.take("more") is None
+    assert [meter.take(f"new{number}") for number in range(5)] == [10.0] * 5
+
+
+def test_beyond_the_limit_a_tenth_of_those_who_came_first_is_forgotten(now: Clock) -> None:
+    meter = Meter(Rate(1, 10.0), now=now, max_keys=20)
+    for number in range(20):
+        assert meter.take(f"k{number}") is None
+    assert meter.take("k0") == 10.0  # nobody is forgotten before there is need
+    assert meter.take("more") is None
+    assert [meter.take(f"k{number}") for number in range(2, 20)] == [10.0] * 18
+    assert meter.take("more") == 10.0
+    assert meter.take("k1") is None
+
+
+def test_memory_is_bounded_whoever_comes(now: Clock) -> None:
+    meter = Meter(Rate(1, 10.0), now=now)
+    for number in range(MAX_KEYS * 2):
+        meter.take(str(number))
+    assert MAX_KEYS * 0.9 <= len(meter) <= MAX_KEYS == 10_000

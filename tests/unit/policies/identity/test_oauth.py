@@ -1,0 +1,389 @@
+"""Whose a token is: what is accepted, what is remembered, and for how long."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import sys
+import time
+from collections.abc import Awaitable
+from typing import Any
+
+import pytest
+
+from tests.support.issuing import RESOURCE, SCHEMES, KeyHouse, Mint, make_key, publish, refused, sign
+from toolcrib.context import Principal
+from toolcrib.errors import ConfigurationError
+from toolcrib.policies.identity import oauth as module
+from toolcrib.policies.identity.oauth import Issuer
+from toolcrib.policies.identity.tokens import BadTokenError, UnprovenError
+from toolcrib.policy import OAuth
+
+
+class Clock:
+    def __init__(self, at: float) -> None:
+        self.at = at
+
+    def __call__(self) -> float:
+        return self.at
+
+
+@pytest.fixture
+def now() -> Clock:
+    return Clock(0.0)
+
+
+@pytest.fixture
+def wall() -> Clock:
+    return Clock(1_800_000_000.0)
+
+
+@pytest.fixture
+def mint(house: KeyHouse, wall: Clock) -> Mint:
+    return Mint(house.origin, wall=wall)
+
+
+@pytest.fixture
+async def issuer(house: KeyHouse, now: Clock, wall: Clock) -> Issuer:
+    """One that has the keys already."""
+    made = make_issuer(house, now=now, wall=wall)
+    await made.warm()
+    return made
+
+
+def make_issuer(house: KeyHouse, *, resource: str = RESOURCE, **options: Any) -> Issuer:
+    own = {name: options.pop(name) for name in ("now", "wall", "fetch") if name in options}
+    settings = {"issuer": house.origin, "jwks_uri": house.jwks_uri, **options}
+    return Issuer(OAuth(**settings), resource=resource, **own)
+
+
+def refuse(issuer: Issuer, token: str) -> str:
+    """The words with which a token is refused at once."""
+    with pytest.raises(BadTokenError) as caught:
+        issuer.verify(token)
+    assert token not in str(caught.value)
+    return str(caught.value)
+
+
+async def see(found: Principal | Awaitable[Principal]) -> Principal:
+    return await found if inspect.isawaitable(found) else found
+
+
+# --- who ---
+
+
+def test_a_token_says_who_calls_and_what_they_may_ask_for(issuer: Issuer, mint: Mint) -> None:
+    assert issuer.verify(mint()) == Principal(
+        "oauth:ana",
+        frozenset({"read", "write"}),
+        frozenset(),
+        f"{mint.issuer}\nana\ndesk",
+    )
+
+
+async def test_the_label_and_the_roles_are_as_configured(house: KeyHouse, mint: Mint, wall: Clock) -> None:
+    issuer = make_issuer(house, label="staff", role_claim="realm_access.roles", wall=wall)
+    await issuer.warm()
+    found = issuer.verify(mint(realm_access={"roles": ["support", "boss"]}))
+    assert isinstance(found, Principal)
+    assert (found.name, found.roles) == ("staff:ana", {"support", "boss"})
+
+
+@pytest.mark.parametrize(
+    ("claims", "client"),
+    [
+        ({"client_id": "desk", "azp": "other"}, "desk"),
+        ({"client_id": ..., "azp": "other"}, "other"),
+        ({"client_id": ..., "azp": ...}, ""),
+    ],
+)
+def test_what_is_bound_to_a_caller_is_bound_to_the_client_too(
+    issuer: Issuer, mint: Mint, claims: dict[str, Any], client: str
+) -> None:
+    found = issuer.verify(mint(**claims))
+    assert isinstance(found, Principal)
+    assert found.binding == f"{mint.issuer}\nana\n{client}"
+
+
+def test_a_token_without_a_subject_is_nobodys(issuer: Issuer, mint: Mint) -> None:
+    assert refuse(issuer, mint(sub=...)) == "the token names no subject"
+
+
+@pytest.mark.parametrize("name", ["sub", "client_id", "azp"])
+def test_a_name_with_a_line_break_in_it_is_refused(issuer: Issuer, mint: Mint, name: str) -> None:
+    claims = {"client_id": ..., name: "ana\nroot"}
+    assert refuse(issuer, mint(**claims)) == f"the token's '{name}' is not a name"
+
+
+# --- signatures ---
+
+
+@pytest.mark.parametrize("algorithm", SCHEMES)
+async def test_every_algorithm_is_checked_with_a_key_of_its_kind(
+    house: KeyHouse, wall: Clock, algorithm: str
+) -> None:
+    key = make_key(*SCHEMES[algorithm])
+    house.publish(key)
+    issuer = make_issuer(house, wall=wall)
+    await issuer.warm()
+    mint = Mint(house.origin, key, algorithm, wall)
+    token = mint()
+    assert isinstance(issuer.verify(token), Principal)
+    assert refuse(issuer, token[:-8] + "AAAAAAAA") == module._NOT_SIGNED
+
+
+@pytest.mark.parametrize("algorithm", SCHEMES)
+async def test_an_algorithm_that_is_not_configured_is_refused(
+    house: KeyHouse, wall: Clock, algorithm: str
+) -> None:
+    key = make_key(*SCHEMES[algorithm])
+    house.publish(key)
+    others = [name for name in SCHEMES if name != algorithm]
+    issuer = make_issuer(house, wall=wall, algorithms=others)
+    await issuer.warm()
+    words = "the token is signed in a way that is not accepted here"
+    assert refuse(issuer, Mint(house.origin, key, algorithm, wall)()) == words
+
+
+def test_a_key_of_another_type_cannot_be_made_to_fit(issuer: Issuer, mint: Mint) -> None:
+    other = Mint(mint.issuer, make_key("EC", "P-256"), "ES256", mint.wall)
+    assert refuse(issuer, other()) == module._NOT_SIGNED
+
+
+async def test_a_key_made_for_one_algorithm_is_not_used_for_another(house: KeyHouse, mint: Mint) -> None:
+    house.pages["/keys"].body = publish(make_key(), alg="PS256")
+    issuer = make_issuer(house, wall=mint.wall)
+    await issuer.warm()
+    assert refuse(issuer, mint()) == module._NOT_SIGNED
+    mint.algorithm = "PS256"
+    assert isinstance(issuer.verify(mint()), Principal)
+
+
+def test_a_token_that_names_no_key_is_checked_with_the_only_one(issuer: Issuer, mint: Mint) -> None:
+    assert isinstance(issuer.verify(mint({"kid": ...})), Principal)
+
+
+async def test_a_token_that_names_no_key_is_refused_where_two_fit(house: KeyHouse, mint: Mint) -> None:
+    house.publish(make_key(), make_key(kid="two"), make_key("EC", "P-256", "three"))
+    issuer = make_issuer(house, wall=mint.wall)
+    await issuer.warm()
+    assert refuse(issuer, mint({"kid": ...})) == (
+        "the token names no key, and more than one could have signed it"
+    )
+    elliptic = Mint(mint.issuer, make_key("EC", "P-256", "three"), "ES256", mint.wall)
+    assert isinstance(issuer.verify(elliptic({"kid": ...})), Principal)
+
+
+async def test_two_keys_of_one_name_are_both_tried(house: KeyHouse, mint: Mint) -> None:
+    twin = make_key("RSA", 2056)
+    house.publish(twin, make_key())
+    issuer = make_issuer(house, wall=mint.wall)
+    await issuer.warm()
+    assert isinstance(issuer.verify(mint()), Principal)
+    mint.key = twin
+    assert isinstance(issuer.verify(mint()), Principal)
+
+
+# --- fetching ---
+
+
+async def test_the_first_token_waits_for_the_keys_and_the_next_does_not(house: KeyHouse, mint: Mint) -> None:
+    issuer = make_issuer(house, wall=mint.wall)
+    first = issuer.verify(mint())
+    assert inspect.isawaitable(first)
+    assert (await first).name == "oauth:ana"
+    assert isinstance(issuer.verify(mint(sub="ben")), Principal)
+    assert house.visits == ["/keys"]
+
+
+async def test_a_new_key_is_fetched_once_a_token_names_it(
+    house: KeyHouse, issuer: Issuer, mint: Mint, now: Clock
+) -> None:
+    now.at = 20.0
+    mint.key = make_key(kid="two")
+    house.publish(make_key(), mint.key)
+    assert (await see(issuer.verify(mint()))).name == "oauth:ana"
+    assert isinstance(issuer.verify(mint(sub="ben")), Principal)
+    assert len(house.visits) == 2
+
+
+async def test_a_token_that_names_no_key_may_be_signed_with_a_newer_one(
+    house: KeyHouse, issuer: Issuer, mint: Mint, now: Clock
+) -> None:
+    now.at = 20.0
+    mint.key = make_key(kid="two")
+    house.publish(mint.key)
+    assert (await see(issuer.verify(mint({"kid": ...})))).name == "oauth:ana"
+
+
+async def test_a_key_that_nobody_publishes_is_looked_for_and_refused(
+    house: KeyHouse, issuer: Issuer, mint: Mint, now: Clock
+) -> None:
+    now.at = 20.0
+    mint.key = make_key(kid="two")
+    with refused("the token is not signed with a key of its issuer"):
+        await see(issuer.verify(mint()))
+    assert len(house.visits) == 2
+
+
+async def test_a_bad_signature_of_a_known_key_costs_no_fetch(
+    house: KeyHouse, issuer: Issuer, mint: Mint, now: Clock
+) -> None:
+    now.at = 20.0
+    forged = Mint(mint.issuer, make_key("RSA", 2056), wall=mint.wall)
+    assert refuse(issuer, forged()) == module._NOT_SIGNED
+    assert len(house.visits) == 1
+
+
+async def test_tokens_of_others_cost_no_fetch(house: KeyHouse, mint: Mint) -> None:
+    issuer = make_issuer(house, wall=mint.wall)
+    for claims in ({"iss": "https://other.example"}, {"aud": "https://other.example"}, {"exp": 1}):
+        refuse(issuer, mint(**claims))
+    assert house.visits == []
+
+
+async def test_without_keys_nothing_is_said_against_a_token(house: KeyHouse, mint: Mint) -> None:
+    house.pages.clear()
+    issuer = make_issuer(house, wall=mint.wall)
+    await issuer.warm()
+    with pytest.raises(UnprovenError) as caught:
+        await see(issuer.verify(mint()))
+    assert str(caught.value) == "the keys of the authorization server cannot be had"
+    assert 9 < caught.value.retry_after_s <= 10
+
+
+# --- what is remembered ---
+
+
+async def test_a_token_is_checked_once(
+    house: KeyHouse, issuer: Issuer, mint: Mint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    token = mint()
+    first = issuer.verify(token)
+    monkeypatch.setattr(issuer, "_judge", None)
+    assert issuer.verify(token) is first
+
+
+def test_a_token_ends_when_it_says_whatever_is_remembered(issuer: Issuer, mint: Mint, wall: Clock) -> None:
+    token = mint(nbf=wall.at)
+    begin = wall.at
+    assert isinstance(issuer.verify(token), Principal)
+    wall.at = begin + 329.9
+    assert isinstance(issuer.verify(token), Principal)
+    wall.at = begin + 330
+    assert refuse(issuer, token) == "the token has expired"
+    wall.at = begin - 30
+    assert isinstance(issuer.verify(token), Principal)
+    wall.at = begin - 30.1
+    assert refuse(issuer, token) == "the token does not count yet"
+
+
+async def test_what_was_proven_with_a_withdrawn_key_is_forgotten(
+    house: KeyHouse, issuer: Issuer, mint: Mint, now: Clock
+) -> None:
+    token = mint()
+    assert isinstance(issuer.verify(token), Principal)
+    now.at = 20.0
+    fresh = Mint(mint.issuer, make_key(kid="two"), wall=mint.wall)
+    house.publish(fresh.key)
+    await see(issuer.verify(fresh()))
+    with refused(module._NOT_SIGNED):
+        await see(issuer.verify(token))
+
+
+async def test_what_was_proven_stays_so_when_the_same_keys_come_again(
+    house: KeyHouse, issuer: Issuer, mint: Mint, now: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    token = mint()
+    first = issuer.verify(token)
+    now.at = 20.0
+    await issuer.warm()
+    assert len(house.visits) == 2
+    monkeypatch.setattr(issuer, "_judge", None)
+    assert issuer.verify(token) is first
+
+
+def test_only_so_many_tokens_are_remembered_and_the_least_used_go_first(
+    issuer: Issuer, mint: Mint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "MAX_REMEMBERED", 2)
+    tokens = [mint(sub=name) for name in ("ana", "ben", "cem")]
+    first, second = issuer.verify(tokens[0]), issuer.verify(tokens[1])
+    assert issuer.verify(tokens[0]) is first
+    issuer.verify(tokens[2])
+    assert len(issuer._proven) == 2
+    assert issuer.verify(tokens[0]) is first
+    assert issuer.verify(tokens[1]) == second
+    assert issuer.verify(tokens[1]) is not second
+
+
+def test_no_token_is_kept(issuer: Issuer, mint: Mint) -> None:
+    token = mint()
+    issuer.verify(token)
+    assert token not in repr(vars(issuer))
+    assert token.encode() not in issuer._proven
+
+
+def test_a_token_that_is_known_costs_microseconds(issuer: Issuer, mint: Mint) -> None:
+    token = mint()
+    issuer.verify(token)
+    best = min(_time(lambda: issuer.verify(token)) for _ in range(20))
+    assert best < 30e-6  # about 2 where nothing else runs
+
+
+def _time(work: Any) -> float:
+    begin = time.perf_counter()
+    for _ in range(100):
+        work()
+    return (time.perf_counter() - begin) / 100
+
+
+# --- odd input, odd settings ---
+
+
+@pytest.mark.parametrize("token", ["", "a", "ä.ö.ü", "\ud800", "a.b.c.d.e", "é" * 100, "...", "\x00"])
+def test_what_is_no_token_is_refused(issuer: Issuer, token: str) -> None:
+    with pytest.raises(BadTokenError):
+        issuer.verify(token)
+
+
+def test_a_token_is_long_at_most(issuer: Issuer, mint: Mint) -> None:
+    assert refuse(issuer, "a" * 16_385) == "the token has more than 16384 bytes"
+    assert refuse(issuer, "a" * 16_384) == "the token is not a signed JWT in its compact form"
+
+
+def test_an_algorithm_that_nobody_knows_is_an_error_at_start(house: KeyHouse) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        make_issuer(house, algorithms=["RS256", "ES256K", "Ed448"])
+    assert str(caught.value) == "algorithms: unknown: ES256K, Ed448"
+    assert caught.value.hint is not None
+    assert caught.value.hint.startswith("known: ES256, ES384, ES512, Ed25519, EdDSA, PS256")
+
+
+def test_without_its_engine_the_error_says_what_to_install(
+    house: KeyHouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "joserfc", None)
+    with pytest.raises(ConfigurationError) as caught:
+        make_issuer(house)
+    assert str(caught.value) == "auth.oauth: tokens are to be checked, and joserfc is not installed"
+    assert caught.value.hint == "pip install 'toolcrib[auth]'"
+
+
+def test_the_clocks_are_the_machines_where_none_are_given(house: KeyHouse) -> None:
+    token = Mint(house.origin)()
+    issuer = make_issuer(house)
+    assert asyncio.run(_see_twice(issuer, token)) == "oauth:ana"
+
+
+async def _see_twice(issuer: Issuer, token: str) -> str:
+    await see(issuer.verify(token))
+    found = issuer.verify(token)
+    assert isinstance(found, Principal)
+    return found.name
+
+
+def test_a_header_with_a_member_twice_is_refused(issuer: Issuer, mint: Mint) -> None:
+    header = b'{"alg":"RS256","kid":"one","alg":"RS256"}'
+    token = sign(mint.key, "RS256", header, mint.claims())
+    assert refuse(issuer, token) == "the token's header is not JSON, or has a member twice"
