@@ -144,7 +144,8 @@ class Wiring:
             return None
         from toolcrib.transports.http.reception import Reception
 
-        return Reception(guard, host=options.host, port=options.port, path=options.path)
+        name = self.engine.info["name"]
+        return Reception(guard, name, host=options.host, port=options.port, path=options.path)
 
     def _check_open(self, host: str, options: HTTPOptions) -> None:
         """Nobody listens beyond this machine for everybody without having said so."""
@@ -165,6 +166,8 @@ class Wiring:
         async def close() -> None:
             endpoint.is_draining = True
             await stop()
+            if endpoint.reception is not None:
+                await endpoint.reception.close()
 
         async def open_() -> None:
             endpoint.is_draining = False
@@ -197,6 +200,8 @@ class Wiring:
         finally:
             _release_signals(signals)
             await serving.stop(options.drain_s)
+            if endpoint.reception is not None:
+                await endpoint.reception.close()
 
 
 def _address(each: socket.socket, options: HTTPOptions) -> str:

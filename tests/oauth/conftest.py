@@ -69,6 +69,12 @@ def other_issuer() -> Iterator[AuthorizationServer]:
 
 
 @pytest.fixture(scope="session")
+def rotating(other_issuer: AuthorizationServer) -> AuthorizationServer:
+    """One whose keys may be changed: no server that runs has fetched them."""
+    return other_issuer
+
+
+@pytest.fixture(scope="session")
 def served(issuer: AuthorizationServer) -> Iterator[ServerProcess]:
     """A server of ours, in a process of its own."""
     with serving("-m", "tests.oauth.served", "{port}", issuer.issuer) as process:

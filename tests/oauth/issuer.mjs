@@ -33,6 +33,13 @@ function makeProvider(keys) {
     scopes: ['openid', 'offline_access', ...TOOL_SCOPES.split(' ')],
     cookies: { keys: ['only-for-tests'] },
     clientDefaults: { id_token_signed_response_alg: 'RS256' },
+    // The client registers with the scopes of its first challenge; here it may ask for others later.
+    extraClientMetadata: {
+      properties: ['may_ask_for_more'],
+      validator: (ctx, key, value, metadata) => {
+        delete metadata.scope;
+      },
+    },
     findAccount: (ctx, id) => ({ accountId: id, claims: () => ({ sub: id }) }),
     interactions: { url: (ctx, interaction) => `/interaction/${interaction.uid}` },
     ttl: { Interaction: 600, Session: 600, Grant: 600, AccessToken: 300, ClientCredentials: 300, IdToken: 300 },

@@ -78,13 +78,13 @@ async def test_a_token_with_another_payload_under_its_signature_is_refused(
     assert words == "the token is not signed with a key of its issuer"
 
 
-async def test_keys_may_be_rotated_at_any_time(issuer: AuthorizationServer) -> None:
+async def test_keys_may_be_rotated_at_any_time(rotating: AuthorizationServer) -> None:
     now = Clock()
-    judge = make_issuer(issuer, now)
-    old = issuer.give_token(RESOURCE)
+    judge = make_issuer(rotating, now)
+    old = rotating.give_token(RESOURCE)
     assert (await see(judge.verify(old))).name == "oauth:robot"
-    issuer.rotate()
-    new = issuer.give_token(RESOURCE)
+    rotating.rotate()
+    new = rotating.give_token(RESOURCE)
     assert new.split(".")[0] != old.split(".")[0]
     assert await refuse(judge, new) == "the token is not signed with a key of its issuer"  # too soon to look
     now.at = PAUSE_S
@@ -92,14 +92,16 @@ async def test_keys_may_be_rotated_at_any_time(issuer: AuthorizationServer) -> N
         assert (await see(judge.verify(token))).name == "oauth:robot"
 
 
-async def test_a_withdrawn_key_counts_no_more_once_its_successor_is_seen(issuer: AuthorizationServer) -> None:
+async def test_a_withdrawn_key_counts_no_more_once_its_successor_is_seen(
+    rotating: AuthorizationServer,
+) -> None:
     now = Clock()
-    judge = make_issuer(issuer, now)
-    old = issuer.give_token(RESOURCE)
+    judge = make_issuer(rotating, now)
+    old = rotating.give_token(RESOURCE)
     assert (await see(judge.verify(old))).name == "oauth:robot"
-    issuer.withdraw()
+    rotating.withdraw()
     now.at = PAUSE_S
-    assert (await see(judge.verify(issuer.give_token(RESOURCE)))).name == "oauth:robot"
+    assert (await see(judge.verify(rotating.give_token(RESOURCE)))).name == "oauth:robot"
     assert await refuse(judge, old) == "the token is not signed with a key of its issuer"
 
 

@@ -132,8 +132,10 @@ def opens_google(lines: list[str], number: int) -> bool:
     """Tell whether this line is a known header with something indented below it."""
     if lines[number] not in HEADERS:
         return False
-    below = lines[number + 1 : find_block_end(lines, number + 1, 0)]
-    return bool(below) and (below[0] != "" or any(below))
+    below = lines[number + 1] if number + 1 < len(lines) else ""
+    if below:
+        return below[0] == " "
+    return any(lines[number + 1 : find_block_end(lines, number + 1, 0)])
 
 
 def read_google(lines: list[str]) -> Draft:
@@ -172,7 +174,10 @@ def _take_google(draft: Draft, kind: str, header: str, block: list[str]) -> None
             names, type_text, text = match.groups()
             description = flow(text, body) if body else text
             cleaned = clean_type(type_text) if type_text else None
-            documented += [Documented(name, description, cleaned) for name in split_names(names)]
+            if names.isidentifier():
+                documented.append(Documented(names, description, cleaned))
+            else:
+                documented += [Documented(name, description, cleaned) for name in split_names(names)]
 
 
 def _choose_google_pattern(kind: str, first: str) -> re.Pattern[str]:

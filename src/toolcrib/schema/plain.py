@@ -31,7 +31,8 @@ _UNIONS = frozenset({UnionType, type(typing.Optional[int])})  # noqa: UP045 - th
 
 class PlainHint(NamedTuple):
     """All that building a tool asks of a hint. `bare` is its shape without None, `load_bare` the loader of
-    that; `is_data` tells whether a result of this hint is more than text."""
+    that; `is_data` tells whether a result of this hint is more than text. Defaults of the type `fitting` need
+    no further look."""
 
     shape: Shape
     load: Convert | None
@@ -40,6 +41,7 @@ class PlainHint(NamedTuple):
     accepts_none: bool
     is_data: bool
     dump: Convert | None
+    fitting: type | None
 
 
 def find_plain(hint: Any) -> PlainHint | None:
@@ -91,7 +93,14 @@ def _read(hint: Any) -> PlainHint:
     bare_hint, accepts_none = split_optional(hint)
     bare = reader.shape(bare_hint) if accepts_none else shape
     return PlainHint(
-        shape, loader(shape), bare, loader(bare), accepts_none, bare_hint is not str, dumper(shape)
+        shape,
+        loader(shape),
+        bare,
+        loader(bare),
+        accepts_none,
+        bare_hint is not str,
+        dumper(shape),
+        bare_hint if bare_hint in (str, int, bool) else None,
     )
 
 

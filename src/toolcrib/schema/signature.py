@@ -125,7 +125,7 @@ class _Builder:
             output, dump = dict(explicit), None
         self.note_stale(docs)
         returns = said or docs.returns
-        raises = tuple((item.name, item.description) for item in docs.raises)
+        raises = tuple([(item.name, item.description) for item in docs.raises])
         if output is not None and explicit is None and returns:
             output = {**output, "description": join_descriptions(returns, output.get("description"))}
         description = self.options.description
@@ -192,7 +192,9 @@ class _Builder:
         if default is EMPTY:
             return Field(name, plain.shape, keyword=name, attribute=name), plain.load
         (self.nullable if plain.accepts_none else self.optional).add(name)
-        shown = self.show_default(name, plain.bare, default, plain.accepts_none)
+        shown = default
+        if type(default) is not plain.fitting:
+            shown = self.show_default(name, plain.bare, default, plain.accepts_none)
         return Field(name, plain.bare, False, shown, keyword=name, attribute=name), plain.load_bare
 
     def documented_hint(self, parameter: Parameter, documented: Documented) -> Any:

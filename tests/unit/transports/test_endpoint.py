@@ -30,18 +30,11 @@ HEADERS = {
 }
 
 
-class Named(Endpoint):
-    """Believes whoever says who they are; what policy will do better."""
-
-    def _principal(self, request: Request) -> Principal:
-        return Principal(request.headers.get(b"x-name", b"nobody").decode())
-
-
 @pytest.fixture
 async def endpoint() -> AsyncIterator[Endpoint]:
     server = make_desk()
     async with server:
-        yield Named(server.wiring.engine, Guard("127.0.0.1"))
+        yield Endpoint(server.wiring.engine, Guard("127.0.0.1"))
 
 
 def send(
@@ -50,7 +43,9 @@ def send(
     fields = {name.lower().replace("_", "-").encode(): value.encode() for name, value in headers.items()}
     body = b"" if message is None else json.dumps(message).encode()
     path, _, query = path.partition("?")
-    return endpoint.handle(Request(method, path, {**HEADERS, **fields}, body, query, root="/at"))
+    who = Principal(headers.get("X_Name", "nobody"))
+    request = Request(method, path, {**HEADERS, **fields}, body, query, root="/at", principal=who)
+    return endpoint.handle(request)
 
 
 def status(outcome: Answer | Talk) -> int:

@@ -76,7 +76,10 @@ def _ways_to_leave_out(reach: Reach) -> Iterator[Any]:
 
 
 def _add_schema(made: Candidates, schema: Any, root: Mapping[str, Any], demands: Sequence[Demand]) -> None:
+    schema = {} if schema is True else schema
     forms = forms_of(schema, root)
+    if not forms and schema is not False:
+        made.is_exact = False  # a reference that leads to itself, or nowhere
     if any(_BLURS & form.keys() for form in (schema, *forms) if isinstance(form, Mapping)):
         made.is_exact = False
     kinds = [_kinds(form) for form in forms]
@@ -188,7 +191,7 @@ def _numbers(mentioned: Sequence[Any], multiple: Any, made: Candidates) -> Itera
             yield from filter(is_finite, (math.nextafter(point, math.inf), math.nextafter(point, -math.inf)))
         if is_number(multiple) and multiple > 0:
             made.is_exact &= isinstance(multiple, int)
-            yield from _multiples(point, multiple)
+            yield from _multiples(point, multiple, made)
     for low, high in pairwise(points):
         try:
             yield low + (high - low) / 2
@@ -196,10 +199,11 @@ def _numbers(mentioned: Sequence[Any], multiple: Any, made: Candidates) -> Itera
             made.is_exact = False  # numbers of hundreds of digits
 
 
-def _multiples(point: Any, multiple: Any) -> Iterator[Any]:
+def _multiples(point: Any, multiple: Any, made: Candidates) -> Iterator[Any]:
     try:
-        below = math.floor(point / multiple)
+        below = int(point // multiple)
     except OverflowError:
+        made.is_exact = False
         return
     yield from ((below + offset) * multiple for offset in (-1, 0, 1, 2))
 

@@ -6,7 +6,6 @@ Knows what may be said of arguments and who waits for what; refuses to know call
 from __future__ import annotations
 
 import asyncio
-import errno
 import os
 import time
 from collections.abc import Awaitable, Callable, Mapping
@@ -18,13 +17,11 @@ from toolcrib.policies.audit.key import Secret
 from toolcrib.policies.audit.record import Entry, plain
 from toolcrib.policies.audit.redaction import Redaction
 from toolcrib.policies.audit.scribe import Scribe
-from toolcrib.policies.audit.store import FAILURES, BrokenError
+from toolcrib.policies.audit.store import BrokenError
 from toolcrib.policies.audit.writer import MAX_QUEUE, Desk, Item, Writer
 from toolcrib.policy import Audit
 
 CLOSE_S = 10.0
-_OUTAGES = {errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EFBIG, errno.EINTR, errno.EAGAIN, errno.ESTALE}
-"""What passes, or what somebody else has to put right: no reason not to start."""
 
 
 class AuditLog:
@@ -58,12 +55,8 @@ class AuditLog:
         except BrokenError as error:
             raise self._broken(error) from None
         except OSError as error:
-            if error.errno not in _OUTAGES:
-                words = f"the audit log cannot be written: {error.strerror or error}"
-                raise ConfigurationError(words, file=str(error.filename or self._options.file)) from None
-            self._writer.begin_failing(error)
-        except FAILURES as error:
-            self._writer.begin_failing(error)
+            words = f"the audit log cannot be written: {error.strerror or error}"
+            raise ConfigurationError(words, file=str(error.filename or self._options.file)) from None
 
     def _broken(self, error: BrokenError) -> ConfigurationError:
         file = str(self._options.file)

@@ -23,6 +23,8 @@ MAX_LINE = 64 * 1024
 _LONG = 4096
 _MAX_TEXT = 512
 _MAX_DEPTH = 32
+_MAX_PARTS = 10_000
+_MAX_BITS = 1024
 _HASH = b',"hash":"'
 TAIL = len(_HASH) + 64 + 2
 _SEQ = re.compile(rb'\{"seq":([1-9]\d{0,17}),')
@@ -60,15 +62,16 @@ def compose(head: Head, entries: Iterable[Entry]) -> tuple[Head, list[bytes]]:
 
 def encode(wall: float, facts: dict[str, Any]) -> bytes:
     """An entry as the inner part of an object. Whatever it holds, something readable comes out."""
-    whole = {"at": stamp(wall), "kind": "call", **facts}
+    whole: dict[str, Any] = {"at": stamp(wall), "kind": "call", **facts}
     try:
         data = codec.write(whole)
     except Exception:  # not JSON: half characters, objects, endless nesting
-        data = codec.write(plain(whole))
+        whole = {key: plain(value) for key, value in whole.items()}
+        data = codec.write(whole)
     if len(data) > _LONG:
-        data = codec.write({key: _shorten(value) for key, value in plain(whole).items()})
+        data = codec.write({key: _shorten(value) for key, value in whole.items()})
     if len(data) > MAX_LINE:
-        data = codec.write({key: value for key, value in plain(whole).items() if _is_short(value)})
+        data = codec.write({key: _shorten(value) for key, value in whole.items() if not _is_large(value)})
     return data[1:-1]
 
 
@@ -107,19 +110,28 @@ def read_stamp(text: str) -> float:
     return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
 
 
-def plain(value: Any, depth: int = 0) -> Any:
-    """Something like it that is JSON: types by their names, half characters spelt out."""
+def plain(value: Any) -> Any:
+    """Something like it that is JSON: types by their names, half characters spelt out, an end to everything.
+    Never raises."""
+    try:
+        return _plain(value, 0, [_MAX_PARTS])
+    except Exception:  # an object that only looks like a dict or a list
+        return f"<{type(value).__name__}>"
+
+
+def _plain(value: Any, depth: int, left: list[int]) -> Any:
+    left[0] -= 1
     if value is None or isinstance(value, bool | float):
         return value
     if isinstance(value, str):
-        return str(value).encode("utf-8", "backslashreplace").decode()
+        return value.encode("utf-8", "backslashreplace").decode()
     if isinstance(value, int):
-        return int(value) if value.bit_length() <= 320 else f"<integer of {value.bit_length()} bits>"
-    if depth < _MAX_DEPTH:
+        return value if value.bit_length() <= _MAX_BITS else f"<integer of {value.bit_length()} bits>"
+    if depth < _MAX_DEPTH and left[0] > 0:
         if isinstance(value, Mapping):
-            return {str(plain(str(key))): plain(item, depth + 1) for key, item in value.items()}
+            return {_plain(str(key), 0, left): _plain(item, depth + 1, left) for key, item in value.items()}
         if isinstance(value, list | tuple):
-            return [plain(item, depth + 1) for item in value]
+            return [_plain(item, depth + 1, left) for item in value]
     return f"<{type(value).__name__}>"
 
 
@@ -128,5 +140,5 @@ def _shorten(value: Any) -> Any:
     return f"{value[:_MAX_TEXT]}… ({len(value)} characters)" if is_long else value
 
 
-def _is_short(value: Any) -> bool:
-    return isinstance(value, str | int | float | None) and len(str(value)) <= _MAX_TEXT
+def _is_large(value: Any) -> bool:
+    return isinstance(value, dict | list)

@@ -5,6 +5,7 @@ Knows the two stores by name; refuses to know how either keeps anything.
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Protocol
@@ -28,6 +29,14 @@ class BrokenError(StoreError):
 
 
 FAILURES = (OSError, StoreError)
+_PASSING = {errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EFBIG, errno.EINTR, errno.EAGAIN, errno.ESTALE}
+
+
+def is_outage(error: BaseException) -> bool:
+    """Whether it may pass without anybody changing a setting or a log."""
+    if isinstance(error, OSError):
+        return error.errno in _PASSING
+    return isinstance(error, StoreError) and not isinstance(error, BrokenError)
 
 
 class Store(Protocol):

@@ -17,6 +17,7 @@ from concurrent.futures import Future
 
 from toolcrib.policies.audit.record import Entry
 from toolcrib.policies.audit.scribe import Scribe
+from toolcrib.policies.audit.store import is_outage
 
 logger = logging.getLogger("toolcrib")
 
@@ -112,6 +113,10 @@ class Writer:
     def __len__(self) -> int:
         return len(self.queue) + len(self._pending)
 
+    @property
+    def is_running(self) -> bool:
+        return self._thread is not None
+
     # --- for everybody ---
 
     def put(self, item: Item) -> None:
@@ -172,9 +177,8 @@ class Writer:
                     self._open(done)
             pause_s = self._turn()
             if closing and (self._failing_since is not None or not len(self)):
-                with self._lock:
-                    self._close()
-                    self._thread = None
+                self._close()
+                self._thread = None
                 for done in closing:
                     done.set_result(None)
                 if self.queue or self._orders:
@@ -195,9 +199,11 @@ class Writer:
         try:
             self._scribe.open()
         except Exception as error:
-            done.set_exception(error)
-        else:
-            done.set_result(None)
+            if not is_outage(error):
+                done.set_exception(error)
+                return
+            self._fail(error)
+        done.set_result(None)
 
     def _turn(self) -> float | None:
         """Write what there is, and do what is due."""
@@ -250,16 +256,14 @@ class Writer:
         logger.error("audit: records cannot be written to %s: %s", self._scribe.path, words)
 
     def _close(self) -> None:
-        lost = len(self)
-        self.queue.clear()
-        self._pending = []
+        lost, self._pending = self._pending, []  # none, unless the store fails: then all of them
         try:
             self._scribe.close()
         except Exception as error:
             logger.error("audit: the log was not closed well: %s", error)
         if lost:
-            self._scribe.gap.add(lost=lost)
-            logger.error("audit: %d records are lost: the log was closed while it could not be written", lost)
+            self._scribe.gap.add(lost=len(lost))
+            logger.error("audit: %d records are lost, closed while they could not be written", len(lost))
         self._failing_since = None
         self._retry_s = FIRST_RETRY_S
         self.is_failing = False

@@ -164,7 +164,9 @@ class Ledger:
                 self.spent.clear()
             for key, most, term in demand.budgets:
                 used = self.spent.get(key)
-                if used is None and len(self.spent) < self._max_buckets or used is not None and used < most:
+                if (used is None and len(self.spent) < self._max_buckets) or (
+                    used is not None and used < most
+                ):
                     continue
                 wait_ns = self.day.left_ns(now_ns, wall_s)
                 if worst is None or wait_ns > worst[0]:

@@ -12,7 +12,9 @@ BUSY_NS = NS
 """When to try again where a place must become free: nobody knows, and a second costs little."""
 
 
-def refuse(tool: str, term: Term, kind: str, wait_ns: int, *, within_s: float | None = None) -> ThrottledError:
+def refuse(
+    tool: str, term: Term, kind: str, wait_ns: int, *, within_s: float | None = None
+) -> ThrottledError:
     """A call that came too often ("rate"), beside too many others ("concurrency"), or too late in a day
     whose "budget" is spent. `within_s` is how long it has waited for a place."""
     term.count(kind)

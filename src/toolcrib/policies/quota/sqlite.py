@@ -7,7 +7,6 @@ Knows jobs, one thread and when to give up; refuses to know SQL, and who is let 
 
 from __future__ import annotations
 
-import asyncio
 import itertools
 import logging
 import math
@@ -21,12 +20,12 @@ from pathlib import Path
 from typing import Any
 
 from toolcrib.errors import ThrottledError
-from toolcrib.execution.mailbox import mailbox_of, ring
 from toolcrib.policies.quota.day import Day
+from toolcrib.policies.quota.job import Job
 from toolcrib.policies.quota.ledger import MAX_BUCKETS, Ledger
 from toolcrib.policies.quota.memory import BACK, MemoryStore
 from toolcrib.policies.quota.refusal import BUSY_NS, refuse
-from toolcrib.policies.quota.slot import RUNNING, Slot
+from toolcrib.policies.quota.slot import Slot
 from toolcrib.policies.quota.tables import (
     LEASE_NS,
     NotAStoreError,
@@ -80,7 +79,7 @@ class SqliteStore:
         )
         self._numbers = itertools.count(1)
         self._bell = threading.Condition()
-        self._jobs: deque[_Job] = deque()
+        self._jobs: deque[Job] = deque()
         self._thread: threading.Thread | None = None
         self._is_closing = False
         # Of the thread, and read by others: whether the file works, and why not.
@@ -92,7 +91,7 @@ class SqliteStore:
         self._renewed_ns: int | None = None
         self._last_rank = 0
         self._held: dict[int, Slot] = {}
-        self._waiting: dict[int, _Job] = {}
+        self._waiting: dict[int, Job] = {}
 
     # --- what callers do, on their loops ---
 
@@ -103,7 +102,7 @@ class SqliteStore:
 
     async def _enter_there(self, slot: Slot) -> Slot:
         slot.number = next(self._numbers)
-        job = _Job(partial(self._let_in, slot))
+        job = Job(partial(self._let_in, slot), slot)
         is_in = False
         try:
             answer = await self._ask(job, WAIT_S)
@@ -115,7 +114,7 @@ class SqliteStore:
             is_in = answer is True
         finally:
             if not is_in:
-                self._submit(_Job(partial(self._withdraw, slot)))
+                self._submit(Job(partial(self._withdraw, slot), slot))
         if isinstance(answer, ThrottledError):
             raise answer
         if is_in:
@@ -127,17 +126,17 @@ class SqliteStore:
         return self._local.enter(Slot(slot.demand.local, self._local, slot.mark))
 
     def release(self, slot: Slot, *, ran: bool, has_ended: bool) -> None:
-        self._submit(_Job(partial(self._let_go, slot, ran, has_ended)))
+        self._submit(Job(partial(self._let_go, slot, ran, has_ended), slot if has_ended else None))
 
     def vacate(self, slot: Slot) -> None:
-        self._submit(_Job(partial(self._let_go, slot, True, True)))
+        self._submit(Job(partial(self._let_go, slot, True, True), slot))
 
     def pause(self, slot: Slot) -> None:
         self.vacate(slot)
 
     async def resume(self, slot: Slot) -> None:
         """Where the file does not work, the call goes on without a place: it must not be refused now."""
-        job = _Job(partial(self._let_back, slot))
+        job = Job(partial(self._let_back, slot), slot)
         is_settled = False
         try:
             answer = await self._ask(job, WAIT_S)
@@ -149,27 +148,33 @@ class SqliteStore:
                 self.vacate(slot)
 
     async def burn(self, mark: str, ttl_s: float) -> bool:
-        return await self._ask(_Job(partial(self._burn, mark, ttl_s)), WAIT_S) is True
+        return await self._ask(Job(partial(self._burn, mark, ttl_s)), WAIT_S) is True
 
     async def open(self) -> None:
+        """Raises ConfigurationError for a file that will never do. One that is busy may do later."""
         self._is_closing = False
-        await self._ask(_Job(_answer_true), START_S)
-        if self._is_out and not self._outages:
-            raise self._policy.wrong("store", f"{self._path} {self._problem}", _HINT)
+        await self._ask(Job(_answer_true), START_S)
+        problem = self._problem
+        if isinstance(problem, NotAStoreError):
+            await self.close()
+            hint = "name a file that is not there yet"
+            raise self._policy.wrong("store", f"{self._path} {problem}", hint)
+        if isinstance(problem, OSError) and not isinstance(problem, TimeoutError):
+            await self.close()
+            raise self._policy.wrong("store", f"{self._path} cannot be opened: {problem.strerror}")
 
     async def close(self) -> None:
         thread = self._thread
         if thread is not None:
-            await self._ask(_Job(self._resign), WAIT_S)
             self._is_closing = True
-            self._submit(_Job(_answer_true))
+            await self._ask(Job(self._resign), WAIT_S)
             thread.join(WAIT_S)  # its last step: closing the file
 
     def describe(self) -> dict[str, Any]:
         facts = {"places": len(self._held), "waiting": len(self._waiting)}
         return {"store": "sqlite", "out": self._is_out, "outages": self._outages, **facts}
 
-    async def _ask(self, job: _Job, wait_s: float) -> Any:
+    async def _ask(self, job: Job, wait_s: float) -> Any:
         """The thread's answer, or None: there is none in time."""
         job.attach()
         self._submit(job)
@@ -178,7 +183,7 @@ class SqliteStore:
             self._go_out(TimeoutError(f"no answer within {wait_s:g} s"))
         return answer
 
-    def _submit(self, job: _Job) -> None:
+    def _submit(self, job: Job) -> None:
         with self._bell:
             self._jobs.append(job)
             if self._thread is None:
@@ -247,37 +252,37 @@ class SqliteStore:
         while True:
             with self._bell:
                 if not self._jobs:
+                    if self._is_closing:
+                        self._shut()
+                        self._thread = None
+                        return
                     self._bell.wait(self._nap_s())
                 jobs = [self._jobs.popleft() for _ in range(min(BATCH, len(self._jobs)))]
-                if self._is_closing and not self._jobs:
-                    self._thread = None
-                    break
             try:
                 self._work(jobs)
             except Exception as error:  # whatever it is, calls go on
                 self._fail(jobs, error)
-        if self._is_open:
-            self._is_open = False
-            self._tables.close()
 
     def _nap_s(self) -> float | None:
         if self._is_out:
-            return RETRY_S
+            return max(POLL_S, self._retry_at - time.monotonic())
         if self._waiting:
             return POLL_S
         return LEASE_NS / 3e9 if self._held else None
 
-    def _work(self, jobs: list[_Job]) -> None:
+    def _work(self, jobs: list[Job]) -> None:
+        """One transaction for all that is to be done."""
         if not self._is_open:
             if time.monotonic() < self._retry_at:
-                raise self._problem or TimeoutError
+                self._undo(jobs)
+                return
             self._tables.open(self._now_ns(), WAIT_S)
             self._is_open = True
             self._renewed_ns = None
         self._tables.check_file()
         now_ns = self._now_ns()
         is_due = self._renewed_ns is None or not 0 <= now_ns - self._renewed_ns < LEASE_NS // 3
-        if not jobs and not is_due and not self._tables.has_changed():
+        if not (jobs or is_due or self._is_out or self._tables.has_changed()):
             return
         self._tables.begin(WAIT_S)
         day = self._ledger.day
@@ -287,30 +292,79 @@ class SqliteStore:
             if not self._tables.renew(now_ns) or self._renewed_ns is None:
                 self._tables.register(now_ns, self._held.values())
             self._renewed_ns = now_ns
-        answers = [(job, job.act()) for job in jobs]
-        for job, answer in answers:
-            if type(answer) is float:
-                self._waiting[job.number] = job
+        answers: list[tuple[Job, Any]] = []
+        for job in jobs:
+            answer = job.act()
+            if type(answer) is float and job.slot is not None:
+                self._waiting[job.slot.number] = job
+            answers.append((job, answer))
         answers += self._admit_waiting()
         if day.serial != serial:
             self._tables.save_day(day)
         self._tables.commit()
-        if self._is_out:
-            self._come_back()
+        self._come_back()
         for job, answer in answers:
+            if answer is True and job.slot is not None:
+                self._waiting.pop(job.slot.number, None)
             job.tell(answer)
 
-    def _admit_waiting(self) -> list[tuple[_Job, Any]]:
-        """Those in line whose turn it is."""
-        admitted: list[tuple[_Job, Any]] = []
+    def _admit_waiting(self) -> list[tuple[Job, Any]]:
+        """Those in line whose turn it is, in their order."""
+        admitted: list[tuple[Job, Any]] = []
+        in_line = [(job.slot.rank, job.slot, job) for job in self._waiting.values() if job.slot is not None]
+        for _, slot, job in sorted(in_line, key=lambda item: item[0] or 0):
+            if self._ledger.retry(slot, self._now_ns()):
+                self._held[slot.number] = slot
+                admitted.append((job, True))
         return admitted
 
-    def _fail(self, jobs: list[_Job], error: Exception) -> None:
-        """Nothing of these jobs has happened. Who waits is told; what was to be freed is, when it works again."""
-        raise NotImplementedError
+    # --- when the file does not work ---
+
+    def _fail(self, jobs: list[Job], error: Exception) -> None:
+        self._shut()
+        self._retry_at = time.monotonic() + RETRY_S
+        self._go_out(error)
+        self._undo([*jobs, *self._waiting.values()])
+        self._waiting.clear()
+
+    def _undo(self, jobs: list[Job]) -> None:
+        """Nothing of these has happened: whoever waits is told. What was to be freed is freed later, as all
+        that is held is written anew when the file works again."""
+        for job in jobs:
+            if job.slot is not None:
+                self._held.pop(job.slot.number, None)
+                job.slot.rank, job.slot.is_charged = None, False
+            job.tell(None)
+
+    def _shut(self) -> None:
+        if self._is_open:
+            self._is_open = False
+            try:
+                self._tables.rollback()
+                self._tables.close()
+            except Exception as error:  # it is no use any more, whatever it says
+                logger.debug("closing %s failed: %s", self._path, error)
 
     def _go_out(self, error: Exception) -> None:
-        raise NotImplementedError
+        with self._bell:
+            is_news = not self._is_out
+            self._is_out, self._problem = True, error
+            self._outages += is_news
+        if is_news:
+            logger.warning(
+                "the store of limits, %s, does not work (%s); until it does, this process counts for itself, "
+                "up to its share of each limit",
+                self._path,
+                error,
+                extra={"outages": self._outages},
+            )
 
     def _come_back(self) -> None:
-        raise NotImplementedError
+        with self._bell:
+            was_out, self._is_out, self._problem = self._is_out, False, None
+        if was_out:
+            logger.warning("the store of limits, %s, works again", self._path)
+
+
+def _answer_true() -> bool:
+    return True

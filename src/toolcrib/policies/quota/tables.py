@@ -101,12 +101,10 @@ class Tables:
     # --- workers ---
 
     def renew(self, now_ns: int) -> bool:
-        """Go on being alive. False: this worker was not there, or taken for dead, and none of its places is."""
+        """Go on being alive. False: this worker is not known, or no longer, and none of its places is."""
         self.execute("DELETE FROM marks WHERE until_ns <= ?", (now_ns,))
         # Too far ahead is dead, too: it was written before the clock began anew.
-        self.execute(
-            "DELETE FROM workers WHERE until_ns <= ? OR until_ns > ?", (now_ns, now_ns + LEASE_NS)
-        )
+        self.execute("DELETE FROM workers WHERE until_ns <= ? OR until_ns > ?", (now_ns, now_ns + LEASE_NS))
         self.execute("DELETE FROM holds WHERE worker NOT IN (SELECT id FROM workers)")
         lease = (now_ns + LEASE_NS, self.worker)
         return self.execute("UPDATE workers SET until_ns = ? WHERE id = ?", lease).rowcount == 1

@@ -85,7 +85,7 @@ class Term:
         scale, step = rate.count // common, period_ns // common * share
         burst = max(1, (self.limit.burst or rate.count) // share)
         for key in keys:
-            # With the rate, for a file that outlives a change of it: the same figures would mean another time.
+            # With the rate, as a file outlives a change of it: the same figures would mean another time.
             yield RateNeed(f"rate {rate}|{key}", scale, step, (burst - 1) * step, self)
 
     def budget_needs(self, keys: list[str], share: int) -> Iterator[BudgetNeed]:

@@ -26,7 +26,6 @@ from toolcrib.sources.places import place_findings
 from toolcrib.sources.static.applications import is_application
 from toolcrib.sources.static.discovery import Aim
 from toolcrib.sources.static.following import mentions_tools
-from toolcrib.sources.static.glances import looks_registering
 from toolcrib.sources.static.library import Library
 from toolcrib.sources.static.making import Workshop
 from toolcrib.sources.static.members import Found, find_members, find_object
@@ -59,7 +58,7 @@ class Reading:
                 progress(position, len(files))
             if path in self.wanted or mentions_tools(path):
                 self.tracer.module(path)
-            else:
+            elif not _is_empty(path):
                 skipped.append(path)
         # A file may put tools on a server, or make an application, without any word that gives it away.
         while skipped and (words := self._words()) is not None:
@@ -256,7 +255,9 @@ class Reading:
 
     def is_conditional(self, tool: Tool) -> bool:
         note = self.workshop.notes_of(tool.origin)
-        return note is not None and any(guess.code == "guessed-condition" for guess in note.guesses)
+        if note is None or not note.guesses:
+            return False
+        return any(guess.code == "guessed-condition" for guess in note.guesses)
 
     def remarks_on(self, tool: Tool) -> Iterator[Finding]:
         """What reading had to leave open about a tool."""
@@ -269,6 +270,14 @@ class Reading:
         for guess in dict.fromkeys(note.guesses):
             words = f"Tool '{tool.name}' is a guess: {guess.words}"
             yield Finding(guess.code, "advice", words, tool.name, file=file, line=tool.source.line)
+
+
+def _is_empty(path: Path) -> bool:
+    """Whether there is nothing in a file, as in many an `__init__.py`."""
+    try:
+        return path.stat().st_size == 0
+    except OSError:
+        return False
 
 
 def _lists_tools(thing: Instance | Class) -> bool:
@@ -315,6 +324,6 @@ def _nothing_found(aim: Aim, modules: Sequence[Module]) -> Finding:
 
 def _gives_tools(thing: Thing) -> bool:
     """Whether other files may make tools with it, and never say the word."""
-    return (isinstance(thing, Function) and looks_registering(thing.node)) or (
+    return (isinstance(thing, Function) and thing.looks_registering) or (
         not isinstance(thing, Function) and str(getattr(thing, "name", "")).rpartition(".")[2] == "tool"
     )

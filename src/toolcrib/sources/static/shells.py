@@ -54,6 +54,10 @@ _CODES: dict[tuple[bool, str], CodeType] = {
 }
 
 
+_NAMES: dict[str, Any] = {"__builtins__": {}, "__name__": ""}
+"""What shells see around them: nothing. They run nothing either, so one for all will do."""
+
+
 class Outline(NamedTuple):
     """The parameters of a function by kind."""
 
@@ -124,7 +128,7 @@ def make_shell(
         co_varnames=names,
         co_flags=flags,
     )
-    return FunctionType(code, {"__builtins__": {}, "__name__": ""}, name)
+    return FunctionType(code, _NAMES, name)
 
 
 def words_in(node: _Function) -> str | None:

@@ -11,6 +11,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from toolcrib.sources.static.glances import looks_registering
+
 if TYPE_CHECKING:
     from toolcrib.sources.static.library import SourceFile
     from toolcrib.sources.static.reader import Reader
@@ -140,6 +142,14 @@ class Function(Thing):
     guesses: tuple[Guess, ...] = ()
     is_called: bool = False
     written: Function | None = None
+    _is_registering: bool | None = None
+
+    @property
+    def looks_registering(self) -> bool:
+        """Whether its body looks as if it registered tools; looked at once."""
+        if self._is_registering is None:
+            self._is_registering = looks_registering(self.node)
+        return self._is_registering
 
     @property
     def qualname(self) -> str:

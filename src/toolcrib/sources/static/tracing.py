@@ -19,7 +19,6 @@ from toolcrib.sources.static.changes import doubt_change, doubt_part
 from toolcrib.sources.static.conditions import truth_of
 from toolcrib.sources.static.expressions import Evaluator
 from toolcrib.sources.static.following import find_path, follow_import, follow_import_from
-from toolcrib.sources.static.glances import looks_registering
 from toolcrib.sources.static.library import Library
 from toolcrib.sources.static.reader import Reader
 from toolcrib.sources.static.remarks import show
@@ -92,7 +91,7 @@ class Tracer:
         """The functions that nothing calls may register tools too, when somebody calls them."""
         self._steps = 0
         for function in module.functions:  # grows while it is looked through
-            if function.is_called or not looks_registering(function.node):
+            if function.is_called or not function.looks_registering:
                 continue
             words = f"it is registered when {function.qualname}() is called"
             with self.guessing(Guess("guessed-call", words, function.line)):

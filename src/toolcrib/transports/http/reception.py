@@ -29,8 +29,9 @@ _READ_ONLY = ((b"allow", b"GET, HEAD"),)
 class Reception:
     """One server's way in. `open` has to be awaited before anybody comes."""
 
-    def __init__(self, guard: Guard, *, host: str, port: int, path: str) -> None:
+    def __init__(self, guard: Guard, name: str, *, host: str, port: int, path: str) -> None:
         self._guard = guard
+        self._name = name
         self._host = host
         self._port = port
         self._path = path
@@ -47,7 +48,7 @@ class Reception:
             return
         host = f"[{self._host}]" if ":" in self._host else self._host
         resource = f"http://{host}:{port}{self._path}"
-        keeper = Doorkeeper(auth, resource=resource, path=self._path, twice=TWICE)
+        keeper = Doorkeeper(auth, resource=resource, path=self._path, name=self._name, twice=TWICE)
         await keeper.open()
         self._keeper = keeper
 

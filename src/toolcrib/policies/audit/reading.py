@@ -1,0 +1,180 @@
+"""Reading a log, also while a server writes it: what was called, by whom, and whether the log is sound.
+
+    log = open_log(Path("audit.db"))
+    for record in log.records(tool="refund*", outcome={"denied"}, newest_first=True, limit=20):
+        print(record["at"], record["principal"])
+    assert log.verify().is_sound
+
+Knows both stores from the reading side; refuses to write anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator
+from contextlib import closing
+from datetime import UTC, datetime
+from fnmatch import fnmatchcase
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from toolcrib import codec
+from toolcrib.errors import ConfigurationError
+from toolcrib.policies.audit import key
+from toolcrib.policies.audit.checkpoint import read_file
+from toolcrib.policies.audit.record import head_of, read_stamp, stamp
+from toolcrib.policies.audit.source import Source, open_source
+from toolcrib.policies.audit.verification import Verdict, Walk, gather
+
+Time = str | float | datetime
+_GLOB = frozenset("*?[")
+
+
+def open_log(
+    path: Path | str, key_file: Path | str | None = None, checkpoints: Path | str | None = None
+) -> Reader:
+    """The log in a file. Key and checkpoints are looked for beside it where they are not given. Raises
+    ConfigurationError."""
+    path = Path(path)
+    if not path.is_file():
+        raise ConfigurationError("there is no audit log", file=str(path))
+    secret = key.find(path, None if key_file is None else Path(key_file))
+    if secret is None and key_file is not None:
+        raise ConfigurationError("there is no such key", file=str(key_file), key="audit.key_file")
+    if checkpoints is not None and not Path(checkpoints).is_file():
+        raise ConfigurationError("there are no checkpoints", file=str(checkpoints), key="audit.checkpoints")
+    seals = path.with_name(f"{path.name}.checkpoints") if checkpoints is None else Path(checkpoints)
+    return Reader(path, secret, seals)
+
+
+class Reader:
+    """Nothing stays open between two questions. All of them raise ConfigurationError for a file that is no
+    log, and OSError."""
+
+    def __init__(self, path: Path, secret: key.Secret | None, checkpoints: Path) -> None:
+        self.path = path
+        self._secret = secret
+        self._checkpoints = checkpoints
+
+    def _open(self) -> closing[Source]:
+        return closing(open_source(self.path))
+
+    def last_seq(self) -> int:
+        """The number of the newest record; 0 where there is none."""
+        with self._open() as source:
+            heads = (head.seq for line in source.lines_back() if (head := head_of(line)) is not None)
+            return next(heads, 0)
+
+    def records(
+        self,
+        *,
+        since: Time | None = None,
+        until: Time | None = None,
+        principal: str | None = None,
+        tool: str | None = None,
+        outcome: Collection[str] | None = None,
+        code: str | None = None,
+        id: str | None = None,  # noqa: A002 - it is the name of the field
+        newest_first: bool = False,
+        limit: int | None = None,
+    ) -> Iterator[dict[str, Any]]:
+        """The records that fit, in their order. `principal` and `tool` are globs; `since` is included, `until`
+        is not. Lines that are no records are passed over: `verify` is who says so."""
+        wanted = _Wanted(since, until, principal, tool, outcome, code, id)
+        return islice(self._find(wanted, newest_first), limit)
+
+    def _find(self, wanted: _Wanted, newest_first: bool) -> Iterator[dict[str, Any]]:
+        with self._open() as source:
+            for line in source.lines_back() if newest_first else source.lines(0):
+                record = wanted.read(line)
+                if record is not None:
+                    yield record
+
+    def follow(self, after_seq: int, wait: Callable[[], bool | None]) -> Iterator[dict[str, Any]]:
+        """Records behind a number, and those that come later. `wait` is called whenever there are no more, and
+        ends it by returning False."""
+        everything = _Wanted(None, None, None, None, None, None, None)
+        while True:
+            with self._open() as source:
+                for line in source.lines(after_seq):
+                    record = everything.read(line)
+                    if record is not None:
+                        after_seq = max(after_seq, record["seq"])
+                        yield record
+            if wait() is False:
+                return
+
+    def verify(self, progress: Callable[[int], None] | None = None) -> Verdict:
+        """Look at all of it. `progress` hears now and then how many records were looked at."""
+        # Checkpoints first: they are never ahead of records. Those of removals again when the records are
+        # held, because old ones may have ended in between.
+        seals = gather(read_file(self._checkpoints, self._secret))
+        with self._open() as source:
+            later = gather(read_file(self._checkpoints, self._secret))
+            anchors = [*seals.checkpoints, *later.checkpoints]
+            walk = Walk(seals, anchors, is_keyed=self._secret is not None)
+            return walk.judge(source.lines(0), source.torn_bytes, progress)
+
+
+class _Wanted:
+    """What a record must be like."""
+
+    def __init__(
+        self,
+        since: Time | None,
+        until: Time | None,
+        principal: str | None,
+        tool: str | None,
+        outcome: Collection[str] | None,
+        code: str | None,
+        id_: str | None,
+    ) -> None:
+        self._since = None if since is None else _spell(since)
+        self._until = None if until is None else _spell(until)
+        self._globs = {
+            name: glob for name, glob in (("principal", principal), ("tool", tool)) if glob is not None
+        }
+        self._exact = {name: value for name, value in (("code", code), ("id", id_)) if value is not None}
+        self._outcomes = None if outcome is None else frozenset(outcome)
+        plain = {name: glob for name, glob in self._globs.items() if _GLOB.isdisjoint(glob)}
+        # Most lines are told apart by a look at their bytes, which costs less than to read them.
+        self._needles = [
+            b'"%b":%b' % (name.encode(), codec.write(value))
+            for name, value in (self._exact | plain).items()
+        ]
+
+    def read(self, line: bytes) -> dict[str, Any] | None:
+        if head_of(line) is None or not all(needle in line for needle in self._needles):
+            return None
+        try:
+            record: dict[str, Any] = codec.decode(line)
+        except ValueError:
+            return None
+        return record if self._fits(record) else None
+
+    def _fits(self, record: dict[str, Any]) -> bool:
+        at = record.get("at")
+        if self._since is not None and not (isinstance(at, str) and at >= self._since):
+            return False
+        if self._until is not None and not (isinstance(at, str) and at < self._until):
+            return False
+        if any(record.get(name) != value for name, value in self._exact.items()):
+            return False
+        if self._outcomes is not None and record.get("outcome") not in self._outcomes:
+            return False
+        return all(
+            isinstance(value := record.get(name), str) and fnmatchcase(value, glob)
+            for name, glob in self._globs.items()
+        )
+
+
+def _spell(time: Time) -> str:
+    """As records spell it, so that texts can be compared."""
+    try:
+        if isinstance(time, str):
+            return stamp(read_stamp(time))
+        if isinstance(time, datetime):
+            return stamp((time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp())
+        return stamp(time)
+    except (ValueError, OverflowError, OSError):
+        raise ConfigurationError(f"must be a date or a time such as 2026-05-04T10:00, got {time!r}") from None

@@ -1,0 +1,150 @@
+"""Which values of arguments may be put on the record, and what in them may not.
+
+Only what a setting names is looked at, and of that everything goes that has a telling name, looks like a
+secret or is no plain value. What is left is cut short. Knows names and texts; refuses to know tools.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from fnmatch import fnmatchcase
+from typing import Any
+
+from toolcrib.errors import ConfigurationError
+
+REDACTED = "[redacted]"
+MAX_TEXT = 256
+MAX_ITEMS = 50
+MAX_DEPTH = 6
+MAX_PARTS = 300
+_MAX_LOOK = 16_384
+_MAX_NAME = 64
+
+_WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
+_SECRET_WORDS = frozenset(
+    "auth authorization bearer cookie cookies credential credentials cvc cvv jwt key keys otp passcode "
+    "passphrase passwd password passwords pin pwd secret secrets session signature ssn token tokens".split()
+)
+_SECRET_PARTS = (
+    "accesskey apikey authtoken cardnumber credential creditcard passphrase passwd password privatekey "
+    "secret sessionid token"
+).split()
+_PATTERNS = (
+    r"-----BEGIN [A-Z0-9 ]{1,40}-----(?:[^-]|-(?!----END))*(?:-----END [A-Z0-9 ]{1,40}-----)?",
+    r"\beyJ[\w-]{6,}\.[\w-]{6,}(?:\.[\w-]*)?",
+    r"\b(?:AKIA|ASIA|AROA|AIDA)[A-Z0-9]{16}\b",
+    r"\b(?:gh[pousr]_|github_pat_|glpat-|xox[abposr]-|sk-|sk_live_|rk_live_|tck_|npm_|pypi-|AIza|hf_)[\w-]{16,}",
+    r"(?i:\b(?:bearer|basic|digest)\s+[\w.~+/=-]{8,})",
+    r"(?<=://)[^\s/@:]{1,256}:[^\s/@]{1,256}(?=@)",
+    r"(?i:\b(?:password|passwd|pwd|passphrase|secret|token|api[_-]?key|access[_-]?key)\b[\"']?\s*[=:]\s*\S{1,256})",
+)
+_SECRETS = re.compile("|".join(_PATTERNS))
+_CARD = re.compile(r"(?<![\d.])\d(?:[ -]?\d){12,18}(?!\d)")
+
+
+class Redaction:
+    """`values` are globs of names that are let through, `redact` are globs of names and `re:` patterns that
+    are not. Names are dotted where they are nested: `order.amount`."""
+
+    def __init__(self, values: Sequence[str], redact: Sequence[str]) -> None:
+        self._values = tuple(values)
+        self._names = tuple(name.lower() for name in redact if not name.startswith("re:"))
+        patterns = [name.removeprefix("re:") for name in redact if name.startswith("re:")]
+        self._patterns = [_compile(pattern) for pattern in patterns]
+
+    def pick(self, arguments: Mapping[str, Any]) -> dict[str, Any] | None:
+        """What may be recorded. None: nothing."""
+        return self._pick(arguments, "", 1, [MAX_PARTS]) or None
+
+    def _pick(self, members: Mapping[str, Any], path: str, depth: int, left: list[int]) -> dict[str, Any]:
+        picked: dict[str, Any] = {}
+        for name, value in members.items():
+            place = f"{path}{name}"
+            if any(fnmatchcase(place, glob) for glob in self._values):
+                picked[self._spell(name)] = self._member(place, str(name), value, depth, left)
+            elif isinstance(value, dict) and depth < MAX_DEPTH:
+                inner = self._pick(value, f"{place}.", depth + 1, left)
+                if inner:
+                    picked[self._spell(name)] = inner
+            if len(picked) >= MAX_ITEMS or left[0] <= 0:
+                break
+        return picked
+
+    def _member(self, place: str, name: str, value: Any, depth: int, left: list[int]) -> Any:
+        if value is not None and (is_secret_name(name) or self._is_refused(place, name)):
+            return REDACTED
+        return self._clean(place, value, depth, left)
+
+    def _is_refused(self, place: str, name: str) -> bool:
+        spellings = (place.lower(), name.lower())
+        return any(fnmatchcase(spelling, glob) for glob in self._names for spelling in spellings)
+
+    def _clean(self, place: str, value: Any, depth: int, left: list[int]) -> Any:
+        left[0] -= 1
+        if value is None or isinstance(value, bool | float):
+            return value
+        if isinstance(value, str):
+            return self._text(value)
+        if isinstance(value, int):
+            return REDACTED if value.bit_length() > 256 or _has_card(str(value)) else value
+        if isinstance(value, dict | list | tuple):
+            if depth >= MAX_DEPTH or left[0] <= 0:
+                return f"[{len(value)} more]"
+            return self._inside(place, value, depth + 1, left)
+        return f"[{type(value).__name__}]"
+
+    def _inside(self, place: str, value: Any, depth: int, left: list[int]) -> Any:
+        if isinstance(value, dict):
+            members: dict[str, Any] = {}
+            for name, item in value.items():
+                if len(members) >= MAX_ITEMS or left[0] <= 0:
+                    members["…"] = f"[{len(value) - len(members)} more]"
+                    break
+                members[self._spell(name)] = self._member(f"{place}.{name}", str(name), item, depth, left)
+            return members
+        items: list[Any] = []
+        for item in value:
+            if len(items) >= MAX_ITEMS or left[0] <= 0:
+                items.append(f"[{len(value) - len(items)} more]")
+                break
+            items.append(self._clean(place, item, depth, left))
+        return items
+
+    def _text(self, text: str) -> str:
+        if len(text) > _MAX_LOOK:
+            return f"[{len(text)} characters]"  # too long to be searched for secrets
+        text = _SECRETS.sub(REDACTED, text)
+        for pattern in self._patterns:
+            text = pattern.sub(REDACTED, text)
+        text = _CARD.sub(lambda found: REDACTED if _has_card(found[0]) else found[0], text)
+        return text if len(text) <= MAX_TEXT else f"{text[:MAX_TEXT]}… ({len(text)} characters)"
+
+    def _spell(self, name: Any) -> str:
+        """Names come from the caller too."""
+        text = self._text(str(name))
+        return text if len(text) <= _MAX_NAME else f"{text[:_MAX_NAME]}…"
+
+
+def is_secret_name(name: str) -> bool:
+    """Whether a name says that its value is for few: `apiKey`, `X-Auth-Token`, `db_password`."""
+    words = [word.lower() for word in _WORDS.findall(name)]
+    joined = "".join(words)
+    return not _SECRET_WORDS.isdisjoint(words) or any(part in joined for part in _SECRET_PARTS)
+
+
+def _has_card(text: str) -> bool:
+    """Whether the digits could be those of a payment card: their number and their check digit are right."""
+    digits = [int(sign) for sign in text if sign.isdecimal()]
+    if not 13 <= len(digits) <= 19:
+        return False
+    doubled = [digit * 2 - 9 * (digit > 4) for digit in digits[-2::-2]]
+    return (sum(doubled) + sum(digits[-1::-2])) % 10 == 0
+
+
+def _compile(pattern: str) -> re.Pattern[str]:
+    try:
+        return re.compile(pattern)
+    except re.error as error:
+        words = f"the pattern {pattern!r} cannot be understood: {error}"
+        raise ConfigurationError(words, key="audit.redact") from None

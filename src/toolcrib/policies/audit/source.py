@@ -1,0 +1,92 @@
+"""The lines of a log as they are at one moment, for one who reads.
+
+Knows both kinds of file; refuses to change either.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Protocol
+
+from toolcrib.errors import ConfigurationError
+from toolcrib.policies.audit import files
+from toolcrib.policies.audit.lines import place_behind
+from toolcrib.policies.audit.store import is_lines
+
+
+class Source(Protocol):
+    torn_bytes: int
+    """How much of an unfinished record there is at the end."""
+
+    def lines(self, after: int) -> Iterator[bytes]: ...
+
+    def lines_back(self) -> Iterator[bytes]: ...
+
+    def close(self) -> None: ...
+
+
+def open_source(path: Path) -> Source:
+    """Raises ConfigurationError for a file that is no log, and OSError."""
+    return LineSource(path) if is_lines(path) else TableSource(path)
+
+
+class LineSource:
+    def __init__(self, path: Path) -> None:
+        self._file = open(path, "rb", buffering=0)  # noqa: SIM115 - closed by `close`
+        self._descriptor = self._file.fileno()
+        with files.shared(self._descriptor):
+            # Nobody is writing now: what is unfinished stays unfinished.
+            self._size = os.fstat(self._descriptor).st_size
+        last = next(files.read_lines_back(self._descriptor, self._size), None)
+        end = 0 if last is None else last[0] + len(last[1]) + 1
+        self.torn_bytes = self._size - end
+
+    def lines(self, after: int) -> Iterator[bytes]:
+        start = place_behind(self._descriptor, self._size, after)
+        return (line for _, line in files.read_lines(self._descriptor, start, self._size))
+
+    def lines_back(self) -> Iterator[bytes]:
+        return (line for _, line in files.read_lines_back(self._descriptor, self._size))
+
+    def close(self) -> None:
+        self._file.close()
+
+
+class TableSource:
+    torn_bytes = 0
+
+    def __init__(self, path: Path) -> None:
+        from toolcrib.policies.audit import table  # SQLite takes a while to load
+
+        self._table = table
+        self._path = path
+        self._db: Any = table.open_to_read(path)
+        self._db.execute("BEGIN")
+        self._first = self._ask("SELECT min(seq) FROM record")  # from here on nothing changes for us
+
+    def _ask(self, query: str) -> Any:
+        with self._said():
+            return self._db.execute(query).fetchone()[0]
+
+    def _said(self) -> Any:
+        return self._table.translated(
+            lambda words: ConfigurationError(f"it is no audit log: {words}", file=str(self._path))
+        )
+
+    def lines(self, after: int) -> Iterator[bytes]:
+        return self._lines("SELECT seq, line FROM record WHERE seq > ? ORDER BY seq", after)
+
+    def lines_back(self) -> Iterator[bytes]:
+        return self._lines("SELECT seq, line FROM record WHERE seq > ? ORDER BY seq DESC", -(2**63))
+
+    def _lines(self, query: str, after: int) -> Iterator[bytes]:
+        with self._said():
+            for seq, line in self._db.execute(query, (after,)):
+                yield self._table.checked_row(seq, line)
+
+    def close(self) -> None:
+        with suppress(Exception):
+            self._db.close()

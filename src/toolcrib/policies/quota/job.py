@@ -1,0 +1,53 @@
+"""Something that a store's thread does for a call, and the way its answer comes back to the call's loop.
+
+Knows loops, futures and one answer; refuses to know what is done.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from toolcrib.execution.mailbox import Mailbox, mailbox_of, ring
+from toolcrib.policies.quota.slot import Slot
+
+
+class Job:
+    """Something for the thread to do. `slot` is the one that has, or wants, a place by it."""
+
+    __slots__ = ("_future", "_loop", "_mailbox", "act", "answer", "slot")
+
+    def __init__(self, act: Callable[[], Any], slot: Slot | None = None) -> None:
+        self.act = act
+        self.slot = slot
+        self.answer: Any = None
+        self._mailbox: Mailbox | None = None
+
+    def attach(self) -> None:
+        """Have this loop told of the answer."""
+        self._loop = asyncio.get_running_loop()
+        self._mailbox = mailbox_of(self._loop)
+        self._future: asyncio.Future[None] = self._loop.create_future()
+
+    def tell(self, answer: Any) -> None:
+        self.answer = answer
+        if self._mailbox is not None:
+            self._mailbox.put(self._future)
+
+    async def wait(self, wait_s: float | None) -> Any:
+        """The answer, or None where there was none in time."""
+        timer = None if wait_s is None else self._loop.call_later(wait_s, partial(ring, self._future))
+        try:
+            await self._future
+        finally:
+            if timer is not None:
+                timer.cancel()
+        return self.answer
+
+    async def wait_on(self, wait_s: float | None) -> Any:
+        """The answer after the one that it is in line, or that one again."""
+        # In this order: the thread answers first and looks for the future then.
+        self._future = self._loop.create_future()
+        return await self.wait(wait_s) if type(self.answer) is float else self.answer

@@ -1,0 +1,276 @@
+"""A tool is hidden when no arguments could pass, and only then."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import pytest
+
+from toolcrib import Tool
+from toolcrib.context import LOCAL
+from toolcrib.policies.access import Access, Decision, witness
+from toolcrib.policies.access.candidates import MAX_CANDIDATES
+from toolcrib.policies.access.reach import Reach
+from toolcrib.policies.access.witness import place
+from toolcrib.policy import Policy, Rule
+
+LOOP = {"Loop": {"$ref": "#/$defs/Loop"}}
+
+
+def tool_with(properties: Mapping[str, Any], *required: str) -> Tool:
+    async def run(arguments: dict[str, Any]) -> None: ...
+
+    schema = {"type": "object", "properties": properties, "required": list(required), "$defs": LOOP}
+    return Tool.from_handler(run, "run", "Run.", schema)
+
+
+def decide(tool: Tool, *rules: Rule) -> Decision:
+    return Access(Policy(rules=rules)).decide(LOCAL, tool)
+
+
+def allow(**when: Any) -> Rule:
+    return Rule(allow=["run"], when=when)
+
+
+def deny(**when: Any) -> Rule:
+    return Rule(deny=["run"], when=when)
+
+
+TEXT = {"type": "string"}
+NUMBER = {"type": "number"}
+WHOLE = {"type": "integer"}
+
+
+@pytest.mark.parametrize(
+    ("schema", "rules", "passes"),
+    [
+        # numbers
+        (NUMBER, [allow(x={"above": 5, "below": 6})], True),
+        (WHOLE, [allow(x={"above": 5, "below": 6})], False),
+        (WHOLE, [allow(x={"above": 5, "below": 7})], True),
+        (WHOLE, [allow(x={"above": 5.5, "below": 6.5})], True),
+        (NUMBER, [allow(x={"at_most": 5}), deny(x={"at_most": 5})], False),
+        (NUMBER, [allow(x={"at_most": 5}), deny(x={"below": 5})], True),
+        (NUMBER, [deny(x={"at_most": 5}), deny(x={"above": 5})], False),
+        (NUMBER, [deny(x={"below": 5}), deny(x={"above": 5})], True),
+        (NUMBER, [deny(x={"below": 5}), deny(x={"above": 5}), deny(x=5)], False),
+        (NUMBER, [allow(x={"above": 1e308})], True),
+        (NUMBER, [allow(x={"above": -1e-9, "below": 1e-9, "not": 0})], True),
+        ({**NUMBER, "maximum": 10}, [allow(x={"above": 10})], False),
+        ({**NUMBER, "exclusiveMaximum": 10}, [allow(x={"at_least": 10})], False),
+        ({**NUMBER, "maximum": 10}, [allow(x={"at_least": 10})], True),
+        ({**NUMBER, "minimum": 3, "maximum": 4}, [deny(x={"above": 3}), deny(x={"below": 3})], True),
+        ({**WHOLE, "multipleOf": 10}, [allow(x={"above": 10, "below": 20})], False),
+        ({**WHOLE, "multipleOf": 10}, [allow(x={"above": 13, "below": 27})], True),
+        ({**WHOLE, "multipleOf": 10}, [allow(x={"above": 10**400})], True),
+        # texts
+        (TEXT, [allow(x="a"), deny(x="a")], False),
+        (TEXT, [allow(x=["a", "b"]), deny(x="a")], True),
+        (TEXT, [allow(x={"prefix": "ab"}), deny(x={"prefix": "a"})], False),
+        (TEXT, [allow(x={"prefix": "a"}), deny(x={"prefix": "ab"})], True),
+        (TEXT, [allow(x={"prefix": "a", "suffix": "b"})], True),
+        (TEXT, [allow(x={"prefix": "ab", "suffix": "bc", "max_length": 3})], True),
+        (TEXT, [allow(x={"prefix": "ab", "suffix": "bc", "max_length": 2})], False),
+        (TEXT, [allow(x={"prefix": "ab", "suffix": "bc", "not": {"max_length": 9}})], True),
+        (TEXT, [allow(x={"max_length": 0})], True),
+        ({**TEXT, "minLength": 1}, [allow(x={"max_length": 0})], False),
+        ({**TEXT, "minLength": 7}, [allow(x={"prefix": "a", "max_length": 7})], True),
+        ({**TEXT, "maxLength": 2}, [allow(x={"prefix": "abc"})], False),
+        (TEXT, [deny(x={"not": {"prefix": "a"}}), deny(x={"prefix": "a"})], False),
+        (TEXT, [allow(x={"glob": "a*b?c"})], True),
+        (TEXT, [allow(x={"glob": "*"}), deny(x={"glob": "*"})], True),  # two globs are no proof
+        (TEXT, [deny(x={"glob": "*"})], False),
+        (TEXT, [deny(x={"glob": "?*"})], True),
+        (TEXT, [allow(x={"glob": "a*", "not": {"max_length": 9}})], True),
+        (TEXT, [allow(x={"glob": "[!a]x[bc]"})], True),
+        (TEXT, [allow(x={"below_path": "/a/b"}), deny(x={"below_path": "/a"})], False),
+        (TEXT, [allow(x={"below_path": "/a"}), deny(x={"below_path": "/a/b"})], True),
+        (TEXT, [allow(x={"below_path": "/a", "not": "/a"})], True),
+        (TEXT, [allow(x={"below_path": "/a", "not": {"max_length": 9}})], True),
+        (TEXT, [allow(x={"below_path": "/a", "suffix": ".txt"})], True),
+        (TEXT, [allow(x={"matches": "[0-9]{3}"})], True),
+        (TEXT, [deny(x={"matches": ".*"})], True),  # a pattern is no proof either
+        (TEXT, [allow(x={"max_length": 100_000}), deny(x={"max_length": 50_000})], True),
+        # kinds
+        ({"type": "boolean"}, [deny(x=True), deny(x=False)], False),
+        ({"type": "boolean"}, [deny(x=True)], True),
+        ({"type": "null"}, [deny(x=True)], True),
+        ({"type": ["string", "integer"]}, [allow(x={"above": 3}), deny(x={"prefix": "a"})], False),
+        ({"type": ["string", "integer"]}, [allow(x={"above": 3}), deny(x={"above": 5})], True),
+        ({"enum": ["a", "b"]}, [deny(x=["a", "b"])], False),
+        ({"enum": ["a", "b", 3]}, [deny(x=["a", "b"])], True),
+        ({"const": "a"}, [deny(x={"not": "a"})], True),
+        ({"const": "a"}, [deny(x="a")], False),
+        ({}, [deny(x={"prefix": "a"})], True),
+        ({"anyOf": [TEXT, WHOLE]}, [allow(x={"above": 3})], True),
+        ({"anyOf": [{**TEXT, "maxLength": 1}, {"type": "null"}]}, [allow(x={"prefix": "ab"})], False),
+        ({"type": "object"}, [deny(x={"exists": True})], False),
+        ({"type": "object"}, [deny(x={"exists": False})], True),
+        # no proof: the values tried are none that the schema takes
+        ({**TEXT, "pattern": "^[A-Z]{3}$"}, [deny(x={"prefix": "a"})], True),
+        ({**TEXT, "format": "date"}, [allow(x={"prefix": "2026"})], True),
+        ({**NUMBER, "multipleOf": 0.3}, [allow(x={"above": 1, "below": 1.1})], True),
+        ({**TEXT, "allOf": [{"maxLength": 1}]}, [allow(x={"prefix": "ab"})], True),
+        # lists
+        ({"type": "array", "items": TEXT}, [allow(x="a")], True),
+        ({"type": "array", "items": TEXT}, [allow(x="a"), deny(x="a")], False),
+        ({"type": "array", "items": TEXT}, [deny(x={"glob": "*"})], True),
+        ({"type": "array", "items": TEXT, "minItems": 2}, [deny(x={"glob": "*"})], False),
+        ({"type": "array", "items": TEXT, "minItems": 2}, [allow(x="a")], True),
+        ({"type": "array", "items": TEXT, "minItems": 2, "uniqueItems": True}, [deny(x={"glob": "*"})], True),
+        ({"type": "array", "items": TEXT, "maxItems": 0}, [allow(x="a")], False),
+        ({"type": "array", "items": TEXT, "maxItems": 0}, [deny(x="a")], True),
+        ({"type": "array", "prefixItems": [TEXT], "minItems": 1}, [deny(x={"glob": "*"})], True),
+        ({"type": "array"}, [allow(x="a")], True),
+        ({"type": "array", "items": True}, [allow(x="a")], True),
+        ({"type": "array", "items": False}, [allow(x="a")], False),
+        ({"$ref": "#/$defs/Loop"}, [allow(x="a")], True),
+    ],
+)
+def test_a_required_argument_can_pass_or_cannot(
+    schema: Mapping[str, Any], rules: list[Rule], passes: bool
+) -> None:
+    decision = decide(tool_with({"x": schema}, "x"), *rules)
+    assert decision.is_visible is passes
+    if decision.witness is not None:
+        assert decision.judge(decision.witness).is_allowed
+        assert "x" in decision.witness
+
+
+def test_a_tool_that_no_arguments_pass_is_denied_whatever_they_are() -> None:
+    decision = decide(tool_with({"x": TEXT}, "x"), Rule(allow=["*"]), deny(x={"glob": "*"}))
+    assert (decision.is_denied, decision.rule, decision.witness) == (True, "rule 2", None)
+    assert not decision.judge({"x": "a"}).is_allowed
+    decision = decide(tool_with({"x": WHOLE}, "x"), Rule(allow=["run"], when={"x": "a"}, because="never"))
+    assert (decision.is_denied, decision.rule, decision.judge({}).because) == (True, "rule 1", "never")
+
+
+def test_an_argument_may_be_left_out_unless_it_is_required() -> None:
+    assert decide(tool_with({"x": TEXT}), deny(x={"glob": "*"})).witness == {}
+    assert decide(tool_with({"x": TEXT}), deny(x={"exists": False})).witness == {"x": "z"}
+    default = tool_with({"x": {**TEXT, "default": "a"}})
+    assert not decide(default, deny(x={"glob": "*"})).is_visible
+    assert decide(default, allow(x={"exists": False})).witness == {}
+
+
+def test_conditions_on_several_arguments_are_met_together() -> None:
+    tool = tool_with({"x": WHOLE, "y": WHOLE}, "x", "y")
+    rules = [deny(x={"above": 5}), deny(y={"above": 5}), allow(x={"at_least": 5}, y={"at_least": 5})]
+    decision = decide(tool, *rules)
+    assert decision.witness == {"x": 5, "y": 5}
+    assert not decide(tool, *rules, deny(x=5, y=5)).is_visible
+    assert decide(tool, *rules[:2], deny(x=5, y=5)).is_visible
+
+
+def test_a_rule_that_always_allows_leaves_only_the_denials() -> None:
+    tool = tool_with({"x": WHOLE}, "x")
+    assert decide(tool, Rule(allow=["*"]), allow(x=3), deny(x=3)).is_visible
+    assert not decide(tool, allow(x=3), deny(x=3)).is_visible
+
+
+@dataclass
+class Order:
+    number: int
+    kind: Literal["new", "old"]
+    amount: float = 5.0
+
+
+def sell(order: Order) -> None: ...
+
+
+def offer(order: Order | None = None) -> None: ...
+
+
+def ship(orders: list[Order]) -> None: ...
+
+
+def decide_about(function: Any, *rules: Rule) -> Decision:
+    return decide(Tool.from_function(function, name="run"), *rules)
+
+
+def test_paths_into_objects_are_built_and_left_out() -> None:
+    every = {"order.kind": ["new", "old"]}
+    assert not decide_about(sell, Rule(deny=["run"], when=every)).is_visible
+    assert decide_about(sell, Rule(deny=["run"], when={"order.kind": "new"})).witness == {
+        "order": {"kind": "old"}
+    }
+    assert decide_about(offer, Rule(deny=["run"], when=every)).witness == {}
+    amount = {"order.amount": {"not": 5}}
+    assert decide_about(sell, Rule(deny=["run"], when=amount)).witness == {"order": {}}
+    five = Rule(deny=["run"], when={"order.amount": 5})
+    assert decide_about(sell, five).witness == {"order": {"amount": 0}}
+
+
+def test_a_list_without_items_passes_what_every_item_would_not() -> None:
+    every = Rule(deny=["run"], when={"orders.kind": ["new", "old"]})
+    assert decide_about(ship, every).witness == {"orders": []}
+    items = {"type": "object", "properties": {"kind": {"const": "new"}}, "required": ["kind"]}
+    orders = {"type": "array", "items": items, "minItems": 1}
+    tool = tool_with({"orders": orders}, "orders")
+    assert not decide(tool, Rule(deny=["run"], when={"orders.kind": "new"})).is_visible
+
+
+def test_arguments_side_by_side_in_one_object_do_not_hinder_each_other() -> None:
+    rules = [
+        Rule(allow=["run"], when={"order.kind": "new", "order.number": {"above": 3}}),
+        Rule(deny=["run"], when={"order.number": {"above": 4}}),
+    ]
+    assert decide_about(sell, *rules).witness == {"order": {"kind": "new", "number": 4}}
+    rules.append(Rule(deny=["run"], when={"order.kind": "new", "order.number": 4}))
+    assert not decide_about(sell, *rules).is_visible
+
+
+def test_where_one_path_leads_through_another_nothing_is_certain() -> None:
+    rules = [
+        Rule(deny=["run"], when={"order": {"exists": True}}),
+        Rule(deny=["run"], when={"order.number": {"exists": False}}),
+    ]
+    decision = decide_about(offer, *rules)
+    assert decision.is_visible
+    assert decision.witness is None
+    inside = [Rule(allow=["run"], when={"order": {"exists": True}, "order.number": 7})]
+    assert decide_about(offer, *inside).witness == {"order": {"number": 7}}
+
+
+def test_a_search_that_takes_too_long_hides_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    names = [f"x{number}" for number in range(4)]
+    tool = tool_with(dict.fromkeys(names, WHOLE), *names)
+    rules = [Rule(deny=["run"], when={name: {"above": 0, "below": 0}}) for name in names]
+    rules += [Rule(deny=["run"], when={"x0": {"at_most": 0}}), Rule(deny=["run"], when={"x0": {"above": 0}})]
+    assert not decide(tool, *rules).is_visible
+    rules += [Rule(deny=["run"], when={name: 1}) for name in names]
+    monkeypatch.setattr(witness, "MAX_TRIES", 3)
+    decision = decide(tool, *rules)
+    assert (decision.is_visible, decision.witness) == (True, None)
+
+
+def test_more_values_than_are_tried_are_no_proof() -> None:
+    texts = [f"value {number}" for number in range(MAX_CANDIDATES + 1)]
+    tool = tool_with({"x": {"enum": texts}}, "x")
+    assert decide(tool, deny(x=texts)).is_visible
+    assert not decide(tool_with({"x": {"enum": texts[:-1]}}, "x"), deny(x=texts)).is_visible
+
+
+def test_a_letter_that_nobody_mentions_is_found_in_the_end() -> None:
+    every = "zqxjkvwyZQXJKVWY0189~\u00f8\u4e2d"
+    assert decide(tool_with({"x": TEXT}, "x"), deny(x=list(every)), deny(x="")).witness == {"x": "\u4e00"}
+
+
+def test_numbers_of_hundreds_of_digits_are_no_proof() -> None:
+    tool = tool_with({"x": NUMBER}, "x")
+    assert decide(tool, allow(x={"above": 10**400, "below": 10**400 + 1})).is_visible
+
+
+def test_a_value_is_put_beside_what_is_there_already() -> None:
+    reach = Reach("orders.number", Tool.from_function(ship, name="run"))
+    arguments: dict[str, Any] = {"orders": [{"kind": "new"}]}
+    place(arguments, reach.steps, 3)
+    assert arguments == {"orders": [{"kind": "new", "number": 3}]}
+    arguments = {"orders": []}
+    place(arguments, reach.steps, 3)
+    assert arguments == {"orders": [{"number": 3}]}
+    arguments = {"orders": 5}
+    place(arguments, reach.steps, 3)
+    assert arguments == {"orders": [{"number": 3}]}

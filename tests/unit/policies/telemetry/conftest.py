@@ -1,0 +1,66 @@
+"""Calls to watch, and eyes to watch with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from tests.support.tracing import Traces, open_traces
+from toolcrib import Tool
+from toolcrib.admission import Attempt
+from toolcrib.context import LOCAL, Nobody
+from toolcrib.policies.telemetry import Watch
+from toolcrib.policy import Telemetry
+
+
+@dataclass
+class Wire(Nobody):
+    """A client's end, with what a message says of itself."""
+
+    request: Any = None
+    trace: Any = None
+
+
+def refund(order: str) -> str:
+    """Give money back."""
+    return order
+
+
+def attempt(*, request: Any = None, trace: Any = None, arguments: Any = None) -> Attempt:
+    tool = Tool.from_function(refund)
+    return Attempt("refund", tool, arguments or {}, LOCAL, Wire(request, trace))
+
+
+def make_watch(**options: Any) -> Watch:
+    return Watch(Telemetry(**options), server="shop", version="1.4")
+
+
+def call(watch: Watch, outcome: str = "ok", code: str | None = None, **facts: Any) -> None:
+    """A call that begins and ends."""
+    running = watch.begin(attempt())
+    given = {"tool": "refund", "duration_s": 0.02, **facts}
+    watch.end(running, outcome=outcome, code=code, **given)
+
+
+def read_figures(watch: Watch) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
+    """Every sample by its name and labels, as Prometheus' own reader understands the page."""
+    families = text_string_to_metric_families(watch.exposition()[1].decode())
+    return {
+        (sample.name, tuple(sorted(sample.labels.items()))): sample.value
+        for family in families
+        for sample in family.samples
+    }
+
+
+def figure(watch: Watch, name: str, **labels: str) -> float | None:
+    return read_figures(watch).get((name, tuple(sorted(labels.items()))))
+
+
+@pytest.fixture
+def traces() -> Traces:
+    found = open_traces()
+    found.clear()
+    return found
