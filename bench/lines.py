@@ -38,7 +38,17 @@ class AtMost:
         return f"ours <= {self.figure:g}"
 
 
-Goal = AtLeast | AtMost
+@dataclass(frozen=True)
+class NoLess:
+    """Our own figure must not fall short of this."""
+
+    figure: float
+
+    def __str__(self) -> str:
+        return f"ours >= {self.figure:,g}"
+
+
+Goal = AtLeast | AtMost | NoLess
 
 
 @dataclass(frozen=True)
@@ -62,9 +72,11 @@ class Line:
         return None if not verdicts or None in verdicts else all(verdicts)
 
     def _verdict(self, goal: Goal) -> bool | None:
-        if isinstance(goal, AtMost):
+        if isinstance(goal, AtMost | NoLess):
             ours = self.figures.get(OURS)
-            return None if ours is None else ours <= goal.figure
+            if ours is None:
+                return None
+            return ours <= goal.figure if isinstance(goal, AtMost) else ours >= goal.figure
         ratio = self.ratio(goal.peer)
         return None if ratio is None else ratio >= goal.times
 

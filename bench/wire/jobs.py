@@ -51,8 +51,8 @@ def http_calls(contender: Contender, span: Span, connections: tuple[int, ...], *
                 load(running, era, 16, Span(0, 0), at_least=contender.warm_calls)
             for era in eras:
                 for count in connections:
-                    outcome |= _prefixed(f"{era}, {count}", load(running, era, count, span))
-            outcome |= _prefixed("echo", load(running, MODERN, 16, span, tool="echo"))
+                    outcome |= prefixed(f"{era}, {count}", load(running, era, count, span))
+            outcome |= prefixed("echo", load(running, MODERN, 16, span, tool="echo"))
         eras.reverse()
         return outcome
 
@@ -75,7 +75,7 @@ def pipe_calls(contender: Contender, span: Span, in_flight: tuple[int, ...]) -> 
                 measure_s=span.measure_s,
             )
             for count in in_flight:
-                outcome |= _prefixed(f"{era}, {count}", found[str(count)])
+                outcome |= prefixed(f"{era}, {count}", found[str(count)])
         return outcome
 
     return job
@@ -87,7 +87,7 @@ def pipe_start(contender: Contender) -> Job:
     def job() -> Outcome:
         outcome: Outcome = {}
         for era in ERAS:
-            outcome |= _prefixed(era, _pipe("start", contender, era))
+            outcome |= prefixed(era, _pipe("start", contender, era))
         return outcome
 
     return job
@@ -123,7 +123,7 @@ def engine(library: str, door: str, batch_s: str) -> Job:
         outcome: Outcome = {}
         for era in ERAS:
             arguments = ["-m", "bench.wire.engine", library, door, era, batch_s]
-            outcome |= _prefixed(era, last_json(run_python(arguments, timeout_s=PATIENCE_S)))
+            outcome |= prefixed(era, last_json(run_python(arguments, timeout_s=PATIENCE_S)))
         return outcome
 
     return job
@@ -138,5 +138,6 @@ def _run(module: str, given: dict[str, Any], *words: str) -> Outcome:
     return last_json(run_python(["-m", module, *words, json.dumps(given)], timeout_s=PATIENCE_S))
 
 
-def _prefixed(prefix: str, outcome: Outcome) -> Outcome:
+def prefixed(prefix: str, outcome: Outcome) -> Outcome:
+    """The figures of one measurement, told apart from others."""
     return {f"{prefix}: {key}": value for key, value in outcome.items()}

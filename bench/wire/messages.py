@@ -60,7 +60,14 @@ def initialized() -> bytes:
 
 
 def post(
-    port: int, body: bytes, era: Era, *, method: str, name: str | None = None, session: str | None = None
+    port: int,
+    body: bytes,
+    era: Era,
+    *,
+    method: str,
+    name: str | None = None,
+    session: str | None = None,
+    key: str | None = None,
 ) -> bytes:
     """An HTTP request with the headers that its era asks for; `initialize` goes without a version."""
     headers = {
@@ -77,6 +84,8 @@ def post(
         headers["MCP-Protocol-Version"] = era
     if session is not None:
         headers["Mcp-Session-Id"] = session
+    if key is not None:
+        headers["Authorization"] = f"Bearer {key}"
     headers["Content-Length"] = str(len(body))
     return _head("POST", headers) + body
 

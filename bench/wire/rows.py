@@ -12,8 +12,8 @@ from contextlib import ExitStack
 from functools import cache, partial
 
 from bench.lab import Job, Lab, Outcome, ProbeError, median
-from bench.lines import OURS, PEERS, AtLeast, AtMost, Bar, Goal, Line, Panel, Unit, quotient, show
-from bench.wire import contenders, jobs, watch
+from bench.lines import OURS, PEERS, AtLeast, AtMost, Bar, Goal, Line, NoLess, Panel, Unit, quotient, show
+from bench.wire import contenders, guarded, jobs, watch
 from bench.wire.contenders import Contender, Running, serving
 from bench.wire.messages import ERAS, LEGACY, MODERN, Era
 
@@ -186,6 +186,43 @@ def memory(lab: Lab) -> list[Line]:
     return lines
 
 
+def policy(lab: Lab) -> list[Line]:
+    """The same call with an API key, rules, limits and the audit log, beside those without any of it."""
+    span = jobs.Span.of(lab)
+    made: dict[str, Job] = {
+        one.name: jobs.http_calls(one, span, (16, 64)) for one in present(lab, "http", OURS, "mcp")
+    }
+    made["guarded"] = guarded.http_calls(span, (16, 64), lab.folder)
+    outcomes = lab.rounds("policy", 2 if lab.quick else 5, made)
+    lines = []
+    for count in (16, 64):
+        cpu = _figures(outcomes, f"{MODERN}, {count}: cpu_per_call_s")
+        rate = _figures(outcomes, f"{MODERN}, {count}: calls_per_s")
+        words = f"{MODERN}, {count} connections"
+        goals = (AtLeast("mcp", 5),) if count == 16 else ()
+        theirs = {"mcp": cpu.get("mcp")}
+        lines.append(
+            Line("policy", f"{words}, all of it on, CPU", "time", {OURS: cpu.get("guarded"), **theirs}, goals)
+        )
+        times = quotient(cpu.get("guarded"), cpu.get(OURS))
+        most = (AtMost(2.5),) if count == 16 else ()
+        lines.append(Line("policy", f"{words}, in calls without it", "factor", {OURS: times}, most))
+        lines.append(
+            Line(
+                "policy",
+                f"{words}, all of it on, calls",
+                "rate",
+                {OURS: rate.get("guarded"), "mcp": rate.get("mcp")},
+            )
+        )
+    records = lab.rounds("audit", 2 if lab.quick else 5, {OURS: guarded.records(lab)})
+    for kind, label in (("sqlite", "SQLite"), ("jsonl", "JSON Lines")):
+        figures = _figures(records, f"{kind}: records_per_s")
+        goals_of = (NoLess(20_000),) if kind == "sqlite" else ()
+        lines.append(Line("policy", f"records committed, {label}", "rate", figures, goals_of))
+    return lines
+
+
 # By the names that --only takes.
 ROWS: dict[str, Callable[[Lab], list[Line]]] = {
     "http-call": http_call,
@@ -194,6 +231,7 @@ ROWS: dict[str, Callable[[Lab], list[Line]]] = {
     "list-10000": list_10000,
     "start": start,
     "memory": memory,
+    "policy": policy,
 }
 
 

@@ -154,7 +154,8 @@ class Dispatcher:
             limit = _shorten(limit, timeout_s)
         if self.policy is None:
             return await self._perform(plan, arguments, principal, limit, channel=channel)
-        is_front = self.registry.snapshot.find(name) is not plan.tool
+        front = self.storefront
+        is_front = front is not None and front.find(name) is plan.tool
         attempt = Attempt(name, plan.tool, arguments, principal, channel, is_front)
         perform = functools.partial(self._perform, plan, arguments, principal, limit, channel=channel)
         return await self.policy.conduct(attempt, perform)

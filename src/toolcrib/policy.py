@@ -227,6 +227,7 @@ class Auth:
     requests: str | Rate | None = None
 
     def __post_init__(self) -> None:
+        _flag("optional", self.optional)  # "no" would be taken for a yes
         if self.keys is not None:
             object.__setattr__(self, "keys", Path(self.keys))
         object.__setattr__(self, "oauth", tuple(self.oauth))
@@ -274,6 +275,8 @@ class Audit:
                 object.__setattr__(self, key, Path(value))
         for key in ("values", "redact"):
             object.__setattr__(self, key, _texts(key, getattr(self, key)))
+        for key in ("sync", "accept_gap"):
+            _flag(key, getattr(self, key))
         _number("wait_s", self.wait_s, 0.01, 60)
         _number("keep_days", self.keep_days, 1, 36_500, whole=True)
         _number("keep_records", self.keep_records, 1_000, MAX_COUNT, whole=True)
@@ -292,8 +295,7 @@ class Telemetry:
 
     def __post_init__(self) -> None:
         for key in ("prometheus", "metrics_open", "opentelemetry"):
-            if not isinstance(getattr(self, key), bool):
-                raise ConfigurationError(f"must be true or false, got {getattr(self, key)!r}", key=key)
+            _flag(key, getattr(self, key))
         if not _PATH.fullmatch(str(self.metrics_path)):
             raise ConfigurationError(
                 f"must be a path such as '/metrics', got {self.metrics_path!r}", key="metrics_path"
@@ -373,6 +375,11 @@ def _texts(key: str, value: Any) -> tuple[str, ...]:
 def _text(key: str, value: Any) -> None:
     if value is not None and (not isinstance(value, str) or not value.strip()):
         raise ConfigurationError(f"must be a text that is not empty, got {value!r}", key=key)
+
+
+def _flag(key: str, value: Any) -> None:
+    if not isinstance(value, bool):
+        raise ConfigurationError(f"must be true or false, got {value!r}", key=key)
 
 
 def _number(key: str, value: Any, least: float, most: float, *, whole: bool = False) -> None:

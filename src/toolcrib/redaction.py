@@ -36,12 +36,12 @@ _FORMS: tuple[tuple[re.Pattern[str], str], ...] = (
     ),
     (
         re.compile(
-            r"(?i)\b((?:proxy-)?authorization[\"']?\s*[:=,]\s*b?[\"']?)(?:(?:bearer|basic|digest|token)\s+)?"
+            r"(?i)\b((?:proxy-)?authorization[\"']?\s*[:=,]\s*(?:b(?=[\"']))?[\"']?)(?:[a-z][\w-]*\s+)?"
             r"[^\s\"',;)}\]]+"
         ),
         r"\1",
     ),
-    (re.compile(r"(?i)\b((?:set-)?cookie[\"']?\s*[:=]\s*b?[\"']?)[^\"'\r\n]+"), r"\1"),
+    (re.compile(r"(?i)\b((?:set-)?cookie[\"']?\s*[:=]\s*(?:b(?=[\"']))?[\"']?)[^\"'\r\n]+"), r"\1"),
     (re.compile(r"(?i)\b(bearer\s+)[a-z0-9._~+/=-]{6,}"), r"\1"),
     (re.compile(r"\b([Bb]asic\s+)(?=\S*(?:[a-z][A-Z]|[0-9=]))[A-Za-z0-9+/]{8,}={0,2}"), r"\1"),
     (re.compile(r"\b(tck_)[A-Za-z0-9_.~-]+"), r"\1"),
@@ -55,8 +55,8 @@ _FORMS: tuple[tuple[re.Pattern[str], str], ...] = (
     (
         re.compile(
             rf"(?i)((?:(?<![a-z])(?:{_NAMES})s?|(?-i:(?<=[a-z])(?:Password|Secret|Token|(?:Api|Access|Private)Key)))"
-            r"[\"']?\s*(?:=>|[:=])\s*b?)"
-            r"(?:\"(?:[^\"\\]|\\.)*\"?|'(?:[^'\\]|\\.)*'?|(?!\[redacted\])[^\s\"'&,;)}\]]+)"
+            r"[\"']?\s*(?:=>|[:=])\s*(?:b(?=[\"']))?)(?![\"']?\[redacted\])"
+            r"(?:\"(?:[^\"\\]|\\.)*\"?|'(?:[^'\\]|\\.)*'?|[^\s\"'&,;)}\]]+)"
         ),
         r"\1",
     ),

@@ -16,6 +16,7 @@ PAGES = [
     "docs/catalog.md",
     "docs/exporting.md",
     "docs/locking.md",
+    "docs/oauth.md",
     "docs/scanning.md",
     "docs/searching.md",
 ]

@@ -12,6 +12,7 @@ from toolcrib.cli.frame import Failure
 from toolcrib.config import Config
 from toolcrib.errors import ConfigurationError
 from toolcrib.finding import Finding
+from toolcrib.policy import Policy
 from toolcrib.server import MCPServer
 
 
@@ -53,3 +54,24 @@ def refuse_idle(server: MCPServer) -> None:
         place = f"{first.file}:{first.line}: " if first.file and first.line else ""
         rest = f" (and {len(found) - 1} more: see `toolcrib check`)" if len(found) > 1 else ""
         raise Failure(f"{place}{first.message}{rest}", first.hint)
+
+
+def refuse_apart(policy: Policy, workers: int) -> None:
+    """Raise Failure where each of several processes would count for itself what the policy counts for all."""
+    if workers == 1 or policy.store is not None:
+        return
+    counts = [
+        f"limits[{number}]"
+        for number, limit in enumerate(policy.limits, start=1)
+        if any(amount is not None for amount in (limit.rate, limit.concurrency, limit.daily))
+    ]
+    asks = [f"rules[{number}]" for number, rule in enumerate(policy.rules, start=1) if rule.confirm]
+    if not counts and not asks:
+        return
+    more = f"this limit would let through up to {workers} times as much"
+    problem = f"{workers} workers have nothing to count in together: " + (
+        more if counts else f"one yes would be good for {workers} calls"
+    )
+    hint = 'name a file under [policy]: store = "policy.db"; or use one process'
+    error = policy.wrong((counts or asks)[0], problem, hint)
+    raise Failure(str(error), error.hint)

@@ -12,10 +12,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from toolcrib.cli import connect, crew
+from toolcrib.cli.demands import refuse_apart
 from toolcrib.cli.door import address_of, is_public, open_door
 from toolcrib.cli.frame import Failure
 from toolcrib.cli.greeting import Place, greet, say_limits
-from toolcrib.cli.offer import read_http
+from toolcrib.cli.offer import read_http, read_policies
 from toolcrib.cli.serving import Wishes, run_http
 from toolcrib.cli.sides import find_lock
 from toolcrib.cli.summary import Summary, say_trouble, say_warnings
@@ -68,6 +69,8 @@ def _refuse_workers(workers: int, wishes: Wishes) -> None:
         )
     if sys.platform == "win32":
         raise Failure("--workers needs a system whose processes can inherit sockets", "use one process")
+    for policy in read_policies(wishes.targets):
+        refuse_apart(policy, workers)
 
 
 def _place(wishes: Wishes, options: HTTPOptions, workers: int) -> Place:

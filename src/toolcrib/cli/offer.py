@@ -21,6 +21,7 @@ from toolcrib.dispatch import DEFAULT_TIMEOUT_S
 from toolcrib.errors import ConfigurationError, DefinitionError, SourceError
 from toolcrib.finding import Finding
 from toolcrib.keyspace import Entry
+from toolcrib.policy import Policy
 from toolcrib.selection import without_repeats
 from toolcrib.server import MCPServer
 from toolcrib.storefront import DEFAULT_BUDGET_TOKENS, Publish
@@ -117,18 +118,27 @@ def load_again(
 def read_http(targets: Sequence[str]) -> HTTPConfig:
     """Where the files want to be reached: the first that says so. One that cannot be read says nothing here;
     why it cannot is told when everything is loaded."""
+    found: dict[str, Any] = {}
+    for config in _read_files(targets):
+        found = {key: value for key, value in asdict(config.http).items() if value not in (None, ())} | found
+    return HTTPConfig(**found)
+
+
+def read_policies(targets: Sequence[str]) -> list[Policy]:
+    """What the files demand of calls, without loading any tool."""
+    return [config.policy for config in _read_files(targets) if config.policy is not None]
+
+
+def _read_files(targets: Sequence[str]) -> Iterator[Config]:
     if not targets and Path(FILE_NAME).is_file():
         targets = [FILE_NAME]
-    found: dict[str, Any] = {}
     for target in targets:
         if not target.endswith(".toml"):
             continue
         try:
-            http = load_config(Path(target)).http
+            yield load_config(Path(target))
         except ConfigurationError:
             continue
-        found = {key: value for key, value in asdict(http).items() if value not in (None, ())} | found
-    return HTTPConfig(**found)
 
 
 class OfferLoader(Loader):

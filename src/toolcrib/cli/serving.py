@@ -13,6 +13,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from toolcrib.cli.demands import refuse_apart
 from toolcrib.cli.ending import run_until_told
 from toolcrib.cli.journal import Journal
 from toolcrib.cli.offer import Offer, load_again, load_offer
@@ -139,6 +140,8 @@ def run_http(
     offer, summary = load(wishes, terminal, **identity)
     if is_refused(summary, wishes, terminal):
         return 1
+    if offer.server.guard is not None:  # that of files was looked at before; this one may be of the code
+        refuse_apart(offer.server.guard.policy, wishes.workers or 1)
     _leave_unsaid(offer)
     chosen = replace(options, ready=lambda _: ready(summary), catches_signals=False)
     try:

@@ -174,9 +174,11 @@ class Guard:
                     case.decision = "denied"
                     raise _denied(attempt.tool.name, judgement.because)
                 if judgement.confirm is not None:
+                    case.decision = "denied"  # until somebody has agreed
                     await confirm(
                         attempt.tool.name, checked, judgement.confirm.words, channel, self.quota.burn
                     )
+                    case.decision = "allowed"
             case.ran = True
 
         return admit

@@ -317,7 +317,9 @@ class Call(Exchange):
         for key, question in questions.items():
             method, params = asking.to_wire(question)
             requests[key] = {"method": method, "params": params}
-        state = self.engine.sealer.seal(self.binding, self.answers or {})
+        # What is asked anew has no answer yet: an old one in the state would count as given.
+        kept = {key: item for key, item in (self.answers or {}).items() if key not in questions}
+        state = self.engine.sealer.seal(self.binding, kept)
         result = {"resultType": "input_required", "inputRequests": requests, "requestState": state}
         result["_meta"] = self.engine.server_meta
         return Reply(messages.result_bytes(self.id, codec.encode(result)))

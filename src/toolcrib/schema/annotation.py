@@ -92,14 +92,17 @@ def _written(callee: Callee) -> dict[str, Any]:
 
 def _is_settled(hint: Any) -> bool:
     """Whether a hint is what it says: no text in it that `typing` would have to evaluate, at a price."""
-    if type(hint) is type:
+    kind = type(hint)
+    if kind is type or hint is None:
         return True  # as most are
+    if kind is types.UnionType:
+        return all(map(_is_settled, hint.__args__))
     origin = getattr(hint, "__origin__", None)
     if origin is typing.Literal:
         return True
-    if origin is not None or isinstance(hint, types.UnionType):
+    if origin is not None:
         return all(map(_is_settled, getattr(hint, "__args__", ())))
-    return hint is None or isinstance(hint, type)
+    return isinstance(hint, type)
 
 
 def _closure_of(function: Any) -> dict[str, Any]:

@@ -105,7 +105,7 @@ def _find_styles(lines: list[str]) -> list[Style]:
     """List the dialects a text shows signs of, the least ambiguous sign first."""
     text = "\n".join(lines)
     heads = [number for number, line in enumerate(lines) if line in HEADERS]
-    google = any([opens_google(lines, number) for number in heads])
+    google = any(opens_google(lines, number) for number in heads)
     # The signs of the others are rare, and their absence is seen at a glance.
     numpy = "\n--" in text and any(opens_numpy(lines, number) for number in range(len(lines)))
     rest = ("@" in text or " :" in text or "\n:" in text or text[:1] == ":") and any(map(is_field, lines))

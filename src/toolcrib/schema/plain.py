@@ -31,8 +31,8 @@ _UNIONS = frozenset({UnionType, type(typing.Optional[int])})  # noqa: UP045 - th
 
 class PlainHint(NamedTuple):
     """All that building a tool asks of a hint. `bare` is its shape without None, `load_bare` the loader of
-    that; `is_data` tells whether a result of this hint is more than text. Defaults of the type `fitting` need
-    no further look."""
+    that; `is_data` tells whether a result of this hint is more than text. Simple defaults of the type
+    `fitting`, or among the `choices`, need no further look."""
 
     shape: Shape
     load: Convert | None
@@ -42,6 +42,7 @@ class PlainHint(NamedTuple):
     is_data: bool
     dump: Convert | None
     fitting: type | None
+    choices: tuple[str, ...]
 
 
 def find_plain(hint: Any) -> PlainHint | None:
@@ -100,7 +101,8 @@ def _read(hint: Any) -> PlainHint:
         accepts_none,
         bare_hint is not str,
         dumper(shape),
-        bare_hint if bare_hint in (str, int, bool) else None,
+        bare_hint if bare_hint in _TYPES else None,
+        hint.__args__ if type(hint) is _LITERAL else (),
     )
 
 

@@ -9,6 +9,7 @@ Knows functions, hints and docstrings. Refuses to know registries and calls.
 from __future__ import annotations
 
 import functools
+import math
 import typing
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
@@ -193,7 +194,7 @@ class _Builder:
             return Field(name, plain.shape, keyword=name, attribute=name), plain.load
         (self.nullable if plain.accepts_none else self.optional).add(name)
         shown = default
-        if type(default) is not plain.fitting:
+        if type(default) is not plain.fitting and default not in plain.choices:
             shown = self.show_default(name, plain.bare, default, plain.accepts_none)
         return Field(name, plain.bare, False, shown, keyword=name, attribute=name), plain.load_bare
 
@@ -358,7 +359,7 @@ class _Builder:
         ) from None
 
 
-_SIMPLE = frozenset({float, bool, type(None)})
+_SIMPLE = frozenset({bool, type(None)})
 _SMALL = range(-(2**53), 2**53)
 _LONG = 10_000
 
@@ -370,6 +371,7 @@ def _is_simple(default: Any) -> bool:
         default is EMPTY
         or kind in _SIMPLE
         or (kind is int and default in _SMALL)
+        or (kind is float and math.isfinite(default))
         or (kind is str and _is_seen(default))
     )
 

@@ -11,7 +11,7 @@ import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import islice, pairwise
+from itertools import pairwise
 from typing import Any, Final
 
 from toolcrib.errors import DefinitionError
@@ -56,9 +56,6 @@ def candidates_for(reach: Reach, demands: Sequence[Demand]) -> Candidates:
         _add(made, _values({}, demands, made), None)
     for schema in schemas:
         _add_schema(made, schema, reach.root, demands)
-    if len(made.values) > MAX_CANDIDATES:
-        del made.values[MAX_CANDIDATES:]
-        made.is_exact = False
     return made
 
 
@@ -76,11 +73,9 @@ def _ways_to_leave_out(reach: Reach) -> Iterator[Any]:
 
 
 def _add_schema(made: Candidates, schema: Any, root: Mapping[str, Any], demands: Sequence[Demand]) -> None:
-    schema = {} if schema is True else schema
     forms = forms_of(schema, root)
-    if not forms and schema is not False:
-        made.is_exact = False  # a reference that leads to itself, or nowhere
-    if any(_BLURS & form.keys() for form in (schema, *forms) if isinstance(form, Mapping)):
+    schema = schema if isinstance(schema, Mapping) else {}
+    if any(_BLURS & form.keys() for form in (schema, *forms)):
         made.is_exact = False
     kinds = [_kinds(form) for form in forms]
     scalars = [form for form, kind in zip(forms, kinds, strict=True) if kind - {"array", "object"}]
@@ -93,7 +88,7 @@ def _add_schema(made: Candidates, schema: Any, root: Mapping[str, Any], demands:
         validator = _validator(schema, root)
         values = (value for form in scalars for value in _values(form, demands, made))
         if not _add(made, values, validator) or validator is None:
-            made.is_exact = False  # it takes something that is not thought of here
+            made.is_exact = False  # it takes what is not thought of here
 
 
 def _kinds(form: Mapping[str, Any]) -> frozenset[str]:
@@ -127,22 +122,26 @@ def _validator(schema: Mapping[str, Any], root: Mapping[str, Any]) -> Validator 
 
 
 def _add(made: Candidates, values: Iterable[Any], validator: Validator | None) -> int:
-    """Add those that are new and valid; returns how many."""
-    before = len(made.values)
+    """Add those that are new and valid; returns how many are valid."""
     known = {_key(value) for value in made.values}
-    for value in islice(values, MAX_CANDIDATES + 1):
-        key = _key(value)
-        if key not in known and (validator is None or _is_valid(validator, value)):
-            known.add(key)
-            made.values.append(value)
-    return len(made.values) - before
+    valid = 0
+    for number, value in enumerate(values):
+        if number == MAX_CANDIDATES:
+            made.is_exact = False
+            break
+        if validator is None or _is_valid(validator, value):
+            valid += 1
+            if (key := _key(value)) not in known:
+                known.add(key)
+                made.values.append(value)
+    return valid
 
 
 def _is_valid(validator: Validator, value: Any) -> bool:
     try:
         return bool(validator.is_valid(value))
     except ValueError:
-        return False  # a number that the engine cannot hold
+        return False  # the engine meets something that is not JSON
 
 
 def _key(value: Any) -> Any:

@@ -143,6 +143,7 @@ def forms_of(schema: Any, root: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     waiting, seen = [schema], set()
     while waiting and len(found) < _MAX_FORMS:
         item = waiting.pop(0)
+        item = {} if item is True else item
         if not isinstance(item, Mapping) or id(item) in seen:
             continue
         seen.add(id(item))

@@ -8,10 +8,11 @@ Knows lines of this one file; refuses to know records.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
+from itertools import islice
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from toolcrib import codec
 from toolcrib.policies.audit.files import GrowingFile, read_lines, read_lines_back
@@ -28,9 +29,9 @@ _LOOK_BACK = 200
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """`count` is how many records the log held. `clock` is a time that cannot jump (see retention). For
-    `accepted`, `good` and `good_hash` are of the last record before the damage: what lies between it and `seq`
-    proves nothing."""
+    """`count` is how many records the log held. `clock` is a time that cannot jump (see retention). `good`
+    and `good_hash` are, for `accepted`, of the last record before the damage: from there to `seq` nothing is
+    proven."""
 
     kind: Kind
     seq: int
@@ -55,20 +56,19 @@ def read_checkpoint(line: bytes, secret: Secret | None) -> Checkpoint | None:
     if secret is not None and not secret.is_seal(body, seal[1]):
         return None
     try:
-        found = Checkpoint(**codec.decode(body + b"}"))
+        facts = codec.decode(body + b"}")
+        return Checkpoint(**facts) if _is_sensible(facts) else None
     except (TypeError, ValueError):
         return None
-    return found if _is_sensible(found) else None
 
 
-def _is_sensible(found: Checkpoint) -> bool:
+def _is_sensible(facts: Mapping[str, Any]) -> bool:
     """For lines read without a key, which anybody may have written."""
-    numbers = (found.seq, found.count, found.clock, 0 if found.good is None else found.good)
+    texts = (facts.get("hash"), facts.get("at"), facts.get("good_hash", ""))
+    numbers = (facts.get("seq"), facts.get("count"), facts.get("clock"), facts.get("good", 0))
     return (
-        found.kind in _KINDS
-        and isinstance(found.hash, str)
-        and isinstance(found.at, str)
-        and isinstance(found.good_hash, str | None)
+        facts.get("kind") in _KINDS
+        and all(isinstance(text, str) for text in texts)
         and all(type(number) is int for number in numbers)
     )
 
@@ -101,10 +101,10 @@ class CheckpointFile:
                     self._add(first, 0)
                 return first, True
             lines = read_lines_back(self._file.descriptor, size)
-            recent = [read_checkpoint(line, self._secret) for (_, line), _ in zip(lines, range(_LOOK_BACK))]
-        heads = [found for found in recent if found is not None and found.kind != "pruned"]
-        # Of two with one number, one may be `accepted`: it is the later one, which was read first.
-        newest = max(heads, key=lambda found: found.seq, default=None)
+            recent = [read_checkpoint(line, self._secret) for _, line in islice(lines, _LOOK_BACK)]
+        # Of two with one number the later one counts, which was read first: by then it was accepted, or gone.
+        ours = [found for found in recent if found is not None]
+        newest = max(ours, key=lambda found: found.seq, default=None)
         return newest, None not in recent
 
     def _cut_torn(self, size: int) -> int:
@@ -147,5 +147,3 @@ def read_file(path: Path, secret: Secret | None) -> Iterator[tuple[int, Checkpoi
                 yield number, read_checkpoint(line, secret)
     except FileNotFoundError:
         return
-
-

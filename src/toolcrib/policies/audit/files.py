@@ -190,6 +190,17 @@ def read_lines_back(descriptor: int, end: int, chunk_size: int = 1 << 16) -> Ite
         end = start
 
 
+@contextmanager
+def shared(descriptor: int) -> Iterator[None]:
+    """While nobody writes; several may read."""
+    if fcntl is not None:
+        fcntl.flock(descriptor, fcntl.LOCK_SH)
+    try:
+        yield
+    finally:
+        _unlock(descriptor)
+
+
 def _lock(descriptor: int) -> None:
     if fcntl is not None:
         fcntl.flock(descriptor, fcntl.LOCK_EX)

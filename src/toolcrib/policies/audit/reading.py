@@ -78,8 +78,8 @@ class Reader:
         newest_first: bool = False,
         limit: int | None = None,
     ) -> Iterator[dict[str, Any]]:
-        """The records that fit, in their order. `principal` and `tool` are globs; `since` is included, `until`
-        is not. Lines that are no records are passed over: `verify` is who says so."""
+        """The records that fit, in their order. `principal` and `tool` are globs; `since` is included and
+        `until` is not. Lines that are no records are passed over: `verify` is who says so."""
         wanted = _Wanted(since, until, principal, tool, outcome, code, id)
         return islice(self._find(wanted, newest_first), limit)
 
@@ -91,8 +91,8 @@ class Reader:
                     yield record
 
     def follow(self, after_seq: int, wait: Callable[[], bool | None]) -> Iterator[dict[str, Any]]:
-        """Records behind a number, and those that come later. `wait` is called whenever there are no more, and
-        ends it by returning False."""
+        """Records behind a number, and those that come later. `wait` is called whenever there are no more,
+        and ends it by returning False."""
         everything = _Wanted(None, None, None, None, None, None, None)
         while True:
             with self._open() as source:
@@ -139,8 +139,7 @@ class _Wanted:
         plain = {name: glob for name, glob in self._globs.items() if _GLOB.isdisjoint(glob)}
         # Most lines are told apart by a look at their bytes, which costs less than to read them.
         self._needles = [
-            b'"%b":%b' % (name.encode(), codec.write(value))
-            for name, value in (self._exact | plain).items()
+            b'"%b":%b' % (name.encode(), codec.write(value)) for name, value in (self._exact | plain).items()
         ]
 
     def read(self, line: bytes) -> dict[str, Any] | None:

@@ -22,9 +22,7 @@ class Notary(Protocol):
 
     def newest(self, *, is_new: bool) -> tuple[Checkpoint | None, bool]: ...
 
-    def certify(
-        self, kind: Kind, head: Head, *, count: int, good: Head | None = None
-    ) -> Checkpoint: ...
+    def certify(self, kind: Kind, head: Head, *, count: int, good: Head | None = None) -> Checkpoint: ...
 
     def stamp_entry(self, facts: dict[str, object]) -> Entry: ...
 
@@ -117,5 +115,3 @@ def _accept(store: Store, notary: Notary, damage: Damage) -> Recovered:
     # At once, and behind the number that was decided on: others look for the last record to go on from.
     store.append(lambda _: compose(damage.last, [note])[1], damage.last)
     return Recovered([], accepted, 1)
-
-

@@ -22,14 +22,14 @@ _MAX_LOOK = 16_384
 _MAX_NAME = 64
 
 _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
-_SECRET_WORDS = frozenset(
-    "auth authorization bearer cookie cookies credential credentials cvc cvv jwt key keys otp passcode "
-    "passphrase passwd password passwords pin pwd secret secrets session signature ssn token tokens".split()
+_SECRET_WORD = re.compile(
+    "auth|authorization|bearer|cookies?|credentials?|cvc|cvv|jwt|keys?|otp|passcode|passphrase|passwd|passwords?"
+    "|pin|pwd|secrets?|session|signature|ssn|tokens?"
 )
-_SECRET_PARTS = (
-    "accesskey apikey authtoken cardnumber credential creditcard passphrase passwd password privatekey "
-    "secret sessionid token"
-).split()
+_SECRET_PART = re.compile(
+    "accesskey|apikey|cardnumber|credential|creditcard|passphrase|passwd|password|privatekey|secret|sessionid"
+    "|token"
+)
 _PATTERNS = (
     r"-----BEGIN [A-Z0-9 ]{1,40}-----(?:[^-]|-(?!----END))*(?:-----END [A-Z0-9 ]{1,40}-----)?",
     r"\beyJ[\w-]{6,}\.[\w-]{6,}(?:\.[\w-]*)?",
@@ -129,8 +129,8 @@ class Redaction:
 def is_secret_name(name: str) -> bool:
     """Whether a name says that its value is for few: `apiKey`, `X-Auth-Token`, `db_password`."""
     words = [word.lower() for word in _WORDS.findall(name)]
-    joined = "".join(words)
-    return not _SECRET_WORDS.isdisjoint(words) or any(part in joined for part in _SECRET_PARTS)
+    is_told = any(_SECRET_WORD.fullmatch(word) for word in words)
+    return is_told or _SECRET_PART.search("".join(words)) is not None
 
 
 def _has_card(text: str) -> bool:

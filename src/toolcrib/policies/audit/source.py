@@ -7,11 +7,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
-from toolcrib.errors import ConfigurationError
 from toolcrib.policies.audit import files
 from toolcrib.policies.audit.lines import place_behind
 from toolcrib.policies.audit.store import is_lines
@@ -30,7 +28,11 @@ class Source(Protocol):
 
 def open_source(path: Path) -> Source:
     """Raises ConfigurationError for a file that is no log, and OSError."""
-    return LineSource(path) if is_lines(path) else TableSource(path)
+    if is_lines(path):
+        return LineSource(path)
+    from toolcrib.policies.audit.table import TableSource  # SQLite takes a while to load
+
+    return TableSource(path)
 
 
 class LineSource:
@@ -53,40 +55,3 @@ class LineSource:
 
     def close(self) -> None:
         self._file.close()
-
-
-class TableSource:
-    torn_bytes = 0
-
-    def __init__(self, path: Path) -> None:
-        from toolcrib.policies.audit import table  # SQLite takes a while to load
-
-        self._table = table
-        self._path = path
-        self._db: Any = table.open_to_read(path)
-        self._db.execute("BEGIN")
-        self._first = self._ask("SELECT min(seq) FROM record")  # from here on nothing changes for us
-
-    def _ask(self, query: str) -> Any:
-        with self._said():
-            return self._db.execute(query).fetchone()[0]
-
-    def _said(self) -> Any:
-        return self._table.translated(
-            lambda words: ConfigurationError(f"it is no audit log: {words}", file=str(self._path))
-        )
-
-    def lines(self, after: int) -> Iterator[bytes]:
-        return self._lines("SELECT seq, line FROM record WHERE seq > ? ORDER BY seq", after)
-
-    def lines_back(self) -> Iterator[bytes]:
-        return self._lines("SELECT seq, line FROM record WHERE seq > ? ORDER BY seq DESC", -(2**63))
-
-    def _lines(self, query: str, after: int) -> Iterator[bytes]:
-        with self._said():
-            for seq, line in self._db.execute(query, (after,)):
-                yield self._table.checked_row(seq, line)
-
-    def close(self) -> None:
-        with suppress(Exception):
-            self._db.close()

@@ -45,7 +45,7 @@ class Store(Protocol):
     sync_every: int | None
     """After so many records `sync` is asked for; None: the store sees to it."""
     remove_batch: int | None
-    """How many records are ended at once; None: as many as there are, which takes the longer the more stay."""
+    """How many records are ended at once; None: all of them, which takes the longer the more stay."""
     cut_bytes: int
     """How much was found unfinished, and removed, since this was last set to nothing."""
 

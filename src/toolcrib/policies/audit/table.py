@@ -8,17 +8,22 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from itertools import chain
 from pathlib import Path
+from urllib.parse import quote
 
+from toolcrib.errors import ConfigurationError
 from toolcrib.policies.audit.files import claim, sync_path
 from toolcrib.policies.audit.record import NO_RECORD, Head, head_of
 from toolcrib.policies.audit.store import BrokenError, Compose, StoreError
 
 SCHEMA = "CREATE TABLE IF NOT EXISTS record (seq INTEGER PRIMARY KEY, line TEXT NOT NULL)"
 _LAST = "SELECT line FROM record ORDER BY seq DESC LIMIT 1"
+_FORWARD = "SELECT seq, line FROM record WHERE seq >= ? ORDER BY seq"
+_BACK = "SELECT seq, line FROM record ORDER BY seq DESC"
+_LEAST = -(2**63)
 _ROWS = (64, 8, 1)
 """Rows to a statement: with each statement the interpreter is given away, and has to be got back."""
 _INSERTS = {rows: f"INSERT INTO record VALUES {','.join(['(?,?)'] * rows)}" for rows in _ROWS}
@@ -79,7 +84,7 @@ class TableStore:
     def head(self) -> Head:
         with _translated():
             row = self._db.execute(_LAST).fetchone()
-        head = NO_RECORD if row is None else head_of(as_bytes(row[0]))
+        head = NO_RECORD if row is None else head_of(_as_bytes(row[0]))
         if head is None:
             raise BrokenError("the last row is no record")
         return head
@@ -90,9 +95,8 @@ class TableStore:
 
     def lines(self, after: int) -> Iterator[bytes]:
         with _translated():
-            query = "SELECT seq, line FROM record WHERE seq > ? ORDER BY seq"
-            for seq, line in self._db.execute(query, (after,)):
-                yield checked_row(seq, line)
+            for seq, line in self._db.execute(_FORWARD, (_behind(after),)):
+                yield _checked(seq, line)
 
     def remove_through(self, seq: int) -> None:
         with _translated():
@@ -108,14 +112,75 @@ class TableStore:
             self._db.close()
 
 
-def as_bytes(value: object) -> bytes:
+class TableSource:
+    """The rows as they are at one moment, for one who reads."""
+
+    torn_bytes = 0
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        with self._said():
+            self._db = self._connect("mode=ro")
+            try:
+                self._hold()
+            except sqlite3.OperationalError:
+                # SQLite wants to write beside a log that it reads. Where it may not, and nobody else writes,
+                # it can be told that nothing will change.
+                self._db.close()
+                if path.with_name(f"{path.name}-wal").exists():
+                    raise
+                self._db = self._connect("immutable=1")
+                self._hold()
+
+    def _connect(self, how: str) -> sqlite3.Connection:
+        db = sqlite3.connect(
+            f"file:{quote(str(self._path.absolute()))}?{how}", uri=True, timeout=5, isolation_level=None
+        )
+        db.text_factory = bytes
+        return db
+
+    def _hold(self) -> None:
+        """From here on nothing changes for us."""
+        try:
+            self._db.execute("BEGIN")
+            self._db.execute(_LAST).fetchone()
+        except BaseException:
+            self._db.close()
+            raise
+
+    def _said(self) -> AbstractContextManager[None]:
+        return _translated(
+            lambda words: ConfigurationError(f"is no audit log: {words}", file=str(self._path))
+        )
+
+    def lines(self, after: int) -> Iterator[bytes]:
+        return self._lines(_FORWARD, _behind(after))
+
+    def lines_back(self) -> Iterator[bytes]:
+        return self._lines(_BACK)
+
+    def _lines(self, query: str, *values: int) -> Iterator[bytes]:
+        with self._said():
+            for seq, line in self._db.execute(query, values):
+                yield _checked(seq, line)
+
+    def close(self) -> None:
+        self._db.close()
+
+
+def _behind(after: int) -> int:
+    """Where rows behind a number begin. Behind 0 are all, those that nobody should have made included."""
+    return after + 1 if after > 0 else _LEAST
+
+
+def _as_bytes(value: object) -> bytes:
     """What is in a column; nothing that could be a record where it is not text."""
     return value if isinstance(value, bytes) else b""
 
 
-def checked_row(seq: int, line: object) -> bytes:
+def _checked(seq: int, line: object) -> bytes:
     """The line of a row; nothing where it stands at another's number."""
-    data = as_bytes(line)
+    data = _as_bytes(line)
     return data if data.startswith(b'{"seq":%d,' % seq) else b""
 
 
@@ -125,11 +190,13 @@ def _mark_of(path: Path) -> tuple[int, int]:
 
 
 @contextmanager
-def _translated() -> Iterator[None]:
-    """SQLite's errors as ours."""
+def _translated(broken: Callable[[str], Exception] | None = None) -> Iterator[None]:
+    """SQLite's errors as ours; for one who reads, all of them as `broken`."""
     try:
         yield
-    except sqlite3.OperationalError as error:
-        raise StoreError(str(error)) from error
     except sqlite3.Error as error:
+        if broken is not None:
+            raise broken(str(error)) from error
+        if isinstance(error, sqlite3.OperationalError):
+            raise StoreError(str(error)) from error
         raise BrokenError(f"SQLite says: {error}") from error

@@ -21,8 +21,8 @@ _UNKNOWN = b""
 
 class Problem(NamedTuple):
     """`seq` is the record it is about, 0 where it is about none. `kind` is one word: "edited", "missing",
-    "out-of-order", "unreadable", "restamped", "truncated", "torn", "forged", "unsealed", "more". `is_accepted`
-    says that somebody has decided to go on after it."""
+    "out-of-order", "unreadable", "restamped", "truncated", "torn", "forged", "unsealed", "more".
+    `is_accepted` says that somebody has decided to go on after it."""
 
     seq: int
     kind: str
@@ -175,7 +175,9 @@ class Walk:
         if head.seq < self._newest:
             self._miss(head.seq + 1, self._newest, " at the end")
         if torn_bytes:
-            words = f"{torn_bytes} bytes at the end are half a record, as a crash leaves it: opening cuts them"
+            words = (
+                f"{torn_bytes} bytes at the end are half a record, as a crash leaves it: opening cuts them"
+            )
             self._add(head.seq + 1, "torn", words)
 
     def _add(self, seq: int, kind: str, words: str, *, is_accepted: bool = False) -> None:

@@ -94,11 +94,19 @@ class Ledger:
         self._run(slot)
         return True
 
+    def restore(self, slot: Slot) -> None:
+        """Write again what a call has, or waits for, where that was lost."""
+        rank = slot.rank
+        if rank is not None:
+            for key in self._kept_keys(slot):
+                self.places.add(key, rank, slot)
+
     def withdraw(self, slot: Slot) -> None:
         """A call is not made after all: all is as if it had not come."""
         self.vacate(slot)
         self.give_back(slot)
-        if slot.mark is not None and not slot.is_charged:
+        if slot.mark is not None and slot.has_burned:
+            slot.has_burned = False
             self.marks.remove(slot.mark)
 
     def vacate(self, slot: Slot) -> None:
@@ -183,6 +191,7 @@ class Ledger:
                 self.spent[key] = (self.spent.get(key) or 0) + 1
         elif slot.mark is not None:
             self.marks.add(slot.mark, now_ns + MARK_NS)
+            slot.has_burned = True
 
     def _take_rates(self, demand: Demand, now_ns: int) -> None:
         for key, scale, step, _, _ in demand.rates:

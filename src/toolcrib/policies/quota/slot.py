@@ -23,13 +23,14 @@ class Slot:
     `timeout_s` and `max_result_bytes` are the shortest and smallest of its limits. `is_counted` says that it
     has a place among so many at once. The other attributes are the ledger's: `rank` is None without a place,
     RUNNING with one, else its turn in line; `is_charged` says that rate and budget were taken, on the day
-    `serial`, which they are not for a call that comes again with its `mark`.
+    `serial`, and `has_burned` that its `mark` was, because it is a call that comes again.
     """
 
     __slots__ = (
         "_asking",
         "_outliving",
         "demand",
+        "has_burned",
         "is_charged",
         "is_counted",
         "is_left",
@@ -51,6 +52,7 @@ class Slot:
         self.is_counted = demand.is_counted
         self.is_left = False
         self.is_charged = False
+        self.has_burned = False
         self.rank: int | None = None
         self.serial = 0
         self.number = 0

@@ -290,7 +290,10 @@ class SqliteStore:
         serial = day.serial
         if is_due:
             if not self._tables.renew(now_ns) or self._renewed_ns is None:
-                self._tables.register(now_ns, self._held.values())
+                self._tables.register(now_ns)
+                waiting = [job.slot for job in self._waiting.values() if job.slot is not None]
+                for slot in [*self._held.values(), *waiting]:
+                    self._ledger.restore(slot)
             self._renewed_ns = now_ns
         answers: list[tuple[Job, Any]] = []
         for job in jobs:

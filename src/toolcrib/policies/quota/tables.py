@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -102,21 +102,18 @@ class Tables:
 
     def renew(self, now_ns: int) -> bool:
         """Go on being alive. False: this worker is not known, or no longer, and none of its places is."""
+        lease = (now_ns + LEASE_NS, self.worker)
+        is_known = self.execute("UPDATE workers SET until_ns = ? WHERE id = ?", lease).rowcount == 1
         self.execute("DELETE FROM marks WHERE until_ns <= ?", (now_ns,))
         # Too far ahead is dead, too: it was written before the clock began anew.
         self.execute("DELETE FROM workers WHERE until_ns <= ? OR until_ns > ?", (now_ns, now_ns + LEASE_NS))
         self.execute("DELETE FROM holds WHERE worker NOT IN (SELECT id FROM workers)")
-        lease = (now_ns + LEASE_NS, self.worker)
-        return self.execute("UPDATE workers SET until_ns = ? WHERE id = ?", lease).rowcount == 1
+        return is_known
 
-    def register(self, now_ns: int, held: Iterable[Slot]) -> None:
-        """Be there, with these places and no others."""
+    def register(self, now_ns: int) -> None:
+        """Be there, with no place."""
         self.execute("REPLACE INTO workers VALUES (?, ?)", (self.worker, now_ns + LEASE_NS))
         self.execute("DELETE FROM holds WHERE worker = ?", (self.worker,))
-        places = SqlPlaces(self)
-        for slot in held:
-            for need in slot.demand.places:
-                places.run(need.key, slot)
 
     def resign(self) -> None:
         self.execute("DELETE FROM holds WHERE worker = ?", (self.worker,))

@@ -338,6 +338,17 @@ def spell(node: ast.expr, depth: int = 8) -> Spelling:
     return None if None in spelled else (type(node), *spelled)
 
 
+def names_in(key: Spelling) -> list[str] | None:
+    """The names in a spelling; None where a text in it may name more."""
+    if key is None or isinstance(key, str):
+        return None if key is None else [key]
+    head, *rest = key
+    if not issubclass(head, ast.AST):
+        return None if head is str else []
+    found = [names_in(part) for part in rest]
+    return None if None in found else [name for names in found if names for name in names]
+
+
 @cache
 def foreign_class(module: str, name: str) -> type:
     """Stands for a class of mcp or fastmcp, so that it can be told whose it is."""

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from toolcrib.finding import Finding
 from toolcrib.schema.default import UNTOLD
 from toolcrib.sources.static.classes import Classes
-from toolcrib.sources.static.hints import Spelling, is_foreign_context, spell
+from toolcrib.sources.static.hints import Spelling, is_foreign_context, names_in, spell
 from toolcrib.sources.static.library import SourceFile
 from toolcrib.sources.static.names import Site, qualname_in
 from toolcrib.sources.static.remarks import DEFAULT, NotYet, Remark, Trail, Unresolved, show
@@ -54,6 +54,7 @@ class Stubber:
         self.classes = classes
         self.file = file
         self._path = str(file.path)
+        self._common: dict[Spelling, _Read] = classes.library.made.setdefault(Stubber, {})
         self._places: dict[Scope, tuple[Site, dict[Spelling, _Read]]] = {}
 
     def make(
@@ -120,7 +121,7 @@ class Stubber:
             if name in dropped:
                 continue
             key = spell(annotation)
-            read = known.get(key)
+            read = known.get(key) or self._recall(key, scope, known)
             if read is None or annotation.lineno < read.since:
                 trail = Trail()
                 read = self._read(annotation, site, trail)
@@ -128,10 +129,20 @@ class Stubber:
                     made.findings += [remark.to_finding(node.name, name) for remark in trail.gather()]
                 elif key is not None:
                     known[key] = read
+                    if _is_common(key, scope):
+                        self._common[key] = read
             hints[name] = read.hint
             if read.is_context and name != "return":
                 made.contexts += (name,)
         return hints
+
+    def _recall(self, key: Spelling, scope: Scope, known: dict[Spelling, _Read]) -> _Read | None:
+        """What another file has found the same annotation to mean, where it means the same everywhere."""
+        read = self._common.get(key)
+        if read is None or not _is_common(key, scope):
+            return None
+        known[key] = read
+        return read
 
     def _read(self, node: ast.expr, site: Site, trail: Trail) -> _Read:
         names = self.classes.names
@@ -159,6 +170,14 @@ class Stubber:
             return UNTOLD
         findings += [remark.to_finding(tool, name) for remark in trail.gather()]
         return value
+
+
+def _is_common(key: Spelling, scope: Scope) -> bool:
+    """Whether an annotation names nothing but what is built in, as `list[str]` does where no file says other."""
+    if scope.parent is not None or scope.stars:
+        return False
+    names = names_in(key)
+    return names is not None and scope.names.keys().isdisjoint(names)
 
 
 def _annotations(node: _Function, owner: str) -> list[tuple[str, ast.expr]]:

@@ -65,6 +65,8 @@ class Reception:
         """The answer to a request: `handle`'s, for whoever may come in."""
         keeper = self._keeper
         if keeper is None:
+            if self._guard.policy.auth is not None:  # not open yet, or closed already: nobody can be known
+                return self._refuse(Refused(503, "The server is starting or stopping", (), 1.0))
             return self._let_in(request, handle)
         document = keeper.document(request.path)
         if document is not None:

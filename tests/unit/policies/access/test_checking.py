@@ -47,7 +47,7 @@ def test_a_policy_that_means_something_is_in_order() -> None:
 @pytest.mark.parametrize(
     ("selector", "hint"),
     [
-        ("refnud", "did you mean 'refund'?"),
+        ("refnud", "did you mean 'refund' or 'find'?"),
         ("x*", "there are: refund, give_back, find, look"),
         ("tag:mony", "did you mean 'money'?"),
         ("namespace:shops", "did you mean 'shop'?"),

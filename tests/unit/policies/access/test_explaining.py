@@ -76,7 +76,7 @@ def test_without_arguments_it_depends_on_them() -> None:
         Step("deny", "rule 2", None, 'where order equals "xx"'),
         Step("confirm", "rule 3", True, "whatever the arguments"),
     )
-    assert found.witness == {"order": "xz", "amount": 5}
+    assert found.witness == {"order": "xz", "amount": 0}
     assert not found.is_refused
 
 

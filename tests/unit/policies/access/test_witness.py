@@ -16,13 +16,11 @@ from toolcrib.policies.access.reach import Reach
 from toolcrib.policies.access.witness import place
 from toolcrib.policy import Policy, Rule
 
-LOOP = {"Loop": {"$ref": "#/$defs/Loop"}}
-
 
 def tool_with(properties: Mapping[str, Any], *required: str) -> Tool:
     async def run(arguments: dict[str, Any]) -> None: ...
 
-    schema = {"type": "object", "properties": properties, "required": list(required), "$defs": LOOP}
+    schema = {"type": "object", "properties": properties, "required": list(required)}
     return Tool.from_handler(run, "run", "Run.", schema)
 
 
@@ -126,13 +124,17 @@ WHOLE = {"type": "integer"}
         ({"type": "array"}, [allow(x="a")], True),
         ({"type": "array", "items": True}, [allow(x="a")], True),
         ({"type": "array", "items": False}, [allow(x="a")], False),
-        ({"$ref": "#/$defs/Loop"}, [allow(x="a")], True),
+        # odd schemas
+        (True, [allow(x="a")], True),
+        ({"anyOf": [True, TEXT]}, [allow(x=3)], True),
+        ({"anyOf": [False, TEXT]}, [allow(x=3)], False),
+        ({"$ref": "#/properties/other"}, [allow(x=3)], True),
+        (TEXT, [allow(x=["\ud800", 3])], False),
+        ({**NUMBER, "multipleOf": 0.5}, [allow(x={"above": 10**400})], True),
     ],
 )
-def test_a_required_argument_can_pass_or_cannot(
-    schema: Mapping[str, Any], rules: list[Rule], passes: bool
-) -> None:
-    decision = decide(tool_with({"x": schema}, "x"), *rules)
+def test_a_required_argument_can_pass_or_cannot(schema: Any, rules: list[Rule], passes: bool) -> None:
+    decision = decide(tool_with({"x": schema, "other": TEXT}, "x"), *rules)
     assert decision.is_visible is passes
     if decision.witness is not None:
         assert decision.judge(decision.witness).is_allowed

@@ -1,0 +1,99 @@
+"""Audit logs to try things on: kept by a scribe with clocks of our own, and damaged in every way."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from toolcrib.policies.audit import Verdict, open_log
+from toolcrib.policies.audit.record import TAIL, Entry
+from toolcrib.policies.audit.scribe import Scribe
+from toolcrib.policy import Audit
+
+STORES = ("audit.db", "audit.jsonl")
+NOON = 1_777_888_800.0  # 2026-05-04T10:00:00Z
+
+
+class Hands:
+    """Two clocks that go only when they are told to."""
+
+    def __init__(self) -> None:
+        self.wall_s = NOON
+        self.now_s = 1_000.0
+
+    def wall(self) -> float:
+        return self.wall_s
+
+    def now(self) -> float:
+        return self.now_s
+
+    def pass_by(self, seconds: float) -> None:
+        self.wall_s += seconds
+        self.now_s += seconds
+
+
+def make_scribe(path: Path, hands: Hands | None = None, **options: Any) -> Scribe:
+    hands = hands or Hands()
+    return Scribe(Audit(path, **options), server="shop", wall=hands.wall, now=hands.now)
+
+
+def entries(count: int, start: int = 1, wall: float = NOON) -> list[Entry]:
+    return [
+        Entry(wall, {"id": f"c{number}", "principal": "key:ana", "tool": f"tool_{number % 3}", "outcome": "ok"})
+        for number in range(start, start + count)
+    ]
+
+
+def make_log(path: Path, count: int, batch: int = 10, *, is_closed: bool = True, **options: Any) -> Scribe:
+    """A log of so many calls; between `opened` and `closed` where it is closed."""
+    scribe = make_scribe(path, **options)
+    for start in range(1, count + 1, batch):
+        scribe.write(entries(min(batch, count + 1 - start), start))
+    if is_closed:
+        scribe.close()
+    else:
+        scribe.abandon()
+    return scribe
+
+
+def read_lines(path: Path) -> list[bytes]:
+    if path.suffix == ".jsonl":
+        return path.read_bytes().split(b"\n")[:-1]
+    with closing(sqlite3.connect(path)) as db:
+        db.text_factory = bytes
+        return [row[0] for row in db.execute("SELECT line FROM record ORDER BY seq")]
+
+
+def replace_lines(path: Path, lines: list[bytes]) -> None:
+    """As somebody would who may write the file: in SQLite, each row at the place that fits its order."""
+    if path.suffix == ".jsonl":
+        path.write_bytes(b"".join(line + b"\n" for line in lines))
+        return
+    with closing(sqlite3.connect(path)) as db, db:
+        db.text_factory = bytes
+        first = db.execute("SELECT min(seq) FROM record").fetchone()[0]
+        db.execute("DELETE FROM record")
+        texts = [line.decode("utf-8", "surrogateescape") for line in lines]
+        rows = [(first + place, text.encode("utf-8", "surrogateescape")) for place, text in enumerate(texts)]
+        db.executemany("INSERT INTO record VALUES (?, CAST(? AS TEXT))", rows)
+
+
+def restamp(lines: list[bytes], previous: bytes = b"0" * 64) -> list[bytes]:
+    """All hashes made anew, as somebody would who knows how, but has no key."""
+    stamped = []
+    for line in lines:
+        body = line[:-TAIL]
+        previous = sha256(previous + body).hexdigest().encode()
+        stamped.append(body + b',"hash":"' + previous + b'"}')
+    return stamped
+
+
+def verify(path: Path) -> Verdict:
+    return open_log(path).verify()
+
+
+def kinds(path: Path) -> list[str]:
+    return [problem.kind for problem in verify(path).problems]

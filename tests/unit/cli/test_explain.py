@@ -1,0 +1,267 @@
+"""`toolcrib explain`: what would happen, and which rule decides."""
+
+from __future__ import annotations
+
+import pytest
+
+from toolcrib.policies.identity.keys import KeyFile
+
+from .conftest import Desk
+
+TOOLS = '''
+from toolcrib import tool
+
+@tool(scopes=["orders:write"], destructive=True)
+def refund(order: str, amount: float = 1000) -> str:
+    """Give money back."""
+    return order
+
+@tool
+def find(q: str) -> str:
+    """Find an order."""
+    return q
+
+@tool
+def wipe(path: str) -> str:
+    """Remove a file."""
+    return path
+'''
+SETTINGS = """
+[server]
+targets = ["tools.py"]
+
+[roles]
+support = ["key:ana", "oauth:*"]
+
+[[rules]]
+allow = ["find"]
+
+[[rules]]
+name = "small refunds"
+allow = ["refund"]
+who = ["role:support"]
+when = { amount = { at_most = 100 } }
+because = "a manager has to do it"
+
+[[rules]]
+confirm = ["hint:destructive"]
+because = "Money leaves the house."
+
+[[rules]]
+allow = ["wipe"]
+who = ["local"]
+when = { path = { below_path = "/srv/tmp" } }
+
+[[limits]]
+rate = "60/min"
+"""
+WRITE = ["--scope", "orders:write"]
+KEYS = """
+[auth]
+keys = "keys.json"
+"""
+
+
+@pytest.fixture
+def shop(desk: Desk) -> Desk:
+    desk.write("tools.py", TOOLS)
+    desk.write("toolcrib.toml", SETTINGS)
+    return desk
+
+
+def test_without_a_tool_there_is_a_line_for_each(shop: Desk) -> None:
+    done = shop.run("explain", "--as", "key:ana")
+    assert done.stdout.splitlines() == [
+        "NAME    A CALL              DECIDED BY",
+        'refund  needs orders:write  rule 2 "small refunds" (toolcrib.toml:11)',
+        "find    allowed             rule 1 (toolcrib.toml:8)",
+        "wipe    hidden              the default, deny",
+    ]
+    assert (done.exit_code, done.stderr) == (0, "")
+    done = shop.run("explain", "--as", "key:ana", "--scope", "orders:write")
+    assert "refund  depends on arguments  rule 2" in done.stdout
+
+
+def test_the_caller_is_the_local_user_unless_another_is_named(shop: Desk) -> None:
+    done = shop.run("explain", "wipe", "path=/srv/tmp/a")
+    assert done.stdout.splitlines() == [
+        "local calls wipe: allowed by rule 4 (toolcrib.toml:22).",
+        "",
+        "  roles   none",
+        "  scopes  none",
+        '  allow   rule 4 (toolcrib.toml:22)  counts: path below_path "/srv/tmp" (it is "/srv/tmp/a")',
+        "  default deny",
+        "  limit   1: 60 in 60 s for each principal",
+    ]
+    assert done.exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (
+            ["--as", "key:bob", "refund"],
+            1,
+            "key:bob calls refund: denied by the default, deny. To them it is an unknown tool.",
+        ),
+        (
+            ["--as", "key:ana", "refund"],
+            1,
+            "key:ana calls refund: refused, for want of a scope: orders:write. They see the tool.",
+        ),
+        (
+            ["--as", "key:ana", "--scope", "orders:write", "refund"],
+            0,
+            "key:ana calls refund: depends on the arguments. These pass: amount=0.",
+        ),
+        (
+            ["--as", "key:ana", "--scope", "orders:write", "refund", "order=1"],
+            1,
+            'key:ana calls refund: denied for these arguments by rule 2 "small refunds" (toolcrib.toml:11)'
+            " (a manager has to do it).",
+        ),
+        (
+            [
+                "--as",
+                "oauth:17",
+                "--scope",
+                "orders:write",
+                "refund",
+                "--args",
+                '{"order": "1", "amount": 5}',
+            ],
+            0,
+            'oauth:17 calls refund: allowed by rule 2 "small refunds" (toolcrib.toml:11), when a person agrees:'
+            " rule 3 (toolcrib.toml:18): Money leaves the house.",
+        ),
+        (
+            [
+                "--as",
+                "key:x",
+                "--role",
+                "support",
+                "--scope",
+                "orders:write",
+                "refund",
+                "order=1",
+                "amount=7",
+            ],
+            0,
+            'key:x calls refund: allowed by rule 2 "small refunds" (toolcrib.toml:11), when a person agrees:'
+            " rule 3 (toolcrib.toml:18): Money leaves the house.",
+        ),
+        (
+            ["wipe", "path=/srv/tmp/../x"],
+            1,
+            "local calls wipe: denied for these arguments by rule 4 (toolcrib.toml:22).",
+        ),
+        (["find"], 0, "local calls find: allowed by rule 1 (toolcrib.toml:8)."),
+        (["wipe"], 0, 'local calls wipe: depends on the arguments. These pass: path="/srv/tmp".'),
+    ],
+)
+def test_the_first_line_says_what_would_happen(
+    shop: Desk, arguments: list[str], code: int, words: str
+) -> None:
+    done = shop.run("explain", *arguments)
+    assert done.stdout.splitlines()[0] == words
+    assert (done.exit_code, done.stderr) == (code, "")
+
+
+def test_a_rule_for_others_explains_why_it_is_not_for_this_one(shop: Desk) -> None:
+    lines = shop.run("explain", "--as", "key:bob", "refund").stdout.splitlines()
+    assert lines[3] == "  scopes  none (it needs orders:write)"
+    assert lines[4].endswith("does not count: it is for role:support")
+    assert lines[5].startswith("  confirm rule 3 (toolcrib.toml:18) ")
+
+
+def test_arguments_that_do_not_fit_are_a_mistake_unless_it_is_refused_anyway(shop: Desk) -> None:
+    done = shop.run("explain", "find", "qq=1")
+    assert done.exit_code == 2
+    assert "Invalid arguments for tool 'find'" in done.stderr
+    assert "hint: no rule is asked about arguments that do not fit" in done.stderr
+    done = shop.run("explain", "--as", "key:bob", "wipe", "paht=1")
+    assert done.exit_code == 1
+    assert "unknown tool" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["fnid"], "Unknown tool: fnid"),
+        (["--args", "{}"], "There are arguments, and no tool"),
+        (["find", "--args", "[]"], "The arguments after --args must be a JSON object"),
+        (["find", "q"], "'q' is not KEY=VALUE"),
+        (["--as", "role:support", "find"], "'role:support' is not a caller"),
+        (["--as", "", "find"], "'' is not a caller"),
+    ],
+)
+def test_what_was_given_wrongly_is_said(shop: Desk, arguments: list[str], words: str) -> None:
+    done = shop.run("explain", *arguments)
+    assert done.exit_code == 2
+    assert f"error: {words}" in done.stderr
+    assert done.stdout == ""
+
+
+def test_a_name_that_no_caller_has_is_remarked(shop: Desk) -> None:
+    done = shop.run("explain", "--as", "ana", "find")
+    assert done.exit_code == 0
+    assert "warning: nobody who calls is named 'ana'" in done.stderr
+    assert shop.run("explain", "--as", "anonymous", "find").stderr == ""
+
+
+def test_programs_get_json(shop: Desk) -> None:
+    one = shop.json("explain", "--as", "key:bob", "refund", "--json")
+    assert (one["verdict"], one["refused"], one["key"], one["rule"]) == ("hidden", True, None, "default")
+    assert [step["effect"] for step in one["steps"]] == ["allow", "confirm"]
+    every = shop.json("explain", "--as", "key:ana", "--scope", "x", "--json")
+    assert every["principal"] == {"name": "key:ana", "roles": ["support"], "scopes": ["x"]}
+    assert [(tool["tool"], tool["verdict"]) for tool in every["tools"]] == [
+        ("refund", "scope"),
+        ("find", "allowed"),
+        ("wipe", "hidden"),
+    ]
+
+
+def test_without_a_policy_everybody_may_call_everything(desk: Desk) -> None:
+    desk.write("tools.py", TOOLS)
+    done = desk.run("explain", "-t", "tools.py", "find", "q=1")
+    assert done.stdout.splitlines()[0] == "local calls find: allowed by the default, allow."
+    assert "  rules   none is about this tool" in done.stdout
+    assert "note: there is no policy" in done.stderr
+
+
+def test_what_is_wrong_with_the_policy_is_said_beside_it(shop: Desk) -> None:
+    shop.write("toolcrib.toml", SETTINGS + '\n[[rules]]\ndeny = ["nothing"]\n')
+    done = shop.run("explain", "find", "q=1")
+    assert done.exit_code == 0
+    assert "error: toolcrib.toml:31: rules[5].deny: 'nothing' matches no tool" in done.stderr
+
+
+def test_a_key_brings_its_scopes_and_roles(shop: Desk) -> None:
+    shop.write("toolcrib.toml", SETTINGS + KEYS)
+    KeyFile(shop.folder / "keys.json").create("eve", ["orders:write"], ["support"])
+    done = shop.run("explain", "--as", "key:eve", "refund", "order=1", "amount=5")
+    assert done.exit_code == 0
+    assert done.stdout.startswith("key:eve calls refund: allowed by rule 2")
+    assert shop.json("explain", "--as", "key:eve", "find", "--json")["key"] == "active"
+    done = shop.run("explain", "--as", "key:evee", "find")
+    assert done.exit_code == 2
+    assert "There is no key 'evee'" in done.stderr
+    assert "did you mean 'eve'?" in done.stderr
+
+
+def test_a_key_that_is_no_good_is_refused_whatever_the_rules_say(shop: Desk) -> None:
+    shop.write("toolcrib.toml", SETTINGS + KEYS)
+    keys = KeyFile(shop.folder / "keys.json")
+    keys.create("eve", [], [])
+    keys.revoke("eve")
+    done = shop.run("explain", "--as", "key:eve", "find")
+    assert done.exit_code == 1
+    assert "But the key is revoked: HTTP refuses it with 401 before anything is asked." in done.stdout
+    table = shop.run("explain", "--as", "key:eve")
+    assert table.exit_code == 1
+    assert "warning: the key is revoked" in table.stderr
+    assert shop.run("explain", "--as", "key:eve", "--json").exit_code == 1
+    assert shop.json("explain", "--as", "key:eve", "find", "--json")["refused"] is True
+    keys.create("eve", ["orders:write"], [])
+    assert shop.json("explain", "--as", "key:eve", "find", "--json")["key"] == "active"

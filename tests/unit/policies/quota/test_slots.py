@@ -1,0 +1,204 @@
+"""What a slot says, and how its place comes and goes while the call lives."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from tests.unit.policies.quota.support import (
+    ANA,
+    BEN,
+    REPORT,
+    Clocks,
+    enter,
+    line_up,
+    quota_of,
+    refused,
+    settle,
+)
+from toolcrib.policies.quota import Quota, Slot
+from toolcrib.policy import Limit
+
+
+async def is_full(quota: Quota) -> bool:
+    """Whether one more call would be refused."""
+    await settle(quota)
+    try:
+        slot = await enter(quota, BEN)
+    except Exception:
+        return True
+    slot.leave(ran=True)
+    return False
+
+
+def one_at_once(make, **more) -> Quota:
+    return make(Limit(concurrency=1, per="all", **more))
+
+
+async def test_a_slot_says_the_shortest_time_and_the_smallest_result():
+    quota = quota_of(
+        Clocks(),
+        Limit(timeout_s=5, max_result_bytes=100),
+        Limit(timeout_s=3, max_result_bytes=200),
+        Limit(max_arguments_bytes=9),
+    )
+    slot = quota.enter(ANA, REPORT, lambda: 9)
+    assert isinstance(slot, Slot)
+    assert (slot.timeout_s, slot.max_result_bytes, slot.is_counted) == (3, 100, False)
+
+
+async def test_a_slot_without_counts_can_be_used_like_any_other():
+    slot = await enter(quota_of(Clocks(), Limit(timeout_s=5)))
+    slot.pause()
+    await slot.resume()
+    slot.outlive()()
+    slot.leave(ran=True)
+    assert (slot.timeout_s, slot.max_result_bytes) == (5, None)
+
+
+async def test_a_rate_alone_takes_no_place(make):
+    slot = await enter(make(Limit(rate="5/s")))
+    assert not slot.is_counted
+    slot.pause()
+    await slot.resume()
+    slot.leave(ran=True)
+
+
+async def test_a_place_is_free_while_a_person_is_asked(make):
+    quota = one_at_once(make)
+    slot = await enter(quota)
+    assert await is_full(quota)
+    slot.pause()
+    assert not await is_full(quota)
+    await slot.resume()
+    assert await is_full(quota)
+    slot.leave(ran=True)
+    assert not await is_full(quota)
+
+
+async def test_who_comes_back_goes_ahead_of_the_line_and_is_never_refused(make):
+    quota = one_at_once(make, queue=1, queue_s=30)
+    asked = await enter(quota)
+    asked.pause()
+    running = await enter(quota)
+    (waiting,) = await line_up(quota, enter(quota))
+    back = asyncio.create_task(asked.resume())
+    await settle(quota)
+    assert not back.done()
+    running.leave(ran=True)
+    await back
+    assert not waiting.done()
+    asked.leave(ran=True)
+    (await waiting).leave(ran=True)
+
+
+async def test_who_comes_back_first_goes_first(make):
+    quota = one_at_once(make)
+    slots = []
+    for _ in range(3):
+        slots.append(await enter(quota))
+        slots[-1].pause()
+        await settle(quota)
+    await slots[2].resume()
+    first = asyncio.create_task(slots[1].resume())
+    await settle(quota)
+    second = asyncio.create_task(slots[0].resume())
+    await settle(quota)
+    slots[2].leave(ran=True)
+    await first
+    assert not second.done()
+    slots[1].leave(ran=True)
+    await second
+    slots[0].leave(ran=True)
+    assert not await is_full(quota)
+
+
+async def test_pauses_add_up(make):
+    quota = one_at_once(make)
+    slot = await enter(quota)
+    slot.pause()
+    slot.pause()
+    await slot.resume()
+    assert not await is_full(quota)
+    await slot.resume()
+    assert await is_full(quota)
+    slot.leave(ran=True)
+
+
+async def test_leaving_during_a_pause_frees_nothing_twice(make):
+    quota = make(Limit(concurrency=2, per="all"))
+    slot, other = await enter(quota), await enter(quota)
+    slot.pause()
+    slot.leave(ran=True)
+    slot.pause()
+    await slot.resume()
+    await slot.resume()
+    await enter(quota)
+    assert await is_full(quota)
+    other.leave(ran=True)
+
+
+async def test_a_call_that_is_cancelled_while_it_waits_to_come_back_leaves_nothing(make):
+    quota = one_at_once(make)
+    asked = await enter(quota)
+    asked.pause()
+    running = await enter(quota)
+    back = asyncio.create_task(asked.resume())
+    await settle(quota)
+    assert quota.describe_store()["waiting"] == 1
+    back.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await back
+    asked.leave(ran=True)
+    running.leave(ran=True)
+    assert not await is_full(quota)
+    assert quota.describe_store()["waiting"] == 0
+
+
+async def test_a_call_that_is_left_while_it_waits_to_come_back_waits_no_longer(make):
+    quota = one_at_once(make)
+    asked = await enter(quota)
+    asked.pause()
+    running = await enter(quota)
+    back = asyncio.create_task(asked.resume())
+    await settle(quota)
+    asked.leave(ran=True)
+    await asyncio.wait_for(back, 5)
+    assert await is_full(quota)
+    running.leave(ran=True)
+    assert not await is_full(quota)
+
+
+async def test_a_place_stays_taken_until_the_code_ends_that_outlived_its_call(make):
+    quota = one_at_once(make, daily=9)
+    slot = await enter(quota)
+    first, second = slot.outlive(), slot.outlive()
+    slot.leave(ran=True)
+    assert await is_full(quota)
+    first()
+    first()
+    assert await is_full(quota)
+    second()
+    assert not await is_full(quota)
+    slot.outlive()()
+    slot.leave(ran=True)
+    assert not await is_full(quota)
+
+
+async def test_code_that_ends_before_its_call_is_left_frees_nothing_yet(make):
+    quota = one_at_once(make)
+    slot = await enter(quota)
+    slot.outlive()()
+    assert await is_full(quota)
+    slot.leave(ran=True)
+    assert not await is_full(quota)
+
+
+async def test_a_budget_is_given_back_at_once_though_the_code_runs_on(make):
+    quota = make(Limit(daily=1, concurrency=5))
+    slot = await enter(quota)
+    slot.outlive()
+    slot.leave(ran=False)
+    await enter(quota)
+    assert (await refused(quota)).details["kind"] == "budget"
