@@ -216,6 +216,10 @@ class Outbound:
         self._pools: dict[str | None, tuple[httpx2.HTTPTransport, Callable[[], object]]] = {}
         self._loop_pools: dict[Any, tuple[httpx2.AsyncHTTPTransport, AsyncGenerator[None, None]]] = {}
 
+    def load(self) -> None:
+        """Load the engine now, where the first request comes at a time that has none to spare."""
+        _engine()
+
     def request(self, method: str, path: str, **options: Unpack[RequestOptions]) -> Response:
         """Send, and read the whole answer whatever its status; RequestOptions lists the options."""
         exchange = self._prepare(method, path, options)

@@ -238,10 +238,13 @@ class Auth:
             except ValueError as error:
                 raise ConfigurationError(str(error), key=key) from None
         if self.keys is None and not self.oauth:
-            raise ConfigurationError("names neither keys nor an authorization server", key="auth")
+            hint = 'write keys = "toolcrib.keys.json", and make keys with `toolcrib keys create`'
+            raise ConfigurationError("names neither keys nor an authorization server", hint=hint)
         labels = [item.label for item in self.oauth]
-        if len(set(labels)) < len(labels):
-            raise ConfigurationError("two authorization servers with one label", key="oauth.label")
+        for number, label in enumerate(labels, start=1):
+            if label in labels[: number - 1]:
+                words = f"two authorization servers with one label, {label!r}"
+                raise ConfigurationError(words, key=f"oauth[{number}].label", hint="give one another label")
 
 
 @dataclass(frozen=True)
@@ -388,4 +391,4 @@ def _number(key: str, value: Any, least: float, most: float, *, whole: bool = Fa
     if isinstance(value, bool) or not isinstance(value, int if whole else int | float):
         raise ConfigurationError(f"must be a {'whole ' * whole}number, got {value!r}", key=key)
     if not least <= value <= most:
-        raise ConfigurationError(f"must be from {least:g} to {most:g}, got {value!r}", key=key)
+        raise ConfigurationError(f"must be from {least:.12g} to {most:.12g}, got {value!r}", key=key)

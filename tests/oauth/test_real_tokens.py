@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Awaitable
-
 import httpx2
 import pytest
 
 from tests.oauth.conftest import AuthorizationServer
+from tests.support.issuing import Clock, see
 from tests.support.processes import ServerProcess
 from toolcrib.context import Principal
 from toolcrib.policies.identity.jwks import PAUSE_S
@@ -20,19 +18,8 @@ RESOURCE = "https://tools.example.com/mcp"
 ELSEWHERE = "https://elsewhere.example.com/mcp"
 
 
-class Clock:
-    at = 0.0
-
-    def __call__(self) -> float:
-        return self.at
-
-
 def make_issuer(server: AuthorizationServer, now: Clock | None = None) -> Issuer:
     return Issuer(OAuth(issuer=server.issuer), resource=RESOURCE, now=now or Clock())
-
-
-async def see(found: Principal | Awaitable[Principal]) -> Principal:
-    return await found if inspect.isawaitable(found) else found
 
 
 async def refuse(issuer: Issuer, token: str) -> str:

@@ -5,15 +5,14 @@ What is known serves on, a fetch takes two seconds at most, and nobody is asked 
 from __future__ import annotations
 
 import asyncio
-import inspect
 import socket
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 import pytest
 
-from tests.support.issuing import RESOURCE, KeyHouse, Mint, Page, make_key, publish
+from tests.support.issuing import RESOURCE, Clock, KeyHouse, Mint, Page, make_key, publish, see
 from toolcrib.context import Principal
 from toolcrib.policies.identity.oauth import Issuer
 from toolcrib.policies.identity.tokens import BadTokenError, UnprovenError
@@ -21,13 +20,6 @@ from toolcrib.policy import OAuth
 
 MB = 1024 * 1024
 HOUR_S, DAY_S = 3600.0, 86_400.0
-
-
-class Clock:
-    at = 0.0
-
-    def __call__(self) -> float:
-        return self.at
 
 
 @pytest.fixture
@@ -43,10 +35,6 @@ def issuer(house: KeyHouse, now: Clock) -> Issuer:
 @pytest.fixture
 def mint(house: KeyHouse) -> Mint:
     return Mint(house.origin)
-
-
-async def see(found: Principal | Awaitable[Principal]) -> Principal:
-    return await found if inspect.isawaitable(found) else found
 
 
 async def outcome(issuer: Issuer, token: str) -> str:

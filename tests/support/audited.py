@@ -5,11 +5,12 @@ from __future__ import annotations
 import sqlite3
 from contextlib import closing
 from hashlib import sha256
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 from toolcrib.policies.audit import Verdict, open_log
-from toolcrib.policies.audit.record import TAIL, Entry
+from toolcrib.policies.audit.record import TAIL, Entry, head_of
 from toolcrib.policies.audit.scribe import Scribe
 from toolcrib.policy import Audit
 
@@ -42,7 +43,9 @@ def make_scribe(path: Path, hands: Hands | None = None, **options: Any) -> Scrib
 
 def entries(count: int, start: int = 1, wall: float = NOON) -> list[Entry]:
     return [
-        Entry(wall, {"id": f"c{number}", "principal": "key:ana", "tool": f"tool_{number % 3}", "outcome": "ok"})
+        Entry(
+            wall, {"id": f"c{number}", "principal": "key:ana", "tool": f"tool_{number % 3}", "outcome": "ok"}
+        )
         for number in range(start, start + count)
     ]
 
@@ -68,7 +71,7 @@ def read_lines(path: Path) -> list[bytes]:
 
 
 def replace_lines(path: Path, lines: list[bytes]) -> None:
-    """As somebody would who may write the file: in SQLite, each row at the place that fits its order."""
+    """As somebody would who may write the file: in SQLite, rows keep their numbers where their order allows."""
     if path.suffix == ".jsonl":
         path.write_bytes(b"".join(line + b"\n" for line in lines))
         return
@@ -76,9 +79,10 @@ def replace_lines(path: Path, lines: list[bytes]) -> None:
         db.text_factory = bytes
         first = db.execute("SELECT min(seq) FROM record").fetchone()[0]
         db.execute("DELETE FROM record")
-        texts = [line.decode("utf-8", "surrogateescape") for line in lines]
-        rows = [(first + place, text.encode("utf-8", "surrogateescape")) for place, text in enumerate(texts)]
-        db.executemany("INSERT INTO record VALUES (?, CAST(? AS TEXT))", rows)
+        numbers = [head.seq for line in lines if (head := head_of(line)) is not None]
+        if len(numbers) < len(lines) or any(one >= other for one, other in pairwise(numbers)):
+            numbers = list(range(first, first + len(lines)))
+        db.executemany("INSERT INTO record VALUES (?, CAST(? AS TEXT))", zip(numbers, lines, strict=True))
 
 
 def restamp(lines: list[bytes], previous: bytes = b"0" * 64) -> list[bytes]:

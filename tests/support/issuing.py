@@ -6,11 +6,12 @@ a real HTTP server on the loopback that counts who comes, and misbehaves as it i
 
 from __future__ import annotations
 
+import inspect
 import json
 import threading
 import time
 from base64 import urlsafe_b64encode
-from collections.abc import Iterator, Mapping
+from collections.abc import Awaitable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
@@ -20,6 +21,7 @@ from typing import Any
 import pytest
 from joserfc import jwk, jws
 
+from toolcrib.context import Principal
 from toolcrib.policies.identity.tokens import BadTokenError
 
 RESOURCE = "https://tools.example.com/mcp"
@@ -86,6 +88,21 @@ class Mint:
 
 def _apply(usual: dict[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in {**usual, **changes}.items() if value is not ...}
+
+
+class Clock:
+    """A clock that stands still until it is set."""
+
+    def __init__(self, at: float = 0.0) -> None:
+        self.at = at
+
+    def __call__(self) -> float:
+        return self.at
+
+
+async def see(found: Principal | Awaitable[Principal]) -> Principal:
+    """Whoever was found, now or in a while."""
+    return await found if inspect.isawaitable(found) else found
 
 
 @contextmanager

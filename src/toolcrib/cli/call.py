@@ -18,8 +18,9 @@ from toolcrib.cli.targets import load_one
 from toolcrib.cli.terminal import Terminal, safe
 from toolcrib.cli.words import sign
 from toolcrib.content import Block, Result
+from toolcrib.context import LOCAL
 from toolcrib.definition import MAX_TIMEOUT_S, ToolDefinition
-from toolcrib.errors import InvalidArgumentsError
+from toolcrib.errors import InvalidArgumentsError, ToolNotFoundError
 from toolcrib.schema.repair import Repairer
 from toolcrib.server import MCPServer
 from toolcrib.tool import Tool
@@ -101,7 +102,7 @@ def call(
         result = remote.call(name, lambda found: fit_words(given, pairs, found), timeout_s, terminal)
     else:
         loaded, tool = load_one(name, targets, terminal, timeout_s=timeout_s)
-        result = _run(loaded.server, tool, fit_words(given, pairs, tool.definition), timeout_s)
+        result = _run(loaded.server, tool, fit_words(given, pairs, tool.definition), timeout_s, terminal)
         hint = _hint_for(result, tool.definition, pairs)
     if as_json is not None:
         terminal.json(result.to_json())
@@ -178,12 +179,20 @@ def fit_words(given: dict[str, Any], pairs: Sequence[str], definition: ToolDefin
 # --- the call ------------------------------------------------------------------------------------------
 
 
-def _run(server: MCPServer, tool: Tool, arguments: dict[str, Any], timeout_s: float | None) -> Result:
+def _run(
+    server: MCPServer, tool: Tool, arguments: dict[str, Any], timeout_s: float | None, terminal: Terminal
+) -> Result:
+    from toolcrib.cli.interview import AtTerminal  # delayed: who lists or shows tools asks nobody
+
     name = f"{tool.name}@{tool.version}" if tool.version else tool.name
 
     async def run() -> Result:
         try:
-            return await server.call(name, arguments, timeout_s=timeout_s)
+            return await server.call(name, arguments, timeout_s=timeout_s, channel=AtTerminal(terminal))
+        except ToolNotFoundError:
+            # It is there, or it would not have been found: who has the file may know that.
+            hint = f"`toolcrib explain --as {LOCAL.name} {tool.name}` says which rule decides"
+            raise Failure(f"The policy does not let you call '{tool.name}'", hint) from None
         finally:
             await server.stop()
 

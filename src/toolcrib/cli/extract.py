@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
@@ -38,22 +38,22 @@ def writing(output: str | None, terminal: Terminal) -> Iterator[Callable[[str], 
     if path.exists() and not path.is_file():
         raise Failure(f"{output} is not a file", "leave -o out for standard output")
     draft = path.with_name(f".{path.name}.{os.getpid()}.{os.urandom(6).hex()}.tmp")
+    with _saying(output):
+        file = _open_new(draft)
+
+    def write(text: str) -> None:
+        with _saying(output):
+            file.write(text)
+
     try:
+        yield write
         with _saying(output):
-            file = _open_new(draft)
-        with file:
-
-            def write(text: str) -> None:
-                with _saying(output):
-                    file.write(text)
-
-            yield write
-            with _saying(output):
-                file.flush()
-        with _saying(output):
+            file.close()
             os.replace(draft, path)
     finally:
-        draft.unlink(missing_ok=True)
+        for tidy in (file.close, draft.unlink):
+            with suppress(OSError):  # after success there is nothing left; after trouble, that is told
+                tidy()
 
 
 @contextmanager

@@ -14,8 +14,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from toolcrib.cli.terminal import Terminal, one_line, safe
-from toolcrib.errors import DefinitionError
-from toolcrib.question import Answer, Form, Visit
+from toolcrib.context import Nobody
+from toolcrib.errors import CannotAskError, DefinitionError
+from toolcrib.question import Answer, Form, Question, Reply, Visit
 from toolcrib.schema.repair import Repairer
 from toolcrib.validation import Validator
 
@@ -29,16 +30,33 @@ _TYPE_WORDS = {
 }
 
 
+class AtTerminal(Nobody):
+    """The channel of a call that is made here: whoever sits at the terminal is asked."""
+
+    def __init__(self, terminal: Terminal) -> None:
+        self._interview = Interview(terminal)
+
+    async def ask(self, questions: Mapping[str, Question]) -> Mapping[str, Reply]:
+        if not self._interview.is_attended:
+            return await super().ask(questions)
+        replies: dict[str, Reply] = {}
+        for key, question in questions.items():
+            if not isinstance(question, Form | Visit):
+                raise CannotAskError("There is a person at the terminal, and neither a model nor folders.")
+            replies[key] = await self._interview.ask(question)
+        return replies
+
+
 class Interview:
     """One person, one terminal, one question at a time."""
 
     def __init__(self, terminal: Terminal) -> None:
         self._terminal = terminal
         self._turn = asyncio.Lock()
-        self._is_attended = sys.stdin.isatty() and terminal.err.isatty()
+        self.is_attended = sys.stdin.isatty() and terminal.err.isatty()
 
     async def ask(self, question: Form | Visit) -> Answer:
-        if not self._is_attended:
+        if not self.is_attended:
             words = f"nobody is at the terminal, so this was declined: {one_line(question.message)}"
             self._terminal.say("note", words)
             return Answer("decline")

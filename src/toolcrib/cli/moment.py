@@ -10,6 +10,7 @@ import re
 from datetime import UTC, datetime
 
 from toolcrib.cli.frame import Failure
+from toolcrib.cli.words import count
 
 DAY_S = 86_400.0
 _UNITS_S = {"s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": DAY_S, "w": 7 * DAY_S, "y": 365 * DAY_S}
@@ -60,4 +61,4 @@ def show_span(seconds: float) -> str:
     for noun, size_s in (("day", DAY_S), ("hour", 3600.0), ("minute", 60.0)):
         if seconds >= 2 * size_s:
             return f"{round(seconds / size_s)} {noun}s"
-    return f"{round(seconds)} seconds"
+    return count(round(seconds), "second")

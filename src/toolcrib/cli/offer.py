@@ -82,6 +82,8 @@ def load_offer(
     tools = loader.collect(targets)
     if loader.failures and not tools:
         raise loader.failures[0]
+    if loader.unread and tools:
+        raise loader.unread[0]
     server, is_own = loader.find_server(tools, is_dynamic=is_dynamic)
     configs = loader.configs
     server.name = name or _first(configs, "name") or server.name
@@ -194,6 +196,8 @@ class OfferLoader(Loader):
             try:
                 yield from super()._read_configs((target,))
             except Failure as failure:
+                if target.endswith(".toml"):
+                    self.unread.append(failure)
                 self.findings.append(self._miss(failure))
 
     def _place(self, error: DefinitionError, config: Config) -> Finding:

@@ -16,6 +16,8 @@ Examples:
   toolcrib lint --static servers/     whether tools are fit for a model, and nothing is planted in them
   toolcrib call math_add a=10 b=5     call a tool
   toolcrib export --to openai .       the tools as a model provider takes them
+  toolcrib keys create ana            an API key for somebody who calls over HTTP
+  toolcrib audit query --since 1h     who called what
 
 A TARGET is a Python file, a folder, a module, module:object, file.py:object or a toolcrib.toml."""
 

@@ -179,9 +179,7 @@ def _run(
         await run_until_told(work, say, lambda: not server._running)
 
     is_one_of_many = (wishes.workers or 1) > 1
-    with Journal(
-        terminal, wishes.level(terminal), style=wishes.log_format, marks_process=is_one_of_many
-    ):
+    with Journal(terminal, wishes.level(terminal), style=wishes.log_format, marks_process=is_one_of_many):
         server.run(live)
     return 0
 

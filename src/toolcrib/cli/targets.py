@@ -79,6 +79,8 @@ class Loader:
         self.findings: list[Finding] = []
         self.tools: list[Tool] = []
         self.servers: list[MCPServer] = []
+        self.unread: list[Failure] = []
+        """Files of settings that cannot be read: what they demand of calls would not be demanded."""
         self.is_sample = False
 
     def load(self, targets: Sequence[str], timeout_s: float | None) -> Loaded:
@@ -108,6 +110,7 @@ class Loader:
                     yield load_config(Path(target), os.environ)
                 except ConfigurationError as error:
                     self._refuse(error)
+                    self.unread.append(Failure(str(error), error.hint))
         if not targets:
             yield Config(switches=switches_in(os.environ))
 

@@ -114,7 +114,11 @@ def _make(kind: type[_Value], table: Mapping[str, Any], reader: Reader, place: s
     try:
         return kind(**table, **more)
     except ConfigurationError as error:
-        reader.refuse(f"{place}.{error.key}" if error.key else place, error.message, error.hint)
+        key = f"{place}.{error.key}" if error.key else place
+        line = reader.lines.get(key) or reader.lines.get(key.rpartition(".")[0]) or reader.lines.get(place)
+        raise ConfigurationError(
+            error.message, file=reader.file, key=key, line=line, hint=error.hint
+        ) from None
     except TypeError:  # something that has to be there is not
         reader.refuse(place, f"needs {fields(kind)[0].name}")
 

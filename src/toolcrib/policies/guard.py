@@ -51,7 +51,12 @@ class Guard:
         if policy.audit is not None:
             from toolcrib.policies.audit import AuditLog  # loads SQLite, which not everybody wants
 
-            self.audit = AuditLog(policy.audit, server=server)
+            try:
+                self.audit = AuditLog(policy.audit, server=server)
+            except ConfigurationError as error:
+                raise (
+                    error if error.file else policy.wrong(error.key or "audit", error.message, error.hint)
+                ) from None
         if policy.telemetry is not None:
             from toolcrib.policies.telemetry import Watch  # loads what it reports to
 

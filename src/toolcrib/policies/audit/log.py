@@ -68,6 +68,8 @@ class AuditLog:
 
     async def close(self) -> None:
         """Write what is waiting, the last word and a checkpoint. A store that does not come back is left."""
+        for desk in self._desks.values():
+            desk.hand_over()
         if not self._writer.is_running:
             return
         done = asyncio.wrap_future(self._writer.order("close"))
@@ -112,9 +114,9 @@ class AuditLog:
         if writer.is_failing:
             writer.mark_late((item,))
             future.set_result(False)
+            writer.put(item)
         else:
-            desk.watch(item)
-        writer.put(item)
+            desk.take(item)
         return future
 
     def note(self, entry: dict[str, Any]) -> None:
@@ -128,7 +130,7 @@ class AuditLog:
         desk = self._desks.get(loop)
         if desk is None:
             self._desks = {each: its for each, its in self._desks.items() if not each.is_closed()}
-            desk = self._desks[loop] = Desk(loop, self._options.wait_s, self._writer.stall)
+            desk = self._desks[loop] = Desk(loop, self._options.wait_s, self._writer)
         self._desk = desk
         return desk
 

@@ -81,7 +81,9 @@ def _inspect(store: Store, notary: Notary) -> Recovered | Damage:
     for line in lines:
         if not follows(line, head):
             words = f"what follows record {head.seq} is not what was written"
-            return Damage(words, head, _last(store, newest))
+            last = _last(store, newest)
+            # The number of what is broken is not given again, whether or not it can be read.
+            return Damage(words, head, last._replace(seq=max(last.seq, head.seq + 1)))
         head = Head(head.seq + 1, line[-66:-2])
         behind += 1
     return Recovered([], newest, behind)
@@ -104,7 +106,7 @@ def _last(store: Store, newest: Checkpoint | None) -> Head:
         head = head_of(line)
         if head is not None and head.seq > last.seq:
             last = head
-    return last
+    return last._replace(seq=max(last.seq, store.taken_seq()))
 
 
 def _accept(store: Store, notary: Notary, damage: Damage) -> Recovered:

@@ -51,6 +51,7 @@ class Scribe:
         self.records = 0
         self.secret: key.Secret | None = None
         self.head = NO_RECORD
+        self._kept = NO_RECORD
         self._options = options
         self._server = server
         self._wall = wall
@@ -87,7 +88,7 @@ class Scribe:
             self.abandon()
             raise
         self._notes += recovered.notes
-        self._sealed_seq = recovered.newest.seq
+        self._sealed_seq = min(self._sealed_seq or recovered.newest.seq, recovered.newest.seq)
         if not self._is_announced:
             self._is_announced = True
             facts = {"kind": "opened", "server": self._server, "process": os.getpid()}
@@ -137,6 +138,8 @@ class Scribe:
         if self._clock is None:
             last = None if found is None else float(found.clock)
             self._clock = SteadyClock(self._wall, self._now, last, self._options.keep_days)
+        if found is not None and self._kept.seq > found.seq:
+            found = self._make("checkpoint", self._kept, 0, None)  # what we know ourselves needs no seal
         return found, are_ours
 
     def certify(self, kind: Kind, head: Head, *, count: int, good: Head | None = None) -> Checkpoint:
@@ -175,6 +178,7 @@ class Scribe:
         written = len(self._attempt.lines) if self._attempt is not None else 0
         self.records += written
         self._unsynced += written
+        self._kept = self.head
         self._attempt, self._skip = None, 0
         self._notes.clear()
 
@@ -303,7 +307,7 @@ class Scribe:
                 self._seal(self._store)
         finally:
             self.abandon()
-            self._attempt, self._skip = None, 0
+            self._attempt, self._skip, self._kept = None, 0, NO_RECORD
             self._notes.clear()
             self._is_announced = False
 

@@ -60,6 +60,10 @@ class Store(Protocol):
         """The number of the oldest record; 0 where there is none."""
         ...
 
+    def taken_seq(self) -> int:
+        """The highest number that cannot be given again, whatever stands there."""
+        ...
+
     def lines(self, after: int) -> Iterator[bytes]:
         """Everything that was kept behind a number, whatever it is."""
         ...

@@ -93,6 +93,10 @@ class TableStore:
         with _translated():
             return self._db.execute("SELECT min(seq) FROM record").fetchone()[0] or 0
 
+    def taken_seq(self) -> int:
+        with _translated():
+            return self._db.execute("SELECT max(seq) FROM record").fetchone()[0] or 0
+
     def lines(self, after: int) -> Iterator[bytes]:
         with _translated():
             for seq, line in self._db.execute(_FORWARD, (_behind(after),)):

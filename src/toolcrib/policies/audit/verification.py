@@ -136,26 +136,18 @@ class Walk:
             self._first = found.seq
             if found.seq - 1 in self._anchors:
                 head = Head(found.seq - 1, self._anchors[found.seq - 1])
-            if follows(line, head):
-                return found
-        if found.seq == head.seq + 1 and head.hash == _UNKNOWN:
-            return found
         if found.seq <= head.seq:
             words = f"record {found.seq} stands behind record {head.seq}: it was moved, or is there twice"
-            self._add(found.seq, "out-of-order", words)
+            self._add(found.seq, "out-of-order", words, place=head.seq + 1)
             return head
-        return self._jump(line, found, head)
-
-    def _jump(self, line: bytes, found: Head, head: Head) -> Head:
-        for each in self._accepted:
-            if follows(line, Head(each.seq, each.hash.encode())):
-                head = head._replace(seq=min(head.seq, each.seq))
-                if head.seq < each.seq:
-                    self._miss(head.seq + 1, each.seq)
-                return found
+        accepted = next((each for each in self._accepted if each.seq + 1 == found.seq), None)
+        if accepted is not None:
+            if head.seq < accepted.seq:
+                self._miss(head.seq + 1, accepted.seq)
+            head = Head(accepted.seq, accepted.hash.encode())
         if found.seq > head.seq + 1:
             self._miss(head.seq + 1, found.seq - 1)
-        else:
+        elif head.hash != _UNKNOWN and not follows(line, head):
             words = f"record {found.seq} does not fit the one before it: it was changed, or that one was"
             self._add(found.seq, "edited", words)
         return found
@@ -180,9 +172,12 @@ class Walk:
             )
             self._add(head.seq + 1, "torn", words)
 
-    def _add(self, seq: int, kind: str, words: str, *, is_accepted: bool = False) -> None:
-        if not is_accepted and kind != "forged":
-            is_accepted = any((each.good or 0) < seq <= each.seq for each in self._accepted)
+    def _add(
+        self, seq: int, kind: str, words: str, *, place: int | None = None, is_accepted: bool = False
+    ) -> None:
+        place = seq if place is None else place
+        if not is_accepted and place:
+            is_accepted = any((each.good or 0) < place <= each.seq for each in self._accepted)
         self._is_sound = self._is_sound and is_accepted
         if len(self._problems) < MAX_PROBLEMS:
             self._problems.append(Problem(seq, kind, words, is_accepted))

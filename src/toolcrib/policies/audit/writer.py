@@ -12,7 +12,7 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from concurrent.futures import Future
 
 from toolcrib.policies.audit.record import Entry
@@ -43,20 +43,34 @@ class Item:
 
 
 class Desk:
-    """All who wait on one loop. Used on that loop only."""
+    """All who wait on one loop. Used on that loop only.
 
-    __slots__ = ("_is_watching", "_on_late", "_wait_s", "_waiting", "loop")
+    What comes in one turn of the loop is handed over together: to wake the thread costs more than to write.
+    """
 
-    def __init__(
-        self, loop: asyncio.AbstractEventLoop, wait_s: float, on_late: Callable[[list[Item]], None]
-    ) -> None:
+    __slots__ = ("_gathered", "_is_watching", "_wait_s", "_waiting", "_writer", "loop")
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, wait_s: float, writer: Writer) -> None:
         self.loop = loop
+        self._writer = writer
+        self._gathered: list[Item] = []
         self._wait_s = wait_s
-        self._on_late = on_late
         self._waiting: deque[Item] = deque()
         self._is_watching = False
 
-    def watch(self, item: Item) -> None:
+    def take(self, item: Item) -> None:
+        """Have an item written, and its future settled within the time."""
+        self._watch(item)
+        if not self._gathered:
+            self.loop.call_soon(self.hand_over)
+        self._gathered.append(item)
+
+    def hand_over(self) -> None:
+        gathered, self._gathered = self._gathered, []
+        if gathered:
+            self._writer.put(*gathered)
+
+    def _watch(self, item: Item) -> None:
         item.deadline = self.loop.time() + self._wait_s
         self._waiting.append(item)
         if not self._is_watching:
@@ -83,7 +97,7 @@ class Desk:
             late.append(self._waiting.popleft())
             self._forget_settled()
         if late:
-            self._on_late(late)
+            self._writer.stall(late)
             self.settle(late, False)
         self._is_watching = bool(self._waiting)
         if self._waiting:
@@ -119,8 +133,8 @@ class Writer:
 
     # --- for everybody ---
 
-    def put(self, item: Item) -> None:
-        self.queue.append(item)
+    def put(self, *items: Item) -> None:
+        self.queue.extend(items)
         if self._is_idle:
             self._ring()
         elif self._thread is None:

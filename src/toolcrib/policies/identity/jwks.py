@@ -171,6 +171,7 @@ class IssuerKeys:
 def _small_fetch() -> Fetch:
     """Small documents, soon or not at all: no redirects, and nothing that grows when it is unpacked."""
     outbound = Outbound(timeout_s=FETCH_S, max_bytes=MAX_BYTES, max_connections=2)
+    outbound.load()  # a token that has to wait for keys keeps nobody else waiting
     headers = {"accept": "application/json", "accept-encoding": "identity"}
 
     async def fetch(address: str) -> Answer:

@@ -42,6 +42,8 @@ logger = logging.getLogger("toolcrib")
 
 WAIT_S = 0.25
 """How long a call waits for the file before it is counted here."""
+LOCK_S = 0.2
+"""How long the thread waits for another process: it shall have said so before nobody listens any more."""
 RETRY_S = 1.0
 """How often a file that does not work is tried again."""
 POLL_S = 0.01
@@ -276,7 +278,7 @@ class SqliteStore:
             if time.monotonic() < self._retry_at:
                 self._undo(jobs)
                 return
-            self._tables.open(self._now_ns(), WAIT_S)
+            self._tables.open(self._now_ns(), LOCK_S)
             self._is_open = True
             self._renewed_ns = None
         self._tables.check_file()
@@ -284,7 +286,7 @@ class SqliteStore:
         is_due = self._renewed_ns is None or not 0 <= now_ns - self._renewed_ns < LEASE_NS // 3
         if not (jobs or is_due or self._is_out or self._tables.has_changed()):
             return
-        self._tables.begin(WAIT_S)
+        self._tables.begin(LOCK_S)
         day = self._ledger.day
         self._tables.load_day(day)
         serial = day.serial

@@ -173,7 +173,7 @@ class Stubber:
 
 
 def _is_common(key: Spelling, scope: Scope) -> bool:
-    """Whether an annotation names nothing but what is built in, as `list[str]` does where no file says other."""
+    """Whether an annotation names built-in things alone, and the file means them by it: `list[str]`."""
     if scope.parent is not None or scope.stars:
         return False
     names = names_in(key)

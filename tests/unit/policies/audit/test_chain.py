@@ -117,11 +117,7 @@ def test_what_is_not_json_is_recorded_as_something_like_it() -> None:
     loop.append(loop)
     odd = encoded(tool="a\ud800b", values={"x": object(), "n": 1 << 5000, "b": b"raw"}, loop=loop)
     assert odd["tool"] == "a\\ud800b"
-    assert odd["values"] == {"x": "<object>", "n": "<integer of 5001 bits>", "b": "cmF3"} or odd["values"] == {
-        "x": "<object>",
-        "n": "<integer of 5001 bits>",
-        "b": "<bytes>",
-    }
+    assert odd["values"] == {"x": "<object>", "n": "<integer of 5001 bits>", "b": "<bytes>"}
     assert json.dumps(odd["loop"]).count("[") == 32
 
 
@@ -207,7 +203,7 @@ def test_several_scribes_write_one_log_between_each_other(tmp_path: Path, name: 
     assert verdict.is_sound
     assert verdict.records == sum(range(12)) + 6
     assert sum(scribe.records for scribe in scribes) == verdict.records
-    assert len({line for line in read_lines(path)}) == verdict.records
+    assert len(set(read_lines(path))) == verdict.records
 
 
 @BOTH

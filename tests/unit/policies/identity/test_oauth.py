@@ -4,28 +4,31 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import subprocess
 import sys
 import time
-from collections.abc import Awaitable
 from typing import Any
 
 import pytest
 
-from tests.support.issuing import RESOURCE, SCHEMES, KeyHouse, Mint, make_key, publish, refused, sign
+from tests.support.issuing import (
+    RESOURCE,
+    SCHEMES,
+    Clock,
+    KeyHouse,
+    Mint,
+    make_key,
+    publish,
+    refused,
+    see,
+    sign,
+)
 from toolcrib.context import Principal
 from toolcrib.errors import ConfigurationError
 from toolcrib.policies.identity import oauth as module
 from toolcrib.policies.identity.oauth import Issuer
 from toolcrib.policies.identity.tokens import BadTokenError, UnprovenError
 from toolcrib.policy import OAuth
-
-
-class Clock:
-    def __init__(self, at: float) -> None:
-        self.at = at
-
-    def __call__(self) -> float:
-        return self.at
 
 
 @pytest.fixture
@@ -63,10 +66,6 @@ def refuse(issuer: Issuer, token: str) -> str:
         issuer.verify(token)
     assert token not in str(caught.value)
     return str(caught.value)
-
-
-async def see(found: Principal | Awaitable[Principal]) -> Principal:
-    return await found if inspect.isawaitable(found) else found
 
 
 # --- who ---
@@ -368,6 +367,17 @@ def test_without_its_engine_the_error_says_what_to_install(
         make_issuer(house)
     assert str(caught.value) == "auth.oauth: tokens are to be checked, and joserfc is not installed"
     assert caught.value.hint == "pip install 'toolcrib[auth]'"
+
+
+def test_what_is_slow_to_load_is_loaded_before_the_first_token() -> None:
+    script = (
+        "import sys; from toolcrib.policies.identity.oauth import Issuer; from toolcrib.policy import OAuth;"
+        "before = {'joserfc', 'httpx2'} & set(sys.modules); "
+        "Issuer(OAuth(issuer='https://login.example.com'), resource='https://tools.example.com/mcp'); "
+        "print(before, sorted({'joserfc', 'httpx2'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "set() ['httpx2', 'joserfc']"
 
 
 def test_the_clocks_are_the_machines_where_none_are_given(house: KeyHouse) -> None:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 import warnings
 from typing import Any
 
@@ -164,9 +162,3 @@ def test_what_is_no_set_of_keys_is_refused(data: bytes, words: str) -> None:
 def test_only_so_many_keys_of_a_set_are_read() -> None:
     many = [{**EC, "kid": str(number)} for number in range(MAX_KEYS + 1)]
     assert len(KeySet(many).keys) == MAX_KEYS == 100
-
-
-def test_the_engine_is_not_loaded_before_it_is_wanted() -> None:
-    script = "import sys, toolcrib.policies.identity.oauth; print('joserfc' in sys.modules)"
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "False"

@@ -7,6 +7,7 @@ import contextvars
 import gc
 import subprocess
 import sys
+import weakref
 from collections.abc import Awaitable, Callable, Generator, Sequence
 from typing import Any
 
@@ -284,17 +285,19 @@ async def test_a_cancelled_call_is_cancelled_within_its_span(traces: Traces) -> 
 async def test_what_is_thrown_into_a_call_and_caught_there_does_not_end_it(traces: Traces) -> None:
     watch = make_watch(opentelemetry=True)
 
-    async def work() -> str:
-        failing = asyncio.get_running_loop().create_future()
-        failing.set_exception(KeyError("x"))
+    async def work() -> list[int]:
+        seen = [current()]
         try:
-            await failing
-        except KeyError:
+            await asyncio.sleep(60)
+        except asyncio.CancelledError:
             await asyncio.sleep(0)
-            return "caught"
-        return "missed"
+            seen.append(current())
+        return seen
 
-    assert await conduct(watch, work) == "caught"
+    task = asyncio.create_task(conduct(watch, work))
+    await asyncio.sleep(0)
+    task.cancel()
+    assert await task == [one(traces).context.span_id] * 2
 
 
 async def test_what_a_call_raises_comes_out_as_it_is(traces: Traces) -> None:
@@ -326,26 +329,28 @@ async def test_a_call_that_is_closed_closes_its_work(traces: Traces) -> None:
 
 async def test_an_error_that_was_thrown_in_is_not_kept(traces: Traces) -> None:
     watch = make_watch(opentelemetry=True)
+    bell = asyncio.Event()
+    seen: list[weakref.ref[BaseException]] = []
 
-    class Mark(Exception):
-        pass
-
-    async def work() -> int:
-        failing = asyncio.get_running_loop().create_future()
-        failing.set_exception(Mark())
+    async def work() -> None:
         try:
-            await failing
-        except Mark:
-            pass
-        del failing
-        await asyncio.sleep(0)
-        return sum(isinstance(item, Mark) for item in gc.get_objects())
+            await asyncio.sleep(60)
+        except asyncio.CancelledError as error:
+            seen.append(weakref.ref(error))
+        await bell.wait()
 
+    task = asyncio.create_task(conduct(watch, work))
+    await asyncio.sleep(0)
     gc.disable()
     try:
-        assert await conduct(watch, work) == 0
+        task.cancel()
+        while not seen:
+            await asyncio.sleep(0)
+        assert seen[0]() is None
     finally:
         gc.enable()
+        bell.set()
+        await task
 
 
 async def test_without_opentelemetry_the_work_is_given_back_as_it_came() -> None:

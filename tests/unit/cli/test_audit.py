@@ -1,0 +1,423 @@
+"""`toolcrib audit`: what was called is read, found, proven and handed on, also while a server writes."""
+
+from __future__ import annotations
+
+import asyncio
+import csv
+import io
+import json
+import os
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.clocks import Clock
+from toolcrib.cli import audit as module
+from toolcrib.cli.records import Place
+from toolcrib.cli.terminal import Terminal
+from toolcrib.policies.audit import AuditLog, Verdict
+from toolcrib.policy import Audit
+
+from .conftest import Desk
+
+START_S = 1_800_000_000.0  # 2027-01-15T08:00:00Z
+STAMP = "2027-01-15 08:00:00.000"
+CALLS: list[dict[str, Any]] = [
+    {"principal": "local", "tool": "add", "outcome": "ok", "duration_ms": 1.25},
+    {"principal": "key:ana", "tool": "refund", "outcome": "denied", "code": "denied", "decision": "denied",
+     "rule": "rules[1]"},
+    {"principal": "key:ana", "tool": "refund", "version": "2", "outcome": "cancelled", "duration_ms": 20},
+    {"principal": "oauth:bo", "tool": "report", "outcome": "disconnected", "duration_ms": 3000.04},
+    {"principal": "key:ana", "tool": "refund", "outcome": "error", "code": "tool-error",
+     "values": {"amount": 5}},
+]  # fmt: skip
+
+
+def record(path: str, calls: list[dict[str, Any]], **options: Any) -> None:
+    """Have calls recorded, one in each second, as a server does."""
+    wall = Clock(START_S)
+
+    async def run() -> None:
+        log = AuditLog(Audit(path, **options), server="shop", wall=wall)
+        await log.open()
+        for number, call in enumerate(calls):
+            wall.at_s = START_S + number
+            usual = {"id": f"c{number}", "decision": "allowed", "rule": None, "code": None}
+            assert await log.commit({**usual, **call})
+        await log.close()
+
+    asyncio.run(run())
+
+
+@pytest.fixture(params=["audit.db", "audit.jsonl"])
+def log(request: pytest.FixtureRequest, desk: Desk) -> str:
+    """A log that the settings name: `opened`, five calls, `closed`."""
+    name: str = request.param
+    record(name, CALLS)
+    desk.write("toolcrib.toml", f'[audit]\nfile = "{name}"\n')
+    return name
+
+
+def ids(desk: Desk, *words: str) -> list[str]:
+    done = desk.run("audit", "query", "--json", *words)
+    assert done.exit_code == 0, done.stderr
+    return [item["id"] for line in done.stdout.splitlines() if "id" in (item := json.loads(line))]
+
+
+# --- tail ---
+
+
+def test_the_last_records_are_shown_one_on_each_line(desk: Desk, log: str) -> None:
+    done = desk.run("audit", "tail")
+    assert (done.exit_code, done.stderr) == (0, "")
+    lines = done.stdout.splitlines()
+    assert lines[0].startswith(f"      1  {STAMP}  [opened]  server shop, process ")
+    assert lines[1:6] == [
+        f"      2  {STAMP}  ok             local            add                  1.2 ms",
+        "      3  2027-01-15 08:00:01.000  denied         key:ana          refund              "
+        " denied by rules[1]",
+        "      4  2027-01-15 08:00:02.000  cancelled      key:ana          refund@2             20.0 ms",
+        "      5  2027-01-15 08:00:03.000  disconnected   oauth:bo         report               3000.0 ms",
+        "      6  2027-01-15 08:00:04.000  error          key:ana          refund               tool-error"
+        ' {"amount": 5}',
+    ]
+    assert lines[6].startswith("      7  2027-01-15 08:00:04.000  [closed]  process ")
+    assert len(lines) == 7
+
+
+def test_so_many_as_are_wanted_are_shown(desk: Desk, log: str) -> None:
+    shown = desk.run("audit", "tail", "-n", "2").stdout.splitlines()
+    assert [line.split()[0] for line in shown] == ["6", "7"]
+    assert desk.run("audit", "tail", "-n", "0").stdout == ""
+    assert desk.run("audit", "tail", "-n", "-1").exit_code == 2
+
+
+def test_programs_get_one_json_object_on_each_line(desk: Desk, log: str) -> None:
+    lines = desk.run("audit", "tail", "-n", "2", "--json").stdout.splitlines()
+    first, last = (json.loads(line) for line in lines)
+    assert (first["seq"], first["id"], first["values"]) == (6, "c4", {"amount": 5})
+    assert (last["seq"], last["kind"]) == (7, "closed")
+
+
+def test_records_that_come_are_shown_as_they_come(
+    desk: Desk, log: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waits = []
+
+    def pause() -> None:
+        waits.append(1)
+        if len(waits) == 2:
+            raise KeyboardInterrupt
+        record(log, [{"principal": "key:new", "tool": "add", "outcome": "ok"}])
+
+    monkeypatch.setattr(module, "pause", pause)
+    done = desk.run("audit", "tail", "-n", "1", "--follow", "--json")
+    assert done.exit_code == 130
+    shown = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [(item["seq"], item["kind"]) for item in shown] == [
+        (7, "closed"),
+        (8, "opened"),
+        (9, "call"),
+        (10, "closed"),
+    ]
+
+
+def test_following_from_nothing_shows_only_what_comes(
+    desk: Desk, log: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def pause() -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(module, "pause", pause)
+    assert desk.run("audit", "tail", "-n", "0", "-f").stdout == ""
+
+
+def test_waiting_takes_a_moment(monkeypatch: pytest.MonkeyPatch) -> None:
+    waited: list[float] = []
+    monkeypatch.setattr(module.time, "sleep", waited.append)
+    assert module.pause() is None
+    assert waited == [0.25]
+
+
+def test_a_log_without_records_says_so(desk: Desk) -> None:
+    desk.write("audit.jsonl", "")
+    done = desk.run("audit", "tail", "--file", "audit.jsonl")
+    assert (done.exit_code, done.stdout) == (0, "")
+    assert done.stderr == "note: there are no records in audit.jsonl\n"
+
+
+# --- which log ---
+
+
+def test_a_log_that_nobody_names_is_asked_for(desk: Desk) -> None:
+    for settings in (None, "[server]\nname = 'shop'\n", "[policy]\ndefault = 'allow'\n"):
+        if settings is not None:
+            desk.write("toolcrib.toml", settings)
+        done = desk.run("audit", "tail")
+        assert done.exit_code == 2
+        assert done.stderr == (
+            "error: No audit log is named\n"
+            "hint: name it: --file PATH, or in toolcrib.toml:\n"
+            '    [audit]\n    file = "audit.db"\n'
+        )
+
+
+@pytest.mark.parametrize("command", ["tail", "query", "verify", "export --to csv"])
+def test_a_log_that_is_not_there_is_said_not_to_be(desk: Desk, command: str) -> None:
+    desk.write("toolcrib.toml", '[audit]\nfile = "audit.db"\n')
+    done = desk.run("audit", *command.split())
+    assert done.exit_code == 2
+    assert done.stderr == "error: There is no audit log audit.db\nhint: a server makes it when it starts\n"
+    assert not Path("audit.db").exists()
+
+
+@pytest.mark.parametrize("command", ["tail", "query", "verify"])
+def test_what_is_no_log_is_said_to_be_none(desk: Desk, command: str) -> None:
+    desk.write(
+        "notes.db", "nothing of the kind, but long enough to be looked at by whoever reads files\n" * 9
+    )
+    done = desk.run("audit", command, "--file", "notes.db")
+    assert done.exit_code == 2
+    assert done.stderr.startswith("error: notes.db: ")
+    assert "no audit log" in done.stderr
+
+
+def test_trouble_with_a_file_becomes_words(desk: Desk, log: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*arguments: Any) -> Any:
+        raise PermissionError(13, "Permission denied", log)
+
+    monkeypatch.setattr("toolcrib.policies.audit.reading.open_source", fail)
+    done = desk.run("audit", "tail")
+    assert done.exit_code == 2
+    assert done.stderr == f"error: {log}: Permission denied\n"
+
+
+def test_whoever_has_seen_enough_is_not_bothered(
+    desk: Desk, log: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(self: object, text: str) -> None:
+        raise BrokenPipeError(32, "Broken pipe")
+
+    monkeypatch.setattr("toolcrib.cli.terminal.Terminal.data", fail)
+    done = desk.run("audit", "tail")
+    assert (done.exit_code, done.stderr) == (1, "")
+
+
+def test_reading_needs_no_key(desk: Desk, log: str) -> None:
+    os.chmod(f"{log}.key", 0o666)  # a key that nobody should trust
+    assert desk.run("audit", "tail").exit_code == 0
+    assert desk.run("audit", "query").exit_code == 0
+    assert desk.run("audit", "verify").exit_code == 2
+
+
+# --- query ---
+
+
+def test_records_are_found_by_who_what_and_how_it_ended(desk: Desk, log: str) -> None:
+    assert ids(desk) == ["c0", "c1", "c2", "c3", "c4"]
+    assert ids(desk, "--as", "key:*") == ["c1", "c2", "c4"]
+    assert ids(desk, "--as", "local") == ["c0"]
+    assert ids(desk, "--tool", "re*") == ["c1", "c2", "c3", "c4"]
+    assert ids(desk, "--tool", "re*", "--as", "oauth:*") == ["c3"]
+    assert ids(desk, "--outcome", "denied") == ["c1"]
+    assert ids(desk, "--outcome", "denied, ok") == ["c0", "c1"]
+    assert ids(desk, "--outcome", "denied", "--outcome", "error") == ["c1", "c4"]
+    assert ids(desk, "--code", "tool-error") == ["c4"]
+    assert ids(desk, "--id", "c2") == ["c2"]
+
+
+def test_whoever_cancelled_may_have_disconnected(desk: Desk, log: str) -> None:
+    assert ids(desk, "--outcome", "cancelled") == ["c2", "c3"]
+    assert ids(desk, "--outcome", "disconnected") == ["c3"]
+
+
+def test_records_are_found_by_time(desk: Desk, log: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert ids(desk, "--since", "2027-01-15T08:00:02") == ["c2", "c3", "c4"]
+    assert ids(desk, "--until", "2027-01-15T08:00:02") == ["c0", "c1"]
+    assert ids(desk, "--since", "2027-01-15T10:00:01+02:00", "--until", "2027-01-15T08:00:03Z") == [
+        "c1",
+        "c2",
+    ]
+    assert ids(desk, "--since", "2027-01-15") == ["c0", "c1", "c2", "c3", "c4"]
+    assert ids(desk, "--until", "2027-01-15") == []
+    monkeypatch.setattr("toolcrib.cli.records.time.time", lambda: START_S + 3602)
+    assert ids(desk, "--since", "1h") == ["c2", "c3", "c4"]
+    assert ids(desk, "--until", "60min") == ["c0", "c1"]
+
+
+def test_the_newest_are_shown_and_that_there_are_more(desk: Desk, log: str) -> None:
+    done = desk.run("audit", "query", "--limit", "2", "--as", "key:*")
+    assert [line.split()[0] for line in done.stdout.splitlines()] == ["4", "6"]
+    assert done.stderr == "note: these are the newest 2; there are more\nhint: --limit 0 shows all\n"
+    for limit in ("3", "0"):
+        done = desk.run("audit", "query", "--limit", limit, "--as", "key:*")
+        assert [line.split()[0] for line in done.stdout.splitlines()] == ["3", "4", "6"]
+        assert done.stderr == ""
+
+
+def test_a_hundred_are_shown_unless_more_are_wanted(desk: Desk) -> None:
+    record("audit.db", [{"principal": "local", "tool": "add", "outcome": "ok"}] * 101)
+    done = desk.run("audit", "query", "--file", "audit.db", "--tool", "add")
+    assert len(done.stdout.splitlines()) == 100
+    assert "the newest 100" in done.stderr
+
+
+def test_nothing_found_is_said(desk: Desk, log: str) -> None:
+    done = desk.run("audit", "query", "--tool", "nothing")
+    assert (done.exit_code, done.stdout) == (0, "")
+    assert done.stderr == f"note: no record in {log} fits\n"
+
+
+def test_an_outcome_that_is_misspelt_finds_help(desk: Desk, log: str) -> None:
+    done = desk.run("audit", "query", "--outcome", "ok,canceled")
+    assert done.exit_code == 2
+    assert done.stderr == "error: Unknown outcome: canceled\nhint: did you mean 'cancelled'?\n"
+
+
+def test_a_time_that_is_none_finds_help(desk: Desk, log: str) -> None:
+    for option in ("--since", "--until"):
+        done = desk.run("audit", "query", option, "yesterday")
+        assert done.exit_code == 2
+        assert done.stderr.startswith(f"error: {option} 'yesterday' is no time\nhint: ")
+
+
+# --- what callers could have chosen ---
+
+
+HOSTILE = [
+    "\x1b[31mred",
+    "two\nlines",
+    "nul\x00",
+    "bidi\u202e",
+    "c1\x9b",
+    "del\x7f",
+    "\u2028line",
+    "tab\there",
+]
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_no_word_of_a_caller_reaches_a_terminal_as_it_is(desk: Desk, text: str) -> None:
+    call = {"principal": text, "tool": text, "outcome": "error", "code": text, "rule": text, "decision": text,
+            "version": text, "values": {text: text}}  # fmt: skip
+    record("audit.db", [call, {"kind": text, text: text}])
+    for words in (["tail"], ["tail", "--json"], ["query"], ["query", "--json"]):
+        done = desk.run("audit", *words, "--file", "audit.db")
+        assert len(done.stdout.splitlines()) == 4
+        assert done.stdout.replace("\n", "").isprintable()
+    exported = desk.run("audit", "export", "--to", "csv", "--file", "audit.db").stdout
+    assert exported.replace("\n", "").replace("\t", "").isprintable()
+    assert len(list(csv.reader(io.StringIO(exported)))) == 5
+
+
+# --- verify ---
+
+
+def test_a_log_that_is_whole_is_proven_so(desk: Desk, log: str) -> None:
+    done = desk.run("audit", "verify")
+    assert (done.exit_code, done.stderr) == (0, "")
+    assert done.stdout == f"{log}: sound: 7 records, 1 to 7; 1 checkpoint compared\n"
+
+
+def test_programs_get_the_verdict_as_json(desk: Desk, log: str) -> None:
+    found = desk.json("audit", "verify", "--json")
+    assert len(found.pop("head")) == 64
+    assert found == {
+        "file": str(Path(log).resolve()),
+        "is_sound": True,
+        "records": 7,
+        "first_seq": 1,
+        "last_seq": 7,
+        "checkpoints_checked": 1,
+        "problems": [],
+        "pruned_before": None,
+        "is_keyed": True,
+        "proven_through": 7,
+    }
+
+
+def flip(log: str, seq: int, old: str, new: str) -> None:
+    """Change a word of one record."""
+    if log.endswith(".jsonl"):
+        lines = Path(log).read_text().splitlines(keepends=True)
+        lines[seq - 1] = lines[seq - 1].replace(old, new)
+        Path(log).write_text("".join(lines))
+        return
+    with sqlite3.connect(log) as database:
+        database.execute("UPDATE record SET line = replace(line, ?, ?) WHERE seq = ?", (old, new, seq))
+    database.close()
+
+
+def test_a_record_that_was_changed_is_named(desk: Desk, log: str) -> None:
+    flip(log, 4, "refund", "refuse")
+    done = desk.run("audit", "verify")
+    assert (done.exit_code, done.stderr) == (1, "")
+    assert done.stdout == (
+        f"{log}: NOT sound: 7 records, 1 to 7; 1 checkpoint compared\n"
+        "  edited: record 4 does not fit the one before it: it was changed, or that one was\n"
+    )
+    found = desk.run("audit", "verify", "--json")
+    assert found.exit_code == 1
+    [problem] = json.loads(found.stdout)["problems"]
+    assert (problem["seq"], problem["kind"], problem["is_accepted"]) == (4, "edited", False)
+
+
+def test_damage_that_somebody_accepted_is_told_and_is_no_failure(desk: Desk, log: str) -> None:
+    flip(log, 6, '"hash":"', '"hash":"0')
+    flip(log, 7, '"seq":7', '"seq":9')
+    record(log, CALLS, accept_gap=True)
+    done = desk.run("audit", "verify")
+    assert " (accepted): " in done.stdout
+    assert (done.exit_code, done.stdout.split(": ")[1]) == (0, "sound")
+
+
+def test_without_the_key_it_is_said_what_is_not_proven(desk: Desk, log: str) -> None:
+    os.rename(f"{log}.key", "elsewhere.key")
+    done = desk.run("audit", "verify")
+    assert done.exit_code == 0
+    assert done.stderr == (
+        "note: without its key this proves that the records fit each other, not who wrote them\n"
+        "hint: --key-file PATH, where the key is kept elsewhere\n"
+    )
+    assert desk.run("audit", "verify", "--key-file", "elsewhere.key").stderr == ""
+    done = desk.run("audit", "verify", "--key-file", "nowhere.key")
+    assert (done.exit_code, "nowhere.key" in done.stderr) == (2, True)
+
+
+def test_records_that_no_checkpoint_has_seen_are_counted(desk: Desk, log: str) -> None:
+    early = Path(f"{log}.checkpoints").read_bytes()
+    record(log, CALLS)
+    Path("early").write_bytes(early)
+    done = desk.run("audit", "verify", "--checkpoints", "early")
+    assert done.exit_code == 0
+    assert done.stderr == "note: the newest 7 records no checkpoint has seen yet\n"
+    assert desk.run("audit", "verify", "--checkpoints", "nowhere").exit_code == 2
+
+
+def test_what_the_settings_say_of_key_and_checkpoints_is_used(desk: Desk) -> None:
+    options = {"key_file": "safe/key", "checkpoints": "safe/seals"}
+    record("audit.db", CALLS, **options)
+    desk.write(
+        "toolcrib.toml", '[audit]\nfile = "audit.db"\nkey_file = "safe/key"\ncheckpoints = "safe/seals"\n'
+    )
+    for words in ([], ["--file", "./audit.db"]):
+        found = desk.json("audit", "verify", "--json", *words)
+        assert (found["is_keyed"], found["proven_through"]) == (True, 7)
+    os.rename("audit.db", "copy.db")
+    assert desk.json("audit", "verify", "--json", "--file", "copy.db")["is_keyed"] is False
+
+
+def test_records_that_ended_because_of_their_age_are_mentioned() -> None:
+    out, err = io.StringIO(), io.StringIO()
+    verdict = Verdict(True, 900, 101, 1000, "0" * 64, 2, [], 101, True, 1000)
+    module._say_verdict(Place(Path("audit.db")), verdict, Terminal(out, err, debug=False))
+    assert out.getvalue() == "audit.db: sound: 900 records, 101 to 1000; 2 checkpoints compared\n"
+    assert err.getvalue() == "note: records before 101 were ended because of their age\n"
+
+
+def test_an_empty_log_is_sound(desk: Desk) -> None:
+    desk.write("audit.jsonl", "")
+    done = desk.run("audit", "verify", "--file", "audit.jsonl")
+    assert (done.exit_code, done.stdout) == (0, "audit.jsonl: sound: no records; 0 checkpoints compared\n")

@@ -1,0 +1,193 @@
+"""`toolcrib audit export`: records for others, whole or not at all; and how far a long look is."""
+
+from __future__ import annotations
+
+import csv
+import errno
+import io
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from toolcrib.cli import audit as module
+from toolcrib.cli import extract
+from toolcrib.cli.ledger import COLUMNS
+from toolcrib.cli.terminal import Terminal
+from toolcrib.policies.audit import open_log
+
+from .conftest import Desk
+from .test_audit import CALLS, record
+
+
+@pytest.fixture
+def log(desk: Desk) -> str:
+    record(
+        "audit.db", [*CALLS, {"principal": "key:ä", "tool": "=1+1", "outcome": "ok", "values": {"x": "é"}}]
+    )
+    desk.write("toolcrib.toml", '[audit]\nfile = "audit.db"\n')
+    return "audit.db"
+
+
+class Screen(io.StringIO):
+    """A stream that somebody looks at."""
+
+    encoding = "utf-8"
+
+    def isatty(self) -> bool:
+        return True
+
+
+class Foreign(io.StringIO):
+    """A stream that takes few characters."""
+
+    encoding = "latin-1"
+
+
+def test_json_lines_are_those_of_the_log_and_are_proven_like_it(desk: Desk, log: str) -> None:
+    done = desk.run("audit", "export", "--to", "jsonl", "-o", "out.jsonl")
+    assert (done.exit_code, done.stdout) == (0, "")
+    assert done.stderr == "note: 8 records written to out.jsonl\n"
+    assert Path("out.jsonl").stat().st_mode & 0o777 == 0o600
+    verdict = open_log("out.jsonl", "audit.db.key", "audit.db.checkpoints").verify()
+    assert verdict.is_sound
+    assert verdict.proven_through == 8
+    assert sorted(path.name for path in Path().iterdir() if path.name.startswith(".")) == []
+
+
+def test_without_a_file_records_go_to_standard_output(desk: Desk, log: str) -> None:
+    done = desk.run("audit", "export", "--to", "jsonl")
+    assert done.stderr == ""
+    desk.run("audit", "export", "--to", "jsonl", "-o", "out.jsonl")
+    assert done.stdout == Path("out.jsonl").read_text()
+
+
+def test_only_what_is_wanted_is_written(desk: Desk, log: str) -> None:
+    done = desk.run("audit", "export", "--to", "jsonl", "--tool", "refund", "--outcome", "cancelled")
+    assert [json.loads(line)["id"] for line in done.stdout.splitlines()] == ["c2"]
+
+
+def test_csv_has_a_column_for_everything_and_no_formulas(desk: Desk, log: str) -> None:
+    desk.run("audit", "export", "--to", "csv", "-o", "out.csv")
+    rows = list(csv.DictReader(io.StringIO(Path("out.csv").read_text(), newline="")))
+    assert list(rows[0]) == list(COLUMNS)
+    assert [row["seq"] for row in rows] == ["1", "2", "3", "4", "5", "6", "7", "8"]
+    assert json.loads(rows[0]["more"])["server"] == "shop"
+    assert rows[0]["tool"] == ""
+    assert (rows[1]["principal"], rows[1]["duration_ms"], rows[1]["more"]) == ("local", "1.25", "")
+    assert rows[5]["values"] == '{"amount": 5}'
+    assert (rows[6]["principal"], rows[6]["tool"], rows[6]["values"]) == ("key:ä", "'=1+1", '{"x": "é"}')
+
+
+@pytest.mark.parametrize("text", ["=a", "+a", "-a", "@a", "\ta"])
+def test_what_a_spreadsheet_would_take_for_a_formula_is_text(desk: Desk, text: str) -> None:
+    record("audit.db", [{"principal": text, "tool": "add", "outcome": "ok"}])
+    done = desk.run("audit", "export", "--to", "csv", "--file", "audit.db", "--tool", "add")
+    [_, row] = csv.reader(io.StringIO(done.stdout, newline=""))
+    assert row[COLUMNS.index("principal")] == f"'{text}"
+
+
+def test_programs_are_told_what_was_written(desk: Desk, log: str) -> None:
+    found = desk.json("audit", "export", "--to", "csv", "-o", "out.csv", "--json")
+    expected = {"file": str(Path(log).resolve()), "output": "out.csv", "form": "csv", "records": 8}
+    assert found == expected
+    done = desk.run("audit", "export", "--to", "csv", "--json")
+    assert done.exit_code == 2
+    assert done.stderr == ("error: --json says what was written where\nhint: add -o FILE, or drop --json\n")
+
+
+def test_a_form_is_needed(desk: Desk, log: str) -> None:
+    assert desk.run("audit", "export").exit_code == 2
+    assert desk.run("audit", "export", "--to", "xml").exit_code == 2
+
+
+def test_the_log_is_not_written_over(desk: Desk, log: str) -> None:
+    before = Path(log).read_bytes()
+    done = desk.run("audit", "export", "--to", "csv", "-o", f"./{log}")
+    assert done.exit_code == 2
+    assert done.stderr == "error: The log cannot be written over\nhint: choose another name behind -o\n"
+    assert Path(log).read_bytes() == before
+
+
+def test_a_file_that_is_there_is_replaced_when_the_new_one_is_complete(desk: Desk, log: str) -> None:
+    desk.write("out.csv", "old")
+    desk.run("audit", "export", "--to", "csv", "-o", "out.csv")
+    assert Path("out.csv").read_text().startswith("seq,at,")
+
+
+def test_what_is_no_file_is_left_alone(desk: Desk, log: str) -> None:
+    done = desk.run("audit", "export", "--to", "csv", "-o", "/dev/null")
+    assert done.exit_code == 2
+    assert done.stderr == "error: /dev/null is not a file\nhint: leave -o out for standard output\n"
+    assert not Path("/dev/null").is_file()
+
+
+@pytest.mark.parametrize(
+    ("name", "words"), [("nodir/x", "No such file or directory"), ("audit.db/x", "Not a directory")]
+)
+def test_a_place_that_cannot_be_written_is_said_not_to_be(
+    desk: Desk, log: str, name: str, words: str
+) -> None:
+    done = desk.run("audit", "export", "--to", "csv", "-o", name)
+    assert done.exit_code == 2
+    assert done.stderr == f"error: {name} cannot be written: {words}\n"
+
+
+@pytest.mark.parametrize("at", ["write", "close"])
+def test_a_disk_that_is_full_leaves_the_old_file(
+    desk: Desk, log: str, monkeypatch: pytest.MonkeyPatch, at: str
+) -> None:
+    desk.write("out.csv", "old")
+    full = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    class Full(io.StringIO):
+        def write(self, text: str) -> int:
+            if at == "write":
+                raise full
+            return super().write(text)
+
+        def close(self) -> None:
+            raise full
+
+    monkeypatch.setattr(extract, "_open_new", lambda path: Full())
+    done = desk.run("audit", "export", "--to", "csv", "-o", "out.csv")
+    assert done.exit_code == 2
+    assert done.stderr == "error: out.csv cannot be written: No space left on device\n"
+    assert Path("out.csv").read_text() == "old"
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "latin-1"])
+def test_where_somebody_looks_json_is_plain_ascii(encoding: str) -> None:
+    screen: io.StringIO = Screen() if encoding == "utf-8" else Foreign()
+    spell = extract.find_speller("jsonl", None, Terminal(screen, screen, debug=False))
+    assert spell({"tool": "é\x7f\u202e"}) == '{"tool":"\\u00e9\\u007f\\u202e"}\n'
+    to_file = extract.find_speller("jsonl", "out.jsonl", Terminal(screen, screen, debug=False))
+    assert to_file({"tool": "é"}) == '{"tool":"é"}\n'
+
+
+# --- how far it is ---
+
+
+def test_a_long_look_says_how_far_it_is_and_leaves_no_trace(
+    desk: Desk, log: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    moments = iter([0.0, 0.1, 0.3, 0.3, 0.4, 0.6, 0.6])
+    monkeypatch.setattr(module.time, "monotonic", lambda: next(moments))
+    screen = Screen()
+    with module._telling(Terminal(screen, screen, debug=False), open_log(log)) as tell:
+        assert tell is not None
+        for done in (1, 2, 3, 4):
+            tell(done)
+    first, second = "checked 2 of about 8 records", "checked 4 of about 8 records"
+    assert screen.getvalue() == f"\r{first}\r{second}\r{' ' * len(second)}\r"
+
+
+def test_a_quick_look_says_nothing(desk: Desk, log: str) -> None:
+    screen, pipe = Screen(), io.StringIO()
+    with module._telling(Terminal(screen, screen, debug=False), open_log(log)) as tell:
+        assert tell is not None
+        tell(1)
+    assert screen.getvalue() == ""
+    with module._telling(Terminal(pipe, pipe, debug=False), open_log(log)) as tell:
+        assert tell is None

@@ -1,0 +1,381 @@
+"""Opening a log: what a crash leaves is put right, what a crash cannot do is refused."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.audited import (
+    STORES,
+    Hands,
+    entries,
+    kinds,
+    make_log,
+    make_scribe,
+    read_lines,
+    replace_lines,
+    restamp,
+    verify,
+)
+from toolcrib.errors import ConfigurationError
+from toolcrib.policies.audit import open_log
+from toolcrib.policies.audit.store import BrokenError
+
+BOTH = pytest.mark.parametrize("name", STORES)
+
+
+def records(path: Path) -> list[dict[str, Any]]:
+    return list(open_log(path).records())
+
+
+def seals(path: Path) -> Path:
+    return path.with_name(f"{path.name}.checkpoints")
+
+
+def refusal(path: Path, **options: Any) -> BrokenError:
+    with pytest.raises(BrokenError) as caught:
+        make_scribe(path, **options).open()
+    return caught.value
+
+
+# --- a crash ---
+
+
+@pytest.mark.parametrize("left", [b'{"seq":8,"at"', b"x", b"\x00" * 100, b"{" * 70_000])
+def test_a_torn_end_is_cut_and_recorded(tmp_path: Path, left: bytes) -> None:
+    path = tmp_path / "audit.jsonl"
+    make_log(path, 5, is_closed=False)
+    whole = path.read_bytes()
+    path.write_bytes(whole + left)
+    assert kinds(path) == ["torn"]
+    assert verify(path).problems[0].seq == 7
+    assert str(len(left)) in verify(path).problems[0].words
+    make_log(path, 1)
+    assert verify(path).is_sound
+    found = records(path)
+    assert [record["kind"] for record in found[6:]] == ["recovered", "opened", "call", "closed"]
+    assert found[6]["cut_bytes"] == len(left)
+    assert path.read_bytes().startswith(whole)
+
+
+def test_a_torn_end_is_cut_by_whoever_writes_next(tmp_path: Path) -> None:
+    path = tmp_path / "audit.jsonl"
+    scribe = make_scribe(path)
+    scribe.write(entries(3))
+    with path.open("ab") as other:
+        other.write(b'{"seq":5,')
+    scribe.write(entries(1, start=4))
+    scribe.close()
+    assert verify(path).is_sound
+    assert len(read_lines(path)) == 6
+
+
+@BOTH
+def test_a_log_that_was_never_closed_opens_again(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    make_log(path, 25, is_closed=False)
+    assert verify(path).is_sound
+    assert verify(path).proven_through == 0
+    make_log(path, 1)
+    assert verify(path).is_sound
+    assert verify(path).proven_through == verify(path).last_seq == 29
+
+
+@BOTH
+def test_half_a_checkpoint_is_cut(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    make_log(path, 5)
+    whole = seals(path).read_bytes()
+    seals(path).write_bytes(whole + whole[:40])
+    assert verify(path).is_sound
+    make_log(path, 1)
+    assert verify(path).is_sound
+    assert seals(path).read_bytes().startswith(whole)
+    assert seals(path).read_bytes().count(b"\n") == whole.count(b"\n") + 1
+
+
+def test_half_of_the_only_checkpoint_is_cut_too(tmp_path: Path) -> None:
+    path = tmp_path / "audit.db"
+    seals(path).write_bytes(b'{"kind":"check')
+    path.with_name("audit.db.key").write_text("k" * 40)
+    path.with_name("audit.db.key").chmod(0o600)
+    make_log(path, 1)
+    assert verify(path).is_sound
+
+
+# --- damage ---
+
+
+def edit(lines: list[bytes]) -> list[bytes]:
+    return [line.replace(b'"c4"', b'"d4"') for line in lines]
+
+
+DAMAGE = {
+    "edited": (edit, 5),
+    "deleted": (lambda lines: [*lines[:4], *lines[5:]], 5),
+    "swapped": (lambda lines: [*lines[:4], lines[5], lines[4], *lines[6:]], 5),
+    "doubled": (lambda lines: [*lines[:5], *lines[4:]], 6),
+    "garbage": (lambda lines: [*lines[:4], b"garbage", *lines[5:]], 5),
+    "garbage at the end": (lambda lines: [*lines, b"garbage"], 12),
+}
+
+
+@BOTH
+@pytest.mark.parametrize("kind", DAMAGE)
+def test_a_broken_middle_refuses(tmp_path: Path, name: str, kind: str) -> None:
+    path = tmp_path / name
+    make_log(path, 10, is_closed=False)  # 11 records that no checkpoint has seen
+    change, place = DAMAGE[kind]
+    replace_lines(path, change(read_lines(path)))
+    before = read_lines(path)
+    error = refusal(path)
+    assert error.seq == place
+    assert str(error) == f"what follows record {place - 1} is not what was written"
+    assert read_lines(path) == before
+    assert not verify(path).is_sound
+
+
+@BOTH
+@pytest.mark.parametrize("kind", DAMAGE)
+def test_a_gap_can_be_accepted(tmp_path: Path, name: str, kind: str) -> None:
+    path = tmp_path / name
+    make_log(path, 10, is_closed=False)
+    change, place = DAMAGE[kind]
+    replace_lines(path, change(read_lines(path)))
+    make_log(path, 3, accept_gap=True)
+    make_log(path, 3)
+    verdict = verify(path)
+    assert verdict.problems
+    assert all(problem.is_accepted for problem in verdict.problems)
+    assert verdict.is_sound
+    found = next(record for record in records(path) if record["kind"] == "recovered")
+    assert found["good"] == place - 1
+    assert found["accepted"] == f"what follows record {place - 1} is not what was written"
+    is_longer = kind == "garbage at the end" or (kind == "doubled" and name == "audit.db")
+    assert found["seq"] == (13 if is_longer else 12)
+
+
+@BOTH
+def test_behind_an_accepted_gap_everything_is_proven_again_and_before_it_still(
+    tmp_path: Path, name: str
+) -> None:
+    path = tmp_path / name
+    make_log(path, 10)
+    make_log(path, 10, is_closed=False)
+    lines = read_lines(path)
+    replace_lines(path, [line.replace(b'"c4"', b'"d4"') if n > 12 else line for n, line in enumerate(lines)])
+    make_log(path, 3, accept_gap=True)
+    assert verify(path).is_sound
+    lines = read_lines(path)
+    for place in (2, len(lines) - 2):
+        changed = [*lines]
+        changed[place] = changed[place].replace(b"ana", b"bob")
+        replace_lines(path, changed)
+        assert not verify(path).is_sound
+    replace_lines(path, restamp([line.replace(b'"c2"', b'"d2"') for line in lines]))
+    assert not verify(path).is_sound
+    replace_lines(path, lines)
+    assert verify(path).is_sound
+
+
+@BOTH
+def test_a_log_that_was_cut_short_refuses_and_never_gives_a_number_twice(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    make_log(path, 10)
+    replace_lines(path, read_lines(path)[:7])
+    error = refusal(path)
+    assert str(error) == "it ends before record 12, which a checkpoint has seen"
+    assert error.seq == 8
+    assert kinds(path) == ["truncated"]
+    assert verify(path).problems[0].words == "records 8 to 12 are missing at the end"
+    make_log(path, 2, accept_gap=True)
+    verdict = verify(path)
+    assert [(problem.kind, problem.is_accepted) for problem in verdict.problems] == [("missing", True)]
+    assert verdict.is_sound
+    assert [record["seq"] for record in records(path)] == [*range(1, 8), *range(13, 18)]
+    make_log(path, 2, is_closed=False)
+    make_log(path, 2)
+    assert verify(path).is_sound
+
+
+@BOTH
+def test_a_log_that_was_emptied_refuses(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    make_log(path, 10)
+    path.unlink()
+    error = refusal(path)
+    assert str(error) == "it ends before record 12, which a checkpoint has seen"
+    assert error.seq == 1
+    make_log(path, 1, accept_gap=True)
+    assert verify(path).is_sound
+    assert records(path)[0]["seq"] == 13
+
+
+@BOTH
+def test_restamping_up_to_the_last_checkpoint_refuses(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    make_log(path, 10)
+    replace_lines(path, restamp(edit(read_lines(path))))
+    error = refusal(path)
+    assert str(error) == "record 12 is not the one that a checkpoint has seen"
+    assert error.seq == 12
+    assert kinds(path) == ["restamped"]
+    make_log(path, 1, accept_gap=True)
+    assert verify(path).is_sound
+    assert [problem.is_accepted for problem in verify(path).problems] == [True]
+
+
+@BOTH
+def test_without_its_checkpoints_a_log_refuses(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    make_log(path, 10)
+    seals(path).unlink()
+    error = refusal(path)
+    assert str(error) == "there are records, but no checkpoint of them that was made with this key"
+    assert error.seq == 1
+    assert kinds(path) == ["unsealed"]
+    make_log(path, 1, accept_gap=True)
+    assert verify(path).is_sound
+    assert records(path)[12]["good"] == 0
+
+
+@BOTH
+def test_checkpoints_of_another_key_refuse(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    make_log(path, 10)
+    path.with_name(f"{name}.key").write_text("another key that is long enough to be one\n")
+    error = refusal(path)
+    assert str(error) == "its checkpoints were changed, or made with another key"
+    assert kinds(path) == ["forged", "forged", "unsealed"]
+    make_log(path, 1, accept_gap=True)
+    verdict = verify(path)
+    assert verdict.is_sound
+    assert [(problem.kind, problem.is_accepted) for problem in verdict.problems] == [("forged", True)] * 2
+    with seals(path).open("ab") as file:
+        file.write(b"{}\n")
+    assert [problem.is_accepted for problem in verify(path).problems] == [True, True, False]
+    assert not verify(path).is_sound
+    error = refusal(path)
+    assert (str(error), error.seq) == ("its checkpoints were changed, or made with another key", 17)
+
+
+@BOTH
+def test_a_log_that_is_replaced_while_it_is_written_is_noticed(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    scribe = make_scribe(path)
+    scribe.write(entries(5))
+    for each in (path, path.with_name(f"{name}-wal"), path.with_name(f"{name}-shm")):
+        if each.exists():
+            each.rename(each.with_name(f"old-{each.name}"))
+    with pytest.raises((BrokenError, FileNotFoundError)):
+        scribe.write(entries(1, start=6))
+    other = tmp_path / "other" / name
+    make_log(other, 2)
+    path.write_bytes(other.read_bytes())
+    with pytest.raises(BrokenError):
+        scribe.write(entries(1, start=6))
+    scribe.abandon()
+
+
+def test_another_file_in_the_place_of_a_database_is_noticed(tmp_path: Path) -> None:
+    path, other = tmp_path / "audit.db", tmp_path / "other.db"
+    scribe = make_scribe(path)
+    scribe.write(entries(5))
+    make_log(other, 2)
+    other.replace(path)
+    with pytest.raises(BrokenError, match="another file is in the place of the log"):
+        scribe.write(entries(1, start=6))
+
+
+def test_a_file_that_became_shorter_is_noticed(tmp_path: Path) -> None:
+    path = tmp_path / "audit.jsonl"
+    scribe = make_scribe(path)
+    scribe.write(entries(5))
+    replace_lines(path, read_lines(path)[:-2])
+    with pytest.raises(BrokenError, match="record 6 was there, and is gone") as caught:
+        scribe.write(entries(1, start=6))
+    assert caught.value.seq == 6
+
+
+def test_a_file_that_is_no_database_refuses(tmp_path: Path) -> None:
+    path = tmp_path / "audit.db"
+    path.write_bytes(b"not a database, but quite long, and nothing else either" * 100)
+    path.with_name("audit.db.key").write_text("k" * 40)
+    path.with_name("audit.db.key").chmod(0o600)
+    assert "SQLite says: " in str(refusal(path))
+    with pytest.raises(ConfigurationError, match="is no audit log: file is not a database"):
+        open_log(path).verify()
+
+
+@pytest.mark.parametrize(
+    "change", ["UPDATE record SET line = 5 WHERE seq = 11", "UPDATE record SET seq = 99 WHERE seq = 11"]
+)
+def test_a_last_row_that_is_none_refuses(tmp_path: Path, change: str) -> None:
+    path = tmp_path / "audit.db"
+    make_log(path, 10, is_closed=False)
+    with sqlite3.connect(path) as db:
+        db.execute(change)
+    db.close()
+    assert refusal(path).seq == 11
+    assert not verify(path).is_sound
+    make_log(path, 1, accept_gap=True) if "line" in change else None
+
+
+def test_a_row_before_the_first_is_found(tmp_path: Path) -> None:
+    path = tmp_path / "audit.db"
+    make_log(path, 3)
+    with sqlite3.connect(path) as db:
+        db.execute("INSERT INTO record VALUES (-5, 'x')")
+    db.close()
+    assert "unreadable" in kinds(path)
+
+
+@BOTH
+def test_recovery_looks_at_what_came_after_the_last_checkpoint_only(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    make_log(path, 30)
+    replace_lines(path, edit(read_lines(path)))
+    make_log(path, 1)  # opens: that takes no time, however long the log is
+    assert kinds(path) == ["edited"]
+    assert verify(path).problems[0].seq == 5
+
+
+def test_the_checkpoints_may_be_kept_elsewhere(tmp_path: Path) -> None:
+    path, elsewhere = tmp_path / "audit.db", tmp_path / "safe" / "seals"
+    key = tmp_path / "safe" / "key"
+    make_log(path, 3, checkpoints=elsewhere, key_file=key)
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["audit.db", "safe"]
+    assert open_log(path, key, elsewhere).verify().proven_through == 5
+    verdict = open_log(path).verify()
+    assert (verdict.is_sound, verdict.is_keyed, verdict.checkpoints_checked) == (True, False, 0)
+
+
+def test_a_checkpoint_says_what_the_log_was(tmp_path: Path) -> None:
+    path = tmp_path / "audit.db"
+    hands = Hands()
+    scribe = make_scribe(path, hands)
+    scribe.write(entries(3))
+    hands.pass_by(5)
+    scribe.close()
+    first, last = [json.loads(line) for line in seals(path).read_bytes().splitlines()]
+    assert len(first.pop("mac")) == len(last.pop("mac")) == 64
+    assert first == {
+        "kind": "checkpoint",
+        "seq": 0,
+        "hash": "0" * 64,
+        "count": 0,
+        "at": "2026-05-04T10:00:00.000Z",
+        "clock": 1_777_888_800,
+    }
+    assert last == {
+        "kind": "checkpoint",
+        "seq": 5,
+        "hash": verify(path).head,
+        "count": 5,
+        "at": "2026-05-04T10:00:05.000Z",
+        "clock": 1_777_888_805,
+    }
