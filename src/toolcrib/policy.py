@@ -157,6 +157,13 @@ class Limit:
 _AMOUNTS = ("rate", "concurrency", "daily", "timeout_s", "max_arguments_bytes", "max_result_bytes")
 
 
+SIGNED_WITH = (
+    *("RS256", "RS384", "RS512", "PS256", "PS384", "PS512"),
+    *("ES256", "ES384", "ES512", "EdDSA", "Ed25519"),
+)
+"""What tokens can be signed with."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class OAuth:
     """Tokens of an authorization server. `label` is what its users' names begin with: `oauth:SUBJECT`.
@@ -171,19 +178,7 @@ class OAuth:
     label: str = "oauth"
     jwks_uri: str | None = None
     scopes: Sequence[str] = ()
-    algorithms: Sequence[str] = (
-        "RS256",
-        "RS384",
-        "RS512",
-        "PS256",
-        "PS384",
-        "PS512",
-        "ES256",
-        "ES384",
-        "ES512",
-        "EdDSA",
-        "Ed25519",
-    )
+    algorithms: Sequence[str] = SIGNED_WITH
     role_claim: str | None = None
     leeway_s: float = 30.0
 
@@ -202,6 +197,11 @@ class OAuth:
         for name in self.algorithms:
             if name == "none" or name.startswith("HS"):
                 raise ConfigurationError(f"{name} proves nothing about who signed", key="algorithms")
+            if name not in SIGNED_WITH:
+                hint = f"known: {', '.join(SIGNED_WITH)}"
+                raise ConfigurationError(f"{name!r} is not known", key="algorithms", hint=hint)
+        if not self.algorithms:
+            raise ConfigurationError("names none, so no token would do", key="algorithms")
         _text("role_claim", self.role_claim)
         _number("leeway_s", self.leeway_s, 0, 300)
 

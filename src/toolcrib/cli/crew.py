@@ -13,7 +13,9 @@ import os
 import secrets
 import socket
 import sys
-from collections.abc import Callable
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -59,7 +61,20 @@ def run(
         sockets=lambda: open_again(options.sockets),
         say=lambda words: terminal.say("warning", words),
     )
-    return asyncio.run(_supervise(crew, options, lambda report: ready(Summary.decode(report))))
+    with _open_folder() as facts["figures"]:
+        return asyncio.run(_supervise(crew, options, lambda report: ready(Summary.decode(report))))
+
+
+@contextmanager
+def _open_folder() -> Iterator[str | None]:
+    """Where the workers put their figures together, until they end; None where there is no room for it."""
+    try:
+        folder = tempfile.TemporaryDirectory(prefix="toolcrib-", ignore_cleanup_errors=True)
+    except OSError:
+        yield None
+        return
+    with folder as path:
+        yield path
 
 
 async def _supervise(crew: Crew, options: HTTPOptions, ready: Callable[[bytes], None]) -> int:
@@ -105,6 +120,7 @@ def _work(order: dict[str, Any], channel: socket.socket, terminal: Terminal) -> 
             HTTPOptions(**order["options"], sockets=sockets),
             terminal,
             ready,
+            order["figures"],
             key=bytes.fromhex(order["key"]),
             keeps_sessions=False,
         )

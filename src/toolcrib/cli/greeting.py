@@ -41,20 +41,20 @@ class Place:
         }
 
 
-def say_limits(place: Place, terminal: Terminal) -> None:
+def say_limits(summary: Summary, place: Place, terminal: Terminal) -> None:
     """What does not go without saying."""
     if place.workers > 1:
         terminal.say(
             "note",
             "several workers keep no sessions: tools cannot ask clients older than 2026-07-28 anything",
         )
-    if place.is_public:
+    if place.is_public and summary.shows is None:
         terminal.say(
             "warning",
-            "other machines can reach this server, and there is no authentication yet: "
+            "other machines can reach this server, and nobody has to say who they are: "
             "whoever reaches it can call its tools",
-            "leave out --host, or put something in front that authenticates; names that clients use for this "
-            "machine are let in with --allow-host",
+            "name keys or an authorization server under [auth]; names that clients use for this machine are "
+            "let in with --allow-host",
         )
 
 
@@ -68,6 +68,9 @@ def greet(summary: Summary, place: Place, terminal: Terminal) -> None:
     say_tools(summary, terminal)
     put(terminal, "For a client that takes an address:")
     _put_entry(place.entry_name, HttpServer(place.addresses[0]), terminal)
+    if summary.shows is not None:
+        sent = "Authorization: Bearer KEY" if summary.shows == "a key" else "Authorization: Bearer TOKEN"
+        put(terminal, f"  with {summary.shows} of the caller's own: the header {sent}")
     if place.command is not None:
         put(terminal, "For a client that starts its servers itself:")
         _put_entry(place.entry_name, place.command, terminal)

@@ -113,7 +113,7 @@ def _say(summary: Summary, place: Place, wishes: Wishes, terminal: Terminal) -> 
         greet(summary, place, terminal)
     say_trouble(summary, terminal)
     say_warnings(summary, terminal)
-    say_limits(place, terminal)
+    say_limits(summary, place, terminal)
 
 
 def _tell(summary: Summary, place: Place, wishes: Wishes, terminal: Terminal) -> None:

@@ -41,6 +41,7 @@ class Offer:
     findings: list[Finding]
     is_sample: bool
     paths: list[Path]
+    log_format: str | None = None
     held: Holding | None = None
 
     def take_hold(self, held: Holding) -> None:
@@ -101,7 +102,11 @@ def load_offer(
     if not is_dynamic:
         refuse_idle(server)
     return Offer(
-        server, list(dict.fromkeys(findings)), loader.is_sample, loader.find_paths() if is_dynamic else []
+        server,
+        list(dict.fromkeys(findings)),
+        loader.is_sample,
+        loader.find_paths() if is_dynamic else [],
+        _first(configs, "log_format"),
     )
 
 

@@ -11,6 +11,7 @@ import os
 import shlex
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from toolcrib.cli.demands import refuse_apart
@@ -134,15 +135,20 @@ def run_http(
     options: HTTPOptions,
     terminal: Terminal,
     ready: Callable[[Summary], None],
+    figures: str | None = None,
     **identity: Any,
 ) -> int:
-    """Serve on sockets that are bound already. `ready` is called when clients can connect."""
+    """Serve on sockets that are bound already. `ready` is called when clients can connect; `figures` is where
+    several processes that serve as one put theirs together."""
     offer, summary = load(wishes, terminal, **identity)
     if is_refused(summary, wishes, terminal):
         return 1
     if offer.server.guard is not None:  # that of files was looked at before; this one may be of the code
         refuse_apart(offer.server.guard.policy, wishes.workers or 1)
     _leave_unsaid(offer)
+    watch = None if offer.server.guard is None else offer.server.guard.watch
+    if watch is not None and figures is not None:
+        watch.share(Path(figures))
     chosen = replace(options, ready=lambda _: ready(summary), catches_signals=False)
     try:
         return _run(offer, wishes, terminal, lambda server: server.wiring.serve_http(chosen))
@@ -179,7 +185,8 @@ def _run(
         await run_until_told(work, say, lambda: not server._running)
 
     is_one_of_many = (wishes.workers or 1) > 1
-    with Journal(terminal, wishes.level(terminal), style=wishes.log_format, marks_process=is_one_of_many):
+    style = wishes.log_format or offer.log_format
+    with Journal(terminal, wishes.level(terminal), style=style, marks_process=is_one_of_many):
         server.run(live)
     return 0
 

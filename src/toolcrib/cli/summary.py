@@ -22,7 +22,8 @@ _DRIFT = (DriftError.code, "locked-but-missing")
 @dataclass(frozen=True, slots=True)
 class Summary:
     """An offer in words: `tools` by name and first line, what is `off` by name and group, and what is said of
-    tools to `search` with, where they are shown instead."""
+    tools to `search` with, where they are shown instead. `shows` is what callers over HTTP have to show: keys
+    or tokens; nothing where everybody may call."""
 
     name: str
     tools: list[tuple[str, str]]
@@ -30,6 +31,7 @@ class Summary:
     findings: list[Finding]
     is_sample: bool
     search: list[str] | None = None
+    shows: str | None = None
 
     @classmethod
     def of(cls, offer: Offer) -> Summary:
@@ -44,6 +46,7 @@ class Summary:
             offer.findings,
             offer.is_sample,
             _search_words(offer),
+            _credentials(offer),
         )
 
     @property
@@ -77,6 +80,11 @@ def _search_words(offer: Offer) -> list[str] | None:
     if front is None or verdict is None or not verdict.is_open:
         return None
     return ["warning" if front.publish == "auto" else "note", verdict.words, verdict.hint]
+
+
+def _credentials(offer: Offer) -> str | None:
+    auth = None if offer.server.guard is None else offer.server.guard.policy.auth
+    return None if auth is None else "a key" if auth.keys is not None else "a token"
 
 
 def headline(summary: Summary) -> str:

@@ -285,7 +285,7 @@ class HttpLink:
     async def _take_refusal(self, answer: Stream, number: int) -> None:
         body = await self._read(answer, _MAX_ERROR_BYTES)
         error = self._refusal(answer, body)
-        if not isinstance(error, SessionEndedError) and _is_rpc_error(body):
+        if answer.status_code != 401 and not isinstance(error, SessionEndedError) and _is_rpc_error(body):
             self._inbox.message(body, number)
         self._inbox.failed(number, error)  # where it was no answer
 

@@ -20,6 +20,7 @@ from toolcrib.errors import (
     DeniedError,
     InsufficientScopeError,
     InvalidResultError,
+    NotConfirmedError,
     PolicyError,
     ToolNotFoundError,
 )
@@ -179,11 +180,12 @@ class Guard:
                     case.decision = "denied"
                     raise _denied(attempt.tool.name, judgement.because)
                 if judgement.confirm is not None:
-                    case.decision = "denied"  # until somebody has agreed
-                    await confirm(
-                        attempt.tool.name, checked, judgement.confirm.words, channel, self.quota.burn
-                    )
-                    case.decision = "allowed"
+                    words = judgement.confirm.words
+                    try:
+                        await confirm(attempt.tool.name, checked, words, channel, self.quota.burn)
+                    except NotConfirmedError:
+                        case.decision = "denied"
+                        raise
             case.ran = True
 
         return admit

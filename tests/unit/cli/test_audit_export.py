@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.recorded import CALLS, record
 from toolcrib.cli import audit as module
 from toolcrib.cli import extract
 from toolcrib.cli.ledger import COLUMNS
@@ -18,7 +19,6 @@ from toolcrib.cli.terminal import Terminal
 from toolcrib.policies.audit import open_log
 
 from .conftest import Desk
-from .test_audit import CALLS, record
 
 
 @pytest.fixture

@@ -12,6 +12,7 @@ import pytest
 from toolcrib.cli.door import address_of, find_occupant, is_public, open_again, open_door, share_door
 from toolcrib.cli.frame import Failure
 from toolcrib.cli.greeting import Place, say_limits
+from toolcrib.cli.summary import Summary
 from toolcrib.cli.terminal import open_terminal
 
 
@@ -58,10 +59,17 @@ def test_what_other_machines_can_reach_is_public(bound: str, expected: bool) -> 
 def test_who_can_be_reached_by_others_is_warned(capsys: pytest.CaptureFixture[str]) -> None:
     place = Place(["http://10.0.0.7:8000/mcp"], 1, 1, "x", [], None, is_public=True)
     with open_terminal(debug=False) as terminal:
-        say_limits(place, terminal)
+        say_limits(Summary("x", [], [], [], False), place, terminal)
     words = capsys.readouterr().err
-    assert words.startswith("warning: other machines can reach this server, and there is no authentication")
+    assert words.startswith("warning: other machines can reach this server, and nobody has to say who they are")
     assert "--allow-host" in words
+
+
+def test_who_is_reached_by_others_with_a_key_is_not_warned(capsys: pytest.CaptureFixture[str]) -> None:
+    place = Place(["http://10.0.0.7:8000/mcp"], 1, 1, "x", [], None, is_public=True)
+    with open_terminal(debug=False) as terminal:
+        say_limits(Summary("x", [], [], [], False, shows="a key"), place, terminal)
+    assert capsys.readouterr().err == ""
 
 
 def test_both_families_of_a_name_get_the_same_port() -> None:

@@ -88,7 +88,6 @@ class Scribe:
             self.abandon()
             raise
         self._notes += recovered.notes
-        self._sealed_seq = min(self._sealed_seq or recovered.newest.seq, recovered.newest.seq)
         if not self._is_announced:
             self._is_announced = True
             facts = {"kind": "opened", "server": self._server, "process": os.getpid()}
@@ -138,6 +137,7 @@ class Scribe:
         if self._clock is None:
             last = None if found is None else float(found.clock)
             self._clock = SteadyClock(self._wall, self._now, last, self._options.keep_days)
+        self._sealed_seq = 0 if found is None else found.seq
         if found is not None and self._kept.seq > found.seq:
             found = self._make("checkpoint", self._kept, 0, None)  # what we know ourselves needs no seal
         return found, are_ours

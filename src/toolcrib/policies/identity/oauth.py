@@ -16,10 +16,9 @@ from dataclasses import dataclass
 from hashlib import sha256
 
 from toolcrib.context import Principal
-from toolcrib.errors import ConfigurationError
 from toolcrib.policies.identity import tokens
 from toolcrib.policies.identity.jwks import Fetch, IssuerKeys
-from toolcrib.policies.identity.signature import ALGORITHMS, KeySet
+from toolcrib.policies.identity.signature import KeySet
 from toolcrib.policies.identity.tokens import BadTokenError, Times, Token, UnprovenError
 from toolcrib.policy import OAuth
 
@@ -49,9 +48,6 @@ class Issuer:
         wall: Callable[[], float] = time.time,
         fetch: Fetch | None = None,
     ) -> None:
-        if unknown := sorted(set(oauth.algorithms) - ALGORITHMS):
-            hint = f"known: {', '.join(sorted(ALGORITHMS))}"
-            raise ConfigurationError(f"unknown: {', '.join(unknown)}", key="algorithms", hint=hint)
         self.oauth = oauth
         self.resource = resource
         self._algorithms = frozenset(oauth.algorithms)

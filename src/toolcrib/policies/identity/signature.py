@@ -29,9 +29,8 @@ _FITTING: Mapping[tuple[Any, Any], frozenset[str]] = {
     ("EC", "P-521"): frozenset({"ES512"}),
     ("OKP", "Ed25519"): _ED25519,
 }
-"""Types and curves of keys, and what they sign with."""
+"""Types and curves of keys, and what they sign with: between them, all of `policy.SIGNED_WITH`."""
 _MATERIAL = {"RSA": ("n", "e"), "EC": ("crv", "x", "y"), "OKP": ("crv", "x")}
-ALGORITHMS = frozenset().union(*_FITTING.values())
 
 
 def load_engine() -> Any:

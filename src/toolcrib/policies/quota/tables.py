@@ -60,16 +60,17 @@ class Tables:
         """Raises NotAStoreError, sqlite3.Error or OSError."""
         # Made here, not by SQLite: names of callers are in it, which are nobody else's business.
         os.close(os.open(self.path, os.O_CREAT | os.O_RDWR, 0o600))
+        self._check_owner()
         self._db = sqlite3.connect(self.path, timeout=0, isolation_level=None)
         self.execute = self._db.execute
         try:
-            self._check_owner(wait_s)
-            self._patiently("PRAGMA journal_mode=WAL", wait_s)
-            self.execute("PRAGMA synchronous=NORMAL")
             self.begin(wait_s)
             self._make()
             self._notice_restart(now_ns)
             self.commit()
+            # Not before: so that the file says whose it is, and not only what is beside it.
+            self._patiently("PRAGMA journal_mode=WAL", wait_s)
+            self.execute("PRAGMA synchronous=NORMAL")
             self._file = self._identify()
         except BaseException:
             self._db.close()
@@ -131,21 +132,20 @@ class Tables:
 
     # --- inside ---
 
-    def _check_owner(self, wait_s: float) -> None:
-        try:
-            (application,) = self._patiently("PRAGMA application_id", wait_s)
-            (form,) = self._patiently("PRAGMA user_version", wait_s)
-            (tables,) = self._patiently("SELECT count(*) FROM sqlite_master", wait_s)
-        except sqlite3.DatabaseError as error:
-            if error.sqlite_errorcode == sqlite3.SQLITE_NOTADB:
-                raise NotAStoreError("is not a SQLite file") from None
-            raise
-        if application != _APPLICATION and (tables or application):
+    def _check_owner(self) -> None:
+        """Looks at the file itself: SQLite would mend it by what an earlier file of that name left behind."""
+        with self.path.open("rb") as file:
+            header = file.read(100)
+        if not header:
+            return  # new
+        if header[:16] != b"SQLite format 3\0":
+            raise NotAStoreError("is not a SQLite file")
+        if int.from_bytes(header[68:72], "big") != _APPLICATION:
             raise NotAStoreError("belongs to another program")
-        if form > _FORMAT:
-            raise NotAStoreError("was made by a newer toolcrib")
 
     def _make(self) -> None:
+        if self.execute("PRAGMA user_version").fetchone()[0] > _FORMAT:
+            raise NotAStoreError("was made by a newer toolcrib")
         if not self.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
             for statement in _SCHEMA.strip().split(";")[:-1]:
                 self.execute(statement)

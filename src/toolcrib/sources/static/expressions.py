@@ -46,6 +46,7 @@ MAX_DEPTH = 24
 MAX_ITEMS = 10_000
 """How much of a list is looked at."""
 OWN_PACKAGES = frozenset({"toolcrib", "mcp", "mcp_types", "fastmcp"})
+_NAMES = (ast.Name, ast.Attribute)
 _UNKNOWN_DOORS = frozenset({"tool", "add_tool"})
 _SAME = frozenset({"registry", "local_provider"})
 _KINDS = {
@@ -161,7 +162,7 @@ class Evaluator:
     def kinds_of(self, node: Definition, scope: Scope) -> frozenset[str]:
         kinds = {"async"} if isinstance(node, ast.AsyncFunctionDef) else set()
         for decorator in node.decorator_list:
-            if isinstance(decorator, ast.Name | ast.Attribute):
+            if isinstance(decorator, _NAMES):
                 thing = self.of(decorator, scope)
                 if isinstance(thing, Known) and thing.name in _KINDS:
                     kinds.add(_KINDS[thing.name])

@@ -8,6 +8,10 @@ from __future__ import annotations
 import ast
 
 _DOORS = frozenset({"add", "add_all", "mount", "register"})
+# Tuples, made once: a union of classes is made anew each time it is written, and every function passes here.
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+_PLAIN = (ast.Expr, ast.Assign, ast.Return)
+_CALLS = (ast.Call, ast.Await)
 
 
 def looks_registering(node: ast.AST) -> bool:
@@ -15,10 +19,10 @@ def looks_registering(node: ast.AST) -> bool:
     found: list[ast.AST] = list(getattr(node, "body", ()))
     while found:
         item = found.pop()
-        if isinstance(item, ast.FunctionDef | ast.AsyncFunctionDef):
+        if isinstance(item, _FUNCTIONS):
             if any("tool" in name.lower() for name in map(_last, item.decorator_list)):
                 return True
-        elif isinstance(item, ast.Expr | ast.Assign | ast.Return):
+        elif isinstance(item, _PLAIN):
             name = _last(item.value)
             if "tool" in name.lower() or name in _DOORS:
                 return True
@@ -30,6 +34,8 @@ def looks_registering(node: ast.AST) -> bool:
 
 def _last(node: ast.AST | None) -> str:
     """The last name in `a.b(...)(...)`."""
-    while isinstance(node, ast.Call | ast.Await):
+    while isinstance(node, _CALLS):
         node = node.func if isinstance(node, ast.Call) else node.value
-    return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
+    if isinstance(node, ast.Name):
+        return node.id
+    return node.attr if isinstance(node, ast.Attribute) else ""

@@ -320,17 +320,17 @@ def spell(node: ast.expr, depth: int = 8) -> Spelling:
     """The same for annotations that are written the same; None where a part is made anew each time, as by a
     call, or is too deep to be worth remembering."""
     parts: Sequence[ast.expr]
-    if isinstance(node, ast.Name):
+    if type(node) is ast.Name:
         return node.id
-    if isinstance(node, ast.Constant):
+    if type(node) is ast.Constant:
         return type(node.value), node.value
-    if isinstance(node, ast.Subscript):
+    if type(node) is ast.Subscript:
         parts = (node.value, node.slice)
-    elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitOr):
+    elif type(node) is ast.BinOp and type(node.op) is ast.BitOr:
         parts = (node.left, node.right)
-    elif isinstance(node, ast.Tuple):
+    elif type(node) is ast.Tuple:
         parts = node.elts
-    elif isinstance(node, ast.Attribute):
+    elif type(node) is ast.Attribute:
         parts = (node.value, ast.Constant(node.attr))
     else:
         return None

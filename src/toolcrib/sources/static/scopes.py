@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 Function = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 _FACTS: dict[tuple[str, str], Any] = {
@@ -252,7 +253,7 @@ def _bind(statement: ast.stmt, scope: Scope, situation: Situation) -> bool:
     if isinstance(statement, ast.Expr):
         return True
     line = statement.lineno
-    if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef):
+    if isinstance(statement, _FUNCTIONS):
         scope.bind(Binding("function", statement, line, situation, name=statement.name))
         return True
 

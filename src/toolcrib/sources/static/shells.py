@@ -87,12 +87,17 @@ class Outline(NamedTuple):
 def outline_of(arguments: ast.arguments, owner: str = "") -> Outline:
     """The parameters as they are written; names that are private to a class are changed as Python does it."""
     return Outline(
-        tuple([mangle(item.arg, owner) for item in arguments.posonlyargs]) if arguments.posonlyargs else (),
-        tuple([mangle(item.arg, owner) for item in arguments.args]),
-        tuple([mangle(item.arg, owner) for item in arguments.kwonlyargs]) if arguments.kwonlyargs else (),
+        names_of(arguments.posonlyargs, owner),
+        names_of(arguments.args, owner),
+        names_of(arguments.kwonlyargs, owner),
         None if arguments.vararg is None else mangle(arguments.vararg.arg, owner),
         None if arguments.kwarg is None else mangle(arguments.kwarg.arg, owner),
     )
+
+
+def names_of(arguments: list[ast.arg], owner: str) -> tuple[str, ...]:
+    names = [item.arg for item in arguments]
+    return tuple([mangle(name, owner) for name in names] if owner else names)
 
 
 def mangle(name: str, owner: str) -> str:

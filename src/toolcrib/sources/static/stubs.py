@@ -84,7 +84,7 @@ class Stubber:
             name: value.value
             if type(value) is ast.Constant
             else self._default(value, Site(scope), node.name, name, made.findings)
-            for name, value in _defaults(node.args, private)
+            for name, value in _defaults(outline, node.args)
             if name not in dropped
         }
         gives = "something"
@@ -182,25 +182,27 @@ def _is_common(key: Spelling, scope: Scope) -> bool:
 
 def _annotations(node: _Function, owner: str) -> list[tuple[str, ast.expr]]:
     arguments = node.args
-    written = arguments.posonlyargs + arguments.args if arguments.posonlyargs else arguments.args
-    if arguments.vararg or arguments.kwonlyargs or arguments.kwarg:
+    written = arguments.args
+    if arguments.posonlyargs or arguments.vararg or arguments.kwonlyargs or arguments.kwarg:
         tail = [arguments.vararg, *arguments.kwonlyargs, arguments.kwarg]
-        written = written + [item for item in tail if item is not None]
-    found = [(mangle(item.arg, owner), item.annotation) for item in written if item.annotation is not None]
+        written = arguments.posonlyargs + written + [item for item in tail if item is not None]
+    found = [(item.arg, item.annotation) for item in written if item.annotation is not None]
+    if owner:
+        found = [(mangle(name, owner), annotation) for name, annotation in found]
     if node.returns is not None:
         found.append(("return", node.returns))
     return found
 
 
-def _defaults(arguments: ast.arguments, owner: str) -> list[tuple[str, ast.expr]]:
+def _defaults(outline: Outline, arguments: ast.arguments) -> list[tuple[str, ast.expr]]:
     found: list[tuple[str, ast.expr]] = []
     given = arguments.defaults
     if given:
-        places = (arguments.posonlyargs + arguments.args)[-len(given) :]
-        found = [(mangle(item.arg, owner), value) for item, value in zip(places, given, strict=True)]
-    if arguments.kwonlyargs:
-        pairs = zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)
-        found += [(mangle(item.arg, owner), value) for item, value in pairs if value is not None]
+        places = outline.by_place + outline.by_name
+        found = list(zip(places[-len(given) :], given, strict=True))
+    if outline.by_keyword:
+        pairs = zip(outline.by_keyword, arguments.kw_defaults, strict=True)
+        found += [(name, value) for name, value in pairs if value is not None]
     return found
 
 

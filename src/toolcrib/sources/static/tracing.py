@@ -41,6 +41,7 @@ from toolcrib.sources.static.things import (
 
 MAX_STEPS = 50_000
 """Statements that are followed in one file, those of the functions it calls included."""
+_ENDS = (ast.Raise, ast.Break, ast.Continue)
 MAX_ROUNDS = 1_000
 """How often the body of a loop is followed."""
 
@@ -122,7 +123,7 @@ class Tracer:
             follow = _STATEMENTS.get(type(statement))
             if follow is not None:
                 follow(self, statement, scope)
-            if isinstance(statement, ast.Raise | ast.Break | ast.Continue):
+            if isinstance(statement, _ENDS):
                 return  # nor is this
 
     def _follow(self, body: Sequence[ast.stmt], scope: Scope) -> None:

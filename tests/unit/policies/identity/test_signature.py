@@ -9,12 +9,14 @@ from typing import Any
 import pytest
 
 from tests.support.issuing import SCHEMES, encode, make_key, publish, sign
-from toolcrib.policies.identity.signature import ALGORITHMS, MAX_KEYS, KeySet, PublicKey
+from toolcrib.policies.identity.signature import MAX_KEYS, KeySet, PublicKey
 from toolcrib.policies.identity.tokens import read_token
+from toolcrib.policy import SIGNED_WITH
 
 RSA = publish(make_key())["keys"][0]
 EC = publish(make_key("EC", "P-256"))["keys"][0]
 ED = publish(make_key("OKP", "Ed25519"))["keys"][0]
+ALGORITHMS = frozenset(SIGNED_WITH)
 ALL_RSA = {"RS256", "RS384", "RS512", "PS256", "PS384", "PS512"}
 
 

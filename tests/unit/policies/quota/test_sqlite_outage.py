@@ -239,6 +239,8 @@ async def test_a_broken_file_is_an_outage(make, path):
     for place in range(100, len(content), 1000):
         content[place : place + 500] = b"\xff" * 500
     path.write_bytes(bytes(content))
+    quota = make(Limit(rate="100/h"))
+    await quota.open()
     assert await count_admitted(quota, 200) == 10
     assert is_out(quota)
     path.unlink()

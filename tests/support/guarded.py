@@ -1,0 +1,256 @@
+"""A server with a policy around it, and clients of any revision that speak to it in this process.
+
+The tools end in every way that a call can end. Knows the server's own end of a pipe; refuses to know sockets.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import json
+import threading
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, Self
+
+from toolcrib import Context, MCPServer, ToolError
+from toolcrib.context import LOCAL, Principal
+from toolcrib.policies.audit import open_log
+from toolcrib.policy import Audit, Policy
+from toolcrib.transports.memory import MemoryPipe
+
+MODERN = "2026-07-28"
+LIVE = ("2025-06-18", "2025-11-25")
+"""The revisions whose clients are asked while the call waits."""
+META = "io.modelcontextprotocol/"
+PATIENCE_S = 10.0
+CONFIRM = "toolcrib.confirm"
+YES = {"action": "accept", "content": {}}
+NO = {"action": "decline"}
+NAME = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
+ANA, BEN = Principal("key:ana"), Principal("key:ben")
+
+
+class Bench:
+    """A server, what its tools did, and the file that its calls are recorded in."""
+
+    def __init__(self, folder: Path, *, audit: bool = True, **demands: Any) -> None:
+        self.file = folder / "audit.db"
+        if audit:
+            demands.setdefault("audit", Audit(self.file))
+        self.runs: Counter[str] = Counter()
+        self.entered = threading.Event()
+        self.release = threading.Event()
+        self.server = MCPServer("bench", version="1.0.0", policy=Policy(**demands))
+        _add_tools(self)
+
+    @property
+    def guard(self) -> Any:
+        return self.server.guard
+
+    def records(self, *kinds: str) -> list[dict[str, Any]]:
+        """What is on the record: of calls, unless other kinds are asked for."""
+        wanted = kinds or ("call",)
+        return [record for record in open_log(self.file).records() if record["kind"] in wanted]
+
+    def outcomes(self) -> list[str]:
+        return [record["outcome"] for record in self.records()]
+
+
+def _add_tools(bench: Bench) -> None:
+    server, runs = bench.server, bench.runs
+
+    @server.tool(run="inline", aliases=["plus"])
+    def add(a: int, b: int = 1) -> int:
+        """Add two whole numbers."""
+        runs["add"] += 1
+        return a + b
+
+    @server.tool(destructive=True)
+    async def wipe(what: str, ctx: Context) -> str:
+        """Wipe something."""
+        runs["wipe"] += 1
+        return f"{ctx.principal.name} wiped {what}"
+
+    @server.tool(audit="required")
+    async def pay(amount: int) -> str:
+        """Pay an amount."""
+        runs["pay"] += 1
+        return f"paid {amount}"
+
+    @server.tool(scopes=["orders:write"])
+    async def order(item: str) -> str:
+        """Order something."""
+        runs["order"] += 1
+        return f"ordered {item}"
+
+    @server.tool
+    async def greet(ctx: Context) -> str:
+        """Ask for a name, and greet."""
+        runs["greet"] += 1
+        answer = await ctx.ask("who", "What is your name?", NAME)
+        return f"Hello, {answer['name']}!" if answer else f"They {answer.action}."
+
+    @server.tool
+    async def wait(seconds: float = 30.0) -> str:
+        """Wait without blocking."""
+        runs["wait"] += 1
+        bench.entered.set()
+        await asyncio.sleep(seconds)
+        return "waited"
+
+    @server.tool
+    def block() -> str:
+        """Block a thread until it is released."""
+        runs["block"] += 1
+        bench.entered.set()
+        bench.release.wait(PATIENCE_S)
+        return "blocked"
+
+    _add_failures(server)
+
+
+def _add_failures(server: MCPServer) -> None:
+    @server.tool
+    def refuse() -> str:
+        """Say no."""
+        raise ToolError("no")
+
+    @server.tool
+    def crash() -> str:
+        """Fail in a way nobody thought of."""
+        raise RuntimeError("secret words")
+
+    @server.tool
+    async def long(size: int = 1000) -> str:
+        """Return that many letters."""
+        return "x" * size
+
+    @server.tool(timeout_s=0.02)
+    async def late() -> str:
+        """Take too long."""
+        await asyncio.sleep(PATIENCE_S)
+        return "never"
+
+    server.add(sleep_apart, run="process")
+
+
+def sleep_apart(seconds: float = 0.0) -> str:
+    """Sleep in a process of its own."""
+    time.sleep(seconds)
+    return "slept"
+
+
+@asynccontextmanager
+async def open_bench(folder: Path, **demands: Any) -> AsyncIterator[Bench]:
+    bench = Bench(folder, **demands)
+    async with bench.server:
+        try:
+            yield bench
+        finally:
+            bench.release.set()
+
+
+class Voice:
+    """One client at the other end of a pipe. `asked` has what the server asks it while a call waits."""
+
+    def __init__(
+        self, server: MCPServer, version: str = MODERN, principal: Principal = LOCAL, **capabilities: Any
+    ) -> None:
+        self.version = version
+        self.asked: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
+        self.heard: list[bytes] = []
+        self._capabilities = capabilities
+        self._waiting: dict[Any, asyncio.Future[dict[str, Any]]] = {}
+        self._numbers = itertools.count(1)
+        self._pipe = MemoryPipe(server.wiring.engine, self._hear, principal)
+
+    async def __aenter__(self) -> Self:
+        if self.version != MODERN:
+            opening = {"protocolVersion": self.version, "capabilities": self._capabilities}
+            await self.ask("initialize", opening)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.leave()
+
+    def begin(self, method: str, params: Mapping[str, Any], id_: Any = None) -> asyncio.Future[dict[str, Any]]:
+        """Send a request; its reply comes later."""
+        number = next(self._numbers) if id_ is None else id_
+        whole = dict(params)
+        if self.version == MODERN:
+            envelope = {
+                f"{META}protocolVersion": MODERN,
+                f"{META}clientCapabilities": self._capabilities,
+            }
+            whole["_meta"] = envelope | whole.get("_meta", {})
+        future: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
+        self._waiting[number] = future
+        self._send({"id": number, "method": method, "params": whole})
+        return future
+
+    async def ask(self, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
+        async with asyncio.timeout(PATIENCE_S):
+            return await self.begin(method, params)
+
+    def begin_call(
+        self, name: str, arguments: Any = None, id_: Any = None, **more: Any
+    ) -> asyncio.Future[dict[str, Any]]:
+        return self.begin("tools/call", {"name": name, "arguments": arguments or {}, **more}, id_)
+
+    async def call(self, name: str, arguments: Any = None, **more: Any) -> dict[str, Any]:
+        """The whole reply to a call."""
+        async with asyncio.timeout(PATIENCE_S):
+            return await self.begin_call(name, arguments, **more)
+
+    async def text(self, name: str, arguments: Any = None, **more: Any) -> str:
+        found: str = (await self.call(name, arguments, **more))["result"]["content"][0]["text"]
+        return found
+
+    async def state(self, name: str, arguments: Any = None, **more: Any) -> str:
+        """The sealed state of a call that ends with a question."""
+        result = (await self.call(name, arguments, **more))["result"]
+        assert result["resultType"] == "input_required", result
+        found: str = result["requestState"]
+        return found
+
+    def cancel(self, id_: Any) -> None:
+        params: dict[str, Any] = {"requestId": id_}
+        if self.version == MODERN:
+            params["_meta"] = {f"{META}protocolVersion": MODERN, f"{META}clientCapabilities": {}}
+        self._send({"method": "notifications/cancelled", "params": params})
+
+    def reply(self, id_: Any, result: Any) -> None:
+        """Answer what the server has asked."""
+        self._send({"id": id_, "result": result})
+
+    async def names(self) -> list[str]:
+        return [tool["name"] for tool in (await self.ask("tools/list", {}))["result"]["tools"]]
+
+    async def leave(self) -> None:
+        await self._pipe.aclose()
+
+    def _send(self, message: dict[str, Any]) -> None:
+        self._pipe.feed(json.dumps({"jsonrpc": "2.0", **message}).encode())
+
+    def _hear(self, data: bytes) -> None:
+        self.heard.append(data)
+        message = json.loads(data)
+        if "method" in message:
+            if "id" in message:
+                self.asked.put_nowait(message)
+            return
+        future = self._waiting.pop(message["id"], None)
+        if future is not None and not future.done():
+            future.set_result(message)
+
+
+async def until(is_so: Any, explain: str = "it never came about") -> None:
+    """For what happens on a thread and cannot be waited for."""
+    end = time.monotonic() + PATIENCE_S
+    while not is_so():
+        assert time.monotonic() < end, explain
+        await asyncio.sleep(0.002)

@@ -1,0 +1,136 @@
+"""`toolcrib audit verify`: what is proven, what is not, and which record it is about."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from tests.support.recorded import CALLS, record
+from toolcrib.cli import audit as module
+from toolcrib.cli.records import Place
+from toolcrib.cli.terminal import Terminal
+from toolcrib.policies.audit import Verdict
+
+from .conftest import Desk
+
+
+@pytest.fixture(params=["audit.db", "audit.jsonl"])
+def log(request: pytest.FixtureRequest, desk: Desk) -> str:
+    """A log that the settings name: `opened`, five calls, `closed`."""
+    name: str = request.param
+    record(name, CALLS)
+    desk.write("toolcrib.toml", f'[audit]\nfile = "{name}"\n')
+    return name
+
+
+def test_a_log_that_is_whole_is_proven_so(desk: Desk, log: str) -> None:
+    done = desk.run("audit", "verify")
+    assert (done.exit_code, done.stderr) == (0, "")
+    assert done.stdout == f"{log}: sound: 7 records, 1 to 7; 1 checkpoint compared\n"
+
+
+def test_programs_get_the_verdict_as_json(desk: Desk, log: str) -> None:
+    found = desk.json("audit", "verify", "--json")
+    assert len(found.pop("head")) == 64
+    assert found == {
+        "file": str(Path(log).resolve()),
+        "is_sound": True,
+        "records": 7,
+        "first_seq": 1,
+        "last_seq": 7,
+        "checkpoints_checked": 1,
+        "problems": [],
+        "pruned_before": None,
+        "is_keyed": True,
+        "proven_through": 7,
+    }
+
+
+def flip(log: str, seq: int, old: str, new: str) -> None:
+    """Change a word of one record."""
+    if log.endswith(".jsonl"):
+        lines = Path(log).read_text().splitlines(keepends=True)
+        lines[seq - 1] = lines[seq - 1].replace(old, new)
+        Path(log).write_text("".join(lines))
+        return
+    with sqlite3.connect(log) as database:
+        database.execute("UPDATE record SET line = replace(line, ?, ?) WHERE seq = ?", (old, new, seq))
+    database.close()
+
+
+def test_a_record_that_was_changed_is_named(desk: Desk, log: str) -> None:
+    flip(log, 4, "refund", "refuse")
+    done = desk.run("audit", "verify")
+    assert (done.exit_code, done.stderr) == (1, "")
+    assert done.stdout == (
+        f"{log}: NOT sound: 7 records, 1 to 7; 1 checkpoint compared\n"
+        "  edited: record 4 does not fit the one before it: it was changed, or that one was\n"
+    )
+    found = desk.run("audit", "verify", "--json")
+    assert found.exit_code == 1
+    [problem] = json.loads(found.stdout)["problems"]
+    assert (problem["seq"], problem["kind"], problem["is_accepted"]) == (4, "edited", False)
+
+
+def test_damage_that_somebody_accepted_is_told_and_is_no_failure(desk: Desk, log: str) -> None:
+    flip(log, 6, '"hash":"', '"hash":"0')
+    flip(log, 7, '"seq":7', '"seq":9')
+    record(log, CALLS, accept_gap=True)
+    done = desk.run("audit", "verify")
+    assert " (accepted): " in done.stdout
+    assert (done.exit_code, done.stdout.split(": ")[1]) == (0, "sound")
+
+
+def test_without_the_key_it_is_said_what_is_not_proven(desk: Desk, log: str) -> None:
+    os.rename(f"{log}.key", "elsewhere.key")
+    done = desk.run("audit", "verify")
+    assert done.exit_code == 0
+    assert done.stderr == (
+        "note: without its key this proves that the records fit each other, not who wrote them\n"
+        "hint: --key-file PATH, where the key is kept elsewhere\n"
+    )
+    assert desk.run("audit", "verify", "--key-file", "elsewhere.key").stderr == ""
+    done = desk.run("audit", "verify", "--key-file", "nowhere.key")
+    assert (done.exit_code, "nowhere.key" in done.stderr) == (2, True)
+
+
+def test_records_that_no_checkpoint_has_seen_are_counted(desk: Desk, log: str) -> None:
+    early = Path(f"{log}.checkpoints").read_bytes()
+    record(log, CALLS)
+    Path("early").write_bytes(early)
+    done = desk.run("audit", "verify", "--checkpoints", "early")
+    assert done.exit_code == 0
+    assert done.stderr == "note: the newest 7 records no checkpoint has seen yet\n"
+    assert desk.run("audit", "verify", "--checkpoints", "nowhere").exit_code == 2
+
+
+def test_what_the_settings_say_of_key_and_checkpoints_is_used(desk: Desk) -> None:
+    options = {"key_file": "safe/key", "checkpoints": "safe/seals"}
+    record("audit.db", CALLS, **options)
+    desk.write(
+        "toolcrib.toml", '[audit]\nfile = "audit.db"\nkey_file = "safe/key"\ncheckpoints = "safe/seals"\n'
+    )
+    for words in ([], ["--file", "./audit.db"]):
+        found = desk.json("audit", "verify", "--json", *words)
+        assert (found["is_keyed"], found["proven_through"]) == (True, 7)
+    os.rename("audit.db", "copy.db")
+    assert desk.json("audit", "verify", "--json", "--file", "copy.db")["is_keyed"] is False
+
+
+def test_records_that_ended_because_of_their_age_are_mentioned() -> None:
+    out, err = io.StringIO(), io.StringIO()
+    verdict = Verdict(True, 900, 101, 1000, "0" * 64, 2, [], 101, True, 1000)
+    module._say_verdict(Place(Path("audit.db")), verdict, Terminal(out, err, debug=False))
+    assert out.getvalue() == "audit.db: sound: 900 records, 101 to 1000; 2 checkpoints compared\n"
+    assert err.getvalue() == "note: records before 101 were ended because of their age\n"
+
+
+def test_an_empty_log_is_sound(desk: Desk) -> None:
+    desk.write("audit.jsonl", "")
+    done = desk.run("audit", "verify", "--file", "audit.jsonl")
+    assert (done.exit_code, done.stdout) == (0, "audit.jsonl: sound: no records; 0 checkpoints compared\n")

@@ -1,0 +1,162 @@
+"""The key of a log: found, made, refused."""
+
+from __future__ import annotations
+
+import os
+import threading
+from pathlib import Path
+
+import pytest
+
+from tests.support.audited import make_log, make_scribe, verify
+from toolcrib.errors import ConfigurationError
+from toolcrib.policies.audit import key, open_log
+from toolcrib.policies.audit.key import Secret
+
+
+def write_key(path: Path, text: str, mode: int = 0o600) -> Path:
+    path.write_text(text)
+    path.chmod(mode)
+    return path
+
+
+def test_digests_and_seals_are_of_the_key_and_unlike_each_other() -> None:
+    one, other = Secret(b"a" * 32), Secret(b"b" * 32)
+    assert len(one.digest(b"x")) == 32
+    assert one.digest(b"x") == one.digest(b"x") != other.digest(b"x")
+    assert one.digest(b"x") != one.digest(b"y")
+    assert len(one.seal(b"x")) == 64
+    assert one.is_seal(b"x", one.seal(b"x"))
+    assert not one.is_seal(b"x", other.seal(b"x"))
+    assert not one.is_seal(b"y", one.seal(b"x"))
+
+
+def test_digests_and_seals_stay_what_they_are_from_release_to_release() -> None:
+    secret = Secret(b"k" * 32)
+    assert secret.digest(b"{}") == "d7c6b620d37be6e1716c6c4550690490"
+    assert secret.seal(b"{}") == b"34d37c64b50138dc3c1582d03bfd379955cf954629087398daea8feddb75725d"
+
+
+def test_a_key_is_made_once_and_kept(tmp_path: Path) -> None:
+    log = tmp_path / "new" / "audit.db"
+    assert key.find(log, None) is None
+    made = key.make(log, None)
+    text = (tmp_path / "new" / "audit.db.key").read_text()
+    assert len(bytes.fromhex(text)) == 32
+    assert text.endswith("\n")
+    again = key.make(log, None)
+    found = key.find(log, None)
+    assert found is not None
+    assert made.digest(b"x") == again.digest(b"x") == found.digest(b"x")
+    assert [path.name for path in log.parent.iterdir()] == ["audit.db.key"]
+
+
+def test_all_who_make_a_key_at_once_get_the_same(tmp_path: Path) -> None:
+    made: list[str] = []
+    start = threading.Barrier(8)
+
+    def make() -> None:
+        start.wait()
+        made.append(key.make(tmp_path / "audit.db", None).digest(b"x"))
+
+    threads = [threading.Thread(target=make) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(made) == 8
+    assert len(set(made)) == 1
+
+
+def test_a_key_that_is_gone_at_once_is_no_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(key, "find", lambda log, key_file: None)
+    with pytest.raises(FileNotFoundError, match="as soon as it was made"):
+        key.make(tmp_path / "audit.db", None)
+
+
+def test_space_around_a_key_does_not_matter(tmp_path: Path) -> None:
+    one = key.find(tmp_path / "x", write_key(tmp_path / "one", "k" * 32))
+    other = key.find(tmp_path / "x", write_key(tmp_path / "other", "\n " + "k" * 32 + " \n"))
+    assert one is not None
+    assert other is not None
+    assert one.digest(b"") == other.digest(b"")
+
+
+@pytest.mark.parametrize("mode", [0o604, 0o602, 0o601, 0o644, 0o666])
+def test_a_key_that_everybody_can_read_is_refused(tmp_path: Path, mode: int) -> None:
+    path = write_key(tmp_path / "key", "k" * 32, mode)
+    with pytest.raises(ConfigurationError, match="everybody on this machine can get at the key") as caught:
+        key.find(tmp_path / "audit.db", path)
+    assert caught.value.file == str(path)
+    assert caught.value.key == "audit.key_file"
+    assert caught.value.hint == f"chmod 600 {path}"
+
+
+@pytest.mark.parametrize("mode", [0o600, 0o400, 0o640, 0o440])
+def test_a_key_for_its_owner_and_group_is_fine(tmp_path: Path, mode: int) -> None:
+    assert key.find(tmp_path / "audit.db", write_key(tmp_path / "key", "k" * 32, mode)) is not None
+
+
+def test_a_short_key_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write_key(tmp_path / "key", "k" * 31)
+    with pytest.raises(ConfigurationError, match="is too short for a key") as caught:
+        key.find(tmp_path / "audit.db", path)
+    assert "at least 32 bytes" in str(caught.value.hint)
+    monkeypatch.setenv("TOOLCRIB_AUDIT_KEY", "k" * 31 + "  ")
+    with pytest.raises(ConfigurationError, match="TOOLCRIB_AUDIT_KEY: is too short for a key") as caught:
+        key.find(tmp_path / "audit.db", None)
+    assert "at least 32 characters" in str(caught.value.hint)
+
+
+def test_a_key_that_cannot_be_read_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="the key cannot be read: Is a directory") as caught:
+        key.find(tmp_path / "audit.db", tmp_path)
+    assert (caught.value.file, caught.value.key) == (str(tmp_path), "audit.key_file")
+
+
+def test_the_environment_holds_the_key_where_no_file_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TOOLCRIB_AUDIT_KEY", " " + "e" * 32)
+    path = tmp_path / "audit.db"
+    make_log(path, 3)
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["audit.db", "audit.db.checkpoints"]
+    assert verify(path).is_keyed
+    named = key.find(path, write_key(tmp_path / "key", "f" * 32))
+    assert named is not None
+    assert named.digest(b"") == Secret(b"f" * 32).digest(b"")
+    monkeypatch.delenv("TOOLCRIB_AUDIT_KEY")
+    assert not verify(path).is_keyed
+
+
+@pytest.mark.parametrize("kept", ["audit.db", "audit.db.checkpoints"])
+def test_a_key_that_is_lost_is_not_made_anew(tmp_path: Path, kept: str) -> None:
+    path = tmp_path / "audit.db"
+    make_log(path, 3)
+    for each in tmp_path.iterdir():
+        if each.name != kept:
+            each.unlink()
+    with pytest.raises(ConfigurationError, match="the key of .* is gone") as caught:
+        make_scribe(path).open()
+    assert caught.value.file == f"{path}.key"
+    assert caught.value.key == "audit.key_file"
+    assert caught.value.hint == "put the key back, or begin a new log in another file"
+    assert os.listdir(tmp_path) == [kept]
+
+
+def test_empty_files_need_no_key(tmp_path: Path) -> None:
+    for name in ("audit.db", "audit.db.checkpoints"):
+        (tmp_path / name).touch(0o600)
+    make_log(tmp_path / "audit.db", 3)
+    assert verify(tmp_path / "audit.db").is_sound
+
+
+def test_a_reader_wants_what_it_was_told_of(tmp_path: Path) -> None:
+    path = tmp_path / "audit.db"
+    with pytest.raises(ConfigurationError, match="there is no audit log"):
+        open_log(path)
+    make_log(path, 1)
+    with pytest.raises(ConfigurationError, match="audit.key_file: there is no such key"):
+        open_log(path, key_file=tmp_path / "none")
+    with pytest.raises(ConfigurationError, match="audit.checkpoints: there are no checkpoints"):
+        open_log(path, checkpoints=tmp_path / "none")
