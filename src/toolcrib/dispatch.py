@@ -206,7 +206,7 @@ class Dispatcher:
         except (CallError, DefinitionError, Raised) as error:
             if isinstance(error, Raised):
                 raise_questions(error.error)
-            return failed(plan, error, self.crashes)
+            return failed(plan, error, self.crashes, arguments)
         except asyncio.CancelledError:
             stats.errors += 1
             raise

@@ -23,12 +23,15 @@ from toolcrib.plan import Plan
 from toolcrib.question import InputNeeded
 
 
-def failed(plan: Plan, error: CallError | DefinitionError | Raised, crashes: CrashReporter) -> Result:
-    """The result of a call that failed. What nobody foresaw is reported with the reference it is told by."""
+def failed(
+    plan: Plan, error: CallError | DefinitionError | Raised, crashes: CrashReporter, given: Any = None
+) -> Result:
+    """The result of a call that failed. What nobody foresaw is reported with the reference it is told by, and
+    without the values that the tool was `given`."""
     plan.stats.errors += 1
     if isinstance(error, PolicyError):
         return refused(error)
-    told = _explain(plan, error.error if isinstance(error, Raised) else error, crashes)
+    told = _explain(plan, error.error if isinstance(error, Raised) else error, crashes, given)
     text = _words_of(told)
     if text is None or len(text) > plan.results.max_bytes:
         told = InvalidResultError(f"Tool '{plan.tool.name}' failed, and its words cannot be sent.")
@@ -36,7 +39,7 @@ def failed(plan: Plan, error: CallError | DefinitionError | Raised, crashes: Cra
     return Result([text_block(text)], is_error=True, error=told)
 
 
-def _explain(plan: Plan, error: BaseException, crashes: CrashReporter) -> CallError:
+def _explain(plan: Plan, error: BaseException, crashes: CrashReporter, given: Any) -> CallError:
     """What the caller is told of an exception: the author's words, or a reference and nothing else."""
     cause = error
     while isinstance(cause, BaseExceptionGroup) and len(cause.exceptions) == 1:
@@ -44,7 +47,7 @@ def _explain(plan: Plan, error: BaseException, crashes: CrashReporter) -> CallEr
     if isinstance(cause, CallError):
         return cause
     reference = secrets.token_hex(4)
-    crashes.report(plan.tool.name, error, reference)
+    crashes.report(plan.tool.name, error, reference, given)
     if isinstance(error, DefinitionError):
         hint = (error.hint if error.tool == plan.tool.name else None) or "see the log of the server"
         text = f"Tool '{plan.tool.name}' cannot run as it is defined: {hint} (reference {reference})."

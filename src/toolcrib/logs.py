@@ -15,6 +15,7 @@ import json
 import logging
 import math
 import os
+import re
 import sys
 import time
 from collections.abc import Callable, Mapping
@@ -41,6 +42,8 @@ _USUAL = frozenset(vars(logging.makeLogRecord({}))) | {"asctime", "message", "ta
 _OWN = frozenset({"ts", "level", "logger", "process", "message", "trace"})
 _LAID_OUT = ("error_type", "errors")
 """The fields of records whose words are in lines of our own making: crashes, and refused reloads."""
+_TOLD = ("tool_name", "principal", "error_code", "duration_ms", "call_id")
+_PLAIN = re.compile(r"[\w.:@/+-]+")
 
 
 class Lines(logging.Formatter):
@@ -88,7 +91,16 @@ class TextLines(Lines):
             text = _escape(words)
         clock = time.strftime("%H:%M:%S", time.localtime(record.created))
         mark = "" if self._pid is None else f"[{self._pid}] "
-        return f"{clock} {mark}{record.levelname.lower()}: {text}{self._explain(record)}"
+        text += self._tell_fields(record) + self._explain(record)
+        return f"{clock} {mark}{record.levelname.lower()}: {text}"
+
+    def _tell_fields(self, record: logging.LogRecord) -> str:
+        """The fields of a call that has ended: its words alone do not say which."""
+        if not hasattr(record, "outcome"):
+            return ""
+        given = ((name, getattr(record, name, None)) for name in _TOLD)
+        shown = ((name, self._clean(str(value), MAX_FIELD)) for name, value in given if value is not None)
+        return "".join(f" {name}={_quote(value)}" for name, value in shown)
 
     def _explain(self, record: logging.LogRecord) -> str:
         error = record.exc_info[1] if record.exc_info else None
@@ -212,7 +224,12 @@ def _escape(text: str) -> str:
     return escape(text, len(text))
 
 
-def _to_json(facts: Mapping[str, Any]) -> str:
+def _quote(value: str) -> str:
+    """A value that cannot be mistaken for the next field."""
+    return value if _PLAIN.fullmatch(value) else _to_json(value)
+
+
+def _to_json(facts: Any) -> str:
     """On one line, with the same letters written out: whoever reads the JSON gets the text as it was."""
     text = json.dumps(facts, ensure_ascii=False)
     if text.isprintable():

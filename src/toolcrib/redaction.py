@@ -8,12 +8,15 @@ Knows forms of secrets; refuses to know where the text goes.
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable, Iterator, Mapping
 
 HIDDEN = "[redacted]"
 MIN_VALUE = 8
 """A shorter value of a variable is more likely to be a word that means nothing."""
+SHORT = 16
+"""A single word that is shorter is in none of the forms below: it is not even looked at."""
 
 _NAMES = (
     r"pass(?:word|wd|phrase)|pwd|secret|credentials?|cookie"
@@ -70,6 +73,7 @@ def find_secrets(environ: Mapping[str, str]) -> Iterator[str]:
             yield value.strip()
 
 
+@functools.lru_cache(maxsize=1024)
 def is_secret_name(name: str) -> bool:
     """Whether something of this name is likely to be a secret: `api_key`, `accessToken`, `Authorization`."""
     return _SECRET_NAME.search(_CAMEL.sub("_", name)) is not None
@@ -83,7 +87,7 @@ def make_redactor(environ: Mapping[str, str]) -> Callable[[str], str]:
     def redact(text: str) -> str:
         if known is not None:
             text = known.sub(HIDDEN, text)
-        if _HINT.search(text) is None:
+        if (len(text) < SHORT and text.isalnum()) or _HINT.search(text) is None:
             return text
         for form, kept in _FORMS:
             text = form.sub(kept + HIDDEN, text)

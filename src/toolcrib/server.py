@@ -83,6 +83,7 @@ class MCPServer(Registrar):
             name_rule=name_rule, on_duplicate=on_duplicate, separator=separator, confusable=confusable
         )
         self.dispatcher = Dispatcher(self.registry, server=self, timeout_s=timeout_s)
+        self.dispatcher.crashes.shows_values = log_arguments
         self.publish_search(search, search_budget_tokens)
         self.switches = dict(switches or {})
         self._idle_switches = set(self.switches)

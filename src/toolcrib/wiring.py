@@ -188,9 +188,14 @@ class Wiring:
         if not options.sockets:
             self._check_open(options.host, options)
         sockets = list(options.sockets) or bind(options.host, options.port)
-        if endpoint.reception is not None:
-            await endpoint.reception.open(sockets[0].getsockname()[1])
-        await serving.listen(sockets)
+        try:
+            if endpoint.reception is not None:
+                await endpoint.reception.open(sockets[0].getsockname()[1])
+            await serving.listen(sockets)
+        except BaseException:
+            for each in sockets:
+                each.close()
+            raise
         if options.ready is not None:
             options.ready([_address(each, options) for each in sockets])
         ending = asyncio.Event()

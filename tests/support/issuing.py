@@ -22,7 +22,9 @@ import pytest
 from joserfc import jwk, jws
 
 from toolcrib.context import Principal
+from toolcrib.policies.identity.oauth import Issuer
 from toolcrib.policies.identity.tokens import BadTokenError
+from toolcrib.policy import OAuth
 
 RESOURCE = "https://tools.example.com/mcp"
 SCHEMES = {
@@ -189,3 +191,17 @@ def house() -> Iterator[KeyHouse]:
     house.shutdown()
     house.server_close()
     thread.join()
+
+
+def make_issuer(house: KeyHouse, *, resource: str = RESOURCE, **options: Any) -> Issuer:
+    own = {name: options.pop(name) for name in ("now", "wall", "fetch") if name in options}
+    settings = {"issuer": house.origin, "jwks_uri": house.jwks_uri, **options}
+    return Issuer(OAuth(**settings), resource=resource, **own)
+
+
+def refuse(issuer: Issuer, token: str) -> str:
+    """The words with which a token is refused at once."""
+    with pytest.raises(BadTokenError) as caught:
+        issuer.verify(token)
+    assert token not in str(caught.value)
+    return str(caught.value)

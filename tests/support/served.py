@@ -1,6 +1,7 @@
 """A server to be mistreated: started as a process of its own, over the lane that is asked for.
 
     python tests/support/served.py --lane own|asgi --port 0 [--header-s 10 ...] [--stdio]
+                                   [--audit FILE] [--keys FILE] [--places COUNT]
 
 Prints its port once it listens. Its tools say on standard error what becomes of them.
 """
@@ -16,6 +17,7 @@ import sys
 import time
 
 from toolcrib import Context, MCPServer, ToolError
+from toolcrib.policy import Audit, Auth, Limit, Policy
 from toolcrib.transports.http.serving import Times, bind
 
 server = MCPServer("served", dynamic=True)
@@ -134,14 +136,31 @@ async def leak() -> dict[str, int]:
     return {"abandoned": runner.abandoned, "running": server.wiring.engine.gate.running}
 
 
+def demand(options: argparse.Namespace) -> None:
+    """Put a policy around the server, where the command line asks for one."""
+    if options.audit is None and options.keys is None and options.places is None:
+        return
+    server.enforce(
+        Policy(
+            audit=None if options.audit is None else Audit(options.audit),
+            auth=None if options.keys is None else Auth(keys=options.keys),
+            limits=() if options.places is None else [Limit(concurrency=options.places, tools=["block"])],
+        )
+    )
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--lane", default="own", choices=["own", "asgi"])
     parser.add_argument("--port", type=int, default=0)
     parser.add_argument("--stdio", action="store_true")
+    parser.add_argument("--audit")
+    parser.add_argument("--keys")
+    parser.add_argument("--places", type=int)
     for field in dataclasses.fields(Times):
         parser.add_argument(f"--{field.name.replace('_', '-')}", type=float, default=field.default)
     options = parser.parse_args()
+    demand(options)
     if options.stdio:
         server.run("stdio")
         return

@@ -11,10 +11,12 @@ ROOT = Path(__file__).resolve().parents[2]
 PAGES = [
     "README.md",
     "docs/guide.md",
+    "docs/access.md",
     "docs/serving.md",
     "docs/coming-from.md",
     "docs/catalog.md",
     "docs/exporting.md",
+    "docs/limits.md",
     "docs/locking.md",
     "docs/oauth.md",
     "docs/scanning.md",

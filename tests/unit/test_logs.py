@@ -184,6 +184,23 @@ def test_foreign_text_cannot_end_a_line_or_steer_a_terminal() -> None:
     assert line.startswith(r"warning: asked for a\nb\r\nc\x1b[31md\u202ee\x00f\u2028g\tz\x85\ud800\U000e0041")
 
 
+def test_a_call_that_has_ended_is_told_with_its_fields() -> None:
+    fields = {"tool_name": "add", "principal": "oauth:ana@a.b", "duration_ms": 0.25, "call_id": "c1"}
+    line = to_text("call ended: ok", outcome="ok", error_code=None, **fields)
+    assert line == "warning: call ended: ok tool_name=add principal=oauth:ana@a.b duration_ms=0.25 call_id=c1"
+    assert to_text("no call", **fields) == "warning: no call"
+
+
+def test_a_field_cannot_be_mistaken_for_another() -> None:
+    odd = 'a call_id="x"\nb\u202e'
+    line = to_text(
+        "call ended: error", outcome="error", tool_name=odd, error_code="", principal="tck_hunter2"
+    )
+    start = "warning: call ended: error "
+    assert line == start + r'tool_name="a call_id=\"x\"\nb\u202e" principal="tck_[redacted]" error_code=""'
+    assert line.isprintable()
+
+
 def test_a_line_break_before_spaces_is_foreign_too() -> None:
     assert to_text("a\n  b") == r"warning: a\n  b"
 

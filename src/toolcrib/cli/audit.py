@@ -32,7 +32,7 @@ toolcrib audit tail -n 100 --follow    and those that come
 QUERY = """
 toolcrib audit query --since 1h --outcome denied,throttled
 toolcrib audit query --as 'key:*' --tool 'refund*' --since 2026-05-04
-toolcrib audit query --id 3f9a1b2c4d1  one call, by the id in replies and logs
+toolcrib audit query --id 3f9a1b2c4d1  one call, by the id that logs have
 """
 VERIFY = """
 toolcrib audit verify                  the log that toolcrib.toml names

@@ -7,9 +7,11 @@ policies mean.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 from toolcrib.cli.frame import Failure
-from toolcrib.config import Config
+from toolcrib.cli.terminal import Terminal
+from toolcrib.config import FILE_NAME, Config, load_config
 from toolcrib.errors import ConfigurationError
 from toolcrib.finding import Finding
 from toolcrib.policy import Policy
@@ -32,6 +34,20 @@ def enforce(server: MCPServer, configs: Sequence[Config]) -> None:
             server.enforce(policy)
         except ConfigurationError as error:
             raise Failure(str(error), error.hint) from None
+
+
+def warn_unread(targets: Sequence[str], terminal: Terminal) -> None:
+    """Say that a file here asks for a policy that nobody reads, because other things were named."""
+    here = Path(FILE_NAME)
+    if not targets or any(target.endswith(".toml") for target in targets) or not here.is_file():
+        return
+    try:
+        has_policy = load_config(here).policy is not None
+    except ConfigurationError:
+        return  # whoever reads it will hear of that
+    if has_policy:
+        words = f"{FILE_NAME} here asks for a policy, and is not read: other targets were named"
+        terminal.say("warning", words, f"to serve under it, name it too: toolcrib serve {FILE_NAME}")
 
 
 def find_idle(server: MCPServer) -> list[Finding]:

@@ -204,7 +204,7 @@ def _say_verdict(found: Explanation) -> str:
             return f"depends on the arguments.{_say_witness(found)}"
         case "confirm":
             return f"allowed by {decider}, when a person agrees: {one_line(found.confirm).rstrip('.')}."
-        case "allowed":
+        case _:
             return f"allowed by {decider}."
 
 

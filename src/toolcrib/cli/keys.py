@@ -198,7 +198,7 @@ def _say_created(place: Place, key: Key, now_s: float, terminal: Terminal) -> No
     if rights:
         terminal.say("note", f"it has {'; '.join(rights)}")
     terminal.say("note", "the key is shown this once, and kept nowhere: keep it where secrets belong")
-    entry = {"url": _address(place.config), "headers": {"Authorization": "Bearer KEY"}}
+    entry = {"type": "http", "url": _address(place.config), "headers": {"Authorization": "Bearer KEY"}}
     name = (place.config and place.config.name) or "toolcrib"
     snippet = f"{json.dumps(name)}: {json.dumps(entry)}"
     header = "clients send it as `Authorization: Bearer KEY` or `X-API-Key: KEY`"

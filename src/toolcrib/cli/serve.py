@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from toolcrib.cli.demands import warn_unread
 from toolcrib.cli.frame import Command, Failure, takes_json, takes_targets
 from toolcrib.cli.journal import LEVELS
 from toolcrib.cli.serving import Wishes, run_stdio
@@ -89,6 +90,7 @@ def serve(terminal: Terminal, **given: Any) -> int:
     A TARGET is a Python file, a folder, a module, module:object or a toolcrib.toml.
     """
     wishes = Wishes(**given)
+    warn_unread(wishes.targets, terminal)
     if wishes.stdio:
         _refuse_http(wishes)
         return run_stdio(wishes, terminal)

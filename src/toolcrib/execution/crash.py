@@ -12,7 +12,9 @@ import threading
 import time
 from collections import deque
 from dataclasses import dataclass
+from typing import Any
 
+from toolcrib.execution.blanking import blank
 from toolcrib.execution.ration import Ration
 from toolcrib.execution.trace import describe, escape, format_trace
 
@@ -31,6 +33,7 @@ class _Report:
     error: BaseException
     call_id: str
     is_full: bool
+    given: Any
 
 
 class _Rations:
@@ -49,6 +52,8 @@ class CrashReporter:
     """Takes errors from any thread. Nothing it is given makes it raise."""
 
     def __init__(self) -> None:
+        self.shows_values = False
+        """Whether values that a tool was given may stand in the log where its error repeats them."""
         self._changed = threading.Condition()
         self._queue: deque[_Report] = deque()
         self._rations: dict[str, _Rations] = {}
@@ -57,11 +62,11 @@ class CrashReporter:
         self._is_busy = False
         self._is_flushing = False
 
-    def report(self, tool_name: str, error: BaseException, call_id: str) -> None:
-        """Hand over an error that a tool raised. Returns in microseconds."""
+    def report(self, tool_name: str, error: BaseException, call_id: str, given: Any = None) -> None:
+        """Hand over an error that a tool raised over what it was `given`. Returns in microseconds."""
         try:
             if logger.isEnabledFor(logging.ERROR):
-                self._hand_over(tool_name, error, call_id)
+                self._hand_over(tool_name, error, call_id, None if self.shows_values else given)
         except Exception:  # nosec B110  # out of memory or stack: the call goes on, its report does not
             pass
 
@@ -79,7 +84,7 @@ class CrashReporter:
     def _is_done(self) -> bool:
         return not (self._queue or self._overdue or self._is_busy)
 
-    def _hand_over(self, tool_name: str, error: BaseException, call_id: str) -> None:
+    def _hand_over(self, tool_name: str, error: BaseException, call_id: str, given: Any) -> None:
         now = time.monotonic()
         with self._changed:
             rations = self._rations.get(tool_name)
@@ -87,7 +92,7 @@ class CrashReporter:
                 rations = self._rations[tool_name] = _Rations()
             is_full = rations.full.take(now)
             if (is_full or rations.short.take(now)) and len(self._queue) < MAX_QUEUE:
-                self._queue.append(_Report(tool_name, error, call_id, is_full))
+                self._queue.append(_Report(tool_name, error, call_id, is_full, given))
             else:
                 rations.missed += 1
                 if tool_name in self._overdue:
@@ -163,7 +168,7 @@ def _log_report(report: _Report) -> None:
         line = f"{line}\n{_show_trace(report.error, MAX_BYTES - len(line.encode()) - 1)}"
     logger.error(
         "%s",
-        line,
+        blank(line, report.given),
         extra={
             "tool_name": report.tool_name,
             "call_id": report.call_id,

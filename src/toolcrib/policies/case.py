@@ -160,5 +160,11 @@ class Case:
 
 
 def size_of(result: Result) -> int:
-    """The bytes of a result's content, near enough: what it takes to count them exactly is not worth it."""
-    return sum(len(block.get("text") or block.get("data") or "") for block in result.content)
+    """The bytes of what a result's content holds, near enough: what stands around it is not worth counting."""
+    return sum(map(_size_of, result.content))
+
+
+def _size_of(block: Mapping[str, Any]) -> int:
+    held = block.get("resource") or block  # an embedded file
+    text: str = held.get("text") or held.get("data") or held.get("blob") or ""
+    return len(text) if text.isascii() else len(text.encode("utf-8", "replace"))

@@ -62,6 +62,8 @@ class Guard:
             from toolcrib.policies.telemetry import Watch  # loads what it reports to
 
             self.watch = Watch(policy.telemetry, server=server, version=version)
+            if (audit := self.audit) is not None:
+                self.watch.gauge("audit_gaps_total", lambda: audit.gaps)
         self._prefix = secrets.token_hex(5)
         self._numbers = itertools.count(1)
 
@@ -80,6 +82,8 @@ class Guard:
         await self.quota.close()
         if self.audit is not None:
             await self.audit.close()
+        if self.watch is not None:
+            self.watch.close()
 
     # --- what dispatch asks ---
 

@@ -105,8 +105,8 @@ class Exchange:
             self.task.get_loop().call_soon(self.task.cancel)
 
     def abandon(self) -> None:
-        """The client has gone: cancel, and know why."""
-        self.is_gone = True
+        """The client has gone: cancel, and know why. What it had cancelled before stays cancelled."""
+        self.is_gone = not self.is_cancelled or self.is_gone
         self.cancel()
 
     async def run(self) -> Reply:

@@ -21,6 +21,9 @@ from toolcrib.schema.shapes import Shape
 _MOST: Final = 2_000
 """How many hints are remembered: a program has some dozens, one that makes them up must not fill memory."""
 
+_LONGEST: Final = 5_000
+"""How much text a literal may hold."""
+
 _TYPES = frozenset({str, int, float, bool})
 _MEMBERS = _TYPES | {NoneType}
 _CONTAINERS = frozenset({list, dict})
@@ -75,7 +78,8 @@ def _is_plain(hint: Any) -> bool:
     if type(hint) in _UNIONS:
         return all(item in _MEMBERS or _is_container(item) for item in hint.__args__)
     if type(hint) is _LITERAL:
-        return all(value.isascii() and value.isprintable() for value in hint.__args__)
+        values = "".join(typing.get_args(hint))
+        return len(values) <= _LONGEST and values.isascii() and values.isprintable()
     return _is_container(hint)
 
 
@@ -102,7 +106,7 @@ def _read(hint: Any) -> PlainHint:
         bare_hint is not str,
         dumper(shape),
         bare_hint if bare_hint in _TYPES else None,
-        hint.__args__ if type(hint) is _LITERAL else (),
+        typing.get_args(hint) if type(hint) is _LITERAL else (),
     )
 
 

@@ -45,6 +45,7 @@ from toolcrib.schema.rendering import join_descriptions, to_schema, to_value_sch
 from toolcrib.schema.shapes import MISSING, Field, Shape, admits_none
 
 R = TypeVar("R")
+_NONE: frozenset[str] = frozenset()
 
 
 @dataclass(slots=True)
@@ -146,6 +147,7 @@ class _Builder:
             trusted=explicit is None,
             findings=self.findings,
             is_plain=self.is_plain
+            and len(self.fields) <= _MANY
             and _is_seen(text)
             and _is_seen(self.options.description)
             and _is_seen(self.options.title),
@@ -188,15 +190,15 @@ class _Builder:
     def read_plain(self, name: str, plain: PlainHint, default: Any) -> tuple[Field, Convert | None]:
         """The short way for most parameters: a plain hint, and a plain default if any. Says the same as
         `read_field`, and has the loader at hand."""
-        if not name.isascii():
+        if not name.isascii() or len(name) > _SHORT:
             self.is_plain = False
         if default is EMPTY:
-            return Field(name, plain.shape, keyword=name, attribute=name), plain.load
+            return Field(name, plain.shape, True, MISSING, "", name, name), plain.load
         (self.nullable if plain.accepts_none else self.optional).add(name)
         shown = default
         if type(default) is not plain.fitting and default not in plain.choices:
             shown = self.show_default(name, plain.bare, default, plain.accepts_none)
-        return Field(name, plain.bare, False, shown, keyword=name, attribute=name), plain.load_bare
+        return Field(name, plain.bare, False, shown, "", name, name), plain.load_bare
 
     def documented_hint(self, parameter: Parameter, documented: Documented) -> Any:
         """The type that only the docstring gives; one that the default contradicts is out of date."""
@@ -312,8 +314,8 @@ class _Builder:
         return Binder(
             known=frozenset(self.attributes),
             loads=tuple(self.loads),
-            nullable=frozenset(self.nullable),
-            optional=frozenset(self.optional),
+            nullable=frozenset(self.nullable) if self.nullable else _NONE,
+            optional=frozenset(self.optional) if self.optional else _NONE,
             positional=tuple(positional),
             context=self.context,
             attributes=self.attributes,
@@ -361,7 +363,8 @@ class _Builder:
 
 _SIMPLE = frozenset({bool, type(None)})
 _SMALL = range(-(2**53), 2**53)
-_LONG = 10_000
+# So much is far below what a definition may hold, and far above what most do.
+_LONG, _SHORT, _MANY = 10_000, 1_000, 100
 
 
 def _is_simple(default: Any) -> bool:
@@ -372,7 +375,7 @@ def _is_simple(default: Any) -> bool:
         or kind in _SIMPLE
         or (kind is int and default in _SMALL)
         or (kind is float and math.isfinite(default))
-        or (kind is str and _is_seen(default))
+        or (kind is str and len(default) <= _SHORT and is_plainly_shown(default))
     )
 
 

@@ -123,7 +123,7 @@ def test_the_caller_is_the_local_user_unless_another_is_named(shop: Desk) -> Non
         (
             [
                 "--as",
-                "oauth:17",
+                "oauth:1",
                 "--scope",
                 "orders:write",
                 "refund",
@@ -131,8 +131,8 @@ def test_the_caller_is_the_local_user_unless_another_is_named(shop: Desk) -> Non
                 '{"order": "1", "amount": 5}',
             ],
             0,
-            'oauth:17 calls refund: allowed by rule 2 "small refunds" (toolcrib.toml:11), when a person agrees:'
-            " rule 3 (toolcrib.toml:18): Money leaves the house.",
+            'oauth:1 calls refund: allowed by rule 2 "small refunds" (toolcrib.toml:11), when a person'
+            " agrees: rule 3 (toolcrib.toml:18): Money leaves the house.",
         ),
         (
             [
@@ -165,6 +165,14 @@ def test_the_first_line_says_what_would_happen(
     done = shop.run("explain", *arguments)
     assert done.stdout.splitlines()[0] == words
     assert (done.exit_code, done.stderr) == (code, "")
+
+
+def test_where_no_passing_arguments_are_known_none_are_named(shop: Desk) -> None:
+    digits = '\n[[rules]]\ndeny = ["find"]\nwhen = { q = { not = { matches = "[0-9]{3}" } } }\n'
+    shop.write("toolcrib.toml", SETTINGS + digits)
+    done = shop.run("explain", "find")
+    assert done.exit_code == 0
+    assert done.stdout.splitlines()[0] == "local calls find: depends on the arguments."
 
 
 def test_a_rule_for_others_explains_why_it_is_not_for_this_one(shop: Desk) -> None:

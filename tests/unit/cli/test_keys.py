@@ -64,8 +64,8 @@ def test_the_key_is_all_that_is_printed_and_the_words_say_how_to_use_it(desk: De
         "note: the key is shown this once, and kept nowhere: keep it where secrets belong\n"
         "note: clients send it as `Authorization: Bearer KEY` or `X-API-Key: KEY`; "
         "in the configuration of one:\n"
-        '    "toolcrib": {"url": "http://127.0.0.1:8000/mcp", "headers": {"Authorization": "Bearer KEY"}}\n'
-        + NOWHERE_NAMED
+        '    "toolcrib": {"type": "http", "url": "http://127.0.0.1:8000/mcp", '
+        '"headers": {"Authorization": "Bearer KEY"}}\n' + NOWHERE_NAMED
     )
     assert secret not in done.stderr
 
@@ -80,7 +80,8 @@ def test_the_file_that_the_settings_name_is_used(desk: Desk) -> None:
         "note: the key is shown this once, and kept nowhere: keep it where secrets belong\n"
         "note: clients send it as `Authorization: Bearer KEY` or `X-API-Key: KEY`; "
         "in the configuration of one:\n"
-        '    "shop": {"url": "http://[::1]:9000/tools", "headers": {"Authorization": "Bearer KEY"}}\n'
+        '    "shop": {"type": "http", "url": "http://[::1]:9000/tools", '
+        '"headers": {"Authorization": "Bearer KEY"}}\n'
     )
     assert not Path("toolcrib.keys.json").exists()
 

@@ -7,6 +7,7 @@ wire.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from toolcrib.context import LOCAL, Principal
 from toolcrib.errors import ConfigurationError
@@ -15,7 +16,7 @@ from toolcrib.policies.access.decision import DEFAULT, Case, Decision, Judgement
 from toolcrib.policies.access.rules import CompiledRule
 from toolcrib.policies.access.witness import find_witness
 from toolcrib.policies.matching import ToolMatch
-from toolcrib.policy import Effect, Policy
+from toolcrib.policy import Policy
 from toolcrib.tool import Tool
 
 MAX_DECISIONS = 65_536
@@ -27,10 +28,10 @@ class Access:
     """The rules and scopes of one policy. Raises ConfigurationError for what cannot be understood."""
 
     __slots__ = (
+        "_about",
+        "_cases",
         "_decisions",
         "_scopes",
-        "_shared",
-        "_tools",
         "_views",
         "depends_on_principal",
         "policy",
@@ -59,9 +60,9 @@ class Access:
     def forget(self) -> None:
         """Let go of every tool that was seen."""
         self._decisions: dict[tuple[Principal, Tool], Decision] = {}
-        self._tools: tuple[Tool, ...] = ()
-        self._views: dict[Principal, tuple[Tool, ...]] = {}
-        self._shared: dict[tuple[Tool, ...], tuple[Tool, ...]] = {}
+        self._cases: dict[tuple[Any, ...], Decision] = {}
+        self._about: dict[Tool, tuple[list[CompiledRule], list[str]]] = {}
+        self._views = _Views(())
 
     # --- seen and callable ---
 
@@ -70,7 +71,7 @@ class Access:
         decision = self._decisions.get(key)
         if decision is None:
             if len(self._decisions) >= MAX_DECISIONS:
-                self._decisions = {}
+                self._decisions, self._cases, self._about = {}, {}, {}
             decision = self._decisions[key] = self._decide(principal, tool)
         return decision
 
@@ -79,27 +80,21 @@ class Access:
 
     def view(self, principal: Principal, tools: tuple[Tool, ...]) -> tuple[Tool, ...]:
         """Those of the tools that a caller may see: one object for all who may see the same."""
-        if tools is not self._tools:
+        views = self._views
+        if tools is not views.tools:
             self.forget()  # tools that are gone must not be kept by what was decided about them
-            self._tools = tools
+            views = self._views = _Views(tools)
         who = principal if self.depends_on_principal else LOCAL
-        view = self._views.get(who)
+        view = views.by_caller.get(who)
         if view is None:
-            if len(self._views) >= MAX_CALLERS:
-                self._views = {}
-            if len(self._shared) >= MAX_VIEWS:
-                self._shared = {}
-            seen = tuple(tool for tool in tools if self.decide(who, tool).is_visible)
-            view = tools if len(seen) == len(tools) else self._shared.setdefault(seen, seen)
-            self._views[who] = view
+            view = views.keep(who, tuple(tool for tool in tools if self.decide(who, tool).is_visible))
         return view
 
     # --- deciding ---
 
     def needed_scopes(self, tool: Tool) -> list[str]:
         """Every scope that a tool asks for, by itself and by the policy."""
-        by_policy = (scope for scope, match in self._scopes.items() if match.fits(tool))
-        return sorted({*tool.options.scopes, *by_policy})
+        return self._demands_on(tool)[1]
 
     def missing_scopes(self, principal: Principal, tool: Tool) -> tuple[str, ...]:
         """Those that a caller lacks. Where nobody can show who they are, the local user holds them all."""
@@ -107,18 +102,31 @@ class Access:
             return ()
         return tuple(scope for scope in self.needed_scopes(tool) if scope not in principal.scopes)
 
-    def case_of(self, principal: Principal, tool: Tool) -> Case:
-        """Every rule that is about both."""
-        about: dict[Effect, list[CompiledRule]] = {"deny": [], "allow": [], "confirm": []}
-        for rule in self.rules:
-            if rule.fits(principal, tool):
-                about[rule.effect].append(rule)
-        denies, allows, confirms = (tuple(rule.bind(tool) for rule in rules) for rules in about.values())
-        return Case(denies, allows, confirms, self.policy.denies_by_default)
+    def _demands_on(self, tool: Tool) -> tuple[list[CompiledRule], list[str]]:
+        """The rules about a tool, whoever calls it, and the scopes that it needs."""
+        found = self._about.get(tool)
+        if found is None:
+            by_policy = (scope for scope, match in self._scopes.items() if match.fits(tool))
+            rules = [rule for rule in self.rules if rule.tools.fits(tool)]
+            found = self._about[tool] = (rules, sorted({*tool.options.scopes, *by_policy}))
+        return found
 
     def _decide(self, principal: Principal, tool: Tool) -> Decision:
-        case = self.case_of(principal, tool)
+        """Callers whom the same rules are about, and who lack the same scopes, share one decision."""
+        rules = [rule for rule in self._demands_on(tool)[0] if rule.who.fits(principal)]
         missing = self.missing_scopes(principal, tool)
+        key = (tool, missing, *(rule.number for rule in rules))
+        decision = self._cases.get(key)
+        if decision is None:
+            decision = self._cases[key] = self._weigh(tool, rules, missing)
+        return decision
+
+    def _weigh(self, tool: Tool, rules: Sequence[CompiledRule], missing: tuple[str, ...]) -> Decision:
+        denies, allows, confirms = (
+            tuple(rule.bind(tool) for rule in rules if rule.effect == effect)
+            for effect in ("deny", "allow", "confirm")
+        )
+        case = Case(denies, allows, confirms, self.policy.denies_by_default)
         refusal = next((clause for clause in case.denies if not clause.conditions), None)
         if refusal is not None:
             return _hide(case, Judgement(False, refusal.label, refusal.because), missing)
@@ -128,9 +136,32 @@ class Access:
             return _show(case, missing)
         search = find_witness(case)
         if not search.may_pass:
-            return _hide(case, _blame(case), missing)
+            denial = search.denial
+            judgement = Judgement(False, denial.label, denial.because) if denial else case.refuse()
+            return _hide(case, judgement, missing)
         clause = (*case.denies, *case.allows)[0]
         return Decision(True, clause.label, case, missing, witness=search.witness)
+
+
+class _Views:
+    """Who sees what of some tools. Other tools get another one: a thread that looks at the old ones while
+    they change writes nothing into what is said of the new ones."""
+
+    __slots__ = ("by_caller", "shared", "tools")
+
+    def __init__(self, tools: tuple[Tool, ...]) -> None:
+        self.tools = tools
+        self.by_caller: dict[Principal, tuple[Tool, ...]] = {}
+        self.shared: dict[tuple[Tool, ...], tuple[Tool, ...]] = {}
+
+    def keep(self, who: Principal, seen: tuple[Tool, ...]) -> tuple[Tool, ...]:
+        if len(self.by_caller) >= MAX_CALLERS:
+            self.by_caller = {}
+        if len(self.shared) >= MAX_VIEWS:
+            self.shared = {}
+        view = self.tools if len(seen) == len(self.tools) else self.shared.setdefault(seen, seen)
+        self.by_caller[who] = view
+        return view
 
 
 def _hide(case: Case, judgement: Judgement, missing: tuple[str, ...]) -> Decision:
@@ -144,10 +175,3 @@ def _show(case: Case, missing: tuple[str, ...]) -> Decision:
         return Decision(True, rule, case, missing, witness={})
     confirm = ask_for(case.confirms) if case.confirms else None
     return Decision(True, rule, case, missing, Judgement(True, rule, None, confirm), confirm is None, {})
-
-
-def _blame(case: Case) -> Judgement:
-    """No arguments pass. Whatever denies some is named, or what would have to allow them."""
-    if case.denies:
-        return Judgement(False, case.denies[0].label, case.denies[0].because)
-    return case.refuse()

@@ -50,7 +50,7 @@ class Candidates:
 
 def candidates_for(reach: Reach, demands: Sequence[Demand]) -> Candidates:
     """What to try at the end of a path, to leave it out included where that may be."""
-    made = Candidates(list(_ways_to_leave_out(reach)))
+    made = Candidates(list(_ways_to_leave_out(reach)), all(step.is_whole for step in reach.steps))
     schemas = reach.steps[-1].schemas
     if not schemas:
         _add(made, _values({}, demands, made), None)

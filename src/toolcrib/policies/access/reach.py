@@ -29,7 +29,7 @@ _MAX_LISTS = 4
 class Step:
     """One name on the way. `schemas` are what may stand there, none: anything. `lists` are the lists that are
     gone through before it. `drops_null` says that a null counts as left out. `is_possible` says that the
-    schema has room for such a name."""
+    schema has room for such a name, `is_whole` that it knows of no form without it."""
 
     name: str
     schemas: tuple[Any, ...] = ()
@@ -38,6 +38,7 @@ class Step:
     drops_null: bool = False
     is_required: bool = False
     is_possible: bool = True
+    is_whole: bool = True
 
 
 class Reach:
@@ -129,11 +130,15 @@ def _step(name: str, schemas: tuple[Any, ...], root: Mapping[str, Any]) -> Step:
         if having:
             found = tuple(form["properties"][name] for form in having)
             defaults = tuple(default for schema in found for default in _defaults(schema, root))
-            return Step(name, found, lists, defaults, False, all(_requires(form, name) for form in having))
+            is_whole = len(having) == len(level)
+            is_required = is_whole and all(_requires(form, name) for form in having)
+            return Step(name, found, lists, defaults, False, is_required, is_whole=is_whole)
         items = [form["items"] for form in level if isinstance(form.get("items"), Mapping)]
         if not items:
             break
         level = [form for item in items for form in forms_of(item, root)]
+    else:
+        return Step(name)  # too far down to be looked at here
     return Step(name, is_possible=any(_may_have_more(form) for form in level))
 
 

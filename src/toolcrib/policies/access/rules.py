@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from pathlib import PurePath
 
-from toolcrib.context import Principal
 from toolcrib.policies.access.decision import Clause, Condition
 from toolcrib.policies.access.operators import Demand, read_demand
 from toolcrib.policies.access.reach import Reach
@@ -36,9 +35,6 @@ class CompiledRule:
             if not all(str(path).split(".")):
                 raise policy.wrong(key, "is no path", "names of arguments, and dots to look into objects")
             self.demands[path] = read_demand(policy, key, given)
-
-    def fits(self, principal: Principal, tool: Tool) -> bool:
-        return self.who.fits(principal) and self.tools.fits(tool)
 
     def bind(self, tool: Tool) -> Clause:
         """The rule as it is for one tool."""

@@ -22,10 +22,12 @@ MAX_TRIES = 20_000
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """How a search ended. `may_pass` is False only where it is certain that nothing does."""
+    """How a search ended. `may_pass` is False only where it is certain that nothing does. Then `denial` is
+    the first rule that denied something, None where all that was missing is a rule that allows."""
 
     may_pass: bool
     witness: Mapping[str, Any] | None = None
+    denial: Clause | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,15 +44,18 @@ def find_witness(case: Case) -> Search:
     clauses = (*case.denies, *case.allows)
     bits = {id(item): 1 << place for place, item in enumerate(_conditions(clauses))}
     choices, is_exact = _list_choices(case, bits)
-    denying = [sum(bits[id(item)] for item in clause.conditions) for clause in case.denies]
+    denying = [(clause, sum(bits[id(item)] for item in clause.conditions)) for clause in case.denies]
     allowing = [sum(bits[id(item)] for item in clause.conditions) for clause in case.allows]
     tries = 0
+    denial: Clause | None = None
     for chosen in _combine(choices):
         tries += 1
         if tries > MAX_TRIES:
             return Search(True)
         meets = sum(choice.meets for choice in chosen)
-        if any(meets & mask == mask for mask in denying):
+        denied_by = next((clause for clause, mask in denying if meets & mask == mask), None)
+        if denied_by is not None:
+            denial = denial or denied_by
             continue
         if case.needs_allowing and not any(meets & mask == mask for mask in allowing):
             continue
@@ -58,7 +63,7 @@ def find_witness(case: Case) -> Search:
         if case.judge(arguments).is_allowed:  # which it is, unless two paths are in each other's way
             return Search(True, arguments)
         is_exact = False
-    return Search(not is_exact)
+    return Search(not is_exact, None, denial)
 
 
 def can_hold(condition: Condition, *, permits: bool) -> bool:

@@ -68,8 +68,9 @@ class AuditLog:
 
     async def close(self) -> None:
         """Write what is waiting, the last word and a checkpoint. A store that does not come back is left."""
-        for desk in self._desks.values():
-            desk.hand_over()
+        desk = self._desks.get(asyncio.get_running_loop())
+        if desk is not None:
+            desk.hand_over()  # those of other loops are theirs to touch
         if not self._writer.is_running:
             return
         done = asyncio.wrap_future(self._writer.order("close"))
@@ -103,13 +104,13 @@ class AuditLog:
         loop = asyncio.get_running_loop()
         future: asyncio.Future[bool] = loop.create_future()
         writer = self._writer
-        if len(writer.queue) >= MAX_QUEUE or (writer.is_failing and len(writer) >= MAX_QUEUE):
-            self._scribe.gap.add(lost=1)
-            future.set_result(False)
-            return future
         desk = self._desk
         if desk is None or desk.loop is not loop:
             desk = self._desk_of(loop)
+        if len(writer) + len(desk.gathered) >= MAX_QUEUE:
+            self._scribe.gap.add(lost=1)
+            future.set_result(False)
+            return future
         item = Item(Entry(self._wall(), entry), desk, future)
         if writer.is_failing:
             writer.mark_late((item,))
@@ -145,6 +146,11 @@ class AuditLog:
     def gaps(self) -> int:
         """Records that replies did not wait for, and those that were lost."""
         return self._scribe.gap.late + self._scribe.gap.lost
+
+    @property
+    def lost(self) -> int:
+        """Those of the gaps that will never be written."""
+        return self._scribe.gap.lost
 
     @property
     def records(self) -> int:

@@ -6,6 +6,7 @@ adds its own behind it and commits. Knows SQLite; refuses to know what lines say
 
 from __future__ import annotations
 
+import errno
 import os
 import sqlite3
 from collections.abc import Callable, Iterator
@@ -39,6 +40,7 @@ class TableStore:
         self._wal = path.with_name(f"{path.name}-wal")
         if not path.exists():  # to open and close it behind the back of SQLite would end its locks
             claim(path)
+        _refuse_unusable(path)
         self._mark = _mark_of(path)
         with _translated():
             self._db = sqlite3.connect(path, timeout=wait_s, isolation_level=None)
@@ -186,6 +188,14 @@ def _checked(seq: int, line: object) -> bytes:
     """The line of a row; nothing where it stands at another's number."""
     data = _as_bytes(line)
     return data if data.startswith(b'{"seq":%d,' % seq) else b""
+
+
+def _refuse_unusable(path: Path) -> None:
+    """What SQLite has the same few words for as for what may pass."""
+    if path.is_dir():
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    if not os.access(path, os.R_OK | os.W_OK):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
 
 
 def _mark_of(path: Path) -> tuple[int, int]:

@@ -48,12 +48,12 @@ class Desk:
     What comes in one turn of the loop is handed over together: to wake the thread costs more than to write.
     """
 
-    __slots__ = ("_gathered", "_is_watching", "_wait_s", "_waiting", "_writer", "loop")
+    __slots__ = ("_is_watching", "_wait_s", "_waiting", "_writer", "gathered", "loop")
 
     def __init__(self, loop: asyncio.AbstractEventLoop, wait_s: float, writer: Writer) -> None:
         self.loop = loop
         self._writer = writer
-        self._gathered: list[Item] = []
+        self.gathered: list[Item] = []
         self._wait_s = wait_s
         self._waiting: deque[Item] = deque()
         self._is_watching = False
@@ -61,12 +61,12 @@ class Desk:
     def take(self, item: Item) -> None:
         """Have an item written, and its future settled within the time."""
         self._watch(item)
-        if not self._gathered:
+        if not self.gathered:
             self.loop.call_soon(self.hand_over)
-        self._gathered.append(item)
+        self.gathered.append(item)
 
     def hand_over(self) -> None:
-        gathered, self._gathered = self._gathered, []
+        gathered, self.gathered = self.gathered, []
         if gathered:
             self._writer.put(*gathered)
 
@@ -159,9 +159,9 @@ class Writer:
 
     def stall(self, items: list[Item]) -> None:
         """The store has not come back in time."""
-        self.mark_late(items)
         self.is_failing = True
         self._complain("nothing came back in time")
+        self.mark_late(items)
 
     def _start(self) -> None:
         with self._lock:

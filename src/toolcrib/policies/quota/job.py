@@ -17,12 +17,13 @@ from toolcrib.policies.quota.slot import Slot
 class Job:
     """Something for the thread to do. `slot` is the one that has, or wants, a place by it."""
 
-    __slots__ = ("_future", "_loop", "_mailbox", "act", "answer", "slot")
+    __slots__ = ("_future", "_loop", "_mailbox", "act", "answer", "is_told", "slot")
 
     def __init__(self, act: Callable[[], Any], slot: Slot | None = None) -> None:
         self.act = act
         self.slot = slot
         self.answer: Any = None
+        self.is_told = False
         self._mailbox: Mailbox | None = None
 
     def attach(self) -> None:
@@ -32,22 +33,33 @@ class Job:
         self._future: asyncio.Future[None] = self._loop.create_future()
 
     def tell(self, answer: Any) -> None:
-        self.answer = answer
+        self.answer, self.is_told = answer, True
         if self._mailbox is not None:
             self._mailbox.put(self._future)
 
-    async def wait(self, wait_s: float | None) -> Any:
-        """The answer, or None where there was none in time."""
+    async def wait(self, wait_s: float) -> bool:
+        """Whether there is an answer in time."""
+        self._renew()
+        if not self.is_told:
+            await self._hear(wait_s)
+        return self.is_told
+
+    async def wait_on(self, wait_s: float | None) -> Any:
+        """The answer after the one that it is in line, or that one again."""
+        self._renew()
+        if type(self.answer) is float:
+            await self._hear(wait_s)
+        return self.answer
+
+    def _renew(self) -> None:
+        # Before the answer is looked at: the thread answers first, and looks for the future then.
+        if self._future.done():
+            self._future = self._loop.create_future()
+
+    async def _hear(self, wait_s: float | None) -> None:
         timer = None if wait_s is None else self._loop.call_later(wait_s, partial(ring, self._future))
         try:
             await self._future
         finally:
             if timer is not None:
                 timer.cancel()
-        return self.answer
-
-    async def wait_on(self, wait_s: float | None) -> Any:
-        """The answer after the one that it is in line, or that one again."""
-        # In this order: the thread answers first and looks for the future then.
-        self._future = self._loop.create_future()
-        return await self.wait(wait_s) if type(self.answer) is float else self.answer

@@ -96,10 +96,9 @@ class Ledger:
 
     def restore(self, slot: Slot) -> None:
         """Write again what a call has, or waits for, where that was lost."""
-        rank = slot.rank
-        if rank is not None:
-            for key in self._kept_keys(slot):
-                self.places.add(key, rank, slot)
+        assert slot.rank is not None  # nosec B101  # it has a place, or waits for one
+        for key in self._kept_keys(slot):
+            self.places.add(key, slot.rank, slot)
 
     def withdraw(self, slot: Slot) -> None:
         """A call is not made after all: all is as if it had not come."""
@@ -172,9 +171,7 @@ class Ledger:
                 self.spent.clear()
             for key, most, term in demand.budgets:
                 used = self.spent.get(key)
-                if (used is None and len(self.spent) < self._max_buckets) or (
-                    used is not None and used < most
-                ):
+                if len(self.spent) < self._max_buckets if used is None else used < most:
                     continue
                 wait_ns = self.day.left_ns(now_ns, wall_s)
                 if worst is None or wait_ns > worst[0]:
@@ -185,12 +182,13 @@ class Ledger:
     def _charge(self, slot: Slot, now_ns: int, is_charged: bool) -> None:
         """Take the budget, or the mark of a call that comes again."""
         slot.is_charged = is_charged
-        if is_charged:
+        mark = slot.mark
+        if is_charged or mark is None:
             slot.serial = self.day.serial
             for key, _, _ in slot.demand.budgets:
                 self.spent[key] = (self.spent.get(key) or 0) + 1
-        elif slot.mark is not None:
-            self.marks.add(slot.mark, now_ns + MARK_NS)
+        else:
+            self.marks.add(mark, now_ns + MARK_NS)
             slot.has_burned = True
 
     def _take_rates(self, demand: Demand, now_ns: int) -> None:

@@ -55,7 +55,7 @@ class Quota:
         return [
             self._policy.wrong(
                 f"limits[{term.number}].tools",
-                f"{selector!r} means no tool",
+                f"{selector!r} matches no tool",
                 "see `toolcrib list` for what there is",
             )
             for term in self._terms

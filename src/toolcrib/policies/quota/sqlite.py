@@ -89,6 +89,7 @@ class SqliteStore:
         self._is_out = False
         self._problem: Exception | None = None
         self._outages = 0
+        self._beats = 0
         self._retry_at = 0.0
         self._renewed_ns: int | None = None
         self._last_rank = 0
@@ -160,10 +161,10 @@ class SqliteStore:
         if isinstance(problem, NotAStoreError):
             await self.close()
             hint = "name a file that is not there yet"
-            raise self._policy.wrong("store", f"{self._path} {problem}", hint)
+            raise self._policy.wrong("policy.store", f"{self._path} {problem}", hint)
         if isinstance(problem, OSError) and not isinstance(problem, TimeoutError):
             await self.close()
-            raise self._policy.wrong("store", f"{self._path} cannot be opened: {problem.strerror}")
+            raise self._policy.wrong("policy.store", f"{self._path} cannot be opened: {problem.strerror}")
 
     async def close(self) -> None:
         thread = self._thread
@@ -177,13 +178,17 @@ class SqliteStore:
         return {"store": "sqlite", "out": self._is_out, "outages": self._outages, **facts}
 
     async def _ask(self, job: Job, wait_s: float) -> Any:
-        """The thread's answer, or None: there is none in time."""
+        """The thread's answer, or None: there is none in time. A thread that is only slow is waited for: it
+        takes what it is given in turn."""
         job.attach()
+        beats = self._beats
         self._submit(job)
-        answer = await job.wait(wait_s)
-        if answer is None and not self._is_out:
-            self._go_out(TimeoutError(f"no answer within {wait_s:g} s"))
-        return answer
+        while not await job.wait(wait_s):
+            if self._beats == beats:
+                self._go_out(TimeoutError(f"no answer within {wait_s:g} s"))
+                return None
+            beats = self._beats
+        return job.answer
 
     def _submit(self, job: Job) -> None:
         with self._bell:
@@ -280,6 +285,7 @@ class SqliteStore:
                 return
             self._tables.open(self._now_ns(), LOCK_S)
             self._is_open = True
+            self._beats += 1
             self._renewed_ns = None
         self._tables.check_file()
         now_ns = self._now_ns()
@@ -307,6 +313,7 @@ class SqliteStore:
         if day.serial != serial:
             self._tables.save_day(day)
         self._tables.commit()
+        self._beats += 1
         self._come_back()
         for job, answer in answers:
             if answer is True and job.slot is not None:

@@ -80,13 +80,13 @@ class Figures:
     def end(
         self, tool: str | None, outcome: str, code: str | None, duration_s: float, *, was_begun: bool
     ) -> None:
-        ending = (outcome, code or "")
+        name, ending = tool or "", (outcome, code or "")
         with self._lock:
             if was_begun:
                 self.running -= 1
-            row = self._rows.get(tool or "")
+            row = self._rows.get(name)
             if row is None:
-                row = self._make_row(tool or "")
+                row = self._make_row(name)
             endings = row.endings
             count = endings.get(ending)
             if count is None and len(endings) >= MAX_ENDINGS:

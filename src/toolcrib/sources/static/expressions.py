@@ -47,6 +47,8 @@ MAX_ITEMS = 10_000
 """How much of a list is looked at."""
 OWN_PACKAGES = frozenset({"toolcrib", "mcp", "mcp_types", "fastmcp"})
 _NAMES = (ast.Name, ast.Attribute)
+_NO_KINDS: frozenset[str] = frozenset()
+_ASYNC = frozenset({"async"})
 _UNKNOWN_DOORS = frozenset({"tool", "add_tool"})
 _SAME = frozenset({"registry", "local_provider"})
 _KINDS = {
@@ -160,15 +162,15 @@ class Evaluator:
         return inherited(cls, thing, name)
 
     def kinds_of(self, node: Definition, scope: Scope) -> frozenset[str]:
-        kinds = {"async"} if isinstance(node, ast.AsyncFunctionDef) else set()
+        kinds = _ASYNC if isinstance(node, ast.AsyncFunctionDef) else _NO_KINDS
         for decorator in node.decorator_list:
             if isinstance(decorator, _NAMES):
                 thing = self.of(decorator, scope)
                 if isinstance(thing, Known) and thing.name in _KINDS:
-                    kinds.add(_KINDS[thing.name])
+                    kinds |= {_KINDS[thing.name]}
                 elif isinstance(decorator, ast.Attribute) and decorator.attr in ("setter", "deleter"):
-                    kinds.add("property")
-        return frozenset(kinds)
+                    kinds |= {"property"}
+        return kinds
 
     # --- calls ---
 

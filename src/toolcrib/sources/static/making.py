@@ -87,15 +87,9 @@ class Workshop:
         more: Note | None = None,
     ) -> None:
         # The origin is kept, so that its identity stays its own.
-        known = self.notes_of(origin)
-        if known is None:
-            known = Note(key)
-            self._notes[id(origin)] = (origin, known)
-        known.findings += findings
-        known.guesses += guesses
-        if more is not None:
-            known.findings += more.findings
-            known.guesses += more.guesses
+        known = self._notes.setdefault(id(origin), (origin, Note(key)))[1]
+        known.findings += findings if more is None else [*findings, *more.findings]
+        known.guesses += guesses if more is None else [*guesses, *more.guesses]
 
     def notes_of(self, origin: Any) -> Note | None:
         found = self._notes.get(id(origin))

@@ -54,7 +54,7 @@ class Stubber:
         self.classes = classes
         self.file = file
         self._path = str(file.path)
-        self._common: dict[Spelling, _Read] = classes.library.made.setdefault(Stubber, {})
+        self._common: dict[Spelling, tuple[_Read, list[str]]] = classes.library.made.setdefault(Stubber, {})
         self._places: dict[Scope, tuple[Site, dict[Spelling, _Read]]] = {}
 
     def make(
@@ -95,11 +95,9 @@ class Stubber:
         if dropped:
             outline = outline.without(dropped)
             hints = {name: hint for name, hint in hints.items() if name not in dropped}
-        lines = [node.lineno, *[item.lineno for item in node.decorator_list]]
+        line = node.decorator_list[0].lineno if node.decorator_list else node.lineno
         is_async = type(node) is ast.AsyncFunctionDef
-        function = make_shell(
-            node.name, outline, is_async=is_async, gives=gives, file=self._path, line=min(lines)
-        )
+        function = make_shell(node.name, outline, is_async=is_async, gives=gives, file=self._path, line=line)
         if defaults:
             _give_defaults(function, outline, defaults)
         function.__annotations__ = hints
@@ -129,8 +127,9 @@ class Stubber:
                     made.findings += [remark.to_finding(node.name, name) for remark in trail.gather()]
                 elif key is not None:
                     known[key] = read
-                    if _is_common(key, scope):
-                        self._common[key] = read
+                    names = names_in(key)
+                    if names is not None and _means_built_in(names, scope):
+                        self._common[key] = (read, names)
             hints[name] = read.hint
             if read.is_context and name != "return":
                 made.contexts += (name,)
@@ -138,8 +137,8 @@ class Stubber:
 
     def _recall(self, key: Spelling, scope: Scope, known: dict[Spelling, _Read]) -> _Read | None:
         """What another file has found the same annotation to mean, where it means the same everywhere."""
-        read = self._common.get(key)
-        if read is None or not _is_common(key, scope):
+        read, names = self._common.get(key, (None, ()))
+        if read is None or not _means_built_in(names, scope):
             return None
         known[key] = read
         return read
@@ -172,12 +171,9 @@ class Stubber:
         return value
 
 
-def _is_common(key: Spelling, scope: Scope) -> bool:
-    """Whether an annotation names built-in things alone, and the file means them by it: `list[str]`."""
-    if scope.parent is not None or scope.stars:
-        return False
-    names = names_in(key)
-    return names is not None and scope.names.keys().isdisjoint(names)
+def _means_built_in(names: Collection[str], scope: Scope) -> bool:
+    """Whether a file means by all these names what is built in: `list` and `str`, as nearly always."""
+    return scope.parent is None and not scope.stars and scope.names.keys().isdisjoint(names)
 
 
 def _annotations(node: _Function, owner: str) -> list[tuple[str, ast.expr]]:

@@ -9,36 +9,10 @@ import pytest
 from toolcrib import Principal, Tool
 from toolcrib.context import LOCAL
 from toolcrib.errors import ConfigurationError
-from toolcrib.policies.access import Access, Confirm, Judgement, access
-from toolcrib.policy import Auth, Policy, Rule
+from toolcrib.policies.access import Confirm, Judgement
+from toolcrib.policy import Auth, Rule
 
-ANA = Principal("key:ana", roles=frozenset({"support"}))
-BOB = Principal("key:bob")
-CARLA = Principal("oauth:carla", scopes=frozenset({"orders:write", "mail"}))
-
-
-def find(q: str = "") -> None: ...
-
-
-def refund(order: str, amount: float = 1000) -> None: ...
-
-
-def wipe(path: str = "/tmp") -> None: ...
-
-
-FIND = Tool.from_function(find, read_only=True, tags=["orders"])
-REFUND = Tool.from_function(refund, destructive=True, scopes=["orders:write"], aliases=["give_back"])
-WIPE = Tool.from_function(wipe, destructive=True)
-TOOLS = (FIND, REFUND, WIPE)
-
-
-def make(*rules: Rule, **demands: Any) -> Access:
-    return Access(Policy(rules=rules, **demands))
-
-
-def names(view: tuple[Tool, ...]) -> list[str]:
-    return [tool.name for tool in view]
-
+from .conftest import ANA, BOB, CARLA, FIND, REFUND, TOOLS, WIPE, make, names
 
 # --- rules that need no arguments ---
 
@@ -292,89 +266,6 @@ def test_the_local_user_holds_every_scope_where_nobody_can_show_who_they_are() -
     assert make(auth=Auth(keys="keys.json")).decide(LOCAL, REFUND).missing == ("orders:write",)
     given = Principal("local", scopes=frozenset({"orders:write"}))
     assert make(auth=Auth(keys="keys.json")).decide(given, REFUND).missing == ()
-
-
-# --- what is remembered ---
-
-
-def test_a_decision_is_made_once() -> None:
-    policy = make(Rule(deny=["find"]))
-    assert policy.decide(BOB, FIND) is policy.decide(Principal("key:bob"), FIND)
-    assert policy.decide(BOB, FIND) is not policy.decide(ANA, FIND)
-
-
-def test_two_tools_of_one_name_are_two_tools() -> None:
-    policy = make(Rule(deny=["hint:destructive"]))
-    assert not policy.is_visible(BOB, WIPE)
-    assert policy.is_visible(BOB, WIPE.with_options(destructive=False))
-
-
-def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(access, "MAX_DECISIONS", 4)
-    monkeypatch.setattr(access, "MAX_CALLERS", 3)
-    monkeypatch.setattr(access, "MAX_VIEWS", 2)
-    policy = make(*(Rule(deny=[tool.name], who=[f"key:{tool.name}*"]) for tool in TOOLS))
-    callers = [Principal(f"key:{name}{number}") for number in range(3) for name in ("find", "refund", "wipe")]
-    for caller in callers:
-        assert len(policy.view(caller, TOOLS)) == 2
-        assert len(policy._decisions) <= 4
-        assert len(policy._views) <= 3
-        assert len(policy._shared) <= 2
-
-
-def test_a_view_is_one_object_for_all_who_see_the_same() -> None:
-    policy = make(Rule(deny=["wipe"], who=["key:*"]))
-    seen = policy.view(ANA, TOOLS)
-    assert names(seen) == ["find", "refund"]
-    assert policy.view(ANA, TOOLS) is seen
-    assert policy.view(BOB, TOOLS) is seen
-    assert policy.view(CARLA, TOOLS) is TOOLS
-
-
-def test_forgetting_callers_changes_no_view(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(access, "MAX_CALLERS", 1)
-    policy = make(Rule(deny=["wipe"], who=["key:*"]))
-    seen = policy.view(ANA, TOOLS)
-    assert policy.view(BOB, TOOLS) is seen
-    assert policy.view(ANA, TOOLS) is seen
-
-
-def test_other_tools_make_another_view_and_the_old_ones_are_let_go() -> None:
-    policy = make(Rule(deny=["wipe"], who=["key:*"]))
-    first = policy.view(ANA, TOOLS)
-    policy.decide(ANA, FIND)
-    again = policy.view(ANA, (REFUND, WIPE))
-    assert names(again) == ["refund"]
-    assert {tool.name for _, tool in policy._decisions} == {"refund", "wipe"}
-    assert policy.view(ANA, TOOLS) == first
-    policy.forget()
-    assert not policy._decisions
-    assert policy.view(ANA, TOOLS) == first
-
-
-@pytest.mark.parametrize(
-    ("rules", "expected"),
-    [
-        ([], False),
-        ([Rule(deny=["wipe"])], False),
-        ([Rule(deny=["wipe"], who=["*"])], False),
-        ([Rule(deny=["wipe"], who=["*", "key:ana"])], False),
-        ([Rule(confirm=["wipe"], who=["key:ana"])], False),
-        ([Rule(deny=["wipe"], who=["key:ana"])], True),
-        ([Rule(deny=["wipe"]), Rule(allow=["find"], who=["role:support"])], True),
-    ],
-)
-def test_it_is_known_whether_two_callers_may_see_different_tools(rules: list[Rule], expected: bool) -> None:
-    policy = make(*rules, roles={"support": ["key:x"]}, scopes={"mail": ["find"]})
-    assert policy.depends_on_principal is expected
-    assert (policy.view(ANA, TOOLS) is policy.view(CARLA, TOOLS)) is not expected
-
-
-def test_where_callers_do_not_matter_one_view_is_remembered_for_all() -> None:
-    policy = make(Rule(deny=["wipe"]))
-    for caller in (ANA, BOB, CARLA):
-        assert names(policy.view(caller, TOOLS)) == ["find", "refund"]
-    assert list(policy._views) == [LOCAL]
 
 
 # --- what cannot be understood ---

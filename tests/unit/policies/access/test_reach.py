@@ -110,6 +110,10 @@ def test_a_schema_says_whether_more_names_may_come() -> None:
     assert not Reach("a.x", tool).is_possible
     assert Reach("c.x", tool).is_possible
     assert Reach("z", handler({"properties": {}})).is_possible
+    either = handler({"properties": {"a": {"anyOf": [closed, {"type": "string"}, {"type": "object"}]}}})
+    assert Reach("a.x", either).is_possible
+    neither = handler({"properties": {"a": {"anyOf": [closed, {"type": "string"}]}}})
+    assert not Reach("a.x", neither).is_possible
     assert not Reach("z", handler({"properties": {}, "additionalProperties": False})).is_possible
 
 
@@ -150,6 +154,7 @@ def test_lists_in_lists_are_followed_so_far_and_no_further() -> None:
         schemas.append({"type": "array", "items": schemas[-1]})
     for depth, schema in enumerate(schemas):
         step = Reach("a.x", handler({"properties": {"a": schema}})).steps[1]
+        assert step.is_possible
         assert (step.lists, bool(step.schemas)) == ((depth, True) if depth < 4 else (0, False))
 
 

@@ -63,6 +63,8 @@ WHOLE = {"type": "integer"}
         ({**WHOLE, "multipleOf": 10}, [allow(x={"above": 10, "below": 20})], False),
         ({**WHOLE, "multipleOf": 10}, [allow(x={"above": 13, "below": 27})], True),
         ({**WHOLE, "multipleOf": 10}, [allow(x={"above": 10**400})], True),
+        ({**WHOLE, "multipleOf": 10}, [allow(x={"below": 10, "not": 0})], True),
+        ({**WHOLE, "multipleOf": 10}, [allow(x={"above": 0, "not": [10, 20]})], True),
         # texts
         (TEXT, [allow(x="a"), deny(x="a")], False),
         (TEXT, [allow(x=["a", "b"]), deny(x="a")], True),
@@ -149,6 +151,16 @@ def test_a_tool_that_no_arguments_pass_is_denied_whatever_they_are() -> None:
     assert (decision.is_denied, decision.rule, decision.judge({}).because) == (True, "rule 1", "never")
 
 
+def test_the_rule_that_is_named_is_one_that_denies_something() -> None:
+    tool = tool_with({"x": TEXT}, "x")
+    idle = Rule(deny=["run"], when={"x": 3})
+    decision = decide(tool, idle, Rule(deny=["run"], when={"x": {"glob": "*"}}, because="all of it"))
+    assert (decision.is_denied, decision.rule) == (True, "rule 2")
+    assert decision.judge({"x": "a"}).because == "all of it"
+    decision = decide(tool, idle, allow(x=4))
+    assert (decision.is_denied, decision.rule) == (True, "rule 2")
+
+
 def test_an_argument_may_be_left_out_unless_it_is_required() -> None:
     assert decide(tool_with({"x": TEXT}), deny(x={"glob": "*"})).witness == {}
     assert decide(tool_with({"x": TEXT}), deny(x={"exists": False})).witness == {"x": "z"}
@@ -203,6 +215,18 @@ def test_paths_into_objects_are_built_and_left_out() -> None:
     assert decide_about(sell, Rule(deny=["run"], when=amount)).witness == {"order": {}}
     five = Rule(deny=["run"], when={"order.amount": 5})
     assert decide_about(sell, five).witness == {"order": {"amount": 0}}
+
+
+def test_an_object_that_may_be_something_else_need_not_have_what_the_object_has() -> None:
+    order = {"type": "object", "properties": {"kind": {"enum": ["a", "b"]}}, "required": ["kind"]}
+    rules = [Rule(deny=["run"], when={"x.kind": ["a", "b"]})]
+    assert not decide(tool_with({"x": order}, "x"), *rules).is_visible
+    assert decide(tool_with({"x": {"anyOf": [order, TEXT]}}, "x"), *rules).witness == {"x": {}}
+    order = {"type": "object", "properties": {"kind": {"enum": ["a", "b"], "default": "a"}}}
+    assert not decide(tool_with({"x": order}, "x"), *rules).is_visible
+    decision = decide(tool_with({"x": {"anyOf": [order, TEXT]}}, "x"), *rules)
+    assert (decision.is_visible, decision.witness) == (True, None)
+    assert decision.judge({"x": "a"}).is_allowed
 
 
 def test_a_list_without_items_passes_what_every_item_would_not() -> None:

@@ -136,7 +136,7 @@ def test_a_key_that_is_lost_is_not_made_anew(tmp_path: Path, kept: str) -> None:
     for each in tmp_path.iterdir():
         if each.name != kept:
             each.unlink()
-    with pytest.raises(ConfigurationError, match="the key of .* is gone") as caught:
+    with pytest.raises(ConfigurationError, match=r"the key of .* is gone") as caught:
         make_scribe(path).open()
     assert caught.value.file == f"{path}.key"
     assert caught.value.key == "audit.key_file"
@@ -156,7 +156,7 @@ def test_a_reader_wants_what_it_was_told_of(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="there is no audit log"):
         open_log(path)
     make_log(path, 1)
-    with pytest.raises(ConfigurationError, match="audit.key_file: there is no such key"):
+    with pytest.raises(ConfigurationError, match=r"audit.key_file: there is no such key"):
         open_log(path, key_file=tmp_path / "none")
-    with pytest.raises(ConfigurationError, match="audit.checkpoints: there are no checkpoints"):
+    with pytest.raises(ConfigurationError, match=r"audit.checkpoints: there are no checkpoints"):
         open_log(path, checkpoints=tmp_path / "none")

@@ -1,7 +1,33 @@
-"""A place that publishes keys, for the tests of tokens."""
+"""A place that publishes keys, a mint, and an issuer by our own clocks, for the tests of tokens."""
 
 from __future__ import annotations
 
-from tests.support.issuing import house
+import pytest
+
+from tests.support.issuing import Clock, KeyHouse, Mint, house, make_issuer
+from toolcrib.policies.identity.oauth import Issuer
 
 __all__ = ["house"]
+
+
+@pytest.fixture
+def now() -> Clock:
+    return Clock(0.0)
+
+
+@pytest.fixture
+def wall() -> Clock:
+    return Clock(1_800_000_000.0)
+
+
+@pytest.fixture
+def mint(house: KeyHouse, wall: Clock) -> Mint:
+    return Mint(house.origin, wall=wall)
+
+
+@pytest.fixture
+async def issuer(house: KeyHouse, now: Clock, wall: Clock) -> Issuer:
+    """One that has the keys already."""
+    made = make_issuer(house, now=now, wall=wall)
+    await made.warm()
+    return made

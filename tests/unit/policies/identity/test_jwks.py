@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from tests.support.issuing import Clock, KeyHouse, Page, make_key, publish
+from toolcrib.errors import APIError
 from toolcrib.policies.identity.jwks import IssuerKeys
 from toolcrib.policies.identity.tokens import UnprovenError
 
@@ -185,8 +186,8 @@ async def test_the_last_keys_count_for_a_day_while_the_issuer_is_away(
         await keys.fetch()
     assert caught.value.retry_after_s == pytest.approx(9.9)
     told = f"{house.jwks_uri} answers with 503; the last ones count for now"
-    words = [record.message for record in caplog.records]
-    assert words == [f"the keys of {house.origin} cannot be had: {told}"]
+    words = [(record.name, record.levelname, record.message) for record in caplog.records]
+    assert words == [("toolcrib", "WARNING", f"the keys of {house.origin} cannot be had: {told}")]
 
 
 async def test_an_issuer_that_comes_back_is_believed_again(
@@ -254,6 +255,17 @@ async def test_a_document_of_256_kib_is_read(house: KeyHouse, keys: IssuerKeys) 
 
 def house_key() -> bytes:
     return json.dumps(publish(make_key())["keys"][0]).encode()
+
+
+async def test_who_waited_long_enough_may_come_back_at_once(now: Clock) -> None:
+    async def fetch(address: str) -> Any:
+        now.at += 60.0
+        raise APIError(f"GET {address}: no answer")
+
+    keys = IssuerKeys("https://login.example.com", "https://login.example.com/keys", now=now, fetch=fetch)
+    with pytest.raises(UnprovenError) as caught:
+        await keys.fetch()
+    assert caught.value.retry_after_s == 0.0
 
 
 async def test_what_fails_inside_is_seen(now: Clock) -> None:

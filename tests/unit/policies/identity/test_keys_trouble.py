@@ -194,6 +194,24 @@ def test_a_command_waits_for_another_and_not_for_ever(file: KeyFile, tmp_path: P
     KeyFile(file.path, lock_s=0).create("bo")
 
 
+def test_a_command_goes_on_as_soon_as_the_other_is_done(
+    file: KeyFile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file.create("ana")
+    waited: list[float] = []
+    with open(tmp_path / ".keys.json.lock") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+
+        def let_go(seconds: float) -> None:
+            waited.append(seconds)
+            fcntl.flock(held, fcntl.LOCK_UN)
+
+        monkeypatch.setattr(module.time, "sleep", let_go)
+        KeyFile(file.path, lock_s=5).create("bo")
+    assert waited == [0.01]
+    assert (module.LOCK_S, module.MAX_BYTES) == (10.0, 16 * 2**20)
+
+
 def test_a_system_without_locks_makes_keys_all_the_same(
     file: KeyFile, monkeypatch: pytest.MonkeyPatch
 ) -> None:

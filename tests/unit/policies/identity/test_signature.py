@@ -61,7 +61,7 @@ def test_an_issuer_may_say_what_a_key_is_for(document: dict[str, Any], fits: set
         {"kty": "oct"},
         make_key().as_dict(private=True),
         make_key("EC", "P-256").as_dict(private=True),
-        {**RSA, "p": "AQAB"},
+        *({**RSA, name: "AQAB"} for name in ("d", "p", "q", "dp", "dq", "qi", "oth", "k")),
         {**RSA, "alg": "RS257"},
         {**RSA, "alg": "ES256"},
         {**RSA, "alg": "HS256"},

@@ -80,15 +80,6 @@ def test_only_the_compact_form_is_read(text: str) -> None:
     assert refuse(text) == "the token is not a signed JWT in its compact form"
 
 
-def test_a_token_has_at_most_16_kib() -> None:
-    frame = len(write(claims={"x": ""}))
-    largest = (tokens.MAX_TOKEN_BYTES - frame) * 3 // 4
-    text = write(claims={"x": "a" * largest})
-    assert tokens.MAX_TOKEN_BYTES - 4 < len(text) <= tokens.MAX_TOKEN_BYTES
-    assert tokens.read_token(text, ALGORITHMS).kid is None
-    assert refuse(text + "a" * 5) == "the token has more than 16384 bytes"
-
-
 @pytest.mark.parametrize(("place", "what"), list(enumerate(["header", "payload", "signature"])))
 @pytest.mark.parametrize("spelling", ["=", "+", "/", " ", "\n", "é", "%41"])
 def test_every_part_has_one_spelling(place: int, what: str, spelling: str) -> None:

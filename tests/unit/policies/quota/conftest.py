@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from tests.unit.policies.quota.support import Clocks, quota_of
-from toolcrib.policies.quota import Quota
+from toolcrib.policies.quota import Quota, sqlite
+from toolcrib.policy import Limit
 
 Make = Callable[..., Quota]
 
@@ -31,6 +32,26 @@ async def make(clocks: Clocks, store: Path | None) -> AsyncIterator[Make]:
 
     def build(*limits: Any, **demands: Any) -> Quota:
         made.append(quota_of(clocks, *limits, store=store, **demands))
+        return made[-1]
+
+    yield build
+    for quota in made:
+        await quota.close()
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "limits.db"
+
+
+@pytest.fixture
+async def on_file(path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Make]:
+    """Makes a quota of limits that is counted in a file, which is tried again quickly when it fails."""
+    monkeypatch.setattr(sqlite, "RETRY_S", 0.03)
+    made: list[Quota] = []
+
+    def build(*limits: Limit, clocks: Clocks | None = None) -> Quota:
+        made.append(quota_of(clocks or Clocks(), *limits, store=path))
         return made[-1]
 
     yield build

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import selectors
+import sqlite3
+import threading
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -105,6 +108,89 @@ async def settle(quota: Quota) -> None:
     await quota.burn(f"settle {time.monotonic_ns()}", 1.0)
     await asyncio.sleep(0)
     await asyncio.sleep(0)
+
+
+# --- a file, and what is done to it ---
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    other = sqlite3.connect(path, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+    finally:
+        other.execute("ROLLBACK")
+        other.close()
+
+
+def is_out(quota: Quota) -> bool:
+    return bool(quota.describe_store()["out"])
+
+
+async def works_again(quota: Quota) -> None:
+    await wait_until(lambda: not is_out(quota))
+
+
+class Stuck(Clocks):
+    """Keeps the store's thread from its work."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.go_on = threading.Event()
+        self.go_on.set()
+
+    def now(self) -> float:
+        if threading.current_thread().name == "toolcrib-limits":
+            assert self.go_on.wait(30)
+        return super().now()
+
+
+class Slow(Clocks):
+    """Makes the store's thread take its time."""
+
+    def now(self) -> float:
+        if threading.current_thread().name == "toolcrib-limits":
+            time.sleep(0.03)
+        return super().now()
+
+
+# --- many at once ---
+
+
+class Crowd:
+    """Counts who is in, from any thread, without the help of what is tested."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self.admitted = self.refused = self.inside = self.most_inside = 0
+
+    def come_in(self) -> None:
+        with self._lock:
+            self.admitted += 1
+            self.inside += 1
+            self.most_inside = max(self.most_inside, self.inside)
+
+    def go(self) -> None:
+        with self._lock:
+            self.inside -= 1
+
+    def turn_away(self) -> None:
+        with self._lock:
+            self.refused += 1
+
+
+async def hammer(quota: Quota, crowd: Crowd, attempts: int) -> None:
+    for _ in range(attempts):
+        try:
+            slot = await enter(quota)
+        except ThrottledError:
+            crowd.turn_away()
+            continue
+        crowd.come_in()
+        await asyncio.sleep(0)
+        crowd.go()
+        slot.leave(ran=True)
 
 
 # --- a loop whose time is made up ---

@@ -60,6 +60,13 @@ async def test_a_spent_budget_takes_nothing_of_the_rate(make, clocks):
     assert (await refused(quota, BEN)).details["kind"] == "budget"  # as that takes longer
 
 
+async def test_a_rate_that_takes_longer_than_the_night_is_told_instead(make, clocks):
+    quota = make(Limit(rate="1/24h"), Limit(daily=1))
+    await enter(quota)
+    error = await refused(quota)
+    assert (error.details["kind"], error.details["retryAfterS"]) == ("rate", 86_400.0)
+
+
 # --- the day itself ---
 
 

@@ -1,4 +1,4 @@
-"""A file that does not work: calls go on, counted here, within this process's share, and come back to it."""
+"""A file that does not work: calls go on, counted here, within their share, and come back to it."""
 
 from __future__ import annotations
 
@@ -7,75 +7,28 @@ import logging
 import os
 import resource
 import sqlite3
-import threading
 import time
-from collections.abc import AsyncIterator, Iterator
-from contextlib import contextmanager
-from pathlib import Path
-from typing import Any
-
-import pytest
 
 from tests.unit.policies.quota.support import (
-    ANA,
     BEN,
-    Clocks,
     count_admitted,
     enter,
+    is_out,
     line_up,
-    quota_of,
+    locked,
     refused,
     settle,
     wait_until,
+    works_again,
 )
-from toolcrib.errors import ConfigurationError
-from toolcrib.policies.quota import Quota, Slot, sqlite
-from toolcrib.policy import Limit, Policy
+from toolcrib.policy import Limit
 
 SOON_S = 1.0
 """The most that a bounded wait of a quarter of a second may take on a noisy machine."""
 
 
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "limits.db"
-
-
-@pytest.fixture
-async def make(path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Any]:
-    monkeypatch.setattr(sqlite, "RETRY_S", 0.03)
-    made: list[Quota] = []
-
-    def build(*limits: Limit, clocks: Clocks | None = None) -> Quota:
-        made.append(quota_of(clocks or Clocks(), *limits, store=path))
-        return made[-1]
-
-    yield build
-    for quota in made:
-        await quota.close()
-
-
-@contextmanager
-def locked(path: Path) -> Iterator[None]:
-    other = sqlite3.connect(path, isolation_level=None)
-    other.execute("BEGIN IMMEDIATE")
-    try:
-        yield
-    finally:
-        other.execute("ROLLBACK")
-        other.close()
-
-
-def is_out(quota: Quota) -> bool:
-    return bool(quota.describe_store()["out"])
-
-
-async def works_again(quota: Quota) -> None:
-    await wait_until(lambda: not is_out(quota))
-
-
-async def test_a_locked_file_is_waited_for_briefly_and_then_calls_are_counted_here(make, path, caplog):
-    quota = make(Limit(rate="100/h"))
+async def test_a_locked_file_is_waited_for_briefly_and_then_calls_are_counted_here(on_file, path, caplog):
+    quota = on_file(Limit(rate="100/h"))
     await quota.open()
     assert await count_admitted(quota, 5) == 5
     with locked(path):
@@ -104,8 +57,8 @@ async def test_a_locked_file_is_waited_for_briefly_and_then_calls_are_counted_he
     }
 
 
-async def test_a_lock_that_is_short_is_no_outage(make, path):
-    quota = make(Limit(rate="100/h"))
+async def test_a_lock_that_is_short_is_no_outage(on_file, path):
+    quota = on_file(Limit(rate="100/h"))
     await quota.open()
     with locked(path):
         task = asyncio.create_task(enter(quota))
@@ -115,8 +68,8 @@ async def test_a_lock_that_is_short_is_no_outage(make, path):
     assert quota.describe_store()["outages"] == 0
 
 
-async def test_what_is_allowed_once_is_not_allowed_while_nobody_can_tell(make, path):
-    quota = make(Limit(rate="100/h"))
+async def test_what_is_allowed_once_is_not_allowed_while_nobody_can_tell(on_file, path):
+    quota = on_file(Limit(rate="100/h"))
     await quota.open()
     with locked(path):
         assert not await quota.burn("m", 60)
@@ -124,8 +77,8 @@ async def test_what_is_allowed_once_is_not_allowed_while_nobody_can_tell(make, p
     assert await quota.burn("m", 60)
 
 
-async def test_calls_in_line_are_counted_here_when_the_file_fails(make, path):
-    quota = make(Limit(concurrency=1, queue=3, queue_s=30))
+async def test_calls_in_line_are_counted_here_when_the_file_fails(on_file, path):
+    quota = on_file(Limit(concurrency=1, queue=3, queue_s=30))
     await quota.open()
     running = await enter(quota)
     first, second = await line_up(quota, enter(quota), enter(quota))
@@ -140,8 +93,8 @@ async def test_calls_in_line_are_counted_here_when_the_file_fails(make, path):
     (await enter(quota)).leave(ran=True)  # what was left meanwhile is free in the file, too
 
 
-async def test_what_is_held_is_still_held_after_an_outage(make, path, tmp_path):
-    quota = make(Limit(concurrency=2, per="all"))
+async def test_what_is_held_is_still_held_after_an_outage(on_file, path, tmp_path):
+    quota = on_file(Limit(concurrency=2, per="all"))
     await quota.open()
     kept, left = await enter(quota), await enter(quota)
     with locked(path):
@@ -155,8 +108,8 @@ async def test_what_is_held_is_still_held_after_an_outage(make, path, tmp_path):
     assert await count_admitted(quota, 3) == 3
 
 
-async def test_a_call_that_outlived_its_answer_is_still_counted_after_an_outage(make, path):
-    quota = make(Limit(concurrency=1, per="all"))
+async def test_a_call_that_outlived_its_answer_is_still_counted_after_an_outage(on_file, path):
+    quota = on_file(Limit(concurrency=1, per="all"))
     await quota.open()
     slot = await enter(quota)
     end = slot.outlive()
@@ -170,8 +123,8 @@ async def test_a_call_that_outlived_its_answer_is_still_counted_after_an_outage(
     await enter(quota)
 
 
-async def test_who_comes_back_from_a_pause_goes_on_without_the_file(make, path):
-    quota = make(Limit(concurrency=1, per="all"))
+async def test_who_comes_back_from_a_pause_goes_on_without_the_file(on_file, path):
+    quota = on_file(Limit(concurrency=1, per="all"))
     await quota.open()
     slot = await enter(quota)
     slot.pause()
@@ -184,8 +137,8 @@ async def test_who_comes_back_from_a_pause_goes_on_without_the_file(make, path):
     await enter(quota)
 
 
-async def test_who_waits_to_come_back_when_the_file_fails_goes_on(make, path):
-    quota = make(Limit(concurrency=1, per="all"))
+async def test_who_waits_to_come_back_when_the_file_fails_goes_on(on_file, path):
+    quota = on_file(Limit(concurrency=1, per="all"))
     await quota.open()
     slot = await enter(quota)
     slot.pause()
@@ -201,8 +154,8 @@ async def test_who_waits_to_come_back_when_the_file_fails_goes_on(make, path):
     await enter(quota)
 
 
-async def test_a_deleted_file_is_made_again(make, path):
-    quota = make(Limit(rate="10/h"))
+async def test_a_deleted_file_is_made_again(on_file, path):
+    quota = on_file(Limit(rate="10/h"))
     await quota.open()
     assert await count_admitted(quota, 7) == 7
     for name in ("limits.db", "limits.db-wal", "limits.db-shm"):
@@ -213,8 +166,8 @@ async def test_a_deleted_file_is_made_again(make, path):
     assert await count_admitted(quota, 20) == 10
 
 
-async def test_a_file_that_became_something_else_is_not_touched(make, path):
-    quota = make(Limit(rate="100/h"))
+async def test_a_file_that_became_something_else_is_not_touched(on_file, path):
+    quota = on_file(Limit(rate="100/h"))
     await quota.open()
     await enter(quota)
     (path.parent / "new").write_bytes(b"not a database, and precious" * 100)
@@ -230,8 +183,8 @@ async def test_a_file_that_became_something_else_is_not_touched(make, path):
     assert await count_admitted(quota, 200) == 100
 
 
-async def test_a_broken_file_is_an_outage(make, path):
-    quota = make(Limit(rate="100/h"))
+async def test_a_broken_file_is_an_outage(on_file, path):
+    quota = on_file(Limit(rate="100/h"))
     await quota.open()
     await enter(quota)
     await quota.close()
@@ -239,7 +192,7 @@ async def test_a_broken_file_is_an_outage(make, path):
     for place in range(100, len(content), 1000):
         content[place : place + 500] = b"\xff" * 500
     path.write_bytes(bytes(content))
-    quota = make(Limit(rate="100/h"))
+    quota = on_file(Limit(rate="100/h"))
     await quota.open()
     assert await count_admitted(quota, 200) == 10
     assert is_out(quota)
@@ -247,8 +200,8 @@ async def test_a_broken_file_is_an_outage(make, path):
     await works_again(quota)
 
 
-async def test_a_full_disk_is_an_outage_until_there_is_room(make, path):
-    quota = make(Limit(rate="1000/h"))
+async def test_a_full_disk_is_an_outage_until_there_is_room(on_file, path):
+    quota = on_file(Limit(rate="1000/h"))
     await quota.open()
     assert await count_admitted(quota, 5) == 5
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -263,118 +216,27 @@ async def test_a_full_disk_is_an_outage_until_there_is_room(make, path):
     assert 500 < admitted <= 995
 
 
-class Stuck(Clocks):
-    """Keeps the store's thread from its work."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.go_on = threading.Event()
-        self.go_on.set()
-
-    def now(self) -> float:
-        if threading.current_thread().name == "toolcrib-limits":
-            assert self.go_on.wait(30)
-        return super().now()
-
-
-async def test_a_store_that_hangs_holds_nobody_up(make):
-    clocks = Stuck()
-    quota = make(Limit(rate="100/h", concurrency=50), clocks=clocks)
+async def test_a_connection_that_cannot_even_be_closed_is_replaced(on_file, path):
+    quota = on_file(Limit(rate="100/h"))
     await quota.open()
-    paused = await enter(quota)
-    paused.pause()
-    await settle(quota)
-    clocks.go_on.clear()
-    try:
-        began = time.monotonic()
-        slots = await asyncio.gather(*(enter(quota) for _ in range(5)))
-        await paused.resume()
-        assert time.monotonic() - began < SOON_S
-        assert await count_admitted(quota, 50) == 0  # as five run here, which is its share
-        for slot in slots:
-            slot.leave(ran=True)
-        assert await count_admitted(quota, 50) == 5
-    finally:
-        clocks.go_on.set()
+    tables = quota._store._tables
+    foreign = sqlite3.connect(path)  # of this thread: good for nothing on the other
+    mine, tables._db, tables.execute = tables._db, foreign, foreign.execute
+    assert await count_admitted(quota, 50) == 10
     await works_again(quota)
-    paused.leave(ran=True)
-    await settle(quota)
-    assert quota.describe_store()["places"] == 0  # what hung has been let in meanwhile, and has left
-    assert await count_admitted(quota, 300) == 94  # though its rate was taken
+    assert await count_admitted(quota, 150) == 100
+    foreign.close()
+    del mine
 
 
-# --- at the start ---
-
-
-@pytest.mark.parametrize(
-    ("content", "words"),
-    [(b"no database at all, but long enough to be one" * 30, "is not a SQLite file"), (None, "other")],
-)
-async def test_a_file_of_something_else_is_refused_at_the_start(path, content, words):
-    if content is not None:
-        path.write_bytes(content)
-    else:
-        words = "belongs to another program"
-        with sqlite3.connect(path) as other:
-            other.execute("CREATE TABLE precious (x)")
-        other.close()
-    before = path.read_bytes()
-    policy = Policy(limits=[Limit(rate="1/s")], store=path, file="toolcrib.toml", lines={"store": 3})
-    quota = Quota(policy)
-    with pytest.raises(ConfigurationError) as caught:
-        await quota.open()
-    assert str(caught.value) == f"toolcrib.toml:3: store: {path} {words}"
-    assert caught.value.hint == "name a file that is not there yet"
-    assert path.read_bytes() == before
-
-
-async def test_a_file_of_a_newer_toolcrib_is_refused_at_the_start(make, path):
-    await make(Limit(rate="1/s")).open()
-    with sqlite3.connect(path) as other:
-        other.execute("PRAGMA user_version = 2")
-    other.close()
-    quota = make(Limit(rate="1/s"))
-    with pytest.raises(ConfigurationError, match="was made by a newer toolcrib"):
-        await quota.open()
-
-
-async def test_a_folder_that_is_not_there_is_named_at_the_start(tmp_path):
-    quota = quota_of(Clocks(), Limit(rate="1/s"), store=tmp_path / "nowhere" / "limits.db")
-    with pytest.raises(ConfigurationError) as caught:
-        await quota.open()
-    assert caught.value.message == f"{tmp_path}/nowhere/limits.db cannot be opened: No such file or directory"
-
-
-async def test_a_file_that_is_locked_at_the_start_is_no_reason_not_to_start(make, path):
-    await make(Limit(rate="100/h")).open()
-    quota = make(Limit(rate="100/h"))
-    with locked(path):
-        await quota.open()
-        assert await count_admitted(quota, 50) == 10
-    await works_again(quota)
-    assert await count_admitted(quota, 200) == 100
-
-
-async def test_calls_can_be_made_before_the_start_and_after_the_end(make):
-    quota = make(Limit(concurrency=1))
+async def test_a_budget_of_a_file_that_is_gone_is_not_given_back_to_the_next(on_file, path):
+    quota = on_file(Limit(daily=20))
+    await quota.open()
     slot = await enter(quota)
-    await quota.close()
-    await quota.close()
-    slot.leave(ran=True)
-    (await enter(quota)).leave(ran=True)
-    await quota.open()
-    assert isinstance(await enter(quota, BEN), Slot)
-
-
-async def test_what_waits_in_an_outage_waits_here(make, path):
-    quota = make(Limit(concurrency=10, queue=1, queue_s=30))
-    await quota.open()
-    with locked(path):
-        running = await enter(quota)
-        task = asyncio.create_task(enter(quota, ANA))
-        await asyncio.sleep(0.01)
-        assert not task.done()
-        await refused(quota)
-        running.leave(ran=True)
-        (await task).leave(ran=True)
+    path.unlink()
+    assert not await quota.burn("m", 1)
     await works_again(quota)
+    other = await enter(quota, BEN)  # so that the day has begun in this file
+    slot.leave(ran=False)
+    assert await count_admitted(quota, 50) == 20
+    other.leave(ran=True)

@@ -29,14 +29,9 @@ from tests.unit.policies.quota.support import (
 from toolcrib.policies.quota import Quota, tables
 from toolcrib.policies.quota.ledger import MAX_BUCKETS
 from toolcrib.policies.quota.tables import LEASE_NS, SqlMarks, SqlRates, Tables, find_boot
-from toolcrib.policy import Limit
+from toolcrib.policy import Limit, Policy
 
 LEASE_S = LEASE_NS / 1e9
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "limits.db"
 
 
 @pytest.fixture
@@ -87,6 +82,21 @@ async def test_a_place_that_another_worker_frees_goes_to_who_waits_longest(make,
     assert not second.done()
     slot.leave(ran=True)
     (await asyncio.wait_for(second, 5)).leave(ran=True)
+
+
+async def test_who_waits_for_another_worker_only_looks_and_writes_nothing(make, path):
+    quota = make(Limit(concurrency=1, per="all", queue=5, queue_s=30))
+    running = await enter(quota)
+    (waiting,) = await line_up(quota, enter(quota))
+    watcher = sqlite3.connect(path)
+    versions = set()
+    for _ in range(30):
+        versions.add(watcher.execute("PRAGMA data_version").fetchone()[0])
+        await asyncio.sleep(0.002)
+    watcher.close()
+    assert len(versions) == 1
+    running.leave(ran=True)
+    (await waiting).leave(ran=True)
 
 
 async def test_the_places_of_a_dead_worker_are_free_after_its_lease(make, clocks, path):
@@ -258,12 +268,6 @@ async def test_a_killed_process_gives_its_place_back(path, monkeypatch):
     )
     assert done.returncode == -9, done.stderr
     assert len(rows(path, "holds")) == 1
-    quota = quota_of_real(path)
+    quota = Quota(Policy(limits=[Limit(concurrency=1, per="all")], store=path))
     await enter(quota, BEN, REPORT)  # a lease of ten seconds cannot be right where it is one
     await quota.close()
-
-
-def quota_of_real(path: Path) -> Quota:
-    from toolcrib.policy import Policy
-
-    return Quota(Policy(limits=[Limit(concurrency=1, per="all")], store=path))

@@ -60,9 +60,9 @@ def test_limits_whose_selectors_mean_no_tool_are_told():
     assert made.covers(ANA, REPORT)
     errors = made.check([REPORT])
     assert [str(error) for error in errors] == [
-        "toolcrib.toml:14: limits[2].tools: 'rapport' means no tool",
-        "toolcrib.toml:14: limits[2].tools: 'tag:none' means no tool",
-        "toolcrib.toml: limits[3].tools: 'other' means no tool",
+        "toolcrib.toml:14: limits[2].tools: 'rapport' matches no tool",
+        "toolcrib.toml:14: limits[2].tools: 'tag:none' matches no tool",
+        "toolcrib.toml: limits[3].tools: 'other' matches no tool",
     ]
     assert errors[0].hint == "see `toolcrib list` for what there is"
     assert made.check([REPORT, OTHER, tool("rapport", tags=["none"])]) == []

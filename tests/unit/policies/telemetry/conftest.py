@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
 import pytest
+from opentelemetry import trace
+from opentelemetry.sdk.trace import ReadableSpan
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.support.tracing import Traces, open_traces
@@ -57,6 +60,28 @@ def read_figures(watch: Watch) -> dict[tuple[str, tuple[tuple[str, str], ...]], 
 
 def figure(watch: Watch, name: str, **labels: str) -> float | None:
     return read_figures(watch).get((name, tuple(sorted(labels.items()))))
+
+
+def end(watch: Watch, running: Any, outcome: str = "ok", code: str | None = None, **facts: Any) -> None:
+    given = {"tool": "refund", "duration_s": 0.02, **facts}
+    watch.end(running, outcome=outcome, code=code, **given)
+
+
+def one(traces: Traces) -> ReadableSpan:
+    [span] = traces.spans
+    return span
+
+
+def current() -> int:
+    return trace.get_current_span().get_span_context().span_id
+
+
+async def conduct(watch: Watch, work: Callable[[], Awaitable[Any]]) -> Any:
+    running = watch.begin(attempt())
+    try:
+        return await watch.within(running, work())
+    finally:
+        end(watch, running)
 
 
 @pytest.fixture

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextvars
-import gc
 import subprocess
 import sys
-import weakref
-from collections.abc import Awaitable, Callable, Generator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 from opentelemetry import trace
-from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.sampling import ALWAYS_OFF, Sampler, SamplingResult
 from opentelemetry.trace import SpanKind, StatusCode
 
@@ -22,20 +18,10 @@ from toolcrib.errors import ConfigurationError
 from toolcrib.policies.telemetry import Watch, spans
 from toolcrib.version import __version__
 
-from .conftest import attempt, call, figure, make_watch
+from .conftest import attempt, call, conduct, end, figure, make_watch, one
 
 PARENT = "00-0123456789abcdef0123456789abcdef-0123456789abcdef-01"
 TRACE_ID, SPAN_ID = 0x0123456789ABCDEF0123456789ABCDEF, 0x0123456789ABCDEF
-
-
-def end(watch: Watch, running: Any, outcome: str = "ok", code: str | None = None, **facts: Any) -> None:
-    given = {"tool": "refund", "duration_s": 0.02, **facts}
-    watch.end(running, outcome=outcome, code=code, **given)
-
-
-def one(traces: Traces) -> ReadableSpan:
-    [span] = traces.spans
-    return span
 
 
 def test_a_call_is_a_span_with_the_attributes_of_the_conventions(traces: Traces) -> None:
@@ -170,211 +156,6 @@ def test_what_is_no_traceparent_is_ignored(
     assert span.parent.span_id == around.get_span_context().span_id
     assert span.links == ()
     assert caplog.records == []
-
-
-# --- the span is current while the tool runs, and at no other time --------------------------------------
-
-
-def current() -> int:
-    return trace.get_current_span().get_span_context().span_id
-
-
-async def conduct(watch: Watch, work: Callable[[], Awaitable[Any]]) -> Any:
-    running = watch.begin(attempt())
-    try:
-        return await watch.within(running, work())
-    finally:
-        end(watch, running)
-
-
-async def test_spans_of_the_tool_are_below_the_span_of_the_call(traces: Traces) -> None:
-    watch = make_watch(opentelemetry=True)
-
-    async def work() -> str:
-        with trace.get_tracer("test").start_as_current_span("first"):
-            await asyncio.sleep(0)
-            with trace.get_tracer("test").start_as_current_span("inner"):
-                await asyncio.sleep(0)
-        await asyncio.to_thread(trace.get_tracer("test").start_span("thread").end)
-        await asyncio.create_task(touch("task"))
-        return "done"
-
-    async def touch(name: str) -> None:
-        trace.get_tracer("test").start_span(name).end()
-
-    assert await conduct(watch, work) == "done"
-    found = {span.name: span for span in traces.spans}
-    call_id = found["tools/call refund"].context.span_id
-    parents = {name: span.parent.span_id for name, span in found.items() if span.parent is not None}
-    assert parents == {
-        "first": call_id,
-        "inner": found["first"].context.span_id,
-        "thread": call_id,
-        "task": call_id,
-    }
-    assert current() == 0
-
-
-async def test_calls_at_the_same_time_do_not_mix(traces: Traces) -> None:
-    watch = make_watch(opentelemetry=True)
-
-    async def work() -> list[int]:
-        seen = []
-        for _ in range(3):
-            seen.append(current())
-            await asyncio.sleep(0)
-        return seen
-
-    results = await asyncio.gather(*(conduct(watch, work) for _ in range(5)))
-    assert {len(set(seen)) for seen in results} == {1}
-    assert {seen[0] for seen in results} == {span.context.span_id for span in traces.spans}
-
-
-async def test_a_call_that_begins_outside_of_a_task_leaves_nothing_behind(traces: Traces) -> None:
-    """As `transports.running` does it: the first step is made by hand, the rest by a task."""
-    watch = make_watch(opentelemetry=True)
-    bell = asyncio.get_running_loop().create_future()
-    seen = []
-
-    async def work() -> int:
-        seen.append(current())
-        await bell
-        seen.append(current())
-        return 5
-
-    here = contextvars.copy_context()
-    begun = conduct(watch, work)
-    waits_for = here.run(begun.send, None)  # type: ignore[attr-defined]
-    assert here.run(current) == 0
-    waits_for._asyncio_future_blocking = False
-
-    class Rest:
-        def __await__(self) -> Generator[Any, Any, Any]:
-            yield from bell
-            return (yield from begun.__await__())
-
-    async def go_on() -> Any:
-        return await Rest()
-
-    task = asyncio.create_task(go_on())
-    bell.set_result(None)
-    assert await task == 5
-    assert seen == [one(traces).context.span_id] * 2
-    assert current() == 0
-
-
-async def test_a_cancelled_call_is_cancelled_within_its_span(traces: Traces) -> None:
-    watch = make_watch(opentelemetry=True)
-    seen = []
-
-    async def work() -> None:
-        try:
-            await asyncio.sleep(60)
-        except asyncio.CancelledError:
-            seen.append(current())
-            raise
-
-    task = asyncio.create_task(conduct(watch, work))
-    await asyncio.sleep(0)
-    task.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await task
-    assert seen == [one(traces).context.span_id]
-
-
-async def test_what_is_thrown_into_a_call_and_caught_there_does_not_end_it(traces: Traces) -> None:
-    watch = make_watch(opentelemetry=True)
-
-    async def work() -> list[int]:
-        seen = [current()]
-        try:
-            await asyncio.sleep(60)
-        except asyncio.CancelledError:
-            await asyncio.sleep(0)
-            seen.append(current())
-        return seen
-
-    task = asyncio.create_task(conduct(watch, work))
-    await asyncio.sleep(0)
-    task.cancel()
-    assert await task == [one(traces).context.span_id] * 2
-
-
-async def test_what_a_call_raises_comes_out_as_it_is(traces: Traces) -> None:
-    watch = make_watch(opentelemetry=True)
-
-    async def work() -> None:
-        raise LookupError("as it is")
-
-    with pytest.raises(LookupError, match="as it is"):
-        await conduct(watch, work)
-    assert current() == 0
-
-
-async def test_a_call_that_is_closed_closes_its_work(traces: Traces) -> None:
-    watch = make_watch(opentelemetry=True)
-    ended = []
-
-    async def work() -> None:
-        try:
-            await asyncio.get_running_loop().create_future()
-        finally:
-            ended.append(True)
-
-    begun = conduct(watch, work)
-    begun.send(None)  # type: ignore[attr-defined]
-    begun.close()  # type: ignore[attr-defined]
-    assert ended == [True]
-
-
-async def test_an_error_that_was_thrown_in_is_not_kept(traces: Traces) -> None:
-    watch = make_watch(opentelemetry=True)
-    bell = asyncio.Event()
-    seen: list[weakref.ref[BaseException]] = []
-
-    async def work() -> None:
-        try:
-            await asyncio.sleep(60)
-        except asyncio.CancelledError as error:
-            seen.append(weakref.ref(error))
-        await bell.wait()
-
-    task = asyncio.create_task(conduct(watch, work))
-    await asyncio.sleep(0)
-    gc.disable()
-    try:
-        task.cancel()
-        while not seen:
-            await asyncio.sleep(0)
-        assert seen[0]() is None
-    finally:
-        gc.enable()
-        bell.set()
-        await task
-
-
-async def test_without_opentelemetry_the_work_is_given_back_as_it_came() -> None:
-    watch = make_watch(prometheus=True)
-    running = watch.begin(attempt())
-
-    async def nothing() -> int:
-        return 3
-
-    work = nothing()
-    assert watch.within(running, work) is work
-    assert await work == 3
-    end(watch, running)
-
-
-async def test_work_that_was_not_begun_is_given_back_too() -> None:
-    watch = make_watch(opentelemetry=True)
-
-    async def nothing() -> int:
-        return 3
-
-    work = nothing()
-    assert watch.within(None, work) is work
-    assert await work == 3
 
 
 # --- figures, and trouble --------------------------------------------------------------------------------

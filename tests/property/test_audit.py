@@ -1,0 +1,131 @@
+"""Whatever is recorded, by however many, with whatever in between: the chain holds and everything is there."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+
+from tests.support.audited import NOON, Hands, make_scribe, verify
+from toolcrib.policies.audit import open_log
+from toolcrib.policies.audit.record import NO_RECORD, Entry, compose, follows, head_of
+from toolcrib.policies.audit.redaction import REDACTED, Redaction
+
+VALUES = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.text()
+    | st.text(st.characters(categories=["Cs", "L"]))
+    | st.binary(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
+    max_leaves=20,
+)
+NAMES = st.text().filter(lambda name: name not in ("seq", "hash", "at", "kind"))
+FACTS = st.dictionaries(NAMES, VALUES, max_size=6)
+
+
+@given(st.lists(FACTS, max_size=8))
+def test_any_entry_becomes_one_line_that_any_reader_of_json_can_read(facts: list[dict[str, Any]]) -> None:
+    head, lines = compose(NO_RECORD, [Entry(NOON, each) for each in facts])
+    before = NO_RECORD
+    for line, each in zip(lines, facts, strict=True):
+        assert b"\n" not in line
+        assert follows(line, before)
+        found = head_of(line)
+        assert found is not None
+        before = found
+        record = json.loads(line)
+        assert record["seq"] == before.seq
+        assert len(record) == len(each) + 4 or any(
+            "\ud800" <= sign <= "\udfff" for name in each for sign in name
+        )
+    assert before == head
+
+
+@given(st.dictionaries(st.text(max_size=20), VALUES, max_size=6))
+def test_a_secret_never_gets_through_wherever_it_is(arguments: dict[str, Any]) -> None:
+    canary = "ghp_" + "c4n4ry" * 6
+    hidden = {
+        **arguments,
+        "x": [{"deep": [canary, {canary: 1}]}],
+        "password": "c4n4ry",
+        "n": f"see {canary}!",
+    }
+    picked = Redaction(["*"], []).pick(hidden)
+    assert "c4n4ry" not in repr(picked)
+    assert picked is not None
+    assert REDACTED in repr(picked)
+
+
+class Logs(RuleBasedStateMachine):
+    """Several scribes of one log, some of which go without a word."""
+
+    @initialize(name=st.sampled_from(["audit.db", "audit.jsonl"]), keep=st.sampled_from([None, 1000]))
+    def begin(self, name: str, keep: int | None) -> None:
+        self.folder = TemporaryDirectory()
+        self.path = Path(self.folder.name) / name
+        self.hands = Hands()
+        self.options: dict[str, Any] = {"keep_records": keep}
+        self.scribes = [make_scribe(self.path, self.hands, **self.options) for _ in range(3)]
+        self.written: list[str] = []
+
+    @rule(which=st.integers(0, 2), count=st.sampled_from([0, 1, 2, 9, 70, 1500]))
+    def write(self, which: int, count: int) -> None:
+        names = [f"c{len(self.written) + number}" for number in range(count)]
+        self.scribes[which].write([Entry(self.hands.wall_s, {"id": name}) for name in names])
+        self.written += names
+
+    @rule(
+        which=st.integers(0, 2),
+        seconds=st.sampled_from([0, 1, 61, 4000]),
+        jump=st.sampled_from([0, 0, 1, -1]),
+    )
+    def tend(self, which: int, seconds: int, jump: int) -> None:
+        self.hands.pass_by(seconds)
+        self.hands.wall_s += jump * 365 * 86_400
+        self.scribes[which].tend()
+
+    @rule(which=st.integers(0, 2))
+    def close(self, which: int) -> None:
+        self.scribes[which].close()
+
+    @rule(which=st.integers(0, 2))
+    def crash(self, which: int) -> None:
+        self.scribes[which].abandon()
+        self.scribes[which] = make_scribe(self.path, self.hands, **self.options)
+
+    @rule(left=st.binary(min_size=1, max_size=40).filter(lambda left: b"\n" not in left))
+    def tear(self, left: bytes) -> None:
+        if self.path.suffix == ".jsonl" and self.path.exists():
+            with self.path.open("ab") as file:
+                file.write(left)
+            self.scribes[0].write([])
+
+    @invariant()
+    def everything_is_there(self) -> None:
+        if not self.path.exists():
+            return
+        verdict = verify(self.path)
+        assert verdict.problems == []
+        found = [record["id"] for record in open_log(self.path).records() if record["kind"] == "call"]
+        assert found == self.written[len(self.written) - len(found) :]
+        if self.options["keep_records"] is None:
+            assert found == self.written
+        else:
+            assert len(found) >= min(len(self.written), 900)
+
+    def teardown(self) -> None:
+        if hasattr(self, "folder"):
+            for scribe in self.scribes:
+                scribe.abandon()
+            self.folder.cleanup()
+
+
+TestLogs = Logs.TestCase

@@ -1,0 +1,277 @@
+"""Reading a log: what was called by whom, newest or oldest first, also while it is written."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from datetime import UTC, datetime, timedelta, timezone
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.audited import (
+    NOON,
+    STORES,
+    entries,
+    kinds,
+    make_log,
+    make_scribe,
+    read_lines,
+    replace_lines,
+)
+from toolcrib.errors import ConfigurationError
+from toolcrib.policies.audit import Problem, Reader, files, open_log
+from toolcrib.policies.audit.record import Entry
+from toolcrib.policies.audit.verification import MAX_PROBLEMS
+
+BOTH = pytest.mark.parametrize("name", STORES)
+FACTS: list[dict[str, Any]] = [
+    {"id": "a", "principal": "key:ana", "tool": "refund", "outcome": "ok", "code": None},
+    {"id": "b", "principal": "key:bob", "tool": "refund_all", "outcome": "denied", "code": "denied"},
+    {"id": "c", "principal": "oauth:x", "tool": "search", "outcome": "error", "code": "tool-error"},
+    {"id": "d", "principal": "key:ana", "tool": "search", "outcome": "ok", "code": None},
+]
+
+
+@pytest.fixture(params=STORES)
+def log(request: pytest.FixtureRequest, tmp_path: Path) -> Reader:
+    scribe = make_scribe(tmp_path / request.param)
+    scribe.write([Entry(NOON + number, facts) for number, facts in enumerate(FACTS)])
+    scribe.close()
+    return open_log(tmp_path / request.param)
+
+
+def ids(log: Reader, **wanted: Any) -> str:
+    return "".join(record.get("id", "") for record in log.records(**wanted))
+
+
+def test_records_come_in_their_order_or_the_other_way_round(log: Reader) -> None:
+    assert ids(log) == "abcd"
+    assert ids(log, newest_first=True) == "dcba"
+    assert [record["seq"] for record in log.records(limit=2)] == [1, 2]
+    assert [record["seq"] for record in log.records(newest_first=True, limit=2)] == [6, 5]
+    assert list(log.records(limit=0)) == []
+    assert log.last_seq() == 6
+
+
+def test_records_are_found_by_what_they_say(log: Reader) -> None:
+    assert ids(log, principal="key:ana") == "ad"
+    assert ids(log, principal="key:*") == "abd"
+    assert ids(log, tool="refund") == "a"
+    assert ids(log, tool="refund*", newest_first=True) == "ba"
+    assert ids(log, tool="[rs]e?*") == "abcd"
+    assert ids(log, outcome={"denied", "error"}) == "bc"
+    assert ids(log, outcome=set()) == ""
+    assert ids(log, code="tool-error") == "c"
+    assert ids(log, id="d") == "d"
+    assert ids(log, id="d", tool="refund") == ""
+    assert ids(log, tool="search", principal="key:*", outcome=["ok"]) == "d"
+    assert ids(log, principal="Key:ana") == ""
+
+
+@pytest.mark.parametrize(
+    "time",
+    [
+        "2026-05-04T10:00:02",
+        "2026-05-04T12:00:02+02:00",
+        NOON + 2,
+        datetime(2026, 5, 4, 10, 0, 2),
+        datetime(2026, 5, 4, 12, 0, 2, tzinfo=timezone(timedelta(hours=2))),
+        datetime(2026, 5, 4, 10, 0, 2, tzinfo=UTC),
+    ],
+)
+def test_records_are_found_by_their_time(log: Reader, time: Any) -> None:
+    assert ids(log, since=time) == "cd"
+    assert ids(log, until=time) == "ab"
+    assert ids(log, since=time, until=time) == ""
+    assert ids(log, since="2026-05-04", until="2026-05-05") == "abcd"
+
+
+@pytest.mark.parametrize("time", ["yesterday", "", float("inf"), float("nan"), 1e30])
+def test_a_time_that_is_none_is_an_error(log: Reader, time: Any) -> None:
+    with pytest.raises(ConfigurationError, match="must be a date or a time such as"):
+        log.records(since=time)
+
+
+def test_a_value_inside_does_not_make_a_record_fit(tmp_path: Path) -> None:
+    scribe = make_scribe(tmp_path / "audit.db")
+    scribe.write([Entry(NOON, {"id": "a", "tool": "x", "values": {"tool": "y", "id": "b", "at": 5}})])
+    scribe.write([Entry(NOON, {"id": "t", "tool": "x", "at": 5})])
+    scribe.close()
+    log = open_log(tmp_path / "audit.db")
+    assert ids(log, tool="y") == ids(log, id="b") == ""
+    assert ids(log, tool="x", since=0.0, until=9e9) == "a"
+    assert ids(log, tool="x", until=9e9) == "a"
+
+
+def test_a_log_is_followed_while_it_grows(log: Reader) -> None:
+    scribe = make_scribe(log.path)
+    waits = 0
+
+    def wait() -> bool | None:
+        nonlocal waits
+        waits += 1
+        if waits == 4:
+            return False
+        if waits != 2:
+            scribe.write(entries(waits))
+        return None
+
+    seen = [record["seq"] for record in log.follow(4, wait)]
+    scribe.close()
+    assert seen == list(range(5, 12))
+    assert waits == 4
+
+
+def test_what_is_no_record_is_passed_over(log: Reader) -> None:
+    lines = read_lines(log.path)
+    lines[2] = b'{"seq":3,"at":nonsense' + lines[2][-75:]
+    lines[3] = b"garbage"
+    replace_lines(log.path, lines)
+    assert ids(log) == "ad"
+    assert ids(log, newest_first=True) == "da"
+    assert [record["seq"] for record in log.follow(1, lambda: False)] == [2, 5, 6]
+    assert kinds(log.path) == ["edited", "unreadable"]
+
+
+@BOTH
+def test_a_log_without_records_is_a_log(tmp_path: Path, name: str) -> None:
+    scribe = make_scribe(tmp_path / name)
+    scribe.open()
+    scribe.abandon()
+    log = open_log(tmp_path / name)
+    assert (log.last_seq(), list(log.records())) == (0, [])
+    verdict = log.verify()
+    assert (verdict.is_sound, verdict.records, verdict.first_seq, verdict.last_seq) == (True, 0, 0, 0)
+    assert verdict.head == "0" * 64
+
+
+@BOTH
+def test_a_verdict_says_what_was_looked_at(tmp_path: Path, name: str) -> None:
+    make_log(tmp_path / name, 12_000, batch=4000)
+    heard: list[int] = []
+    verdict = open_log(str(tmp_path / name)).verify(heard.append)
+    assert heard == [5000, 10_000]
+    assert verdict.records == verdict.last_seq == verdict.proven_through == 12_002
+    assert (verdict.first_seq, verdict.checkpoints_checked, verdict.pruned_before) == (1, 1, None)
+    assert verdict.head == read_lines(tmp_path / name)[-1][-66:-2].decode()
+    assert verdict.is_sound
+    assert verdict.is_keyed
+    assert verdict.problems == []
+
+
+@BOTH
+def test_a_log_is_verified_while_it_is_written(tmp_path: Path, name: str) -> None:
+    scribe = make_scribe(tmp_path / name)
+    scribe.write(entries(5))
+    assert open_log(tmp_path / name).verify().is_sound
+
+    def grow(_: int) -> None:
+        scribe.write(entries(10))
+
+    scribe.write(entries(6000))
+    verdict = open_log(tmp_path / name).verify(grow)
+    assert verdict.is_sound
+    assert verdict.records == 6006
+    scribe.close()
+
+
+@BOTH
+def test_without_the_key_it_is_said_that_there_was_none(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    make_log(path, 5)
+    path.with_name(f"{name}.key").unlink()
+    verdict = open_log(path).verify()
+    assert (verdict.is_sound, verdict.is_keyed, verdict.checkpoints_checked) == (True, False, 1)
+    path.with_name(f"{name}.checkpoints").unlink()
+    verdict = open_log(path).verify()
+    assert (verdict.is_sound, verdict.proven_through) == (True, 0)
+
+
+def test_problems_have_an_end(tmp_path: Path) -> None:
+    path = tmp_path / "audit.jsonl"
+    make_log(path, 300)
+    replace_lines(path, [line.replace(b"ana", b"bob") for line in read_lines(path)])
+    problems = open_log(path).verify().problems
+    assert len(problems) == MAX_PROBLEMS + 1
+    words = "record 2 does not fit the one before it: it was changed, or that one was"
+    assert problems[0] == Problem(2, "edited", words, False)
+    assert problems[-1] == Problem(102, "more", "and more from record 102 on", False)
+
+
+@BOTH
+def test_every_problem_is_named(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    make_log(path, 10)
+    lines = read_lines(path)
+
+    def problems(changed: list[bytes]) -> list[tuple[int, str, str]]:
+        replace_lines(path, changed)
+        return [problem[:3] for problem in open_log(path).verify().problems]
+
+    assert problems([*lines[:4], *lines[5:]]) == [(5, "missing", "record 5 is missing")]
+    assert problems([*lines[:4], *lines[6:]]) == [(5, "missing", "records 5 to 6 are missing")]
+    assert problems(lines[:-1]) == [(12, "truncated", "record 12 is missing at the end")]
+    assert problems(lines[2:])[0][1:] == ("missing", "records 1 to 2 are missing")
+    if name == "audit.jsonl":  # rows stand at their numbers, or cannot be read
+        words = "record 5 stands behind record 6: it was moved, or is there twice"
+        swapped = [*lines[:4], lines[5], lines[4], *lines[6:]]
+        assert problems(swapped) == [(5, "missing", "record 5 is missing"), (5, "out-of-order", words)]
+        assert problems([*lines, b""]) == [(13, "unreadable", "what should be record 13 is no record")]
+        assert problems([b"", *lines])[0][1] == "unreadable"
+
+
+def test_a_log_that_may_only_be_read_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "audit.db"
+    make_log(path, 5)
+    connect = sqlite3.connect
+    asked: list[str] = []
+
+    class Refusing(sqlite3.Connection):
+        def execute(self, *args: Any) -> sqlite3.Cursor:
+            if "mode=ro" in asked[-1]:
+                raise sqlite3.OperationalError("unable to open database file")
+            return super().execute(*args)
+
+    def strict(address: str, **options: Any) -> sqlite3.Connection:
+        asked.append(address)
+        return connect(address, factory=Refusing, **options)
+
+    monkeypatch.setattr(sqlite3, "connect", strict)
+    assert open_log(path).verify().is_sound
+    assert [address.rpartition("?")[2] for address in asked] == ["mode=ro", "immutable=1"]
+    path.with_name("audit.db-wal").touch()
+    with pytest.raises(ConfigurationError, match="is no audit log: unable to open database file"):
+        open_log(path).verify()
+
+
+# --- lines of a file, both ways ---
+
+
+@pytest.mark.parametrize("chunk", [1, 2, 3, 7, 1 << 16])
+@pytest.mark.parametrize(
+    "data",
+    [b"", b"\n", b"a", b"a\n", b"a\nb", b"a\n\nbb\n", b"\n\n\n", b"aaaa\nbbbb\ncc", b"abcd" * 7 + b"\nx\n"],
+)
+def test_lines_are_the_same_in_both_directions(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, data: bytes, chunk: int
+) -> None:
+    monkeypatch.setattr(files, "CHUNK", chunk)
+    (tmp_path / "file").write_bytes(data)
+    descriptor = os.open(tmp_path / "file", os.O_RDONLY)
+    forward = list(files.read_lines(descriptor, 0, len(data)))
+    back = list(files.read_lines_back(descriptor, len(data), chunk))
+    beyond = list(files.read_lines(descriptor, 0, len(data) + 5))
+    os.close(descriptor)
+    lines = data.split(b"\n")[:-1]
+    assert [line for _, line in forward] == lines
+    assert all(data[place:].startswith(line + b"\n") for place, line in forward)
+    assert back == forward[::-1]
+    assert beyond == forward
+
+
+def test_without_locks_one_process_still_works(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(files, "fcntl", None)
+    make_log(tmp_path / "audit.jsonl", 5)
+    assert open_log(tmp_path / "audit.jsonl").verify().is_sound

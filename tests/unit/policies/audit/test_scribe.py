@@ -1,0 +1,399 @@
+"""What time brings to a log: the disk, checkpoints, and the end of old records."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.audited import (
+    NOON,
+    STORES,
+    Hands,
+    entries,
+    kinds,
+    make_scribe,
+    read_lines,
+    replace_lines,
+    verify,
+)
+from toolcrib.policies.audit import checkpoint, files, open_log
+from toolcrib.policies.audit.checkpoint import Checkpoint, CheckpointFile, read_checkpoint, read_file
+from toolcrib.policies.audit.key import Secret
+from toolcrib.policies.audit.retention import DAY_S, SteadyClock, aged_out
+from toolcrib.policies.audit.scribe import Scribe
+
+BOTH = pytest.mark.parametrize("name", STORES)
+SECRET = Secret(b"k" * 32)
+
+
+def sealed(path: Path) -> list[int]:
+    found = [each for _, each in read_file(path.with_name(f"{path.name}.checkpoints"), None)]
+    return [each.seq for each in found if each is not None]
+
+
+# --- checkpoints ---
+
+
+@BOTH
+def test_a_checkpoint_comes_after_a_minute_and_only_where_there_is_something_new(
+    tmp_path: Path, name: str
+) -> None:
+    hands = Hands()
+    scribe = make_scribe(tmp_path / name, hands)
+    assert scribe.tend() is None
+    scribe.write(entries(3))
+    first_pause_s = 1.0 if name == "audit.jsonl" else 60.0
+    assert scribe.tend() == first_pause_s
+    hands.pass_by(59.5)
+    assert scribe.tend() == 0.5
+    assert sealed(tmp_path / name) == [0]
+    hands.pass_by(0.5)
+    assert scribe.tend() is None
+    assert sealed(tmp_path / name) == [0, 4]
+    hands.pass_by(600)
+    assert scribe.tend() is None
+    assert sealed(tmp_path / name) == [0, 4]
+    scribe.write(entries(1, start=4))
+    scribe.tend()
+    assert sealed(tmp_path / name) == [0, 4, 5]
+    scribe.close()
+    assert sealed(tmp_path / name) == [0, 4, 5, 6]
+
+
+@BOTH
+def test_a_thousand_records_are_sealed_sooner_but_not_twice_in_a_second(tmp_path: Path, name: str) -> None:
+    hands = Hands()
+    scribe = make_scribe(tmp_path / name, hands)
+    scribe.write(entries(998))
+    hands.pass_by(1)
+    scribe.tend()
+    assert sealed(tmp_path / name) == [0]
+    scribe.write(entries(1))
+    scribe.tend()
+    assert sealed(tmp_path / name) == [0, 1000]
+    scribe.write(entries(1500))
+    assert scribe.tend() == 1.0
+    assert sealed(tmp_path / name) == [0, 1000]
+    hands.pass_by(1)
+    scribe.tend()
+    assert sealed(tmp_path / name) == [0, 1000, 2500]
+    scribe.close()
+
+
+def test_lines_are_on_the_disk_after_a_second_or_sixty_four(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hands = Hands()
+    path = tmp_path / "audit.jsonl"
+    scribe = make_scribe(path, hands)
+    scribe.write(entries(1))
+    synced: list[int] = []
+    sync = files.GrowingFile.sync
+
+    def count(file: files.GrowingFile) -> None:
+        if file.path == path:
+            synced.append(scribe.head.seq)
+        sync(file)
+
+    monkeypatch.setattr(files.GrowingFile, "sync", count)
+    hands.pass_by(0.5)
+    assert scribe.tend() == 0.5
+    assert synced == []
+    hands.pass_by(0.5)
+    assert scribe.tend() == 59.0
+    assert synced == [2]
+    scribe.write(entries(63))
+    scribe.tend()
+    assert synced == [2]
+    scribe.write(entries(1))
+    scribe.tend()
+    assert synced == [2, 66]
+    scribe.close()
+    assert synced == [2, 66, 67]
+
+
+def test_checkpoints_that_cannot_be_written_stop_no_record(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    hands = Hands()
+    path = tmp_path / "audit.db"
+    scribe = make_scribe(path, hands)
+    scribe.write(entries(1))
+    seals = path.with_name("audit.db.checkpoints")
+    aside = tmp_path / "aside"
+    seals.rename(aside)
+    seals.mkdir()
+    for _ in range(3):
+        hands.pass_by(60)
+        scribe.write(entries(1))
+        assert scribe.tend() == 60.0
+    assert [record.levelno for record in caplog.records] == [logging.WARNING]
+    assert f"no checkpoint can be written to {seals}" in caplog.text
+    seals.rmdir()
+    aside.rename(seals)
+    hands.pass_by(60)
+    scribe.tend()
+    assert sealed(path) == [0, 5]
+    scribe.close()
+    assert verify(path).is_sound
+
+
+# --- checkpoints as lines ---
+
+
+def test_a_checkpoint_is_only_what_the_key_has_sealed() -> None:
+    made = Checkpoint("accepted", 7, "a" * 64, 5, "2026-05-04T10:00:00.000Z", 99, 3, "b" * 64)
+    line = made.line(SECRET)
+    assert read_checkpoint(line, SECRET) == read_checkpoint(line, None) == made
+    assert read_checkpoint(line, Secret(b"x" * 32)) is None
+    changed = line.replace(b'"seq":7', b'"seq":8')
+    assert read_checkpoint(changed, SECRET) is None
+    assert read_checkpoint(changed, None) is not None
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"[1",
+        b'{"kind":"checkpoint"',
+        b'{"kind":"other","seq":1,"hash":"","count":1,"at":"","clock":1',
+        b'{"kind":"checkpoint","seq":true,"hash":"","count":1,"at":"","clock":1',
+        b'{"kind":"checkpoint","seq":1,"hash":5,"count":1,"at":"","clock":1',
+        b'{"kind":"checkpoint","seq":1,"hash":"","count":1,"at":5,"clock":1',
+        b'{"kind":"checkpoint","seq":1,"hash":"","count":1,"at":"","clock":1.5',
+        b'{"kind":"checkpoint","seq":1,"hash":"","count":1,"at":"","clock":1,"good":"x"',
+        b'{"kind":"checkpoint","seq":1,"hash":"","count":1,"at":"","clock":1,"good_hash":1',
+        b'{"kind":"checkpoint","seq":1,"hash":"","count":1,"at":"","clock":1,"more":1',
+    ],
+)
+def test_lines_that_make_no_sense_are_no_checkpoints(body: bytes) -> None:
+    assert read_checkpoint(body + b',"mac":"' + SECRET.seal(body) + b'"}', SECRET) is None
+
+
+@pytest.mark.parametrize("line", [b"", b"{}", b"x" * 200, b',"mac":"' + b"0" * 64 + b'"}'])
+def test_other_lines_are_no_checkpoints(line: bytes) -> None:
+    assert read_checkpoint(line, None) is None
+
+
+def test_the_newest_checkpoint_has_the_highest_number_and_of_two_it_is_the_later(tmp_path: Path) -> None:
+    file = CheckpointFile(tmp_path / "seals", SECRET)
+    assert file.newest(None) == (None, True)
+
+    def add(kind: Any, seq: int, count: int) -> Checkpoint:
+        made = Checkpoint(kind, seq, "a" * 64, count, "", 0)
+        file.add(made)
+        return made
+
+    add("checkpoint", 5, 1)
+    high = add("checkpoint", 9, 2)
+    add("checkpoint", 7, 3)
+    assert file.newest(None) == (high, True)
+    later = add("pruned", 9, 4)
+    assert file.newest(None) == (later, True)
+    with (tmp_path / "seals").open("ab") as other:
+        other.write(b"x\n")
+    assert file.newest(None) == (later, False)
+    file.close()
+
+
+# --- a clock that does not jump ---
+
+
+def test_the_clock_follows_the_wall_but_does_not_jump_with_it() -> None:
+    hands = Hands()
+    clock = SteadyClock(hands.wall, hands.now, None, None)
+    assert clock.read() == NOON
+    hands.pass_by(10)
+    assert clock.read() == NOON + 10
+    hands.wall_s += 365 * DAY_S
+    assert clock.read() == NOON + 10
+    hands.pass_by(100)
+    assert clock.read() == NOON + 210  # twice as fast, until it has caught up
+    hands.wall_s = NOON - DAY_S
+    hands.pass_by(100)
+    assert clock.read() == NOON + 210
+    hands.now_s -= 50
+    assert clock.read() == NOON + 210
+    hands.wall_s = NOON + 1000
+    hands.pass_by(1000)
+    assert clock.read() == NOON + 2000
+
+
+@pytest.mark.parametrize(
+    ("away_s", "keep_days", "gained_s"),
+    [
+        (3600, None, 3600),
+        (10 * DAY_S, None, DAY_S),
+        (10 * DAY_S, 5, DAY_S),
+        (10 * DAY_S, 30, 3 * DAY_S),
+        (-10 * DAY_S, 30, 0),
+    ],
+)
+def test_over_a_restart_the_clock_gains_little(away_s: float, keep_days: int | None, gained_s: float) -> None:
+    hands = Hands()
+    hands.wall_s += away_s
+    assert SteadyClock(hands.wall, hands.now, NOON, keep_days).read() == NOON + gained_s
+
+
+def test_old_is_what_both_clocks_call_old() -> None:
+    def mark(
+        seq: int, clock: float, at: str = "2026-04-01T00:00:00.000Z", kind: Any = "checkpoint"
+    ) -> Checkpoint:
+        return Checkpoint(kind, seq, "", 0, at, int(clock))
+
+    old, young = NOON - 10 * DAY_S - 1, NOON - 10 * DAY_S
+    marks = [mark(1, old), mark(2, old, "2027-01-01T00:00:00.000Z"), mark(3, young)]
+    assert aged_out(marks, 10, NOON, NOON) == 1
+    assert aged_out([*marks, mark(4, old)], 10, NOON, NOON) == 4
+    assert aged_out([*marks, mark(4, old, kind="accepted"), mark(5, old, kind="pruned")], 10, NOON, NOON) == 1
+    assert aged_out([mark(1, old, "whenever")], 10, NOON, NOON) == 0
+    assert aged_out([mark(4, old), mark(1, old)], 10, NOON, NOON) == 4
+    assert aged_out([], 10, NOON, NOON) == 0
+    assert aged_out([mark(1, old, "2026-04-24T10:00:00.000Z")], 10, NOON, NOON) == 0
+
+
+# --- the end of old records ---
+
+
+def tend_all(scribe: Scribe) -> None:
+    while scribe.tend() == 0.0:
+        pass
+
+
+@BOTH
+def test_only_so_many_records_are_kept(tmp_path: Path, name: str) -> None:
+    hands = Hands()
+    path = tmp_path / name
+    scribe = make_scribe(path, hands, keep_records=1000)
+    for _ in range(13):
+        scribe.write(entries(1000))
+    scribe.tend()
+    assert len(read_lines(path)) == 13_001
+    hands.pass_by(60)
+    tend_all(scribe)
+    verdict = verify(path)
+    assert verdict.is_sound
+    assert (verdict.first_seq, verdict.last_seq, verdict.records) == (12_002, 13_002, 1001)
+    assert verdict.pruned_before == 12_002
+    (word,) = [record for record in open_log(path).records() if record["kind"] == "pruned"]
+    assert (word["through"], word["removed"], word["seq"]) == (12_001, 12_001, 13_002)
+    hands.pass_by(60)
+    tend_all(scribe)
+    assert verify(path).first_seq == (12_003 if name == "audit.db" else 12_002)  # few are not worth it
+    scribe.close()
+    again = make_scribe(path, hands)
+    again.write(entries(1))
+    again.close()
+    assert verify(path).is_sound
+
+
+@BOTH
+def test_pruned_without_a_word_is_found(tmp_path: Path, name: str) -> None:
+    hands = Hands()
+    path = tmp_path / name
+    scribe = make_scribe(path, hands, keep_records=1000)
+    scribe.write(entries(2000))
+    hands.pass_by(60)
+    tend_all(scribe)
+    scribe.close()
+    assert verify(path).is_sound
+    replace_lines(path, read_lines(path)[1:])
+    assert kinds(path) == ["missing"]
+    assert verify(path).pruned_before is None
+    assert verify(path).problems[0].words == "records 1 to 1002 are missing"
+
+
+@BOTH
+def test_records_end_when_they_are_too_old(tmp_path: Path, name: str) -> None:
+    hands = Hands()
+    path = tmp_path / name
+    scribe = make_scribe(path, hands, keep_days=10)
+    for day in range(14):
+        scribe.write(entries(10, start=day * 10, wall=hands.wall_s))
+        hands.pass_by(DAY_S)
+        tend_all(scribe)
+        assert verify(path).is_sound
+    tools = [record for record in open_log(path).records() if record["kind"] == "call"]
+    oldest = min(record["at"] for record in tools)
+    # A file of lines is written anew only where that is worth it: a tenth of it may be older.
+    assert oldest == f"2026-05-0{7 if name == 'audit.db' else 6}T10:00:00.000Z"
+    assert len(tools) >= 100
+    scribe.close()
+    assert verify(path).is_sound
+
+
+@BOTH
+def test_a_clock_that_is_a_year_ahead_ends_nothing(tmp_path: Path, name: str) -> None:
+    hands = Hands()
+    path = tmp_path / name
+    scribe = make_scribe(path, hands, keep_days=30)
+    for _ in range(3):
+        scribe.write(entries(10))
+        hands.pass_by(3600)
+        tend_all(scribe)
+    hands.wall_s += 365 * DAY_S
+    for _ in range(5):
+        scribe.write(entries(10, wall=hands.wall_s))
+        hands.pass_by(3600)
+        tend_all(scribe)
+    scribe.close()
+    for _ in range(3):  # nor does it when the server is started again
+        scribe = make_scribe(path, hands, keep_days=30)
+        scribe.write(entries(1, wall=hands.wall_s))
+        hands.pass_by(3700)
+        tend_all(scribe)
+        scribe.close()
+    assert verify(path).first_seq == 1
+    hands.wall_s -= 2 * 365 * DAY_S
+    scribe = make_scribe(path, hands, keep_days=30)
+    scribe.write(entries(1, wall=hands.wall_s))
+    hands.pass_by(3700)
+    tend_all(scribe)
+    scribe.close()
+    verdict = verify(path)
+    assert verdict.is_sound
+    assert verdict.first_seq == 1
+    ats = [record["at"] for record in open_log(path).records()]
+    assert ats != sorted(ats)
+    assert [record["seq"] for record in open_log(path).records()] == list(range(1, len(ats) + 1))
+
+
+def test_checkpoints_of_records_that_are_gone_go_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(checkpoint, "_LOOK_BACK", 20)
+    hands = Hands()
+    path = tmp_path / "audit.db"
+    scribe = make_scribe(path, hands, keep_records=1000)
+    for _ in range(50):
+        scribe.write(entries(60))
+        hands.pass_by(60)
+        scribe.tend()
+    assert len(sealed(path)) < 70  # there were 50 checkpoints, and 30 removals
+    scribe.close()
+    assert verify(path).is_sound
+    assert min(sealed(path)) > 1
+
+
+@BOTH
+def test_records_around_an_accepted_gap_end_in_their_time(tmp_path: Path, name: str) -> None:
+    hands = Hands()
+    path = tmp_path / name
+    scribe = make_scribe(path, hands)
+    scribe.write(entries(3000))
+    scribe.close()
+    replace_lines(path, read_lines(path)[:1500])
+    scribe = make_scribe(path, hands, keep_records=1000, accept_gap=True)
+    scribe.write(entries(500))
+    hands.pass_by(60)
+    tend_all(scribe)
+    assert verify(path).first_seq == 1  # the last that might go is in the gap
+    scribe.write(entries(600))
+    hands.pass_by(60)
+    tend_all(scribe)
+    assert verify(path).first_seq == 3_105
+    scribe.close()
+    assert verify(path).is_sound
+    assert verify(path).problems == []

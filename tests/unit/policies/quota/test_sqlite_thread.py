@@ -1,0 +1,83 @@
+"""A thread that hangs, or is slow, or hears of things in an unusual order."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+from tests.unit.policies.quota.support import (
+    Slow,
+    Stuck,
+    count_admitted,
+    enter,
+    settle,
+    works_again,
+)
+from toolcrib.policies.quota import sqlite
+from toolcrib.policies.quota.job import Job
+from toolcrib.policy import Limit
+
+SOON_S = 1.0
+"""The most that a bounded wait of a quarter of a second may take on a noisy machine."""
+
+
+async def test_a_store_that_hangs_holds_nobody_up(on_file):
+    clocks = Stuck()
+    quota = on_file(Limit(rate="100/h", concurrency=50), clocks=clocks)
+    await quota.open()
+    paused = await enter(quota)
+    paused.pause()
+    await settle(quota)
+    clocks.go_on.clear()
+    try:
+        began = time.monotonic()
+        slots = await asyncio.gather(*(enter(quota) for _ in range(5)))
+        await paused.resume()
+        assert time.monotonic() - began < SOON_S
+        assert await count_admitted(quota, 50) == 0  # as five run here, which is its share
+        for slot in slots:
+            slot.leave(ran=True)
+        assert await count_admitted(quota, 50) == 5
+    finally:
+        clocks.go_on.set()
+    await works_again(quota)
+    paused.leave(ran=True)
+    await settle(quota)
+    assert quota.describe_store()["places"] == 0  # what hung has been let in meanwhile, and has left
+    assert await count_admitted(quota, 300) == 94  # though its rate was taken
+
+
+async def test_a_store_that_is_only_slow_is_waited_for(on_file, monkeypatch):
+    monkeypatch.setattr(sqlite, "BATCH", 1)
+    quota = on_file(Limit(rate="100/h"), clocks=Slow())
+    await quota.open()
+    began = time.monotonic()
+    slots = await asyncio.gather(*(enter(quota) for _ in range(12)))
+    assert time.monotonic() - began > sqlite.WAIT_S
+    assert {slot.store for slot in slots} == {quota._store}
+    assert quota.describe_store()["outages"] == 0
+
+
+async def test_an_answer_that_comes_before_it_is_waited_for_is_heard():
+    job = Job(lambda: True)
+    job.attach()
+    job.tell(1.0)
+    assert await job.wait(30)
+    job.tell(True)
+    assert await job.wait_on(30) is True
+
+
+async def test_a_call_that_is_left_before_the_store_hears_that_it_came_back_takes_no_place(on_file):
+    clocks = Stuck()
+    quota = on_file(Limit(concurrency=1, per="all"), clocks=clocks)
+    await quota.open()
+    slot = await enter(quota)
+    slot.pause()
+    await settle(quota)
+    clocks.go_on.clear()
+    back = asyncio.create_task(slot.resume())
+    await asyncio.sleep(0)
+    slot.leave(ran=True)
+    clocks.go_on.set()
+    await back
+    await enter(quota)

@@ -1,0 +1,100 @@
+"""A server whose calls are watched, from end to end."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from opentelemetry import trace
+
+from tests.support.tracing import Traces
+from toolcrib import MCPServer, ToolNotFoundError
+from toolcrib.policies.telemetry import Watch
+from toolcrib.policy import Audit, Limit, Policy, Rule, Telemetry
+
+from .conftest import figure
+
+
+def make_server(**demands: object) -> tuple[MCPServer, Watch]:
+    policy = Policy(telemetry=Telemetry(prometheus=True, opentelemetry=True), **demands)  # type: ignore[arg-type]
+    server = MCPServer("shop", version="1.4", policy=policy)
+
+    @server.tool
+    async def fetch(seconds: float = 0.0) -> str:
+        """Fetch."""
+        with trace.get_tracer("test").start_as_current_span("query"):
+            await asyncio.sleep(seconds)
+        return "fetched"
+
+    @server.tool
+    def work() -> str:
+        """Work on a thread."""
+        trace.get_tracer("test").start_span("on a thread").end()
+        return "worked"
+
+    @server.tool(run="inline")
+    def glance() -> str:
+        """Work at once."""
+        trace.get_tracer("test").start_span("at once").end()
+        return "seen"
+
+    @server.tool
+    async def hidden() -> str:
+        """Not for anybody."""
+        return "hidden"
+
+    assert server.guard is not None
+    assert server.guard.watch is not None
+    return server, server.guard.watch
+
+
+async def test_spans_of_tools_are_below_their_calls_in_every_mode(traces: Traces) -> None:
+    server, _ = make_server()
+    async with server.connect() as client:
+        for name in ("fetch", "work", "glance"):
+            await client.call(name)
+    found = {span.name: span for span in traces.spans}
+    for name, inner in (("fetch", "query"), ("work", "on a thread"), ("glance", "at once")):
+        parent = found[inner].parent
+        assert parent is not None
+        assert parent.span_id == found[f"tools/call {name}"].context.span_id
+        assert found[f"tools/call {name}"].parent is None
+        assert (found[f"tools/call {name}"].attributes or {})["jsonrpc.request.id"]
+
+
+async def test_every_end_of_a_call_is_counted_once_under_its_name(tmp_path: Path, traces: Traces) -> None:
+    server, watch = make_server(
+        rules=[Rule(deny=["hidden"])], limits=[Limit(tools=["work"], daily=1)], audit=Audit(tmp_path / "a.db")
+    )
+    await server.start()
+    try:
+        call = server.dispatcher.call
+        await call("fetch")
+        await call("fetch", {"seconds": "soon"})
+        await call("work")
+        await call("work")
+        await call("fetch", {"seconds": 60.0}, timeout_s=0.01)
+        for name in ("hidden", "nowhere"):
+            with pytest.raises(ToolNotFoundError):
+                await call(name)
+        task = asyncio.create_task(call("fetch", {"seconds": 60.0}))
+        while figure(watch, "toolcrib_calls_running") != 1:
+            await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+    finally:
+        await server.stop()
+    name = "toolcrib_calls_total"
+    assert figure(watch, name, tool="fetch", outcome="ok", code="") == 1
+    assert figure(watch, name, tool="fetch", outcome="error", code="invalid-arguments") == 1
+    assert figure(watch, name, tool="fetch", outcome="timeout", code="timeout") == 1
+    assert figure(watch, name, tool="fetch", outcome="cancelled", code="") == 1
+    assert figure(watch, name, tool="work", outcome="ok", code="") == 1
+    assert figure(watch, name, tool="work", outcome="throttled", code="throttled") == 1
+    assert figure(watch, name, tool="hidden", outcome="denied", code="unknown-tool") == 1
+    assert figure(watch, name, tool="", outcome="denied", code="unknown-tool") == 1
+    assert figure(watch, "toolcrib_calls_running") == 0
+    assert figure(watch, "toolcrib_audit_gaps_total") == 0
+    assert len([span for span in traces.spans if span.name.startswith("tools/call")]) == 8

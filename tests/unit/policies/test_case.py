@@ -1,0 +1,143 @@
+"""What is said of one call: to the record, to figures, to the log."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from toolcrib import Tool
+from toolcrib.content import File, Image, Result, text_block
+from toolcrib.context import Nobody, Principal
+from toolcrib.errors import AuditUnavailableError, ToolNotFoundError
+from toolcrib.policies.audit import AuditLog, open_log
+from toolcrib.policies.case import Case, size_of
+from toolcrib.policy import Audit
+
+ANA = Principal("key:ana")
+
+
+def make(**options: Any) -> Tool:
+    return Tool.from_function(lambda: "", name="report", description="Give it.", **options)
+
+
+class Leaver(Nobody):
+    is_gone = True
+    request = "r-1"
+
+
+async def record(tmp_path: Path, *ends: Any, tool: Tool | None = None, **audit: Any) -> list[dict[str, Any]]:
+    """What is on the record when calls have ended like this."""
+    log = AuditLog(Audit(tmp_path / "audit.db", **audit), server="test")
+    await log.open()
+    for number, (ended, channel) in enumerate(ends):
+        arguments = {"a": 1, "password": "x"}
+        case = Case(log, None, f"id{number}", "Report", tool, arguments, ANA, channel)
+        await case.end(ended)
+    await log.close()
+    return [item for item in open_log(tmp_path / "audit.db").records() if item["kind"] == "call"]
+
+
+async def test_a_call_that_nobody_waits_for_is_recorded_all_the_same(tmp_path: Path) -> None:
+    found = await record(
+        tmp_path,
+        (asyncio.CancelledError(), Nobody()),
+        (asyncio.CancelledError(), Leaver()),
+        (GeneratorExit(), Nobody()),
+        tool=make(version="2"),
+    )
+    assert [(item["id"], item["outcome"], item["request"]) for item in found] == [
+        ("id0", "cancelled", None),
+        ("id1", "disconnected", "r-1"),
+        ("id2", "crashed", None),
+    ]
+    assert {(item["tool"], item["version"]) for item in found} == {("report", "2")}
+
+
+async def test_a_tool_that_is_not_there_is_recorded_as_it_was_spelt(tmp_path: Path) -> None:
+    [item] = await record(tmp_path, (ToolNotFoundError("Report"), Nobody()))
+    assert (item["tool"], item["version"], item["definition"]) == ("Report", None, None)
+    assert "values" not in item
+
+
+async def test_values_are_recorded_where_that_is_wished_and_never_secrets(tmp_path: Path) -> None:
+    [item] = await record(tmp_path, (Result([]), Nobody()), tool=make(), values=["*"])
+    assert item["values"]["a"] == 1
+    assert item["values"]["password"] != "x"
+
+
+def test_the_size_of_arguments_is_measured_once_and_only_when_asked() -> None:
+    case = Case(None, None, "id", "report", make(), {"a": 1}, ANA, Nobody())
+    assert case._size is None
+    assert case.measure() == case.measure() == len('{"a":1}')
+    assert Case(None, None, "id", "report", make(), None, ANA, Nobody()).measure() == len("{}")
+
+
+@pytest.mark.parametrize(
+    ("options", "is_required"),
+    [
+        ({}, False),
+        ({"read_only": True}, False),
+        ({"destructive": False}, False),
+        ({"destructive": True}, True),
+        ({"audit": "required"}, True),
+    ],
+)
+def test_what_must_be_recorded(options: Any, is_required: bool) -> None:
+    assert Case(None, None, "id", "report", make(**options), {}, ANA, Nobody()).is_required is is_required
+    assert Case(None, None, "id", "report", None, {}, ANA, Nobody()).is_required is False
+
+
+async def test_only_what_asks_for_it_begins_with_a_record(tmp_path: Path) -> None:
+    log = AuditLog(Audit(tmp_path / "audit.db"), server="test")
+    await log.open()
+    for options in ({"destructive": True}, {"audit": "required"}):
+        await Case(log, None, "id", "report", make(**options), {}, ANA, Nobody()).begin()
+    await Case(log, None, "id", "report", None, {}, ANA, Nobody()).begin()
+    await Case(None, None, "id", "report", make(audit="required"), {}, ANA, Nobody()).begin()
+    await log.close()
+    kinds = [item["kind"] for item in open_log(tmp_path / "audit.db").records()]
+    assert kinds == ["opened", "intent", "closed"]
+
+
+async def test_a_store_that_cannot_be_opened_refuses_what_must_be_recorded(tmp_path: Path) -> None:
+    log = AuditLog(Audit(tmp_path / "none" / "audit.db", wait_s=0.01), server="test")
+    (tmp_path / "none").write_text("not a folder")
+    with pytest.raises(AuditUnavailableError, match="Tool 'report' cannot run now"):
+        await Case(log, None, "id", "report", make(audit="required"), {}, ANA, Nobody()).begin()
+    (tmp_path / "none").unlink()
+    await log.close()
+
+
+async def test_the_log_says_how_a_call_ended_and_only_where_somebody_reads_it(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.WARNING, "toolcrib")
+    case = Case(None, None, "id", "report", make(), {"password": "hush"}, ANA, Nobody())
+    await case.end(Result([]))
+    assert not caplog.records
+    caplog.set_level(logging.INFO, "toolcrib")
+    await case.end(ToolNotFoundError("report"))
+    [line] = caplog.records
+    told = {key: getattr(line, key) for key in ("call_id", "tool_name", "principal", "outcome", "error_code")}
+    assert told == {
+        "call_id": "id",
+        "tool_name": "report",
+        "principal": "key:ana",
+        "outcome": "denied",
+        "error_code": "unknown-tool",
+    }
+    assert "hush" not in str(vars(line))
+
+
+def test_the_size_of_a_result_is_that_of_its_texts_and_data() -> None:
+    assert size_of(Result([])) == 0
+    assert size_of(Result([text_block("abc"), text_block("de")])) == 5
+    assert size_of(Result([text_block("äöü€")])) == 9
+    assert size_of(Result([Image(b"PNG").to_block()])) == 4
+    assert size_of(Result([File("Dear reader", uri="desk://1").to_block()])) == len("Dear reader")
+    assert size_of(Result([File(b"\0" * 9, uri="desk://2").to_block(), text_block("ab")])) == 14
+    assert size_of(Result([{"type": "resource_link", "uri": "x"}])) == 0

@@ -1,0 +1,380 @@
+"""The order of a call: each step with the real parts, and what it leaves to the steps after it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.guarded import ANA, BEN, LIVE, MODERN, Bench, Voice, open_bench, until
+from toolcrib import MCPServer, Result
+from toolcrib.context import Principal
+from toolcrib.errors import ConfigurationError, InvalidResultError, ToolNotFoundError
+from toolcrib.policies.guard import Guard
+from toolcrib.policy import Audit, Limit, Policy, Rule
+
+WRITER = Principal("key:ana", frozenset({"orders:write"}))
+REVISIONS = ("2024-11-05", "2025-03-26", *LIVE, MODERN)
+
+
+def refusal_of(result: Result) -> Any:
+    return (result.meta or {}).get("toolcrib/refusal")
+
+
+# --- 1: access decides about caller and tool ---------------------------------------------------------
+
+
+async def test_what_is_denied_is_unknown_and_costs_nothing(tmp_path: Path) -> None:
+    rules = [Rule(deny=["add"], who=["key:ben"], name="no ben")]
+    async with open_bench(tmp_path, rules=rules, limits=[Limit(daily=1, per="all")]) as bench:
+        for _ in range(3):
+            with pytest.raises(ToolNotFoundError, match="^Unknown tool: add$"):
+                await bench.server.call("add", {"a": 1}, principal=BEN)
+        assert (await bench.server.call("add", {"a": 1}, principal=ANA)).structured_content == 2
+        assert bench.runs["add"] == 1
+    *denied, allowed = bench.records()
+    facts = ("principal", "tool", "decision", "outcome", "code", "rule")
+    assert {tuple(record[fact] for fact in facts) for record in denied} == {
+        ("key:ben", "add", "denied", "denied", "unknown-tool", 'rule 1 "no ben"')
+    }
+    assert len(denied) == 3
+    assert tuple(allowed[fact] for fact in facts) == ("key:ana", "add", "allowed", "ok", None, "default")
+
+
+async def test_a_tool_that_is_not_there_is_on_the_record_too(tmp_path: Path) -> None:
+    async with open_bench(tmp_path) as bench:
+        with pytest.raises(ToolNotFoundError):
+            await bench.server.call("nothing", {"a": 1}, principal=ANA)
+    [record] = bench.records()
+    assert record["tool"] == "nothing"
+    assert (record["decision"], record["outcome"], record["code"]) == ("unknown", "denied", "unknown-tool")
+    assert record["definition"] is None
+    assert record["version"] is None
+    assert record["rule"] is None
+    assert record["result_bytes"] is None
+    assert record["arguments_bytes"] == len('{"a":1}')
+
+
+@pytest.mark.parametrize("version", REVISIONS)
+@pytest.mark.parametrize("spelling", ["add", "plus", "ADD", "Add", "add@1", "bench_add", "add "])
+async def test_denied_and_absent_are_the_same_bytes(tmp_path: Path, version: str, spelling: str) -> None:
+    """Two servers, one where the tool is denied and one where there is none: nobody can tell which is which."""
+    denied = Bench(tmp_path, audit=False, rules=[Rule(deny=["add"])])
+    absent = MCPServer("bench", version="1.0.0")
+
+    @absent.tool
+    def other() -> str:
+        """Something else."""
+        return ""
+
+    heard = []
+    async with denied.server, absent:
+        for server in (denied.server, absent):
+            async with Voice(server, version, principal=ANA) as client:
+                for arguments in ({"a": 1}, {"a": "no number"}, {}):
+                    await client.call(spelling, arguments)
+            heard.append(client.heard)
+    assert heard[0] == heard[1]
+    assert b"Unknown tool: " + spelling.encode() in heard[0][-1]
+    assert not denied.runs
+
+
+async def test_the_list_and_the_call_agree(tmp_path: Path) -> None:
+    rules = [Rule(allow=["add", "order"]), Rule(allow=["wipe"], who=["key:ana"])]
+    async with open_bench(tmp_path, rules=rules) as bench:
+        for who, expected in ((ANA, ["add", "wipe", "order"]), (BEN, ["add", "order"])):
+            async with Voice(bench.server, principal=who) as client:
+                assert await client.names() == expected
+            assert [tool.name for tool in bench.server.list_tools(who)] == expected
+
+
+async def test_the_search_pair_finds_and_calls_only_what_its_caller_may(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, rules=[Rule(deny=["wipe"], who=["key:ben"])])
+    bench.server.publish_search("always")
+    async with (
+        bench.server,
+        Voice(bench.server, principal=ANA) as ana,
+        Voice(bench.server, principal=BEN) as ben,
+    ):
+        assert await ana.names() == await ben.names() == ["search_tools", "call_tool"]
+        wipe = {"name": "wipe", "arguments": {"what": "disk"}}
+        assert await ana.text("call_tool", wipe) == "key:ana wiped disk"
+        denied = await ben.text("call_tool", wipe)
+        absent = await ben.text("call_tool", {**wipe, "name": "wibe"})
+        assert denied.replace("wipe", "wibe") == absent
+        assert "'wipe'" in denied
+        for query in ("wipe", "wipe something"):
+            assert '"wipe"' in await ana.text("search_tools", {"query": query})
+            assert '"name":"wipe"' not in await ben.text("search_tools", {"query": query})
+        assert bench.runs["wipe"] == 1
+    assert bench.outcomes().count("ok") == 5
+
+
+async def test_whoever_lacks_a_scope_is_told_which_and_nothing_is_counted(tmp_path: Path) -> None:
+    async with open_bench(
+        tmp_path, scopes={"orders:admin": ["order"]}, limits=[Limit(daily=1, per="all")]
+    ) as bench:
+        result = await bench.server.call("order", {"item": "ink"}, principal=WRITER)
+        assert result.is_error
+        assert refusal_of(result) == {"code": "insufficient-scope", "scopes": ["orders:admin"]}
+        assert result.content[0]["text"] == (
+            "Tool 'order' needs a scope that you were not given: orders:admin"
+        )
+        both = Principal("key:ana", frozenset({"orders:write", "orders:admin"}))
+        assert not (await bench.server.call("order", {"item": "ink"}, principal=both)).is_error
+        assert bench.runs["order"] == 1
+    lacking, granted = bench.records()
+    assert (lacking["decision"], lacking["outcome"]) == ("denied", "denied")
+    assert lacking["code"] == "insufficient-scope"
+    assert (granted["decision"], granted["outcome"]) == ("allowed", "ok")
+
+
+async def test_over_a_pipe_a_missing_scope_is_a_result_that_machines_can_read(tmp_path: Path) -> None:
+    async with open_bench(tmp_path) as bench:
+        for version in (MODERN, *LIVE):
+            async with Voice(bench.server, version, principal=ANA) as client:
+                result = (await client.call("order", {"item": "ink"}))["result"]
+            assert result["isError"] is True
+            assert result["_meta"]["toolcrib/refusal"] == {
+                "code": "insufficient-scope",
+                "scopes": ["orders:write"],
+            }
+
+
+# --- 2: quota lets it in -----------------------------------------------------------------------------
+
+
+async def test_an_attempt_with_bad_arguments_takes_part_in_the_rate_but_not_in_the_budget(
+    tmp_path: Path,
+) -> None:
+    limits = [Limit(rate="3/h", per="all", name="rate"), Limit(daily=1, per="all", name="day")]
+    async with open_bench(tmp_path, limits=limits) as bench:
+        for _ in range(2):
+            assert (await bench.server.call("add", {"a": "x"})).error.code == "invalid-arguments"  # type: ignore[union-attr]
+        assert not (await bench.server.call("add", {"a": 1})).is_error
+        result = await bench.server.call("add", {"a": 1})
+        assert refusal_of(result)["code"] == "throttled"
+        assert refusal_of(result)["retryAfterS"] > 0
+    assert bench.outcomes() == ["error", "error", "ok", "throttled"]
+    assert bench.records()[-1]["decision"] == "denied"
+
+
+async def test_what_is_denied_for_its_arguments_gives_its_budget_back(tmp_path: Path) -> None:
+    rules = [Rule(deny=["pay"], when={"amount": {"above": 100}}, because="Too much.", name="cap")]
+    async with open_bench(tmp_path, rules=rules, limits=[Limit(daily=1, tools=["pay"])]) as bench:
+        for _ in range(3):
+            result = await bench.server.call("pay", {"amount": 101})
+            assert result.content[0]["text"] == (
+                "Tool 'pay' may not be called with these arguments: Too much."
+            )
+            assert refusal_of(result) == {"code": "denied"}
+        assert (await bench.server.call("pay", {"amount": 100})).content[0]["text"] == "paid 100"
+        assert refusal_of(await bench.server.call("pay", {"amount": 1}))["limit"] == "limits[1]"
+    found = [(item["decision"], item["outcome"], item["rule"]) for item in bench.records()]
+    assert found[:4] == [("denied", "denied", 'rule 1 "cap"')] * 3 + [("allowed", "ok", "default")]
+
+
+async def test_a_rule_without_a_reason_says_none(tmp_path: Path) -> None:
+    rules = [Rule(deny=["pay"], when={"amount": {"above": 100}})]
+    async with open_bench(tmp_path, rules=rules) as bench:
+        result = await bench.server.call("pay", {"amount": 101})
+    assert result.content[0]["text"] == "Tool 'pay' may not be called with these arguments."
+
+
+async def test_rules_judge_arguments_after_they_were_repaired(tmp_path: Path) -> None:
+    rules = [Rule(deny=["pay"], when={"amount": {"above": 100}})]
+    async with open_bench(tmp_path, rules=rules) as bench:
+        assert (await bench.server.call("pay", {"amount": "101"})).is_error
+        assert bench.runs["pay"] == 0
+
+
+async def test_the_shortest_time_limit_holds(tmp_path: Path) -> None:
+    limits = [Limit(timeout_s=0.02, tools=["wait"]), Limit(timeout_s=30)]
+    async with open_bench(tmp_path, limits=limits) as bench:
+        result = await bench.server.call("wait", timeout_s=20)
+        assert "did not finish within 0.02 s" in result.content[0]["text"]
+        assert (await bench.server.call("wait", {"seconds": 0})).content[0]["text"] == "waited"
+    assert bench.outcomes() == ["timeout", "ok"]
+
+
+async def test_a_result_may_be_as_long_as_is_allowed_and_no_longer(tmp_path: Path) -> None:
+    async with open_bench(tmp_path, limits=[Limit(max_result_bytes=1000, tools=["long"])]) as bench:
+        assert not (await bench.server.call("long", {"size": 1000})).is_error
+        result = await bench.server.call("long", {"size": 1001})
+        assert isinstance(result.error, InvalidResultError)
+        assert result.content == [
+            {
+                "type": "text",
+                "text": "The result of tool 'long' is longer than the 1000 bytes that are allowed.",
+            }
+        ]
+    assert [(item["outcome"], item["code"]) for item in bench.records()] == [
+        ("ok", None),
+        ("error", "invalid-result"),
+    ]
+
+
+async def test_a_place_is_taken_until_the_thread_really_ends(tmp_path: Path) -> None:
+    limits = [Limit(concurrency=1, per="all"), Limit(timeout_s=0.05, tools=["block"])]
+    async with open_bench(tmp_path, limits=limits) as bench:
+        assert (await bench.server.call("block")).error.code == "timeout"  # type: ignore[union-attr]
+        assert refusal_of(await bench.server.call("add", {"a": 1}))["code"] == "throttled"
+        bench.release.set()
+
+        async def is_free() -> bool:
+            return not (await bench.server.call("add", {"a": 1})).is_error
+
+        async with asyncio.timeout(10):
+            while not await is_free():
+                await asyncio.sleep(0.002)
+
+
+async def test_limits_of_others_do_not_concern_a_call(tmp_path: Path) -> None:
+    async with open_bench(tmp_path, limits=[Limit(rate="1/h", who=["key:ben"])]) as bench:
+        for _ in range(3):
+            assert not (await bench.server.call("add", {"a": 1}, principal=ANA)).is_error
+        assert not (await bench.server.call("add", {"a": 1}, principal=BEN)).is_error
+        assert (await bench.server.call("add", {"a": 1}, principal=BEN)).is_error
+
+
+# --- 3 and 7: on the record --------------------------------------------------------------------------
+
+
+async def test_a_record_that_is_required_is_there_before_the_tool_runs(tmp_path: Path) -> None:
+    async with open_bench(tmp_path) as bench:
+        assert not (await bench.server.call("pay", {"amount": 5})).is_error
+    intent, record = bench.records("intent", "call")
+    assert (intent["kind"], record["kind"]) == ("intent", "call")
+    assert intent["seq"] < record["seq"]
+    same = ("id", "principal", "tool", "definition", "arguments_digest", "arguments_bytes", "request")
+    assert [intent[fact] for fact in same] == [record[fact] for fact in same]
+    assert "outcome" not in intent
+    assert record["outcome"] == "ok"
+
+
+def break_store(bench: Bench) -> None:
+    """Have the store fail from now on, as a disk does that is gone: its place is a folder."""
+    scribe = bench.guard.audit._scribe
+    scribe.abandon()
+    scribe.path = bench.file.parent / "gone" / "audit.db"
+    (bench.file.parent / "gone").write_text("not a folder")
+
+
+async def test_where_nothing_can_be_recorded_what_must_be_does_not_run(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with open_bench(tmp_path, audit=Audit(tmp_path / "audit.db", wait_s=0.05)) as bench:
+        assert not (await bench.server.call("add", {"a": 1})).is_error
+        break_store(bench)
+        assert not (await bench.server.call("add", {"a": 1})).is_error  # others go on
+        await until(lambda: bench.guard.audit.is_failing)
+        for tool, arguments in (("pay", {"amount": 5}), ("wipe", {"what": "disk"})):
+            result = await bench.server.call(tool, arguments)
+            assert result.is_error
+            assert refusal_of(result) == {"code": "audit-unavailable"}
+            assert result.content[0]["text"] == (
+                f"Tool '{tool}' cannot run now: its calls must be recorded, and cannot be."
+            )
+        assert not bench.runs["pay"]
+        assert not bench.runs["wipe"]
+        assert not (await bench.server.call("add", {"a": 1})).is_error
+        assert bench.runs["add"] == 3
+        assert bench.guard.audit.gaps >= 3
+        (bench.file.parent / "gone").unlink()
+        bench.guard.audit._scribe.path = bench.file
+        await until(lambda: not bench.guard.audit.is_failing)
+        assert not (await bench.server.call("wipe", {"what": "disk"})).is_error
+    assert any("audit" in record.message for record in caplog.records)
+    outcomes = [(item["tool"], item["outcome"]) for item in bench.records()]
+    assert outcomes == [
+        ("add", "ok"),
+        ("add", "ok"),
+        ("pay", "error"),
+        ("wipe", "error"),
+        ("add", "ok"),
+        ("wipe", "ok"),
+    ]
+    assert [item["kind"] for item in bench.records("gap")] != []
+
+
+async def test_the_log_has_the_same_ids_as_the_record(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "toolcrib")
+    async with open_bench(tmp_path) as bench:
+        await bench.server.call("add", {"a": 1}, principal=ANA)
+        await bench.server.call("refuse")
+    lines = [record for record in caplog.records if hasattr(record, "call_id")]
+    logged = [(line.call_id, line.tool_name, line.principal, line.outcome) for line in lines]  # type: ignore[attr-defined]
+    recorded = [(item["id"], item["tool"], item["principal"], item["outcome"]) for item in bench.records()]
+    assert logged == recorded
+    assert len({line[0] for line in logged}) == 2
+    assert [line.getMessage() for line in lines] == ["call ended: ok", "call ended: error"]
+
+
+async def test_a_record_says_how_long_and_how_large(tmp_path: Path) -> None:
+    async with open_bench(tmp_path) as bench, Voice(bench.server, principal=ANA) as client:
+        await client.call("wait", {"seconds": 0.05}, id_=77)
+    [record] = bench.records()
+    assert 50 <= record["duration_ms"] < 5000
+    assert record["result_bytes"] == len("waited")
+    assert record["request"] == 77
+    assert record["arguments_bytes"] == len('{"seconds":0.05}')
+    assert record["definition"] == bench.server.registry.get("wait").definition.fingerprint
+
+
+# --- a guard by itself -------------------------------------------------------------------------------
+
+
+async def test_a_policy_that_demands_nothing_makes_no_file_and_no_record(tmp_path: Path) -> None:
+    async with open_bench(tmp_path, audit=False) as bench:
+        assert not (await bench.server.call("add", {"a": 1})).is_error
+        assert bench.guard.audit is None
+        assert bench.guard.watch is None
+    assert os.listdir(tmp_path) == []
+
+
+def test_what_means_no_tool_is_wrong_and_all_of_it_is_told() -> None:
+    rules = [Rule(deny=["nothing"])]
+    guard = Guard(Policy(rules=rules, limits=[Limit(rate="1/s", tools=["nobody"])]))
+    assert [error.key for error in guard.check([])] == ["rules[1].deny", "limits[1].tools"]
+
+
+def test_a_pattern_of_the_audit_that_cannot_be_read_is_told_with_its_place(tmp_path: Path) -> None:
+    audit = Audit(tmp_path / "audit.db", redact=["re:("])
+    with pytest.raises(ConfigurationError) as caught:
+        Guard(Policy(audit=audit, file="toolcrib.toml", lines={"audit.redact": 7}))
+    assert str(caught.value).startswith("toolcrib.toml:7: audit.redact: ")
+
+
+async def test_a_server_with_a_rule_about_nothing_does_not_start(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, audit=False, rules=[Rule(deny=["nothing"])])
+    with pytest.raises(ConfigurationError, match="'nothing' matches no tool"):
+        await bench.server.start()
+
+
+async def test_a_server_that_will_get_its_tools_later_starts_with_a_warning(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    server = MCPServer("later", dynamic=True, policy=Policy(rules=[Rule(deny=["secret"])]))
+    async with server:
+        assert "'secret' matches no tool" in caplog.text
+
+        @server.tool
+        def secret() -> str:
+            """Tell."""
+            return "told"
+
+        with pytest.raises(ToolNotFoundError):
+            await server.call("secret")
+        assert server.list_tools() == []
+
+
+async def test_a_policy_comes_before_the_server_runs(tmp_path: Path) -> None:
+    async with open_bench(tmp_path) as bench:
+        with pytest.raises(ConfigurationError, match="before the server runs"):
+            bench.server.enforce(Policy())

@@ -1,0 +1,99 @@
+"""Whom and what a rule or a limit is about."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from toolcrib import Tool
+from toolcrib.context import LOCAL, Principal
+from toolcrib.errors import ConfigurationError
+from toolcrib.policies.matching import ToolMatch, WhoMatch, roles_of
+from toolcrib.policy import Auth, Policy
+
+ANA = Principal("key:ana")
+BOSS = Principal("oauth:boss@example.com", roles=frozenset({"chief"}))
+ROLES = {"support": ["key:ana", "oauth:*@example.com"], "night": ["key:n*"]}
+
+
+def make(name: str, **options: Any) -> Tool:
+    return Tool.from_function(lambda: name, name=name, description="Give it.", **options)
+
+
+REFUND, SEARCH = make("refund", destructive=True, tags=["money"]), make("search_orders", read_only=True)
+
+
+@pytest.mark.parametrize(
+    ("selectors", "fits"),
+    [
+        (["refund"], (True, False)),
+        (["*"], (True, True)),
+        (["Refund"], (False, False)),
+        (["search_*", "refund"], (True, True)),
+        (["tag:mon*"], (True, False)),
+        (["hint:destructive"], (True, False)),
+        (["hint:not-destructive"], (False, True)),
+        (["re:refu.."], (True, False)),
+        (["re:refu"], (False, False)),
+        ([], (False, False)),
+    ],
+)
+def test_tools_are_meant_by_name_tag_hint_and_pattern(selectors: list[str], fits: Any) -> None:
+    match = ToolMatch(Policy(), "rules[1].deny", selectors)
+    assert (match.fits(REFUND), match.fits(SEARCH)) == fits
+    assert match.selectors == selectors
+
+
+def test_selectors_that_mean_nothing_are_named_in_their_order() -> None:
+    match = ToolMatch(Policy(), "k", ["nobody", "refund", "tag:none"])
+    assert match.idle([REFUND, SEARCH]) == ["nobody", "tag:none"]
+    assert match.idle([]) == ["nobody", "refund", "tag:none"]
+
+
+def test_a_selector_that_cannot_be_read_is_told_with_its_place() -> None:
+    policy = Policy(file="toolcrib.toml", lines={"rules[2].deny": 9})
+    with pytest.raises(ConfigurationError) as caught:
+        ToolMatch(policy, "rules[2].deny", ["re:("])
+    assert str(caught.value).startswith("toolcrib.toml:9: rules[2].deny: selector 're:(' is not a pattern")
+
+
+@pytest.mark.parametrize(
+    ("who", "fits"),
+    [
+        ([], (True, True, True)),
+        (["local"], (True, False, False)),
+        (["key:*"], (False, True, False)),
+        (["KEY:ana"], (False, False, False)),
+        (["role:support"], (False, True, True)),
+        (["role:night"], (False, False, False)),
+        (["role:night", "local"], (True, False, False)),
+        (["*"], (True, True, True)),
+    ],
+)
+def test_callers_are_meant_by_name_and_role(who: list[str], fits: Any) -> None:
+    match = WhoMatch(Policy(roles=ROLES), "rules[1].who", who)
+    assert tuple(match.fits(principal) for principal in (LOCAL, ANA, BOSS)) == fits
+
+
+def test_a_role_that_a_key_brings_along_counts_where_there_are_keys() -> None:
+    match = WhoMatch(Policy(auth=Auth(keys="k.json")), "rules[1].who", ["role:chief"])
+    assert match.fits(BOSS)
+    assert not match.fits(ANA)
+
+
+def test_a_role_that_nobody_can_have_is_wrong() -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        WhoMatch(Policy(roles=ROLES), "rules[1].who", ["role:chief"])
+    assert str(caught.value) == "rules[1].who: there is no role 'chief'"
+    assert caught.value.hint == "roles: night, support"
+    with pytest.raises(ConfigurationError) as caught:
+        WhoMatch(Policy(), "rules[1].who", ["role:chief"])
+    assert caught.value.hint == "roles: none are defined"
+
+
+def test_all_roles_of_a_caller_its_own_and_those_it_is_given() -> None:
+    policy = Policy(roles=ROLES)
+    assert roles_of(BOSS, policy) == ["chief", "support"]
+    assert roles_of(Principal("key:nina", roles=frozenset({"night"})), policy) == ["night"]
+    assert roles_of(LOCAL, policy) == []

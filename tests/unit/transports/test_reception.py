@@ -1,0 +1,265 @@
+"""The way in: whoever must say who they are is not heard before they have, on any path."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.stage import Paper
+from toolcrib.context import Principal
+from toolcrib.policies.guard import Guard
+from toolcrib.policies.identity import Refused
+from toolcrib.policies.identity.keys import KeyFile
+from toolcrib.policy import Auth, OAuth, Policy, Telemetry
+from toolcrib.transports.http.reception import Reception, _Introduction
+from toolcrib.transports.http.wire import Answer, Request, Talk
+
+ISSUER = "http://127.0.0.1:9"
+
+
+class House:
+    """A reception, and those who came through."""
+
+    def __init__(self, policy: Policy, host: str = "127.0.0.1") -> None:
+        self.guard = Guard(policy)
+        self.reception = Reception(self.guard, "house", host=host, port=0, path="/mcp")
+        self.visitors: list[str] = []
+
+    def handle(self, request: Request) -> Answer:
+        self.visitors.append(request.principal.name)
+        return Answer(200, b"welcome")
+
+    def come(self, path: str = "/mcp", method: str = "POST", **headers: str) -> Answer | Talk:
+        fields = {name.replace("_", "-").encode(): value.encode() for name, value in headers.items()}
+        request = Request(method, path, fields, remote="127.0.0.1")
+        return self.reception.receive(request, self.handle)
+
+    def ask(self, *given: Any, **headers: str) -> Answer:
+        answer = self.come(*given, **headers)
+        assert isinstance(answer, Answer)
+        return answer
+
+
+@asynccontextmanager
+async def open_house(*, host: str = "127.0.0.1", **demands: Any) -> AsyncIterator[House]:
+    house = House(Policy(**demands), host)
+    await house.reception.open(8123)
+    try:
+        yield house
+    finally:
+        await house.reception.close()
+
+
+@pytest.fixture
+def keys(tmp_path: Path) -> tuple[Path, str]:
+    file = tmp_path / "keys.json"
+    return file, KeyFile(file).create("ana")[0]
+
+
+async def test_only_who_shows_a_key_is_heard_and_by_its_name(keys: tuple[Path, str]) -> None:
+    async with open_house(auth=Auth(keys=keys[0])) as house:
+        refused = house.ask()
+        assert (refused.status, dict(refused.fields)[b"www-authenticate"]) == (401, b'Bearer realm="toolcrib"')
+        for wrong in ({"authorization": "Bearer x"}, {"x_api_key": f"{keys[1]}x"}, {"authorization": "x"}):
+            assert house.ask(**wrong).status in (400, 401)
+        assert not house.visitors
+        assert house.ask(authorization=f"Bearer {keys[1]}").body == b"welcome"
+        assert house.ask(x_api_key=keys[1]).body == b"welcome"
+        assert house.visitors == ["key:ana"] * 2
+
+
+@pytest.mark.parametrize("path", ["/mcp", "/sse", "/messages", "/metrics", "/", "/nowhere", "//mcp"])
+@pytest.mark.parametrize("method", ["GET", "POST", "DELETE", "HEAD", "OPTIONS", "PUT"])
+async def test_no_path_and_no_method_leads_around_it(
+    keys: tuple[Path, str], path: str, method: str
+) -> None:
+    async with open_house(auth=Auth(keys=keys[0]), telemetry=Telemetry(prometheus=True)) as house:
+        assert house.ask(path, method).status == 401
+        assert not house.visitors
+
+
+async def test_before_it_is_open_and_after_it_is_closed_nobody_comes_in(keys: tuple[Path, str]) -> None:
+    house = House(Policy(auth=Auth(keys=keys[0])))
+    for _ in range(2):
+        early = house.ask(x_api_key=keys[1])
+        assert (early.status, dict(early.fields)[b"retry-after"]) == (503, b"1")
+        await house.reception.open(8123)
+        await house.reception.open(8123)  # again does no harm
+        assert house.ask(x_api_key=keys[1]).status == 200
+        await house.reception.close()
+        await house.reception.close()
+    assert house.ask(x_api_key=keys[1]).status == 503
+    assert house.visitors == ["key:ana"] * 2
+
+
+async def test_where_it_is_optional_who_shows_nothing_is_anonymous(keys: tuple[Path, str]) -> None:
+    async with open_house(auth=Auth(keys=keys[0], optional=True)) as house:
+        assert house.ask().status == 200
+        assert house.ask(x_api_key="wrong").status == 401
+        assert house.ask(x_api_key=keys[1]).status == 200
+        assert house.visitors == ["anonymous", "key:ana"]
+
+
+async def test_who_comes_too_often_is_told_when_to_come_again(keys: tuple[Path, str]) -> None:
+    async with open_house(
+        auth=Auth(keys=keys[0], requests="2/h"), telemetry=Telemetry(prometheus=True)
+    ) as house:
+        for _ in range(2):
+            assert house.ask(x_api_key=keys[1]).status == 200
+        refused = house.ask(x_api_key=keys[1])
+        assert refused.status == 429
+        assert 1 <= int(dict(refused.fields)[b"retry-after"]) <= 1800
+        assert b"Too many requests" in refused.body
+        assert len(house.visitors) == 2
+        assert house.guard.watch is not None
+        figures = house.guard.watch.exposition()[1].decode()
+        assert '"429"' in figures
+
+
+async def test_whoever_guesses_is_stopped(keys: tuple[Path, str]) -> None:
+    async with open_house(auth=Auth(keys=keys[0], max_failures="3/h")) as house:
+        statuses = [house.ask(x_api_key=f"guess-{number}").status for number in range(5)]
+        assert statuses == [401, 401, 401, 429, 429]
+        assert house.ask(x_api_key=keys[1]).status == 200  # one good key from there is still good
+
+
+# --- pages -------------------------------------------------------------------------------------------
+
+
+async def test_figures_are_for_those_who_may_come_in(keys: tuple[Path, str]) -> None:
+    async with open_house(auth=Auth(keys=keys[0]), telemetry=Telemetry(prometheus=True)) as house:
+        assert house.ask("/metrics", "GET").status == 401
+        shown = house.ask("/metrics", "GET", x_api_key=keys[1])
+        assert (shown.status, dict(shown.fields)) == (200, {b"cache-control": b"no-store"})
+        assert shown.kind.startswith(b"text/plain")
+        assert b"toolcrib" in shown.body
+        posted = house.ask("/metrics", "POST", x_api_key=keys[1])
+        assert (posted.status, dict(posted.fields)) == (405, {b"allow": b"GET, HEAD"})
+        assert not house.visitors
+
+
+async def test_figures_may_be_open_and_have_another_place(keys: tuple[Path, str]) -> None:
+    telemetry = Telemetry(prometheus=True, metrics_open=True, metrics_path="/figures")
+    async with open_house(auth=Auth(keys=keys[0]), telemetry=telemetry) as house:
+        assert house.ask("/figures", "GET").status == 200
+        assert house.ask("/metrics", "GET").status == 401
+        assert house.ask("/mcp").status == 401
+
+
+async def test_without_auth_everybody_comes_in_and_sees_the_figures() -> None:
+    async with open_house(telemetry=Telemetry(prometheus=True)) as house:
+        assert house.ask().body == b"welcome"
+        assert house.ask("/metrics", "GET").status == 200
+        assert house.visitors == ["local"]
+        assert house.reception.challenge(["a"]) == ()
+
+
+async def test_without_prometheus_there_are_no_figures(keys: tuple[Path, str]) -> None:
+    async with open_house(auth=Auth(keys=keys[0])) as house:
+        assert house.ask("/metrics", "GET", x_api_key=keys[1]).body == b"welcome"  # a path like any other
+
+
+@pytest.mark.parametrize(
+    ("host", "resource"),
+    [("127.0.0.1", "http://127.0.0.1:8123/mcp"), ("::1", "http://[::1]:8123/mcp")],
+)
+async def test_who_gives_tokens_is_told_to_everybody(host: str, resource: str) -> None:
+    auth = Auth(oauth=[OAuth(issuer=ISSUER, scopes=["orders:read"])])
+    async with open_house(host=host, auth=auth) as house:
+        for path in ("", "/mcp"):
+            document = house.ask(f"/.well-known/oauth-protected-resource{path}", "GET")
+            assert (document.status, document.kind) == (200, b"application/json")
+            assert f'"resource": "{resource}"'.encode() in document.body
+            assert ISSUER.encode() in document.body
+        assert house.ask("/.well-known/oauth-protected-resource", "POST").status == 405
+        challenge = dict(house.ask().fields)[b"www-authenticate"]
+        assert b"/.well-known/oauth-protected-resource/mcp" in challenge
+        assert b'scope="orders:read"' in challenge
+        lacking = dict(house.reception.challenge(["orders:write"]))[b"www-authenticate"]
+        assert lacking.startswith(b'Bearer error="insufficient_scope", scope="orders:write"')
+
+
+# --- tokens that take time to check ------------------------------------------------------------------
+
+
+def introduce(
+    who: Awaitable[Principal | Refused], admit: Callable[[Any], Answer | Talk]
+) -> tuple[_Introduction, Paper]:
+    introduction, paper = _Introduction(who, admit), Paper()
+    introduction.begin(paper)
+    return introduction, paper
+
+
+async def settle() -> None:
+    for _ in range(3):
+        await asyncio.sleep(0)
+
+
+async def test_a_request_goes_on_when_its_caller_is_known() -> None:
+    known: asyncio.Future[Principal | Refused] = asyncio.get_running_loop().create_future()
+    _, paper = introduce(known, lambda who: Answer(200, who.name.encode()))
+    await settle()
+    assert paper.answered is None
+    known.set_result(Principal("oauth:ana"))
+    await settle()
+    assert paper.answered == Answer(200, b"oauth:ana")
+
+
+class Conversation:
+    def __init__(self) -> None:
+        self.events: list[Any] = []
+
+    def begin(self, writer: Any) -> None:
+        self.events.append(writer)
+
+    def lost(self) -> None:
+        self.events.append("lost")
+
+
+async def test_a_conversation_that_follows_has_the_writer_and_hears_of_the_end() -> None:
+    known: asyncio.Future[Principal | Refused] = asyncio.get_running_loop().create_future()
+    talk = Conversation()
+    introduction, paper = introduce(known, lambda _: talk)
+    known.set_result(Principal("oauth:ana"))
+    await settle()
+    introduction.lost()
+    assert talk.events == [paper, "lost"]
+
+
+async def test_who_goes_before_they_are_known_is_not_waited_for() -> None:
+    known: asyncio.Future[Principal | Refused] = asyncio.get_running_loop().create_future()
+    admitted: list[Any] = []
+
+    def admit(who: Any) -> Answer:
+        admitted.append(who)
+        return Answer(200)
+
+    introduction, paper = introduce(known, admit)
+    await settle()
+    introduction.lost()
+    await settle()
+    assert known.cancelled()
+    assert paper.answered is None
+    assert not admitted
+
+
+async def test_one_who_has_not_begun_can_be_lost() -> None:
+    known: asyncio.Future[Principal | Refused] = asyncio.get_running_loop().create_future()
+    _Introduction(known, lambda _: Answer(200)).lost()
+    assert not known.cancelled()
+
+
+async def test_a_flaw_of_ours_is_an_answer_too(caplog: pytest.LogCaptureFixture) -> None:
+    known: asyncio.Future[Principal | Refused] = asyncio.get_running_loop().create_future()
+    known.set_exception(RuntimeError("secret"))
+    _, paper = introduce(known, lambda _: Answer(200))
+    await settle()
+    assert paper.answered is not None
+    assert (paper.answered.status, paper.answered.closes) == (500, True)
+    assert b"secret" not in paper.answered.body
+    assert "a request failed inside toolcrib" in caplog.text

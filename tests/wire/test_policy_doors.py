@@ -1,0 +1,198 @@
+"""Doors of other kinds, on every lane: how often, anonymous, tokens, open figures; and no door at all."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.keyed import Keyed, Ring, ask_modern, call_modern, fetch, fill, make_shop
+from tests.support.lanes import LANES, Served, serving
+from toolcrib import MCPServer
+from toolcrib.errors import ConfigurationError
+from toolcrib.policies.audit import open_log
+from toolcrib.policy import Audit, Auth, Limit, OAuth, Policy, Rule, Telemetry
+from toolcrib.wiring import HTTPOptions
+
+
+@pytest.fixture
+def ring(tmp_path: Path) -> Ring:
+    ring = Ring(tmp_path)
+    ring.make("ana")
+    ring.make("ben", "orders:write")
+    return ring
+
+
+@contextmanager
+def shop_of(lane: str, ring: Ring, **demands: Any) -> Iterator[Served]:
+    with serving(lane, make_shop(ring, **demands)) as served:
+        yield served
+        assert not served.complaints
+
+
+@pytest.mark.parametrize("lane", LANES)
+def test_who_comes_too_often_hears_when_to_come_again(lane: str, ring: Ring) -> None:
+    with shop_of(lane, ring, auth={"requests": "3/h"}) as shop:
+        for _ in range(3):
+            assert call_modern(shop, ring["ana"], "whoami").status == 200
+        refused = call_modern(shop, ring["ana"], "whoami")
+        assert refused.status == 429
+        assert 1 <= int(refused.headers["retry-after"]) <= 1200
+        assert fetch(shop, "/mcp", ring["ana"]).status == 429
+        assert call_modern(shop, ring["ben"], "whoami").status == 200
+
+
+@pytest.mark.parametrize("lane", LANES)
+def test_who_calls_too_often_gets_a_result_that_says_when(lane: str, ring: Ring, tmp_path: Path) -> None:
+    limits = [Limit(rate="2/h", tools=["whoami"], name="slow down")]
+    with shop_of(lane, ring, limits=limits, audit=Audit(tmp_path / "a.db")) as shop:
+        answers = [call_modern(shop, ring["ana"], "whoami") for _ in range(2)]
+        answers += [call_modern(shop, ring["ana"], name) for name in ("WHOAMI", "whoami")]
+        assert [answer.status for answer in answers] == [200] * 4
+        refused = answers[-1].result
+        assert refused["isError"] is True
+        told = refused["_meta"]["toolcrib/refusal"]
+        assert (told["code"], told["limit"]) == ("throttled", "slow down")
+        assert 0 < told["retryAfterS"] <= 1800
+        client = Keyed(shop.port, ring["ana"])  # a session more is not a caller more
+        client.initialize()
+        assert client.call("whoami").result["_meta"]["toolcrib/refusal"]["code"] == "throttled"
+        client.end()
+        assert call_modern(shop, ring["ben"], "whoami").result["isError"] is False
+    outcomes = [item["outcome"] for item in open_log(tmp_path / "a.db").records(tool="whoami")]
+    assert outcomes.count("ok") == 3
+    assert outcomes.count("throttled") >= 2
+
+
+@pytest.mark.parametrize("lane", LANES)
+def test_whoever_floods_with_wrong_keys_is_stopped_and_others_are_not(lane: str, ring: Ring) -> None:
+    with shop_of(lane, ring, auth={"max_failures": "5/h"}) as shop:
+        statuses = [call_modern(shop, f"wrong-{number}", "whoami").status for number in range(8)]
+        assert statuses == [401] * 5 + [429] * 3
+        assert int(call_modern(shop, "wrong", "whoami").headers["retry-after"]) >= 1
+        assert call_modern(shop, ring["ana"], "whoami").status == 200
+
+
+@pytest.mark.parametrize("lane", LANES)
+def test_where_keys_are_optional_who_has_none_is_anonymous(lane: str, ring: Ring) -> None:
+    rules = [Rule(allow=["whoami"]), Rule(allow=["*"], who=["key:*"])]
+    with shop_of(lane, ring, auth={"optional": True}, rules=rules) as shop:
+        assert call_modern(shop, None, "whoami").result["content"][0]["text"] == "anonymous"
+        names = [tool["name"] for tool in ask_modern(shop, None, "tools/list").result["tools"]]
+        assert names == ["whoami"]
+        assert len(ask_modern(shop, ring["ana"], "tools/list").result["tools"]) == 5
+        assert call_modern(shop, "wrong", "whoami").status == 401
+        assert call_modern(shop, None, "steps").json["error"]["message"] == "Unknown tool: steps"
+        guest = Keyed(shop.port, None)
+        guest.initialize()
+        thief = Keyed(shop.port, ring["ana"])
+        thief.session = guest.session
+        assert thief.call("whoami").status == 404
+        assert guest.call("whoami").status == 200
+        guest.end()
+
+
+@pytest.mark.parametrize("lane", LANES)
+def test_who_gives_tokens_is_published_before_anybody_has_one(lane: str) -> None:
+    issuer = "http://127.0.0.1:9"
+    resource = "https://tools.example.com/mcp"
+    auth = Auth(oauth=[OAuth(issuer=issuer, resource=resource, scopes=["orders:read"])])
+    server = MCPServer("shop", version="1.0.0", policy=Policy(auth=auth))
+    fill(server)
+    with serving(lane, server) as shop:
+        for path in ("/.well-known/oauth-protected-resource", "/.well-known/oauth-protected-resource/mcp"):
+            document = fetch(shop, path)
+            assert document.status == 200
+            assert document.json == {
+                "resource": resource,
+                "authorization_servers": [issuer],
+                "scopes_supported": ["orders:read"],
+                "bearer_methods_supported": ["header"],
+                "resource_name": "shop",
+            }
+        challenge = call_modern(shop, None, "whoami").headers["www-authenticate"]
+        assert 'resource_metadata="https://tools.example.com/.well-known/oauth-protected-resource/mcp"' in (
+            challenge
+        )
+        assert 'scope="orders:read"' in challenge
+
+
+@pytest.mark.parametrize("lane", LANES)
+def test_figures_may_be_open_to_everybody(lane: str, ring: Ring) -> None:
+    telemetry = Telemetry(prometheus=True, metrics_open=True, metrics_path="/figures")
+    with shop_of(lane, ring, telemetry=telemetry) as shop:
+        call_modern(shop, ring["ana"], "whoami")
+        call_modern(shop, None, "whoami")
+        shown = fetch(shop, "/figures")
+        assert shown.status == 200
+        assert b"whoami" in shown.body
+        assert b"key:ana" not in shown.body
+        assert fetch(shop, "/metrics").status == 401
+
+
+@pytest.mark.parametrize("lane", LANES)
+def test_without_a_policy_there_is_no_door(lane: str) -> None:
+    server = MCPServer("open", version="1.0.0")
+    fill(server)
+    with serving(lane, server) as shop:
+        assert call_modern(shop, None, "whoami").result["content"][0]["text"] == "local"
+        assert call_modern(shop, "anything", "whoami").status == 200
+        assert ask_modern(shop, None, "tools/list").result["cacheScope"] == "public"
+        assert fetch(shop, "/metrics").status == 404
+
+
+@pytest.mark.parametrize("lane", LANES)
+def test_a_list_that_is_the_same_for_all_may_be_cached_by_all(lane: str, ring: Ring) -> None:
+    with shop_of(lane, ring, rules=[Rule(deny=["steps"])]) as shop:
+        result = ask_modern(shop, ring["ana"], "tools/list").result
+        assert result["cacheScope"] == "public"
+        assert "steps" not in [tool["name"] for tool in result["tools"]]
+
+
+# --- reached from elsewhere --------------------------------------------------------------------------
+
+
+async def test_nobody_listens_beyond_this_machine_for_everybody_unless_they_say_so(ring: Ring) -> None:
+    for policy in (None, Policy(), Policy(rules=[Rule(deny=["steps"])])):
+        server = MCPServer("bare", policy=policy)
+        fill(server)
+        for host in ("0.0.0.0", "::", "192.0.2.1"):
+            with pytest.raises(ConfigurationError, match="nobody would have to say who they are") as caught:
+                await server.run("http", host=host, port=0)
+            assert caught.value.key == "host"
+            assert caught.value.hint is not None
+            assert "--insecure" in caught.value.hint
+        server.wiring._check_open("0.0.0.0", HTTPOptions(insecure=True))
+        server.wiring._check_open("127.0.0.1", HTTPOptions())
+    shop = make_shop(ring)
+    shop.wiring._check_open("0.0.0.0", HTTPOptions())
+
+
+async def test_a_file_of_keys_that_is_not_there_keeps_the_server_from_starting(tmp_path: Path) -> None:
+    server = MCPServer("shop", policy=Policy(auth=Auth(keys=tmp_path / "none.json")))
+    fill(server)
+    with pytest.raises(ConfigurationError, match="there is no such file"):
+        await server.run("http", port=0)
+
+
+@pytest.mark.parametrize("lane", LANES)
+def test_what_was_confirmed_by_one_key_is_nothing_to_another(lane: str, ring: Ring) -> None:
+    with shop_of(lane, ring, rules=[Rule(confirm=["whoami"])]) as shop:
+        arguments: dict[str, Any] = {"name": "whoami", "arguments": {}}
+        asked = ask_modern(shop, ring["ana"], "tools/call", arguments).result
+        assert list(asked["inputRequests"]) == ["toolcrib.confirm"]
+        yes = {
+            **arguments,
+            "requestState": asked["requestState"],
+            "inputResponses": {"toolcrib.confirm": {"action": "accept", "content": {}}},
+        }
+        stolen = ask_modern(shop, ring["ben"], "tools/call", yes)
+        assert "requestState" in stolen.json["error"]["message"]
+        for expected in ("complete", "input_required"):
+            result = ask_modern(shop, ring["ana"], "tools/call", yes).result
+            assert result["resultType"] == expected
+        assert json.dumps(result).count("toolcrib.confirm") == 1
