@@ -214,6 +214,8 @@ class Context:
             self._question = None
 
     async def _ask(self, questions: Mapping[str, Question], key: str | None) -> Any:
+        if self.cancelled:
+            raise CannotAskError("This call has ended: nobody waits for what it asks.")
         pause = self.pause
         if pause is not None:
             pause(True)

@@ -202,11 +202,11 @@ class MCPServer(Registrar):
             raise
 
     async def _start_guard(self, guard: Guard) -> None:
-        wrong = guard.check(self.registry.published())
-        if wrong and not self.dynamic:
+        tools = self.registry.published()
+        if self.dynamic:
+            guard.look_again(tools)  # what it is about may come yet
+        elif wrong := guard.check(tools):
             raise wrong[0]
-        for error in wrong:
-            logger.warning("%s", error)  # what it is about may come yet
         await guard.open()
 
     async def stop(self) -> None:

@@ -14,7 +14,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Protocol, Unpack, runtime_checkable
 
 from toolcrib import codec
-from toolcrib.definition import OptionFields, ToolDefinition, ToolOptions
+from toolcrib.definition import NO_OPTIONS, OptionFields, ToolDefinition, ToolOptions
 from toolcrib.errors import DefinitionError, InvalidToolError
 from toolcrib.finding import Finding, Source
 from toolcrib.marking import marked_options, options_of
@@ -55,6 +55,9 @@ class Built:
         self._arguments: ArgumentCheck | None = None
         self._results: ResultPlan | None = None
         self.handler = blueprint.handler
+        annotations = dict(blueprint.annotations)
+        if options is not NO_OPTIONS:  # most authors say nothing more
+            annotations.update(options.annotations)
         metadata: dict[str, Any] = dict(options.metadata)
         if blueprint.raises:
             metadata.setdefault("raises", dict(blueprint.raises))
@@ -64,7 +67,7 @@ class Built:
             input_schema=blueprint.input_schema,
             output_schema=blueprint.output_schema,
             title=options.title,
-            annotations={**blueprint.annotations, **options.annotations},
+            annotations=annotations,
             tags=tuple(dict.fromkeys((*options.tags, *blueprint.tags))),
             version=options.version,
             metadata=metadata,

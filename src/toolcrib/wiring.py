@@ -113,6 +113,8 @@ class Wiring:
 
     def _announce(self) -> None:
         self._timer = None
+        if self._guard is not None:
+            self._guard.look_again(self._registry.published())
         self.engine.announce_change()
 
     # --- transports, each loaded when it is wanted ---

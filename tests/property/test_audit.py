@@ -1,13 +1,14 @@
-"""Whatever is recorded, by however many, with whatever in between: the chain holds and everything is there."""
+"""Whatever is recorded, by however many, whatever comes between: the chain holds, and everything is there."""
 
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
@@ -128,4 +129,8 @@ class Logs(RuleBasedStateMachine):
             self.folder.cleanup()
 
 
+IS_LONG = os.environ.get("TOOLCRIB_PROPERTY") == "long"
 TestLogs = Logs.TestCase
+TestLogs.settings = settings(
+    max_examples=500 if IS_LONG else 8, stateful_step_count=30 if IS_LONG else 12, deadline=None
+)

@@ -1,4 +1,4 @@
-"""B5, E6, G10 on the record: however a client or a server ends, every call is there, and says how it ended."""
+"""B5, E6, G10 on the record: however a client or a server ends, every call is there and says how."""
 
 from __future__ import annotations
 
@@ -105,9 +105,7 @@ REQUESTS = {
 
 @pytest.mark.parametrize("tool", [*TOOLS, "chatter"])
 @pytest.mark.parametrize("way", REQUESTS)
-async def test_e6_who_hangs_up_is_recorded_as_gone(
-    place: tuple[Served, Path], way: str, tool: str
-) -> None:
+async def test_e6_who_hangs_up_is_recorded_as_gone(place: tuple[Served, Path], way: str, tool: str) -> None:
     server, file = place
     before, said = len(calls_in(file, tool)), server.log.count("child ")
     socket = await Socket.open(server.port)
@@ -246,9 +244,7 @@ async def test_g10_who_was_answered_is_on_the_record_whatever_kills_the_server(
                 except (OSError, asyncio.IncompleteReadError):
                     pass
 
-            tasks = [
-                asyncio.ensure_future(hammer(number, socket)) for number, socket in enumerate(sockets)
-            ]
+            tasks = [asyncio.ensure_future(hammer(number, socket)) for number, socket in enumerate(sockets)]
             await asyncio.sleep(0.3)
             server.process.kill()
             await asyncio.gather(*tasks)

@@ -9,17 +9,20 @@ import json
 import os
 from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.support.flooded import make_server
-from tests.support.lanes import LANES
-from tests.support.mistreat import Socket, percentile, post
+from tests.support.keyed import Ring, make_shop
+from tests.support.lanes import LANES, Served, serving
+from tests.support.mistreat import Socket, percentile, post, served
 from tests.support.program import Program
 from toolcrib.context import Principal
 from toolcrib.protocol import Exchange, Link
 from toolcrib.protocol.session import IDLE_S, MAX_SESSIONS, Sessions
+from toolcrib.protocol.session import MAX_PER_PRINCIPAL as SESSIONS_EACH
 from toolcrib.protocol.subscription import MAX_LISTENERS, MAX_PER_PRINCIPAL
 
 IS_LONG = bool(os.environ.get("TOOLCRIB_SOAK"))
@@ -245,3 +248,72 @@ async def test_a_thousand_listeners_and_the_next_is_told_that_there_are_too_many
     assert await listen_many(flooded, MAX_LISTENERS + 500) == {b"200": MAX_LISTENERS, b"429": 500}
     assert flooded.memory - before < 60 * MB
     assert await answers(flooded.port) < 0.1
+
+
+# --- with keys ---------------------------------------------------------------------------------------
+
+
+@pytest.fixture(params=LANES)
+def keyed(request: Any, tmp_path: Path) -> Iterator[tuple[Served, Ring]]:
+    ring = Ring(tmp_path)
+    for name in ("ana", "ben"):
+        ring.make(name)
+    with serving(request.param, make_shop(ring)) as shop:
+        yield shop, ring
+        assert not shop.complaints
+
+
+async def test_who_shows_no_key_opens_no_session_however_often(keyed: tuple[Served, Ring]) -> None:
+    shop, ring = keyed
+    assert await flood(shop.port, [post(initialize())] * 1000) == {401: 1000}
+    assert len(shop.server.wiring.engine.sessions) == 0
+    await listen_at(shop.port, None, 50, {b"401": 50})
+    assert len(shop.server.wiring.engine.subscriptions) == 0
+    assert await flood(shop.port, [post(initialize(), X_API_Key=ring["ana"])]) == {200: 1}
+
+
+@pytest.mark.parametrize("lane", LANES)
+async def test_wrong_keys_are_slowed_down_and_cost_no_memory(lane: str, tmp_path: Path) -> None:
+    ring = Ring(tmp_path)
+    ring.make("ana")
+    with served(lane, "--keys", str(ring.file)) as server:
+        guesses = [post(initialize(), X_API_Key=f"wrong-{number}" + "x" * 1000) for number in range(3000)]
+        seen = await flood(server.port, guesses[:1000])
+        assert set(seen) == {401, 429}
+        assert 30 <= seen[401] <= 60  # thirty, and one more every two seconds
+        before = server.rss_kb
+        assert (await flood(server.port, guesses[1000:]))[429] > 1900
+        assert server.rss_kb - before < 2 * KB  # in kilobytes: 2 MB
+        assert await flood(server.port, [post(initialize(), X_API_Key=ring["ana"])] * 10) == {200: 10}
+        assert "Traceback" not in server.log
+        assert server.log.count("wrong-") == 0
+
+
+async def test_the_sessions_of_one_key_make_room_for_each_other_only(keyed: tuple[Served, Ring]) -> None:
+    shop, ring = keyed
+    socket = await Socket.open(shop.port)
+    _, fields, _ = await socket.ask(post(initialize(), X_API_Key=ring["ben"]))
+    mine = fields["mcp-session-id"]
+    seen = await flood(shop.port, [post(initialize(), X_API_Key=ring["ana"])] * (SESSIONS_EACH + 100))
+    assert seen == {200: SESSIONS_EACH + 100}
+    assert len(shop.server.wiring.engine.sessions) == SESSIONS_EACH + 1
+    data = post(call(1, "whoami"), X_API_Key=ring["ben"], Mcp_Session_Id=mine)
+    assert (await socket.ask(data))[0] == 200
+
+
+async def test_one_key_listens_sixteen_times_and_others_as_often(keyed: tuple[Served, Ring]) -> None:
+    shop, ring = keyed
+    await listen_at(shop.port, ring["ana"], MAX_PER_PRINCIPAL + 10, {b"200": MAX_PER_PRINCIPAL, b"429": 10})
+    await listen_at(shop.port, ring["ben"], MAX_PER_PRINCIPAL, {b"200": MAX_PER_PRINCIPAL})
+
+
+async def listen_at(port: int, key: str | None, count: int, expected: dict[bytes, int]) -> None:
+    """Listen so many times, one after the other; they all stay."""
+    seen: Counter[bytes] = Counter()
+    shown = {} if key is None else {"X_API_Key": key}
+    for number in range(count):
+        socket = await Socket.open(port)
+        fields = {"MCP_Protocol_Version": "2026-07-28", "Mcp_Method": "subscriptions/listen", **shown}
+        socket.writer.write(post(listen(number), **fields))
+        seen[(await socket.reader.readline()).split(b" ")[1]] += 1
+    assert seen == expected

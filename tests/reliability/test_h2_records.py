@@ -227,9 +227,7 @@ class Crowd:
     async def _live(self, number: int, calls: int) -> None:
         version = self.random.choice((MODERN, *LIVE))
         names = ("key:ana", "key:ben", "key:hasty")
-        client = Voice(
-            self.bench.server, version, Principal(names[number % 3]), elicitation={}
-        )
+        client = Voice(self.bench.server, version, Principal(names[number % 3]), elicitation={})
         await client.__aenter__()
         for step in range(calls):
             self.number += 1

@@ -22,9 +22,9 @@ _SPANS = {
     "C": [(1, 21)],
     "T": [(1, 27)],
     "Z": [(1, 58)],
-    "A": [(1, 20), (23, 23)],
+    "A": [(1, 23)],
     "X": [(1, 21), (23, 40)],
-    "G": [(1, 9), (12, 19), (21, 22)],
+    "G": [(1, 19), (21, 22)],
 }
 HELD = [
     f"{letter}-{number:02d}"
@@ -32,7 +32,7 @@ HELD = [
     for first, last in spans
     for number in range(first, last + 1)
 ]
-"""The requirements that hold so far; those about policy come with it."""
+"""The requirements that hold so far."""
 
 
 def collect_ids() -> dict[str, list[tuple[str, str]]]:

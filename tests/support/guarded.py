@@ -177,7 +177,9 @@ class Voice:
     async def __aexit__(self, *_: object) -> None:
         await self.leave()
 
-    def begin(self, method: str, params: Mapping[str, Any], id_: Any = None) -> asyncio.Future[dict[str, Any]]:
+    def begin(
+        self, method: str, params: Mapping[str, Any], id_: Any = None
+    ) -> asyncio.Future[dict[str, Any]]:
         """Send a request; its reply comes later."""
         number = next(self._numbers) if id_ is None else id_
         whole = dict(params)

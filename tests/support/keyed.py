@@ -106,7 +106,9 @@ def ask_modern(
     return served.post(envelope(method, params, elicitation={}), fields)
 
 
-def call_modern(served: Served, key: str | None, name: str, arguments: Any = None, **headers: str) -> Response:
+def call_modern(
+    served: Served, key: str | None, name: str, arguments: Any = None, **headers: str
+) -> Response:
     return ask_modern(served, key, "tools/call", {"name": name, "arguments": arguments or {}}, **headers)
 
 

@@ -1,4 +1,4 @@
-"""The sections of a file that make up a policy: the same values as in code, errors with file, line and key."""
+"""The sections of a file that make up a policy: the same values as in code, errors with their place."""
 
 from __future__ import annotations
 

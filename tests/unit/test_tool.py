@@ -89,6 +89,19 @@ class TestMaking:
             made.check()
         assert (caught.value.tool, caught.value.source) == ("add", made.source)
 
+    def test_examining_compiles_what_may_be_wrong_and_nothing_else(self) -> None:
+        plain = Tool.from_function(add)
+        assert plain.examine() is plain.built
+        assert plain.built._arguments is None
+        stated = Tool.from_function(add, output_schema={"type": "integer", "minimum": 0})
+        assert stated.examine().results._validator is not None
+
+    def test_what_a_call_needs_is_made_for_the_first_who_asks(self) -> None:
+        built = Tool.from_function(add).built
+        assert (built._arguments, built._results) == (None, None)
+        assert built.arguments is built.arguments
+        assert built.results is built.results
+
     def test_options_reach_the_definition(self) -> None:
         made = Tool.from_function(
             add,

@@ -114,7 +114,11 @@ def test_every_key_has_a_list_of_its_own_that_nobody_else_may_cache(
 
 
 def test_denied_is_unknown_in_every_spelling_and_on_every_revision(shop: Served, ring: Ring) -> None:
-    for name, absent in (("audit_log", "audit_lag"), ("AUDIT_LOG", "AUDIT_LAG"), ("audit_log@1", "audit_lag@1")):
+    for name, absent in (
+        ("audit_log", "audit_lag"),
+        ("AUDIT_LOG", "AUDIT_LAG"),
+        ("audit_log@1", "audit_lag@1"),
+    ):
         for arguments in ({}, {"region": "eu"}, {"region": 5}, {"rigeon": "eu"}):
             denied = call_modern(shop, ring["ben"], name, arguments)
             unknown = call_modern(shop, ring["ben"], absent, arguments)

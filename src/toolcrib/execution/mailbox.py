@@ -27,7 +27,7 @@ class _Counter:
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._futures: deque[asyncio.Future[None]] = deque()
         self._counter = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
-        self._is_closed = loop.is_closed
+        self._loop = weakref.ref(loop)  # or else the table of mailboxes would keep every loop there ever was
         try:
             loop.add_reader(self._counter, self._deliver)
         except BaseException:
@@ -37,7 +37,8 @@ class _Counter:
         weakref.finalize(loop, os.close, self._counter)
 
     def put(self, future: asyncio.Future[None]) -> bool:
-        if self._is_closed():
+        loop = self._loop()  # held while this writes, so that the counter is not closed meanwhile
+        if loop is None or loop.is_closed():
             return False
         self._futures.append(future)
         os.eventfd_write(self._counter, 1)
@@ -56,14 +57,16 @@ class _Calls:
     """The way that every loop knows."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._call = loop.call_soon_threadsafe
+        self._loop = weakref.ref(loop)
 
     def put(self, future: asyncio.Future[None]) -> bool:
+        loop = self._loop()
         try:
-            self._call(ring, future)
+            if loop is not None:
+                loop.call_soon_threadsafe(ring, future)
         except RuntimeError:
             return False
-        return True
+        return loop is not None
 
 
 class _Here(threading.local):

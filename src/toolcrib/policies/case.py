@@ -160,7 +160,7 @@ class Case:
 
 
 def size_of(result: Result) -> int:
-    """The bytes of what a result's content holds, near enough: what stands around it is not worth counting."""
+    """The bytes of what a result's content holds, near enough: what stands around it is not counted."""
     return sum(map(_size_of, result.content))
 
 

@@ -64,6 +64,7 @@ class Guard:
             self.watch = Watch(policy.telemetry, server=server, version=version)
             if (audit := self.audit) is not None:
                 self.watch.gauge("audit_gaps_total", lambda: audit.gaps)
+        self._said: set[str] = set()
         self._prefix = secrets.token_hex(5)
         self._numbers = itertools.count(1)
 
@@ -72,6 +73,13 @@ class Guard:
     def check(self, tools: Sequence[Tool]) -> list[ConfigurationError]:
         """What of the policy means none of these tools."""
         return [*self.access.check(tools), *self.quota.check(tools)]
+
+    def look_again(self, tools: Sequence[Tool]) -> None:
+        """Other tools are there than before: forget those that are gone, say once what means none."""
+        wrong = {str(error) for error in self.check(tools)}
+        for words in sorted(wrong - self._said):
+            logger.warning("%s", words)
+        self._said = wrong
 
     async def open(self) -> None:
         if self.audit is not None:

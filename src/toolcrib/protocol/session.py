@@ -107,6 +107,7 @@ class Session:
 
     def close(self) -> None:
         """The client is gone: its calls and questions end."""
+        self.can_ask = False  # code that outlives its call may still try
         for exchange in list(self.inflight.values()):
             exchange.abandon()
         for future, _ in list(self._pending.values()):

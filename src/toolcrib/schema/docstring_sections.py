@@ -193,7 +193,7 @@ def _read_google_returns(block: list[str]) -> tuple[str, str | None]:
     head, _, tail = first.partition(":")
     type_text = head[1:-1] if head[:1] + head[-1:] == "()" else head
     is_typed = looks_like_type(type_text) and (not tail or tail[0].isspace())
-    return flow(first, block[1:]), type_text if is_typed else None
+    return flow(first, block[1:]) if len(block) > 1 else first, type_text if is_typed else None
 
 
 # --- NumPy ------------------------------------------------------------------------------------------------

@@ -107,7 +107,7 @@ def _find_styles(lines: list[str]) -> list[Style]:
     heads = [number for number, line in enumerate(lines) if line in HEADERS]
     google = any(opens_google(lines, number) for number in heads)
     # The signs of the others are rare, and their absence is seen at a glance.
-    numpy = "\n--" in text and any(opens_numpy(lines, number) for number in range(len(lines)))
+    numpy = "-" in text and "\n--" in text and any(opens_numpy(lines, number) for number in range(len(lines)))
     rest = ("@" in text or " :" in text or "\n:" in text or text[:1] == ":") and any(map(is_field, lines))
     found: list[tuple[bool, Style]] = [(numpy, "numpy"), (google, "google"), (rest, "rest")]
     return [style for present, style in found if present]

@@ -155,7 +155,8 @@ def check_parameters(callee: Callee, name: str) -> None:
 
 
 def _refuse_unbound(callee: Callee, name: str) -> None:
-    owner = getattr(callee.function, "__qualname__", "").rpartition(".")[0]
+    qualname = getattr(callee.function, "__qualname__", "")
+    owner = qualname.rpartition(".")[0] if "." in qualname else ""
     if callee.handler is not callee.function or not owner or owner.endswith("<locals>"):
         return
     first = next(iter(callee.parameters), None)

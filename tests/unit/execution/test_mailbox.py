@@ -111,3 +111,14 @@ def test_a_loop_that_watches_no_descriptors_is_told_in_the_common_way() -> None:
     finally:
         loop.__class__ = asyncio.SelectorEventLoop
         loop.close()
+
+
+def test_a_loop_that_has_ended_is_not_kept_by_its_mailbox():
+    async def use() -> weakref.ref[asyncio.AbstractEventLoop]:
+        loop = asyncio.get_running_loop()
+        mailbox_of(loop)
+        return weakref.ref(loop)
+
+    ended = [asyncio.run(use()) for _ in range(5)]
+    gc.collect()
+    assert [ref() for ref in ended] == [None] * 5

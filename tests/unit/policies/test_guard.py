@@ -32,7 +32,7 @@ async def test_what_is_denied_is_unknown_and_costs_nothing(tmp_path: Path) -> No
     rules = [Rule(deny=["add"], who=["key:ben"], name="no ben")]
     async with open_bench(tmp_path, rules=rules, limits=[Limit(daily=1, per="all")]) as bench:
         for _ in range(3):
-            with pytest.raises(ToolNotFoundError, match="^Unknown tool: add$"):
+            with pytest.raises(ToolNotFoundError, match=r"^Unknown tool: add$"):
                 await bench.server.call("add", {"a": 1}, principal=BEN)
         assert (await bench.server.call("add", {"a": 1}, principal=ANA)).structured_content == 2
         assert bench.runs["add"] == 1
@@ -62,7 +62,7 @@ async def test_a_tool_that_is_not_there_is_on_the_record_too(tmp_path: Path) -> 
 @pytest.mark.parametrize("version", REVISIONS)
 @pytest.mark.parametrize("spelling", ["add", "plus", "ADD", "Add", "add@1", "bench_add", "add "])
 async def test_denied_and_absent_are_the_same_bytes(tmp_path: Path, version: str, spelling: str) -> None:
-    """Two servers, one where the tool is denied and one where there is none: nobody can tell which is which."""
+    """One server where the tool is denied, one where there is none: nobody can tell which is which."""
     denied = Bench(tmp_path, audit=False, rules=[Rule(deny=["add"])])
     absent = MCPServer("bench", version="1.0.0")
 

@@ -48,7 +48,7 @@ class Caller(Nobody):
         self.while_asked.append(is_free(self.quota))
         if isinstance(self.answer, BaseException):
             raise self.answer
-        return {key: self.answer for key in questions}
+        return dict.fromkeys(questions, self.answer)
 
 
 def is_free(quota: Quota) -> bool:

@@ -64,7 +64,10 @@ def keys(tmp_path: Path) -> tuple[Path, str]:
 async def test_only_who_shows_a_key_is_heard_and_by_its_name(keys: tuple[Path, str]) -> None:
     async with open_house(auth=Auth(keys=keys[0])) as house:
         refused = house.ask()
-        assert (refused.status, dict(refused.fields)[b"www-authenticate"]) == (401, b'Bearer realm="toolcrib"')
+        assert (refused.status, dict(refused.fields)[b"www-authenticate"]) == (
+            401,
+            b'Bearer realm="toolcrib"',
+        )
         for wrong in ({"authorization": "Bearer x"}, {"x_api_key": f"{keys[1]}x"}, {"authorization": "x"}):
             assert house.ask(**wrong).status in (400, 401)
         assert not house.visitors
@@ -75,9 +78,7 @@ async def test_only_who_shows_a_key_is_heard_and_by_its_name(keys: tuple[Path, s
 
 @pytest.mark.parametrize("path", ["/mcp", "/sse", "/messages", "/metrics", "/", "/nowhere", "//mcp"])
 @pytest.mark.parametrize("method", ["GET", "POST", "DELETE", "HEAD", "OPTIONS", "PUT"])
-async def test_no_path_and_no_method_leads_around_it(
-    keys: tuple[Path, str], path: str, method: str
-) -> None:
+async def test_no_path_and_no_method_leads_around_it(keys: tuple[Path, str], path: str, method: str) -> None:
     async with open_house(auth=Auth(keys=keys[0]), telemetry=Telemetry(prometheus=True)) as house:
         assert house.ask(path, method).status == 401
         assert not house.visitors

@@ -212,7 +212,8 @@ def _texts(texts: Mapping[str, Sequence[str]], lengths: Sequence[int], made: Can
     globs = texts.get("glob", ())
     if "matches" in texts or (len(shapes) > 1 and shapes != {"prefix", "suffix"}) or len(globs) > 1:
         made.is_exact = False  # no value made here may fit all of them, and another one might
-    if any("[" in glob for glob in globs) or any(length > _MAX_TEXT for length in lengths):
+    is_stretched = bool(lengths) and any(glob.count("*") > 1 for glob in globs)
+    if is_stretched or any("[" in glob for glob in globs) or any(item > _MAX_TEXT for item in lengths):
         made.is_exact = False
     used = {letter for items in texts.values() for text in items for letter in text}
     fresh = next((letter for letter in _FRESH if letter not in used), None)
@@ -230,6 +231,7 @@ def _texts(texts: Mapping[str, Sequence[str]], lengths: Sequence[int], made: Can
     for path in texts.get("below_path", ()):
         folder = Folder(path).text
         yield folder
+        yield f"{folder.rstrip('/')}/"
         for end in (fresh, *ends[1:]):
             below = f"{folder.rstrip('/')}/{end}"
             yield below

@@ -86,8 +86,7 @@ class GrowingFile:
         os.ftruncate(self.descriptor, size)
 
     def sync(self) -> None:
-        if self.descriptor >= 0:
-            os.fsync(self.descriptor)
+        os.fsync(self.descriptor)
 
     def read(self, start: int, length: int) -> bytes:
         return read_at(self.descriptor, start, length)

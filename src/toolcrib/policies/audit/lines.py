@@ -35,8 +35,7 @@ class LineStore:
                 return
             data = b"\n".join(lines) + b"\n"
             self._file.extend(data, size)
-            if (last := head_of(lines[-1])) is not None:
-                self._known = (self._file.mark, size + len(data), last)
+            self._known = (self._file.mark, size + len(data), head_of(lines[-1]) or NO_RECORD)
             if self._is_synced:
                 self._file.sync()
 

@@ -308,7 +308,9 @@ class Scribe:
         finally:
             self.abandon()
             self._attempt, self._skip, self._kept = None, 0, NO_RECORD
-            self._notes = [note for note in self._notes if note.facts.get("kind") == "gap"]  # still to be told
+            self._notes = [
+                note for note in self._notes if note.facts.get("kind") == "gap"
+            ]  # still to be told
             self._is_announced = False
 
 

@@ -120,6 +120,7 @@ class Library:
         self.roots = roots
         self._files: dict[Path, SourceFile | SourceError] = {}
         self._modules: dict[tuple[Path, str], SourceFile | None] = {}
+        self._places: dict[Path, tuple[Path, list[str]]] = {}
         self._areas = list(dict.fromkeys(_area(root) for root in roots))
         inner = [place / "src" for place in self._areas if (place / "src").is_dir()]
         starts = [root if root.is_dir() else root.parent for root in roots]
@@ -149,7 +150,11 @@ class Library:
             tree = parse_text(text, path)
         except SourceError as error:
             return error
-        base, parts = place_of(path)
+        if path.parent not in self._places:
+            self._places[path.parent] = place_of(path.parent / "__init__.py")
+        base, parts = self._places[path.parent]
+        if path.stem != "__init__":
+            parts = [*parts, path.stem]
         return SourceFile(path, ".".join(parts) or path.parent.name, base, tree, text)
 
     def module(self, name: str, near: SourceFile | None = None) -> SourceFile | None:

@@ -95,8 +95,11 @@ def _read(path: Path) -> bytes:
             raise _refusal(path, f"{path} is not a regular file", "give a file of Python source")
         if about.st_size > MAX_BYTES:
             raise _too_large(path, f"has {about.st_size / 1024**2:.1f} MB")
-        with open(handle, "rb", closefd=False) as stream:
-            data = stream.read(MAX_BYTES + 1)
+        data = os.read(handle, about.st_size + 1)
+        if len(data) != about.st_size:  # it changes while it is read, or is of a kind that has no size
+            os.lseek(handle, 0, os.SEEK_SET)
+            with open(handle, "rb", closefd=False) as stream:
+                data = stream.read(MAX_BYTES + 1)
     except OSError as error:
         raise _refusal(path, f"{path} cannot be read: {error.strerror}", "check the disk") from None
     finally:

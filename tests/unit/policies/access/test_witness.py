@@ -10,10 +10,10 @@ import pytest
 
 from toolcrib import Tool
 from toolcrib.context import LOCAL
-from toolcrib.policies.access import Access, Decision, witness
+from toolcrib.policies.access import Access, Decision, proof, witness
+from toolcrib.policies.access.building import place
 from toolcrib.policies.access.candidates import MAX_CANDIDATES
 from toolcrib.policies.access.reach import Reach
-from toolcrib.policies.access.witness import place
 from toolcrib.policy import Policy, Rule
 
 
@@ -80,7 +80,13 @@ WHOLE = {"type": "integer"}
         ({**TEXT, "maxLength": 2}, [allow(x={"prefix": "abc"})], False),
         (TEXT, [deny(x={"not": {"prefix": "a"}}), deny(x={"prefix": "a"})], False),
         (TEXT, [allow(x={"glob": "a*b?c"})], True),
-        (TEXT, [allow(x={"glob": "*"}), deny(x={"glob": "*"})], True),  # two globs are no proof
+        (TEXT, [allow(x={"glob": "*"}), deny(x={"glob": "*"})], False),
+        (TEXT, [allow(x={"glob": "a*"}), deny(x={"glob": "?*"})], True),  # two globs are no proof
+        (TEXT, [allow(x={"glob": "a"}), deny(x="a")], False),
+        (TEXT, [allow(x={"glob": "a"}), deny(x="a"), deny(x={"glob": "b*"})], False),
+        (TEXT, [allow(x={"glob": "*a*", "not": {"max_length": 3}, "max_length": 4})], True),
+        (TEXT, [allow(x={"prefix": "b", "max_length": 0}), deny(x={"glob": "c*"})], False),
+        (TEXT, [allow(x={"below_path": "/a", "not": "/a", "max_length": 3})], True),
         (TEXT, [deny(x={"glob": "*"})], False),
         (TEXT, [deny(x={"glob": "?*"})], True),
         (TEXT, [allow(x={"glob": "a*", "not": {"max_length": 9}})], True),
@@ -268,8 +274,27 @@ def test_a_search_that_takes_too_long_hides_nothing(monkeypatch: pytest.MonkeyPa
     assert not decide(tool, *rules).is_visible
     rules += [Rule(deny=["run"], when={name: 1}) for name in names]
     monkeypatch.setattr(witness, "MAX_TRIES", 3)
+    monkeypatch.setattr(proof, "MAX_TRIES", 3)
     decision = decide(tool, *rules)
     assert (decision.is_visible, decision.witness) == (True, None)
+
+
+def test_what_is_certain_stays_so_whatever_else_is_denied() -> None:
+    tool = tool_with({"n": WHOLE, "t": TEXT}, "n", "t")
+    never = allow(n={"above": 0, "below": 0}, t={"prefix": "a"})
+    assert not decide(tool, never).is_visible
+    assert not decide(tool, never, deny(t={"glob": "a*"})).is_visible
+    assert not decide(tool, never, deny(t={"matches": "a+"}), deny(t={"glob": "a*"})).is_visible
+    assert decide(tool, allow(n=1, t={"prefix": "a"}), deny(t={"matches": "a.*"})).is_visible
+
+
+def test_too_many_ways_to_meet_conditions_are_not_all_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    tool = tool_with({"x": TEXT}, "x")
+    rules = [deny(x={"glob": "a*"}), deny(x={"not": {"glob": "a*"}}), deny(x="a")]
+    assert decide(tool, *rules).is_visible  # of two globs nothing is known together
+    assert not decide(tool, deny(x={"glob": "*"}), deny(x="a")).is_visible
+    monkeypatch.setattr(proof, "MAX_TRIES", 1)
+    assert decide(tool, deny(x={"glob": "*"}), deny(x="a")).is_visible
 
 
 def test_more_values_than_are_tried_are_no_proof() -> None:

@@ -70,6 +70,8 @@ def test_a_key_without_more_is_good_for_nothing_in_particular_for_ever(file: Key
     _, key = file.create("ana")
     assert (key.scopes, key.roles, key.expires, key.revoked) == ((), (), None, None)
     assert key.state(NOW_S * 10) == "active"
+    _, short = file.create("bo", expires=NOW_S + 60)
+    assert [short.state(NOW_S + 59), short.state(NOW_S + 60)] == ["active", "expired"]
 
 
 def test_the_file_is_for_its_owner_only_and_so_is_the_lock(file: KeyFile) -> None:

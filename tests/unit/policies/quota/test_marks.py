@@ -84,6 +84,20 @@ async def test_a_mark_is_used_up_in_line_and_free_again_when_the_call_goes(make)
     await refused(quota, resumes="n")
 
 
+async def test_a_mark_that_another_call_used_up_stays_so_when_a_second_one_leaves_the_line(make):
+    quota = make(Limit(concurrency=1, queue=5, queue_s=30, rate="3/h"))
+    running = await enter(quota)
+    (first,) = await line_up(quota, enter(quota, resumes="m"))
+    (second,) = await line_up(quota, enter(quota, resumes="m"))  # is charged, as the mark is used
+    second.cancel()
+    await asyncio.wait([second])
+    await settle(quota)
+    running.leave(ran=True)
+    (await first).leave(ran=True)
+    assert await count_admitted(quota, 5) == 2
+    await refused(quota, resumes="m")
+
+
 def test_where_no_more_marks_fit_a_new_one_counts_as_used_until_old_ones_end():
     clocks = Clocks()
     store = MemoryStore(clocks.now_ns, clocks.wall, max_buckets=2)

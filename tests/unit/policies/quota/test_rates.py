@@ -107,6 +107,12 @@ async def test_of_several_refusals_the_longest_wait_is_told(make):
     assert (await refused(quota, BEN)).details["limit"] == "long"
 
 
+async def test_of_refusals_with_the_same_wait_the_first_is_told(make):
+    quota = make(Limit(rate="1/s", name="first"), Limit(rate="1/s", per="all", name="second"))
+    await enter(quota)
+    assert (await refused(quota)).details["limit"] == "first"
+
+
 async def test_a_rate_per_all_is_shared_by_everybody(make):
     quota = make(Limit(rate="3/h", per="all"))
     assert await count_admitted(quota, 2, ANA) == 2

@@ -22,9 +22,6 @@ from toolcrib.errors import ConfigurationError
 from toolcrib.policies.quota import Quota, Slot
 from toolcrib.policy import Limit, Policy
 
-SOON_S = 1.0
-"""The most that a bounded wait of a quarter of a second may take on a noisy machine."""
-
 
 @pytest.mark.parametrize(
     ("content", "words"),

@@ -17,7 +17,7 @@ from toolcrib.policies.quota import sqlite
 from toolcrib.policies.quota.job import Job
 from toolcrib.policy import Limit
 
-SOON_S = 1.0
+SOON_S = 3.0
 """The most that a bounded wait of a quarter of a second may take on a noisy machine."""
 
 

@@ -35,7 +35,7 @@ LEASE_S = LEASE_NS / 1e9
 
 
 @pytest.fixture
-async def make(clocks: Clocks, path: Path) -> AsyncIterator[Any]:
+async def make(clocks: Clocks, path: Path, patient: None) -> AsyncIterator[Any]:
     """Each one is a worker of its own: with its own thread, connection and lease."""
     made: list[Quota] = []
 
@@ -259,7 +259,7 @@ asyncio.run(main())
 """
 
 
-async def test_a_killed_process_gives_its_place_back(path, monkeypatch):
+async def test_a_killed_process_gives_its_place_back(path, monkeypatch, patient):
     monkeypatch.setattr(tables, "LEASE_NS", 10**9)
     root = Path(__file__).resolve().parents[4]
     # Its lease is as written in the code; this one looks at it with less patience.
