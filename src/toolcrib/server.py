@@ -158,7 +158,7 @@ class MCPServer(Registrar):
         )
 
     def enforce(self, policy: Policy) -> None:
-        """Put a policy around every call from now on. Raises ConfigurationError for one that makes no sense."""
+        """Put a policy around every call from now on. Raises ConfigurationError where it makes no sense."""
         if self._running:
             raise ConfigurationError("a policy has to be there before the server runs", key="policy")
         from toolcrib.policies.guard import Guard  # most servers have none

@@ -21,6 +21,7 @@ from toolcrib.protocol import Engine
 
 if TYPE_CHECKING:
     from toolcrib.policies.guard import Guard
+    from toolcrib.policies.telemetry import Watch
     from toolcrib.transports.http.endpoint import Endpoint
     from toolcrib.transports.http.reception import Reception
     from toolcrib.transports.http.serving import Times
@@ -77,10 +78,18 @@ class Wiring:
     def __init__(self, dispatcher: Dispatcher, guard: Guard | None = None, **identity: Any) -> None:
         self._guard = guard
         self.engine = Engine(dispatcher, **identity)
+        if guard is not None and guard.watch is not None:
+            self._show(guard.watch, dispatcher)
         self._registry = dispatcher.registry
         self._unsubscribe: Callable[[], None] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._timer: asyncio.TimerHandle | None = None
+
+    def _show(self, watch: Watch, dispatcher: Dispatcher) -> None:
+        engine = self.engine
+        watch.gauge("calls_queued", lambda: engine.gate.waiting)
+        watch.gauge("sessions", lambda: len(engine.sessions) + len(engine.pipes))
+        watch.gauge("threads_abandoned", lambda: dispatcher.runner.abandoned)
 
     # --- news ---
 

@@ -62,6 +62,18 @@ def make_log(path: Path, count: int, batch: int = 10, *, is_closed: bool = True,
     return scribe
 
 
+class Hold:
+    """Another one who has the log to himself, and does not let go."""
+
+    def __init__(self, path: Path) -> None:
+        self._db = sqlite3.connect(path, isolation_level=None)
+        self._db.execute("BEGIN EXCLUSIVE")
+
+    def let_go(self) -> None:
+        self._db.execute("ROLLBACK")
+        self._db.close()
+
+
 def read_lines(path: Path) -> list[bytes]:
     if path.suffix == ".jsonl":
         return path.read_bytes().split(b"\n")[:-1]

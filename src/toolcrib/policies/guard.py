@@ -9,7 +9,8 @@ from __future__ import annotations
 import itertools
 import logging
 import secrets
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Awaitable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from toolcrib.admission import Admit, Attempt, Perform, refused
@@ -52,18 +53,16 @@ class Guard:
         if policy.audit is not None:
             from toolcrib.policies.audit import AuditLog  # loads SQLite, which not everybody wants
 
-            try:
+            with _placing(policy, "audit"):
                 self.audit = AuditLog(policy.audit, server=server)
-            except ConfigurationError as error:
-                raise (
-                    error if error.file else policy.wrong(error.key or "audit", error.message, error.hint)
-                ) from None
         if policy.telemetry is not None:
             from toolcrib.policies.telemetry import Watch  # loads what it reports to
 
-            self.watch = Watch(policy.telemetry, server=server, version=version)
-            if (audit := self.audit) is not None:
-                self.watch.gauge("audit_gaps_total", lambda: audit.gaps)
+            with _placing(policy, "telemetry"):
+                self.watch = Watch(policy.telemetry, server=server, version=version)
+        if self.watch is not None and (audit := self.audit) is not None:
+            self.watch.gauge("audit_gaps_total", lambda: audit.gaps)
+            self.watch.gauge("audit_queue", lambda: audit.waiting)
         self._said: set[str] = set()
         self._prefix = secrets.token_hex(5)
         self._numbers = itertools.count(1)
@@ -201,6 +200,17 @@ class Guard:
             case.ran = True
 
         return admit
+
+
+@contextmanager
+def _placing(policy: Policy, section: str) -> Iterator[None]:
+    """Say of what is wrong with a part where it was written."""
+    try:
+        yield
+    except ConfigurationError as error:
+        if error.file is not None:
+            raise
+        raise policy.wrong(error.key or section, error.message, error.hint) from None
 
 
 def _lacking(tool: str, scopes: Sequence[str]) -> InsufficientScopeError:

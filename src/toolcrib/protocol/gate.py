@@ -52,6 +52,10 @@ class Gate:
         return self.unread > self.max_unread
 
     @property
+    def waiting(self) -> int:
+        return len(self._queue)
+
+    @property
     def is_overrun(self) -> bool:
         """Whether not even waiting is possible."""
         return len(self._queue) >= self.max_waiting

@@ -41,7 +41,7 @@ WRONG = {
     '[[limits]]\nrate = "60 per min"\n': "4: limits[1].rate: must be a rate such as '60/min'",
     "[[limits]]\nconcurrency = 0\n": "4: limits[1].concurrency: must be from 1 to 1000000000, got 0",
     '[[limits]]\nper = "tool"\n': "3: limits[1]: limits nothing",
-    '[[limits]]\ndaily = 1\ntools = ["refund"]\n': "5: limits[1].tools: 'refund' means no tool",
+    '[[limits]]\ndaily = 1\ntools = ["refund"]\n': "5: limits[1].tools: 'refund' matches no tool",
     '[[limits]]\ndaily = 1\nwho = ["role:boss"]\n': "5: limits[1].who: there is no role 'boss'",
     "[auth]\n": "3: auth: names neither keys nor an authorization server",
     '[auth]\nkeys = "k.json"\noptional = "no"\n': "5: auth.optional: must be true or false, got 'no'",

@@ -245,6 +245,7 @@ async def test_pauses_between_attempts_grow_to_a_second(
     def fail(scribe: Scribe, given: Any) -> None:
         pauses.append(log._writer._retry_s)
         if len(pauses) < 9:
+            log.note({"id": f"n{len(pauses)}"})  # comes while it is failing
             log._writer._bell.release()  # do not wait for it
             raise OSError(errno.EIO, "no")
         write(scribe, given)
@@ -255,4 +256,4 @@ async def test_pauses_between_attempts_grow_to_a_second(
         await asyncio.sleep(0)
     assert pauses == [0.05, 0.05, 0.1, 0.2, 0.4, 0.8, 1.0, 1.0, 1.0]
     await log.close()
-    assert calls(tmp_path / "audit.db") == ["c1"]
+    assert calls(tmp_path / "audit.db") == ["c1", *(f"n{number}" for number in range(1, 9))]

@@ -1,10 +1,8 @@
-"""The log as calls see it: who waits, for how long, and what happens when the store fails."""
+"""The log as calls see it: who waits, and what is said of arguments."""
 
 from __future__ import annotations
 
 import asyncio
-import logging
-import sqlite3
 import threading
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -12,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from tests.support.audited import STORES, read_lines, verify
+from tests.support.audited import STORES, verify
 from toolcrib.errors import ConfigurationError
-from toolcrib.policies.audit import AuditLog, open_log, writer
+from toolcrib.policies.audit import AuditLog, open_log
 from toolcrib.policy import Audit
 
 BOTH = pytest.mark.parametrize("name", STORES)
@@ -45,18 +43,6 @@ def calls(path: Path) -> list[str]:
 def told(path: Path) -> list[tuple[int, int]]:
     gaps = [record for record in open_log(path).records() if record["kind"] == "gap"]
     return [(record["late"], record["lost"]) for record in gaps]
-
-
-class Hold:
-    """Another one who has the log to himself, and does not let go."""
-
-    def __init__(self, path: Path) -> None:
-        self._db = sqlite3.connect(path, isolation_level=None)
-        self._db.execute("BEGIN EXCLUSIVE")
-
-    def let_go(self) -> None:
-        self._db.execute("ROLLBACK")
-        self._db.close()
 
 
 # --- well ---
@@ -248,173 +234,3 @@ async def test_a_key_that_cannot_be_used_is_an_error(tmp_path: Path, logs: list[
         await log.open()
     assert await committed(log, 1) is False  # whoever goes on regardless is told with every call
     assert log.is_failing
-
-
-# --- a store that fails ---
-
-
-async def test_a_store_that_does_not_come_back_keeps_nobody(
-    tmp_path: Path, logs: list[AuditLog], caplog: pytest.LogCaptureFixture
-) -> None:
-    path = tmp_path / "audit.db"
-    log = make(logs, path, wait_s=0.2)
-    await log.open()
-    assert await committed(log, 0)
-    hold = Hold(path)
-    loop = asyncio.get_running_loop()
-    started = loop.time()
-    assert await asyncio.gather(committed(log, 1), committed(log, 2)) == [False, False]
-    assert 0.15 < loop.time() - started < 2
-    assert log.is_failing
-    started = loop.time()
-    assert await committed(log, 3) is False
-    assert loop.time() - started < 0.15  # no more waiting
-    log.note({"id": "noted"})
-    assert (log.gaps, log.waiting) == (3, 4)
-    hold.let_go()
-    while log.is_failing:
-        await asyncio.sleep(0)
-    assert await committed(log, 4)
-    await log.close()
-    assert calls(path) == ["c0", "c1", "c2", "c3", "noted", "c4"]
-    assert told(path) == [(3, 0)]
-    assert log.gaps == 3
-    assert verify(path).is_sound
-    said = [(record.levelno, record.getMessage()) for record in caplog.records]
-    assert len(said) == 2
-    assert said[0][0] == logging.ERROR
-    assert said[0][1].startswith(f"audit: records cannot be written to {path}: ")
-    assert said[1] == (logging.WARNING, "audit: records are written again; 3 came late, 0 are lost")
-
-
-async def test_a_gap_says_since_when(tmp_path: Path, logs: list[AuditLog]) -> None:
-    path = tmp_path / "audit.db"
-    log = make(logs, path, wait_s=0.2)
-    await log.open()
-    assert await committed(log, 0)
-    hold = Hold(path)
-    assert not await committed(log, 1)
-    hold.let_go()
-    await log.close()
-    (gap,) = [record for record in open_log(path).records() if record["kind"] == "gap"]
-    assert gap["since"] <= gap["at"]
-    assert set(gap) == {"seq", "at", "kind", "since", "late", "lost", "hash"}
-
-
-async def test_what_does_not_fit_is_lost_and_counted(
-    tmp_path: Path, logs: list[AuditLog], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("toolcrib.policies.audit.log.MAX_QUEUE", 10)
-    path = tmp_path / "audit.db"
-    log = make(logs, path, wait_s=0.2)
-    await log.open()
-    assert await committed(log, 0)
-    hold = Hold(path)
-    waiting = [log.commit({"id": f"c{number}"}) for number in range(1, 31)]
-    assert not any(await asyncio.gather(*waiting))
-    for number in range(31, 41):
-        log.note({"id": f"c{number}"})
-        assert not await committed(log, number)
-    assert log.waiting == 10
-    hold.let_go()
-    await log.close()
-    written = len(calls(path))
-    late, lost = (sum(each) for each in zip(*told(path), strict=True))
-    assert lost >= 20
-    assert written + lost == 51
-    assert log.gaps == late + lost
-    assert verify(path).is_sound
-
-
-async def test_what_cannot_be_written_when_it_is_closed_is_lost(
-    tmp_path: Path, logs: list[AuditLog], caplog: pytest.LogCaptureFixture
-) -> None:
-    path = tmp_path / "audit.db"
-    log = make(logs, path, wait_s=0.2)
-    await log.open()
-    assert await committed(log, 0)
-    hold = Hold(path)
-    assert not await committed(log, 1)
-    await log.close()
-    assert (log.gaps, log.lost) == (2, 1)  # first late, then lost
-    assert not log.is_failing
-    hold.let_go()
-    assert "audit: 1 records are lost, closed while they could not be written" in caplog.text
-    assert await committed(log, 2)
-    await log.close()
-    assert calls(path) == ["c0", "c2"]
-    assert told(path) == [(1, 0), (0, 1)]
-    assert verify(path).is_sound
-
-
-async def test_a_store_that_never_comes_back_does_not_keep_closing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("toolcrib.policies.audit.log.CLOSE_S", 0.02)
-    path = tmp_path / "audit.db"
-    log = AuditLog(Audit(path, wait_s=1), server="shop")
-    await log.open()
-    assert await committed(log, 0)
-    hold = Hold(path)
-    log.note({"id": "c1"})
-    await log.close()  # comes back although the store has not
-    hold.let_go()
-    monkeypatch.undo()
-    await log.close()
-    assert calls(path) == ["c0", "c1"]
-
-
-async def test_a_fault_of_our_own_is_a_failure_like_any_other(
-    tmp_path: Path, logs: list[AuditLog], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    log = make(logs, tmp_path / "audit.db", wait_s=60)
-    await log.open()
-    with monkeypatch.context() as patch:
-        patch.setattr("toolcrib.policies.audit.scribe.compose", lambda head, entries: 1 / 0)
-        async with asyncio.timeout(20):  # told at once, not when the time is over
-            assert await committed(log, 1) is False
-        assert "division by zero" in caplog.text
-    while log.is_failing:
-        await asyncio.sleep(0)
-    await log.close()
-    assert calls(tmp_path / "audit.db") == ["c1"]
-
-
-async def test_a_log_that_fails_again_and_again_says_so_once_a_minute(
-    tmp_path: Path, logs: list[AuditLog], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    monkeypatch.setattr(writer, "FIRST_RETRY_S", 0.001)
-    path = tmp_path / "audit.db"
-    log = make(logs, path, wait_s=0.2)
-    await log.open()
-    assert await committed(log, 0)
-    for number in range(3):
-        hold = Hold(path)
-        assert not await committed(log, number)
-        hold.let_go()
-        while log.is_failing:
-            await asyncio.sleep(0)
-    said = [record.getMessage() for record in caplog.records]
-    assert [words.split(":")[1].split()[1] for words in said] == ["cannot", "are"]
-
-
-@BOTH
-async def test_opened_while_the_disk_is_full_it_writes_later(
-    tmp_path: Path, name: str, logs: list[AuditLog], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    log = make(logs, tmp_path / name)
-    with monkeypatch.context() as patch:
-
-        def refuse(*_: Any, **__: Any) -> Any:
-            raise OSError(28, "No space left on device")
-
-        patch.setattr("toolcrib.policies.audit.scribe.open_store", refuse)
-        await log.open()
-        assert log.is_failing
-        assert await committed(log, 1) is False
-    while log.is_failing:
-        await asyncio.sleep(0)
-    assert await committed(log, 2)
-    assert calls(tmp_path / name) == ["c1", "c2"]
-    assert len(read_lines(tmp_path / name)) == 4
-    assert told(tmp_path / name) == [(1, 0)]
