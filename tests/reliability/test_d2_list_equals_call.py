@@ -248,5 +248,5 @@ class Shop(RuleBasedStateMachine):
 
 TestShop = Shop.TestCase
 TestShop.settings = settings(
-    max_examples=1_000 if IS_LONG else 10, stateful_step_count=50 if IS_LONG else 20, deadline=None
+    max_examples=1_000 if IS_LONG else 20, stateful_step_count=50 if IS_LONG else 20, deadline=None
 )

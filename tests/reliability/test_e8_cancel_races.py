@@ -69,6 +69,7 @@ class World:
     def __init__(self) -> None:
         self.fresh_runs = 0
         self.active = 0
+        self.most = 0
         policy = Policy(
             limits=[
                 Limit(per="all", concurrency=PLACES, queue=QUEUE, queue_s=QUEUE_S),
@@ -113,12 +114,14 @@ class World:
                 await ctx.ask(f"q{number}", "What?", NAME)
             except CannotAskError:
                 pass
-            finally:
-                self.active += 1
+            except BaseException:
+                self.active += 1  # it ends with the question, and needs no place for that
+                raise
+            self._enter()
 
     def _enter(self) -> None:
         self.active += 1
-        assert self.active <= PLACES, "more at once than there are places"
+        self.most = max(self.most, self.active)
 
     @property
     def guard(self) -> Any:
@@ -265,6 +268,7 @@ async def run_worlds(seeds: list[int], ends: Ends) -> Counter[str]:
             except Exception as error:
                 raise AssertionError(f"TOOLCRIB_SEED={seed}: {error!r}") from error
             check_rest(world, seed)
+            assert world.most <= PLACES, f"seed {seed}: {world.most} at once in {PLACES} places"
             twice = {id_: found for id_, found in ends.ends.items() if len(found) != 1}
             assert not twice, f"seed {seed}: more than one end: {twice}"
             assert len(ends.ends) == made, f"seed {seed}: {made} calls, {len(ends.ends)} ends"

@@ -208,6 +208,8 @@ def test_an_issuer_is_reached_safely(issuer: str) -> None:
         ({"issuer": ISSUER, "scopes": "a"}, "scopes"),
         ({"issuer": ISSUER, "algorithms": ["none"]}, "algorithms"),
         ({"issuer": ISSUER, "algorithms": ["HS256"]}, "algorithms"),
+        ({"issuer": ISSUER, "algorithms": ["XX256"]}, "algorithms"),
+        ({"issuer": ISSUER, "algorithms": []}, "algorithms"),
         ({"issuer": ISSUER, "role_claim": ""}, "role_claim"),
         ({"issuer": ISSUER, "leeway_s": 301}, "leeway_s"),
         ({"issuer": ISSUER, "leeway_s": -1}, "leeway_s"),

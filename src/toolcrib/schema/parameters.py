@@ -75,9 +75,10 @@ class Callee:
     @property
     def is_plain(self) -> bool:
         """Whether its code object tells all about its parameters: no wrapper stands between."""
-        handler: Any = self.handler
-        own = handler.__func__ if type(handler) is MethodType else handler
-        return own is self.function and type(own) is FunctionType and "__signature__" not in own.__dict__
+        function, handler = self.function, self.handler
+        if handler is not function and (type(handler) is not MethodType or handler.__func__ is not function):
+            return False
+        return type(function) is FunctionType and "__signature__" not in function.__dict__
 
 
 def _read_code(function: Any) -> list[Parameter]:
@@ -86,8 +87,9 @@ def _read_code(function: Any) -> list[Parameter]:
     count, by_place = code.co_argcount, code.co_posonlyargcount
     defaults = (EMPTY,) * count + (function.__defaults__ or ())
     defaults = defaults[len(defaults) - count :]
+    make = tuple.__new__  # what Parameter(...) comes to, without a call of Python code for each
     places = [
-        Parameter(name, _BY_NAME, default, hints.get(name, EMPTY))
+        make(Parameter, (name, _BY_NAME, default, hints.get(name, EMPTY)))
         for name, default in zip(code.co_varnames[:count], defaults, strict=True)
     ]
     if by_place:

@@ -144,6 +144,19 @@ def test_the_first_thing_that_means_nothing_is_told_and_how_many_more() -> None:
     assert caught.value.message.endswith(" (and 2 more: see `toolcrib check`)")
 
 
+def test_a_policy_that_lies_here_and_is_not_read_is_told_of(desk: Desk) -> None:
+    desk.write("tools.py", ADD)
+    desk.write("toolcrib.toml", HEAD + '[[limits]]\nrate = "5/s"\n')
+    said = "toolcrib.toml here asks for a policy, and is not read: other targets were named"
+    assert said in desk.run("serve", "--stdio", "tools.py", stdin="").stderr
+    assert said not in desk.run("serve", "--stdio", stdin="").stderr
+    assert said not in desk.run("serve", "--stdio", "toolcrib.toml", stdin="").stderr
+    desk.write("toolcrib.toml", HEAD)
+    assert said not in desk.run("serve", "--stdio", "tools.py", stdin="").stderr
+    desk.write("toolcrib.toml", HEAD + "[[limits]]\nrate = 5\n")
+    assert said not in desk.run("serve", "--stdio", "tools.py", stdin="").stderr
+
+
 # --- several processes -------------------------------------------------------------------------------
 
 

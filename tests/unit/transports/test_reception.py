@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -264,3 +265,19 @@ async def test_a_flaw_of_ours_is_an_answer_too(caplog: pytest.LogCaptureFixture)
     assert (paper.answered.status, paper.answered.closes) == (500, True)
     assert b"secret" not in paper.answered.body
     assert "a request failed inside toolcrib" in caplog.text
+
+
+async def test_a_token_is_looked_into_and_a_bad_one_is_refused() -> None:
+    head = base64.urlsafe_b64encode(b'{"alg":"RS256","kid":"1"}').rstrip(b"=").decode()
+    claims = base64.urlsafe_b64encode(f'{{"iss":"{ISSUER}"}}'.encode()).rstrip(b"=").decode()
+    async with open_house(auth=Auth(oauth=[OAuth(issuer=ISSUER)])) as house:
+        talk = house.come(authorization=f"Bearer {head}.{claims}.c2lnbmF0dXJl")
+        if not isinstance(talk, Answer):
+            paper = Paper()
+            talk.begin(paper)
+            async with asyncio.timeout(10):
+                while paper.answered is None:
+                    await asyncio.sleep(0.01)
+            talk = paper.answered
+        assert talk.status in (401, 503)
+        assert not house.visitors

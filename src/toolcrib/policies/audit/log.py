@@ -153,11 +153,6 @@ class AuditLog:
         return self._scribe.gap.lost
 
     @property
-    def waiting(self) -> int:
-        """Records that wait to be written."""
-        return len(self._writer)
-
-    @property
     def records(self) -> int:
         """Records that this process has written."""
         return self._scribe.records

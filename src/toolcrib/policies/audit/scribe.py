@@ -84,6 +84,9 @@ class Scribe:
             recovered = recover(store, self, accept_gap=self._options.accept_gap)
             self._first_seq = store.first_seq() or 1
             self.head = store.head()
+            if recovered.behind >= CHECKPOINT_RECORDS:
+                # Who is killed again and again before it seals would have more to look at every time.
+                self._seal(store)
         except BaseException:
             self.abandon()
             raise

@@ -87,7 +87,8 @@ class Slot:
             return
         with store.lock:
             self._asking -= 1
-            if self._asking or self.is_left:
+            # Code that outlives its call, and was let go while it asked, needs a place as any other.
+            if self._asking or (self.is_left and not self._outliving):
                 return
         await store.resume(self)
 

@@ -34,7 +34,8 @@ def mentions_tools(path: Path, words: re.Pattern[bytes] = _TOOLS) -> bool:
         facts = path.stat()
         if not stat.S_ISREG(facts.st_mode) or facts.st_size > MAX_BYTES:
             return True
-        data = path.read_bytes()
+        with open(path, "rb", buffering=0) as stream:
+            data = stream.readall()
         if not data.isascii():  # identifiers are folded: a letter of another kind is the plain one
             data = unicodedata.normalize("NFKC", data.decode(errors="replace")).encode()
         return words.search(data) is not None or _ODD.search(data[:500]) is not None

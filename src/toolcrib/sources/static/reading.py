@@ -262,7 +262,7 @@ class Reading:
     def remarks_on(self, tool: Tool) -> Iterator[Finding]:
         """What reading had to leave open about a tool."""
         note = self.workshop.notes_of(tool.origin)
-        if note is None:
+        if note is None or not (note.findings or note.guesses):
             return
         for finding in note.findings:
             yield replace(finding, tool=tool.name)

@@ -54,7 +54,9 @@ class Stubber:
         self.classes = classes
         self.file = file
         self._path = str(file.path)
-        self._common: dict[Spelling, tuple[_Read, list[str]]] = classes.library.made.setdefault(Stubber, {})
+        # Of all files whose annotations are evaluated at the same time.
+        kept = classes.library.made.setdefault((Stubber, file.is_lazy), {})
+        self._common: dict[Spelling, tuple[_Read, list[str]]] = kept
         self._places: dict[Scope, tuple[Site, dict[Spelling, _Read]]] = {}
 
     def make(
@@ -76,7 +78,9 @@ class Stubber:
         outline = outline_of(node.args, private)
         names = outline.names
         made = Stub(_NO_CODE)
-        dropped = {*drops, *((outline.by_place + outline.by_name)[:1] if drops_first else ())}
+        dropped = set(drops)
+        if drops_first:
+            dropped.update((outline.by_place + outline.by_name)[:1])
         hints = self._hints(node, private, scope, dropped, made)
         if made.contexts and not keeps_contexts:
             dropped.update(made.contexts)

@@ -41,6 +41,7 @@ from toolcrib.sources.static.things import (
 
 MAX_STEPS = 50_000
 """Statements that are followed in one file, those of the functions it calls included."""
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _ENDS = (ast.Raise, ast.Break, ast.Continue)
 MAX_ROUNDS = 1_000
 """How often the body of a loop is followed."""
@@ -129,7 +130,11 @@ class Tracer:
     def _follow(self, body: Sequence[ast.stmt], scope: Scope) -> None:
         for statement in body:
             try:
-                self.run((statement,), scope)
+                if isinstance(statement, _FUNCTIONS) and self._steps < MAX_STEPS and not scope.returned:
+                    self._steps += 1  # the short way for what most statements of a file are
+                    self._function(statement, scope)
+                else:
+                    self.run((statement,), scope)
             except ExhaustedError:
                 self._give_up(scope.module, statement)
                 return

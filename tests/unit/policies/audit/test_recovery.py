@@ -344,6 +344,20 @@ def test_recovery_looks_at_what_came_after_the_last_checkpoint_only(tmp_path: Pa
     assert verify(path).problems[0].seq == 5
 
 
+@BOTH
+@pytest.mark.parametrize("count", [998, 999])
+def test_who_is_killed_again_and_again_has_not_more_to_look_at_every_time(
+    tmp_path: Path, name: str, count: int
+) -> None:
+    path = tmp_path / name
+    make_log(path, count, batch=count, is_closed=False)  # and the word that it was opened
+    scribe = make_scribe(path)
+    scribe.open()
+    scribe.abandon()
+    assert verify(path).proven_through == (1000 if count == 999 else 0)
+    assert verify(path).is_sound
+
+
 def test_the_checkpoints_may_be_kept_elsewhere(tmp_path: Path) -> None:
     path, elsewhere = tmp_path / "audit.db", tmp_path / "safe" / "seals"
     key = tmp_path / "safe" / "key"

@@ -1,0 +1,58 @@
+"""What the guard of calls tells to those who watch: figures, and warnings when tools change."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.support.guarded import ANA, Bench, open_bench
+from toolcrib import Tool
+from toolcrib.errors import ToolNotFoundError
+from toolcrib.policies.guard import Guard
+from toolcrib.policy import Limit, Policy, Rule, Telemetry
+
+
+def figures_of(bench: Bench) -> list[str]:
+    text: str = bench.guard.watch.exposition()[1].decode()
+    return text.splitlines()
+
+
+async def test_figures_count_every_end_by_tool_and_name_nobody(tmp_path: Path) -> None:
+    rules = [Rule(deny=["pay"])]
+    limits = [Limit(tools=["wait"], timeout_s=5, concurrency=3)]
+    async with open_bench(
+        tmp_path, rules=rules, limits=limits, telemetry=Telemetry(prometheus=True)
+    ) as bench:
+        await bench.server.call("add", {"a": 1}, principal=ANA)
+        await bench.server.call("refuse", principal=ANA)
+        await bench.server.call("wait", {"seconds": 0}, principal=ANA)
+        for name in ("pay", "nothing", "nothing else"):
+            with pytest.raises(ToolNotFoundError):
+                await bench.server.call(name, {"amount": 1}, principal=ANA)
+        lines = figures_of(bench)
+    assert sorted(line for line in lines if line.startswith("toolcrib_calls_total{")) == [
+        'toolcrib_calls_total{tool="",outcome="denied",code="unknown-tool"} 2',
+        'toolcrib_calls_total{tool="add",outcome="ok",code=""} 1',
+        'toolcrib_calls_total{tool="pay",outcome="denied",code="unknown-tool"} 1',
+        'toolcrib_calls_total{tool="refuse",outcome="error",code="tool-error"} 1',
+        'toolcrib_calls_total{tool="wait",outcome="ok",code=""} 1',
+    ]
+    assert "key:ana" not in "".join(lines)
+
+
+async def test_figures_tell_of_gaps_in_the_record(tmp_path: Path) -> None:
+    async with open_bench(tmp_path, telemetry=Telemetry(prometheus=True)) as bench:
+        await bench.server.call("add", {"a": 1})
+        assert "toolcrib_audit_gaps_total 0" in figures_of(bench)
+    assert bench.outcomes() == ["ok"]
+
+
+def test_what_means_nothing_is_said_once_and_again_when_it_comes_back(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    guard = Guard(Policy(rules=[Rule(deny=["secret"])]))
+    tool = Tool.from_function(lambda: "", name="secret", description="Tell.")
+    for tools, said in (([], 1), ([], 1), ([tool], 1), ([], 2)):
+        guard.look_again(tools)
+        assert caplog.text.count("'secret' matches no tool") == said
