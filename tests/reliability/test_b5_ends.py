@@ -245,7 +245,9 @@ async def test_g10_who_was_answered_is_on_the_record_whatever_kills_the_server(
                     pass
 
             tasks = [asyncio.ensure_future(hammer(number, socket)) for number, socket in enumerate(sockets)]
-            await asyncio.sleep(0.3)
+            async with asyncio.timeout(10):
+                while sum(counts) < 30:
+                    await asyncio.sleep(0.005)
             server.process.kill()
             await asyncio.gather(*tasks)
             answered += sum(counts)
@@ -254,5 +256,5 @@ async def test_g10_who_was_answered_is_on_the_record_whatever_kills_the_server(
         answered += 1
     records = calls_in(file, "add")
     assert answered <= len(records) <= answered + 8 * rounds
-    assert answered > 50
+    assert answered > 30 * rounds
     assert open_log(file).verify().is_sound

@@ -105,6 +105,7 @@ class Shop(RuleBasedStateMachine):
         super().__init__()
         self.loop = asyncio.new_event_loop()
         self.caller = CALLERS[0]
+        self.server = MCPServer("shop", search="always", name_rule="mcp")
 
     def teardown(self) -> None:
         self.loop.run_until_complete(self.server.stop())
@@ -112,7 +113,7 @@ class Shop(RuleBasedStateMachine):
 
     @initialize(policy=policies)
     def open(self, policy: Policy) -> None:
-        self.server = MCPServer("shop", policy=policy, search="always", name_rule="mcp")
+        self.server.enforce(policy)
 
     # --- what changes ---
 

@@ -13,18 +13,21 @@ import logging
 import os
 import random
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
+
+import pytest
 
 from tests.support.guarded import LIVE, MODERN, Voice
 from tests.unit.policies.quota.support import Clocks, VirtualLoop
 from toolcrib import Context, MCPServer, ToolError
-from toolcrib.context import Principal
+from toolcrib.context import Nobody, Principal
 from toolcrib.errors import CannotAskError
 from toolcrib.policies.outcome import OUTCOMES
 from toolcrib.policy import Limit, Policy
 from toolcrib.protocol.exchange import ASK_S
+from toolcrib.question import Answer, Question, Reply
 
 IS_LONG = bool(os.environ.get("TOOLCRIB_SOAK"))
 WORLDS = 100_000 if IS_LONG else 2_000
@@ -286,3 +289,36 @@ def test_every_call_has_one_end_and_nothing_is_left_behind() -> None:
     if not SEED:  # the worlds are what they should be: every end that can be in them is in them
         assert set(outcomes) == set(OUTCOMES) - {"denied", "crashed"}
         assert min(outcomes.values()) > WORLDS // 100
+
+
+@pytest.mark.parametrize("seed", [13, 376, 756, 839, 52772])
+def test_worlds_that_once_went_wrong(seed: int) -> None:
+    clocks = Clocks()
+    with listening() as ends, asyncio.Runner(loop_factory=lambda: VirtualLoop(clocks)) as runner:
+        runner.run(run_worlds([seed], ends))
+
+
+class Listener(Nobody):
+    """Somebody who would answer."""
+
+    async def ask(self, questions: Mapping[str, Question]) -> Mapping[str, Reply]:
+        return {key: Answer("accept") for key in questions}
+
+
+async def test_code_that_outlives_its_call_asks_nobody() -> None:
+    context = Context(tool="act", arguments={}, channel=Listener())
+    assert await context.ask("sure", "Sure?") == Answer("accept")
+    context.cancel()
+    with pytest.raises(CannotAskError, match="This call has ended: nobody waits for what it asks"):
+        await context.ask("sure", "Sure?")
+
+
+async def test_a_client_that_has_gone_is_not_asked() -> None:
+    world = World()
+    async with world.server:
+        client = Client(world.server, LIVE[-1], elicitation={})
+        await client.__aenter__()
+        [session] = world.server.wiring.engine.pipes
+        assert session.can_ask
+        await client.leave()
+        assert not session.can_ask

@@ -114,6 +114,14 @@ async def test_the_search_pair_finds_and_calls_only_what_its_caller_may(tmp_path
     assert bench.outcomes().count("ok") == 5
 
 
+async def test_the_search_pair_needs_no_rule_that_allows_it(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, audit=False, rules=[Rule(allow=["add"])])
+    bench.server.publish_search("always")
+    async with bench.server, Voice(bench.server, principal=ANA) as client:
+        assert await client.text("call_tool", {"name": "add", "arguments": {"a": 1}}) == "2"
+        assert '"add"' in await client.text("search_tools", {"query": "add numbers"})
+
+
 async def test_whoever_lacks_a_scope_is_told_which_and_nothing_is_counted(tmp_path: Path) -> None:
     async with open_bench(
         tmp_path, scopes={"orders:admin": ["order"]}, limits=[Limit(daily=1, per="all")]
