@@ -72,6 +72,17 @@ class Policy(Protocol):
         """See a call through. Raises ToolNotFoundError for a tool that is not for this caller."""
         ...
 
+    def drop(
+        self,
+        name: str,
+        arguments: Mapping[str, Any] | None,
+        principal: Principal,
+        channel: Channel,
+        error: BaseException,
+    ) -> None:
+        """Take note of a call that ended before anybody looked for its tool: there was no room for it."""
+        ...
+
     async def miss(
         self, name: str, arguments: Mapping[str, Any] | None, principal: Principal, channel: Channel
     ) -> None:

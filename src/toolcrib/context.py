@@ -52,13 +52,17 @@ CONFIRMATION = f"{RESERVED}confirm"
 class Channel(Protocol):
     """The caller's end: hears of progress and log lines, and may be asked. Always on the loop of the call.
 
-    `resumes` is the mark of the state that a call made again with answers came with, else None. `is_gone`
-    says that the caller itself has gone, where a call is cancelled. `request` names the message and `trace`
+    `resumes` is the mark of the state that a call made again with answers came with, else None;
+    `is_prompted` says that it comes again because it was asked something for the first time. `is_gone` says
+    that the caller itself has gone, where a call is cancelled. `request` names the message and `trace`
     the caller's trace (W3C traceparent), where there are such.
     """
 
     @property
     def resumes(self) -> str | None: ...
+
+    @property
+    def is_prompted(self) -> bool: ...
 
     @property
     def is_gone(self) -> bool: ...
@@ -86,6 +90,7 @@ class Nobody:
     """The channel of a call that no client waits for: log lines go to the log, questions fail."""
 
     resumes: str | None = None
+    is_prompted: bool = False
     is_gone: bool = False
     request: str | int | None = None
     trace: str | None = None

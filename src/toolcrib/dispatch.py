@@ -219,6 +219,18 @@ class Dispatcher:
             elapsed = time.perf_counter() - started
             stats.total_s += elapsed
 
+    def drop(
+        self,
+        name: str,
+        arguments: Mapping[str, Any] | None,
+        principal: Principal,
+        channel: Channel,
+        error: BaseException,
+    ) -> None:
+        """A call came that there was no room for."""
+        if self.policy is not None:
+            self.policy.drop(name, arguments, principal, channel, error)
+
     # --- running ---
 
     async def _invoke(self, plan: Plan, checked: dict[str, Any], context: Context | None) -> Result:

@@ -41,6 +41,7 @@ class Loaded:
     server: MCPServer
     findings: list[Finding] = field(default_factory=list)
     is_sample: bool = False
+    unread: list[Failure] = field(default_factory=list)
 
     @property
     def entries(self) -> list[Entry]:
@@ -90,7 +91,7 @@ class Loader:
             configs.append(config)
         server = self._make_server(configs, timeout_s)
         report = server.add(list(without_repeats(self.tools)))
-        return Loaded(server, [*self.findings, *report.findings], self.is_sample)
+        return Loaded(server, [*self.findings, *report.findings], self.is_sample, self.unread)
 
     def _read_configs(self, targets: Sequence[str]) -> Iterator[Config]:
         """One configuration for each target; a target that is no file of settings gets one of its own."""
@@ -248,6 +249,8 @@ def load_one(
         return loaded, _build(tools[0])
     loaded = load(targets, terminal, timeout_s=timeout_s)
     tool = loaded.server.registry.try_get(name)
+    if loaded.unread:
+        raise loaded.unread[0]  # it may hold the policy, and nothing is called without that
     if tool is None:
         raise _explain_absence(name, loaded, terminal)
     return loaded, _build(tool)

@@ -101,6 +101,22 @@ class Case:
 
     async def end(self, ended: Result | BaseException) -> None:
         """The call is over. Returns when that is on the record, unless nobody waits."""
+        entry = self._sum_up(ended)
+        if self._audit is None or entry is None:
+            return
+        if isinstance(ended, asyncio.CancelledError | GeneratorExit):
+            self._audit.note(entry)
+        else:
+            await self._audit.commit(entry)
+
+    def leave(self, error: BaseException) -> None:
+        """The call is over before it began, and nobody waits for the record."""
+        entry = self._sum_up(error)
+        if self._audit is not None and entry is not None:
+            self._audit.note(entry)
+
+    def _sum_up(self, ended: Result | BaseException) -> dict[str, Any] | None:
+        """Tell everybody who watches; gives what is to be recorded, where there is a record."""
         duration_s = time.perf_counter() - self._started
         outcome, code = outcome_of(ended, is_gone=self._channel.is_gone)
         result_bytes = size_of(ended) if isinstance(ended, Result) else None
@@ -117,7 +133,7 @@ class Case:
         if logger.isEnabledFor(logging.INFO):
             self._log(outcome, code, duration_s)
         if self._audit is None:
-            return
+            return None
         entry = self._facts()
         entry["rule"] = self.rule
         entry["decision"] = self.decision
@@ -125,10 +141,7 @@ class Case:
         entry["code"] = code
         entry["duration_ms"] = round(duration_s * 1000, 3)
         entry["result_bytes"] = result_bytes
-        if isinstance(ended, asyncio.CancelledError | GeneratorExit):
-            self._audit.note(entry)
-        else:
-            await self._audit.commit(entry)
+        return entry
 
     def _facts(self) -> dict[str, Any]:
         audit, tool = self._audit, self.tool

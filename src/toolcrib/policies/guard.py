@@ -104,6 +104,20 @@ class Guard:
     def is_visible(self, principal: Principal, tool: Tool) -> bool:
         return self.access.is_visible(principal, tool)
 
+    def drop(
+        self,
+        name: str,
+        arguments: Mapping[str, Any] | None,
+        principal: Principal,
+        channel: Channel,
+        error: BaseException,
+    ) -> None:
+        case = self._case(name, None, arguments, principal, channel)
+        case.decision = "unheard"
+        if self.watch is not None:
+            case.span = self.watch.begin_unknown(channel, case.id)
+        case.leave(error)
+
     async def miss(
         self, name: str, arguments: Mapping[str, Any] | None, principal: Principal, channel: Channel
     ) -> None:
@@ -144,7 +158,9 @@ class Guard:
                 return refused(_lacking(tool.name, decision.missing))
         try:
             if self.quota.covers(principal, tool):
-                entered = self.quota.enter(principal, tool, case.measure, resumes=attempt.channel.resumes)
+                channel = attempt.channel
+                again = channel.resumes if channel.is_prompted else None
+                entered = self.quota.enter(principal, tool, case.measure, resumes=again)
                 slot = entered if isinstance(entered, Slot) else await entered
             if self.audit is not None and case.is_required:
                 await case.begin()

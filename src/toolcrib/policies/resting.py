@@ -28,6 +28,10 @@ class Resting:
         return self._channel.resumes
 
     @property
+    def is_prompted(self) -> bool:
+        return self._channel.is_prompted
+
+    @property
     def is_gone(self) -> bool:
         return self._channel.is_gone
 

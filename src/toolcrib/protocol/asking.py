@@ -13,7 +13,8 @@ import binascii
 import hashlib
 import hmac
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from toolcrib import codec
@@ -131,6 +132,17 @@ def check_capability(question: Question, capabilities: Mapping[str, Any], revisi
 # --- the sealed state --------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True, slots=True)
+class Sealed:
+    """What a state holds: the answers so far, its own `mark`, the keys that were ever asked for (`seen`), and
+    whether one of them was asked for the first time when this state was made."""
+
+    answers: dict[str, Any]
+    mark: str
+    seen: frozenset[str]
+    is_fresh: bool
+
+
 class Sealer:
     """Signs the state of calls that wait. `key` is shared by the workers of a server; `now` is the time."""
 
@@ -138,15 +150,30 @@ class Sealer:
         self._key = key or secrets.token_bytes(32)
         self._now = now
 
-    def seal(self, binding: list[Any], answers: Mapping[str, Any]) -> str:
-        """`binding` is what the state must come back with: the principal, the tool, the arguments."""
-        until = int(self._now() + STATE_S)
-        body = codec.write({"answers": answers, "until": until, "salt": secrets.token_hex(8)})
+    def seal(
+        self,
+        binding: list[Any],
+        answers: Mapping[str, Any],
+        asked: Iterable[str] = (),
+        seen: frozenset[str] = frozenset(),
+    ) -> str:
+        """`binding` is what the state must come back with: principal, tool and arguments. `asked` are
+        the keys of what is asked now, `seen` those of what was asked before."""
+        now = frozenset(asked)
+        body = codec.write(
+            {
+                "answers": answers,
+                "until": int(self._now() + STATE_S),
+                "salt": secrets.token_hex(8),
+                "seen": sorted(seen | now),
+                "fresh": not now <= seen,
+            }
+        )
         return base64.urlsafe_b64encode(self._sign(binding, body) + body).decode().rstrip("=")
 
-    def open(self, state: Any, binding: list[Any]) -> tuple[dict[str, Any], str]:
-        """The answers in a state, and its mark. Raises Fault for one that is not ours, not of this call, or
-        too old. It may come more than once: whoever minds remembers the mark."""
+    def open(self, state: Any, binding: list[Any]) -> Sealed:
+        """What is in a state. Raises Fault for one that is not ours, of another call, or too old. It may come
+        more than once: whoever minds remembers the mark."""
         if not isinstance(state, str) or len(state) > 2 * MAX_ANSWERS_BYTES:
             raise _bad_state()
         try:
@@ -162,7 +189,7 @@ class Sealer:
         content = codec.decode(body)
         if content["until"] < self._now():
             raise Fault(INVALID_PARAMS, "This requestState has expired: make the call afresh", status=200)
-        return content["answers"], content["salt"]
+        return Sealed(content["answers"], content["salt"], frozenset(content["seen"]), content["fresh"])
 
     def _sign(self, binding: list[Any], body: bytes) -> bytes:
         bound = hashlib.sha256(codec.canonical(binding)).digest()

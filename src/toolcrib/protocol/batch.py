@@ -61,6 +61,11 @@ class Batch(Exchange):
             if isinstance(part, Exchange):
                 part.close()
 
+    def refuse(self) -> None:
+        for part in self.parts:
+            if isinstance(part, Exchange):
+                part.refuse()
+
     def cancel(self) -> None:
         super().cancel()
         for part in self.parts:

@@ -21,6 +21,7 @@ from toolcrib.errors import (
     InsufficientScopeError,
     InvalidArgumentsError,
     NotConfirmedError,
+    ToolBusyError,
     ToolNotFoundError,
 )
 from toolcrib.protocol import asking, messages
@@ -32,6 +33,7 @@ from toolcrib.question import Reply as PeerReply
 
 if TYPE_CHECKING:
     from toolcrib.protocol.engine import Engine
+    from toolcrib.protocol.gate import Gate
     from toolcrib.protocol.session import Session
 
 logger = logging.getLogger("toolcrib")
@@ -109,6 +111,10 @@ class Exchange:
         self.is_gone = not self.is_cancelled or self.is_gone
         self.cancel()
 
+    def refuse(self) -> None:
+        """There is no room for it: it will not run."""
+        self.close()
+
     async def run(self) -> Reply:
         raise NotImplementedError
 
@@ -127,10 +133,12 @@ class Call(Exchange):
         "arguments",
         "capabilities",
         "engine",
+        "is_prompted",
         "level",
         "name",
         "resumes",
         "revision",
+        "seen",
         "token",
         "trace",
     )
@@ -163,6 +171,8 @@ class Call(Exchange):
         self.level = level
         self.answers: dict[str, Any] | None = None
         self.resumes: str | None = None
+        self.seen: frozenset[str] = frozenset()
+        self.is_prompted = False
         self.trace = trace
         self._progress: float | None = None
         self._started = 0.0
@@ -175,7 +185,7 @@ class Call(Exchange):
     async def run(self) -> Reply:
         gate = self.engine.gate
         if gate.is_full:
-            await gate.wait()
+            await self._wait(gate)
         gate.running += 1
         self._started = time.monotonic()
         try:
@@ -211,6 +221,20 @@ class Call(Exchange):
                     self.id, Fault(messages.MISSING_CAPABILITY, str(error), data=error.details, status=400)
                 )
         return Reply(self._encode(result))
+
+    async def _wait(self, gate: Gate) -> None:
+        try:
+            await gate.wait()
+        except asyncio.CancelledError as error:
+            self._drop(error)
+            raise
+
+    def refuse(self) -> None:
+        self._drop(ToolBusyError(f"Tool '{self.name}' cannot run: too many calls."))
+        self.close()
+
+    def _drop(self, error: BaseException) -> None:
+        self.engine.dispatcher.drop(self.name, self.arguments, self.link.principal, self, error)
 
     def _send_for_scopes(self, error: InsufficientScopeError) -> Reply:
         """HTTP has a way to ask for more: the client fetches a better token, and comes again."""
@@ -319,7 +343,7 @@ class Call(Exchange):
             requests[key] = {"method": method, "params": params}
         # What is asked anew has no answer yet: an old one in the state would count as given.
         kept = {key: item for key, item in (self.answers or {}).items() if key not in questions}
-        state = self.engine.sealer.seal(self.binding, kept)
+        state = self.engine.sealer.seal(self.binding, kept, questions, self.seen)
         result = {"resultType": "input_required", "inputRequests": requests, "requestState": state}
         result["_meta"] = self.engine.server_meta
         return Reply(messages.result_bytes(self.id, codec.encode(result)))

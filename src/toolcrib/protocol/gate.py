@@ -69,7 +69,7 @@ class Gate:
         except asyncio.CancelledError:
             if turn.done() and not turn.cancelled():
                 self.running -= 1  # the place was given to us already
-            else:
+            elif turn in self._queue:  # or else it was passed over, when somebody left in the same moment
                 self._queue.remove(turn)
             self._let_in()
             raise

@@ -170,7 +170,13 @@ def _take_answers(engine: Engine, call: Call, params: Mapping[str, Any]) -> None
     # Answers without a state were given before they were asked for: no more than the client could say anyway.
     kept: dict[str, Any] = {}
     if "requestState" in params:
-        kept, call.resumes = engine.sealer.open(params["requestState"], call.binding)
+        sealed = engine.sealer.open(params["requestState"], call.binding)
+        kept, call.resumes, call.seen, call.is_prompted = (
+            sealed.answers,
+            sealed.mark,
+            sealed.seen,
+            sealed.is_fresh,
+        )
     else:
         given = {key: answer for key, answer in given.items() if not key.startswith(RESERVED)}
     call.answers = kept | given

@@ -48,7 +48,7 @@ class Pipe:
         if isinstance(outcome, Reply):
             self._reply(outcome)
         elif self._engine.gate.is_overrun:
-            outcome.close()
+            outcome.refuse()
             id_ = outcome.id if isinstance(outcome, Call) else None  # a batch has none of its own
             self._reply(refusal(id_, Fault(INTERNAL_ERROR, "Too many calls: try again later")))
         else:

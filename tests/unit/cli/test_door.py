@@ -61,7 +61,9 @@ def test_who_can_be_reached_by_others_is_warned(capsys: pytest.CaptureFixture[st
     with open_terminal(debug=False) as terminal:
         say_limits(Summary("x", [], [], [], False), place, terminal)
     words = capsys.readouterr().err
-    assert words.startswith("warning: other machines can reach this server, and nobody has to say who they are")
+    assert words.startswith(
+        "warning: other machines can reach this server, and nobody has to say who they are"
+    )
     assert "--allow-host" in words
 
 

@@ -37,6 +37,7 @@ class Person(Nobody):
     def __init__(self, answer: Reply, resumes: str | None = None) -> None:
         self.answer = answer
         self.resumes = resumes
+        self.is_prompted = resumes is not None
         self.asked: list[Question] = []
 
     async def ask(self, questions: Mapping[str, Question]) -> Mapping[str, Reply]:

@@ -24,6 +24,7 @@ class Caller(Nobody):
     """Keeps what it is told, and answers as it is told to."""
 
     resumes = "mark"
+    is_prompted = True
     is_gone = True
     request = 7
     trace = "00-trace"
@@ -71,6 +72,7 @@ def rest(answer: Any = None) -> tuple[Caller, Slot, Resting]:
 
 def test_everything_but_questions_goes_straight_to_the_caller() -> None:
     caller, _, resting = rest()
+    assert resting.is_prompted
     assert (resting.resumes, resting.is_gone, resting.request, resting.trace) == ("mark", True, 7, "00-trace")
     resting.progress(1.0, 2.0, "half")
     resting.log("info", {"a": 1})

@@ -27,7 +27,7 @@ class Wall:
 def test_what_was_sealed_is_opened_with_the_same_call() -> None:
     sealer = Sealer(now=Wall())
     state = sealer.seal(CALL, {"who": {"action": "accept"}})
-    assert sealer.open(state, ["ada", "greet", {"a": 1}])[0] == {"who": {"action": "accept"}}
+    assert sealer.open(state, ["ada", "greet", {"a": 1}]).answers == {"who": {"action": "accept"}}
     assert sealer.seal(CALL, {}) != sealer.seal(CALL, {})
 
 
@@ -75,7 +75,7 @@ def test_a_state_lives_for_ten_minutes() -> None:
     sealer = Sealer(now=wall)
     state = sealer.seal(CALL, {})
     wall.now += STATE_S - 1
-    assert sealer.open(state, CALL)[0] == {}
+    assert sealer.open(state, CALL).answers == {}
     wall.now += 2
     with pytest.raises(Fault, match="expired"):
         sealer.open(state, CALL)
@@ -84,7 +84,7 @@ def test_a_state_lives_for_ten_minutes() -> None:
 def test_workers_that_share_a_key_open_each_others_states() -> None:
     key = b"k" * 32
     state = Sealer(key, now=Wall()).seal(CALL, {"a": 1})
-    assert Sealer(key, now=Wall()).open(state, CALL)[0] == {"a": 1}
+    assert Sealer(key, now=Wall()).open(state, CALL).answers == {"a": 1}
     with pytest.raises(Fault):
         Sealer(b"l" * 32, now=Wall()).open(state, CALL)
 

@@ -108,3 +108,16 @@ async def test_after_output_was_in_the_way_calls_come_in_a_few_at_a_time() -> No
         await asyncio.sleep(0)
     await asyncio.gather(*waiting)
     assert not gate.is_full
+
+
+async def test_who_gives_up_in_the_moment_somebody_leaves_disturbs_nobody() -> None:
+    gate = Gate(max_running=1, max_waiting=5)
+    gate.running = 1
+    impatient, patient = (asyncio.ensure_future(gate.wait()) for _ in range(2))
+    await asyncio.sleep(0)
+    impatient.cancel()
+    gate.leave()
+    done = await asyncio.gather(impatient, patient, return_exceptions=True)
+    assert isinstance(done[0], asyncio.CancelledError)
+    assert done[1] is None
+    assert (gate.running, gate.waiting) == (0, 0)

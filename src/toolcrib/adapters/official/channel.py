@@ -48,6 +48,7 @@ class SessionChannel:
         self._answers = _answers_in(context.params or {}) if revision.modern else {}
         self.needed: Mapping[str, Question] | None = None
         self.resumes: str | None = None  # the state is the official server's, and proves nothing to us
+        self.is_prompted = False
         self.is_gone = False
         self.request = context.request_id
         self.trace: str | None = None

@@ -125,7 +125,7 @@ class Endpoint:
         if isinstance(outcome, Reply):
             return answer_of(outcome)
         if self.engine.gate.is_overrun:
-            outcome.close()
+            outcome.refuse()
             return self.busy()
         link.close_stream = functools.partial(held.append, LET_GO)
         work = begin(outcome)
