@@ -27,7 +27,8 @@ _BACK = "SELECT seq, line FROM record ORDER BY seq DESC"
 _LEAST = -(2**63)
 _ROWS = (64, 8, 1)
 """Rows to a statement: with each statement the interpreter is given away, and has to be got back."""
-_INSERTS = {rows: f"INSERT INTO record VALUES {','.join(['(?,?)'] * rows)}" for rows in _ROWS}
+_PLACES = {rows: ",".join(["(?,?)"] * rows) for rows in _ROWS}
+_INSERTS = {rows: f"INSERT INTO record VALUES {places}" for rows, places in _PLACES.items()}  # nosec B608
 
 
 class TableStore:
