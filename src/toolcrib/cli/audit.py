@@ -17,7 +17,7 @@ from typing import Any
 import click
 
 from toolcrib.cli.extract import find_speller, writing
-from toolcrib.cli.frame import Command, Failure, takes_json
+from toolcrib.cli.frame import Command, Failure, show_examples, takes_json
 from toolcrib.cli.ledger import COLUMNS, Record, show_line, to_csv_line, to_json_line
 from toolcrib.cli.records import Filters, Place, find_log, read_filters, reading, takes_file, takes_filters
 from toolcrib.cli.terminal import Terminal
@@ -46,7 +46,15 @@ _POLL_S = 0.25
 _TELL_S = 0.2
 
 
-@click.group()
+EXAMPLES = """
+toolcrib audit tail --follow                  what happens now
+toolcrib audit query --since 1h --outcome denied
+toolcrib audit verify                         is it whole?
+toolcrib audit export --to csv -o calls.csv
+"""
+
+
+@click.group(epilog=show_examples(EXAMPLES))
 def audit() -> None:
     """Read, search, verify and export the record of calls.
 

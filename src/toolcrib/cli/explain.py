@@ -27,7 +27,7 @@ EXAMPLES = """
 toolcrib explain --as key:ana                    every tool, as this caller has it
 toolcrib explain --as key:ana refund amount=500  one call
 toolcrib explain --as oauth:17 --role support --scope orders:write refund
-toolcrib explain -t shop.toml --as local refund --args '{"amount": 5}' --json
+toolcrib explain -t shop.toml --as local refund --args '{"amount": 5}'
 """
 _SHORT: dict[Verdict, str] = {
     "allowed": "allowed",

@@ -37,8 +37,7 @@ class Command(click.Command):
     def __init__(self, *args: Any, examples: str = "", **extra: Any) -> None:
         super().__init__(*args, **extra)
         if examples:
-            lines = "\n".join(f"  {line}" for line in examples.strip().splitlines())
-            self.epilog = f"\b\nExamples:\n{lines}"
+            self.epilog = show_examples(examples)
         self.params.append(
             click.Option(["--debug"], is_flag=True, help="Show tracebacks and the library's log.")
         )
@@ -58,6 +57,12 @@ class Command(click.Command):
                 if debug:
                     terminal.err.write("".join(traceback.format_exception(error)))
                 return explain(error, terminal)
+
+
+def show_examples(examples: str) -> str:
+    """Examples as they stand below the options of a command."""
+    lines = "\n".join(f"  {line}" for line in examples.strip().splitlines())
+    return f"\b\nExamples:\n{lines}"
 
 
 class Group(click.Group):

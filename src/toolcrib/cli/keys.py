@@ -17,7 +17,7 @@ from typing import Any
 
 import click
 
-from toolcrib.cli.frame import Command, F, Failure, takes_json
+from toolcrib.cli.frame import Command, F, Failure, show_examples, takes_json
 from toolcrib.cli.moment import read_ahead, show_day, show_moment, show_span
 from toolcrib.cli.terminal import Terminal, shorten_paths
 from toolcrib.cli.words import count, suggest
@@ -56,7 +56,14 @@ class Place:
         return shorten_paths(str(self.file.path))
 
 
-@click.group()
+EXAMPLES = """
+toolcrib keys create ana --scope orders:write --expires 30d
+toolcrib keys list
+toolcrib keys revoke ana
+"""
+
+
+@click.group(epilog=show_examples(EXAMPLES))
 def keys() -> None:
     """Make, list and revoke API keys for callers over HTTP.
 

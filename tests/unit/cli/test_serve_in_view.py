@@ -71,7 +71,7 @@ def test_figures_and_a_log_of_json_are_a_matter_of_the_file(tmp_path: Path) -> N
     [ended] = [item for item in records if item["message"] == "call ended: ok"]
     assert (ended["level"], ended["tool_name"], ended["principal"]) == ("info", "add", "local")
     [crash] = [item for item in records if item.get("error_type") == "RuntimeError"]
-    assert "RuntimeError: no: a\\n\\x1b[31mb password=[redacted]" in crash["message"]
+    assert "RuntimeError: no: [value] password=[redacted]" in crash["message"]
     assert crash["trace"].lstrip().startswith("File ")
     assert "hunter2" not in crash["message"]
 
