@@ -24,7 +24,7 @@ from toolcrib.policy import Policy
 from toolcrib.tool import Tool
 
 EXAMPLES = """
-toolcrib explain --as key:ana                    every tool, as this caller has it
+toolcrib explain --as key:ana                    every tool, as it has them
 toolcrib explain --as key:ana refund amount=500  one call
 toolcrib explain --as oauth:17 --role support --scope orders:write refund
 toolcrib explain -t shop.toml --as local refund --args '{"amount": 5}'
