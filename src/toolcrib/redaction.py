@@ -24,6 +24,8 @@ _NAMES = (
 )
 _SECRET_NAME = re.compile(rf"(?i)(?:^|[_. -])(?:{_NAMES}|(?:proxy[_-]?)?authorization|auth|pass|dsn)s?$")
 _SECRET_VARIABLE = re.compile(rf"(?i)(?:^|_)(?:{_NAMES}|key|auth|pass|pat|dsn)s?(?:_[0-9]+)?$")
+_FOLDER = "PWD"
+"""Every shell's name for the folder it is in: a part of most paths in a log, and no password."""
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 _HINT = re.compile(
@@ -69,7 +71,7 @@ _FORMS: tuple[tuple[re.Pattern[str], str], ...] = (
 def find_secrets(environ: Mapping[str, str]) -> Iterator[str]:
     """The values of variables that are named like secrets."""
     for name, value in environ.items():
-        if len(value.strip()) >= MIN_VALUE and _SECRET_VARIABLE.search(name):
+        if name != _FOLDER and len(value.strip()) >= MIN_VALUE and _SECRET_VARIABLE.search(name):
             yield value.strip()
 
 

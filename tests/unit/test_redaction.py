@@ -144,3 +144,9 @@ def test_no_text_takes_long(piece: str) -> None:
     redact(text)
     redact("password='" + text)
     assert time.process_time() - began < 1.0  # 0.02 on a calm machine
+
+
+def test_the_folder_that_a_shell_is_in_is_no_password() -> None:
+    redact = make_redactor({"PWD": "/srv/shop/live", "MYSQL_PWD": "hunter2hunter2"})
+    assert redact("/srv/shop/live/audit.db") == "/srv/shop/live/audit.db"
+    assert redact("not hunter2hunter2") == "not [redacted]"

@@ -227,6 +227,7 @@ class Call(Exchange):
             await gate.wait()
         except asyncio.CancelledError as error:
             self._drop(error)
+            self.close()
             raise
 
     def refuse(self) -> None:

@@ -5,7 +5,7 @@ Knows this file; refuses to know what its lines say, but for number and hash.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from pathlib import Path
 
 from toolcrib.policies.audit.files import GrowingFile, read_lines, read_lines_back
@@ -72,7 +72,7 @@ class LineStore:
     def taken_seq(self) -> int:
         return 0  # a line may say what it wants: the next one has its own place
 
-    def lines(self, after: int) -> Iterator[bytes]:
+    def lines(self, after: int) -> Generator[bytes]:
         descriptor, size = self._file.descriptor, self._file.size()
         for _, line in read_lines(descriptor, place_behind(descriptor, size, after), size):
             yield line

@@ -21,6 +21,7 @@ from toolcrib.policies.audit.store import BrokenError
 from toolcrib.policies.audit.writer import MAX_QUEUE, Desk, Item, Writer
 from toolcrib.policy import Audit
 
+OPEN_S = 5.0
 CLOSE_S = 10.0
 
 
@@ -48,10 +49,16 @@ class AuditLog:
 
     async def open(self) -> None:
         """Look at what is there, put right what a crash has left. Raises ConfigurationError for damage that
-        no crash does, and for a file that cannot be used. A disk that is full now keeps nobody from starting:
-        records are then written as soon as it is not."""
+        no crash does, and for a file that cannot be used. A disk that is full now keeps nobody from starting,
+        nor does a file that somebody else has locked: records are then written as soon as it is not."""
+        opened = asyncio.wrap_future(self._writer.order("open"))
+        await asyncio.wait([opened], timeout=OPEN_S)
+        if not opened.done():
+            self._writer.stall([])
+            opened.add_done_callback(_look_at)
+            return
         try:
-            await asyncio.wrap_future(self._writer.order("open"))
+            opened.result()
         except BrokenError as error:
             raise self._broken(error) from None
         except OSError as error:
@@ -161,3 +168,9 @@ class AuditLog:
     def waiting(self) -> int:
         """Records that are not yet written."""
         return len(self._writer)
+
+
+def _look_at(opened: asyncio.Future[None]) -> None:
+    """Whatever came of it: the next record to be written finds the same, and says so."""
+    if not opened.cancelled():
+        opened.exception()

@@ -20,11 +20,13 @@ MAX_DEPTH = 6
 MAX_PARTS = 300
 _MAX_LOOK = 16_384
 _MAX_NAME = 64
+_PART = 512
+"""So many characters of text count as one part."""
 
 _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 _SECRET_WORD = re.compile(
     "auth|authorization|bearer|cookies?|credentials?|cvc|cvv|jwt|keys?|otp|passcode|passphrase|passwd|passwords?"
-    "|pin|pwd|secrets?|session|signature|ssn|tokens?"
+    "|pass|pin|pw|pwd|secrets?|session|signature|ssn|tokens?"
 )
 _SECRET_PART = re.compile(
     "accesskey|apikey|cardnumber|credential|creditcard|passphrase|passwd|password|privatekey|secret|sessionid"
@@ -32,12 +34,17 @@ _SECRET_PART = re.compile(
 )
 _PATTERNS = (
     r"-----BEGIN [A-Z0-9 ]{1,40}-----(?:[^-]|-(?!----END))*(?:-----END [A-Z0-9 ]{1,40}-----)?",
-    r"\beyJ[\w-]{6,}\.[\w-]{6,}(?:\.[\w-]*)?",
+    r"(?<![\w-])eyJ[\w-]{6,}\.[\w-]{6,}(?:\.[\w-]*)?",
     r"\b(?:AKIA|ASIA|AROA|AIDA)[A-Z0-9]{16}\b",
-    r"\b(?:gh[pousr]_|github_pat_|glpat-|xox[abposr]-|sk-|sk_live_|rk_live_|tck_|npm_|pypi-|AIza|hf_)[\w-]{16,}",
+    r"\b(?:gh[pousr]_|github_pat_|glpat-|xox[abposr]-|xapp-|sk-|[sr]k_(?:live|test)_|whsec_|ya29\.|tck_|npm_|pypi-"
+    r"|AIza|hf_)[\w-]{16,}",
     r"(?i:\b(?:bearer|basic|digest)\s+[\w.~+/=-]{8,})",
-    r"(?<=://)[^\s/@:]{1,256}:[^\s/@]{1,256}(?=@)",
-    r"(?i:\b(?:password|passwd|pwd|passphrase|secret|token|api[_-]?key|access[_-]?key)\b[\"']?\s*[=:]\s*\S{1,256})",
+    r"(?<=://)[^\s/@:]{0,256}:[^\s/]{1,256}(?=@)",
+    r"(?i:(?:(?<=authorization: )|(?<=cookie: ))[^\r\n]{1,1024})",
+    r"(?i:--?(?:password|passwd|passphrase|secret|token|api[_-]?key)\s+\S{1,256})",
+    # As the end of a longer name too: DB_PASSWORD=, client_secret:, "accessToken": "...".
+    r"(?i:(?:password|passwd|pwd|passphrase|secret|token|(?:api|access|account|private)[_-]?key)[\"']?\s*[=:]\s*"
+    r"(?:\"[^\"]{0,256}\"?|'[^']{0,256}'?|\S{1,256}))",
 )
 _SECRETS = re.compile("|".join(_PATTERNS))
 _CARD = re.compile(r"(?<![\d.])\d(?:[ -]?\d){12,18}(?!\d)")
@@ -82,9 +89,12 @@ class Redaction:
 
     def _clean(self, place: str, value: Any, depth: int, left: list[int]) -> Any:
         left[0] -= 1
-        if value is None or isinstance(value, bool | float):
+        if value is None or isinstance(value, bool):
             return value
+        if isinstance(value, float):
+            return REDACTED if value.is_integer() and _has_card(str(int(value))) else value
         if isinstance(value, str):
+            left[0] -= len(value) // _PART  # to search them takes time, on the loop that serves all
             return self._text(value)
         if isinstance(value, int):
             return REDACTED if value.bit_length() > 256 or _has_card(str(value)) else value
@@ -122,7 +132,8 @@ class Redaction:
 
     def _spell(self, name: Any) -> str:
         """Names come from the caller too."""
-        text = self._text(str(name))
+        text = str(name)
+        text = self._text(text) if len(text) <= _PART else f"[{len(text)} characters]"
         return text if len(text) <= _MAX_NAME else f"{text[:_MAX_NAME]}…"
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import NamedTuple
 
@@ -19,7 +20,7 @@ from toolcrib.policies.audit.gap import Gap
 from toolcrib.policies.audit.record import NO_RECORD, Entry, Head, compose, head_of, stamp
 from toolcrib.policies.audit.recovery import recover
 from toolcrib.policies.audit.retention import SteadyClock, aged_out
-from toolcrib.policies.audit.store import FAILURES, Store, open_store
+from toolcrib.policies.audit.store import FAILURES, BrokenError, Store, open_store
 from toolcrib.policy import Audit
 
 logger = logging.getLogger("toolcrib")
@@ -167,6 +168,7 @@ class Scribe:
             self._notes.append(self.stamp_entry(gap))
 
         def lines_behind(head: Head) -> list[bytes]:
+            self._refuse_altered(store, head)
             if self._attempt is not None:
                 self._drop_written(store, head, self._attempt)
             self.head, lines = compose(head, [*self._notes, *entries[self._skip :]])
@@ -175,7 +177,9 @@ class Scribe:
 
         try:
             store.append(lines_behind)
-        except BaseException:
+        except BaseException as error:
+            if isinstance(error, BrokenError):
+                self._testify()
             self.abandon()
             raise
         written = len(self._attempt.lines) if self._attempt is not None else 0
@@ -184,6 +188,26 @@ class Scribe:
         self._kept = self.head
         self._attempt, self._skip = None, 0
         self._notes.clear()
+
+    def _refuse_altered(self, store: Store, head: Head) -> None:
+        """Go on, and seal, only behind our own last record as we wrote it: others add, nobody changes."""
+        kept = self._kept
+        if head == kept or not kept.seq:
+            return
+        found = head_of(next(store.lines(kept.seq - 1), b"")) if head.seq >= kept.seq else None
+        first = head_of(next(store.lines(0), b""))
+        if found != kept and (first is None or first.seq <= kept.seq):  # or else another process has ended it
+            raise BrokenError(f"record {kept.seq} is not as it was written, or gone", kept.seq)
+
+    def _testify(self) -> None:
+        """Seal what we wrote ourselves: when we are gone, nothing else proves that it was there."""
+        kept = self._kept
+        if kept.seq > self._sealed_seq:
+            try:
+                self.certify("checkpoint", kept, count=kept.seq - self._first_seq + 1)
+                self._sealed_seq = kept.seq
+            except OSError as error:
+                logger.warning("audit: no checkpoint can be written to %s: %s", self._seals_path, error)
 
     def _drop_written(self, store: Store, head: Head, attempt: _Attempt) -> None:
         """Do not write again what was written by an attempt that was said to have failed."""
@@ -271,8 +295,10 @@ class Scribe:
         first, through = store.first_seq(), min(self._too_old(), self.head.seq - 1)
         if 0 < first <= through:
             last = through if store.remove_batch is None else min(through, first + store.remove_batch - 1)
-            heads = (head for line in store.lines(last - 1) if (head := head_of(line)) is not None)
-            end = next(heads, NO_RECORD)
+            with closing(store.lines(last - 1)) as lines:
+                heads = (head for line in lines if (head := head_of(line)) is not None)
+                end = next(heads, NO_RECORD)
+            # Closed: who still reads cannot write what others have written to meanwhile, and SQLite says so.
             is_worth_it = (through - first + 1) * 10 >= self.head.seq - first
             if end.seq and end.seq <= through and (store.remove_batch is not None or is_worth_it):
                 # Sealed first: what is gone without a word was not ended by us.

@@ -6,7 +6,7 @@ Knows the two stores by name; refuses to know how either keeps anything.
 from __future__ import annotations
 
 import errno
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from pathlib import Path
 from typing import Protocol
 
@@ -64,7 +64,7 @@ class Store(Protocol):
         """The highest number that cannot be given again, whatever stands there."""
         ...
 
-    def lines(self, after: int) -> Iterator[bytes]:
+    def lines(self, after: int) -> Generator[bytes]:
         """Everything that was kept behind a number, whatever it is."""
         ...
 

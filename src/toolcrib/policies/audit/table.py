@@ -9,7 +9,7 @@ from __future__ import annotations
 import errno
 import os
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from itertools import chain
 from pathlib import Path
@@ -100,7 +100,7 @@ class TableStore:
         with _translated():
             return self._db.execute("SELECT max(seq) FROM record").fetchone()[0] or 0
 
-    def lines(self, after: int) -> Iterator[bytes]:
+    def lines(self, after: int) -> Generator[bytes]:
         with _translated():
             for seq, line in self._db.execute(_FORWARD, (_behind(after),)):
                 yield _checked(seq, line)

@@ -212,6 +212,7 @@ class Writer:
     def _open(self, done: Future[None]) -> None:
         try:
             self._scribe.open()
+            self.is_failing = self._failing_since is not None  # it may have taken longer than anybody waits
         except Exception as error:
             if not is_outage(error):
                 done.set_exception(error)

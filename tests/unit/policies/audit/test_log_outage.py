@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import logging
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 
 from tests.support.audited import STORES, Hold, read_lines, verify
 from toolcrib.policies.audit import AuditLog, open_log, writer
+from toolcrib.policies.audit import log as log_module
 from toolcrib.policy import Audit
 
 BOTH = pytest.mark.parametrize("name", STORES)
@@ -209,3 +211,24 @@ async def test_opened_while_the_disk_is_full_it_writes_later(
     assert calls(tmp_path / name) == ["c1", "c2"]
     assert len(read_lines(tmp_path / name)) == 4
     assert told(tmp_path / name) == [(1, 0)]
+
+
+async def test_a_locked_file_keeps_nobody_from_starting(
+    tmp_path: Path, logs: list[AuditLog], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(log_module, "OPEN_S", 0.2)
+    path = tmp_path / "audit.jsonl"
+    log = make(logs, path)
+    with open(path, "ab") as other:
+        fcntl.flock(other, fcntl.LOCK_EX)
+        async with asyncio.timeout(3):
+            await log.open()
+            assert log.is_failing
+            assert not await committed(log, 1)
+    for _ in range(200):
+        if not log.is_failing and not log.waiting:
+            break
+        await asyncio.sleep(0.01)
+    assert await committed(log, 2)
+    assert calls(path) == ["c1", "c2"]
+    assert told(path) == [(1, 0)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import pytest
@@ -169,3 +170,35 @@ def test_what_holds_itself_comes_to_an_end() -> None:
     loop["self"] = loop
     assert pick(loop) is not None
     assert pick(loop, "none.*") is None
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        "DB_PASSWORD=hunter2",
+        "PGPASSWORD=hunter2",
+        "client_secret=hunter2",
+        "AWS_SECRET_ACCESS_KEY=hunter2",
+        '{"accessToken": "hunter2"}',
+        'password="two words hunter2"',
+        "redis://:hunter2@host/0",
+        "postgres://u:p@hunter2@host/db",
+        "mysql --password hunter2",
+        "Authorization: Token hunter2",
+        "Cookie: sid=hunter2",
+        "sk_test_hunter2hunter2hunter2",
+    ],
+)
+def test_no_usual_way_to_write_a_secret_leads_around_it(given: str) -> None:
+    assert "hunter2" not in text(given)
+
+
+def test_a_card_number_is_hidden_as_a_float_too() -> None:
+    assert pick({"a": 4111111111111111.0, "b": 1.5}) == {"a": REDACTED, "b": 1.5}
+
+
+def test_no_text_takes_long() -> None:
+    started = time.process_time()
+    for sign in ("eyJ-", "eyJaaaaaa-", "://a:", "password ", "bearer ", "-----BEGIN A-----", "1 "):
+        pick({"a": [sign * (16_384 // len(sign))] * 250})
+    assert time.process_time() - started < 3
