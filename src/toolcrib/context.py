@@ -44,6 +44,8 @@ class Principal:
 
 
 LOCAL = Principal()
+ANONYMOUS = Principal("anonymous")
+"""Whoever shows nothing where nothing has to be shown: many callers, who are not told apart."""
 RESERVED = "toolcrib."
 """Questions with keys like this are the policy's own: no tool asks them, no client answers them unasked."""
 CONFIRMATION = f"{RESERVED}confirm"

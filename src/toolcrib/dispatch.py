@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import functools
-import inspect
 import sys
 import threading
 import time
@@ -35,6 +34,7 @@ from toolcrib.lifecycle import Owners
 from toolcrib.mirror import Mirrored
 from toolcrib.plan import Plan, ToolStats
 from toolcrib.registry import ToolRegistry
+from toolcrib.settling import is_unfinished, settle
 from toolcrib.storefront import Storefront
 from toolcrib.tool import Tool
 
@@ -85,7 +85,14 @@ class Dispatcher:
 
     def is_visible(self, principal: Principal, tool: Tool) -> bool:
         """Whether a tool is among those that a principal may see."""
-        return self.policy is None or self.policy.is_visible(principal, tool)
+        if self.policy is None:
+            return True
+        return self.policy.is_visible(principal, tool) and self._is_there(tool, principal)
+
+    def _is_there(self, tool: Tool, principal: Principal) -> bool:
+        """An older version is not listed for itself: it is there for whoever is shown the newest."""
+        newest = self.registry.snapshot.find(tool.name) or tool
+        return newest is tool or self.policy is None or self.policy.is_visible(principal, newest)
 
     def shown(self, principal: Principal = LOCAL) -> tuple[Tool, ...]:
         """What a principal is shown that asks for the tools: those in view, unless they are too many."""
@@ -145,6 +152,8 @@ class Dispatcher:
                 return await self.call(*meant, principal=principal, channel=channel, timeout_s=timeout_s)
             try:
                 plan = self._plan(name)
+                if self.policy is not None and not self._is_there(plan.tool, principal):
+                    raise ToolNotFoundError(name)
             except ToolNotFoundError:
                 if self.policy is not None:
                     await self.policy.miss(name, arguments, principal, channel)
@@ -242,8 +251,8 @@ class Dispatcher:
             value = plan.handler(*args, **values)
         if not plan.is_stream:
             value = await value
-        if type(value) not in BUILT_IN and _is_unfinished(value):
-            return await _settle(plan, value)
+        if type(value) not in BUILT_IN and is_unfinished(value):
+            return await settle(plan, value)
         return plan.results.finish(value)
 
     async def _run_sync(
@@ -271,7 +280,7 @@ class Dispatcher:
         left = None if limit is None else max(0.0, limit - (time.monotonic() - started))
         try:
             result: Result = await self.runner.run_async(
-                plan.lane, _settle(plan, outcome), left, outlive=outlive
+                plan.lane, settle(plan, outcome), left, outlive=outlive
             )
         except ToolTimeoutError:
             raise ToolTimeoutError(f"Tool '{plan.tool.name}' did not finish within {limit:g} s.") from None
@@ -281,7 +290,7 @@ class Dispatcher:
         """The whole of a sync call. What a plain function leaves to be awaited is awaited on the loop."""
         args, values = plan.bind(checked, context, self.server)
         value = plan.handler(*args, **values)
-        return value if _is_unfinished(value) else plan.results.finish(value)
+        return value if is_unfinished(value) else plan.results.finish(value)
 
     async def _run_process(
         self, plan: Plan, checked: dict[str, Any], limit: float | None, outlive: Outlive | None
@@ -376,19 +385,6 @@ def _check_limit(timeout_s: Any) -> float:
     if not isinstance(timeout_s, int | float) or not 0 < timeout_s <= MAX_TIMEOUT_S:
         raise ValueError(f"timeout_s must be above 0 and at most {MAX_TIMEOUT_S:g}, got {timeout_s!r}")
     return timeout_s
-
-
-def _is_unfinished(value: Any) -> bool:
-    """Whether something is still to be awaited: a coroutine, a future, an async generator."""
-    return type(value) not in BUILT_IN and (inspect.isawaitable(value) or hasattr(value, "__anext__"))
-
-
-async def _settle(plan: Plan, value: Any) -> Result:
-    if not hasattr(value, "__anext__"):
-        value = await value
-    if hasattr(value, "__anext__"):
-        value = await plan.results.gather(value)
-    return plan.results.finish(value)
 
 
 def tool_modules(tool: Tool) -> list[tuple[str, str]]:

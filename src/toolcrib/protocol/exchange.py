@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from toolcrib import codec
 from toolcrib.content import Result, text_block
-from toolcrib.context import LOCAL, Principal
+from toolcrib.context import LOCAL, RESERVED, Principal
 from toolcrib.errors import (
     CannotAskError,
     InsufficientScopeError,
@@ -342,8 +342,14 @@ class Call(Exchange):
         for key, question in questions.items():
             method, params = asking.to_wire(question)
             requests[key] = {"method": method, "params": params}
-        # What is asked anew has no answer yet: an old one in the state would count as given.
-        kept = {key: item for key, item in (self.answers or {}).items() if key not in questions}
+        # What is asked anew has no answer yet: an old one in the state would count as given. And who comes
+        # back without an answer makes the tool run again for nothing: that needs another yes.
+        is_idle = self.seen.issuperset(questions)
+        kept = {
+            key: item
+            for key, item in (self.answers or {}).items()
+            if key not in questions and not (is_idle and key.startswith(RESERVED))
+        }
         state = self.engine.sealer.seal(self.binding, kept, questions, self.seen)
         result = {"resultType": "input_required", "inputRequests": requests, "requestState": state}
         result["_meta"] = self.engine.server_meta

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from toolcrib import codec
-from toolcrib.context import LOCAL, Principal
+from toolcrib.context import ANONYMOUS, LOCAL, Principal
 from toolcrib.errors import CannotAskError
 from toolcrib.protocol import asking, messages
 from toolcrib.protocol.messages import Fault, Id
@@ -145,7 +145,9 @@ class Sessions:
         self.expire()
         if principal is not LOCAL:
             own = [item for item in self._sessions.values() if item.principal.binding == principal.binding]
-            if len(own) >= self._per_principal:
+            # Those who show nothing share half of all places: one of them must not end what others began.
+            most = self._limit // 2 if principal == ANONYMOUS else self._per_principal
+            if len(own) >= most:
                 self._drop(min(own, key=lambda item: (item.is_busy, item.used)))
         if len(self._sessions) >= self._limit:
             raise Fault(messages.INTERNAL_ERROR, "Too many sessions: try again later", status=503)

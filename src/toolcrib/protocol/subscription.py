@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from toolcrib import codec
-from toolcrib.context import LOCAL
+from toolcrib.context import ANONYMOUS, LOCAL
 from toolcrib.protocol import messages
 from toolcrib.protocol.exchange import Exchange, Link
 from toolcrib.protocol.messages import Id, Reply
@@ -75,7 +75,7 @@ class Subscriptions:
         if link.principal is LOCAL:
             return False  # everybody who has not said who they are
         own = sum(item.link.principal == link.principal for item in self._listeners)
-        return own >= MAX_PER_PRINCIPAL
+        return own >= (MAX_LISTENERS // 2 if link.principal == ANONYMOUS else MAX_PER_PRINCIPAL)
 
     def add(self, listener: Listen) -> None:
         self._listeners.add(listener)

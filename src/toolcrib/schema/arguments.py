@@ -12,6 +12,7 @@ from typing import Any
 
 from toolcrib.bounds import Schema
 from toolcrib.errors import InvalidArgumentsError
+from toolcrib.schema import rich
 from toolcrib.schema.convert import load_integer
 from toolcrib.schema.repair import Repairer
 from toolcrib.schema.signature import Binder
@@ -104,6 +105,19 @@ class ArgumentCheck:
             values[binder.attributes.get(name, name)] = value
         return values
 
+    def converts(self, name: str) -> bool:
+        """Whether a tool may get an argument in other words than those it came in."""
+        return self._loads.get(name) not in (None, load_integer) and self.binder.whole is None
+
+    def respell(self, name: str, value: Any) -> Any:
+        """A checked argument with its texts as they are written of what the tool gets: of several spellings
+        of a date or an id, and of a text that its type trims or folds, the one. Else as it came."""
+        try:
+            made = rich.to_plain(self._loads[name](value))  # type: ignore[misc]  # see `converts`
+        except Exception:  # what cannot be converted is refused before the tool runs
+            return value
+        return _take_texts(value, made)
+
     def _as_dict(self, arguments: Any) -> dict[str, Any]:
         if arguments is None:
             return {}
@@ -172,6 +186,16 @@ class ArgumentCheck:
             else f"{head}:\n" + "\n".join(f"- {line}" for line in lines)
         )
         return InvalidArgumentsError(text, details=[problem.to_json() for problem in problems])
+
+
+def _take_texts(given: Any, made: Any) -> Any:
+    """What was given, with texts out of what was made of it; nothing that was left out comes in."""
+    if isinstance(given, dict) and isinstance(made, dict):
+        return {name: _take_texts(item, made.get(name, item)) for name, item in given.items()}
+    if isinstance(given, list) and isinstance(made, list) and len(given) == len(made):
+        return [_take_texts(one, other) for one, other in zip(given, made, strict=True)]
+    is_told = isinstance(given, str) and isinstance(made, str) and made.strip("*")  # secrets are not
+    return made if is_told else given
 
 
 def _find_flaw(value: Any) -> str | None:

@@ -29,17 +29,17 @@ class Pipe:
         self._send = send
         self._session = Session(principal)
         self._session.notify = send
-        self._link = Link(
-            send, principal=principal, session=self._session, inflight=self._session.inflight, is_pipe=True
-        )
+        self._link = self._make_link(principal)
         self._tasks: set[asyncio.Task[Any]] = set()
         self._is_closed = False
         engine.pipes.add(self._session)
 
-    def feed(self, data: bytes) -> None:
-        """Take one message."""
+    def feed(self, data: bytes, principal: Principal | None = None) -> None:
+        """Take one message; of `principal`, where every message shows anew who sent it."""
         if self._is_closed:
             return
+        if principal is not None and principal != self._link.principal:
+            self._link = self._make_link(principal)  # calls under way keep the one they came by
         try:
             outcome = self._engine.receive(data, self._link)
         except Exception:  # a flaw of ours must not end the peer's connection
@@ -77,6 +77,10 @@ class Pipe:
             task.cancel()
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=1.0)
+
+    def _make_link(self, principal: Principal) -> Link:
+        session = self._session
+        return Link(self._send, principal=principal, session=session, inflight=session.inflight, is_pipe=True)
 
     def _run(self, exchange: Exchange) -> None:
         outcome = begin(exchange)

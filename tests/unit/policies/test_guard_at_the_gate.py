@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-from tests.support.guarded import Voice, open_bench
-from toolcrib.policy import Limit
+from tests.support.guarded import CONFIRM, YES, Voice, open_bench
+from toolcrib.policy import Limit, Rule
 
 ADA = {"who": {"action": "accept", "content": {"name": "Ada"}}}
 ONCE = [Limit(tools=["greet"], rate="1/h", per="all")]
@@ -27,6 +27,18 @@ async def test_coming_back_without_an_answer_is_a_call_like_others(tmp_path: Pat
             assert (await client.text("greet", requestState=again, **more)).startswith("Too many calls")
         assert (await client.text("greet", requestState=state)).startswith("Too many calls")
         assert bench.runs["greet"] == 2
+
+
+async def test_one_yes_is_not_for_every_run_of_a_tool_that_asks(tmp_path: Path) -> None:
+    rules = [Rule(confirm=["greet"])]
+    async with open_bench(tmp_path, rules=rules) as bench, Voice(bench.server, elicitation={}) as client:
+        state = await client.state("greet")
+        state = await client.state("greet", requestState=state, inputResponses={CONFIRM: YES})
+        for _ in range(20):
+            reply = await client.call("greet", requestState=state, inputResponses={})
+            state = reply["result"]["requestState"]
+        assert bench.runs["greet"] <= 2
+        assert list(reply["result"]["inputRequests"]) == [CONFIRM]
 
 
 async def test_a_call_that_gives_up_before_there_is_room_is_on_the_record(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from toolcrib.context import Principal
+from toolcrib.context import ANONYMOUS, Principal
 from toolcrib.protocol.asking import abilities_of
 from toolcrib.protocol.exchange import Exchange, Link
 from toolcrib.protocol.messages import Fault
@@ -146,3 +146,15 @@ def test_a_session_keeps_of_its_client_what_questions_look_at_and_no_more() -> N
     session.open(LEGACY["2025-11-25"], told)
     assert session.capabilities == {"elicitation": {"form": {}, "url": {}}, "sampling": {}}
     assert abilities_of({}) == {}
+
+
+def test_those_who_show_nothing_share_half_of_all_places_and_not_those_of_one() -> None:
+    sessions = Sessions(lambda: 0.0, limit=8, per_principal=2)
+    opened = []
+    for _ in range(5):
+        session = sessions.new(ANONYMOUS)
+        sessions.keep(session)
+        opened.append(session)
+    found = [sessions.find(item.id or "", ANONYMOUS) is not None for item in opened]
+    assert found == [False, True, True, True, True]
+    assert len(sessions) == 4

@@ -145,6 +145,15 @@ async def test_figures_are_for_those_who_may_come_in(keys: tuple[Path, str]) -> 
         assert not house.visitors
 
 
+async def test_figures_are_not_for_the_anonymous_unless_they_are_open(keys: tuple[Path, str]) -> None:
+    for is_open, expected in ((False, 401), (True, 200)):
+        telemetry = Telemetry(prometheus=True, metrics_open=is_open)
+        async with open_house(auth=Auth(keys=keys[0], optional=True), telemetry=telemetry) as house:
+            assert house.ask("/metrics", "GET").status == expected
+            assert house.ask("/metrics", "GET", x_api_key=keys[1]).status == 200
+            assert house.ask().status == 200
+
+
 async def test_figures_may_be_open_and_have_another_place(keys: tuple[Path, str]) -> None:
     telemetry = Telemetry(prometheus=True, metrics_open=True, metrics_path="/figures")
     async with open_house(auth=Auth(keys=keys[0]), telemetry=telemetry) as house:

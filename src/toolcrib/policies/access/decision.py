@@ -42,7 +42,7 @@ class Condition:
 
     def forbids(self, arguments: Mapping[str, Any]) -> bool:
         """For rules that deny or ask: whether something there is, or may be, what they mean."""
-        return is_met_by_some(self.demand, self.reach.find(arguments))
+        return is_met_by_some(self.demand, self.reach.find_spellings(arguments))
 
     def permits(self, arguments: Mapping[str, Any]) -> bool:
         """For rules that allow: whether everything there surely is what they mean."""

@@ -95,6 +95,20 @@ def is_same(one: Any, other: Any) -> bool:
     return bool(one == other)
 
 
+def _compare(value: Any, constant: Any) -> Verdict:
+    """As `is_same`; a text that spells the number is neither: the tool may make that number of it."""
+    if is_same(value, constant):
+        return True
+    return None if isinstance(value, str) and is_number(constant) and _spells(value, constant) else False
+
+
+def _spells(text: str, number: Any) -> bool:
+    try:
+        return bool(float(text) == number)  # takes spaces, underscores and exponents, as converters do
+    except (ValueError, OverflowError):
+        return False
+
+
 def is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
@@ -137,7 +151,7 @@ def read_demand(policy: Policy, key: str, given: Any) -> Demand:
 
 def _read_equals(policy: Policy, key: str, constant: Any) -> Operator:
     _plain(policy, key, constant)
-    return Operator("equals", (constant,), lambda value: is_same(value, constant))
+    return Operator("equals", (constant,), lambda value: _compare(value, constant))
 
 
 def _read_one_of(policy: Policy, key: str, constants: Any) -> Operator:
@@ -146,7 +160,12 @@ def _read_one_of(policy: Policy, key: str, constants: Any) -> Operator:
     for constant in constants:
         _plain(policy, key, constant)
     known = tuple(constants)
-    return Operator("one_of", known, lambda value: any(is_same(value, item) for item in known))
+
+    def check(value: Any) -> Verdict:
+        found = [_compare(value, item) for item in known]
+        return True if True in found else None if None in found else False
+
+    return Operator("one_of", known, check)
 
 
 def _read_not(policy: Policy, key: str, given: Any) -> Operator:

@@ -7,7 +7,7 @@ tool will work with. Knows schemas, nulls and defaults; refuses to know what is 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -44,17 +44,27 @@ class Step:
 class Reach:
     """One path into the arguments of one tool."""
 
-    __slots__ = ("path", "root", "steps")
+    __slots__ = ("_respell", "path", "root", "steps")
 
     def __init__(self, path: str, tool: Tool) -> None:
         self.path = path
         self.root, optional, is_closed = _facts_of(tool)
         self.steps = tuple(_walk(path, self.root, optional, is_closed))
+        self._respell = _find_respelling(tool, self.steps[0].name)
 
     @property
     def is_possible(self) -> bool:
         """Whether the tool may have such an argument."""
         return all(step.is_possible for step in self.steps)
+
+    def find_spellings(self, arguments: Mapping[str, Any]) -> list[Found]:
+        """Every value, as it came and as the tool will get it."""
+        found = self.find(arguments)
+        name = self.steps[0].name
+        if self._respell is None or arguments.get(name) is None:
+            return found
+        made = self._respell(name, arguments[name])
+        return found if made == arguments[name] else found + self.find({**arguments, name: made})
 
     def find(self, arguments: Mapping[str, Any]) -> list[Found]:
         """Every value that is there or will be; never empty."""
@@ -108,6 +118,14 @@ def _facts_of(tool: Tool) -> tuple[Mapping[str, Any], frozenset[str], bool]:
         return {}, frozenset(), False  # what cannot be built is neither listed nor called
 
 
+def _find_respelling(tool: Tool, name: str) -> Callable[[str, Any], Any] | None:
+    try:
+        check = tool.built.arguments
+    except DefinitionError:
+        return None
+    return check.respell if check.converts(name) else None
+
+
 def _walk(path: str, root: Mapping[str, Any], optional: frozenset[str], is_closed: bool) -> Iterator[Step]:
     properties = root.get("properties")
     names = [path] if isinstance(properties, Mapping) and path in properties else path.split(".")
@@ -133,6 +151,9 @@ def _step(name: str, schemas: tuple[Any, ...], root: Mapping[str, Any]) -> Step:
             is_whole = len(having) == len(level)
             is_required = is_whole and all(_requires(form, name) for form in having)
             return Step(name, found, lists, defaults, False, is_required, is_whole=is_whole)
+        values = [item for form in level if isinstance(item := form.get("additionalProperties"), Mapping)]
+        if values:  # a table: under every name there is the same
+            return Step(name, tuple(values), lists, is_whole=len(values) == len(level))
         items = [form["items"] for form in level if isinstance(form.get("items"), Mapping)]
         if not items:
             break

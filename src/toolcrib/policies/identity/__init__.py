@@ -4,7 +4,8 @@
 tools, rules and the wire.
 """
 
-from toolcrib.policies.identity.doorkeeper import ANONYMOUS, Doorkeeper
+from toolcrib.context import ANONYMOUS
+from toolcrib.policies.identity.doorkeeper import Doorkeeper
 from toolcrib.policies.identity.keys import Key, KeyFile
 from toolcrib.policies.identity.refusing import Refused
 

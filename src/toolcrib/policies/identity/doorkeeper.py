@@ -17,7 +17,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from toolcrib import codec
-from toolcrib.context import Principal
+from toolcrib.context import ANONYMOUS, Principal
 from toolcrib.errors import ConfigurationError
 from toolcrib.policies.identity.keys import KeyFile
 from toolcrib.policies.identity.meter import Meter
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("toolcrib")
 
-ANONYMOUS = Principal("anonymous")
 LOOK_S = 1.0
 """How often the file of keys is looked at."""
 _MAX_KNOWN = 4096
@@ -246,6 +245,10 @@ class Doorkeeper:
         return refused
 
     # --- the rest of the door ---
+
+    def ask(self) -> Refused:
+        """What somebody is told who may come in without credentials, though not everywhere."""
+        return self._challenges.ask()
 
     def challenge(self, scopes: Sequence[str]) -> Fields:
         """The header fields of a 403 for a caller who lacks these scopes."""

@@ -10,6 +10,7 @@ from typing import Any
 
 from toolcrib.context import LOCAL, Principal
 from toolcrib.protocol import Engine
+from toolcrib.protocol.session import MAX_PER_PRINCIPAL
 from toolcrib.transports.http.conversation import Pulse
 from toolcrib.transports.http.wire import Answer, Refusal, Writer, event
 from toolcrib.transports.pipe import Pipe
@@ -29,6 +30,10 @@ class Pair:
 
     def open(self, key: str, root: str = "", principal: Principal = LOCAL) -> Answer | _Reader:
         """A reader; it is told to post below `root`, which nobody else may do."""
+        if principal is not LOCAL:  # who has said who they are does not get the places of others
+            own = sum(item.principal.binding == principal.binding for item in self._readers.values())
+            if own >= MAX_PER_PRINCIPAL:
+                return Refusal(429, "Too many sessions: end one first", ((b"retry-after", b"1"),)).answer()
         if len(self._readers) >= MAX_PAIRS:
             return Refusal(503, "Too many sessions: try again later", ((b"retry-after", b"1"),)).answer()
         reader = self._readers[key] = _Reader(self, key, root + self.paths[1], principal)
@@ -38,7 +43,7 @@ class Pair:
         reader = self._readers.get(key)
         if reader is None or reader.pipe is None or reader.principal.binding != principal.binding:
             return Refusal(404, "There is no such session").answer()
-        reader.pipe.feed(body)
+        reader.pipe.feed(body, principal)  # a token may hold less by now than the one that opened the stream
         return Answer(202)
 
     def forget(self, reader: _Reader) -> None:

@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING
 
 from toolcrib.context import Principal
-from toolcrib.policies.identity import Doorkeeper, Refused
+from toolcrib.policies.identity import ANONYMOUS, Doorkeeper, Refused
 from toolcrib.protocol.headers import TWICE
 from toolcrib.transports.http.wire import Answer, Fields, Refusal, Request, Talk, Writer
 
@@ -81,6 +81,8 @@ class Reception:
     def _admit(self, who: Principal | Refused, request: Request, handle: Handle) -> Answer | Talk:
         if isinstance(who, Refused):
             return self._refuse(who)
+        if who is ANONYMOUS and request.path == self._figures and self._keeper is not None:
+            return self._refuse(self._keeper.ask())  # figures name tools that not everybody may know of
         if self._keeper is not None and (wait_s := self._keeper.meter(who)) is not None:
             return self._refuse(Refused(429, "Too many requests: try again later", (), wait_s))
         request.principal = who

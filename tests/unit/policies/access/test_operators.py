@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import datetime as dt
+from decimal import Decimal
 from typing import Any
 
 import pytest
+from pydantic import BaseModel, field_validator
 
+from toolcrib import Principal, Tool
 from toolcrib.errors import ConfigurationError
+from toolcrib.policies.access import Access
 from toolcrib.policies.access.operators import ABSENT, Demand, is_finite, is_nothing, is_same, read_demand
-from toolcrib.policy import Policy
+from toolcrib.policy import Policy, Rule
 
 POLICY = Policy(file="toolcrib.toml", lines={"rules[2]": 7, "rules[2].when.amount": 9})
 
@@ -24,7 +28,7 @@ def read(given: Any) -> Demand:
         (5, 5, True),
         (5, 5.0, True),
         (5, 6, False),
-        (5, "5", False),
+        (5, "5", None),
         (1, True, False),
         (True, 1, False),
         (True, True, True),
@@ -224,3 +228,27 @@ def test_the_small_questions() -> None:
     ]
     assert [is_nothing(item) for item in (ABSENT, None, [], 0, "", {}, False)] == [True] * 3 + [False] * 4
     assert repr(ABSENT) == "nothing"
+
+
+class Bill(BaseModel):
+    amount: Decimal = Decimal(1)
+
+    @field_validator("amount", mode="before")
+    @classmethod
+    def see(cls, value: Any) -> Any:
+        return value
+
+
+def pay(bill: Bill) -> None:
+    """Pay."""
+
+
+@pytest.mark.parametrize("spelt", ["500", "500.0", "5e2", " 500", "5_00"])
+@pytest.mark.parametrize("demand", [500, [7, 500], {"not": [1, 2, 500]}])
+def test_a_number_as_a_text_is_no_way_around_a_rule(spelt: str, demand: Any) -> None:
+    tool, who = Tool.from_function(pay), Principal("key:ana")
+    for effect in ("deny", "allow"):
+        rules = [Rule(**{effect: ["pay"]}, when={"bill.amount": demand})]
+        assert not Access(Policy(rules=rules)).decide(who, tool).judge({"bill": {"amount": spelt}}).is_allowed
+    rules = [Rule(deny=["pay"], when={"bill.amount": 500})]
+    assert Access(Policy(rules=rules)).decide(who, tool).judge({"bill": {"amount": "501"}}).is_allowed

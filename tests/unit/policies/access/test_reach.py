@@ -4,13 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from datetime import datetime, timedelta
+from ipaddress import IPv6Address
+from typing import Annotated, Any
+from uuid import UUID
 
 import pytest
+from pydantic import StringConstraints
 
-from toolcrib import Tool
+from toolcrib import Principal, Tool
+from toolcrib.policies.access import Access
 from toolcrib.policies.access.operators import ABSENT
 from toolcrib.policies.access.reach import Reach, forms_of
+from toolcrib.policy import Policy, Rule
 
 
 @dataclass
@@ -162,3 +168,77 @@ def test_what_cannot_be_built_takes_anything() -> None:
     tool = Tool.from_handler(lambda arguments: "", "tool", "A tool.", {"type": "no such type"})
     assert Reach("a.b", tool).is_possible
     assert Reach("a.b", tool).find({"a": {"b": 1}}) == [(1, True)]
+
+
+@dataclass
+class Parcel:
+    id: UUID
+    tags: list[str] = field(default_factory=list)
+
+
+def send(
+    id: UUID,
+    address: IPv6Address,
+    at: datetime,
+    wait: timedelta,
+    bucket: Annotated[str, StringConstraints(strip_whitespace=True, to_lower=True)],
+    parcels: list[Parcel],
+    count: int = 1,
+) -> None:
+    """Send."""
+
+
+ID = "550e8400-e29b-41d4-a716-446655440000"
+
+
+@pytest.mark.parametrize(
+    ("path", "given", "made"),
+    [
+        ("id", ID.upper(), ID),
+        ("address", "0:0:0:0:0:0:0:1", "::1"),
+        ("at", "2026-01-01T00:00:00+00:00", "2026-01-01T00:00:00Z"),
+        ("wait", "PT24H", "P1D"),
+        ("bucket", " PROD", "prod"),
+        ("parcels.id", [{"id": ID.upper()}], ID),
+    ],
+)
+def test_another_spelling_of_a_value_is_no_way_around_a_rule(path: str, given: Any, made: str) -> None:
+    tool, who = Tool.from_function(send), Principal("key:ana")
+    arguments = {path.partition(".")[0]: given}
+    for effect in ("deny", "confirm"):
+        decision = Access(Policy(rules=[Rule(**{effect: ["send"]}, when={path: made})])).decide(who, tool)
+        judgement = decision.judge(arguments)
+        assert judgement.is_allowed is (effect == "confirm")
+        assert (judgement.confirm is None) is (effect == "deny")
+    allowing = Access(Policy(rules=[Rule(allow=["send"], when={path: made})])).decide(who, tool)
+    assert not allowing.judge(arguments).is_allowed
+
+
+def test_what_was_left_out_is_not_given_because_the_tool_gets_it() -> None:
+    reach = Reach("parcels.tags", Tool.from_function(send))
+    found = reach.find_spellings({"parcels": [{"id": ID.upper()}]})
+    assert not any(is_given for _, is_given in found)
+    assert Reach("count", Tool.from_function(send)).find_spellings({"count": 5}) == [(5, True)]
+
+
+def stock(shelves: dict[str, Order], counts: dict[str, int]) -> None:
+    """Stock."""
+
+
+STOCK = Tool.from_function(stock)
+
+
+def test_what_is_in_a_table_has_its_defaults_too() -> None:
+    reach = Reach("shelves.left.amount", STOCK)
+    assert reach.find({"shelves": {"left": {"number": 1}}}) == [(5.0, False)]
+    assert reach.find({"shelves": {"left": {"number": 1, "amount": 9}}}) == [(9, True)]
+    assert reach.find({"shelves": {}}) == [(ABSENT, False)]
+    assert Reach("counts.left", STOCK).is_possible
+
+
+def test_a_path_that_takes_the_name_of_an_entry_for_that_of_a_field_is_an_error() -> None:
+    access = Access(Policy(rules=[Rule(deny=["stock"], when={"shelves.amount": {"above": 100}})]))
+    [error] = access.check([STOCK])
+    assert "can never hold" in str(error)
+    for path in ("shelves.left.amount", "counts.left"):
+        assert not Access(Policy(rules=[Rule(deny=["stock"], when={path: {"above": 100}})])).check([STOCK])

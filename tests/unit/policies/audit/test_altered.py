@@ -37,7 +37,9 @@ def rewrite(path: Path, change: Change) -> None:
     db = sqlite3.connect(path)
     lines = change([row[0].encode() for row in db.execute("SELECT line FROM record ORDER BY seq")])
     db.execute("DELETE FROM record")
-    db.executemany("INSERT INTO record VALUES (?, ?)", [(n, line.decode()) for n, line in enumerate(lines, 1)])
+    db.executemany(
+        "INSERT INTO record VALUES (?, ?)", [(n, line.decode()) for n, line in enumerate(lines, 1)]
+    )
     db.commit()
     db.close()
 

@@ -1,0 +1,46 @@
+"""Row D2, for versions: what is not listed under its name is not called by its name and a number either."""
+
+from __future__ import annotations
+
+import pytest
+
+from toolcrib import MCPServer
+from toolcrib.context import Principal
+from toolcrib.errors import ToolNotFoundError
+from toolcrib.policy import Policy, Rule
+
+ANA = Principal("key:ana")
+
+
+@pytest.mark.parametrize(
+    "rules", [[Rule(deny=["tag:danger"])], [Rule(allow=["hint:read-only"]), Rule(allow=["look"])]]
+)
+async def test_d2_an_older_version_is_no_way_to_a_tool_that_is_not_listed(rules: list[Rule]) -> None:
+    server = MCPServer("shop", policy=Policy(rules=rules))
+
+    @server.tool(name="wipe", version="1", read_only=True)
+    def old() -> str:
+        """Wipe."""
+        return "old"
+
+    @server.tool(name="wipe", version="2", tags=["danger"], read_only=False)
+    def new() -> str:
+        """Wipe."""
+        return "new"
+
+    @server.tool(name="look", version="1")
+    def glance() -> str:
+        """Look."""
+        return "glance"
+
+    @server.tool(name="look", version="2", aliases=["see"])
+    def look() -> str:
+        """Look."""
+        return "look"
+
+    assert [tool.name for tool in server.list_tools(ANA)] == ["look"]
+    for name in ("wipe", "wipe@1", "WIPE@1", "wipe@2"):
+        with pytest.raises(ToolNotFoundError):
+            await server.dispatcher.call(name, principal=ANA)
+    texts = [(await server.dispatcher.call(name, principal=ANA)).text for name in ("look@1", "look", "see")]
+    assert texts == ["glance", "look", "look"]

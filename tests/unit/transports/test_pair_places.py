@@ -1,0 +1,22 @@
+"""The places of the old pair: one caller does not take those of all others."""
+
+from __future__ import annotations
+
+from toolcrib import MCPServer
+from toolcrib.context import Principal
+from toolcrib.protocol import Engine
+from toolcrib.protocol.session import MAX_PER_PRINCIPAL
+from toolcrib.transports.http.pair import Pair
+from toolcrib.transports.http.wire import Answer
+
+
+def test_one_caller_has_so_many_streams_and_others_have_theirs() -> None:
+    pair = Pair(Engine(MCPServer("shop").dispatcher, name="shop", version="1.0.0"))
+    ana, ben = Principal("key:ana"), Principal("key:ben")
+    for number in range(MAX_PER_PRINCIPAL):
+        assert not isinstance(pair.open(str(number), principal=ana), Answer)
+    refused = pair.open("more", principal=ana)
+    assert isinstance(refused, Answer)
+    assert refused.status == 429
+    assert not isinstance(pair.open("other", principal=ben), Answer)
+    assert not isinstance(pair.open("local"), Answer)
