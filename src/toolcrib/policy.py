@@ -316,8 +316,10 @@ class Policy:
     """Everything that is demanded. What is not mentioned is not demanded, and costs nothing.
 
     `default` is what happens to calls that no rule is about: "deny" as soon as some rule allows something,
-    else "allow". `scopes` maps a scope to the tools that need it, besides what tools say themselves. `store`
-    is a SQLite file that several processes count in together; without one, each counts for itself.
+    else "allow". `local_scopes` are held by the local user, who has no token to bring them ("*": all of them;
+    without `auth` that is so anyway). `scopes` maps a scope to the tools that need it, besides what tools say
+    themselves. `store` is a SQLite file that several processes count in together; without one, each counts
+    for itself.
     """
 
     default: Literal["allow", "deny"] | None = None
@@ -329,6 +331,7 @@ class Policy:
     audit: Audit | None = None
     telemetry: Telemetry | None = None
     store: Path | str | None = None
+    local_scopes: Sequence[str] = ()
     file: str | None = None
     lines: Mapping[str, int] = field(default_factory=dict, repr=False)
     """Where keys were written, for errors: `rules[2].when.amount` is the second rule's."""
@@ -336,6 +339,7 @@ class Policy:
     def __post_init__(self) -> None:
         object.__setattr__(self, "rules", tuple(self.rules))
         object.__setattr__(self, "limits", tuple(self.limits))
+        object.__setattr__(self, "local_scopes", _texts("policy.local_scopes", self.local_scopes))
         for key in ("roles", "scopes"):
             table = getattr(self, key)
             if not isinstance(table, Mapping):

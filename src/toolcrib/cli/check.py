@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from toolcrib.catalog.lint import advise
-from toolcrib.cli.demands import find_idle
+from toolcrib.cli.demands import find_idle, find_unreadable
 from toolcrib.cli.frame import Command, takes_json, takes_targets
 from toolcrib.cli.targets import Loaded, load
 from toolcrib.cli.terminal import Terminal, safe, show_place
@@ -52,6 +52,7 @@ def check(terminal: Terminal, targets: Sequence[str], as_json: bool, strict: boo
         found = [*loaded.findings, *loaded.server.registry.check(), *find_idle(loaded.server)]
         findings = list(dict.fromkeys(found))
     errors = [finding for finding in findings if finding.level == "error"]
+    findings += find_unreadable(loaded.server)
     findings += _advice(loaded) if scanned is None else _disagreements(scanned, loaded, findings)
     findings.sort(key=_by_place)
     if as_json:

@@ -20,6 +20,14 @@ from toolcrib.server import MCPServer
 
 def enforce(server: MCPServer, configs: Sequence[Config]) -> None:
     """Put the policy of these files around a server, where one of them has any. Raises Failure."""
+    try:
+        put_around(server, configs)
+    except ConfigurationError as error:
+        raise Failure(str(error), error.hint) from None
+
+
+def put_around(server: MCPServer, configs: Sequence[Config]) -> None:
+    """The same. Raises ConfigurationError for a policy that makes no sense, Failure for more than one."""
     asking = [config for config in configs if config.policy is not None]
     if not asking:
         return
@@ -30,10 +38,7 @@ def enforce(server: MCPServer, configs: Sequence[Config]) -> None:
         raise Failure(f"{asking[0].file} has a policy, and so has the server in the code", "keep one of them")
     policy = asking[0].policy
     if policy is not None:
-        try:
-            server.enforce(policy)
-        except ConfigurationError as error:
-            raise Failure(str(error), error.hint) from None
+        server.enforce(policy)
 
 
 def warn_unread(targets: Sequence[str], terminal: Terminal) -> None:
@@ -55,6 +60,21 @@ def find_idle(server: MCPServer) -> list[Finding]:
     if server.guard is None:
         return []
     return [finding_of(error) for error in server.guard.check(server.registry.published())]
+
+
+def find_unreadable(server: MCPServer) -> list[Finding]:
+    """A file of keys that a server would not start with. It need not be on the machine that checks."""
+    auth = None if server.guard is None else server.guard.policy.auth
+    if auth is None or auth.keys is None:
+        return []
+    from toolcrib.policies.identity.keys import KeyFile  # most policies are looked at without it
+
+    try:
+        KeyFile(auth.keys).entries()
+    except ConfigurationError as error:
+        words = f"{error.message}: serve will refuse to start"
+        return [Finding(error.code, "warning", words, file=error.file, hint=error.hint)]
+    return []
 
 
 def finding_of(error: ConfigurationError) -> Finding:

@@ -73,6 +73,8 @@ def explain_call(
         if given is not None:
             raise Failure("There are arguments, and no tool", "name the tool before them")
         loaded = load(targets, terminal)
+        if loaded.unread:
+            raise loaded.unread[0]  # what it would have said about callers is not known
         return _Report(terminal, loaded, who, roles, scopes, as_json).table()
     values = {**(read_object(given, "after --args") if given is not None else {}), **read_pairs(pairs)}
     loaded, tool = load_one(name, targets, terminal)

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
 
-from toolcrib.cli.demands import enforce, finding_of
+from toolcrib.cli.demands import finding_of, put_around
 from toolcrib.cli.frame import Failure
 from toolcrib.cli.terminal import Terminal, show_place
 from toolcrib.cli.words import count, suggest
@@ -167,7 +167,11 @@ class Loader:
     def _make_server(self, configs: list[Config], timeout_s: float | None) -> MCPServer:
         """A server that keeps to the files' settings, or to those of the one server the targets hold."""
         server = self._make_bare_server(configs, timeout_s)
-        enforce(server, configs)
+        try:
+            put_around(server, configs)
+        except ConfigurationError as error:
+            self._refuse(error)
+            self.unread.append(Failure(str(error), error.hint))
         return server
 
     def _make_bare_server(self, configs: list[Config], timeout_s: float | None) -> MCPServer:

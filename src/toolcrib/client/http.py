@@ -298,6 +298,8 @@ class HttpLink:
         except ValueError:
             phrase = str(status)
         match status:
+            case 401 if 'error="invalid_token"' in answer.headers.get("www-authenticate", ""):
+                words = f"{self.place} does not take these credentials ({phrase}): wrong, expired or revoked?"
             case 401 | 403:
                 words = f"{self.place} refuses access ({phrase}): does it want an Authorization header?"
             case 404 | 405:

@@ -3,6 +3,7 @@
     [policy]
     default = "deny"                    # what no rule is about: allow, or deny (as soon as one rule allows)
     store = "policy.db"                 # where several processes count together; without, each for itself
+    local_scopes = ["orders:write"]     # what the local user may, who has no token; "*" is everything
 
     [auth]                              # who calls over HTTP
     keys = "toolcrib.keys.json"         # what `toolcrib keys` keeps
@@ -56,7 +57,7 @@ def read_policy(document: Mapping[str, Any], reader: Reader, folder: Path) -> Po
     if not any(name in document for name in SECTIONS):
         return None
     general = reader.section(document, "policy")
-    reader.refuse_unknown("policy", general, ("default", "store"))
+    reader.refuse_unknown("policy", general, ("default", "store", "local_scopes"))
     auth = None
     if "auth" in document:
         table = dict(reader.section(document, "auth"))
@@ -87,6 +88,7 @@ def read_policy(document: Mapping[str, Any], reader: Reader, folder: Path) -> Po
             audit=audit,
             telemetry=telemetry,
             store=reader.take(general, "policy", "store", Below(folder)),
+            local_scopes=general.get("local_scopes", ()),
             file=reader.file,
             lines=reader.lines,
         )

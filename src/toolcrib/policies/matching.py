@@ -52,6 +52,10 @@ class WhoMatch:
             if role not in policy.roles and not brings_roles:
                 known = ", ".join(sorted(policy.roles)) or "none are defined"
                 raise policy.wrong(key, f"there is no role {role!r}", f"roles: {known}")
+        if policy.file is not None:  # code may have callers of its own
+            _refuse_nobody(policy, key, self._names)
+            for role in self._roles:
+                _refuse_nobody(policy, f"roles.{role}", policy.roles.get(role, ()))
 
     def fits(self, principal: Principal) -> bool:
         if not self._names and not self._roles:
@@ -64,6 +68,18 @@ class WhoMatch:
         return role in principal.roles or any(
             fnmatchcase(principal.name, name) for name in self._table.get(role, ())
         )
+
+
+def _refuse_nobody(policy: Policy, key: str, names: Sequence[str]) -> None:
+    """A name that no caller has: a rule that denies it something would deny nobody."""
+    labels = () if policy.auth is None else tuple(each.label for each in policy.auth.oauth)
+    kinds = ("key", "oauth", *labels)
+    for name in names:
+        kind, colon, _ = name.partition(":")
+        if name in ("local", "anonymous") or (colon and kind in kinds) or any(mark in name for mark in "*?["):
+            continue
+        hint = "names are: local, anonymous, key:NAME, oauth:SUBJECT, role:NAME"
+        raise policy.wrong(key, f"nobody who calls is named {name!r}", hint)
 
 
 def roles_of(principal: Principal, policy: Policy) -> list[str]:

@@ -42,6 +42,10 @@ WRONG = {
     "[[limits]]\nconcurrency = 0\n": "4: limits[1].concurrency: must be from 1 to 1000000000, got 0",
     '[[limits]]\nper = "tool"\n': "3: limits[1]: limits nothing",
     '[[limits]]\ndaily = 1\ntools = ["refund"]\n': "5: limits[1].tools: 'refund' matches no tool",
+    '[[rules]]\ndeny = ["add"]\nwho = ["ana"]\n': "5: rules[1].who: nobody who calls is named 'ana'",
+    '[roles]\nboss = ["ana"]\n[[rules]]\ndeny = ["add"]\nwho = ["role:boss"]\n': (
+        "4: roles.boss: nobody who calls is named 'ana'"
+    ),
     '[[limits]]\ndaily = 1\nwho = ["role:boss"]\n': "5: limits[1].who: there is no role 'boss'",
     "[auth]\n": "3: auth: names neither keys nor an authorization server",
     '[auth]\nkeys = "k.json"\noptional = "no"\n': "5: auth.optional: must be true or false, got 'no'",
@@ -83,6 +87,15 @@ def test_check_tells_of_it_in_json(desk: Desk, text: str) -> None:
         "toolcrib.toml",
         4,
     )
+
+
+def test_check_tells_of_keys_that_no_server_would_start_with(desk: Desk) -> None:
+    desk.write("tools.py", ADD)
+    (desk.folder / "toolcrib.toml").write_text(HEAD + '[auth]\nkeys = "k.json"\n')
+    done = desk.run("check", "--json")
+    assert done.exit_code == 0  # they need not be on this machine
+    [finding] = [item for item in json.loads(done.stdout)["findings"] if item["level"] == "warning"]
+    assert "there is no such file" in finding["message"]
 
 
 def test_a_good_policy_is_no_finding(desk: Desk) -> None:

@@ -337,6 +337,16 @@ async def test_a_refusal_is_said_in_words(status: int, words: str) -> None:
         assert len(stage.named("initialize")) == (0 if status in (401, 403) else 1)
 
 
+async def test_whoever_has_shown_credentials_is_not_asked_for_some() -> None:
+    def refuse(answer: Answer) -> None:
+        answer.send(401, b"", WWW_Authenticate='Bearer realm="x", error="invalid_token"')
+
+    async with Stage({"server/discover": refuse, "initialize": refuse, "GET": refuse}) as stage:
+        with pytest.raises(LinkError) as caught:
+            await stage.client().connect()
+    assert "does not take these credentials (401 Unauthorized)" in str(caught.value)
+
+
 @pytest.mark.parametrize("status", [200, 400, 404, 500])
 async def test_an_error_in_json_counts_whatever_the_status(status: int) -> None:
     def refuse(answer: Answer) -> None:

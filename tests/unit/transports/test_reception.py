@@ -13,6 +13,7 @@ import pytest
 
 from tests.support.stage import Paper
 from toolcrib.context import Principal
+from toolcrib.errors import ConfigurationError
 from toolcrib.policies.guard import Guard
 from toolcrib.policies.identity import Refused
 from toolcrib.policies.identity.keys import KeyFile
@@ -290,3 +291,10 @@ async def test_a_token_is_looked_into_and_a_bad_one_is_refused() -> None:
             talk = paper.answered
         assert talk.status in (401, 503)
         assert not house.visitors
+
+
+def test_figures_do_not_take_the_place_of_the_server() -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        House(Policy(telemetry=Telemetry(prometheus=True, metrics_path="/mcp")))
+    assert caught.value.key == "telemetry.metrics_path"
+    House(Policy(telemetry=Telemetry(metrics_path="/mcp")))  # nobody shows any

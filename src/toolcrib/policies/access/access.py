@@ -6,7 +6,7 @@ wire.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from toolcrib.context import LOCAL, Principal
@@ -98,9 +98,12 @@ class Access:
 
     def missing_scopes(self, principal: Principal, tool: Tool) -> tuple[str, ...]:
         """Those that a caller lacks. Where nobody can show who they are, the local user holds them all."""
-        if self.policy.auth is None and principal.name == LOCAL.name:
-            return ()
-        return tuple(scope for scope in self.needed_scopes(tool) if scope not in principal.scopes)
+        held: Collection[str] = principal.scopes
+        if principal.name == LOCAL.name:
+            if self.policy.auth is None or "*" in self.policy.local_scopes:
+                return ()
+            held = {*held, *self.policy.local_scopes}
+        return tuple(scope for scope in self.needed_scopes(tool) if scope not in held)
 
     def _demands_on(self, tool: Tool) -> tuple[list[CompiledRule], list[str]]:
         """The rules about a tool, whoever calls it, and the scopes that it needs."""

@@ -1,8 +1,9 @@
 """What a log is when it is opened: what a crash has left is put right, what a crash cannot do is refused.
 
-Looked at is what came after the newest checkpoint, so that a log of any length opens at once. A torn end was
-cut by the store. Everything else that is not as it was written is damage: the log then stays closed, unless
-somebody has said that it shall go on behind the gap. Knows the chain; refuses to know stores and keys.
+Looked at is what came after the newest checkpoint, so that a log of any length opens at once; a log of some
+thousand records is looked at as a whole. A torn end was cut by the store. Everything else that is not as it
+was written is damage: the log then stays closed, unless somebody has said that it shall go on behind the
+gap. Knows the chain; refuses to know stores and keys.
 """
 
 from __future__ import annotations
@@ -12,6 +13,10 @@ from typing import NamedTuple, Protocol
 from toolcrib.policies.audit.checkpoint import Checkpoint, Kind
 from toolcrib.policies.audit.record import NO_RECORD, Entry, Head, compose, follows, head_of
 from toolcrib.policies.audit.store import BrokenError, Store
+from toolcrib.policies.audit.verification import Seals, Walk
+
+WHOLE_RECORDS = 10_000
+"""A log of no more records is looked at from its beginning: that takes some hundredths of a second."""
 
 NO_CHECKPOINT = "there are records, but no checkpoint of them that was made with this key"
 FOREIGN = "its checkpoints were changed, or made with another key"
@@ -21,6 +26,8 @@ class Notary(Protocol):
     """Who reads and writes checkpoints, for this log and at this time."""
 
     def newest(self, *, is_new: bool) -> tuple[Checkpoint | None, bool]: ...
+
+    def seals(self) -> list[Checkpoint]: ...
 
     def certify(self, kind: Kind, head: Head, *, count: int, good: Head | None = None) -> Checkpoint: ...
 
@@ -86,7 +93,21 @@ def _inspect(store: Store, notary: Notary) -> Recovered | Damage:
             return Damage(words, head, last._replace(seq=max(last.seq, head.seq + 1)))
         head = Head(head.seq + 1, line[-66:-2])
         behind += 1
-    return Recovered([], newest, behind)
+    return _look_back(store, notary, newest) or Recovered([], newest, behind)
+
+
+def _look_back(store: Store, notary: Notary, newest: Checkpoint) -> Damage | None:
+    """What was changed before the newest checkpoint, where that is soon found."""
+    if newest.seq - (store.first_seq() or 1) >= WHOLE_RECORDS:
+        return None
+    seals = notary.seals()
+    verdict = Walk(Seals(seals, [], 0), seals, is_keyed=True).judge(store.lines(0), 0, None)
+    found = next((problem for problem in verdict.problems if not problem.is_accepted), None)
+    if found is None:
+        return None
+    before = (each for each in seals if each.kind == "checkpoint" and each.seq < found.seq)
+    good = max(before, key=lambda each: each.seq, default=None)
+    return Damage(found.words, _proven(good), _last(store, newest))
 
 
 def _proven(newest: Checkpoint | None) -> Head:

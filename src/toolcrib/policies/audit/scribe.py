@@ -146,6 +146,9 @@ class Scribe:
             found = self._make("checkpoint", self._kept, 0, None)  # what we know ourselves needs no seal
         return found, are_ours
 
+    def seals(self) -> list[Checkpoint]:
+        return self._opened_seals().read_all()
+
     def certify(self, kind: Kind, head: Head, *, count: int, good: Head | None = None) -> Checkpoint:
         made = self._make(kind, head, count, good)
         self._opened_seals().add(made)

@@ -39,6 +39,10 @@ class Reception:
         telemetry = guard.policy.telemetry
         shows = telemetry is not None and telemetry.prometheus
         self._figures = telemetry.metrics_path if telemetry is not None and shows else None
+        if self._figures == path:
+            words = f"is where the server itself is: nobody could call at {path}"
+            hint = 'choose another, such as "/metrics"'
+            raise guard.policy.wrong("telemetry.metrics_path", words, hint)
         self._is_open = telemetry is not None and telemetry.metrics_open
 
     async def open(self, port: int) -> None:

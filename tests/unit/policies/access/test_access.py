@@ -268,6 +268,17 @@ def test_the_local_user_holds_every_scope_where_nobody_can_show_who_they_are() -
     assert make(auth=Auth(keys="keys.json")).decide(given, REFUND).missing == ()
 
 
+@pytest.mark.parametrize(
+    ("given", "missing"), [(["orders:write"], ()), (["*"], ()), (["orders:read"], ("orders:write",))]
+)
+def test_the_local_user_has_the_scopes_that_the_policy_gives(
+    given: list[str], missing: tuple[str, ...]
+) -> None:
+    policy = make(auth=Auth(keys="keys.json"), local_scopes=given)
+    assert policy.decide(LOCAL, REFUND).missing == missing
+    assert policy.decide(BOB, REFUND).missing == ("orders:write",)
+
+
 # --- what cannot be understood ---
 
 

@@ -335,7 +335,26 @@ def test_a_row_before_the_first_is_found(tmp_path: Path) -> None:
 
 
 @BOTH
-def test_recovery_looks_at_what_came_after_the_last_checkpoint_only(tmp_path: Path, name: str) -> None:
+@pytest.mark.parametrize("kind", [kind for kind in DAMAGE if kind != "garbage at the end"])
+def test_a_short_log_that_was_closed_and_then_changed_refuses(tmp_path: Path, name: str, kind: str) -> None:
+    path = tmp_path / name
+    make_log(path, 10)  # the last of them is sealed
+    change, _ = DAMAGE[kind]
+    replace_lines(path, change(read_lines(path)))
+    before = read_lines(path)
+    refusal(path)
+    assert read_lines(path) == before
+    make_log(path, 3, accept_gap=True)
+    make_log(path, 3)  # what was accepted is accepted for good
+    assert verify(path).is_sound
+    assert verify(path).problems
+
+
+@BOTH
+def test_recovery_of_a_long_log_looks_at_what_came_after_the_last_checkpoint_only(
+    tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("toolcrib.policies.audit.recovery.WHOLE_RECORDS", 20)
     path = tmp_path / name
     make_log(path, 30)
     replace_lines(path, edit(read_lines(path)))
