@@ -23,6 +23,7 @@ logger = logging.getLogger("toolcrib")
 
 MAX_QUEUE = 20_000
 MAX_BATCH = 1_024
+MAX_GATHERED = 64
 FIRST_RETRY_S = 0.05
 LAST_RETRY_S = 1.0
 QUIET_S = 60.0
@@ -48,12 +49,13 @@ class Desk:
     What comes in one turn of the loop is handed over together: to wake the thread costs more than to write.
     """
 
-    __slots__ = ("_is_watching", "_wait_s", "_waiting", "_writer", "gathered", "loop")
+    __slots__ = ("_is_watching", "_looked_at", "_wait_s", "_waiting", "_writer", "gathered", "loop")
 
     def __init__(self, loop: asyncio.AbstractEventLoop, wait_s: float, writer: Writer) -> None:
         self.loop = loop
         self._writer = writer
         self.gathered: list[Item] = []
+        self._looked_at = 0
         self._wait_s = wait_s
         self._waiting: deque[Item] = deque()
         self._is_watching = False
@@ -62,10 +64,20 @@ class Desk:
         """Have an item written, and its future settled within the time."""
         self._watch(item)
         if not self.gathered:
-            self.loop.call_soon(self.hand_over)
+            self.loop.call_soon(self._gather)
         self.gathered.append(item)
 
+    def _gather(self) -> None:
+        """Hand over, unless more has come since the last look: then even more may come."""
+        count = len(self.gathered)
+        if self._looked_at < count < MAX_GATHERED:
+            self._looked_at = count
+            self.loop.call_soon(self._gather)
+        else:
+            self.hand_over()
+
     def hand_over(self) -> None:
+        self._looked_at = 0
         gathered, self.gathered = self.gathered, []
         if gathered:
             self._writer.put(*gathered)
