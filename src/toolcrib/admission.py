@@ -34,8 +34,9 @@ class Attempt:
     is_front: bool = False
 
 
-Admit = Callable[[dict[str, Any]], Awaitable[None]]
-"""Looks at checked arguments before the tool runs. Raises CallError to refuse, InputNeeded to ask first."""
+Admit = Callable[[dict[str, Any]], Awaitable[None] | None]
+"""Looks at checked arguments before the tool runs. Raises CallError to refuse, InputNeeded to ask first; what
+it gives, if anything, is waited for and does the same."""
 
 
 class Perform(Protocol):

@@ -196,8 +196,8 @@ class Dispatcher:
             if plan.flaw is not None:
                 return failed(plan, plan.flaw, self.crashes)
             checked = plan.arguments.check(arguments)
-            if admit is not None:
-                await admit(checked)
+            if admit is not None and (pending := admit(checked)) is not None:
+                await pending
             if plan.owner is not None and not self.owners.is_open(plan.owner):
                 await self.owners.open_for(plan.tool, limit)
             if plan.context is not None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from toolcrib import codec
@@ -99,17 +99,21 @@ class Case:
             words = f"Tool '{self.tool.name}' cannot run now: its calls must be recorded, and cannot be."
             raise AuditUnavailableError(words)
 
-    async def end(self, ended: Result | BaseException) -> None:
-        """The call is over. Returns when that is on the record, unless nobody waits."""
+    def admit(self, _: dict[str, Any]) -> None:
+        """Nothing about its arguments keeps the tool from running."""
+        self.ran = True
+
+    def end(self, ended: Result | BaseException) -> Awaitable[Any] | None:
+        """The call is over. Gives what to wait for before it is answered, where somebody waits."""
         entry = self._sum_up(ended)
         if self._audit is None or entry is None:
-            return
+            return None
         if isinstance(ended, asyncio.CancelledError | GeneratorExit):
             self._audit.note(entry)
-        else:
-            await self._audit.commit(entry)
+            return None
+        return self._audit.commit(entry)
 
-    def leave(self, error: BaseException) -> None:
+    def drop(self, error: BaseException) -> None:
         """The call is over before it began, and nobody waits for the record."""
         entry = self._sum_up(error)
         if self._audit is not None and entry is not None:
@@ -139,7 +143,7 @@ class Case:
         entry["decision"] = self.decision
         entry["outcome"] = outcome
         entry["code"] = code
-        entry["duration_ms"] = round(duration_s * 1000, 3)
+        entry["duration_ms"] = int(duration_s * 1_000_000) / 1000
         entry["result_bytes"] = result_bytes
         return entry
 

@@ -116,7 +116,7 @@ class Guard:
         case.decision = "unheard"
         if self.watch is not None:
             case.span = self.watch.begin_unknown(channel, case.id)
-        case.leave(error)
+        case.drop(error)
 
     async def miss(
         self, name: str, arguments: Mapping[str, Any] | None, principal: Principal, channel: Channel
@@ -125,7 +125,8 @@ class Guard:
         case.decision = "unknown"
         if self.watch is not None:
             case.span = self.watch.begin_unknown(channel, case.id)
-        await case.end(ToolNotFoundError(name))
+        if (recording := case.end(ToolNotFoundError(name))) is not None:
+            await recording
 
     async def conduct(self, attempt: Attempt, perform: Perform) -> Result:
         case = self._case(attempt.name, attempt.tool, attempt.arguments, attempt.principal, attempt.channel)
@@ -134,9 +135,11 @@ class Guard:
         try:
             result = await self._pass(attempt, perform, case)
         except BaseException as error:
-            await case.end(error)
+            if (recording := case.end(error)) is not None:
+                await recording
             raise
-        await case.end(result)
+        if (recording := case.end(result)) is not None:
+            await recording
         return result
 
     # --- inside ---
@@ -156,15 +159,26 @@ class Guard:
             if decision.missing:
                 case.decision = "denied"
                 return refused(_lacking(tool.name, decision.missing))
+        channel = attempt.channel
         try:
             if self.quota.covers(principal, tool):
-                channel = attempt.channel
                 again = channel.resumes if channel.is_prompted else None
                 entered = self.quota.enter(principal, tool, case.measure, resumes=again)
                 slot = entered if isinstance(entered, Slot) else await entered
+                if slot.is_counted:
+                    channel = Resting(channel, slot)
             if self.audit is not None and case.is_required:
                 await case.begin()
-            return await self._run(attempt, perform, case, decision, slot)
+            admit = self._admission(attempt, case, decision, channel)
+            if slot is None:
+                work = perform(admit)
+            else:
+                outlive = slot.outlive if slot.is_counted else None
+                work = perform(admit, channel=channel, timeout_s=slot.timeout_s, outlive=outlive)
+            result = await (work if self.watch is None else self.watch.within(case.span, work))
+            if slot is not None and (most := slot.max_result_bytes) is not None and size_of(result) > most:
+                return _too_long(tool.name, most)
+            return result
         except PolicyError as error:
             case.decision = "denied"
             return refused(error)
@@ -175,47 +189,32 @@ class Guard:
             if slot is not None:
                 slot.leave(ran=case.ran)
 
-    async def _run(
-        self, attempt: Attempt, perform: Perform, case: Case, decision: Decision | None, slot: Slot | None
-    ) -> Result:
-        channel = attempt.channel
-        if slot is None:
-            return await self._within(case, perform(self._admission(attempt, case, decision, channel)))
-        outlive = None
-        if slot.is_counted:
-            channel, outlive = Resting(channel, slot), slot.outlive
-        work = perform(
-            self._admission(attempt, case, decision, channel),
-            channel=channel,
-            timeout_s=slot.timeout_s,
-            outlive=outlive,
-        )
-        result = await self._within(case, work)
-        if slot.max_result_bytes is not None and size_of(result) > slot.max_result_bytes:
-            return _too_long(attempt.tool.name, slot.max_result_bytes)
-        return result
-
-    def _within(self, case: Case, work: Awaitable[Result]) -> Awaitable[Result]:
-        return work if self.watch is None else self.watch.within(case.span, work)
-
     def _admission(self, attempt: Attempt, case: Case, decision: Decision | None, channel: Channel) -> Admit:
-        async def admit(checked: dict[str, Any]) -> None:
-            if decision is not None and not decision.is_final:
-                judgement = decision.judge(checked)
-                case.rule = judgement.rule
-                if not judgement.is_allowed:
-                    case.decision = "denied"
-                    raise _denied(attempt.tool.name, judgement.because)
-                if judgement.confirm is not None:
-                    words = judgement.confirm.words
-                    try:
-                        await confirm(attempt.tool.name, checked, words, channel, self.quota.burn)
-                    except NotConfirmedError:
-                        case.decision = "denied"
-                        raise
+        if decision is None or decision.is_final:
+            return case.admit
+
+        def admit(checked: dict[str, Any]) -> Awaitable[None] | None:
+            judgement = decision.judge(checked)
+            case.rule = judgement.rule
+            if not judgement.is_allowed:
+                case.decision = "denied"
+                raise _denied(attempt.tool.name, judgement.because)
+            if judgement.confirm is not None:
+                return self._confirm(attempt.tool.name, checked, judgement.confirm.words, case, channel)
             case.ran = True
+            return None
 
         return admit
+
+    async def _confirm(
+        self, tool: str, checked: dict[str, Any], words: str | None, case: Case, channel: Channel
+    ) -> None:
+        try:
+            await confirm(tool, checked, words, channel, self.quota.burn)
+        except NotConfirmedError:
+            case.decision = "denied"
+            raise
+        case.ran = True
 
 
 @contextmanager

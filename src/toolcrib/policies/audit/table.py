@@ -11,7 +11,6 @@ import os
 import sqlite3
 from collections.abc import Callable, Generator, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from functools import cache
 from itertools import chain
 from pathlib import Path
 from urllib.parse import quote
@@ -32,27 +31,12 @@ _PLACES = {rows: ",".join(["(?,?)"] * rows) for rows in _ROWS}
 _INSERTS = {rows: f"INSERT INTO record VALUES {places}" for rows, places in _PLACES.items()}  # nosec B608
 
 
-_AT_ONCE = 64
-
-
-@cache
-def _statement(rows: int) -> str:
-    """Adds so many rows, if the last one is what it should be."""
-    places = ",".join(["(?,?)"] * rows)
-    return f"INSERT INTO record SELECT * FROM (VALUES {places}) WHERE ({_LAST}) = ?"  # nosec B608
-
-
-def _texts(lines: list[bytes]) -> list[str]:
-    return [line.decode() for line in lines]
-
-
 class TableStore:
     sync_every: int | None = None
     remove_batch: int | None = 5_000
 
     def __init__(self, path: Path, *, sync: bool, wait_s: float) -> None:
         self.cut_bytes = 0
-        self._last = b""  # what we wrote last, if we did
         self._path = path
         self._wal = path.with_name(f"{path.name}-wal")
         if not path.exists():  # to open and close it behind the back of SQLite would end its locks
@@ -77,59 +61,21 @@ class TableStore:
     def append(self, compose: Compose, head: Head | None = None) -> None:
         if _mark_of(self._path) != self._mark:
             raise BrokenError("another file is in the place of the log")
-        last, self._last = self._last, b""
         with _translated():
-            if head is None and last and (known := head_of(last)) is not None:
-                lines = compose(known)
-                if not lines or self._append_at_once(known.seq, lines, last):
-                    self._last = lines[-1] if lines else last
-                    return
-            self._append_behind_others(compose, head)
-
-    def _append_at_once(self, seq: int, lines: list[bytes], last: bytes) -> bool:
-        """Add behind the last record if it is still ours, in one statement where it fits: whatever SQLite is
-        asked gives the interpreter away, and it has to be got back. False: somebody else has written."""
-        if len(lines) > _AT_ONCE:
-            return self._in_transaction(lambda: self._insert_behind(seq, lines, last))
-        values = [*chain.from_iterable(zip(range(seq + 1, seq + 1 + len(lines)), _texts(lines), strict=True))]
-        return self._db.execute(_statement(len(lines)), [*values, last.decode()]).rowcount == len(lines)
-
-    def _insert_behind(self, seq: int, lines: list[bytes], last: bytes) -> bool:
-        row = self._db.execute(_LAST).fetchone()
-        if row is None or row[0] != last:
-            return False
-        self._insert(seq, lines)
-        return True
-
-    def _append_behind_others(self, compose: Compose, head: Head | None) -> None:
-        def insert() -> bool:
-            behind = self.head() if head is None else head
-            lines = compose(behind)
-            self._insert(behind.seq, lines)
-            if lines:
-                self._last = lines[-1]
-            return True
-
-        try:
-            self._in_transaction(insert)
-        except BaseException:
-            self._last = b""
-            raise
-
-    def _in_transaction(self, work: Callable[[], bool]) -> bool:
-        self._db.execute("BEGIN IMMEDIATE")
-        try:
-            done = work()
-            self._db.execute("COMMIT")
-        except BaseException:
-            if self._db.in_transaction:  # some failures end it by themselves
-                self._db.execute("ROLLBACK")
-            raise
-        return done
+            self._db.execute("BEGIN IMMEDIATE")
+            try:
+                if head is None:
+                    head = self.head()
+                self._insert(head.seq, compose(head))
+                self._db.execute("COMMIT")
+            except BaseException:
+                if self._db.in_transaction:  # some failures end it by themselves
+                    self._db.execute("ROLLBACK")
+                raise
 
     def _insert(self, seq: int, lines: list[bytes]) -> None:
         start, count = 0, len(lines)
-        texts = _texts(lines)
+        texts = [line.decode() for line in lines]
         for rows in _ROWS:
             statement = _INSERTS[rows]
             while count - start >= rows:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sqlite3
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +20,6 @@ from tests.support.audited import (
     restamp,
     verify,
 )
-from toolcrib.errors import ConfigurationError
 from toolcrib.policies.audit import open_log
 from toolcrib.policies.audit.store import BrokenError
 
@@ -261,77 +259,6 @@ def test_checkpoints_of_another_key_refuse(tmp_path: Path, name: str) -> None:
     assert not verify(path).is_sound
     error = refusal(path)
     assert (str(error), error.seq) == ("its checkpoints were changed, or made with another key", 17)
-
-
-@BOTH
-def test_a_log_that_is_replaced_while_it_is_written_is_noticed(tmp_path: Path, name: str) -> None:
-    path = tmp_path / name
-    scribe = make_scribe(path)
-    scribe.write(entries(5))
-    for each in (path, path.with_name(f"{name}-wal"), path.with_name(f"{name}-shm")):
-        if each.exists():
-            each.rename(each.with_name(f"old-{each.name}"))
-    with pytest.raises((BrokenError, FileNotFoundError)):
-        scribe.write(entries(1, start=6))
-    other = tmp_path / "other" / name
-    make_log(other, 2)
-    path.write_bytes(other.read_bytes())
-    with pytest.raises(BrokenError):
-        scribe.write(entries(1, start=6))
-    scribe.abandon()
-
-
-def test_another_file_in_the_place_of_a_database_is_noticed(tmp_path: Path) -> None:
-    path, other = tmp_path / "audit.db", tmp_path / "other.db"
-    scribe = make_scribe(path)
-    scribe.write(entries(5))
-    make_log(other, 2)
-    other.replace(path)
-    with pytest.raises(BrokenError, match="another file is in the place of the log"):
-        scribe.write(entries(1, start=6))
-
-
-def test_a_file_that_became_shorter_is_noticed(tmp_path: Path) -> None:
-    path = tmp_path / "audit.jsonl"
-    scribe = make_scribe(path)
-    scribe.write(entries(5))
-    replace_lines(path, read_lines(path)[:-2])
-    with pytest.raises(BrokenError, match="record 6 was there, and is gone") as caught:
-        scribe.write(entries(1, start=6))
-    assert caught.value.seq == 6
-
-
-def test_a_file_that_is_no_database_refuses(tmp_path: Path) -> None:
-    path = tmp_path / "audit.db"
-    path.write_bytes(b"not a database, but quite long, and nothing else either" * 100)
-    path.with_name("audit.db.key").write_text("k" * 40)
-    path.with_name("audit.db.key").chmod(0o600)
-    assert "SQLite says: " in str(refusal(path))
-    with pytest.raises(ConfigurationError, match="is no audit log: file is not a database"):
-        open_log(path).verify()
-
-
-@pytest.mark.parametrize(
-    "change", ["UPDATE record SET line = 5 WHERE seq = 11", "UPDATE record SET seq = 99 WHERE seq = 11"]
-)
-def test_a_last_row_that_is_none_refuses(tmp_path: Path, change: str) -> None:
-    path = tmp_path / "audit.db"
-    make_log(path, 10, is_closed=False)
-    with sqlite3.connect(path) as db:
-        db.execute(change)
-    db.close()
-    assert refusal(path).seq == 11
-    assert not verify(path).is_sound
-    make_log(path, 1, accept_gap=True) if "line" in change else None
-
-
-def test_a_row_before_the_first_is_found(tmp_path: Path) -> None:
-    path = tmp_path / "audit.db"
-    make_log(path, 3)
-    with sqlite3.connect(path) as db:
-        db.execute("INSERT INTO record VALUES (-5, 'x')")
-    db.close()
-    assert "unreadable" in kinds(path)
 
 
 @BOTH
