@@ -18,12 +18,15 @@ _SENTENCE_END = re.compile(r"[.!?][\"')\]`*]*+\s++[\"'(\[`*]*+(\S)")
 _DOTTED_LETTERS = re.compile(r"(?<!\w)\w\.(?:\w\.){1,4}$")
 _MANY_BREAKS = re.compile(r"\n{3,}")
 _SHOWN = bytes(range(0x20, 0x7F)) + b"\n"
+_SECOND_MARGIN = re.compile(r"\n( *+)[^ \n]")
 
 _NEVER_LAST = frozenset(("e.g", "i.e", "vs", "cf", "approx", "dr", "mr", "mrs", "ms", "prof", "fig", "eq"))
 
 
 def clean_lines(text: str) -> list[str]:
     """Split into lines without the indentation that all but the first have in common."""
+    if (lines := _clean_tidy(text)) is not None:
+        return lines
     if "\r" in text:
         text = text.replace("\r\n", "\n").replace("\r", "\n")
     first, *others = text.split("\n")
@@ -39,6 +42,20 @@ def clean_lines(text: str) -> list[str]:
         measured.append((indent, body.rstrip()))
     margin = margin or 0
     return [first.strip(), *[" " * (indent - margin) + body if body else "" for indent, body in measured]]
+
+
+def _clean_tidy(text: str) -> list[str] | None:
+    """The short way for most texts: visible ASCII, every line but the first at the margin or deeper, or
+    empty, and nothing behind the words. None for all others."""
+    margin = _SECOND_MARGIN.search(text)
+    if margin is None or text[0] == " " or not is_plainly_shown(text):
+        return None
+    edge = f"\n{margin[1]}"
+    empty = text.count("\n\n") + text.endswith("\n") if len(edge) > 1 else 0
+    if text.count(edge) + empty != text.count("\n"):
+        return None
+    text = text.replace(edge, "\n")
+    return None if " \n" in text or text[-1] == " " else text.split("\n")
 
 
 def is_plainly_shown(text: str) -> bool:
@@ -109,6 +126,8 @@ def join_first_paragraph(prose: str) -> str:
 def finish_sentence(prose: str) -> str:
     """Write a lone sentence on one line without its full stop; leave anything longer as it is."""
     sentence = prose
+    if "\n\n" in prose:
+        return prose
     if "\n" in prose:
         lines = prose.split("\n")
         if any(map(_stands_alone, lines)):

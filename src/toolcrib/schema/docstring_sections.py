@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from itertools import product
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from toolcrib.schema.docstring_layout import find_block_end, flow, indent_of, trim
 from toolcrib.schema.docstring_types import clean_type, looks_like_type
@@ -107,18 +107,27 @@ def split_names(names: str) -> list[str]:
 
 def _collect(
     block: list[str], head: re.Pattern[str]
-) -> tuple[list[str], list[tuple[re.Match[str], list[str]]]]:
+) -> tuple[list[str], list[tuple[tuple[Any, ...], list[str]]]]:
     """Split a block into words before the first entry, and entries with the lines that continue them."""
     level = indent_of(block[0])
     stray: list[str] = []
     body, entries = stray, []
+    is_named = head is _GOOGLE_ENTRY or head is _GOOGLE_ERROR
     for line in block:
-        if line and (at := indent_of(line)) <= level and (match := head.match(line, at)):
-            body = []
-            entries.append((match, body))
-        else:
-            body.append(line)
-    return [line[min(level, indent_of(line)) :] for line in stray], entries
+        at = len(line) - len(words := line.lstrip(" "))
+        if words and at <= level:
+            name, colon, text = words.partition(": ")
+            # What the pattern makes of most entries, said without it.
+            if is_named and colon and name.isidentifier() and name.isascii() and name != "None":
+                body = []
+                entries.append(((name, None, text.lstrip()), body))
+                continue
+            if match := head.match(line, at):
+                body = []
+                entries.append((match.groups(), body))
+                continue
+        body.append(line)
+    return [line[min(level, indent_of(line)) :] for line in stray] if stray else stray, entries
 
 
 def read_tags(block: list[str]) -> list[str]:
@@ -170,8 +179,7 @@ def _take_google(draft: Draft, kind: str, header: str, block: list[str]) -> None
         # Words without a single entry are prose about the arguments, and prose keeps its header.
         draft.prose += stray if entries else [header, *block]
         documented = draft.entries_of(kind)
-        for match, body in entries:
-            names, type_text, text = match.groups()
+        for (names, type_text, text), body in entries:
             description = flow(text, body) if body else text
             cleaned = clean_type(type_text) if type_text else None
             if names.isidentifier():
@@ -238,8 +246,8 @@ def _take_numpy(draft: Draft, title: str, block: list[str]) -> None:
         block, closing = _cut_closing_prose(block, pattern)
         stray, entries = _collect(block, pattern)
         draft.prose += stray if entries else [f"{title}:", *block]
-        for match, body in entries:
-            draft.entries_of(kind).extend(_document_numpy(match, body, kind))
+        for found, body in entries:
+            draft.entries_of(kind).extend(_document_numpy(found, body, kind))
         draft.prose += ["", *closing]
 
 
@@ -258,8 +266,8 @@ def _cut_closing_prose(block: list[str], head: re.Pattern[str]) -> tuple[list[st
     return block, []
 
 
-def _document_numpy(match: re.Match[str], body: list[str], kind: str) -> list[Documented]:
-    names, space, type_text = match.groups()
+def _document_numpy(found: tuple[Any, ...], body: list[str], kind: str) -> list[Documented]:
+    names, space, type_text = found
     words = flow("", body)
     # `name: words` in one line is Google's habit under a NumPy title; so is `ValueError: words`.
     if type_text and (

@@ -8,8 +8,7 @@ Imports nothing outside the standard library: it is read at start-up.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from toolcrib.schema.docstring_fields import is_field, read_rest
 from toolcrib.schema.docstring_layout import (
@@ -38,8 +37,7 @@ Style = Literal["google", "numpy", "rest", "plain"]
 _READERS = {"google": read_google, "numpy": read_numpy, "rest": read_rest}
 
 
-@dataclass(frozen=True, slots=True)
-class Docstring:
+class Docstring(NamedTuple):
     """A docstring taken apart.
 
     `description` is all that did not move elsewhere; a lone sentence has lost its full stop there, and only

@@ -20,7 +20,7 @@ from toolcrib.policies.access.operators import ABSENT, Demand, is_finite, is_num
 from toolcrib.policies.access.reach import Reach, forms_of
 from toolcrib.validation import Validator
 
-MAX_CANDIDATES = 2_000
+MAX_CANDIDATES = 500
 _MAX_TEXT = 4_096
 _FRESH = "zqxjkvwyZQXJKVWY0189~\u00f8\u4e2d"
 _BOUNDS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum")

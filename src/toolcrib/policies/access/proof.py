@@ -15,7 +15,7 @@ from toolcrib.policies.access.building import build
 from toolcrib.policies.access.candidates import candidates_for
 from toolcrib.policies.access.tally import Item, Tally
 
-MAX_TRIES = 20_000
+MAX_TRIES = 5_000
 _ENDS = frozenset({"prefix", "suffix"})
 _BLURRED = frozenset({"glob", "matches", "below_path"})
 

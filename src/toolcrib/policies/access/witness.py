@@ -19,7 +19,7 @@ from toolcrib.policies.access.proof import can_pass
 from toolcrib.policies.access.reach import Reach
 from toolcrib.policies.access.tally import Item, Tally
 
-MAX_TRIES = 20_000
+MAX_TRIES = 5_000
 
 
 @dataclass(frozen=True, slots=True)
