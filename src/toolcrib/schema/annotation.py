@@ -20,7 +20,10 @@ def hints_of_function(callee: Callee, name: str) -> dict[str, Any]:
     """The hints of a callable by parameter, `return` included."""
     function = callee.function
     written = _written(callee)
-    if all(map(_is_settled, written.values())):
+    for hint in written.values():
+        if type(hint) is not type and not _is_settled(hint):
+            break
+    else:
         return written
     try:
         return _evaluate(function, written)

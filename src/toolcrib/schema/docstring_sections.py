@@ -111,7 +111,8 @@ def _collect(
     """Split a block into words before the first entry, and entries with the lines that continue them."""
     level = indent_of(block[0])
     stray: list[str] = []
-    body, entries = stray, []
+    body = stray
+    entries: list[tuple[tuple[Any, ...], list[str]]] = []
     is_named = head is _GOOGLE_ENTRY or head is _GOOGLE_ERROR
     for line in block:
         at = len(line) - len(words := line.lstrip(" "))
@@ -153,7 +154,9 @@ def read_google(lines: list[str]) -> Draft:
     for number in [number for number, line in enumerate(lines) if line in HEADERS]:
         draft.prose += lines[done:number]
         done = find_block_end(lines, number + 1, 0)
-        block = trim(lines[number + 1 : done])
+        block = lines[number + 1 : done]
+        if block and not (block[0] and block[-1]):
+            block = trim(block)
         _leave_blank(draft.prose)
         if block:
             _take_google(draft, HEADERS[lines[number]], lines[number], block)

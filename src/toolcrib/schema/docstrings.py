@@ -8,7 +8,8 @@ Imports nothing outside the standard library: it is read at start-up.
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple
+from dataclasses import dataclass
+from typing import Literal
 
 from toolcrib.schema.docstring_fields import is_field, read_rest
 from toolcrib.schema.docstring_layout import (
@@ -37,7 +38,8 @@ Style = Literal["google", "numpy", "rest", "plain"]
 _READERS = {"google": read_google, "numpy": read_numpy, "rest": read_rest}
 
 
-class Docstring(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Docstring:
     """A docstring taken apart.
 
     `description` is all that did not move elsewhere; a lone sentence has lost its full stop there, and only
@@ -102,8 +104,7 @@ def _read(lines: list[str]) -> tuple[Style, Draft]:
 def _find_styles(lines: list[str]) -> list[Style]:
     """List the dialects a text shows signs of, the least ambiguous sign first."""
     text = "\n".join(lines)
-    heads = [number for number, line in enumerate(lines) if line in HEADERS]
-    google = any(opens_google(lines, number) for number in heads)
+    google = any(opens_google(lines, number) for number, line in enumerate(lines) if line in HEADERS)
     # The signs of the others are rare, and their absence is seen at a glance.
     numpy = "-" in text and "\n--" in text and any(opens_numpy(lines, number) for number in range(len(lines)))
     rest = ("@" in text or " :" in text or "\n:" in text or text[:1] == ":") and any(map(is_field, lines))

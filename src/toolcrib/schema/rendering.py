@@ -70,7 +70,8 @@ class _Renderer:
         return schema
 
     def _field_schema(self, item: Field) -> dict[str, Any]:
-        schema = self.render(item.shape)
+        shape = item.shape
+        schema = _scalar_schema(shape) if type(shape) is Scalar else self.render(shape)
         if item.description:
             schema["description"] = join_descriptions(item.description, schema.get("description"))
         if item.default is not MISSING:
@@ -78,9 +79,9 @@ class _Renderer:
         return schema
 
     def render(self, shape: Shape) -> dict[str, Any]:
+        if type(shape) is Scalar:  # as most are
+            return _scalar_schema(shape)
         match shape:
-            case Scalar():
-                return _scalar_schema(shape)
             case OneOf(values=values):
                 return _enum_schema(values)
             case Array():
@@ -164,8 +165,14 @@ class _Renderer:
 def _name_shared(roots: list[Shape]) -> dict[int, str]:
     """Names for the shapes that are met more than once, by identity."""
     names: dict[int, str] = {}
+    waiting = [
+        shape
+        for shape in roots
+        if type(shape) not in _LEAVES and not (type(shape) is Array and type(shape.items) in _LEAVES)
+    ]
+    if not waiting:
+        return names  # as of most tools
     seen: set[int] = set()
-    waiting = [shape for shape in roots if type(shape) not in _LEAVES]
     while waiting:
         shape = waiting.pop()
         if isinstance(shape, Named):

@@ -94,18 +94,21 @@ class _Scanner:
         result = Scan([], [*self.findings, *report], files)
         order = {str(path): position for position, path in enumerate(files)}
         for entry in sorted(registry.entries(), key=lambda entry: _place(entry.tool, order)):
-            result.findings += self.reading.remarks_on(entry.tool)
+            tool = entry.tool
+            result.findings += self.reading.remarks_on(tool)
             try:
-                entry.tool.examine()
+                tool.examine()
             except DefinitionError as error:
                 result.findings.append(error.finding)
                 continue
             except Exception as error:  # what was written may be of any kind, and hides no other
-                result.findings.append(_failure(entry.tool, error))
+                result.findings.append(_failure(tool, error))
                 continue
-            result.findings += [*remark_shortened(entry.tool), *entry.tool.findings]
-            is_listed = registry.try_get(entry.tool.name) is entry.tool
-            (result.tools if is_listed else result.unlisted).append(entry.tool)
+            if tool.long_name is not None:
+                result.findings += remark_shortened(tool)
+            result.findings += tool.findings
+            is_listed = registry.try_get(tool.name) is tool
+            (result.tools if is_listed else result.unlisted).append(tool)
         result.findings = list(dict.fromkeys(result.findings))
         result.read = self.reading.tracer.library.files_read
         return result

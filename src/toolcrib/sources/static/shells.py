@@ -69,6 +69,8 @@ class Outline(NamedTuple):
 
     @property
     def names(self) -> tuple[str, ...]:
+        if self[0] == self[2] == () and self.rest is self.more is None:
+            return self.by_name  # as of most
         known = self.by_place + self.by_name + self.by_keyword
         if self.rest is not None:
             known += (self.rest,)
@@ -86,6 +88,9 @@ class Outline(NamedTuple):
 
 def outline_of(arguments: ast.arguments, owner: str = "") -> Outline:
     """The parameters as they are written; names that are private to a class are changed as Python does it."""
+    others = arguments.posonlyargs or arguments.kwonlyargs or arguments.vararg or arguments.kwarg
+    if not others and not owner:
+        return Outline((), tuple([item.arg for item in arguments.args]))
     return Outline(
         names_of(arguments.posonlyargs, owner),
         names_of(arguments.args, owner),

@@ -122,7 +122,7 @@ class Stubber:
         for name, annotation in _annotations(node, private):
             if name in dropped:
                 continue
-            key = spell(annotation)
+            key = annotation.id if type(annotation) is ast.Name else spell(annotation)
             read = known.get(key) or self._recall(key, scope, known)
             if read is None or annotation.lineno < read.since:
                 trail = Trail()
