@@ -9,9 +9,12 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from toolcrib.policies.audit import Verdict, open_log
+import pytest
+
+from toolcrib.policies.audit import AuditLog, Verdict, open_log
 from toolcrib.policies.audit.record import TAIL, Entry, head_of
 from toolcrib.policies.audit.scribe import Scribe
+from toolcrib.policies.audit.store import BrokenError
 from toolcrib.policy import Audit
 
 STORES = ("audit.db", "audit.jsonl")
@@ -114,3 +117,36 @@ def verify(path: Path) -> Verdict:
 
 def kinds(path: Path) -> list[str]:
     return [problem.kind for problem in verify(path).problems]
+
+
+def make_audit(logs: list[AuditLog], path: Path, **options: Any) -> AuditLog:
+    log = AuditLog(Audit(path, **options), server="shop")
+    logs.append(log)
+    return log
+
+
+async def committed(log: AuditLog, number: int) -> bool:
+    return await log.commit({"id": f"c{number}"})
+
+
+def calls(path: Path) -> list[str]:
+    return [record["id"] for record in open_log(path).records() if record["kind"] == "call"]
+
+
+def told(path: Path) -> list[tuple[int, int]]:
+    gaps = [record for record in open_log(path).records() if record["kind"] == "gap"]
+    return [(record["late"], record["lost"]) for record in gaps]
+
+
+def records(path: Path) -> list[dict[str, Any]]:
+    return list(open_log(path).records())
+
+
+def seals(path: Path) -> Path:
+    return path.with_name(f"{path.name}.checkpoints")
+
+
+def refusal(path: Path, **options: Any) -> BrokenError:
+    with pytest.raises(BrokenError) as caught:
+        make_scribe(path, **options).open()
+    return caught.value

@@ -19,6 +19,7 @@ import click
 from toolcrib.cli.extract import find_speller, writing
 from toolcrib.cli.frame import Command, Failure, show_examples, takes_json
 from toolcrib.cli.ledger import COLUMNS, Record, show_line, to_csv_line, to_json_line
+from toolcrib.cli.progress import telling
 from toolcrib.cli.records import Filters, Place, find_log, read_filters, reading, takes_file, takes_filters
 from toolcrib.cli.terminal import Terminal
 from toolcrib.cli.words import count
@@ -43,7 +44,6 @@ toolcrib audit export --to csv -o may.csv --since 2026-05-01 --until 2026-06-01
 toolcrib audit export --to jsonl       to standard output
 """
 _POLL_S = 0.25
-_TELL_S = 0.2
 
 
 EXAMPLES = """
@@ -196,27 +196,9 @@ def pause() -> None:
 @contextmanager
 def _telling(terminal: Terminal, reader: Reader) -> Iterator[Callable[[int], None] | None]:
     """Say how far it is, where somebody waits and looks."""
-    if not terminal.err.isatty():
-        yield None
-        return
-    total, told_s, width = reader.last_seq(), time.monotonic(), 0
-
-    def tell(done: int) -> None:
-        nonlocal told_s, width
-        if time.monotonic() - told_s < _TELL_S:
-            return
-        told_s = time.monotonic()
-        text = f"checked {done} of about {count(total, 'record')}"
-        terminal.err.write(f"\r{text.ljust(width)}")
-        terminal.err.flush()
-        width = len(text)
-
-    try:
-        yield tell
-    finally:
-        if width:
-            terminal.err.write(f"\r{' ' * width}\r")
-            terminal.err.flush()
+    with telling(terminal) as tell:
+        total = 0 if tell is None else reader.last_seq()
+        yield tell and (lambda done: tell(lambda: f"checked {done} of about {count(total, 'record')}"))
 
 
 def _say_verdict(place: Place, verdict: Verdict, terminal: Terminal) -> None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 import click
 
 from toolcrib.cli.frame import Command, Failure, takes_json, takes_targets
+from toolcrib.cli.progress import telling
 from toolcrib.cli.targets import is_address
 from toolcrib.cli.terminal import Terminal
 from toolcrib.cli.words import count, tool_json
@@ -75,29 +75,8 @@ def scan_targets(targets: Sequence[str], terminal: Terminal) -> Scan:
 @contextmanager
 def _telling(terminal: Terminal) -> Iterator[Progress | None]:
     """Say how far it is, where somebody waits and looks."""
-    if not getattr(terminal.err, "isatty", lambda: False)():
-        yield None
-        return
-    began_s = told_s = time.monotonic()
-    width = 0
-
-    def tell(done: int, total: int) -> None:
-        nonlocal told_s, width
-        now_s = time.monotonic()
-        if now_s - began_s < _PATIENCE_S or now_s - told_s < 0.1:
-            return
-        told_s = now_s
-        text = f"reading {done} of {count(total, 'file')}"
-        terminal.err.write(f"\r{text.ljust(width)}")
-        terminal.err.flush()
-        width = len(text)
-
-    try:
-        yield tell
-    finally:
-        if width:
-            terminal.err.write(f"\r{' ' * width}\r")
-            terminal.err.flush()
+    with telling(terminal, _PATIENCE_S) as tell:
+        yield tell and (lambda done, total: tell(lambda: f"reading {done} of {count(total, 'file')}"))
 
 
 def group(findings: Sequence[Finding]) -> list[tuple[str, list[Finding]]]:

@@ -6,7 +6,7 @@ Knows results and exceptions; refuses to know where the word is written.
 from __future__ import annotations
 
 import asyncio
-from typing import Literal
+from typing import Literal, get_args
 
 from toolcrib.content import Result
 from toolcrib.errors import (
@@ -33,17 +33,7 @@ Outcome = Literal[
     "crashed",
     "input_required",
 ]
-OUTCOMES: tuple[Outcome, ...] = (
-    "ok",
-    "error",
-    "denied",
-    "throttled",
-    "timeout",
-    "cancelled",
-    "disconnected",
-    "crashed",
-    "input_required",
-)
+OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
 _OF_ERROR: tuple[tuple[type[BaseException], Outcome], ...] = (
     (ToolNotFoundError, "denied"),
     (DeniedError, "denied"),

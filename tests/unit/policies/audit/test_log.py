@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.support.audited import STORES, verify
+from tests.support.audited import STORES, calls, committed, make_audit, verify
 from toolcrib.errors import ConfigurationError
 from toolcrib.policies.audit import AuditLog, open_log
 from toolcrib.policy import Audit
@@ -18,39 +17,12 @@ from toolcrib.policy import Audit
 BOTH = pytest.mark.parametrize("name", STORES)
 
 
-@pytest.fixture
-async def logs() -> AsyncIterator[list[AuditLog]]:
-    opened: list[AuditLog] = []
-    yield opened
-    for log in opened:
-        await log.close()
-
-
-def make(logs: list[AuditLog], path: Path, **options: Any) -> AuditLog:
-    log = AuditLog(Audit(path, **options), server="shop")
-    logs.append(log)
-    return log
-
-
-async def committed(log: AuditLog, number: int) -> bool:
-    return await log.commit({"id": f"c{number}"})
-
-
-def calls(path: Path) -> list[str]:
-    return [record["id"] for record in open_log(path).records() if record["kind"] == "call"]
-
-
-def told(path: Path) -> list[tuple[int, int]]:
-    gaps = [record for record in open_log(path).records() if record["kind"] == "gap"]
-    return [(record["late"], record["lost"]) for record in gaps]
-
-
 # --- well ---
 
 
 @BOTH
 async def test_a_committed_record_is_in_the_file(tmp_path: Path, name: str, logs: list[AuditLog]) -> None:
-    log = make(logs, tmp_path / name)
+    log = make_audit(logs, tmp_path / name)
     await log.open()
     assert await committed(log, 1) is True
     assert calls(tmp_path / name) == ["c1"]
@@ -61,7 +33,7 @@ async def test_a_committed_record_is_in_the_file(tmp_path: Path, name: str, logs
 async def test_records_that_gather_are_written_together_in_their_order(
     tmp_path: Path, name: str, logs: list[AuditLog]
 ) -> None:
-    log = make(logs, tmp_path / name)
+    log = make_audit(logs, tmp_path / name)
     results = await asyncio.gather(*(committed(log, number) for number in range(3000)))
     assert results == [True] * 3000
     log.note({"id": "noted"})
@@ -75,7 +47,7 @@ async def test_records_that_gather_are_written_together_in_their_order(
 async def test_a_log_may_be_closed_twice_and_opened_again(
     tmp_path: Path, name: str, logs: list[AuditLog]
 ) -> None:
-    log = make(logs, tmp_path / name)
+    log = make_audit(logs, tmp_path / name)
     await log.close()
     assert not (tmp_path / name).exists()
     for _ in range(2):
@@ -90,7 +62,7 @@ async def test_a_log_may_be_closed_twice_and_opened_again(
 
 @BOTH
 async def test_several_loops_share_one_log(tmp_path: Path, name: str, logs: list[AuditLog]) -> None:
-    log = make(logs, tmp_path / name)
+    log = make_audit(logs, tmp_path / name)
     results: list[bool] = []
 
     async def work(start: int) -> None:
@@ -114,7 +86,7 @@ async def test_several_loops_share_one_log(tmp_path: Path, name: str, logs: list
 
 
 async def test_who_does_not_wait_any_more_is_no_trouble(tmp_path: Path, logs: list[AuditLog]) -> None:
-    log = make(logs, tmp_path / "audit.db")
+    log = make_audit(logs, tmp_path / "audit.db")
     waiting = [asyncio.ensure_future(log.commit({"id": f"c{number}"})) for number in range(5)]
     for each in waiting[:3]:
         each.cancel()
@@ -193,11 +165,11 @@ async def test_damage_is_an_error_that_says_what_to_do(
     tmp_path: Path, name: str, logs: list[AuditLog]
 ) -> None:
     path = tmp_path / name
-    log = make(logs, path)
+    log = make_audit(logs, path)
     assert await committed(log, 1)
     await log.close()
     path.unlink()
-    again = make(logs, path)
+    again = make_audit(logs, path)
     with pytest.raises(ConfigurationError) as caught:
         await again.open()
     words = "the audit log is damaged: it ends before record 3, which a checkpoint has seen"
@@ -205,7 +177,7 @@ async def test_damage_is_an_error_that_says_what_to_do(
     assert caught.value.file == str(path)
     assert f"`toolcrib audit verify --file {path}`" in str(caught.value.hint)
     assert "accept_gap = true" in str(caught.value.hint)
-    accepting = make(logs, path, accept_gap=True)
+    accepting = make_audit(logs, path, accept_gap=True)
     await accepting.open()
     assert await committed(accepting, 2)
 
@@ -216,20 +188,20 @@ async def test_a_place_that_cannot_be_used_is_an_error(
 ) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(ConfigurationError, match="the key cannot be read: Not a directory"):
-        await make(logs, tmp_path / "file" / name).open()
+        await make_audit(logs, tmp_path / "file" / name).open()
     key = tmp_path / "key"
     with pytest.raises(ConfigurationError, match="the audit log cannot be written: File exists"):
-        await make(logs, tmp_path / "file" / name, key_file=key, checkpoints=tmp_path / "seals").open()
+        await make_audit(logs, tmp_path / "file" / name, key_file=key, checkpoints=tmp_path / "seals").open()
     (tmp_path / name).mkdir()
     with pytest.raises(ConfigurationError, match="the audit log cannot be written: Is a directory") as caught:
-        await make(logs, tmp_path / name, key_file=key).open()
+        await make_audit(logs, tmp_path / name, key_file=key).open()
     assert caught.value.file == str(tmp_path / name)
 
 
 async def test_a_key_that_cannot_be_used_is_an_error(tmp_path: Path, logs: list[AuditLog]) -> None:
     (tmp_path / "audit.db.key").write_text("short")
     (tmp_path / "audit.db.key").chmod(0o600)
-    log = make(logs, tmp_path / "audit.db")
+    log = make_audit(logs, tmp_path / "audit.db")
     with pytest.raises(ConfigurationError, match="too short"):
         await log.open()
     assert await committed(log, 1) is False  # whoever goes on regardless is told with every call

@@ -5,13 +5,12 @@ from __future__ import annotations
 import asyncio
 import fcntl
 import logging
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.support.audited import STORES, Hold, read_lines, verify
+from tests.support.audited import STORES, Hold, calls, committed, make_audit, read_lines, told, verify
 from toolcrib.policies.audit import AuditLog, open_log, writer
 from toolcrib.policies.audit import log as log_module
 from toolcrib.policy import Audit
@@ -19,38 +18,11 @@ from toolcrib.policy import Audit
 BOTH = pytest.mark.parametrize("name", STORES)
 
 
-@pytest.fixture
-async def logs() -> AsyncIterator[list[AuditLog]]:
-    opened: list[AuditLog] = []
-    yield opened
-    for log in opened:
-        await log.close()
-
-
-def make(logs: list[AuditLog], path: Path, **options: Any) -> AuditLog:
-    log = AuditLog(Audit(path, **options), server="shop")
-    logs.append(log)
-    return log
-
-
-async def committed(log: AuditLog, number: int) -> bool:
-    return await log.commit({"id": f"c{number}"})
-
-
-def calls(path: Path) -> list[str]:
-    return [record["id"] for record in open_log(path).records() if record["kind"] == "call"]
-
-
-def told(path: Path) -> list[tuple[int, int]]:
-    gaps = [record for record in open_log(path).records() if record["kind"] == "gap"]
-    return [(record["late"], record["lost"]) for record in gaps]
-
-
 async def test_a_store_that_does_not_come_back_keeps_nobody(
     tmp_path: Path, logs: list[AuditLog], caplog: pytest.LogCaptureFixture
 ) -> None:
     path = tmp_path / "audit.db"
-    log = make(logs, path, wait_s=0.2)
+    log = make_audit(logs, path, wait_s=0.2)
     await log.open()
     assert await committed(log, 0)
     hold = Hold(path)
@@ -82,7 +54,7 @@ async def test_a_store_that_does_not_come_back_keeps_nobody(
 
 async def test_a_gap_says_since_when(tmp_path: Path, logs: list[AuditLog]) -> None:
     path = tmp_path / "audit.db"
-    log = make(logs, path, wait_s=0.2)
+    log = make_audit(logs, path, wait_s=0.2)
     await log.open()
     assert await committed(log, 0)
     hold = Hold(path)
@@ -99,7 +71,7 @@ async def test_what_does_not_fit_is_lost_and_counted(
 ) -> None:
     monkeypatch.setattr("toolcrib.policies.audit.log.MAX_QUEUE", 10)
     path = tmp_path / "audit.db"
-    log = make(logs, path, wait_s=0.2)
+    log = make_audit(logs, path, wait_s=0.2)
     await log.open()
     assert await committed(log, 0)
     hold = Hold(path)
@@ -123,7 +95,7 @@ async def test_what_cannot_be_written_when_it_is_closed_is_lost(
     tmp_path: Path, logs: list[AuditLog], caplog: pytest.LogCaptureFixture
 ) -> None:
     path = tmp_path / "audit.db"
-    log = make(logs, path, wait_s=0.2)
+    log = make_audit(logs, path, wait_s=0.2)
     await log.open()
     assert await committed(log, 0)
     hold = Hold(path)
@@ -160,7 +132,7 @@ async def test_a_store_that_never_comes_back_does_not_keep_closing(
 async def test_a_fault_of_our_own_is_a_failure_like_any_other(
     tmp_path: Path, logs: list[AuditLog], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    log = make(logs, tmp_path / "audit.db", wait_s=60)
+    log = make_audit(logs, tmp_path / "audit.db", wait_s=60)
     await log.open()
     with monkeypatch.context() as patch:
         patch.setattr("toolcrib.policies.audit.scribe.compose", lambda head, entries: 1 / 0)
@@ -178,7 +150,7 @@ async def test_a_log_that_fails_again_and_again_says_so_once_a_minute(
 ) -> None:
     monkeypatch.setattr(writer, "FIRST_RETRY_S", 0.001)
     path = tmp_path / "audit.db"
-    log = make(logs, path, wait_s=0.2)
+    log = make_audit(logs, path, wait_s=0.2)
     await log.open()
     assert await committed(log, 0)
     for number in range(3):
@@ -195,7 +167,7 @@ async def test_a_log_that_fails_again_and_again_says_so_once_a_minute(
 async def test_opened_while_the_disk_is_full_it_writes_later(
     tmp_path: Path, name: str, logs: list[AuditLog], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    log = make(logs, tmp_path / name)
+    log = make_audit(logs, tmp_path / name)
     with monkeypatch.context() as patch:
 
         def refuse(*_: Any, **__: Any) -> Any:
@@ -218,7 +190,7 @@ async def test_a_locked_file_keeps_nobody_from_starting(
 ) -> None:
     monkeypatch.setattr(log_module, "OPEN_S", 0.2)
     path = tmp_path / "audit.jsonl"
-    log = make(logs, path)
+    log = make_audit(logs, path)
     with open(path, "ab") as other:
         fcntl.flock(other, fcntl.LOCK_EX)
         async with asyncio.timeout(3):

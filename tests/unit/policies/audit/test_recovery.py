@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -16,28 +15,16 @@ from tests.support.audited import (
     make_log,
     make_scribe,
     read_lines,
+    records,
+    refusal,
     replace_lines,
     restamp,
+    seals,
     verify,
 )
 from toolcrib.policies.audit import open_log
-from toolcrib.policies.audit.store import BrokenError
 
 BOTH = pytest.mark.parametrize("name", STORES)
-
-
-def records(path: Path) -> list[dict[str, Any]]:
-    return list(open_log(path).records())
-
-
-def seals(path: Path) -> Path:
-    return path.with_name(f"{path.name}.checkpoints")
-
-
-def refusal(path: Path, **options: Any) -> BrokenError:
-    with pytest.raises(BrokenError) as caught:
-        make_scribe(path, **options).open()
-    return caught.value
 
 
 # --- a crash ---

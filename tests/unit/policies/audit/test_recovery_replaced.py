@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sqlite3
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -15,6 +14,7 @@ from tests.support.audited import (
     make_log,
     make_scribe,
     read_lines,
+    refusal,
     replace_lines,
     verify,
 )
@@ -23,20 +23,6 @@ from toolcrib.policies.audit import open_log
 from toolcrib.policies.audit.store import BrokenError
 
 BOTH = pytest.mark.parametrize("name", STORES)
-
-
-def records(path: Path) -> list[dict[str, Any]]:
-    return list(open_log(path).records())
-
-
-def seals(path: Path) -> Path:
-    return path.with_name(f"{path.name}.checkpoints")
-
-
-def refusal(path: Path, **options: Any) -> BrokenError:
-    with pytest.raises(BrokenError) as caught:
-        make_scribe(path, **options).open()
-    return caught.value
 
 
 @BOTH
