@@ -24,8 +24,6 @@ from toolcrib.tool import Tool
 KNOWN = 10_000
 """So many pairs of caller and tool are remembered with what the limits say about them."""
 
-STATE_S = 900.0
-
 
 class Quota:
     """How much callers may call. The clocks are for tests; `now` never goes back, `wall` may."""
@@ -87,10 +85,6 @@ class Quota:
             return Slot(demand, None)
         mark = None if resumes is None else f"again {resumes}"
         return self._store.enter(Slot(demand, self._store, mark))
-
-    def spend(self, resumes: str) -> bool:
-        """True the first time a mark is used in this process. Where several share a store, `burn` it."""
-        return self._memory.burn(f"once {resumes}", STATE_S)
 
     async def burn(self, mark: str, ttl_s: float) -> bool:
         """True the first time a mark is used, in all processes that share the store.

@@ -30,15 +30,6 @@ async def test_a_mark_burns_once_until_its_time_is_over(make, clocks):
     assert await quota.burn("m", 600)
 
 
-async def test_a_mark_is_spent_once_in_a_process(make, clocks):
-    quota = make(Limit(rate="1/s"))
-    assert [quota.spend("m"), quota.spend("m"), quota.spend("n")] == [True, False, True]
-    clocks.tick(899.999)
-    assert not quota.spend("m")
-    clocks.tick(0.001)
-    assert quota.spend("m")
-
-
 async def test_a_call_that_comes_again_is_no_second_hit_the_first_time(make, clocks):
     quota = make(Limit(rate="1/h", daily=1))
     (await enter(quota)).leave(ran=True)
