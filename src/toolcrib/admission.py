@@ -7,6 +7,7 @@ that; refuses to know any policy.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -34,6 +35,11 @@ class Attempt:
     is_front: bool = False
 
 
+class Parting(asyncio.Future[bool]):
+    """What a call waits for that has run, be it well or not: its record. Nothing of the tool goes on after
+    it, so whoever sends the reply may wait without a task."""
+
+
 Admit = Callable[[dict[str, Any]], Awaitable[None] | None]
 """Looks at checked arguments before the tool runs. Raises CallError to refuse, InputNeeded to ask first; what
 it gives, if anything, is waited for and does the same."""
@@ -41,7 +47,7 @@ it gives, if anything, is waited for and does the same."""
 
 class Perform(Protocol):
     """Checks the arguments, has them admitted, runs the tool. Failures are in the Result; only InputNeeded
-    and CancelledError come out."""
+    and CancelledError come out. `call_id` is what a crash is told by, to the caller and in the log."""
 
     def __call__(
         self,
@@ -50,6 +56,7 @@ class Perform(Protocol):
         channel: Channel = ...,
         timeout_s: float | None = None,
         outlive: Outlive | None = None,
+        call_id: str | None = None,
     ) -> Awaitable[Result]: ...
 
 

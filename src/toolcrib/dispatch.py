@@ -35,7 +35,7 @@ from toolcrib.mirror import Mirrored
 from toolcrib.plan import Plan, ToolStats
 from toolcrib.registry import ToolRegistry
 from toolcrib.settling import is_unfinished, settle
-from toolcrib.storefront import Storefront
+from toolcrib.storefront import Storefront, could_be_front
 from toolcrib.tool import Tool
 
 DEFAULT_TIMEOUT_S = 60.0
@@ -92,7 +92,9 @@ class Dispatcher:
     def _is_there(self, tool: Tool, principal: Principal) -> bool:
         """An older version is not listed for itself: it is there for whoever is shown the newest."""
         newest = self.registry.snapshot.find(tool.name) or tool
-        return newest is tool or self.policy is None or self.policy.is_visible(principal, newest)
+        if newest is tool or self.policy is None or self.policy.is_visible(principal, newest):
+            return True
+        return tool not in self.registry.versions(tool.name)  # one of the pair, for whom that name is free
 
     def shown(self, principal: Principal = LOCAL) -> tuple[Tool, ...]:
         """What a principal is shown that asks for the tools: those in view, unless they are too many."""
@@ -151,7 +153,7 @@ class Dispatcher:
             if meant is not None:
                 return await self.call(*meant, principal=principal, channel=channel, timeout_s=timeout_s)
             try:
-                plan = self._plan(name)
+                plan = self._plan(name, principal)
                 if self.policy is not None and not self._is_there(plan.tool, principal):
                     raise ToolNotFoundError(name)
             except ToolNotFoundError:
@@ -164,7 +166,7 @@ class Dispatcher:
         if self.policy is None:
             return await self._perform(plan, arguments, principal, limit, channel=channel)
         front = self.storefront
-        is_front = front is not None and front.find(name) is plan.tool
+        is_front = front is not None and front.find(name, principal) is plan.tool
         attempt = Attempt(name, plan.tool, arguments, principal, channel, is_front)
         perform = functools.partial(self._perform, plan, arguments, principal, limit, channel=channel)
         return await self.policy.conduct(attempt, perform)
@@ -180,9 +182,10 @@ class Dispatcher:
         channel: Channel,
         timeout_s: float | None = None,
         outlive: Outlive | None = None,
+        call_id: str | None = None,
     ) -> Result:
         """Check, have admitted, run. A policy may give less time and another channel, and hears of code that
-        runs on when the call is answered."""
+        runs on when the call is answered. A crash is reported under its `call_id`."""
         if timeout_s is not None:
             limit = _shorten(limit, timeout_s)
         started = time.perf_counter()
@@ -194,12 +197,12 @@ class Dispatcher:
             self.owners.enter(plan.owner)
         try:
             if plan.flaw is not None:
-                return failed(plan, plan.flaw, self.crashes)
+                return failed(plan, plan.flaw, self.crashes, call_id=call_id)
             checked = plan.arguments.check(arguments)
             if admit is not None and (pending := admit(checked)) is not None:
                 await pending
             if plan.owner is not None and not self.owners.is_open(plan.owner):
-                await self.owners.open_for(plan.tool, limit)
+                await self.owners.open_for(plan.tool, limit, call_id)
             if plan.context is not None:
                 clock = None if limit is None else Clock(limit)
                 context = self._context(plan, checked, principal, channel, limit, clock)
@@ -215,7 +218,7 @@ class Dispatcher:
         except (CallError, DefinitionError, Raised) as error:
             if isinstance(error, Raised):
                 raise_questions(error.error)
-            return failed(plan, error, self.crashes, arguments)
+            return failed(plan, error, self.crashes, arguments, call_id)
         except asyncio.CancelledError:
             stats.errors += 1
             raise
@@ -304,15 +307,16 @@ class Dispatcher:
 
     # --- inside ---
 
-    def _plan(self, name: str) -> Plan:
+    def _plan(self, name: str, principal: Principal) -> Plan:
         """The plan of a tool that is called for the first time, or by another spelling than its name."""
         snapshot = self.registry.snapshot
+        front = self.storefront
+        stand_in = None if front is None else front.find(name, principal)
+        if stand_in is not None:
+            return Plan(stand_in, stand_in.built, self.stats.setdefault(name, ToolStats()))
         tool = snapshot.find(name)
         if tool is None:
-            stand_in = None if self.storefront is None else self.storefront.find(name)
-            if stand_in is None:
-                raise ToolNotFoundError(name)
-            return Plan(stand_in, stand_in.built, self.stats.setdefault(name, ToolStats()))
+            raise ToolNotFoundError(name)
         plan = self._plan_of.get(tool)
         if plan is None:
             try:
@@ -324,8 +328,8 @@ class Dispatcher:
         with self._lock:
             if self._seen is snapshot:  # or else the tool may be gone already, and must not come back
                 plan = self._plan_of.setdefault(tool, plan)
-                if name == tool.name:
-                    self._plans[name] = plan
+                if name == tool.name and (front is None or not could_be_front(name)):
+                    self._plans[name] = plan  # of the others, who calls decides what is meant
         return plan
 
     def _refresh(self) -> None:

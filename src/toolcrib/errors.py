@@ -41,7 +41,8 @@ Types and their `code` are public; the words of messages may change, except wher
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -194,6 +195,31 @@ class ConfigurationError(ToolcribError, ValueError):
         self.key = key
         self.line = line
         self.hint = hint
+        self.others: tuple[ConfigurationError, ...] = ()
+        """What else is wrong there, where more was looked at."""
+
+
+class Faults:
+    """Everything that is wrong with settings, gathered to be told at once."""
+
+    def __init__(self) -> None:
+        self._found: list[ConfigurationError] = []
+
+    @contextmanager
+    def gathering(self) -> Iterator[None]:
+        """Keep the error that is raised here, and go on behind it."""
+        try:
+            yield
+        except ConfigurationError as error:
+            self._found += (error, *error.others)
+            error.others = ()
+
+    def tell(self) -> None:
+        """Raise the first of all there are, with the others."""
+        if self._found:
+            first, *others = self._found
+            first.others = tuple(others)
+            raise first
 
 
 class ToolNotFoundError(ToolcribError, ValueError, LookupError):

@@ -24,14 +24,18 @@ from toolcrib.question import InputNeeded
 
 
 def failed(
-    plan: Plan, error: CallError | DefinitionError | Raised, crashes: CrashReporter, given: Any = None
+    plan: Plan,
+    error: CallError | DefinitionError | Raised,
+    crashes: CrashReporter,
+    given: Any = None,
+    call_id: str | None = None,
 ) -> Result:
-    """The result of a call that failed. What nobody foresaw is reported with the reference it is told by, and
-    without the values that the tool was `given`."""
+    """The result of a call that failed. What nobody foresaw is reported with the reference it is told by (the
+    id of the call, where it has one), and without the values that the tool was `given`."""
     plan.stats.errors += 1
     if isinstance(error, PolicyError):
         return refused(error)
-    told = _explain(plan, error.error if isinstance(error, Raised) else error, crashes, given)
+    told = _explain(plan, error.error if isinstance(error, Raised) else error, crashes, given, call_id)
     text = _words_of(told)
     if text is None or len(text) > plan.results.max_bytes:
         told = InvalidResultError(f"Tool '{plan.tool.name}' failed, and its words cannot be sent.")
@@ -39,14 +43,16 @@ def failed(
     return Result([text_block(text)], is_error=True, error=told)
 
 
-def _explain(plan: Plan, error: BaseException, crashes: CrashReporter, given: Any) -> CallError:
+def _explain(
+    plan: Plan, error: BaseException, crashes: CrashReporter, given: Any, call_id: str | None
+) -> CallError:
     """What the caller is told of an exception: the author's words, or a reference and nothing else."""
     cause = error
     while isinstance(cause, BaseExceptionGroup) and len(cause.exceptions) == 1:
         cause = cause.exceptions[0]  # a task group wraps the one error there was
     if isinstance(cause, CallError):
         return cause
-    reference = secrets.token_hex(4)
+    reference = call_id or secrets.token_hex(4)
     crashes.report(plan.tool.name, error, reference, given)
     if isinstance(error, DefinitionError):
         hint = (error.hint if error.tool == plan.tool.name else None) or "see the log of the server"

@@ -53,7 +53,7 @@ class Owners:
         owner = self._owners.get(id(application))
         return owner is not None and owner.is_open
 
-    async def open_for(self, tool: Tool, limit_s: float | None) -> None:
+    async def open_for(self, tool: Tool, limit_s: float | None, call_id: str | None = None) -> None:
         """Open the application a tool belongs to. Raises CallError where it does not open, or not in time."""
         try:
             async with asyncio.timeout(limit_s):
@@ -63,7 +63,7 @@ class Owners:
         except TimeoutError:
             raise ToolTimeoutError(f"Tool '{tool.name}' was not ready within {limit_s:g} s.") from None
         except (Exception, SystemExit) as error:
-            reference = secrets.token_hex(4)
+            reference = call_id or secrets.token_hex(4)
             self._crashes.report(tool.name, error, reference)
             text = f"Tool '{tool.name}' is not available: its application does not open"
             raise ToolCrashedError(f"{text} (reference {reference}).") from None

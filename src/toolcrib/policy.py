@@ -25,38 +25,14 @@ from pathlib import Path
 from typing import Any, Literal
 
 from toolcrib.errors import ConfigurationError
+from toolcrib.rate import DAY_S as DAY_S
+from toolcrib.rate import MAX_COUNT as MAX_COUNT
+from toolcrib.rate import Rate as Rate
 
 Effect = Literal["allow", "deny", "confirm"]
 EFFECTS: tuple[Effect, ...] = ("allow", "deny", "confirm")
 PER = ("all", "principal", "tool", "tag")
-_PERIODS_S = {"s": 1, "sec": 1, "second": 1, "m": 60, "min": 60, "minute": 60, "h": 3600, "hour": 3600}
-_RATE = re.compile(r"\s*(\d+)\s*/\s*(\d*)\s*([a-z]+)\s*")
-DAY_S = 86_400
-MAX_COUNT = 1_000_000_000
-
-
-@dataclass(frozen=True, slots=True)
-class Rate:
-    """So many in so many seconds."""
-
-    count: int
-    period_s: float
-
-    @classmethod
-    def read(cls, text: Any) -> Rate:
-        """`60/min`, `5/s`, `100/10min`. Raises ValueError."""
-        if isinstance(text, Rate):
-            return text
-        found = _RATE.fullmatch(text) if isinstance(text, str) else None
-        if found is None or found[3] not in _PERIODS_S:
-            raise ValueError(f"must be a rate such as '60/min' or '5/s', got {text!r}")
-        count, period_s = int(found[1]), int(found[2] or 1) * _PERIODS_S[found[3]]
-        if not 1 <= count <= MAX_COUNT or not 1 <= period_s <= DAY_S:
-            raise ValueError(f"must be at least 1 in at most a day, got {text!r}")
-        return cls(count, float(period_s))
-
-    def __str__(self) -> str:
-        return f"{self.count} in {self.period_s:g} s"
+_SCOPE = re.compile(r"[\x21\x23-\x5b\x5d-\x7e]+")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -285,6 +261,9 @@ class Audit:
         _number("keep_records", self.keep_records, 1_000, MAX_COUNT, whole=True)
 
 
+METRICS_SCOPE = "metrics:read"
+
+
 @dataclass(frozen=True, kw_only=True)
 class Telemetry:
     """What others may watch: `prometheus` serves figures at `metrics_path`, `opentelemetry` reports spans and
@@ -293,7 +272,10 @@ class Telemetry:
     prometheus: bool = False
     metrics_path: str = "/metrics"
     metrics_open: bool = False
-    """Figures are for those who may come in, unless this says that they are for everybody."""
+    """Figures are for everybody, though others are asked who they are."""
+    metrics_scope: str = METRICS_SCOPE
+    """What a caller has to hold to read them, where `auth` asks who callers are: they name tools, and not
+    everybody may know of every tool."""
     opentelemetry: bool = False
 
     def __post_init__(self) -> None:
@@ -303,8 +285,21 @@ class Telemetry:
             raise ConfigurationError(
                 f"must be a path such as '/metrics', got {self.metrics_path!r}", key="metrics_path"
             )
+        _text("metrics_scope", self.metrics_scope)
+        if not _SCOPE.fullmatch(self.metrics_scope or ""):
+            words = f"must be one scope such as '{METRICS_SCOPE}', got {self.metrics_scope!r}"
+            raise ConfigurationError(words, key="metrics_scope")
         if self.metrics_open and not self.prometheus:
             raise ConfigurationError("opens figures that are not kept", key="metrics_open", hint=_NO_FIGURES)
+        if self.metrics_scope != METRICS_SCOPE and not self.prometheus:
+            raise ConfigurationError(
+                "is for figures that are not kept", key="metrics_scope", hint=_NO_FIGURES
+            )
+        if self.metrics_scope != METRICS_SCOPE and self.metrics_open:
+            hint = "leave metrics_open out, or metrics_scope"
+            raise ConfigurationError(
+                "is asked of nobody: the figures are open", key="metrics_scope", hint=hint
+            )
 
 
 _PATH = re.compile(r"/[A-Za-z0-9._~/-]*")
@@ -368,6 +363,11 @@ class Policy:
         return ConfigurationError(
             problem, file=self.file, key=key, line=self.lines.get(place) if place else None, hint=hint
         )
+
+    def place_error(self, key: str, error: ConfigurationError) -> ConfigurationError:
+        """An error about a file that a key names, or about the key itself, with the place of the key."""
+        problem = error.message if error.file is None else f"{error.file}: {error.message}"
+        return self.wrong(error.key or key, problem, error.hint)
 
 
 def _texts(key: str, value: Any) -> tuple[str, ...]:

@@ -152,7 +152,13 @@ class MCPServer(Registrar):
         wishes = check_wishes(publish, kept if budget_tokens is None else budget_tokens)
         is_wanted = publish != "never"
         self.dispatcher.storefront = (
-            Storefront(self.registry, self.dispatcher.view, *wishes, self.dispatcher.is_visible)
+            Storefront(
+                self.registry,
+                self.dispatcher.view,
+                *wishes,
+                self.dispatcher.is_visible,
+                lambda: self.dispatcher.depends_on_principal,
+            )
             if is_wanted
             else None
         )

@@ -49,6 +49,8 @@ class HTTPOptions:
     pair: bool = True
     insecure: bool = False
     """Listen beyond this machine though nobody has to say who they are."""
+    workers: int = 1
+    """So many processes serve as one; this is one of them."""
     times: Times | None = None
     max_connections: int = 10_000
     drain_s: float = 10.0
@@ -59,6 +61,9 @@ class HTTPOptions:
         if not self.path.startswith("/") or any(mark in self.path for mark in "?# "):
             hint = "it begins with a slash: /mcp"
             raise ConfigurationError(f"must be a path, got {self.path!r}", key="path", hint=hint)
+        if type(self.workers) is not int or self.workers < 1:
+            words = f"must be a whole number from 1 up, got {self.workers!r}"
+            raise ConfigurationError(words, key="workers", hint="how many processes serve as one")
 
     @classmethod
     def of(cls, options: Mapping[str, Any]) -> HTTPOptions:
@@ -138,11 +143,11 @@ class Wiring:
 
         return MemoryPipe(self.engine, receive)
 
-    def endpoint(self, options: HTTPOptions, *, bound: str | None) -> Endpoint:
+    def endpoint(self, options: HTTPOptions, *, bound: str | None, stays_home: bool = False) -> Endpoint:
         from toolcrib.transports.http.endpoint import Endpoint
         from toolcrib.transports.http.guard import Guard as Names
 
-        names = Names(bound, options.allowed_hosts, options.allowed_origins)
+        names = Names(bound, options.allowed_hosts, options.allowed_origins, stays_home=stays_home)
         return Endpoint(
             self.engine, names, path=options.path, pair=options.pair, reception=self._reception(options)
         )
@@ -156,14 +161,28 @@ class Wiring:
         from toolcrib.transports.http.reception import Reception
 
         name = self.engine.info["name"]
-        return Reception(guard, name, host=options.host, port=options.port, path=options.path)
+        return Reception(
+            guard,
+            name,
+            host=options.host,
+            port=options.port,
+            path=options.path,
+            workers=options.workers,
+        )
+
+    def _is_bare(self, options: HTTPOptions) -> bool:
+        """Whether nobody would have to say who they are, and nobody has said that this is meant."""
+        policy = None if self._guard is None else self._guard.policy
+        return not options.insecure and (policy is None or policy.auth is None)
 
     def _check_open(self, host: str, options: HTTPOptions) -> None:
         """Nobody listens beyond this machine for everybody without having said so."""
-        policy = None if self._guard is None else self._guard.policy
-        if options.insecure or is_loopback(host) or (policy is not None and policy.auth is not None):
+        if is_loopback(host) or not self._is_bare(options):
             return
-        hint = "name keys or an authorization server under [auth], or say that you mean it: --insecure"
+        hint = (
+            "name keys or an authorization server under [auth], or say that you mean it: --insecure "
+            "(insecure=True in code)"
+        )
         words = f"{host} can be reached from elsewhere, and nobody would have to say who they are"
         raise ConfigurationError(words, key="host", hint=hint)
 
@@ -172,7 +191,9 @@ class Wiring:
     ) -> Any:
         from toolcrib.transports.http.asgi import ASGIApp
 
-        endpoint = self.endpoint(options, bound=options.host)
+        self._check_open(options.host, options)
+        # What it is bound to is its host's affair: that is seen when requests come.
+        endpoint = self.endpoint(options, bound=options.host, stays_home=self._is_bare(options))
 
         async def close() -> None:
             endpoint.is_draining = True

@@ -158,3 +158,23 @@ def test_h1_checkpoints_cannot_be_made_without_the_key(tmp_path: Path, name: str
     make_log(other, 3)
     seals.write_bytes(other.with_name(f"{name}.checkpoints").read_bytes())
     assert not verify(path).is_sound
+
+
+@pytest.mark.parametrize("name", STORES)
+def test_h1_who_has_a_copy_of_the_last_checkpoint_finds_what_was_cut_off_with_the_others(
+    tmp_path: Path, name: str
+) -> None:
+    path, copy = tmp_path / name, tmp_path / "copy"
+    for _ in range(3):
+        make_log(path, 4)
+    seals = path.with_name(f"{name}.checkpoints")
+    lines, sealed, dice = read_lines(path), seals.read_bytes().splitlines(keepends=True), random.Random(4)
+    copy.write_bytes(sealed[-1])
+    for left in range(len(sealed)):
+        seals.write_bytes(b"".join(sealed[:left]))
+        for change in (reword_and_restamp, delete_and_restamp, cut):
+            changed = change(lines, dice)
+            replace_lines(path, changed)
+            assert not open_log(path, copy=copy).verify().is_sound, (left, change.__name__)
+    replace_lines(path, lines)
+    assert open_log(path, copy=copy).verify().is_sound

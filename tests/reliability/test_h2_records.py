@@ -29,7 +29,7 @@ from tests.support.guarded import (
 )
 from tests.support.keyed import Keyed, Ring, call_modern, make_shop
 from tests.support.lanes import LANES, serving
-from toolcrib.context import Principal
+from toolcrib.context import LOCAL, Principal
 from toolcrib.policies.audit import open_log
 from toolcrib.policy import Audit, Limit, Rule
 
@@ -130,7 +130,7 @@ async def test_places_that_are_taken_and_tools_that_are_busy(tmp_path: Path) -> 
         first = client.begin_call("block")
         await until(bench.entered.is_set)
         assert (await client.call("block"))["result"]["isError"] is True
-        lane = bench.server.dispatcher._plan("refuse").lane
+        lane = bench.server.dispatcher._plan("refuse", LOCAL).lane
         lane.max_threads, lane.max_queue = 0, 0
         assert "busy" in await client.text("refuse")
         bench.release.set()

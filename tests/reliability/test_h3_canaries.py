@@ -135,7 +135,7 @@ class Scene:
 def scene(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Scene]:
     lane, file = request.param
     monkeypatch.setenv("SHOP_DB_PASSWORD", IN_VARIABLE)
-    key = KeyFile(tmp_path / "keys.json").create("ana")[0]
+    key = KeyFile(tmp_path / "keys.json").create("ana", ["metrics:read"])[0]
     policy = Policy(
         rules=[Rule(deny=["hidden"])],
         limits=[Limit(tools=["rare"], daily=1)],

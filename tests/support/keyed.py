@@ -31,6 +31,9 @@ class Ring:
         self._secrets[name] = secret
         return secret
 
+    def revoke(self, name: str) -> None:
+        assert self._keys.revoke(name)
+
     def __getitem__(self, name: str) -> str:
         return self._secrets[name]
 

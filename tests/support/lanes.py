@@ -19,6 +19,7 @@ import uvloop
 
 from tests.support.peer import PATIENCE_S, Peer, Response
 from toolcrib import MCPServer
+from toolcrib.address import is_loopback
 from toolcrib.transports.http.serving import bind
 
 LANES = ("own", "asgi")
@@ -111,7 +112,7 @@ def _own(
 def _asgi(
     server: MCPServer, sockets: list[socket.socket], options: dict[str, Any], host: str
 ) -> tuple[Callable[[], None], Callable[[], None]]:
-    app = server.asgi(host=host, **options)
+    app = server.asgi(host=host, insecure=not is_loopback(host), **options)
     config = uvicorn.Config(app, log_level="warning", ws="none", timeout_graceful_shutdown=1, log_config=None)
     host_server = uvicorn.Server(config)
 

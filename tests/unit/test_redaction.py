@@ -6,6 +6,7 @@ import time
 
 import pytest
 
+from toolcrib.policies.audit.redaction import Redaction
 from toolcrib.redaction import find_secrets, is_secret_name, make_redactor
 
 redact = make_redactor({})
@@ -150,3 +151,16 @@ def test_the_folder_that_a_shell_is_in_is_no_password() -> None:
     redact = make_redactor({"PWD": "/srv/shop/live", "MYSQL_PWD": "hunter2hunter2"})
     assert redact("/srv/shop/live/audit.db") == "/srv/shop/live/audit.db"
     assert redact("not hunter2hunter2") == "not [redacted]"
+
+
+MADE = """
+    sk- sk-ant- sk-proj- sk_live_ rk_live_ sk_test_ whsec_ gho_ ghp_ ghr_ ghs_ ghu_ github_pat_ glpat- xoxb-
+    xoxp- xapp- npm_ pypi- hf_ ya29. AKIA ASIA AROA AIDA AIza tck_
+"""
+
+
+@pytest.mark.parametrize("make", MADE.split())
+def test_keys_of_known_makes_reach_neither_the_log_nor_the_record(make: str) -> None:
+    key = f"{make}{'aB3' * 7}"
+    assert redact(f"we tried {key}, in vain") == f"we tried {make}[redacted], in vain"
+    assert Redaction(["note"], []).pick({"note": f"try {key}!"}) == {"note": "try [redacted]!"}

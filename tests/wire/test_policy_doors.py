@@ -13,6 +13,7 @@ import pytest
 from tests.support.keyed import Keyed, Ring, ask_modern, call_modern, fetch, fill, make_shop
 from tests.support.lanes import LANES, Served, serving
 from toolcrib import MCPServer
+from toolcrib.config import load_config
 from toolcrib.errors import ConfigurationError
 from toolcrib.policies.audit import open_log
 from toolcrib.policy import Audit, Auth, Limit, OAuth, Policy, Rule, Telemetry
@@ -172,11 +173,100 @@ async def test_nobody_listens_beyond_this_machine_for_everybody_unless_they_say_
     shop.wiring._check_open("0.0.0.0", HTTPOptions())
 
 
+def test_an_application_for_other_machines_asks_who_they_are_unless_told_otherwise(ring: Ring) -> None:
+    for policy in (None, Policy(rules=[Rule(deny=["steps"])])):
+        server = MCPServer("bare", policy=policy)
+        fill(server)
+        for host in ("0.0.0.0", "::", "192.0.2.1", "tools.example.com"):
+            with pytest.raises(ConfigurationError, match="nobody would have to say who they are") as caught:
+                server.asgi(host=host)
+            assert caught.value.hint is not None
+            assert "insecure=True" in caught.value.hint
+        server.asgi(host="0.0.0.0", insecure=True)
+        server.asgi(host="::1")
+    make_shop(ring).asgi(host="0.0.0.0")
+
+
+async def ask_at(app: Any, local: tuple[str, int] | None) -> int:
+    """The status of a request that came to this address of the machine, and says otherwise."""
+    sent: list[Any] = []
+    body = {"type": "http.request", "body": b'{"jsonrpc":"2.0","id":1,"method":"ping"}'}
+    headers = [(b"host", b"localhost"), (b"content-type", b"application/json")]
+    scope = {"type": "http", "method": "POST", "path": "/mcp", "headers": headers, "server": local}
+
+    async def receive() -> Any:
+        return body
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    await app(scope, receive, send)
+    status: int = sent[0]["status"]
+    return status
+
+
+async def test_an_application_that_its_host_opens_to_others_is_closed_to_them(
+    ring: Ring, caplog: pytest.LogCaptureFixture
+) -> None:
+    home: list[Any] = [("127.0.0.1", 80), ("::1", 80), ("::ffff:127.0.0.1", 80), ("testserver", 80), None]
+    away: list[Any] = [("192.0.2.1", 80), ("fe80::1%eth0", 80), ("::ffff:192.0.2.1", 80)]
+    server = MCPServer("bare")
+    fill(server)
+    app = server.asgi(allowed_hosts=["*"])
+    assert [await ask_at(app, local) for local in home + away] == [200] * 5 + [403] * 3
+    told = [record.getMessage() for record in caplog.records]
+    assert len(told) == 1
+    assert "asgi(insecure=True)" in told[0]
+    meant = server.asgi(insecure=True)
+    assert [await ask_at(meant, local) for local in home + away] == [200] * 8
+    await server.stop()
+    shop = make_shop(ring)
+    app = shop.asgi()
+    assert {await ask_at(app, local) for local in home + away} == {401}
+    await shop.stop()
+
+
 async def test_a_file_of_keys_that_is_not_there_keeps_the_server_from_starting(tmp_path: Path) -> None:
     server = MCPServer("shop", policy=Policy(auth=Auth(keys=tmp_path / "none.json")))
     fill(server)
-    with pytest.raises(ConfigurationError, match="there is no such file"):
+    with pytest.raises(ConfigurationError, match="there is no such file") as caught:
         await server.run("http", port=0)
+    assert caught.value.key == "auth.keys"
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (None, "there is no such file"),
+        ("nothing", "is not JSON"),
+        ("{}", "is not a file of keys"),
+        ("open", "can be read or written by others than its owner"),
+    ],
+)
+async def test_what_is_wrong_with_a_file_of_keys_is_said_where_it_is_named(
+    tmp_path: Path, text: str | None, words: str
+) -> None:
+    keys = tmp_path / "none.json"
+    if text is not None:
+        keys.write_text(text)
+        keys.chmod(0o644 if text == "open" else 0o600)
+    file = tmp_path / "toolcrib.toml"
+    file.write_text('[server]\nname = "shop"\n\n[auth]\noptional = true\nkeys = "none.json"\n')
+    server = MCPServer("shop", policy=load_config(file).policy)
+    fill(server)
+    for begin in (lambda: server.run("http", port=0), start_application(server)):
+        with pytest.raises(ConfigurationError, match=words) as caught:
+            await begin()
+        assert (caught.value.file, caught.value.line, caught.value.key) == (str(file), 6, "auth.keys")
+        assert str(keys) in caught.value.message
+        await server.stop()
+
+
+def start_application(server: MCPServer) -> Any:
+    async def start() -> None:
+        await ask_at(server.asgi(), ("127.0.0.1", 80))
+
+    return start
 
 
 @pytest.mark.parametrize("lane", LANES)

@@ -33,6 +33,7 @@ def ring(tmp_path_factory: pytest.TempPathFactory) -> Ring:
     ring.make("ana")
     ring.make("ben")
     ring.make("writer", "orders:write")
+    ring.make("watcher", "metrics:read")
     return ring
 
 
@@ -252,9 +253,15 @@ def test_calls_that_come_together_are_judged_one_by_one(shop: Served, ring: Ring
 # --- pages -------------------------------------------------------------------------------------------
 
 
-def test_figures_are_for_those_with_a_key(shop: Served, ring: Ring) -> None:
+def test_figures_are_for_those_with_their_scope(shop: Served, ring: Ring) -> None:
     assert fetch(shop, "/metrics").status == 401
-    shown = fetch(shop, "/metrics", ring["ana"])
+    call_modern(shop, ring["ben"], "audit_log")  # which ben may not know of, and which is counted
+    for name in ("ben", "writer"):
+        refused = fetch(shop, "/metrics", ring[name])
+        assert refused.status == 403
+        assert b"audit_log" not in refused.body
+        assert 'error="insufficient_scope", scope="metrics:read"' in refused.headers["www-authenticate"]
+    shown = fetch(shop, "/metrics", ring["watcher"])
     assert shown.status == 200
     assert b"toolcrib" in shown.body
     for secret in (ring["ana"], ring["ben"]):
@@ -263,7 +270,7 @@ def test_figures_are_for_those_with_a_key(shop: Served, ring: Ring) -> None:
 
 def test_the_head_of_a_page_comes_without_its_body(shop: Served, ring: Ring) -> None:
     with shop.connect() as peer:
-        head = {"X-API-Key": ring["ana"]}
+        head = {"X-API-Key": ring["watcher"]}
         peer.send(request(b"", head, method="HEAD", path="/metrics"))
         assert peer.read_head() == 200
         body = {"jsonrpc": "2.0", "id": 1, "method": "ping"}

@@ -133,3 +133,15 @@ def add(a: int) -> int:
         Serving("shop.py", "--workers", "2", cwd=tmp_path)
     with Serving("shop.py", cwd=tmp_path) as serving:
         assert serving.call("add", a=1) == "2"
+
+
+def test_wrong_keys_are_counted_once_for_all_workers(tmp_path: Path) -> None:
+    (tmp_path / "tools.py").write_text(TOOLS)
+    auth = '[auth]\nkeys = "keys.json"\nmax_failures = "4/h"\nrequests = "1000/s"\n'
+    (tmp_path / "toolcrib.toml").write_text('[server]\ntargets = ["tools.py"]\n' + auth)
+    key, _ = KeyFile(tmp_path / "keys.json").create("ana")
+    with Serving("--workers", "2", cwd=tmp_path) as serving:
+        statuses = Counter(serving.post({}, x_api_key=f"wrong-{number}")[0] for number in range(40))
+        assert statuses == {401: 4, 429: 36}
+        assert call(serving, key, "free")["isError"] is False
+        serving.wait_for("toolcrib.toml:6: auth.requests: each of 2 workers counts for itself")

@@ -18,7 +18,7 @@ import click
 
 from toolcrib.cli.extract import find_speller, writing
 from toolcrib.cli.frame import Command, Failure, show_examples, takes_json
-from toolcrib.cli.ledger import COLUMNS, Record, show_line, to_csv_line, to_json_line
+from toolcrib.cli.ledger import COLUMNS, Record, show_line, show_time, to_csv_line, to_json_line
 from toolcrib.cli.progress import telling
 from toolcrib.cli.records import Filters, Place, find_log, read_filters, reading, takes_file, takes_filters
 from toolcrib.cli.terminal import Terminal
@@ -120,7 +120,9 @@ def query(terminal: Terminal, limit: int, file: str | None, as_json: bool, **fil
 
 @audit.command(cls=Command, examples=VERIFY)
 @click.option("--key-file", metavar="PATH", help="The key of the log.")
-@click.option("--checkpoints", metavar="PATH", help="The checkpoints: best a copy that is kept elsewhere.")
+@click.option(
+    "--checkpoints", metavar="PATH", help="A copy of the checkpoints that was kept elsewhere: counts too."
+)
 @takes_file
 @takes_json
 def verify(
@@ -129,7 +131,9 @@ def verify(
     """Prove that the record is whole: nothing changed, moved, added or missing.
 
     Every record is chained to the one before, and checkpoints, sealed with the key, say what the chain was.
-    Without the key it is only proven that the records fit each other. Exit code 0: sound. 1: not.
+    Without the key it is only proven that the records fit each other. What came after the last checkpoint
+    fits, and is not proven yet. Whoever can write the checkpoints can cut them off: a copy finds that. Exit
+    code 0: sound. 1: not, or checkpoints are missing.
     """
     place = find_log(file)
     place.check()
@@ -137,7 +141,8 @@ def verify(
         reader = open_log(
             place.file,
             Path(key_file).expanduser() if key_file else place.key_file,
-            Path(checkpoints).expanduser() if checkpoints else place.checkpoints,
+            place.checkpoints,
+            copy=Path(checkpoints).expanduser() if checkpoints else None,
         )
         with _telling(terminal, reader) as progress:
             verdict = reader.verify(progress)
@@ -207,8 +212,7 @@ def _say_verdict(place: Place, verdict: Verdict, terminal: Terminal) -> None:
     else:
         span = "no records"
     fits = f"{count(verdict.checkpoints_checked, 'checkpoint')} compared"
-    state = "sound" if verdict.is_sound else "NOT sound"
-    terminal.data(f"{place.shown}: {state}: {span}; {fits}")
+    terminal.data(f"{place.shown}: {_state(verdict)}: {span}; {fits}")
     for problem in verdict.problems:
         accepted = " (accepted)" if problem.is_accepted else ""
         terminal.data(f"  {problem.kind}{accepted}: {problem.words}")
@@ -218,5 +222,20 @@ def _say_verdict(place: Place, verdict: Verdict, terminal: Terminal) -> None:
         words = "without its key this proves that the records fit each other, not who wrote them"
         terminal.say("note", words, "--key-file PATH, where the key is kept elsewhere")
     elif verdict.is_sound and verdict.proven_through < verdict.last_seq:
-        late = verdict.last_seq - verdict.proven_through
-        terminal.say("note", f"the newest {count(late, 'record')} no checkpoint has seen yet")
+        late = count(verdict.last_seq - verdict.proven_through, "record")
+        words = f"{late} after it are chained" if verdict.proven_through else f"{late} are chained"
+        terminal.say("note", f"{words}, but not yet sealed: whoever can write the file could have made them")
+
+
+def _state(verdict: Verdict) -> str:
+    """No more than is proven."""
+    if not verdict.is_sound:
+        return "NOT sound"
+    if not verdict.is_keyed:
+        return "sound as far as can be told without its key"
+    if verdict.proven_through == verdict.last_seq:
+        return "sound"
+    if not verdict.proven_through:
+        return "not sealed yet"
+    moment = "" if verdict.proven_at is None else f", {show_time(verdict.proven_at)}"
+    return f"sound up to the last checkpoint (record {verdict.proven_through}{moment})"

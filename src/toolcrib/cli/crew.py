@@ -22,6 +22,7 @@ from typing import Any
 from toolcrib.cli.door import open_again, share_door
 from toolcrib.cli.ending import Ending, end_with
 from toolcrib.cli.frame import explain
+from toolcrib.cli.journal import speak_json
 from toolcrib.cli.serving import Wishes, run_http
 from toolcrib.cli.summary import Summary
 from toolcrib.cli.terminal import Terminal, open_terminal
@@ -114,9 +115,12 @@ def _work(order: dict[str, Any], channel: socket.socket, terminal: Terminal) -> 
     def ready(summary: Summary) -> None:
         channel.sendall(summary.encode() + b"\n")
 
+    wishes = Wishes(**order["wishes"])
+    if wishes.log_format == "json":
+        speak_json(terminal, marks_process=True)
     try:
         return run_http(
-            Wishes(**order["wishes"]),
+            wishes,
             HTTPOptions(**order["options"], sockets=sockets),
             terminal,
             ready,

@@ -7,6 +7,7 @@ policies mean.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from toolcrib.cli.frame import Failure
@@ -23,7 +24,13 @@ def enforce(server: MCPServer, configs: Sequence[Config]) -> None:
     try:
         put_around(server, configs)
     except ConfigurationError as error:
-        raise Failure(str(error), error.hint) from None
+        raise failure_of(error) from None
+
+
+def failure_of(error: ConfigurationError) -> Failure:
+    """The first thing that is wrong, and how many more there are."""
+    more = f" (and {len(error.others)} more: see `toolcrib check`)" if error.others else ""
+    return Failure(f"{error}{more}", error.hint)
 
 
 def put_around(server: MCPServer, configs: Sequence[Config]) -> None:
@@ -64,16 +71,17 @@ def find_idle(server: MCPServer) -> list[Finding]:
 
 def find_unreadable(server: MCPServer) -> list[Finding]:
     """A file of keys that a server would not start with. It need not be on the machine that checks."""
-    auth = None if server.guard is None else server.guard.policy.auth
-    if auth is None or auth.keys is None:
+    policy = None if server.guard is None else server.guard.policy
+    auth = None if policy is None else policy.auth
+    if policy is None or auth is None or auth.keys is None:
         return []
     from toolcrib.policies.identity.keys import KeyFile  # most policies are looked at without it
 
     try:
         KeyFile(auth.keys).entries()
     except ConfigurationError as error:
-        words = f"{error.message}: serve will refuse to start"
-        return [Finding(error.code, "warning", words, file=error.file, hint=error.hint)]
+        found = finding_of(policy.place_error("auth.keys", error))
+        return [replace(found, level="warning", message=f"{found.message}: serve will refuse to start")]
     return []
 
 
@@ -90,6 +98,16 @@ def refuse_idle(server: MCPServer) -> None:
         place = f"{first.file}:{first.line}: " if first.file and first.line else ""
         rest = f" (and {len(found) - 1} more: see `toolcrib check`)" if len(found) > 1 else ""
         raise Failure(f"{place}{first.message}{rest}", first.hint)
+
+
+def warn_apart(policy: Policy, workers: int, terminal: Terminal) -> None:
+    """Say what each of several processes counts for itself all the same."""
+    if workers > 1 and policy.auth is not None and policy.auth.requests is not None:
+        words = (
+            f"each of {workers} workers counts for itself: callers may come up to {workers} times as often"
+        )
+        error = policy.wrong("auth.requests", words)
+        terminal.say("note", error, "[[limits]] with a store under [policy] count calls exactly")
 
 
 def refuse_apart(policy: Policy, workers: int) -> None:

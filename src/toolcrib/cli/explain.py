@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import click
@@ -16,10 +17,10 @@ from toolcrib.cli.targets import Loaded, load, load_one
 from toolcrib.cli.terminal import Terminal, one_line, safe
 from toolcrib.cli.words import suggest
 from toolcrib.context import Principal
-from toolcrib.errors import InvalidArgumentsError
+from toolcrib.errors import ConfigurationError, InvalidArgumentsError
 from toolcrib.policies.access import Access
 from toolcrib.policies.access.explaining import Explanation, Verdict, explain, say_decider
-from toolcrib.policies.identity.keys import KeyFile, State
+from toolcrib.policies.identity.keys import Key, KeyFile, State
 from toolcrib.policy import Policy
 from toolcrib.tool import Tool
 
@@ -113,9 +114,10 @@ class _Report:
         if kind == "role" or not who.strip():
             raise Failure(f"'{who}' is not a caller", "name one and its roles: --as key:NAME --role ROLE")
         if kind == "key" and auth is not None and auth.keys is not None:
-            keys = [key for key in KeyFile(auth.keys).entries() if key.name == name]
+            entries = self._read_keys(auth.keys)
+            keys = [key for key in entries if key.name == name]
             if not keys:
-                known = [key.name for key in KeyFile(auth.keys).entries()]
+                known = [key.name for key in entries]
                 raise Failure(f"There is no key '{name}' in {auth.keys}", suggest(name, known))
             now_s = time.time()
             key = next((key for key in keys if key.state(now_s) == "active"), keys[-1])
@@ -126,6 +128,12 @@ class _Report:
             hint = "names are: local, anonymous, key:NAME, oauth:SUBJECT"
             self.terminal.say("warning", f"nobody who calls is named '{who}'", hint)
         return Principal(who, held, borne)
+
+    def _read_keys(self, file: Path | str) -> Sequence[Key]:
+        try:
+            return KeyFile(file).entries()
+        except ConfigurationError as error:
+            raise self.access.policy.place_error("auth.keys", error) from None
 
     @property
     def _is_shut_out(self) -> bool:

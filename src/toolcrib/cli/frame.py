@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import importlib
 import sys
-import traceback
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
@@ -55,7 +54,7 @@ class Command(click.Command):
                 if isinstance(error, BrokenPipeError):
                     raise
                 if debug:
-                    terminal.err.write("".join(traceback.format_exception(error)))
+                    terminal.show_trace(error)
                 return explain(error, terminal)
 
 

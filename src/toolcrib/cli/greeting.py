@@ -61,6 +61,9 @@ def say_limits(summary: Summary, place: Place, terminal: Terminal) -> None:
 def greet(summary: Summary, place: Place, terminal: Terminal) -> None:
     """Everything a person wants to know of a server that can be reached from now on."""
     workers = f" with {place.workers} workers" if place.workers > 1 else ""
+    if terminal.spell is not None:  # nobody pastes anything from a log
+        terminal.say("note", f"{headline(summary)}{workers} at {', '.join(place.addresses)}")
+        return
     put(terminal, f"{headline(summary)}{workers} at")
     for address in place.addresses:
         put(terminal, f"  {address}", bold=True)

@@ -12,7 +12,9 @@ from typing import Self
 
 from toolcrib.cli.terminal import Terminal
 from toolcrib.logs import LEVELS as LEVELS
-from toolcrib.logs import LogLines, make_lines
+from toolcrib.logs import JSONLines, LogLines, make_lines
+
+_LEVELS = {"error": logging.ERROR, "warning": logging.WARNING, "debug": logging.DEBUG}
 
 
 class Journal(LogLines):
@@ -39,3 +41,15 @@ class Journal(LogLines):
         self._logger.removeHandler(self)
         self._logger.addHandler(self._terminal.log)
         self._logger.setLevel(self._terminal.log.level)
+
+
+def speak_json(terminal: Terminal, *, marks_process: bool = False) -> None:
+    """Say everything as the log does from now on: what programs read has no line that is another thing."""
+    lines = JSONLines(marks_process=marks_process)
+
+    def spell(label: str, words: str, hint: str | None) -> str:
+        level = _LEVELS.get(label, logging.INFO)
+        facts = {"name": "toolcrib", "levelno": level, "levelname": logging.getLevelName(level), "msg": words}
+        return lines.format(logging.makeLogRecord({**facts, "hint": hint} if hint else facts))
+
+    terminal.spell = spell

@@ -47,7 +47,7 @@ _FORMULAS = ("=", "+", "-", "@", "\t")
 def show_line(record: Record) -> str:
     """One record on one line: number, time, how it ended, who, what, how long, why."""
     kind = record.get("kind")
-    start = f"{one_line(record.get('seq', '?')):>7}  {_show_time(record.get('at'))}"
+    start = f"{one_line(record.get('seq', '?')):>7}  {show_time(record.get('at'))}"
     if kind not in _CALLS:
         return f"{start}  [{one_line(kind)}]  {_show_rest(record)}".rstrip()
     outcome = "begins" if kind == "intent" else one_line(record.get("outcome", "?"))
@@ -88,7 +88,7 @@ def _to_cell(value: Any) -> Any:
     return f"'{text}" if text.startswith(_FORMULAS) else text
 
 
-def _show_time(at: Any) -> str:
+def show_time(at: Any) -> str:
     return one_line(at or "?").replace("T", " ").removesuffix("Z")
 
 

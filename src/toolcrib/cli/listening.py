@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from toolcrib.cli import connect, crew
-from toolcrib.cli.demands import refuse_apart
+from toolcrib.cli.demands import refuse_apart, warn_apart
 from toolcrib.cli.door import address_of, is_public, open_door
 from toolcrib.cli.frame import Failure
 from toolcrib.cli.greeting import Place, greet, say_limits
@@ -30,7 +30,7 @@ def listen(wishes: Wishes, terminal: Terminal) -> int:
     """Serve over HTTP until told to end."""
     http = read_http(wishes.targets)
     workers = wishes.workers or http.workers or 1
-    _refuse_workers(workers, wishes)
+    _refuse_workers(workers, wishes, terminal)
     host = wishes.host or http.host or "127.0.0.1"
     port = next(port for port in (wishes.port, http.port, 8000) if port is not None)
     options = HTTPOptions(
@@ -59,7 +59,7 @@ def listen(wishes: Wishes, terminal: Terminal) -> int:
             each.close()
 
 
-def _refuse_workers(workers: int, wishes: Wishes) -> None:
+def _refuse_workers(workers: int, wishes: Wishes, terminal: Terminal) -> None:
     if workers == 1:
         return
     if wishes.reload:
@@ -71,6 +71,7 @@ def _refuse_workers(workers: int, wishes: Wishes) -> None:
         raise Failure("--workers needs a system whose processes can inherit sockets", "use one process")
     for policy in read_policies(wishes.targets):
         refuse_apart(policy, workers)
+        warn_apart(policy, workers, terminal)
 
 
 def _place(wishes: Wishes, options: HTTPOptions, workers: int) -> Place:

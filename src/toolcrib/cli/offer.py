@@ -131,6 +131,11 @@ def read_http(targets: Sequence[str]) -> HTTPConfig:
     return HTTPConfig(**found)
 
 
+def read_log_format(targets: Sequence[str]) -> str | None:
+    """How the files want it logged: the first that says so."""
+    return next((config.log_format for config in _read_files(targets) if config.log_format), None)
+
+
 def read_policies(targets: Sequence[str]) -> list[Policy]:
     """What the files demand of calls, without loading any tool."""
     return [config.policy for config in _read_files(targets) if config.policy is not None]

@@ -5,13 +5,15 @@ Knows the words of the command, and what goes together with what; refuses to kno
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import click
 
 from toolcrib.cli.demands import warn_unread
 from toolcrib.cli.frame import Command, Failure, takes_json, takes_targets
-from toolcrib.cli.journal import LEVELS
+from toolcrib.cli.journal import LEVELS, speak_json
+from toolcrib.cli.offer import read_log_format
 from toolcrib.cli.serving import Wishes, run_stdio
 from toolcrib.cli.terminal import Terminal
 from toolcrib.config import MAX_WORKERS, check_path
@@ -90,6 +92,9 @@ def serve(terminal: Terminal, **given: Any) -> int:
     A TARGET is a Python file, a folder, a module, module:object or a toolcrib.toml.
     """
     wishes = Wishes(**given)
+    wishes = replace(wishes, log_format=wishes.log_format or read_log_format(wishes.targets))
+    if wishes.log_format == "json":
+        speak_json(terminal)
     warn_unread(wishes.targets, terminal)
     if wishes.stdio:
         _refuse_http(wishes)

@@ -115,8 +115,12 @@ def run_stdio(wishes: Wishes, terminal: Terminal) -> int:
         return 1
     is_seen = wishes.verbose or terminal.err.isatty()
     if is_seen:
-        put(terminal, f"{headline(summary)} on stdin and stdout, until its stdin ends\n")
-        say_tools(summary, terminal)
+        begins = f"{headline(summary)} on stdin and stdout, until its stdin ends"
+        if terminal.spell is not None:
+            terminal.say("note", begins)
+        else:
+            put(terminal, f"{begins}\n")
+            say_tools(summary, terminal)
     say_trouble(summary, terminal)
     if is_seen:
         say_warnings(summary, terminal)
@@ -149,7 +153,9 @@ def run_http(
     watch = None if offer.server.guard is None else offer.server.guard.watch
     if watch is not None and figures is not None:
         watch.share(Path(figures))
-    chosen = replace(options, ready=lambda _: ready(summary), catches_signals=False)
+    chosen = replace(
+        options, ready=lambda _: ready(summary), catches_signals=False, workers=wishes.workers or 1
+    )
     try:
         return _run(offer, wishes, terminal, lambda server: server.wiring.serve_http(chosen))
     except OSError as error:

@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import os
 import sys
-import traceback
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
 
-from toolcrib.cli.demands import finding_of, put_around
+from toolcrib.cli.demands import failure_of, finding_of, put_around
 from toolcrib.cli.frame import Failure
 from toolcrib.cli.terminal import Terminal, show_place
 from toolcrib.cli.words import count, suggest
@@ -111,7 +110,7 @@ class Loader:
                     yield load_config(Path(target), os.environ)
                 except ConfigurationError as error:
                     self._refuse(error)
-                    self.unread.append(Failure(str(error), error.hint))
+                    self.unread.append(failure_of(error))
         if not targets:
             yield Config(switches=switches_in(os.environ))
 
@@ -127,7 +126,7 @@ class Loader:
                 self.servers += _servers_in(target)
             except DefinitionError as error:
                 if self.terminal.debug and error.__context__ is not None:
-                    self.terminal.err.write("".join(traceback.format_exception(error.__context__)))
+                    self.terminal.show_trace(error.__context__)
                 batch.findings.append(self._place(error, config))
         self.findings += batch.findings
         self.findings += _find_idle_switches(config, batch.tools)
@@ -162,7 +161,7 @@ class Loader:
         )
 
     def _refuse(self, error: ConfigurationError) -> None:
-        self.findings.append(finding_of(error))
+        self.findings += [finding_of(each) for each in (error, *error.others)]
 
     def _make_server(self, configs: list[Config], timeout_s: float | None) -> MCPServer:
         """A server that keeps to the files' settings, or to those of the one server the targets hold."""
@@ -171,7 +170,7 @@ class Loader:
             put_around(server, configs)
         except ConfigurationError as error:
             self._refuse(error)
-            self.unread.append(Failure(str(error), error.hint))
+            self.unread.append(failure_of(error))
         return server
 
     def _make_bare_server(self, configs: list[Config], timeout_s: float | None) -> MCPServer:

@@ -12,6 +12,7 @@ import logging
 import os
 import re
 import sys
+import traceback
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import IO, Any
@@ -25,6 +26,10 @@ _COLOURS = {"error": "red", "warning": "yellow", "advice": "cyan", "hint": "cyan
 _UNSAFE = re.compile(
     r"[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff]"
 )
+
+
+Spell = Callable[[str, str, str | None], str]
+"""A line of a label, words, and a hint."""
 
 
 def safe(text: object) -> str:
@@ -60,6 +65,8 @@ class Terminal:
         self.out_colour = _takes_colour(out)
         self.err_colour = _takes_colour(err)
         self.log = LogWords(self)
+        self.spell: Spell | None = None
+        """Makes the line of what is said, where programs read stderr."""
 
     @property
     def width(self) -> int:
@@ -84,10 +91,22 @@ class Terminal:
 
     def say(self, label: str, text: object, hint: str | None = None) -> None:
         """`error: what is wrong`, then `hint: what to do`."""
+        if self.spell is not None:
+            self.err.write(self.spell(label, shorten_paths(str(text)), hint and shorten_paths(hint)) + "\n")
+            self.err.flush()
+            return
         self.err.write(f"{self._label(label)} {safe(shorten_paths(str(text)))}\n")
         if hint:
             self.err.write(f"{self._label('hint')} {safe(shorten_paths(hint))}\n")
         self.err.flush()
+
+    def show_trace(self, error: BaseException) -> None:
+        """For whoever asked for it with `--debug`."""
+        text = "".join(traceback.format_exception(error))
+        if self.spell is None:
+            self.err.write(text)
+        else:
+            self.say("debug", text)
 
     def tell(self, finding: Finding) -> None:
         place = f"{show_place(finding.where)}: " if finding.file else ""

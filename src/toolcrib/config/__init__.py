@@ -54,7 +54,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from toolcrib.config.demands import SECTIONS as _DEMANDS
 from toolcrib.config.demands import read_policy
@@ -192,62 +192,74 @@ def parse_config(text: str, path: Path, environ: Mapping[str, str] | None = None
             line=int(place[1]) if place else None,
         ) from None
     reader = Reader(text, path)
-    server = reader.section(document, "server")
-    tools = reader.section(document, "tools")
-    http = reader.section(document, "http")
+    server = reader.try_section(document, "server")
+    tools = reader.try_section(document, "tools")
+    http = reader.try_section(document, "http")
     search, lint, lock, catalog, log = (
-        reader.section(document, name) for name in ("search", "lint", "lock", "catalog", "log")
+        reader.try_section(document, name) for name in ("search", "lint", "lock", "catalog", "log")
     )
-    reader.refuse_unknown("", document, (*_SECTIONS, *_DEMANDS))
-    for name in _SECTIONS.keys() - {"tools"}:
-        reader.refuse_unknown(name, reader.section(document, name), _SECTIONS[name])
+    with reader.faults.gathering():
+        reader.refuse_unknown("", document, (*_SECTIONS, *_DEMANDS))
+    given = {"server": server, "http": http, "search": search, "lint": lint, "lock": lock}
+    for name, section in {**given, "catalog": catalog, "log": log}.items():
+        with reader.faults.gathering():
+            reader.refuse_unknown(name, section, _SECTIONS[name])
     switches = {key: value for key, value in tools.items() if _SWITCH.fullmatch(key)}
-    reader.refuse_unknown("tools", tools, (*_SECTIONS["tools"], *switches), "enable_GROUP_tools")
+    with reader.faults.gathering():
+        reader.refuse_unknown("tools", tools, (*_SECTIONS["tools"], *switches), "enable_GROUP_tools")
     folder = path.resolve().parent
-    return Config(
+    config = Config(
         file=path,
-        name=reader.take(server, "server", "name", read_text),
-        version=reader.take(server, "server", "version", read_text),
-        title=reader.take(server, "server", "title", read_text),
-        instructions=reader.take(server, "server", "instructions", read_text),
+        name=reader.try_take(server, "server", "name", read_text),
+        version=reader.try_take(server, "server", "version", read_text),
+        title=reader.try_take(server, "server", "title", read_text),
+        instructions=reader.try_take(server, "server", "instructions", read_text),
         targets=tuple(
             resolve_target(target, folder)
-            for target in reader.take(server, "server", "targets", read_texts) or ()
+            for target in reader.try_take(server, "server", "targets", read_texts) or ()
         ),
-        namespace=reader.take(server, "server", "namespace", read_text),
-        timeout_s=reader.take(server, "server", "timeout_s", read_seconds),
-        page_size=reader.take(server, "server", "page_size", Whole(1, 100_000)),
-        log_arguments=reader.take(server, "server", "log_arguments", read_boolean),
+        namespace=reader.try_take(server, "server", "namespace", read_text),
+        timeout_s=reader.try_take(server, "server", "timeout_s", read_seconds),
+        page_size=reader.try_take(server, "server", "page_size", Whole(1, 100_000)),
+        log_arguments=reader.try_take(server, "server", "log_arguments", read_boolean),
         http=HTTPConfig(
-            host=reader.take(http, "http", "host", read_text),
-            port=reader.take(http, "http", "port", Whole(0, 65535)),
-            path=reader.take(http, "http", "path", check_path),
-            allowed_hosts=tuple(reader.take(http, "http", "allowed_hosts", read_texts) or ()),
-            allowed_origins=tuple(reader.take(http, "http", "allowed_origins", read_texts) or ()),
-            workers=reader.take(http, "http", "workers", Whole(1, MAX_WORKERS)),
-            insecure=reader.take(http, "http", "insecure", read_boolean),
+            host=reader.try_take(http, "http", "host", read_text),
+            port=reader.try_take(http, "http", "port", Whole(0, 65535)),
+            path=reader.try_take(http, "http", "path", check_path),
+            allowed_hosts=tuple(reader.try_take(http, "http", "allowed_hosts", read_texts) or ()),
+            allowed_origins=tuple(reader.try_take(http, "http", "allowed_origins", read_texts) or ()),
+            workers=reader.try_take(http, "http", "workers", Whole(1, MAX_WORKERS)),
+            insecure=reader.try_take(http, "http", "insecure", read_boolean),
         ),
         search=SearchConfig(
-            publish=reader.take(search, "search", "publish", Choice("auto", "always", "never")),
-            budget_tokens=reader.take(search, "search", "budget_tokens", Whole(0, 10_000_000)),
+            publish=reader.try_take(search, "search", "publish", Choice("auto", "always", "never")),
+            budget_tokens=reader.try_take(search, "search", "budget_tokens", Whole(0, 10_000_000)),
         ),
         lint=LintConfig(
-            ignore=tuple(reader.take(lint, "lint", "ignore", read_texts) or ()),
-            error=tuple(reader.take(lint, "lint", "error", read_texts) or ()),
+            ignore=tuple(reader.try_take(lint, "lint", "ignore", read_texts) or ()),
+            error=tuple(reader.try_take(lint, "lint", "error", read_texts) or ()),
         ),
         lock=LockConfig(
-            file=reader.take(lock, "lock", "file", Below(folder)),
-            on_drift=reader.take(lock, "lock", "on_drift", Choice("refuse", "quarantine")),
+            file=reader.try_take(lock, "lock", "file", Below(folder)),
+            on_drift=reader.try_take(lock, "lock", "on_drift", Choice("refuse", "quarantine")),
         ),
-        cache=reader.take(catalog, "catalog", "cache", Below(folder)),
-        log_format=reader.take(log, "log", "format", Choice("text", "json")),
-        policy=read_policy(document, reader, folder),
-        switches={key: reader.take(tools, "tools", key, read_boolean) for key in switches}
+        cache=reader.try_take(catalog, "catalog", "cache", Below(folder)),
+        log_format=reader.try_take(log, "log", "format", Choice("text", "json")),
+        policy=_try_policy(document, reader, folder),
+        switches={key: reader.try_take(tools, "tools", key, read_boolean) for key in switches}
         | switches_in(environ or {}),
-        include=tuple(reader.take(tools, "tools", "include", read_texts) or ()),
-        exclude=tuple(reader.take(tools, "tools", "exclude", read_texts) or ()),
+        include=tuple(reader.try_take(tools, "tools", "include", read_texts) or ()),
+        exclude=tuple(reader.try_take(tools, "tools", "exclude", read_texts) or ()),
         lines=reader.lines,
     )
+    reader.faults.tell()
+    return config
+
+
+def _try_policy(document: Mapping[str, Any], reader: Reader, folder: Path) -> Policy | None:
+    with reader.faults.gathering():
+        return read_policy(document, reader, folder)
+    return None
 
 
 def switches_in(environ: Mapping[str, str]) -> dict[str, bool]:

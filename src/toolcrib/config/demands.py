@@ -45,7 +45,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from toolcrib.config.reading import Below, Reader
-from toolcrib.errors import ConfigurationError
+from toolcrib.errors import ConfigurationError, Faults
 from toolcrib.policy import Audit, Auth, Limit, OAuth, Policy, Rule, Telemetry
 
 SECTIONS = ("policy", "auth", "roles", "scopes", "rules", "limits", "audit", "telemetry")
@@ -56,51 +56,67 @@ def read_policy(document: Mapping[str, Any], reader: Reader, folder: Path) -> Po
     """The policy that a document asks for; None where it asks for none."""
     if not any(name in document for name in SECTIONS):
         return None
-    general = reader.section(document, "policy")
-    reader.refuse_unknown("policy", general, ("default", "store", "local_scopes"))
-    auth = None
-    if "auth" in document:
-        table = dict(reader.section(document, "auth"))
-        issuers = [
-            _make(OAuth, item, reader, f"auth.oauth[{number}]")
-            for number, item in enumerate(_tables(table.pop("oauth", []), reader, "auth.oauth"), start=1)
-        ]
-        auth = _make(Auth, _placed(table, reader, "auth", folder, "keys"), reader, "auth", oauth=issuers)
-    audit = None
-    if "audit" in document:
-        table = _placed(
-            reader.section(document, "audit"), reader, "audit", folder, "file", "key_file", "checkpoints"
-        )
-        if "file" not in table:
-            reader.refuse("audit", "says not where: file is missing", 'write file = "audit.db"')
-        audit = _make(Audit, table, reader, "audit")
-    telemetry = None
-    if "telemetry" in document:
-        telemetry = _make(Telemetry, reader.section(document, "telemetry"), reader, "telemetry")
+    faults = Faults()
+    parts: dict[str, Any] = {}
+    for name, read in (
+        ("general", lambda: _read_general(document, reader, folder)),
+        ("auth", lambda: _read_auth(document, reader, folder)),
+        ("rules", lambda: _make_all(Rule, document.get("rules", []), reader, "rules")),
+        ("roles", lambda: reader.section(document, "roles")),
+        ("scopes", lambda: reader.section(document, "scopes")),
+        ("limits", lambda: _make_all(Limit, document.get("limits", []), reader, "limits")),
+        ("audit", lambda: _read_audit(document, reader, folder)),
+        ("telemetry", lambda: _read_telemetry(document, reader)),
+    ):
+        with faults.gathering():
+            parts[name] = read()
+    faults.tell()
     try:
-        return Policy(
-            default=general.get("default"),
-            rules=_list_of(Rule, document, reader, "rules"),
-            roles=reader.section(document, "roles"),
-            scopes=reader.section(document, "scopes"),
-            limits=_list_of(Limit, document, reader, "limits"),
-            auth=auth,
-            audit=audit,
-            telemetry=telemetry,
-            store=reader.take(general, "policy", "store", Below(folder)),
-            local_scopes=general.get("local_scopes", ()),
-            file=reader.file,
-            lines=reader.lines,
-        )
+        return Policy(**parts.pop("general"), **parts, file=reader.file, lines=reader.lines)
     except ConfigurationError as error:
         if error.file is not None:
             raise
         reader.refuse(error.key or "policy", error.message, error.hint)
 
 
-def _list_of(kind: type[_Value], document: Mapping[str, Any], reader: Reader, name: str) -> list[_Value]:
-    items = _tables(document.get(name, []), reader, name)
-    return [_make(kind, item, reader, f"{name}[{number}]") for number, item in enumerate(items, start=1)]
+def _read_general(document: Mapping[str, Any], reader: Reader, folder: Path) -> dict[str, Any]:
+    general = reader.section(document, "policy")
+    reader.refuse_unknown("policy", general, ("default", "store", "local_scopes"))
+    return {**general, "store": reader.take(general, "policy", "store", Below(folder))}
+
+
+def _read_auth(document: Mapping[str, Any], reader: Reader, folder: Path) -> Auth | None:
+    if "auth" not in document:
+        return None
+    table = dict(reader.section(document, "auth"))
+    issuers = _make_all(OAuth, table.pop("oauth", []), reader, "auth.oauth")
+    return _make(Auth, _placed(table, reader, "auth", folder, "keys"), reader, "auth", oauth=issuers)
+
+
+def _read_audit(document: Mapping[str, Any], reader: Reader, folder: Path) -> Audit | None:
+    if "audit" not in document:
+        return None
+    section = reader.section(document, "audit")
+    table = _placed(section, reader, "audit", folder, "file", "key_file", "checkpoints")
+    if "file" not in table:
+        reader.refuse("audit", "says not where: file is missing", 'write file = "audit.db"')
+    return _make(Audit, table, reader, "audit")
+
+
+def _read_telemetry(document: Mapping[str, Any], reader: Reader) -> Telemetry | None:
+    if "telemetry" not in document:
+        return None
+    return _make(Telemetry, reader.section(document, "telemetry"), reader, "telemetry")
+
+
+def _make_all(kind: type[_Value], items: Any, reader: Reader, name: str) -> list[_Value]:
+    faults = Faults()
+    made: list[_Value] = []
+    for number, item in enumerate(_tables(items, reader, name), start=1):
+        with faults.gathering():
+            made.append(_make(kind, item, reader, f"{name}[{number}]"))
+    faults.tell()
+    return made
 
 
 def _tables(value: Any, reader: Reader, name: str) -> list[Mapping[str, Any]]:

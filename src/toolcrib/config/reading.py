@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from toolcrib.definition import MAX_TIMEOUT_S
-from toolcrib.errors import ConfigurationError
+from toolcrib.errors import ConfigurationError, Faults
 
 
 class Reader:
@@ -21,6 +21,7 @@ class Reader:
     def __init__(self, text: str, path: Path) -> None:
         self.file = str(path)
         self.lines = lines_of_keys(text)
+        self.faults = Faults()
 
     def section(self, document: Mapping[str, Any], name: str) -> Mapping[str, Any]:
         section = document.get(name, {})
@@ -36,10 +37,22 @@ class Reader:
         except ValueError as error:
             self.refuse(f"{name}.{key}", str(error))
 
+    def try_section(self, document: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+        """The same, and what is wrong is kept for later."""
+        with self.faults.gathering():
+            return self.section(document, name)
+        return {}
+
+    def try_take(self, section: Mapping[str, Any], name: str, key: str, read: Callable[[Any], Any]) -> Any:
+        with self.faults.gathering():
+            return self.take(section, name, key, read)
+        return None
+
     def refuse_unknown(
         self, section: str, given: Iterable[str], known: Iterable[str], besides: str | None = None
     ) -> None:
         names = list(known)
+        faults = Faults()
         for key in given:
             if key in names:
                 continue
@@ -51,7 +64,9 @@ class Reader:
                 if close
                 else f"known here: {', '.join([*names, *([besides] if besides else [])])}"
             )
-            self.refuse(f"{section}.{key}" if section else key, "unknown key", hint)
+            with faults.gathering():
+                self.refuse(f"{section}.{key}" if section else key, "unknown key", hint)
+        faults.tell()
 
     def refuse(self, key: str, problem: str, hint: str | None = None) -> NoReturn:
         raise ConfigurationError(problem, file=self.file, key=key, line=self.lines.get(key), hint=hint)

@@ -72,6 +72,11 @@ async def run_steps(
         lane.leave()
 
 
+def is_amid(task: asyncio.Task[Any]) -> bool:
+    """Whether a call has suspended in this task."""
+    return task in _drives
+
+
 class _Drive:
     """A coroutine that has suspended, from there to its end."""
 

@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from toolcrib import codec
+from toolcrib.admission import Parting
 from toolcrib.content import Result
 from toolcrib.context import Channel, Principal
 from toolcrib.errors import AuditUnavailableError
@@ -92,9 +93,10 @@ class Case:
         audit = self._audit
         if audit is None or self.tool is None:
             return
-        is_there = not audit.is_failing
         if self.tool.options.audit == "required":
             is_there = await audit.commit({"kind": "intent", **self._facts()})
+        else:
+            is_there = await audit.prove()
         if not is_there:
             words = f"Tool '{self.tool.name}' cannot run now: its calls must be recorded, and cannot be."
             raise AuditUnavailableError(words)
@@ -111,7 +113,7 @@ class Case:
         if isinstance(ended, asyncio.CancelledError | GeneratorExit):
             self._audit.note(entry)
             return None
-        return self._audit.commit(entry)
+        return self._audit.commit(entry, Parting)
 
     def drop(self, error: BaseException) -> None:
         """The call is over before it began, and nobody waits for the record."""
@@ -174,6 +176,14 @@ class Case:
             "duration_ms": round(duration_s * 1000, 3),
         }
         logger.info("call ended: %s", outcome, extra=fields)
+
+
+def is_longer(result: Result, most: int) -> bool:
+    """Whether a result is more than so many bytes, as content or as structured content: one alone may be."""
+    if size_of(result) > most:
+        return True
+    structured = result.structured_content
+    return structured is not None and len(codec.write(structured)) > most
 
 
 def size_of(result: Result) -> int:

@@ -19,6 +19,7 @@ from toolcrib.context import Channel, Principal
 from toolcrib.errors import (
     ConfigurationError,
     DeniedError,
+    Faults,
     InsufficientScopeError,
     InvalidResultError,
     NotConfirmedError,
@@ -26,7 +27,7 @@ from toolcrib.errors import (
     ToolNotFoundError,
 )
 from toolcrib.policies.access import Access, Decision
-from toolcrib.policies.case import Case, size_of
+from toolcrib.policies.case import Case, is_longer
 from toolcrib.policies.confirm import confirm
 from toolcrib.policies.quota import Quota, Slot
 from toolcrib.policies.resting import Resting
@@ -46,20 +47,24 @@ class Guard:
 
     def __init__(self, policy: Policy, *, server: str = "toolcrib", version: str = "0") -> None:
         self.policy = policy
-        self.access = Access(policy)
-        self.quota = Quota(policy)
+        faults = Faults()
+        with faults.gathering():
+            self.access = Access(policy)
+        with faults.gathering():
+            self.quota = Quota(policy)
         self.audit: AuditLog | None = None
         self.watch: Watch | None = None
         if policy.audit is not None:
             from toolcrib.policies.audit import AuditLog  # loads SQLite, which not everybody wants
 
-            with _placing(policy, "audit"):
+            with faults.gathering(), _placing(policy, "audit"):
                 self.audit = AuditLog(policy.audit, server=server)
         if policy.telemetry is not None:
             from toolcrib.policies.telemetry import Watch  # loads what it reports to
 
-            with _placing(policy, "telemetry"):
+            with faults.gathering(), _placing(policy, "telemetry"):
                 self.watch = Watch(policy.telemetry, server=server, version=version)
+        faults.tell()
         if self.watch is not None and (audit := self.audit) is not None:
             self.watch.gauge("audit_gaps_total", lambda: audit.gaps)
             self.watch.gauge("audit_queue", lambda: audit.waiting)
@@ -82,7 +87,10 @@ class Guard:
 
     async def open(self) -> None:
         if self.audit is not None:
-            await self.audit.open()
+            try:
+                await self.audit.open()
+            except ConfigurationError as error:
+                raise self.policy.place_error("audit.file", error) from None
         await self.quota.open()
 
     async def close(self) -> None:
@@ -171,12 +179,14 @@ class Guard:
                 await case.begin()
             admit = self._admission(attempt, case, decision, channel)
             if slot is None:
-                work = perform(admit)
+                work = perform(admit, call_id=case.id)
             else:
                 outlive = slot.outlive if slot.is_counted else None
-                work = perform(admit, channel=channel, timeout_s=slot.timeout_s, outlive=outlive)
+                work = perform(
+                    admit, channel=channel, timeout_s=slot.timeout_s, outlive=outlive, call_id=case.id
+                )
             result = await (work if self.watch is None else self.watch.within(case.span, work))
-            if slot is not None and (most := slot.max_result_bytes) is not None and size_of(result) > most:
+            if slot is not None and (most := slot.max_result_bytes) is not None and is_longer(result, most):
                 return _too_long(tool.name, most)
             return result
         except PolicyError as error:
@@ -223,9 +233,9 @@ def _placing(policy: Policy, section: str) -> Iterator[None]:
     try:
         yield
     except ConfigurationError as error:
-        if error.file is not None:
-            raise
-        raise policy.wrong(error.key or section, error.message, error.hint) from None
+        first, *others = (policy.place_error(section, each) for each in (error, *error.others))
+        first.others = tuple(others)
+        raise first from None
 
 
 def _lacking(tool: str, scopes: Sequence[str]) -> InsufficientScopeError:

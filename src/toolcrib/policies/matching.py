@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from fnmatch import fnmatchcase
 
 from toolcrib.context import Principal
-from toolcrib.errors import ConfigurationError
+from toolcrib.errors import ConfigurationError, Faults
 from toolcrib.policy import Policy
 from toolcrib.selection import read_selector
 from toolcrib.tool import Tool
@@ -23,11 +23,14 @@ class ToolMatch:
     def __init__(self, policy: Policy, key: str, selectors: Sequence[str]) -> None:
         self.selectors = selectors
         self._tests: list[Callable[[Tool], bool]] = []
+        faults = Faults()
         for selector in selectors:
-            try:
-                self._tests.append(read_selector(selector))
-            except ConfigurationError as error:
-                raise policy.wrong(key, error.message, error.hint) from None
+            with faults.gathering():
+                try:
+                    self._tests.append(read_selector(selector))
+                except ConfigurationError as error:
+                    raise policy.wrong(key, error.message, error.hint) from None
+        faults.tell()
 
     def fits(self, tool: Tool) -> bool:
         return any(test(tool) for test in self._tests)
@@ -48,14 +51,19 @@ class WhoMatch:
         self._roles = tuple(name.removeprefix("role:") for name in who if name.startswith("role:"))
         self._table: Mapping[str, Sequence[str]] = policy.roles
         brings_roles = policy.auth is not None  # keys and tokens have roles of their own
+        faults = Faults()
         for role in self._roles:
-            if role not in policy.roles and not brings_roles:
-                known = ", ".join(sorted(policy.roles)) or "none are defined"
-                raise policy.wrong(key, f"there is no role {role!r}", f"roles: {known}")
+            with faults.gathering():
+                if role not in policy.roles and not brings_roles:
+                    known = ", ".join(sorted(policy.roles)) or "none are defined"
+                    raise policy.wrong(key, f"there is no role {role!r}", f"roles: {known}")
         if policy.file is not None:  # code may have callers of its own
-            _refuse_nobody(policy, key, self._names)
-            for role in self._roles:
-                _refuse_nobody(policy, f"roles.{role}", policy.roles.get(role, ()))
+            places = {f"roles.{role}": policy.roles.get(role, ()) for role in self._roles}
+            for place, names in {key: self._names, **places}.items():
+                for name in names:
+                    with faults.gathering():
+                        _refuse_nobody(policy, place, name)
+        faults.tell()
 
     def fits(self, principal: Principal) -> bool:
         if not self._names and not self._roles:
@@ -70,16 +78,15 @@ class WhoMatch:
         )
 
 
-def _refuse_nobody(policy: Policy, key: str, names: Sequence[str]) -> None:
+def _refuse_nobody(policy: Policy, key: str, name: str) -> None:
     """A name that no caller has: a rule that denies it something would deny nobody."""
     labels = () if policy.auth is None else tuple(each.label for each in policy.auth.oauth)
     kinds = ("key", "oauth", *labels)
-    for name in names:
-        kind, colon, _ = name.partition(":")
-        if name in ("local", "anonymous") or (colon and kind in kinds) or any(mark in name for mark in "*?["):
-            continue
-        hint = "names are: local, anonymous, key:NAME, oauth:SUBJECT, role:NAME"
-        raise policy.wrong(key, f"nobody who calls is named {name!r}", hint)
+    kind, colon, _ = name.partition(":")
+    if name in ("local", "anonymous") or (colon and kind in kinds) or any(mark in name for mark in "*?["):
+        return
+    hint = "names are: local, anonymous, key:NAME, oauth:SUBJECT, role:NAME"
+    raise policy.wrong(key, f"nobody who calls is named {name!r}", hint)
 
 
 def roles_of(principal: Principal, policy: Policy) -> list[str]:

@@ -9,7 +9,7 @@ list. What a list costs is in `budget`, the two tools in `pair`, how they find i
 """
 
 from toolcrib.storefront.budget import DEFAULT_BUDGET_TOKENS
-from toolcrib.storefront.front import PINNED, Publish, Storefront, Verdict, check_wishes
+from toolcrib.storefront.front import PINNED, Publish, Storefront, Verdict, check_wishes, could_be_front
 from toolcrib.storefront.pair import CALL, SEARCH
 
 __all__ = [
@@ -21,4 +21,5 @@ __all__ = [
     "Storefront",
     "Verdict",
     "check_wishes",
+    "could_be_front",
 ]

@@ -60,7 +60,9 @@ class Verdict:
 
 
 class Storefront:
-    """`view` gives the tools that a principal may call: one object until they change."""
+    """`view` gives the tools that a principal may call: one object until they change. `tells_apart` says
+    whether two principals may have different ones; then nobody may learn from the names of the pair that
+    there are tools of those names for others."""
 
     def __init__(
         self,
@@ -69,8 +71,10 @@ class Storefront:
         publish: Publish = "auto",
         budget_tokens: int = DEFAULT_BUDGET_TOKENS,
         is_visible: Callable[[Principal, Tool], bool] = lambda _, __: True,
+        tells_apart: Callable[[], bool] = lambda: False,
     ) -> None:
         self._is_visible = is_visible
+        self._tells_apart = tells_apart
         self.publish, tokens = check_wishes(publish, budget_tokens)
         self.callers: dict[str, Tool] = {}
         """What was ever shown to call others with: whoever was told of it may go on using it."""
@@ -138,19 +142,27 @@ class Storefront:
 
     # --- the pair ---
 
-    def find(self, name: str) -> Tool | None:
-        """One of the pair, where it is shown or was."""
-        if name.endswith((SEARCH, CALL)) and name not in self.callers and name not in self._finders:
-            self.judge()  # the tools may have changed, and nobody has asked for the list since
-        return self.callers.get(name) or self._finders.get(name)
+    def find(self, name: str, principal: Principal = LOCAL) -> Tool | None:
+        """One of the pair, where this principal is shown it or was, and has no tool of that name."""
+        if not could_be_front(name):
+            return None
+        verdict = self.judge(principal)  # first: the tools may have changed since somebody asked for the list
+        pair = verdict.shown[:2] if verdict.is_open else ()
+        found = next((tool for tool in pair if tool.name == name), None)
+        if found is None and not self._tells_apart():
+            found = self.callers.get(name) or self._finders.get(name)
+        if found is None:
+            return None
+        other = self._registry.try_get(name)
+        return found if other is None or not self._is_visible(principal, other) else None
 
     def forward(
         self, name: str, arguments: Any, principal: Principal = LOCAL
     ) -> tuple[str, dict[str, Any]] | None:
         """The call that a call of `call_tool` means; None for all others, and where it means none: a tool
         that this principal does not see is like one that is not there."""
-        caller = self.find(name)
-        if caller is None or name not in self.callers or self._registry.try_get(name) is not None:
+        caller = self.find(name, principal)
+        if caller is None or name not in self.callers:
             return None
         try:
             given = caller.built.arguments.check({} if arguments is None else arguments)
@@ -163,7 +175,7 @@ class Storefront:
         return inner, given.get("arguments") or {}
 
     def _make_pair(self, view: Sequence[Tool]) -> tuple[Tool, Tool]:
-        finder, caller = self._free_name(SEARCH), self._free_name(CALL)
+        finder, caller = self._free_name(SEARCH, view), self._free_name(CALL, view)
         facts = (finder, caller, hints_for_all(view))
         if self._pair is None or self._pair[0] != facts:
             pair = make_finder(finder, caller, self._find), make_caller(caller, finder, facts[2], self._miss)
@@ -171,25 +183,34 @@ class Storefront:
             self._finders[finder], self.callers[caller] = pair
         return self._pair[1]
 
-    def _free_name(self, wanted: str) -> str:
-        """The name, or another where there is a tool of that name: somebody else's goes first."""
+    def _free_name(self, wanted: str, view: Sequence[Tool]) -> str:
+        """The name, or another where there is a tool of that name in view: somebody else's goes first."""
         name, number = wanted, 1
-        while self._registry.snapshot.group_of(name) is not None:
+        while self._is_taken(name, view):
             name = f"toolcrib_{wanted}" if number == 1 else f"toolcrib_{number}_{wanted}"
             number += 1
         return name
+
+    def _is_taken(self, name: str, view: Sequence[Tool]) -> bool:
+        tool = self._registry.snapshot.find(name)
+        return tool is not None and any(each is tool for each in view)
 
     def _find(self, query: str, limit: int, principal: Principal) -> dict[str, Any]:
         return self._finder.find(query, limit, self._view(principal))
 
     def _miss(self, name: str, principal: Principal) -> str:
-        if name in self._finders or name in self.callers:
+        if self.find(name, principal) is not None:
             return f"'{name[:64]}' is called by itself, not by way of another tool."
-        near = self._finder.name_near(name, self._view(principal))
+        view = self._view(principal)
+        near = self._finder.name_near(name, view)
         meant = f" Did you mean {' or '.join(near)}?" if near else ""
-        return (
-            f"There is no tool '{name[:64]}'.{meant} {self._free_name(SEARCH)} finds tools by what they do."
-        )
+        finder = self._free_name(SEARCH, view)
+        return f"There is no tool '{name[:64]}'.{meant} {finder} finds tools by what they do."
+
+
+def could_be_front(name: str) -> bool:
+    """Whether one of the pair may have this name, whatever the tools are."""
+    return name.endswith((SEARCH, CALL))
 
 
 def check_wishes(publish: Any, budget_tokens: Any) -> tuple[Publish, int]:

@@ -14,7 +14,8 @@ import sys
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from toolcrib.execution.steps import Started
+from toolcrib.admission import Parting
+from toolcrib.execution.steps import Started, is_amid
 from toolcrib.protocol import Exchange, Reply
 from toolcrib.protocol.exchange import Call
 from toolcrib.protocol.messages import INTERNAL_ERROR, Fault, refusal
@@ -24,18 +25,55 @@ logger = logging.getLogger("toolcrib")
 Work = asyncio.Task[Reply]
 
 
+class Late:
+    """A call that has run, and whose reply goes out when it is on the record: that takes no task."""
+
+    __slots__ = ("_exchange", "_record", "_work")
+
+    def __init__(self, exchange: Exchange, work: Coroutine[Any, Any, Reply], record: Parting) -> None:
+        self._exchange = exchange
+        self._work = work
+        self._record = record
+
+    def then(self, finish: Callable[[Reply], None]) -> None:
+        """Have `finish` called with the reply, cancelled or not."""
+        self._record._asyncio_future_blocking = False  # as a task does with what a coroutine waits for
+        self._record.add_done_callback(functools.partial(self._go_on, finish))
+
+    def _go_on(self, finish: Callable[[Reply], None], _: object) -> None:
+        try:
+            yielded = self._work.send(None)
+        except StopIteration as stop:
+            finish(stop.value)
+        except Exception as error:
+            finish(_failed(self._exchange, error))
+        else:  # it has more to wait for
+            follow(self._exchange, _go_on_in_task(self._work, yielded), finish)
+
+    def as_task(self) -> Work:
+        """The same as a task, where more may come of it than the reply."""
+        return _go_on_in_task(self._work, self._record)
+
+
 def begin(exchange: Exchange) -> Reply | Work:
     """The reply of an exchange that need not wait, or the task that goes on with it."""
+    outcome = start(exchange)
+    if isinstance(outcome, Late):
+        outcome = exchange.task = outcome.as_task()
+    return outcome
+
+
+def start(exchange: Exchange) -> Reply | Work | Late:
+    """As `begin`, for those who need no task where only the record is waited for."""
     is_inline = isinstance(exchange, Call) and exchange.is_immediate and not exchange.engine.gate.is_full
     try:
-        outcome = (_run_inline if is_inline else _run_eagerly)(exchange.run())
+        outcome = (_run_inline if is_inline else _run_eagerly)(exchange)
     except Exception as error:
         return _failed(exchange, error)
-    if isinstance(outcome, Reply):
-        return outcome
-    exchange.task = outcome
-    if exchange.is_cancelled:  # in its first step
-        exchange.cancel()
+    if isinstance(outcome, asyncio.Task):
+        exchange.task = outcome
+        if exchange.is_cancelled:  # in its first step
+            exchange.cancel()
     return outcome
 
 
@@ -64,61 +102,81 @@ def _failed(exchange: Exchange, error: BaseException | None) -> Reply:
 # --- starting without a turn of the loop -------------------------------------------------------------
 
 
-def _run_inline(work: Coroutine[Any, Any, Reply]) -> Reply | Work:
+def _run_inline(exchange: Exchange) -> Reply | Work | Late:
     """Without a task, which a tool that runs inline needs only if it waits after all."""
+    work = exchange.run()
     try:
         yielded = work.send(None)
     except StopIteration as stop:
         reply: Reply = stop.value
         return reply
-    return asyncio.get_running_loop().create_task(Started(work, yielded))
+    return Late(exchange, work, yielded) if type(yielded) is Parting else _go_on_in_task(work, yielded)
 
 
-def _run_eagerly(work: Coroutine[Any, Any, Reply]) -> Reply | Work:
+def _run_eagerly(exchange: Exchange) -> Reply | Work | Late:
     """In a task that makes its first step now, where Python can do that."""
     loop = asyncio.get_running_loop()
-    if sys.version_info >= (3, 12):
-        eager: Work = asyncio.Task(work, loop=loop, eager_start=True)
-        return eager.result() if eager.done() else eager
-    if asyncio.current_task() is not None:
+    work = exchange.run()
+    if sys.version_info < (3, 12) and asyncio.current_task() is not None:
         return loop.create_task(work)
-    context = contextvars.copy_context()
     shell = _Shell(work)
-    task: Work = loop.create_task(shell, context=context)
-    # What `eager_start` does from 3.12 on: to its first step, this task is the current one.
-    asyncio.tasks._enter_task(loop, task)
-    try:
-        context.run(shell.begin)
-    finally:
-        asyncio.tasks._leave_task(loop, task)
+    task: Work
+    if sys.version_info >= (3, 12):
+        task = asyncio.Task(shell, loop=loop, eager_start=True)
+    else:
+        # What `eager_start` does from 3.12 on: to its first step, this task is the current one.
+        context = contextvars.copy_context()
+        task = loop.create_task(shell, context=context)
+        asyncio.tasks._enter_task(loop, task)
+        try:
+            context.run(shell.begin, task)
+        finally:
+            asyncio.tasks._leave_task(loop, task)
     if shell.error is not None:
         raise shell.error
+    if shell.record is not None:
+        return Late(exchange, work, shell.record)
     return task if shell.reply is None else shell.reply
 
 
+def _go_on_in_task(work: Coroutine[Any, Any, Reply], yielded: Any) -> Work:
+    return asyncio.get_running_loop().create_task(Started(work, yielded))
+
+
 class _Shell(Started):
-    """A coroutine that makes its first step before its task does. Where that was the last, the task that
-    comes for the next one finds nothing to do."""
+    """A coroutine that makes its first step before its task does, or with it. Where nothing is left to do
+    that needs a task, this one ends."""
 
     def __init__(self, work: Coroutine[Any, Any, Reply]) -> None:
         super().__init__(work, None)
         self.reply: Reply | None = None
         self.error: BaseException | None = None
+        self.record: Parting | None = None
+        self._has_begun = False
+        self._is_over = False
 
-    def begin(self) -> None:
+    def begin(self, task: asyncio.Task[Any] | None) -> None:
+        self._has_begun = self._is_over = True
         try:
-            self._yielded = self._coroutine.send(None)
+            yielded = self._coroutine.send(None)
         except StopIteration as stop:
             self.reply = stop.value
         except BaseException as error:
             self.error = error
+        else:
+            if type(yielded) is Parting and (task is None or not is_amid(task)):
+                self.record = yielded
+            else:
+                self._yielded, self._is_over = yielded, False
 
     def send(self, value: Any) -> Any:
-        if self.reply is not None or self.error is not None:
+        if not self._has_begun:
+            self.begin(asyncio.current_task())
+        if self._is_over:
             raise StopIteration(self.reply)
         return super().send(value)
 
     def throw(self, *error: Any) -> Any:
-        if self.reply is not None or self.error is not None:
+        if self._is_over:
             raise StopIteration(self.reply)
         return super().throw(*error)

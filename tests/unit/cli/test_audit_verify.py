@@ -10,11 +10,13 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.audited import read_lines, replace_lines, restamp
 from tests.support.recorded import CALLS, record
 from toolcrib.cli import audit as module
 from toolcrib.cli.records import Place
 from toolcrib.cli.terminal import Terminal
 from toolcrib.policies.audit import Verdict
+from toolcrib.policies.audit.record import head_of
 
 from .conftest import Desk
 
@@ -37,6 +39,7 @@ def test_a_log_that_is_whole_is_proven_so(desk: Desk, log: str) -> None:
 def test_programs_get_the_verdict_as_json(desk: Desk, log: str) -> None:
     found = desk.json("audit", "verify", "--json")
     assert len(found.pop("head")) == 64
+    assert len(found.pop("proven_at")) == 24
     assert found == {
         "file": str(Path(log).resolve()),
         "is_sound": True,
@@ -89,7 +92,7 @@ def test_damage_that_somebody_accepted_is_told_and_is_no_failure(desk: Desk, log
 def test_without_the_key_it_is_said_what_is_not_proven(desk: Desk, log: str) -> None:
     os.rename(f"{log}.key", "elsewhere.key")
     done = desk.run("audit", "verify")
-    assert done.exit_code == 0
+    assert (done.exit_code, done.stdout.split(": ")[1]) == (0, "sound as far as can be told without its key")
     assert done.stderr == (
         "note: without its key this proves that the records fit each other, not who wrote them\n"
         "hint: --key-file PATH, where the key is kept elsewhere\n"
@@ -99,14 +102,45 @@ def test_without_the_key_it_is_said_what_is_not_proven(desk: Desk, log: str) -> 
     assert (done.exit_code, "nowhere.key" in done.stderr) == (2, True)
 
 
-def test_records_that_no_checkpoint_has_seen_are_counted(desk: Desk, log: str) -> None:
-    early = Path(f"{log}.checkpoints").read_bytes()
+def test_a_log_is_called_sound_only_as_far_as_checkpoints_go(desk: Desk, log: str) -> None:
+    seals = Path(f"{log}.checkpoints")
+    early = seals.read_bytes()
+    at = json.loads(early.splitlines()[-1])["at"].replace("T", " ").removesuffix("Z")
     record(log, CALLS)
-    Path("early").write_bytes(early)
-    done = desk.run("audit", "verify", "--checkpoints", "early")
+    late = seals.read_bytes()
+    seals.write_bytes(early)
+    done = desk.run("audit", "verify")
     assert done.exit_code == 0
-    assert done.stderr == "note: the newest 7 records no checkpoint has seen yet\n"
+    state = f"sound up to the last checkpoint (record 7, {at})"
+    assert done.stdout == f"{log}: {state}: 14 records, 1 to 14; 1 checkpoint compared\n"
+    not_sealed = "but not yet sealed: whoever can write the file could have made them"
+    assert done.stderr == f"note: 7 records after it are chained, {not_sealed}\n"
+    seals.write_bytes(early.splitlines(keepends=True)[0])  # of the empty log
+    done = desk.run("audit", "verify")
+    assert done.stdout == f"{log}: not sealed yet: 14 records, 1 to 14; 0 checkpoints compared\n"
+    assert done.stderr == f"note: 14 records are chained, {not_sealed}\n"
+    Path("copy").write_bytes(late)
+    done = desk.run("audit", "verify", "--checkpoints", "copy")
+    assert (done.stderr, done.stdout.split(": ")[1]) == ("", "sound")
     assert desk.run("audit", "verify", "--checkpoints", "nowhere").exit_code == 2
+
+
+def test_a_copy_of_the_checkpoints_gives_away_what_was_cut_off_with_them(desk: Desk, log: str) -> None:
+    seals, path = Path(f"{log}.checkpoints"), Path(log)
+    early = seals.read_bytes()
+    record(log, CALLS)
+    Path("copy").write_bytes(seals.read_bytes())
+    seals.write_bytes(early)
+    lines = read_lines(path)
+    head = head_of(lines[6])
+    assert head is not None
+    replace_lines(
+        path, [*lines[:7], *restamp([line.replace(b"refund", b"refuse") for line in lines[7:]], head.hash)]
+    )
+    assert desk.run("audit", "verify").stdout.split(": ")[1].startswith("sound up to the last checkpoint")
+    done = desk.run("audit", "verify", "--checkpoints", "copy")
+    assert done.exit_code == 1
+    assert "  restamped: record 14 is not the one that a checkpoint has seen\n" in done.stdout
 
 
 def test_what_the_settings_say_of_key_and_checkpoints_is_used(desk: Desk) -> None:
@@ -131,6 +165,10 @@ def test_records_that_ended_because_of_their_age_are_mentioned() -> None:
 
 
 def test_an_empty_log_is_sound(desk: Desk) -> None:
+    unproven = "sound as far as can be told without its key"
     desk.write("audit.jsonl", "")
     done = desk.run("audit", "verify", "--file", "audit.jsonl")
-    assert (done.exit_code, done.stdout) == (0, "audit.jsonl: sound: no records; 0 checkpoints compared\n")
+    assert (done.exit_code, done.stdout) == (
+        0,
+        f"audit.jsonl: {unproven}: no records; 0 checkpoints compared\n",
+    )

@@ -95,7 +95,9 @@ def test_check_tells_of_keys_that_no_server_would_start_with(desk: Desk) -> None
     done = desk.run("check", "--json")
     assert done.exit_code == 0  # they need not be on this machine
     [finding] = [item for item in json.loads(done.stdout)["findings"] if item["level"] == "warning"]
-    assert "there is no such file" in finding["message"]
+    assert finding["message"].startswith("auth.keys: ")
+    assert finding["message"].endswith("k.json: there is no such file: serve will refuse to start")
+    assert (finding["file"], finding["line"]) == ("toolcrib.toml", 4)
 
 
 def test_a_good_policy_is_no_finding(desk: Desk) -> None:
@@ -212,3 +214,101 @@ def test_workers_without_a_common_store_are_refused_before_anything_is_loaded(
         "this limit would let through up to 2 times as much\n"
         'hint: name a file under [policy]: store = "policy.db"; or use one process\n'
     )
+
+
+def test_check_tells_of_everything_that_is_wrong_with_its_place(desk: Desk) -> None:
+    desk.write("tools.py", ADD)
+    (desk.folder / "toolcrib.toml").write_text(
+        HEAD
+        + """[[rules]]
+deny = ["re:(", "tga:x"]
+when = { a = { bigger = 3, at_most = "x" }, "b." = 3 }
+who = ["role:boss", "ana"]
+
+[[rules]]
+allow = ["re:["]
+
+[[limits]]
+daily = 1
+tools = ["re:("]
+who = ["role:chief"]
+
+[scopes]
+"x:y" = ["re:("]
+"y:z" = ["re:("]
+
+[audit]
+file = "a.db"
+redact = ["re:(", "re:["]
+"""
+    )
+    found = json.loads(desk.run("check", "--json").stdout)["findings"]
+    told = [(item["line"], item["message"].partition(": ")[0]) for item in found if item["level"] == "error"]
+    assert told == [
+        (4, "rules[1].deny"),
+        (4, "rules[1].deny"),
+        (5, "rules[1].when.a.bigger"),
+        (5, "rules[1].when.a.at_most"),
+        (5, "rules[1].when.b."),
+        (6, "rules[1].who"),
+        (6, "rules[1].who"),
+        (9, "rules[2].allow"),
+        (13, "limits[1].tools"),
+        (14, "limits[1].who"),
+        (17, "scopes.x:y"),
+        (18, "scopes.y:z"),
+        (22, "audit.redact"),
+        (22, "audit.redact"),
+    ]
+    assert {item["file"] for item in found if item["level"] == "error"} == {"toolcrib.toml"}
+    done = desk.run("serve", "--stdio", stdin="")
+    assert "(and 13 more: see `toolcrib check`)" in done.stderr
+    assert done.stderr.count("error") == 1
+
+
+def test_check_tells_of_every_setting_that_is_wrong(desk: Desk) -> None:
+    desk.write("tools.py", ADD)
+    text = """[server]
+page_size = "x"
+colour = 3
+shape = 4
+[http]
+port = 70000
+path = "mcp"
+[policy]
+stroe = "x"
+[[rules]]
+dney = ["add"]
+[[rules]]
+deny = "add"
+[[limits]]
+rate = "often"
+[telemetry]
+prometheus = 1
+[auth]
+optional = "no"
+[[auth.oauth]]
+issuer = "http://x.example"
+[[auth.oauth]]
+isuer = "https://x.example"
+[audit]
+redact = []
+"""
+    (desk.folder / "toolcrib.toml").write_text(f"lint = 3\n{text}")
+    found = json.loads(desk.run("check", "--json").stdout)["findings"]
+    assert {(item["line"], item["message"].partition(": ")[0]) for item in found} == {
+        (1, "lint"),
+        (3, "server.page_size"),
+        (4, "server.colour"),
+        (5, "server.shape"),
+        (7, "http.port"),
+        (8, "http.path"),
+        (10, "policy.stroe"),
+        (12, "rules[1].dney"),
+        (14, "rules[2].deny"),
+        (16, "limits[1].rate"),
+        (18, "telemetry.prometheus"),
+        (22, "auth.oauth[1].issuer"),
+        (24, "auth.oauth[2].isuer"),
+        (25, "audit"),
+    }

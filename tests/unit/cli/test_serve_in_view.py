@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import urllib.error
 import urllib.request
 from pathlib import Path
 
 import pytest
 
-from tests.support.command import Serving, wait_until
+from tests.support.command import Serving, children_of, start, wait_until
 
 from .conftest import Desk
 
@@ -89,6 +90,48 @@ def test_several_workers_tell_one_sum_whichever_is_asked(tmp_path: Path) -> None
         wait_until(lambda: count(read_page(serving), OK) == 12, lambda: read_page(serving))
         assert {count(read_page(serving), OK) for _ in range(8)} == {12}
         assert serving.end() == 0
+
+
+def test_where_the_log_is_json_every_line_is_that_of_the_workers_parent_too(tmp_path: Path) -> None:
+    write(tmp_path, WATCHED.replace("json", "text"))
+    with (tmp_path / "tools.py").open("a") as file:
+        file.write('\n@tool\ndef bad(*args) -> str:\n    """Cannot be one."""\n    return ""\n')
+    options = ("--workers", "2", "--log-level", "info", "--log-format", "json")
+    with Serving(*options, cwd=tmp_path) as serving:
+        victim, _ = children_of(serving.process.pid)
+        os.kill(victim, signal.SIGKILL)
+        serving.wait_for("another one is started")
+        wait_until(lambda: len(set(children_of(serving.process.pid)) - {victim}) == 2)
+        serving.call("add", a=1, b=2)
+        assert serving.end() == 0
+    records = [json.loads(line) for line in serving.errors.splitlines()]
+    [ended] = [item for item in records if "another one is started" in item["message"]]
+    assert ended["level"] == "warning"
+    assert ended["message"].startswith(f"worker {victim} was ended by SIGKILL")
+    [refused] = [item for item in records if "takes *args" in item["message"]]
+    assert (refused["level"], refused["logger"]) == ("error", "toolcrib")
+    assert {item["level"] for item in records} == {"info", "warning", "error"}
+
+
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_where_the_log_is_json_so_is_why_it_does_not_start(tmp_path: Path, workers: str) -> None:
+    write(tmp_path, WATCHED + '[auth]\nkeys = "none.json"\n')
+    with start("serve", "--port", "0", "--workers", workers, cwd=tmp_path) as process:
+        out, errors = process.communicate(timeout=60)
+    assert (process.returncode, out) == (2, "")
+    [record] = [json.loads(line) for line in errors.splitlines()]
+    assert record["message"] == "toolcrib.toml:11: auth.keys: none.json: there is no such file"
+    assert record["hint"].startswith("make a key: toolcrib keys create NAME")
+
+
+def test_where_the_log_is_json_the_greeting_is_one_line_of_it(tmp_path: Path) -> None:
+    with start("serve", "--port", "0", cwd=write(tmp_path)) as process:
+        assert process.stderr is not None
+        greeting = json.loads(process.stderr.readline())
+        process.terminate()
+        _, rest = process.communicate(timeout=60)
+    assert greeting["message"].startswith("toolcrib serves 2 tools at http://127.0.0.1:")
+    assert [json.loads(line) for line in rest.splitlines()] == []
 
 
 def test_without_telemetry_there_is_no_such_page(tmp_path: Path) -> None:

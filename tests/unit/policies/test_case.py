@@ -14,7 +14,7 @@ from toolcrib.content import File, Image, Result, text_block
 from toolcrib.context import Nobody, Principal
 from toolcrib.errors import AuditUnavailableError, ToolNotFoundError
 from toolcrib.policies.audit import AuditLog, open_log
-from toolcrib.policies.case import Case, size_of
+from toolcrib.policies.case import Case, is_longer, size_of
 from toolcrib.policy import Audit
 
 ANA = Principal("key:ana")
@@ -101,7 +101,7 @@ async def test_only_what_asks_for_it_begins_with_a_record(tmp_path: Path) -> Non
     await Case(None, None, "id", "report", make(audit="required"), {}, ANA, Nobody()).begin()
     await log.close()
     kinds = [item["kind"] for item in open_log(tmp_path / "audit.db").records()]
-    assert kinds == ["opened", "intent", "closed"]
+    assert kinds == ["opened", "probe", "intent", "closed"]
 
 
 async def test_a_store_that_cannot_be_opened_refuses_what_must_be_recorded(tmp_path: Path) -> None:
@@ -142,3 +142,18 @@ def test_the_size_of_a_result_is_that_of_its_texts_and_data() -> None:
     assert size_of(Result([File("Dear reader", uri="desk://1").to_block()])) == len("Dear reader")
     assert size_of(Result([File(b"\0" * 9, uri="desk://2").to_block(), text_block("ab")])) == 14
     assert size_of(Result([{"type": "resource_link", "uri": "x"}])) == 0
+
+
+@pytest.mark.parametrize(
+    ("result", "size"),
+    [
+        (Result([]), 0),
+        (Result([text_block("abcd")]), 4),
+        (Result([text_block("ok")], structured_content={"rows": "x" * 89}), 100),
+        (Result([text_block("x" * 200)], structured_content={"n": 1}), 200),
+        (Result([], structured_content=["\u00e4\u20ac"]), 9),
+    ],
+)
+def test_the_larger_of_content_and_structured_content_counts_for_a_limit(result: Result, size: int) -> None:
+    assert not is_longer(result, size)
+    assert is_longer(result, size - 1)

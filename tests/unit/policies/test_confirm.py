@@ -186,6 +186,23 @@ async def test_a_no_cannot_be_taken_back_with_the_same_state(tmp_path: Path) -> 
     assert [(record["decision"], record["code"]) for record in denied] == [("denied", "not-confirmed")] * 2
 
 
+async def test_a_no_costs_nothing_of_the_budget(tmp_path: Path) -> None:
+    limits = [Limit(daily=1, tools=["wipe"], per="all")]
+    async with (
+        open_bench(tmp_path, rules=RULES, limits=limits) as bench,
+        Voice(bench.server, elicitation={}) as client,
+    ):
+        for _ in range(3):
+            state = await client.state("wipe", WIPE)
+            said = await client.call("wipe", WIPE, requestState=state, inputResponses={CONFIRM: NO})
+            assert said["result"]["_meta"]["toolcrib/refusal"] == {"code": "not-confirmed"}
+        yes = {"requestState": await client.state("wipe", WIPE), "inputResponses": {CONFIRM: YES}}
+        assert await client.text("wipe", WIPE, **yes) == "local wiped disk"
+        said = await client.call("wipe", WIPE)
+        assert said["result"]["_meta"]["toolcrib/refusal"]["code"] == "throttled"
+        assert bench.runs["wipe"] == 1
+
+
 @pytest.mark.parametrize("other", [{"what": "tape"}, {"what": "disk "}])
 async def test_a_yes_is_for_the_very_arguments(tmp_path: Path, other: Any) -> None:
     async with (

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.guarded import ANA, BEN, LIVE, MODERN, Bench, Voice, open_bench, until
+from tests.support.guarded import ANA, BEN, LIVE, MODERN, Bench, Voice, open_bench
 from toolcrib import MCPServer, Result
 from toolcrib.context import Principal
 from toolcrib.errors import ConfigurationError, InvalidResultError, ToolNotFoundError
@@ -262,51 +262,6 @@ async def test_a_record_that_is_required_is_there_before_the_tool_runs(tmp_path:
     assert [intent[fact] for fact in same] == [record[fact] for fact in same]
     assert "outcome" not in intent
     assert record["outcome"] == "ok"
-
-
-def break_store(bench: Bench) -> None:
-    """Have the store fail from now on, as a disk does that is gone: its place is a folder."""
-    scribe = bench.guard.audit._scribe
-    scribe.abandon()
-    scribe.path = bench.file.parent / "gone" / "audit.db"
-    (bench.file.parent / "gone").write_text("not a folder")
-
-
-async def test_where_nothing_can_be_recorded_what_must_be_does_not_run(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    async with open_bench(tmp_path, audit=Audit(tmp_path / "audit.db", wait_s=0.05)) as bench:
-        assert not (await bench.server.call("add", {"a": 1})).is_error
-        break_store(bench)
-        assert not (await bench.server.call("add", {"a": 1})).is_error  # others go on
-        await until(lambda: bench.guard.audit.is_failing)
-        for tool, arguments in (("pay", {"amount": 5}), ("wipe", {"what": "disk"})):
-            result = await bench.server.call(tool, arguments)
-            assert result.is_error
-            assert refusal_of(result) == {"code": "audit-unavailable"}
-            assert result.content[0]["text"] == (
-                f"Tool '{tool}' cannot run now: its calls must be recorded, and cannot be."
-            )
-        assert not bench.runs["pay"]
-        assert not bench.runs["wipe"]
-        assert not (await bench.server.call("add", {"a": 1})).is_error
-        assert bench.runs["add"] == 3
-        assert bench.guard.audit.gaps >= 3
-        (bench.file.parent / "gone").unlink()
-        bench.guard.audit._scribe.path = bench.file
-        await until(lambda: not bench.guard.audit.is_failing)
-        assert not (await bench.server.call("wipe", {"what": "disk"})).is_error
-    assert any("audit" in record.message for record in caplog.records)
-    outcomes = [(item["tool"], item["outcome"]) for item in bench.records()]
-    assert outcomes == [
-        ("add", "ok"),
-        ("add", "ok"),
-        ("pay", "error"),
-        ("wipe", "error"),
-        ("add", "ok"),
-        ("wipe", "ok"),
-    ]
-    assert [item["kind"] for item in bench.records("gap")] != []
 
 
 async def test_the_log_has_the_same_ids_as_the_record(

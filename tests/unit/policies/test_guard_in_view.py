@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 
 import pytest
 
 from tests.support.guarded import ANA, Bench, open_bench
-from toolcrib import Tool
+from toolcrib import Application, Tool, tool
 from toolcrib.errors import ToolNotFoundError
 from toolcrib.policies.guard import Guard
 from toolcrib.policy import Limit, Policy, Rule, Telemetry
@@ -52,7 +53,41 @@ def test_what_means_nothing_is_said_once_and_again_when_it_comes_back(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     guard = Guard(Policy(rules=[Rule(deny=["secret"])]))
-    tool = Tool.from_function(lambda: "", name="secret", description="Tell.")
-    for tools, said in (([], 1), ([], 1), ([tool], 1), ([], 2)):
+    secret = Tool.from_function(lambda: "", name="secret", description="Tell.")
+    for tools, said in (([], 1), ([], 1), ([secret], 1), ([], 2)):
         guard.look_again(tools)
         assert caplog.text.count("'secret' matches no tool") == said
+
+
+@pytest.mark.parametrize("limits", [[], [Limit(concurrency=3)]], ids=["free", "limited"])
+async def test_a_crash_has_one_id_for_its_caller_the_record_the_log_and_its_report(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, limits: list[Limit]
+) -> None:
+    caplog.set_level(logging.INFO, "toolcrib")
+    async with open_bench(tmp_path, limits=limits) as bench:
+        told = (await bench.server.call("crash", principal=ANA)).text
+        assert bench.server.dispatcher.crashes.flush()
+    [record] = bench.records()
+    assert f"(reference {record['id']})" in told
+    ids = [each.call_id for each in caplog.records if hasattr(each, "call_id")]
+    assert ids == [record["id"]] * 2  # that it ended, and the report
+
+
+class Shop(Application):
+    """Never opens."""
+
+    async def open(self) -> None:
+        raise RuntimeError("no door")
+
+    @tool
+    def sell(self) -> str:
+        """Sell something."""
+        return "sold"
+
+
+async def test_an_application_that_does_not_open_is_told_by_the_id_of_the_call(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    bench.server.add(Shop("shop"))
+    async with bench.server:
+        told = (await bench.server.call("sell")).text
+    assert f"(reference {bench.records()[-1]['id']})" in told

@@ -10,7 +10,7 @@ from toolcrib import Tool
 from toolcrib.context import LOCAL, Principal
 from toolcrib.errors import ConfigurationError
 from toolcrib.policies.matching import ToolMatch, WhoMatch, roles_of
-from toolcrib.policy import Auth, Policy
+from toolcrib.policy import Auth, OAuth, Policy
 
 ANA = Principal("key:ana")
 BOSS = Principal("oauth:boss@example.com", roles=frozenset({"chief"}))
@@ -97,3 +97,42 @@ def test_all_roles_of_a_caller_its_own_and_those_it_is_given() -> None:
     assert roles_of(BOSS, policy) == ["chief", "support"]
     assert roles_of(Principal("key:nina", roles=frozenset({"night"})), policy) == ["night"]
     assert roles_of(LOCAL, policy) == []
+
+
+# --- names in a file: whoever is meant there must be able to call ---
+
+FILE = {"file": "toolcrib.toml", "lines": {"rules[1].who": 7, "roles.boss": 3}}
+
+
+@pytest.mark.parametrize(
+    ("who", "place", "name"),
+    [
+        (["ana"], "toolcrib.toml:7: rules[1].who", "ana"),
+        (["local", "key:bob", "k*", "ana"], "toolcrib.toml:7: rules[1].who", "ana"),
+        ([":ana"], "toolcrib.toml:7: rules[1].who", ":ana"),
+        (["staff:ana"], "toolcrib.toml:7: rules[1].who", "staff:ana"),
+        (["key"], "toolcrib.toml:7: rules[1].who", "key"),
+        (["X"], "toolcrib.toml:7: rules[1].who", "X"),
+        (["role:boss"], "toolcrib.toml:3: roles.boss", "ana"),
+    ],
+)
+def test_a_name_in_a_file_that_no_caller_has_is_wrong(who: list[str], place: str, name: str) -> None:
+    policy = Policy(roles={"boss": ["local", "ana"]}, **FILE)  # type: ignore[arg-type]
+    with pytest.raises(ConfigurationError) as caught:
+        WhoMatch(policy, "rules[1].who", who)
+    assert str(caught.value) == f"{place}: nobody who calls is named {name!r}"
+    assert caught.value.hint == "names are: local, anonymous, key:NAME, oauth:SUBJECT, role:NAME"
+
+
+@pytest.mark.parametrize(
+    "name", ["local", "anonymous", "key:ana", "oauth:ana", "staff:ana", "a*", "?na", "[a]na"]
+)
+def test_a_name_in_a_file_that_a_caller_may_have_is_in_order(name: str) -> None:
+    issuer = OAuth(issuer="https://login.example.com", label="staff")
+    policy = Policy(auth=Auth(oauth=[issuer]), roles={"boss": [name]}, **FILE)  # type: ignore[arg-type]
+    WhoMatch(policy, "rules[1].who", [name])
+    WhoMatch(policy, "rules[1].who", ["role:boss"])
+
+
+def test_in_code_a_caller_may_have_any_name() -> None:
+    assert WhoMatch(Policy(), "rules[1].who", ["ana"]).fits(Principal("ana"))

@@ -134,24 +134,32 @@ async def test_whoever_guesses_is_stopped(keys: tuple[Path, str]) -> None:
 # --- pages -------------------------------------------------------------------------------------------
 
 
-async def test_figures_are_for_those_who_may_come_in(keys: tuple[Path, str]) -> None:
-    async with open_house(auth=Auth(keys=keys[0]), telemetry=Telemetry(prometheus=True)) as house:
+@pytest.mark.parametrize("scope", ["metrics:read", "figures"])
+async def test_figures_are_for_those_who_hold_their_scope(keys: tuple[Path, str], scope: str) -> None:
+    watcher, _ = KeyFile(keys[0]).create("watcher", [scope])
+    telemetry = Telemetry(prometheus=True, metrics_scope=scope)
+    async with open_house(auth=Auth(keys=keys[0]), telemetry=telemetry) as house:
         assert house.ask("/metrics", "GET").status == 401
-        shown = house.ask("/metrics", "GET", x_api_key=keys[1])
+        refused = house.ask("/metrics", "GET", x_api_key=keys[1])
+        assert refused.status == 403
+        assert f"The figures are for callers with the scope {scope}".encode() in refused.body
+        challenge = dict(refused.fields)[b"www-authenticate"]
+        assert f'Bearer error="insufficient_scope", scope="{scope}"'.encode() in challenge
+        shown = house.ask("/metrics", "GET", x_api_key=watcher)
         assert (shown.status, dict(shown.fields)) == (200, {b"cache-control": b"no-store"})
         assert shown.kind.startswith(b"text/plain")
-        assert b"toolcrib" in shown.body
-        posted = house.ask("/metrics", "POST", x_api_key=keys[1])
+        assert b'refusals_total{kind="403"} 1' in shown.body
+        posted = house.ask("/metrics", "POST", x_api_key=watcher)
         assert (posted.status, dict(posted.fields)) == (405, {b"allow": b"GET, HEAD"})
         assert not house.visitors
 
 
 async def test_figures_are_not_for_the_anonymous_unless_they_are_open(keys: tuple[Path, str]) -> None:
-    for is_open, expected in ((False, 401), (True, 200)):
+    for is_open, expected in ((False, [401, 403]), (True, [200, 200])):
         telemetry = Telemetry(prometheus=True, metrics_open=is_open)
         async with open_house(auth=Auth(keys=keys[0], optional=True), telemetry=telemetry) as house:
-            assert house.ask("/metrics", "GET").status == expected
-            assert house.ask("/metrics", "GET", x_api_key=keys[1]).status == 200
+            shown = [house.ask("/metrics", "GET"), house.ask("/metrics", "GET", x_api_key=keys[1])]
+            assert [answer.status for answer in shown] == expected
             assert house.ask().status == 200
 
 

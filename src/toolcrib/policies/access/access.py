@@ -10,7 +10,7 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 from toolcrib.context import LOCAL, Principal
-from toolcrib.errors import ConfigurationError
+from toolcrib.errors import ConfigurationError, Faults
 from toolcrib.policies.access.checking import check_rules, check_scopes
 from toolcrib.policies.access.decision import DEFAULT, Case, Decision, Judgement, ask_for
 from toolcrib.policies.access.rules import CompiledRule
@@ -40,11 +40,16 @@ class Access:
 
     def __init__(self, policy: Policy) -> None:
         self.policy = policy
-        self.rules = [CompiledRule(policy, number, rule) for number, rule in enumerate(policy.rules, start=1)]
-        self._scopes = {
-            scope: ToolMatch(policy, f"scopes.{scope}", selectors)
-            for scope, selectors in policy.scopes.items()
-        }
+        faults = Faults()
+        self.rules: list[CompiledRule] = []
+        for number, rule in enumerate(policy.rules, start=1):
+            with faults.gathering():
+                self.rules.append(CompiledRule(policy, number, rule))
+        self._scopes: dict[str, ToolMatch] = {}
+        for scope, selectors in policy.scopes.items():
+            with faults.gathering():
+                self._scopes[scope] = ToolMatch(policy, f"scopes.{scope}", selectors)
+        faults.tell()
         self.depends_on_principal = any(
             rule.effect != "confirm" and not rule.is_for_all for rule in self.rules
         )

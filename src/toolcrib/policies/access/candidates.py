@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from toolcrib.errors import DefinitionError
 from toolcrib.policies.access.containment import Folder
-from toolcrib.policies.access.operators import ABSENT, Demand, is_finite, is_number
+from toolcrib.policies.access.operators import ABSENT, Demand, is_number
 from toolcrib.policies.access.reach import Reach, forms_of
 from toolcrib.validation import Validator
 
@@ -121,20 +121,20 @@ def _validator(schema: Mapping[str, Any], root: Mapping[str, Any]) -> Validator 
         return None
 
 
-def _add(made: Candidates, values: Iterable[Any], validator: Validator | None) -> int:
-    """Add those that are new and valid; returns how many are valid."""
+def _add(made: Candidates, values: Iterable[Any], validator: Validator | None) -> bool:
+    """Add those that are new and valid; returns whether any is valid."""
     known = {_key(value) for value in made.values}
-    valid = 0
+    is_any_valid = False
     for number, value in enumerate(values):
         if number == MAX_CANDIDATES:
             made.is_exact = False
             break
         if validator is None or _is_valid(validator, value):
-            valid += 1
+            is_any_valid = True
             if (key := _key(value)) not in known:
                 known.add(key)
                 made.values.append(value)
-    return valid
+    return is_any_valid
 
 
 def _is_valid(validator: Validator, value: Any) -> bool:
@@ -174,7 +174,8 @@ def _values(form: Mapping[str, Any], demands: Sequence[Demand], made: Candidates
             if isinstance(item, str):
                 texts.setdefault(operator.name, []).append(item)
     lengths = [item for operator in operators if operator.name == "max_length" for item in operator.constants]
-    lengths += [form[key] for key in ("minLength", "maxLength") if isinstance(form.get(key), int)]
+    if isinstance(form.get("minLength"), int):
+        lengths.append(form["minLength"])  # the longest is not tried: nobody asks for more than some length
     yield from _texts(texts, lengths, made)
     yield from (True, False, None)
 
@@ -186,8 +187,6 @@ def _numbers(mentioned: Sequence[Any], multiple: Any, made: Candidates) -> Itera
         yield point
         yield math.floor(point) + 1
         yield math.ceil(point) - 1
-        if isinstance(point, float):
-            yield from filter(is_finite, (math.nextafter(point, math.inf), math.nextafter(point, -math.inf)))
         if is_number(multiple) and multiple > 0:
             made.is_exact &= isinstance(multiple, int)
             yield from _multiples(point, multiple, made)
@@ -204,7 +203,8 @@ def _multiples(point: Any, multiple: Any, made: Candidates) -> Iterator[Any]:
     except OverflowError:
         made.is_exact = False
         return
-    yield from ((below + offset) * multiple for offset in (-1, 0, 1, 2))
+    yield (below - 1) * multiple
+    yield (below + 1) * multiple
 
 
 def _texts(texts: Mapping[str, Sequence[str]], lengths: Sequence[int], made: Candidates) -> Iterator[str]:

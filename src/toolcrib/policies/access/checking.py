@@ -91,7 +91,7 @@ def _suggest(selector: str, tools: Sequence[Tool]) -> str | None:
 
 
 def _choose(word: str, known: Sequence[str]) -> str | None:
-    close = get_close_matches(word, known, n=3)
+    close = get_close_matches(word, known)
     if close:
         return f"did you mean {' or '.join(map(repr, close))}?"
     if not known:

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from toolcrib import codec
 from toolcrib.bounds import LIGHT_PATTERN, PATTERN_BUDGET, weigh_pattern
-from toolcrib.errors import InvalidSchemaError
+from toolcrib.errors import Faults, InvalidSchemaError
 from toolcrib.policies.access.containment import Folder
 from toolcrib.policy import Policy
 from toolcrib.validation import Validator
@@ -134,18 +134,21 @@ def read_demand(policy: Policy, key: str, given: Any) -> Demand:
         raise policy.wrong(key, "asks nothing", f"operators: {_NAMES}")
     exists = None
     operators = []
+    faults = Faults()
     for name, constant in given.items():
         place = f"{key}.{name}"
-        if name == "exists":
-            if not isinstance(constant, bool):
-                raise policy.wrong(place, f"must be true or false, got {constant!r}")
-            exists = constant
-        elif name in _READERS:
-            operators.append(_READERS[name](policy, place, constant))
-        else:
-            inside = f"{key.partition('.when.')[2]}.{name}"
-            hint = f'operators: {_NAMES}; for what is inside an object, write "{inside}" in quotes'
-            raise policy.wrong(place, "is no operator", hint)
+        with faults.gathering():
+            if name == "exists":
+                if not isinstance(constant, bool):
+                    raise policy.wrong(place, f"must be true or false, got {constant!r}")
+                exists = constant
+            elif name in _READERS:
+                operators.append(_READERS[name](policy, place, constant))
+            else:
+                inside = f"{key.partition('.when.')[2]}.{name}"
+                hint = f'operators: {_NAMES}; for what is inside an object, write "{inside}" in quotes'
+                raise policy.wrong(place, "is no operator", hint)
+    faults.tell()
     return Demand(tuple(operators), exists)
 
 

@@ -184,7 +184,7 @@ def forms_of(schema: Any, root: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 def _follow(reference: Any, root: Mapping[str, Any]) -> Any:
     place: Any = root
-    for name in str(reference).removeprefix("#").split("/")[1:]:
+    for name in str(reference).split("/")[1:]:
         place = place.get(name.replace("~1", "/").replace("~0", "~")) if isinstance(place, Mapping) else None
     return place
 

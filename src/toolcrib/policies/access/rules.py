@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from pathlib import PurePath
 
+from toolcrib.errors import Faults
 from toolcrib.policies.access.decision import Clause, Condition
 from toolcrib.policies.access.operators import Demand, read_demand
 from toolcrib.policies.access.reach import Reach
@@ -26,15 +27,20 @@ class CompiledRule:
         self.rule = rule
         self.effect = rule.effect
         self.label = say_rule(policy, number, rule)
-        self.tools = ToolMatch(policy, f"{self.key}.{rule.effect}", rule.tools)
-        self.who = WhoMatch(policy, f"{self.key}.who", rule.who)
+        faults = Faults()
+        with faults.gathering():
+            self.tools = ToolMatch(policy, f"{self.key}.{rule.effect}", rule.tools)
+        with faults.gathering():
+            self.who = WhoMatch(policy, f"{self.key}.who", rule.who)
         self.is_for_all = not rule.who or "*" in rule.who
         self.demands: dict[str, Demand] = {}
         for path, given in rule.when.items():
             key = f"{self.key}.when.{path}"
-            if not all(str(path).split(".")):
-                raise policy.wrong(key, "is no path", "names of arguments, and dots to look into objects")
-            self.demands[path] = read_demand(policy, key, given)
+            with faults.gathering():
+                if not all(str(path).split(".")):
+                    raise policy.wrong(key, "is no path", "names of arguments, and dots to look into objects")
+                self.demands[path] = read_demand(policy, key, given)
+        faults.tell()
 
     def bind(self, tool: Tool) -> Clause:
         """The rule as it is for one tool."""

@@ -20,6 +20,9 @@ from toolcrib.policies.audit.key import Secret
 from toolcrib.vault import write_file
 
 Kind = Literal["checkpoint", "pruned", "accepted"]
+CHECKPOINT_RECORDS = 1_000
+CHECKPOINT_S = 60.0
+"""After how many records, or how long, there is a new one."""
 _KINDS = ("checkpoint", "pruned", "accepted")
 _SEAL = re.compile(rb',"mac":"([0-9a-f]{64})"\}')
 _TAIL = len(b',"mac":"') + 64 + 2

@@ -60,7 +60,7 @@ def find(log: Path, key_file: Path | None) -> Secret | None:
     path = key_file or default_file(log)
     try:
         data = _read(path)
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
         words = f"the key cannot be read: {error.strerror}"
@@ -87,6 +87,17 @@ def _read(path: Path) -> bytes:
 def make(log: Path, key_file: Path | None) -> Secret:
     """A new key, or the one that another process has made at the same time. Raises OSError."""
     path = key_file or default_file(log)
+    try:
+        _make(path)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(path)) from None  # not under the name of a draft
+    made = find(log, path)
+    if made is None:
+        raise FileNotFoundError(2, "the key was removed as soon as it was made", str(path))
+    return made
+
+
+def _make(path: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     draft = path.with_name(f".{path.name}.{os.getpid()}.{os.urandom(6).hex()}.tmp")
     files.write_new(draft, os.urandom(32).hex().encode() + b"\n")
@@ -97,7 +108,3 @@ def make(log: Path, key_file: Path | None) -> Secret:
     finally:
         draft.unlink(missing_ok=True)
     sync_folder(path.parent)
-    made = find(log, path)
-    if made is None:
-        raise FileNotFoundError(2, "the key was removed as soon as it was made", str(path))
-    return made

@@ -9,6 +9,7 @@ import asyncio
 import os
 import time
 from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 from toolcrib import codec
@@ -17,12 +18,14 @@ from toolcrib.policies.audit.key import Secret
 from toolcrib.policies.audit.record import Entry, plain
 from toolcrib.policies.audit.redaction import Redaction
 from toolcrib.policies.audit.scribe import Scribe
-from toolcrib.policies.audit.store import BrokenError
+from toolcrib.policies.audit.store import BrokenError, find_other, is_lines, name_unusable
 from toolcrib.policies.audit.writer import MAX_QUEUE, Desk, Item, Writer
 from toolcrib.policy import Audit
 
 OPEN_S = 5.0
 CLOSE_S = 10.0
+FRESH_S = 1.0
+"""What was written so long ago says that the next record can be written, too."""
 
 
 class AuditLog:
@@ -62,16 +65,19 @@ class AuditLog:
         except BrokenError as error:
             raise self._broken(error) from None
         except OSError as error:
-            words = f"the audit log cannot be written: {error.strerror or error}"
-            raise ConfigurationError(words, file=str(error.filename or self._options.file)) from None
+            raise name_unusable(error, self._options) from None
 
     def _broken(self, error: BrokenError) -> ConfigurationError:
-        file = str(self._options.file)
+        path = Path(self._options.file)
+        if not is_lines(path) and (other := find_other(path)) is not None:
+            return other
+        file = str(path)
         hint = (
             f"somebody or something has changed it: look with `toolcrib audit verify --file {file}`; "
             "accept_gap = true under [audit] goes on behind the damage, and says so on the record"
         )
-        return ConfigurationError(f"the audit log is damaged: {error}", file=file, hint=hint)
+        words = f"the audit log is damaged: {error}"
+        return ConfigurationError(words, file=file, key="audit.file", hint=hint)
 
     async def close(self) -> None:
         """Write what is waiting, the last word and a checkpoint. A store that does not come back is left."""
@@ -106,10 +112,14 @@ class AuditLog:
 
     # --- of calls ---
 
-    def commit(self, entry: dict[str, Any]) -> Awaitable[bool]:
-        """Have an entry recorded, and know whether it is: False where that takes too long or fails."""
+    def commit(
+        self, entry: dict[str, Any], kind: type[asyncio.Future[bool]] = asyncio.Future
+    ) -> Awaitable[bool]:
+        """Have an entry recorded, and know whether it is: False where that takes too long or fails.
+
+        `kind` is what is given to be waited for."""
         loop = asyncio.get_running_loop()
-        future: asyncio.Future[bool] = loop.create_future()
+        future = kind(loop=loop)
         writer = self._writer
         desk = self._desk
         if desk is None or desk.loop is not loop:
@@ -126,6 +136,12 @@ class AuditLog:
         else:
             desk.take(item)
         return future
+
+    async def prove(self) -> bool:
+        """Whether records can be written now. Where none was for a while it is tried, which is one more."""
+        if self._writer.is_failing or time.monotonic() - self._writer.written_at < FRESH_S:
+            return not self._writer.is_failing
+        return await self.commit({"kind": "probe"})
 
     def note(self, entry: dict[str, Any]) -> None:
         """Have an entry recorded that nobody waits for."""

@@ -22,39 +22,48 @@ from toolcrib import codec
 from toolcrib.errors import ConfigurationError
 from toolcrib.policies.audit import key
 from toolcrib.policies.audit.checkpoint import read_file
+from toolcrib.policies.audit.lag import Lag
 from toolcrib.policies.audit.record import head_of, read_stamp, stamp
 from toolcrib.policies.audit.source import Source, open_source
-from toolcrib.policies.audit.verification import Verdict, Walk, gather
+from toolcrib.policies.audit.verification import Verdict, Walk, gather, join
 
 Time = str | float | datetime
 _GLOB = frozenset("*?[")
 
 
 def open_log(
-    path: Path | str, key_file: Path | str | None = None, checkpoints: Path | str | None = None
+    path: Path | str,
+    key_file: Path | str | None = None,
+    checkpoints: Path | str | None = None,
+    *,
+    copy: Path | str | None = None,
 ) -> Reader:
-    """The log in a file. Key and checkpoints are looked for beside it where they are not given. Raises
-    ConfigurationError."""
+    """The log in a file. Key and checkpoints are looked for beside it where they are not given. `copy` is one
+    of the checkpoints that was kept elsewhere, and counts besides them. Raises ConfigurationError."""
     path = Path(path)
     if not path.is_file():
         raise ConfigurationError("there is no audit log", file=str(path))
     secret = key.find(path, None if key_file is None else Path(key_file))
     if secret is None and key_file is not None:
         raise ConfigurationError("there is no such key", file=str(key_file), key="audit.key_file")
-    if checkpoints is not None and not Path(checkpoints).is_file():
-        raise ConfigurationError("there are no checkpoints", file=str(checkpoints), key="audit.checkpoints")
+    needed = checkpoints if copy is None else copy
+    if needed is not None and not Path(needed).is_file():
+        raise ConfigurationError("there are no checkpoints", file=str(needed), key="audit.checkpoints")
     seals = path.with_name(f"{path.name}.checkpoints") if checkpoints is None else Path(checkpoints)
-    return Reader(path, secret, seals)
+    return Reader(path, secret, seals, None if copy is None else Path(copy))
 
 
 class Reader:
     """Nothing stays open between two questions. All of them raise ConfigurationError for a file that is no
     log, and OSError."""
 
-    def __init__(self, path: Path, secret: key.Secret | None, checkpoints: Path) -> None:
+    def __init__(
+        self, path: Path, secret: key.Secret | None, checkpoints: Path, copy: Path | None = None
+    ) -> None:
         self.path = path
         self._secret = secret
         self._checkpoints = checkpoints
+        self._copy = copy
 
     def _open(self) -> closing[Source]:
         return closing(open_source(self.path))
@@ -111,8 +120,11 @@ class Reader:
         seals = gather(read_file(self._checkpoints, self._secret))
         with self._open() as source:
             later = gather(read_file(self._checkpoints, self._secret))
+            lag = Lag() if seals.checkpoints else None
+            if self._copy is not None:
+                seals = join(seals, gather(read_file(self._copy, self._secret)))
             anchors = [*seals.checkpoints, *later.checkpoints]
-            walk = Walk(seals, anchors, is_keyed=self._secret is not None)
+            walk = Walk(seals, anchors, is_keyed=self._secret is not None, lag=lag)
             return walk.judge(source.lines(0), source.torn_bytes, progress)
 
 

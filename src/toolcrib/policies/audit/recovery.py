@@ -101,7 +101,7 @@ def _look_back(store: Store, notary: Notary, newest: Checkpoint) -> Damage | Non
     if newest.seq - (store.first_seq() or 1) >= WHOLE_RECORDS:
         return None
     seals = notary.seals()
-    verdict = Walk(Seals(seals, [], 0), seals, is_keyed=True).judge(store.lines(0), 0, None)
+    verdict = Walk(Seals(seals), seals, is_keyed=True).judge(store.lines(0), 0, None)
     found = next((problem for problem in verdict.problems if not problem.is_accepted), None)
     if found is None:
         return None

@@ -1,7 +1,9 @@
 """Which values of arguments may be put on the record, and what in them may not.
 
 Only what a setting names is looked at, and of that everything goes that has a telling name, looks like a
-secret or is no plain value. What is left is cut short. Knows names and texts; refuses to know tools.
+secret or is no plain value. What is left is cut short. Stricter than `toolcrib.redaction`, whose texts must
+still say what went wrong: here a name that may be telling is enough. Knows names and texts; refuses to know
+tools.
 """
 
 from __future__ import annotations
@@ -11,9 +13,10 @@ from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Any
 
-from toolcrib.errors import ConfigurationError
+from toolcrib.errors import ConfigurationError, Faults
+from toolcrib.redaction import HIDDEN, MAKES
 
-REDACTED = "[redacted]"
+REDACTED = HIDDEN
 MAX_TEXT = 256
 MAX_ITEMS = 50
 MAX_DEPTH = 6
@@ -35,9 +38,7 @@ _SECRET_PART = re.compile(
 _PATTERNS = (
     r"-----BEGIN [A-Z0-9 ]{1,40}-----(?:[^-]|-(?!----END))*(?:-----END [A-Z0-9 ]{1,40}-----)?",
     r"(?<![\w-])eyJ[\w-]{6,}\.[\w-]{6,}(?:\.[\w-]*)?",
-    r"\b(?:AKIA|ASIA|AROA|AIDA)[A-Z0-9]{16}\b",
-    r"\b(?:gh[pousr]_|github_pat_|glpat-|xox[abposr]-|xapp-|sk-|[sr]k_(?:live|test)_|whsec_|ya29\.|tck_|npm_|pypi-"
-    r"|AIza|hf_)[\w-]{16,}",
+    rf"\b(?:tck_|{MAKES})[\w-]{{16,}}",
     r"(?i:\b(?:bearer|basic|digest)\s+[\w.~+/=-]{8,})",
     r"(?<=://)[^\s/@:]{0,256}:[^\s/]{1,256}(?=@)",
     r"(?i:(?:(?<=authorization: )|(?<=cookie: ))[^\r\n]{1,1024})",
@@ -57,8 +58,13 @@ class Redaction:
     def __init__(self, values: Sequence[str], redact: Sequence[str]) -> None:
         self._values = tuple(values)
         self._names = tuple(name.lower() for name in redact if not name.startswith("re:"))
-        patterns = [name.removeprefix("re:") for name in redact if name.startswith("re:")]
-        self._patterns = [_compile(pattern) for pattern in patterns]
+        self._patterns: list[re.Pattern[str]] = []
+        faults = Faults()
+        for name in redact:
+            if name.startswith("re:"):
+                with faults.gathering():
+                    self._patterns.append(_compile(name.removeprefix("re:")))
+        faults.tell()
 
     def pick(self, arguments: Mapping[str, Any]) -> dict[str, Any] | None:
         """What may be recorded. None: nothing."""

@@ -15,18 +15,22 @@ from typing import NamedTuple
 
 from toolcrib.errors import ConfigurationError
 from toolcrib.policies.audit import key
-from toolcrib.policies.audit.checkpoint import Checkpoint, CheckpointFile, Kind
+from toolcrib.policies.audit.checkpoint import (
+    CHECKPOINT_RECORDS,
+    CHECKPOINT_S,
+    Checkpoint,
+    CheckpointFile,
+    Kind,
+)
 from toolcrib.policies.audit.gap import Gap
 from toolcrib.policies.audit.record import NO_RECORD, Entry, Head, compose, head_of, stamp
 from toolcrib.policies.audit.recovery import recover
 from toolcrib.policies.audit.retention import SteadyClock, aged_out
-from toolcrib.policies.audit.store import FAILURES, BrokenError, Store, open_store
+from toolcrib.policies.audit.store import FAILURES, BrokenError, Store, find_other, open_store
 from toolcrib.policy import Audit
 
 logger = logging.getLogger("toolcrib")
 
-CHECKPOINT_RECORDS = 1_000
-CHECKPOINT_S = 60.0
 SYNC_S = 1.0
 """Also the least time between two checkpoints: each waits for the disk."""
 PRUNE_S = 60.0
@@ -95,6 +99,9 @@ class Scribe:
         if not self._is_announced:
             self._is_announced = True
             facts = {"kind": "opened", "server": self._server, "process": os.getpid()}
+            if self.head == NO_RECORD:
+                # No two logs begin alike: a seal of one, made with the same key, fits no other.
+                facts["log"] = os.urandom(8).hex()
             self._notes.append(self.stamp_entry(facts))
         return store
 
@@ -124,6 +131,8 @@ class Scribe:
         return self.secret
 
     def _refuse_lost_key(self, key_file: Path) -> None:
+        if (other := find_other(self.path)) is not None:
+            raise other
         for path in (self._seals_path, self.path):
             if path.is_file() and path.stat().st_size:
                 raise ConfigurationError(

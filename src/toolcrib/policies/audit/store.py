@@ -6,11 +6,14 @@ Knows the two stores by name; refuses to know how either keeps anything.
 from __future__ import annotations
 
 import errno
+import os
 from collections.abc import Callable, Generator
 from pathlib import Path
 from typing import Protocol
 
+from toolcrib.errors import ConfigurationError
 from toolcrib.policies.audit.record import Head
+from toolcrib.policy import Audit
 
 Compose = Callable[[Head], list[bytes]]
 """The lines to write, once it is known behind which record."""
@@ -81,6 +84,43 @@ class Store(Protocol):
 
 def is_lines(path: Path) -> bool:
     return path.suffix == ".jsonl"
+
+
+def find_other(path: Path) -> ConfigurationError | None:
+    """What is wrong with a file that is something else, and no log of the kind that its name says. Not for
+    one that is in use: to open and close it behind the back of SQLite would end its locks."""
+    if path.is_file():
+        start = b'{"seq":' if is_lines(path) else b"SQLite format 3"
+        with open(path, "rb") as file:
+            found = file.read(len(start))
+        if not found or found == start:
+            return None
+        problem = "does not hold JSON Lines of records" if is_lines(path) else "is not a SQLite file"
+    elif is_lines(path) or path.is_dir() or not path.exists():
+        return None
+    else:
+        problem = "is a device"
+    hint = "name one that is not there yet: it is made; *.jsonl holds JSON Lines, every other name SQLite"
+    return ConfigurationError(f"is no audit log: it {problem}", file=str(path), key="audit.file", hint=hint)
+
+
+def name_unusable(error: OSError, options: Audit) -> ConfigurationError:
+    """What somebody has to put right before a log can be written, and in which setting."""
+    named = {str(options.key_file): "audit.key_file", str(options.checkpoints): "audit.checkpoints"}
+    key = named.get(str(error.filename), "audit.file")
+    file = str(options.file) if key == "audit.file" else str(error.filename)
+    words = error.strerror or str(error)
+    if isinstance(error, FileExistsError):  # what was to be made a folder is there, and none
+        words = os.strerror(errno.ENOTDIR)
+    if error.filename is not None and str(error.filename) != file:
+        words = f"{words}: {error.filename}"
+    hint = f'name a file in it: "{file}/{_USUAL[key]}"' if isinstance(error, IsADirectoryError) else _HINT
+    what = "the audit log" if key == "audit.file" else "it"
+    return ConfigurationError(f"{what} cannot be written: {words}", file=file, key=key, hint=hint)
+
+
+_USUAL = {"audit.file": "audit.db", "audit.key_file": "audit.key", "audit.checkpoints": "audit.checkpoints"}
+_HINT = "it has to be a place where whoever runs the server may write"
 
 
 def open_store(path: Path, *, sync: bool, wait_s: float) -> Store:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from toolcrib.policies.audit.checkpoint import Checkpoint
+from toolcrib.policies.audit.lag import Lag
 from toolcrib.policies.audit.record import NO_RECORD, Head, follows, head_of
 
 MAX_PROBLEMS = 100
@@ -33,8 +34,9 @@ class Problem(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class Verdict:
     """`head` is the hash of the last record. `pruned_before` is the first record that retention has left,
-    None where it has ended none. What came after `proven_through` no checkpoint has seen yet. Without a key
-    (`is_keyed`) checkpoints are compared, but anybody may have written them."""
+    None where it has ended none. What came after `proven_through` no checkpoint has seen yet: it fits, but
+    whoever can write the file could have written it. `proven_at` is when that checkpoint was made. Without a
+    key (`is_keyed`) checkpoints are compared, but anybody may have written them."""
 
     is_sound: bool
     records: int
@@ -46,34 +48,51 @@ class Verdict:
     pruned_before: int | None
     is_keyed: bool
     proven_through: int
+    proven_at: str | None = None
 
 
 class Seals(NamedTuple):
-    """The checkpoints of a log, and the numbers of lines that are none."""
+    """The checkpoints of a log, and the numbers of lines that are none: `accepted` are those that were there
+    when somebody decided to go on."""
 
     checkpoints: list[Checkpoint]
-    forged: list[int]
-    accepted_forged: int
-    """How many of the first of those were there when somebody decided to go on."""
+    forged: Sequence[int] = ()
+    accepted: Sequence[int] = ()
 
 
 def gather(lines: Iterable[tuple[int, Checkpoint | None]]) -> Seals:
-    seals = Seals([], [], 0)
+    checkpoints: list[Checkpoint] = []
+    forged: list[int] = []
+    accepted: list[int] = []
     for number, checkpoint in lines:
         if checkpoint is None:
-            seals.forged.append(number)
+            forged.append(number)
         else:
-            seals.checkpoints.append(checkpoint)
+            checkpoints.append(checkpoint)
             if checkpoint.kind == "accepted":
-                seals = seals._replace(accepted_forged=len(seals.forged))
-    return seals
+                accepted += forged
+                forged = []
+    return Seals(checkpoints, forged, accepted)
+
+
+def join(one: Seals, other: Seals) -> Seals:
+    """What two files say of one log."""
+    return Seals(
+        [*one.checkpoints, *other.checkpoints],
+        [*one.forged, *other.forged],
+        [*one.accepted, *other.accepted],
+    )
 
 
 class Walk:
     """Along the lines of a log, from the first to the last."""
 
-    def __init__(self, seals: Seals, anchors: Sequence[Checkpoint], *, is_keyed: bool) -> None:
+    def __init__(
+        self, seals: Seals, anchors: Sequence[Checkpoint], *, is_keyed: bool, lag: Lag | None = None
+    ) -> None:
+        """With a `lag`, it is also a problem that there are no newer checkpoints than there are."""
         self._is_keyed = is_keyed
+        self._lag = lag
         self._problems: list[Problem] = []
         self._is_sound = True
         self._anchors = {each.seq: each.hash.encode() for each in anchors if each.kind == "pruned"}
@@ -87,9 +106,11 @@ class Walk:
         self._checked = 0
         self._proven = 0
         self._first = 0
-        for order, number in enumerate(seals.forged):
-            words = f"line {number} of the checkpoints was not made with this key, or was changed"
-            self._add(0, "forged", words, is_accepted=order < seals.accepted_forged)
+        self._times = {each.seq: each.at for each in seals.checkpoints}
+        for numbers, is_accepted in ((seals.accepted, True), (seals.forged, False)):
+            for number in numbers:
+                words = f"line {number} of the checkpoints was not made with this key, or was changed"
+                self._add(0, "forged", words, is_accepted=is_accepted)
         if is_keyed and not seals.checkpoints:
             self._add(0, "unsealed", "there is no checkpoint: whether records are missing cannot be told")
 
@@ -101,6 +122,7 @@ class Walk:
         self, lines: Iterator[bytes], torn_bytes: int, progress: Callable[[int], None] | None
     ) -> Verdict:
         head, count, pins = NO_RECORD, 0, self._pins
+        lag, newest = self._lag, self._newest
         for line in lines:
             if count and follows(line, head):
                 head = Head(head.seq + 1, line[-66:-2])
@@ -108,6 +130,8 @@ class Walk:
                 head = self._step(line, head, is_first=not count)
             if head.seq in pins:
                 self._compare(head)
+            if lag is not None and head.seq > newest:
+                lag.add(line)
             count += 1
             if progress is not None and not count % _STRIDE:
                 progress(count)
@@ -124,6 +148,7 @@ class Walk:
             pruned,
             self._is_keyed,
             self._proven,
+            self._times.get(self._proven),
         )
 
     def _step(self, line: bytes, head: Head, *, is_first: bool) -> Head:
@@ -171,6 +196,12 @@ class Walk:
                 f"{torn_bytes} bytes at the end are half a record, as a crash leaves it: opening cuts them"
             )
             self._add(head.seq + 1, "torn", words)
+        if self._lag is not None and (lag_s := self._lag.worst_s):
+            words = (
+                f"the log went on for {lag_s:.0f} s behind record {self._newest}, and no checkpoint is "
+                "there of it: they were cut off, or could not be written"
+            )
+            self._add(self._newest + 1, "unsealed", words)
 
     def _add(
         self, seq: int, kind: str, words: str, *, place: int | None = None, is_accepted: bool = False

@@ -117,11 +117,13 @@ class Desk:
 
 
 class Writer:
-    """`is_failing` says that the store refuses, or does not come back."""
+    """`is_failing` says that the store refuses, or does not come back; `written_at`, when it last took a
+    record, is monotonic."""
 
     def __init__(self, scribe: Scribe) -> None:
         self._scribe = scribe
         self.is_failing = False
+        self.written_at = float("-inf")
         self.queue: deque[Item] = deque()
         self._pending: list[Item] = []
         self._lock = threading.Lock()
@@ -250,6 +252,7 @@ class Writer:
     def _succeed(self, items: list[Item]) -> None:
         _wake(items, True)
         self.is_failing = False
+        self.written_at = time.monotonic() if items else self.written_at
         if self._failing_since is not None:
             self._failing_since = None
             self._retry_s = FIRST_RETRY_S

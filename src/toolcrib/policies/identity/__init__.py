@@ -5,8 +5,8 @@ tools, rules and the wire.
 """
 
 from toolcrib.context import ANONYMOUS
-from toolcrib.policies.identity.doorkeeper import Doorkeeper
+from toolcrib.policies.identity.doorkeeper import Doorkeeper, Pass
 from toolcrib.policies.identity.keys import Key, KeyFile
 from toolcrib.policies.identity.refusing import Refused
 
-__all__ = ["ANONYMOUS", "Doorkeeper", "Key", "KeyFile", "Refused"]
+__all__ = ["ANONYMOUS", "Doorkeeper", "Key", "KeyFile", "Pass", "Refused"]

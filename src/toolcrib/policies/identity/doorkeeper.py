@@ -14,6 +14,7 @@ import math
 import re
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from toolcrib import codec
@@ -22,8 +23,14 @@ from toolcrib.errors import ConfigurationError
 from toolcrib.policies.identity.keys import KeyFile
 from toolcrib.policies.identity.meter import Meter
 from toolcrib.policies.identity.refusing import Challenges, Fields, Refused
-from toolcrib.policies.identity.secret import PREFIX, is_whole
-from toolcrib.policies.identity.tokens import MAX_TOKEN_BYTES, BadTokenError, UnprovenError, decode_base64url
+from toolcrib.policies.identity.secret import PREFIX, hash_secret, is_whole
+from toolcrib.policies.identity.tokens import (
+    MAX_TOKEN_BYTES,
+    BadTokenError,
+    UnprovenError,
+    decode_base64url,
+    digest_of,
+)
 from toolcrib.policies.identity.watched import WatchedKeys
 from toolcrib.policy import Auth, Rate
 
@@ -44,12 +51,22 @@ _CLOSED = "Keys cannot be checked at the moment: try again later"
 Verdict = Principal | Refused
 
 
+@dataclass(frozen=True, slots=True)
+class Pass:
+    """What somebody came in with, to see later whether it is good still: the hash of a key, or nothing and
+    when their token ends."""
+
+    key: str | None
+    until_s: float
+
+
 class Doorkeeper:
     """The door of one server.
 
     `resource` is the server's address, which tokens must be meant for, where `auth` does not say it; `path`
     is where MCP is, `name` what the server is called. `twice` stands for the value of a header that came more
-    than once. Belongs to one event loop.
+    than once. Where several `workers` serve as one, each bears its part of the failures. Belongs to one event
+    loop.
     """
 
     def __init__(
@@ -60,6 +77,7 @@ class Doorkeeper:
         path: str = "/mcp",
         name: str | None = None,
         twice: bytes | None = None,
+        workers: int = 1,
         now: Callable[[], float] = time.monotonic,
         wall: Callable[[], float] = time.time,
     ) -> None:
@@ -75,7 +93,7 @@ class Doorkeeper:
 
             for item in auth.oauth:
                 self._issuers[item.issuer] = Issuer(item, resource=resource, now=now, wall=wall)
-        self._known_issuers: dict[str, Issuer] = {}
+        self._known_issuers: dict[bytes, Issuer] = {}
         self._warming: list[asyncio.Future[None]] = []
         self._challenges = Challenges(
             resource=resource,
@@ -85,7 +103,8 @@ class Doorkeeper:
             name=name,
         )
         self._unshown: Verdict = ANONYMOUS if auth.optional else self._challenges.ask()
-        self._failures = Meter(Rate.read(auth.max_failures), now=now)
+        self._failures = Meter(Rate.read(auth.max_failures).share(workers), now=now)
+        # Not shared out: whoever keeps one connection comes to one worker, and would have a part only.
         self._requests = None if auth.requests is None else Meter(Rate.read(auth.requests), now=now)
         self._log_lines = Meter(_LOG_RATE, now=now)
 
@@ -215,20 +234,43 @@ class Doorkeeper:
         """Who the token says it is from, where there are several; that it is, the issuer finds out."""
         if len(self._issuers) == 1:
             return next(iter(self._issuers.values()))
-        known = self._known_issuers.get(text)
+        known = self._known_issuers.get(digest_of(text))
         return known or (self._issuers.get(_peek(text)) if self._issuers else None)
 
     def _trust(self, text: str, issuer: Issuer, principal: Principal) -> Principal:
         if len(self._issuers) > 1:
             if len(self._known_issuers) >= _MAX_KNOWN:
                 self._known_issuers.clear()
-            self._known_issuers[text] = issuer
+            self._known_issuers[digest_of(text)] = issuer
         return principal
 
     def _doubt(self, error: BadTokenError, address: str | None) -> Refused:
         if isinstance(error, UnprovenError):
             return Refused(503, str(error), (), error.retry_after_s)
         return self._fail(self._challenges.distrust(str(error)), address, str(error))
+
+    # --- who stays ---
+
+    def follow(self, headers: Mapping[bytes, bytes]) -> Pass | None:
+        """What the headers of somebody who was let in just now hold; None where they show nothing."""
+        key = headers.get(b"x-api-key") if self._keys is not None else None
+        shown = _read_bearer(headers.get(b"authorization", b"")) if key is None else key.strip(b" \t")
+        if shown is None:
+            return None
+        text = shown.decode("ascii")
+        if key is not None or text.startswith(PREFIX):
+            return Pass(hash_secret(text), math.inf)
+        issuer = self._find_issuer(text)
+        return None if issuer is None else Pass(None, issuer.expiry(text))
+
+    def is_good(self, shown: Pass) -> bool:
+        """Whether what somebody came in with would let them in now."""
+        if self._now() >= self._look_at_s:
+            self._look()
+        wall_s = self._wall()
+        if shown.key is None or self._keys is None:
+            return wall_s < shown.until_s
+        return self._keys.is_active(shown.key, wall_s)
 
     # --- refusing ---
 

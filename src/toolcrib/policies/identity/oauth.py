@@ -13,7 +13,6 @@ import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from hashlib import sha256
 
 from toolcrib.context import Principal
 from toolcrib.policies.identity import tokens
@@ -66,7 +65,7 @@ class Issuer:
         """Whose token it is. Raises BadTokenError, now or when it is awaited."""
         if len(token) > tokens.MAX_TOKEN_BYTES:  # before anything looks at all of it
             raise BadTokenError(f"the token has more than {tokens.MAX_TOKEN_BYTES} bytes")
-        digest = sha256(token.encode("utf-8", "surrogatepass")).digest()
+        digest = tokens.digest_of(token)
         keys = self._keys.ready()
         known = self._proven.get(digest)
         if known is not None:
@@ -78,6 +77,11 @@ class Issuer:
         if keys is not None and self._is_proven(read, keys):
             return self._remember(digest, _Proven(principal, times, keys))
         return self._verify_later(digest, read, principal, times)
+
+    def expiry(self, token: str) -> float:
+        """Until when a token counts that was found good just now, by the clock on the wall."""
+        known = self._proven.get(tokens.digest_of(token))
+        return self._wall() if known is None else known.times.until_s
 
     def _judge(self, text: str) -> tuple[Token, Principal, Times]:
         """Everything but the signature, before any key is looked for: strangers' tokens cost no fetch."""

@@ -11,6 +11,7 @@ import re
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from hashlib import sha256
 from typing import Any
 
 from toolcrib import codec
@@ -52,6 +53,11 @@ class Times:
 
     since_s: float
     until_s: float
+
+
+def digest_of(token: str) -> bytes:
+    """What a token is known again by: no memory of ours holds the token itself."""
+    return sha256(token.encode("utf-8", "surrogatepass")).digest()
 
 
 def decode_base64url(text: Any) -> bytes:

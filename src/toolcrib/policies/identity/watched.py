@@ -58,6 +58,11 @@ class WatchedKeys:
         """The key, whatever its state."""
         return self._keys.get(hash_secret(secret))
 
+    def is_active(self, hashed: str, wall_s: float) -> bool:
+        """Whether the key of this hash is good at that time."""
+        found = self._keys.get(hashed)
+        return found is not None and found[0].state(wall_s) == "active"
+
     def _find_stamp(self) -> Stamp | None:
         try:
             return self._file.stamp()
@@ -67,7 +72,9 @@ class WatchedKeys:
     def _take(self, keys: tuple[Key, ...], stamp: Stamp) -> None:
         if self._broken_since_s is not None:
             logger.warning("the keys in %s can be read again", self._file.path)
-        self._keys = {key.hash: (key, key.principal) for key in keys}
+        known = {principal: principal for _, principal in self._keys.values()}
+        # The same object where it is the same caller: it is looked up with every call.
+        self._keys = {key.hash: (key, known.get(key.principal, key.principal)) for key in keys}
         self._stamp, self._is_settled = stamp, False
         self._broken_since_s = None
         self.is_open = True

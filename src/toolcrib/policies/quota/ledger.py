@@ -103,10 +103,11 @@ class Ledger:
     def withdraw(self, slot: Slot) -> None:
         """A call is not made after all: all is as if it had not come."""
         self.vacate(slot)
-        self.give_back(slot)
         if slot.mark is not None and slot.has_burned:
             slot.has_burned = False
             self.marks.remove(slot.mark)
+        else:
+            self._refund(slot)
 
     def vacate(self, slot: Slot) -> None:
         """Its place, or its turn, is free."""
@@ -118,9 +119,17 @@ class Ledger:
         elif rank is not None:
             self._leave_line(slot, rank)
 
-    def give_back(self, slot: Slot) -> None:
+    def give_back(self, slot: Slot, now_ns: int) -> None:
         """The tool never ran: its share of the day's budget is free."""
-        if slot.is_charged and slot.serial == self.day.serial:
+        if slot.has_burned:
+            # It was charged when it first came: while the day is young, perhaps on the day before.
+            slot.has_burned = False
+            if self.day.serial == 1 or now_ns - self.day.began_ns >= MARK_NS:
+                slot.serial = self.day.serial
+        self._refund(slot)
+
+    def _refund(self, slot: Slot) -> None:
+        if slot.serial == self.day.serial:
             for need in slot.demand.budgets:
                 used = self.spent.get(need.key) or 0
                 if used > 1:

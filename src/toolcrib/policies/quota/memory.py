@@ -148,7 +148,7 @@ class MemoryStore:
 
     def release(self, slot: Slot, *, ran: bool, has_ended: bool) -> None:
         if not ran:
-            self.ledger.give_back(slot)
+            self.ledger.give_back(slot, self._now_ns())
         if has_ended:
             self.vacate(slot)
 

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from toolcrib.context import Principal
-from toolcrib.errors import ConfigurationError
+from toolcrib.errors import ConfigurationError, Faults
 from toolcrib.policies.quota.memory import MemoryStore
 from toolcrib.policies.quota.refusal import refuse_size
 from toolcrib.policies.quota.slot import Slot
@@ -36,7 +36,12 @@ class Quota:
         wall: Callable[[], float] = time.time,
     ) -> None:
         self._policy = policy
-        self._terms = [Term(policy, number, limit) for number, limit in enumerate(policy.limits, start=1)]
+        faults = Faults()
+        self._terms: list[Term] = []
+        for number, limit in enumerate(policy.limits, start=1):
+            with faults.gathering():
+                self._terms.append(Term(policy, number, limit))
+        faults.tell()
         self._known: dict[tuple[Principal, Tool], Demand | None] = {}
         now_ns = time.monotonic_ns if now is time.monotonic else lambda: round(now() * NS)
         self._memory = MemoryStore(now_ns, wall)
@@ -100,13 +105,6 @@ class Quota:
 
     async def close(self) -> None:
         await self._store.close()
-
-    def describe(self) -> list[dict[str, Any]]:
-        """The limits, and how often each refused a call. Names nobody."""
-        return [
-            {"limit": term.label, "per": term.limit.per, "refused": dict(term.refused)}
-            for term in self._terms
-        ]
 
     def describe_store(self) -> dict[str, Any]:
         """Where it is counted, how much is held, and whether that works."""

@@ -17,7 +17,6 @@ def refuse(
 ) -> ThrottledError:
     """A call that came too often ("rate"), beside too many others ("concurrency"), or too late in a day
     whose "budget" is spent. `within_s` is how long it has waited for a place."""
-    term.count(kind)
     retry_s = -(-wait_ns // 1_000_000) / 1000  # up, so that whoever obeys is let in
     if kind == "budget":
         problem = f"The daily budget for calls of '{tool}' is used up"
@@ -33,7 +32,6 @@ def refuse(
 
 def refuse_size(tool: str, term: Term, size: int, most: int) -> ThrottledError:
     """Arguments that are too large, for which no waiting helps."""
-    term.count("size")
     words = f"The arguments of '{tool}' are too large: {size} bytes, and at most {most} are allowed."
     return ThrottledError(words, details={"limit": term.label, "kind": "size", "maxBytes": most})
 

@@ -228,7 +228,7 @@ class SqliteStore:
 
     def _let_go(self, slot: Slot, ran: bool, has_ended: bool) -> bool:
         if not ran:
-            self._ledger.give_back(slot)
+            self._ledger.give_back(slot, self._now_ns())
         if has_ended:
             self._forget(slot)
             self._ledger.vacate(slot)

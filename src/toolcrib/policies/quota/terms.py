@@ -8,11 +8,11 @@ limits and names; refuses to know counts and clocks.
 from __future__ import annotations
 
 import math
-import threading
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple, TypeVar
 
 from toolcrib.context import Principal
+from toolcrib.errors import Faults
 from toolcrib.policies.matching import ToolMatch, WhoMatch
 from toolcrib.policy import Limit, Policy, Rate
 from toolcrib.selection import tags_of
@@ -23,7 +23,6 @@ SHARE = 10
 """Where the common store is out, each process counts for itself, up to one in so many."""
 
 _Number = TypeVar("_Number", int, float)
-KINDS = ("rate", "concurrency", "budget", "size")
 
 
 class RateNeed(NamedTuple):
@@ -53,16 +52,18 @@ class PlaceNeed(NamedTuple):
 class Term:
     """One limit of a policy. `number` is its place there, beginning with 1."""
 
-    __slots__ = ("_lock", "_tools", "_who", "label", "limit", "number", "refused")
+    __slots__ = ("_tools", "_who", "label", "limit", "number")
 
     def __init__(self, policy: Policy, number: int, limit: Limit) -> None:
         self.limit = limit
         self.number = number
         self.label = limit.name or f"limits[{number}]"
-        self.refused = dict.fromkeys(KINDS, 0)
-        self._lock = threading.Lock()
-        self._tools = ToolMatch(policy, f"limits[{number}].tools", limit.tools)
-        self._who = WhoMatch(policy, f"limits[{number}].who", limit.who)
+        faults = Faults()
+        with faults.gathering():
+            self._tools = ToolMatch(policy, f"limits[{number}].tools", limit.tools)
+        with faults.gathering():
+            self._who = WhoMatch(policy, f"limits[{number}].who", limit.who)
+        faults.tell()
 
     def fits(self, principal: Principal, tool: Tool) -> bool:
         return self._tools.fits(tool) and self._who.fits(principal)
@@ -70,11 +71,6 @@ class Term:
     def idle(self, tools: Iterable[Tool]) -> list[str]:
         """Its selectors that mean none of the tools."""
         return self._tools.idle(list(tools))
-
-    def count(self, kind: str) -> None:
-        """It refused a call."""
-        with self._lock:
-            self.refused[kind] += 1
 
     def rate_needs(self, keys: list[str], share: int) -> Iterator[RateNeed]:
         rate = self.limit.rate

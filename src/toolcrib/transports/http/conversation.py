@@ -13,9 +13,10 @@ from collections.abc import Callable
 from toolcrib.protocol import Exchange, Link, Reply
 from toolcrib.protocol.exchange import nowhere
 from toolcrib.protocol.session import Session
+from toolcrib.protocol.subscription import Listen
 from toolcrib.transports.http.streams import Stream, Streams
-from toolcrib.transports.http.wire import Answer, Fields, Writer, event
-from toolcrib.transports.running import Work, follow
+from toolcrib.transports.http.wire import Answer, Fields, Lasting, Writer, event
+from toolcrib.transports.running import Late, Work, follow
 
 HOLD_S = 15.0
 """How long the first line is held back, and how often a silent stream shows that it is alive."""
@@ -41,6 +42,29 @@ class Pulse:
 
     def stop(self) -> None:
         self._timer.cancel()
+
+
+class LastWord:
+    """A request whose call has run: it says nothing more, and its answer waits for the record."""
+
+    __slots__ = ("_exchange", "_late", "_writer")
+
+    def __init__(self, exchange: Exchange, late: Late) -> None:
+        self._exchange = exchange
+        self._late = late
+        self._writer: Writer | None = None
+
+    def begin(self, writer: Writer) -> None:
+        self._writer = writer
+        self._late.then(self._finish)
+
+    def lost(self) -> None:
+        self._writer = None
+        self._exchange.abandon()
+
+    def _finish(self, reply: Reply) -> None:
+        if self._writer is not None:
+            self._writer.answer(Answer(202) if self._exchange.is_cancelled else answer_of(reply))
 
 
 class Conversation:
@@ -162,7 +186,18 @@ class Conversation:
             self._pulse = None
 
 
-class Listening:
+class Subscribing(Conversation, Lasting):
+    """A client of 2026-07-28 that listens: one request that runs until it is ended."""
+
+    def __init__(self, listen: Listen, work: Work | Reply, link: Link, held: list[bytes]) -> None:
+        super().__init__(listen, work, link, held)
+        self._listen = listen
+
+    def end(self) -> None:
+        self._listen.end()
+
+
+class Listening(Lasting):
     """A legacy client that reads a stream of its session: its own, or one that it comes back to."""
 
     def __init__(self, session: Session, stream: Stream, after: int | None) -> None:
@@ -190,6 +225,12 @@ class Listening:
         if self._writer is not None:
             self._stream.lost(self._writer)
         self._session.touch()
+
+    def end(self) -> None:
+        """It may come back for the rest, with better credentials."""
+        if self._writer is not None and self._stream.writer is self._writer:
+            self._stream.let_go()
+        self.lost()
 
 
 def pulse_of(stream: Stream, writer: Writer) -> Pulse:

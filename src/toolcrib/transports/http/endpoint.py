@@ -13,16 +13,26 @@ from urllib.parse import parse_qs
 
 from toolcrib import codec
 from toolcrib.protocol import Engine, Link, Reply
+from toolcrib.protocol.exchange import nowhere
 from toolcrib.protocol.headers import TWICE
 from toolcrib.protocol.messages import VERSION
 from toolcrib.protocol.modern import is_marked
 from toolcrib.protocol.revision import LEGACY
-from toolcrib.transports.http.conversation import LET_GO, Conversation, Listening, answer_of, streams_of
+from toolcrib.protocol.subscription import Listen
+from toolcrib.transports.http.conversation import (
+    LET_GO,
+    Conversation,
+    LastWord,
+    Listening,
+    Subscribing,
+    answer_of,
+    streams_of,
+)
 from toolcrib.transports.http.guard import Guard
 from toolcrib.transports.http.pair import Pair
 from toolcrib.transports.http.streams import Shelf, Streams
 from toolcrib.transports.http.wire import Answer, Refusal, Request, Talk
-from toolcrib.transports.running import begin
+from toolcrib.transports.running import Late, start
 
 if TYPE_CHECKING:
     from toolcrib.transports.http.reception import Reception
@@ -30,6 +40,7 @@ if TYPE_CHECKING:
 _MAX_KEPT = 256
 _MODERN_MARK = VERSION.partition("/")[0].encode()  # the slash may be escaped
 _GUARDED = {403: "This origin may not talk to the server", 421: "This server does not go by that name"}
+_AWAY = "This server can be called from its own machine only, since nobody has to say who they are"
 _POST_ONLY = ((b"allow", b"POST"),)
 _ALLOWED = ((b"allow", b"GET, POST, DELETE"),)
 
@@ -60,7 +71,8 @@ class Endpoint:
         headers = request.headers
         verdict = self.guard.check(headers.get(b"host"), headers.get(b"origin"), request.local)
         if verdict:
-            return Refusal(verdict, _GUARDED[verdict]).answer(closes=True)
+            words = _AWAY if self.guard.is_away(request.local) else _GUARDED[verdict]
+            return Refusal(verdict, words).answer(closes=True)
         if self.reception is None:
             return self._handle(request)
         return self.reception.receive(request, self._handle)
@@ -128,9 +140,16 @@ class Endpoint:
             outcome.refuse()
             return self.busy()
         link.close_stream = functools.partial(held.append, LET_GO)
-        work = begin(outcome)
+        work = start(outcome)
+        if isinstance(work, Late):
+            if not held and link.session is None:
+                link.send, link.close_stream = nowhere, None
+                return LastWord(outcome, work)
+            work = outcome.task = work.as_task()
         if isinstance(work, Reply) and not held:
             return answer_of(work)
+        if isinstance(outcome, Listen):
+            return Subscribing(outcome, work, link, held)
         return Conversation(outcome, work, link, held)
 
     def _find_session(self, link: Link) -> Answer | None:

@@ -8,14 +8,21 @@ matched by prefix. Knows header values; refuses to know requests.
 from __future__ import annotations
 
 import ipaddress
+import logging
 import re
 from collections.abc import Iterable
+
+logger = logging.getLogger("toolcrib")
 
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 _WILDCARDS = ("", "0.0.0.0", "::")  # nosec B104  # compared with, not bound to
 _NAME = r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,251}[A-Za-z0-9])?"
 _AUTHORITY = re.compile(rf"({_NAME}|\[[0-9A-Fa-f]*:[0-9A-Fa-f:.]{{1,45}}\])(?::([0-9]{{1,5}}))?")
 _SCHEMES = ("http://", "https://")
+_BARE = (
+    "other machines can reach that address, and nobody has to say who they are; give the server keys "
+    "(Policy(auth=...)), or say that everybody may call: asgi(insecure=True)"
+)
 _MAX_KEPT = 512
 _LONG = 512
 """A name that is longer is not kept: it is no honest client's."""
@@ -24,12 +31,20 @@ _LONG = 512
 class Guard:
     """The hosts and origins that are let in.
 
-    `hosts` are names without port, which fit every port, or with one. `*` lets everything in.
+    `hosts` are names without port, which fit every port, or with one. `*` lets everything in. One that
+    `stays_home` lets nobody in who has connected to another address than loopback, whatever they say.
     """
 
     def __init__(
-        self, bound: str | None = None, hosts: Iterable[str] = (), origins: Iterable[str] = ()
+        self,
+        bound: str | None = None,
+        hosts: Iterable[str] = (),
+        origins: Iterable[str] = (),
+        *,
+        stays_home: bool = False,
     ) -> None:
+        self._stays_home = stays_home
+        self._is_told = False
         given = tuple(hosts)
         own = () if bound is None or bound in _WILDCARDS else (bound,)
         self._any_host = "*" in given
@@ -50,7 +65,16 @@ class Guard:
                 self._kept[key] = verdict
         return verdict
 
+    def is_away(self, local: str | None) -> bool:
+        """Whether a client has connected to an address that this server must not be called at."""
+        return self._stays_home and local is not None and _is_reachable(local)
+
     def _judge(self, host: bytes | None, origin: bytes | None, local: str | None) -> int:
+        if self.is_away(local):
+            if not self._is_told:
+                self._is_told = True
+                logger.warning("requests come to %s and are refused: %s", local, _BARE)
+            return 403
         if origin is not None and not self._fits_origin(origin.decode("latin-1"), local):
             return 403
         if not self._any_host and (host is None or not self._fits(host.decode("latin-1"), local)):
@@ -84,3 +108,13 @@ def _is_same_address(name: str, local: str) -> bool:
         return ipaddress.ip_address(name) == ipaddress.ip_address(local.partition("%")[0])
     except ValueError:
         return False
+
+
+def _is_reachable(local: str) -> bool:
+    """Whether an address is one that other machines can connect to. A name is none: it was never connected
+    to, and stands there where a test or another host made up the request."""
+    try:
+        address = ipaddress.ip_address(local.partition("%")[0])
+    except ValueError:
+        return False
+    return not (getattr(address, "ipv4_mapped", None) or address).is_loopback

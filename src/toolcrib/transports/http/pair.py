@@ -12,7 +12,7 @@ from toolcrib.context import LOCAL, Principal
 from toolcrib.protocol import Engine
 from toolcrib.protocol.session import MAX_PER_PRINCIPAL
 from toolcrib.transports.http.conversation import Pulse
-from toolcrib.transports.http.wire import Answer, Refusal, Writer, event
+from toolcrib.transports.http.wire import Answer, Lasting, Refusal, Writer, event
 from toolcrib.transports.pipe import Pipe
 
 MAX_PAIRS = 1_000
@@ -57,7 +57,7 @@ class Pair:
         return Pipe(self._engine, send, principal)
 
 
-class _Reader:
+class _Reader(Lasting):
     def __init__(self, pair: Pair, key: str, path: str, principal: Principal) -> None:
         self.key = key
         self.principal = principal
@@ -65,8 +65,10 @@ class _Reader:
         self.pipe: Pipe | None = None
         self._pair = pair
         self._pulse: Pulse | None = None
+        self._writer: Writer | None = None
 
     def begin(self, writer: Writer) -> None:
+        self._writer = writer
         writer.open()
         writer.write(f"event: endpoint\ndata: {self._path}?session_id={self.key}\n\n".encode())
         self.pipe = self._pair.start(lambda message: writer.write(event(message)), self.principal)
@@ -75,4 +77,11 @@ class _Reader:
     def lost(self) -> None:
         if self._pulse is not None:
             self._pulse.stop()
+        self._writer = None
         self._pair.forget(self)
+
+    def end(self) -> None:
+        writer = self._writer
+        self.lost()
+        if writer is not None:
+            writer.finish()

@@ -13,9 +13,11 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING
 
 from toolcrib.context import Principal
-from toolcrib.policies.identity import ANONYMOUS, Doorkeeper, Refused
+from toolcrib.errors import ConfigurationError
+from toolcrib.policies.identity import ANONYMOUS, Doorkeeper, Pass, Refused
 from toolcrib.protocol.headers import TWICE
-from toolcrib.transports.http.wire import Answer, Fields, Refusal, Request, Talk, Writer
+from toolcrib.transports.http.attendance import Attendance
+from toolcrib.transports.http.wire import Answer, Fields, Lasting, Refusal, Request, Talk, Writer
 
 if TYPE_CHECKING:
     from toolcrib.policies.guard import Guard
@@ -29,13 +31,15 @@ _READ_ONLY = ((b"allow", b"GET, HEAD"),)
 class Reception:
     """One server's way in. `open` has to be awaited before anybody comes."""
 
-    def __init__(self, guard: Guard, name: str, *, host: str, port: int, path: str) -> None:
+    def __init__(self, guard: Guard, name: str, *, host: str, port: int, path: str, workers: int = 1) -> None:
         self._guard = guard
         self._name = name
         self._host = host
         self._port = port
         self._path = path
+        self._workers = workers
         self._keeper: Doorkeeper | None = None
+        self._attendance: Attendance[Pass] | None = None
         telemetry = guard.policy.telemetry
         shows = telemetry is not None and telemetry.prometheus
         self._figures = telemetry.metrics_path if telemetry is not None and shows else None
@@ -44,6 +48,7 @@ class Reception:
             hint = 'choose another, such as "/metrics"'
             raise guard.policy.wrong("telemetry.metrics_path", words, hint)
         self._is_open = telemetry is not None and telemetry.metrics_open
+        self._scope = "" if telemetry is None else telemetry.metrics_scope
 
     async def open(self, port: int) -> None:
         """`port` is the one that is really listened on."""
@@ -52,11 +57,25 @@ class Reception:
             return
         host = f"[{self._host}]" if ":" in self._host else self._host
         resource = f"http://{host}:{port}{self._path}"
-        keeper = Doorkeeper(auth, resource=resource, path=self._path, name=self._name, twice=TWICE)
-        await keeper.open()
+        try:
+            keeper = Doorkeeper(
+                auth,
+                resource=resource,
+                path=self._path,
+                name=self._name,
+                twice=TWICE,
+                workers=self._workers,
+            )
+            await keeper.open()
+        except ConfigurationError as error:
+            raise self._guard.policy.place_error("auth.keys", error) from None
         self._keeper = keeper
+        self._attendance = Attendance(keeper.is_good)
 
     async def close(self) -> None:
+        if self._attendance is not None:
+            self._attendance.close()
+            self._attendance = None
         if self._keeper is not None:
             await self._keeper.close()
             self._keeper = None
@@ -85,12 +104,22 @@ class Reception:
     def _admit(self, who: Principal | Refused, request: Request, handle: Handle) -> Answer | Talk:
         if isinstance(who, Refused):
             return self._refuse(who)
-        if who is ANONYMOUS and request.path == self._figures and self._keeper is not None:
-            return self._refuse(self._keeper.ask())  # figures name tools that not everybody may know of
+        if request.path == self._figures and self._keeper is not None:
+            refused = self._guard_figures(who, self._keeper)
+            if refused is not None:
+                return self._refuse(refused)
         if self._keeper is not None and (wait_s := self._keeper.meter(who)) is not None:
             return self._refuse(Refused(429, "Too many requests: try again later", (), wait_s))
         request.principal = who
-        return self._let_in(request, handle)
+        outcome = self._let_in(request, handle)
+        if isinstance(outcome, Lasting):
+            self._attend(outcome, request)
+        return outcome
+
+    def _attend(self, stream: Lasting, request: Request) -> None:
+        shown = None if self._keeper is None else self._keeper.follow(request.headers)
+        if shown is not None and self._attendance is not None:
+            self._attendance.add(stream, shown)
 
     def _let_in(self, request: Request, handle: Handle) -> Answer | Talk:
         return self._show_figures(request) if request.path == self._figures else handle(request)
@@ -102,6 +131,15 @@ class Reception:
         if refused.retry_after_s is not None:
             fields = (*fields, (b"retry-after", b"%d" % max(1, math.ceil(refused.retry_after_s))))
         return Refusal(refused.status, refused.words, fields).answer()
+
+    def _guard_figures(self, who: Principal, keeper: Doorkeeper) -> Refused | None:
+        """Figures name tools that not everybody may know of, so they are for those who were given a scope."""
+        if who is ANONYMOUS:
+            return keeper.ask()
+        if self._scope in who.scopes:
+            return None
+        words = f"The figures are for callers with the scope {self._scope}"
+        return Refused(403, words, keeper.challenge([self._scope]))
 
     def _show_figures(self, request: Request) -> Answer:
         if self._guard.watch is None:

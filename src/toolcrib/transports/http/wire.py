@@ -80,6 +80,20 @@ class Talk(Protocol):
     def lost(self) -> None: ...
 
 
+class Lasting:
+    """A talk that goes on until somebody ends it: a stream that is listened to."""
+
+    def begin(self, writer: Writer) -> None:
+        raise NotImplementedError
+
+    def lost(self) -> None:
+        raise NotImplementedError
+
+    def end(self) -> None:
+        """Let go of the client. It may have gone before, or not have begun to read."""
+        raise NotImplementedError
+
+
 @dataclass(slots=True)
 class Refusal:
     """Words for a request that is none of ours."""

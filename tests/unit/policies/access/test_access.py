@@ -221,6 +221,7 @@ def test_a_confirmation_is_asked_for_whatever_the_arguments() -> None:
 
 def test_a_confirmation_may_depend_on_arguments() -> None:
     decision = make(Rule(confirm=["refund"], when={"amount": {"above": 100}})).decide(LOCAL, REFUND)
+    assert (decision.is_visible, decision.rule, decision.witness) == (True, "default", {})
     assert not decision.is_final
     assert decision.judge({"amount": 5}) == Judgement(True, "default")
     assert decision.judge({"amount": 500}).confirm == Confirm("rule 1", None)
@@ -305,7 +306,7 @@ def test_what_cannot_be_understood_is_an_error_that_names_its_key(
 
 
 def test_a_path_that_is_none_says_what_one_is() -> None:
-    with pytest.raises(ConfigurationError, match="is no path") as caught:
+    with pytest.raises(ConfigurationError, match=r": is no path$") as caught:
         make(Rule(deny=["*"], when={".a": 1}))
     assert caught.value.hint == "names of arguments, and dots to look into objects"
 

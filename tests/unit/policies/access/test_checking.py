@@ -73,6 +73,8 @@ def test_where_there_are_many_tools_some_are_named() -> None:
     (error,) = Access(Policy(rules=[Rule(deny=["xyz"])])).check(tools)
     names = ", ".join(f"tool_{number}" for number in range(8))
     assert error.hint == f"there are: {names} and 2 more"
+    (error,) = Access(Policy(rules=[Rule(deny=["xyz"])])).check(tools[:8])
+    assert error.hint == f"there are: {names}"
 
 
 def test_everything_that_is_wrong_is_said_and_not_the_first_only() -> None:
@@ -141,6 +143,16 @@ def test_a_condition_that_can_hold_for_one_of_several_tools_is_in_order() -> Non
 def test_what_may_hold_but_is_not_known_to_is_left_alone() -> None:
     assert check(Rule(deny=["find"], when={"q": {"matches": "[0-9]{3}x"}})) == []
     assert check(Rule(allow=["find"], when={"q": {"glob": "a*", "prefix": "ab"}})) == []
+
+
+def test_an_argument_that_is_left_out_is_not_what_is_allowed_but_may_be_what_is_denied() -> None:
+    async def run(arguments: dict[str, Any]) -> None: ...
+
+    tool = Tool.from_handler(run, "run", "Run.", {"type": "object", "properties": {"x": {"enum": ["a"]}}})
+    when = {"x": {"not": "a"}}
+    assert Access(Policy(rules=[Rule(deny=["run"], when=when)])).check([tool]) == []
+    (error,) = Access(Policy(rules=[Rule(allow=["run"], when=when)])).check([tool])
+    assert error.message == "can never hold: 'run' takes no such value there"
 
 
 def test_an_error_has_its_place_in_the_file() -> None:

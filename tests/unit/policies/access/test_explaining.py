@@ -113,6 +113,7 @@ def test_with_arguments_each_rule_says_what_it_found() -> None:
         (None, "not given"),
         (["a", "b"], 'it is "a", it is "b"'),
         (["a", "a"], 'it is "a"'),
+        (list("abc"), 'it is "a", it is "b", it is "c"'),
         (list("abcde"), 'it is "a", it is "b", it is "c", and 2 more'),
         (["a" * 100], f'it is "{"a" * 79}...'),
         (["a" * 78], f'it is "{"a" * 78}"'),

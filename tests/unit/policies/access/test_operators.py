@@ -141,12 +141,14 @@ def test_a_text_that_is_too_long_for_a_costly_pattern_is_not_judged() -> None:
         ([["a"]], "", "must be a text, a number, true or false, got ['a']"),
         ({"not": {"exists": True}}, ".not", "turns values round, not itself"),
         ({"not": {"not": "a"}}, ".not", "turns values round, not itself"),
+        ({"not": {}}, ".not", "asks nothing"),
+        ({"not": {"below": "5"}}, ".not.below", "must be a number, got '5'"),
         ({"prefix": ""}, ".prefix", "must be a text that is not empty, got ''"),
         ({"suffix": 5}, ".suffix", "must be a text that is not empty, got 5"),
-        ({"matches": "(?=a)b"}, ".matches", "is not a pattern that runs in linear time"),
-        ({"matches": "a)|(?:b"}, ".matches", "is not a pattern that runs in linear time"),
-        ({"matches": "(" * 5}, ".matches", "is not a pattern that runs in linear time"),
-        ({"matches": "a" * 300}, ".matches", "longer than 256 characters"),
+        ({"matches": "(?=a)b"}, ".matches", '"(?=a)b" is not a pattern that runs in linear time'),
+        ({"matches": "a)|(?:b"}, ".matches", '"a)|(?:b" is not a pattern that runs in linear time'),
+        ({"matches": "((((("}, ".matches", '"(((((" is not a pattern that runs in linear time'),
+        ({"matches": "a" * 300}, ".matches", "Schema has a pattern longer than 256 characters"),
         ({"below_path": "/a/../b"}, ".below_path", "must be a plain path"),
         ({"below": "5"}, ".below", "must be a number, got '5'"),
         ({"below": True}, ".below", "must be a number, got True"),
@@ -163,7 +165,7 @@ def test_what_cannot_be_asked_is_an_error_that_names_file_line_and_key(
         read(given)
     assert caught.value.key == f"rules[2].when.amount{key}"
     assert (caught.value.file, caught.value.line) == ("toolcrib.toml", 9)
-    assert words in caught.value.message
+    assert caught.value.message.startswith(words)
 
 
 def test_a_table_in_a_table_is_told_to_be_a_path() -> None:
@@ -181,15 +183,15 @@ def test_a_table_in_a_table_is_told_to_be_a_path() -> None:
 @pytest.mark.parametrize(
     ("given", "hint"),
     [
-        ({"equals": [1]}, "item by item"),
-        (dt.time(), "compared as texts"),
-        ({"not": {"exists": True}}, "exists = false"),
+        ({"equals": [1]}, "lists are compared item by item"),
+        (dt.time(), "dates and times come as texts, and are compared as texts"),
+        ({"not": {"exists": True}}, "write exists = false"),
     ],
 )
 def test_an_error_says_what_to_write_instead(given: Any, hint: str) -> None:
     with pytest.raises(ConfigurationError) as caught:
         read(given)
-    assert hint in str(caught.value.hint)
+    assert str(caught.value.hint).startswith(hint)
 
 
 @pytest.mark.parametrize(

@@ -140,12 +140,32 @@ def test_the_default_beside_a_reference_wins_and_several_behind_it_all_count() -
     assert Reach("odd", tool).find({}) == [(ABSENT, False)]
 
 
+def test_what_a_schema_says_beside_its_alternatives_counts() -> None:
+    kind = {"properties": {"kind": {"default": "a"}}}
+    tool = handler({"properties": {"x": {**kind, "anyOf": [{"minProperties": 1}]}, "y": {"oneOf": [kind]}}})
+    assert Reach("x.kind", tool).find({"x": {}}) == [("a", False)]
+    assert Reach("y.kind", tool).find({"y": {}}) == [("a", False)]
+
+
+def test_there_is_nothing_inside_what_is_no_object() -> None:
+    tool = handler(
+        {"properties": {"x": {"type": ["string", "integer"]}, "y": {"type": ["string", "object"]}}}
+    )
+    assert not Reach("x.kind", tool).is_possible
+    assert Reach("y.kind", tool).is_possible
+
+
 def test_forms_follow_references_once_and_not_for_ever() -> None:
     loop = {"anyOf": [{"$ref": "#/$defs/Loop"}, {"type": "null"}]}
-    root = {"$defs": {"Loop": loop, "a/b": {"type": "integer"}}}
+    root = {"$defs": {"Loop": loop, "a/b": {"type": "integer"}, "~c": {"type": "number"}}}
     assert forms_of(loop, root) == [{"type": "null"}]
     assert forms_of({"$ref": "#/$defs/a~1b"}, root) == [{"type": "integer"}]
+    assert forms_of({"$ref": "#/$defs/~0c"}, root) == [{"type": "number"}]
     assert forms_of({"$ref": "#/$defs/missing/further"}, root) == []
+    assert forms_of({"anyOf": [False, loop, {"type": "string"}]}, root) == [
+        {"type": "string"},
+        {"type": "null"},
+    ]
     assert forms_of({"type": "object", "allOf": [{"title": "x"}]}, root) == [
         {"type": "object", "allOf": [{"title": "x"}]},
         {"title": "x"},

@@ -264,6 +264,8 @@ def test_where_one_path_leads_through_another_nothing_is_certain() -> None:
     assert decision.witness is None
     inside = [Rule(allow=["run"], when={"order": {"exists": True}, "order.number": 7})]
     assert decide_about(offer, *inside).witness == {"order": {"number": 7}}
+    outside = [Rule(allow=["run"], when={"order.number": 7, "order": {"exists": True}})]
+    assert decide_about(offer, *outside).witness == {"order": {"number": 7}}
 
 
 def test_a_search_that_takes_too_long_hides_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

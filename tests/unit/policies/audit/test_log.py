@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
 from pathlib import Path
 from typing import Any
@@ -187,15 +188,21 @@ async def test_a_place_that_cannot_be_used_is_an_error(
     tmp_path: Path, name: str, logs: list[AuditLog]
 ) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(ConfigurationError, match="the key cannot be read: Not a directory"):
+    with pytest.raises(ConfigurationError, match="the audit log cannot be written: Not a directory"):
         await make_audit(logs, tmp_path / "file" / name).open()
     key = tmp_path / "key"
-    with pytest.raises(ConfigurationError, match="the audit log cannot be written: File exists"):
+    with pytest.raises(ConfigurationError, match="the audit log cannot be written: Not a directory"):
         await make_audit(logs, tmp_path / "file" / name, key_file=key, checkpoints=tmp_path / "seals").open()
     (tmp_path / name).mkdir()
     with pytest.raises(ConfigurationError, match="the audit log cannot be written: Is a directory") as caught:
         await make_audit(logs, tmp_path / name, key_file=key).open()
     assert caught.value.file == str(tmp_path / name)
+
+
+async def test_a_database_is_not_kept_on_a_device(tmp_path: Path, logs: list[AuditLog]) -> None:
+    (tmp_path / "audit.db").symlink_to(os.devnull)
+    with pytest.raises(ConfigurationError, match="is no audit log: it is a device"):
+        await make_audit(logs, tmp_path / "audit.db").open()
 
 
 async def test_a_key_that_cannot_be_used_is_an_error(tmp_path: Path, logs: list[AuditLog]) -> None:

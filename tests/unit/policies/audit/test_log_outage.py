@@ -204,3 +204,25 @@ async def test_a_locked_file_keeps_nobody_from_starting(
     assert await committed(log, 2)
     assert calls(path) == ["c1", "c2"]
     assert told(path) == [(1, 0)]
+
+
+async def test_whether_records_can_be_written_is_known_or_tried(tmp_path: Path, logs: list[AuditLog]) -> None:
+    path = tmp_path / "audit.db"
+    before = make_audit(logs, path)
+    await before.open()
+    await before.close()
+    hold = Hold(path)
+    log = make_audit(logs, path, wait_s=0.05)
+    await log.open()
+    assert not log.is_failing
+    assert await log.prove() is False
+    assert log.is_failing
+    assert await log.prove() is False  # which is known
+    hold.let_go()
+    while log.is_failing:
+        await asyncio.sleep(0)
+    assert [await log.prove() for _ in range(5)] == [True] * 5
+    await log.close()
+    kinds = [record["kind"] for record in open_log(path).records()]
+    assert kinds.count("probe") == 1
+    assert told(path) == [(1, 0)]

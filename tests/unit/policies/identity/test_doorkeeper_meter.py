@@ -78,3 +78,10 @@ def test_memory_is_bounded_whoever_comes(now: Clock) -> None:
     for number in range(MAX_KEYS * 2):
         meter.take(str(number))
     assert MAX_KEYS * 0.9 <= len(meter) <= MAX_KEYS == 10_000
+
+
+@pytest.mark.parametrize(("count", "workers", "each"), [(30, 1, 30), (30, 4, 8), (3, 4, 1), (12, 4, 3)])
+def test_what_several_count_apart_is_shared_out_and_nobody_is_left_with_nothing(
+    count: int, workers: int, each: int
+) -> None:
+    assert Rate(count, 60.0).share(workers) == Rate(each, 60.0)

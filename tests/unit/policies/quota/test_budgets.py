@@ -36,6 +36,24 @@ async def test_a_budget_is_given_back_where_the_tool_never_ran(make):
     assert await count_admitted(quota, 5) == 1
 
 
+async def test_a_budget_is_given_back_where_a_call_came_again_and_the_tool_never_ran(make, clocks):
+    quota = make(Limit(daily=2))
+    for number in range(5):
+        (await enter(quota)).leave(ran=True)  # it ended with a question,
+        (await enter(quota, resumes=f"m{number}")).leave(ran=False)  # and the answer was no
+    (await enter(quota)).leave(ran=True)
+    (await enter(quota, resumes="yes")).leave(ran=True)
+    assert await count_admitted(quota, 5) == 1
+    (await enter(quota, resumes="of yesterday")).leave(ran=True)
+    clocks.tick(13 * HOUR_S)
+    assert await count_admitted(quota, 5) == 2
+    (await enter(quota, resumes="of yesterday, too")).leave(ran=False)
+    assert await count_admitted(quota, 5) == 0
+    clocks.tick(901)  # nobody can have been asked before midnight
+    (await enter(quota, resumes="of today")).leave(ran=False)
+    assert await count_admitted(quota, 5) == 1
+
+
 async def test_what_was_taken_yesterday_is_not_given_back_today(make, clocks):
     quota = make(Limit(daily=2))
     slot = await enter(quota)

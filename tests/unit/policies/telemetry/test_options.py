@@ -13,7 +13,7 @@ from toolcrib.policy import Telemetry
 def test_nothing_is_watched_unless_it_is_asked_for() -> None:
     options = Telemetry()
     assert (options.prometheus, options.opentelemetry, options.metrics_open) == (False, False, False)
-    assert options.metrics_path == "/metrics"
+    assert (options.metrics_path, options.metrics_scope) == ("/metrics", "metrics:read")
 
 
 @pytest.mark.parametrize("path", ["/", "/metrics", "/a/b-c_d.e~1"])
@@ -32,6 +32,16 @@ def test_the_page_of_figures_may_be_anywhere(path: str) -> None:
         ({"metrics_path": "/a\n"}, "metrics_path", "must be a path such as '/metrics', got '/a\\n'"),
         ({"metrics_path": 7}, "metrics_path", "must be a path such as '/metrics', got 7"),
         ({"metrics_open": True}, "metrics_open", "opens figures that are not kept"),
+        ({"metrics_scope": ""}, "metrics_scope", "must be a text that is not empty, got ''"),
+        ({"metrics_scope": None}, "metrics_scope", "must be one scope such as 'metrics:read', got None"),
+        ({"metrics_scope": 5}, "metrics_scope", "must be a text that is not empty, got 5"),
+        ({"metrics_scope": "a b"}, "metrics_scope", "must be one scope such as 'metrics:read', got 'a b'"),
+        ({"metrics_scope": "figures"}, "metrics_scope", "is for figures that are not kept"),
+        (
+            {"prometheus": True, "metrics_open": True, "metrics_scope": "figures"},
+            "metrics_scope",
+            "is asked of nobody: the figures are open",
+        ),
     ],
 )
 def test_what_makes_no_sense_is_refused_by_its_key(options: dict[str, Any], key: str, words: str) -> None:

@@ -1,0 +1,69 @@
+"""[audit] names a place where no log can be: one line says which setting it is, where, and what to do."""
+
+from __future__ import annotations
+
+import pytest
+
+from .conftest import ADD, Desk
+
+HEAD = '[server]\ntargets = ["tools.py"]\n\n[audit]\n'
+MADE = "hint: name one that is not there yet: it is made; *.jsonl holds JSON Lines, every other name SQLite\n"
+MAY = "hint: it has to be a place where whoever runs the server may write\n"
+WRONG = {
+    'file = "junk.db"\n': ("5: audit.file: junk.db: is no audit log: it is not a SQLite file", MADE),
+    'file = "junk.jsonl"\n': (
+        "5: audit.file: junk.jsonl: is no audit log: it does not hold JSON Lines of records",
+        MADE,
+    ),
+    'file = "folder"\n': (
+        "5: audit.file: folder: the audit log cannot be written: Is a directory",
+        'hint: name a file in it: "folder/audit.db"\n',
+    ),
+    'file = "junk.db/audit.db"\n': (
+        "5: audit.file: junk.db/audit.db: the audit log cannot be written: "
+        "Not a directory: junk.db/audit.db.key",
+        MAY,
+    ),
+    'file = "audit.db"\nkey_file = "junk.db/key"\n': (
+        "6: audit.key_file: junk.db/key: it cannot be written: Not a directory",
+        MAY,
+    ),
+    'file = "audit.db"\nkey_file = "folder"\n': (
+        "6: audit.key_file: folder: the key cannot be read: Is a directory",
+        "",
+    ),
+    'file = "audit.db"\ncheckpoints = "folder"\n': (
+        "6: audit.checkpoints: folder: it cannot be written: Is a directory",
+        'hint: name a file in it: "folder/audit.checkpoints"\n',
+    ),
+}
+
+
+@pytest.mark.parametrize("text", WRONG)
+def test_a_place_where_no_log_can_be_is_told_with_its_setting(desk: Desk, text: str) -> None:
+    desk.write("tools.py", ADD)
+    desk.write("junk.db", "Dear diary, this is no database.")
+    desk.write("junk.jsonl", "Dear diary.")
+    (desk.folder / "folder").mkdir()
+    (desk.folder / "toolcrib.toml").write_text(HEAD + text)
+    words, hint = WRONG[text]
+    for command in (("serve", "--stdio"), ("call", "add", "a=1", "b=2")):
+        done = desk.run(*command, stdin="")
+        assert done.stderr == f"error: toolcrib.toml:{words}\n{hint}"
+        assert (done.exit_code, done.stdout) == (2, "")
+
+
+def test_a_key_changes_nothing_of_what_is_no_log(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TOOLCRIB_AUDIT_KEY", "k" * 40)
+    desk.write("tools.py", ADD)
+    desk.write("junk.db", "Dear diary, this is no database.")
+    (desk.folder / "toolcrib.toml").write_text(HEAD + 'file = "junk.db"\n')
+    done = desk.run("serve", "--stdio", stdin="")
+    assert "audit.file: junk.db: is no audit log: it is not a SQLite file" in done.stderr
+
+
+def test_a_folder_that_is_not_there_is_made(desk: Desk) -> None:
+    desk.write("tools.py", ADD)
+    (desk.folder / "toolcrib.toml").write_text(HEAD + 'file = "deep/down/audit.db"\n')
+    desk.run("serve", "--stdio", stdin="")
+    assert (desk.folder / "deep/down/audit.db").is_file()

@@ -1,0 +1,151 @@
+"""Checkpoints that are missing: what no checkpoint has seen was written for longer than a server waits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+
+from tests.support.audited import (
+    NOON,
+    STORES,
+    Hands,
+    entries,
+    make_log,
+    make_scribe,
+    read_lines,
+    replace_lines,
+    restamp,
+    seals,
+    verify,
+)
+from toolcrib.policies.audit import open_log
+from toolcrib.policies.audit.lag import Lag
+from toolcrib.policies.audit.record import NO_RECORD, Entry, compose
+from toolcrib.policies.audit.scribe import Scribe
+
+BOTH = pytest.mark.parametrize("name", STORES)
+
+
+def work(scribe: Scribe, hands: Hands, minutes: int) -> None:
+    """A call every ten seconds."""
+    for _ in range(minutes * 6):
+        hands.pass_by(10)
+        scribe.write(entries(1, wall=hands.wall_s))
+        scribe.tend()
+
+
+def unsealed(path: Path) -> list[str]:
+    return [problem.words for problem in verify(path).problems if problem.kind == "unsealed"]
+
+
+@BOTH
+def test_checkpoints_that_were_cut_off_are_missed(tmp_path: Path, name: str) -> None:
+    path, hands = tmp_path / name, Hands()
+    scribe = make_scribe(path, hands)
+    work(scribe, hands, 6)
+    scribe.close()
+    assert verify(path).is_sound
+    kept = seals(path).read_bytes().splitlines(keepends=True)
+    seals(path).write_bytes(b"".join(kept[:2]))
+    sealed = verify(path).proven_through
+    lines = read_lines(path)
+    assert 0 < sealed < len(lines)
+    words = f"the log went on for 290 s behind record {sealed}, and no checkpoint is there of it"
+    assert [told.partition(": ")[0] for told in unsealed(path)] == [words]
+    # Nor does it help to make everything behind the first checkpoint, the one of nothing, anew.
+    seals(path).write_bytes(kept[0])
+    replace_lines(path, restamp([line.replace(b"ana", b"bob") for line in lines]))
+    assert not verify(path).is_sound
+    copy = tmp_path / "copy"
+    copy.write_bytes(kept[1])
+    kinds = {problem.kind for problem in open_log(path, copy=copy).verify().problems}
+    assert kinds == {"restamped", "unsealed"}
+
+
+@BOTH
+def test_a_log_whose_checkpoints_are_elsewhere_is_judged_by_the_copy_alone(tmp_path: Path, name: str) -> None:
+    path, hands = tmp_path / name, Hands()
+    scribe = make_scribe(path, hands)
+    work(scribe, hands, 6)
+    scribe.close()
+    copy = tmp_path / "copy"
+    copy.write_bytes(seals(path).read_bytes().splitlines(keepends=True)[1])  # of yesterday
+    seals(path).unlink()
+    assert open_log(path, copy=copy).verify().is_sound
+
+
+@BOTH
+def test_a_server_that_lives_or_was_killed_is_in_time(tmp_path: Path, name: str) -> None:
+    path, hands = tmp_path / name, Hands()
+    for _ in range(6):  # each is killed before it could seal anything
+        scribe = make_scribe(path, hands)
+        scribe.open()
+        work(scribe, hands, 1)
+        assert verify(path).is_sound
+        scribe.abandon()
+        hands.pass_by(3600)
+    seals(path).write_bytes(seals(path).read_bytes().splitlines(keepends=True)[0])
+    assert verify(path).is_sound
+
+
+def lag_of(facts: Iterable[tuple[float, dict[str, object]]]) -> float:
+    lag = Lag()
+    for line in compose(NO_RECORD, [Entry(NOON + at, fact) for at, fact in facts])[1]:
+        lag.add(line)
+    return lag.worst_s
+
+
+CALL: dict[str, object] = {"id": "c"}
+OPENED: dict[str, object] = {"kind": "opened"}
+GAP: dict[str, object] = {"kind": "gap", "late": 30}
+
+
+@pytest.mark.parametrize(
+    ("facts", "lag_s"),
+    [
+        ([], 0),
+        ([(at, CALL) for at in range(0, 181, 10)], 0),
+        ([(at, CALL) for at in range(0, 191, 10)], 190),
+        ([(at * 3600, CALL) for at in range(4)], 0),  # three times asleep
+        ([(at * 3600, CALL) for at in range(5)], 240),
+        ([(at / 100, CALL) for at in range(1000)], 0),
+        ([(at / 10, CALL) for at in range(1000)], 0),
+        ([(at / 32, CALL) for at in range(1025)], 32),  # a busy one seals every second
+        ([*((at, CALL) for at in range(0, 200, 10)), (200, OPENED), (210, CALL)], 190),
+        (
+            [
+                *((at, CALL) for at in range(0, 100, 10)),
+                (100, OPENED),
+                *((at, CALL) for at in range(110, 250, 10)),
+            ],
+            0,
+        ),
+        ([*((at, CALL) for at in range(0, 300, 10)), (300, GAP)], 0),  # they came late
+        ([(300, GAP), *((at, CALL) for at in range(0, 300, 10))], 0),
+        ([(300, GAP), *((at, CALL) for at in range(0, 600, 10))], 290),
+        ([(at % 2, CALL) for at in range(2000)], 0),  # of two processes, not quite in order
+    ],
+)
+def test_only_work_counts(facts: list[tuple[float, dict[str, object]]], lag_s: float) -> None:
+    assert lag_of(facts) == pytest.approx(lag_s)
+
+
+@pytest.mark.parametrize("line", [b"", b"[]", b"{}", b'{"at":1,"kind":"call"}', b'{"at":"x","kind":"call"}'])
+def test_what_is_no_record_has_no_time(line: bytes) -> None:
+    lag = Lag()
+    lag.add(line)
+    assert lag.worst_s == 0
+
+
+@BOTH
+@pytest.mark.parametrize("count", [1, 12])
+def test_no_two_logs_begin_alike(tmp_path: Path, name: str, count: int) -> None:
+    key = tmp_path / "key"
+    paths = [tmp_path / "one" / name, tmp_path / "other" / name]
+    for path in paths:
+        make_log(path, count, key_file=key)
+    assert open_log(paths[0], key).verify().is_sound
+    seals(paths[0]).write_bytes(seals(paths[1]).read_bytes())  # the same key, and the same said of the same
+    assert not open_log(paths[0], key).verify().is_sound

@@ -1,0 +1,57 @@
+"""Streams that last: looked at while there are some, ended when they may not go on."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+from typing import Any
+
+from toolcrib.transports.http.attendance import Attendance
+from toolcrib.transports.http.wire import Lasting
+
+
+class Stream(Lasting):
+    def __init__(self) -> None:
+        self.ended = asyncio.Event()
+
+    def end(self) -> None:
+        self.ended.set()
+
+
+async def test_only_those_that_are_not_good_any_more_are_ended() -> None:
+    good = {"ana", "ben"}
+    attendance = Attendance(good.__contains__, every_s=0.005)
+    streams = {name: Stream() for name in good}
+    for name, stream in streams.items():
+        attendance.add(stream, name)
+    good.remove("ana")
+    async with asyncio.timeout(10):
+        await streams["ana"].ended.wait()
+    assert not streams["ben"].ended.is_set()
+    assert len(attendance) == 1
+    good.clear()
+    async with asyncio.timeout(10):
+        await streams["ben"].ended.wait()
+    attendance.close()
+
+
+async def test_a_stream_that_is_gone_is_forgotten_and_nobody_is_looked_at_then() -> None:
+    looked: list[Any] = []
+    attendance = Attendance(lambda shown: not looked.append(shown), every_s=60)
+    attendance.add(Stream(), "ana")
+    assert attendance._timer is not None
+    gc.collect()
+    assert len(attendance) == 0
+    attendance._timer.cancel()
+    attendance._tick()
+    assert (looked, attendance._timer) == ([], None)
+
+
+async def test_when_the_server_ends_nobody_is_looked_at() -> None:
+    attendance = Attendance(lambda _: False, every_s=60)
+    stream = Stream()
+    attendance.add(stream, "ana")
+    attendance.close()
+    attendance.look()
+    assert not stream.ended.is_set()
+    assert attendance._timer is None

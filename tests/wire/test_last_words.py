@@ -1,0 +1,183 @@
+"""Calls whose answer waits for their record, on every lane: what they may do before, and what may befall them
+while they wait."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sqlite3
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.keyed import envelope, headers_of
+from tests.support.lanes import LANES, Served, serving
+from tests.support.older import Older
+from tests.support.peer import PATIENCE_S, Response, request
+from toolcrib import Context, MCPServer
+from toolcrib.policies.audit import open_log
+from toolcrib.policy import Audit, Limit, Policy
+
+BUSY_S = 0.3
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    return tmp_path / "audit.db"
+
+
+def make(log: Path) -> MCPServer:
+    limits = [Limit(concurrency=1, tools=["add", "inline"])]
+    server = MCPServer("last words", policy=Policy(audit=Audit(log, wait_s=5.0), limits=limits))
+
+    @server.tool
+    async def add(a: int, b: int) -> int:
+        """Add."""
+        return a + b
+
+    @server.tool(run="inline")
+    def inline(a: int, b: int) -> int:
+        """Add at once."""
+        return a + b
+
+    @server.tool
+    async def twice(a: int) -> int:
+        """Have it added by another tool, which is recorded before this one goes on."""
+        before = asyncio.current_task()
+        result = await server.call("add", {"a": a, "b": a})
+        async with asyncio.timeout(5):  # needs the task that the call began in
+            await asyncio.sleep(0)
+        assert asyncio.current_task() is before
+        value: int = result.structured_content
+        return value
+
+    @server.tool(audit="required")
+    async def settle() -> bool:
+        """Is announced on the record before it runs."""
+        return asyncio.current_task() is not None
+
+    @server.tool
+    async def talkative(ctx: Context) -> str:
+        """Say something, and end."""
+        ctx.progress(1)
+        return "said"
+
+    @server.tool
+    async def fail() -> str:
+        """Fail."""
+        raise ValueError("not today")
+
+    return server
+
+
+@pytest.fixture(params=LANES)
+def served(request: Any, log: Path) -> Iterator[Served]:
+    with serving(request.param, make(log)) as served:
+        assert call(served, "add", a=1, b=1).result["structuredContent"] == 2
+        yield served
+
+
+def ask(tool: str, token: str | None = None, **arguments: Any) -> bytes:
+    body = json.loads(envelope("tools/call", {"name": tool, "arguments": arguments}))
+    if token is not None:
+        body["params"]["_meta"]["progressToken"] = token
+    return request(json.dumps(body).encode(), headers_of("tools/call", tool, None))
+
+
+def call(served: Served, tool: str, token: str | None = None, **arguments: Any) -> Response:
+    return served.exchange(ask(tool, token, **arguments))
+
+
+@contextmanager
+def locked(log: Path) -> Iterator[None]:
+    """Nothing can be recorded meanwhile."""
+    other = sqlite3.connect(log, isolation_level=None, timeout=PATIENCE_S)
+    other.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+    finally:
+        other.execute("ROLLBACK")
+        other.close()
+
+
+def outcomes(log: Path) -> list[tuple[str, str]]:
+    return [(each["tool"], each["outcome"]) for each in open_log(log).records() if each["kind"] == "call"]
+
+
+def await_outcomes(log: Path, count: int) -> list[tuple[str, str]]:
+    end = time.monotonic() + PATIENCE_S
+    while len(found := outcomes(log)) < count and time.monotonic() < end:
+        time.sleep(0.01)
+    return found
+
+
+@pytest.mark.parametrize("tool", ["add", "inline"])
+def test_an_answer_goes_out_once_its_call_is_on_the_record(served: Served, log: Path, tool: str) -> None:
+    with served.connect() as peer:
+        with locked(log):
+            peer.send(ask(tool, a=2, b=3))
+            peer.socket.settimeout(BUSY_S)
+            with pytest.raises(TimeoutError):
+                peer.socket.recv(1)
+            peer.socket.settimeout(PATIENCE_S)
+        assert peer.read().result["structuredContent"] == 5
+    assert outcomes(log) == [("add", "ok"), (tool, "ok")]
+
+
+def test_a_tool_that_calls_another_goes_on_where_it_began(served: Served, log: Path) -> None:
+    for _ in range(3):
+        assert call(served, "twice", a=4).result["structuredContent"] == 8
+    assert outcomes(log)[1:] == [("add", "ok"), ("twice", "ok")] * 3
+
+
+def test_a_tool_that_is_announced_on_the_record_runs_in_a_task(served: Served) -> None:
+    assert call(served, "settle").result["structuredContent"] is True
+
+
+def test_what_was_said_before_the_end_comes_before_the_answer(served: Served) -> None:
+    said, answer = call(served, "talkative", token="t").messages
+    assert said["method"] == "notifications/progress"
+    assert answer["result"]["content"][0]["text"] == "said"
+
+
+def test_a_failure_waits_for_its_record_too(served: Served, log: Path) -> None:
+    assert call(served, "fail").result["isError"] is True
+    assert call(served, "nobody").json["error"]["message"] == "Unknown tool: nobody"
+    assert outcomes(log)[1:] == [("fail", "crashed"), ("nobody", "denied")]
+
+
+def test_who_leaves_before_the_record_is_kept_leaves_no_trace_but_it(served: Served, log: Path) -> None:
+    with locked(log), served.connect() as peer:
+        peer.send(ask("add", a=2, b=3))
+        time.sleep(BUSY_S)
+    assert await_outcomes(log, 2) == [("add", "ok")] * 2
+    # Its place is free again, of the tool and of the server.
+    assert call(served, "add", a=5, b=5).result["structuredContent"] == 10
+    assert served.server.wiring.engine.gate.running == 0
+
+
+def test_requests_sent_ahead_are_answered_in_their_order(served: Served) -> None:
+    with served.connect() as peer:
+        for number in range(5):
+            peer.send(ask("add", a=number, b=0))
+        assert [peer.read().result["structuredContent"] for _ in range(5)] == [*range(5)]
+
+
+def test_an_older_client_may_cancel_a_call_that_waits_for_its_record(served: Served, log: Path) -> None:
+    client = Older(served.port, "2025-11-25")
+    client.initialize()
+    with served.connect() as peer, locked(log):
+        number = 77
+        body = {"jsonrpc": "2.0", "id": number, "method": "tools/call"}
+        body["params"] = {"name": "add", "arguments": {"a": 1, "b": 2}}
+        fields = {"MCP-Protocol-Version": "2025-11-25", "Mcp-Session-Id": client.session}
+        peer.send(request(json.dumps(body).encode(), fields))
+        time.sleep(BUSY_S)
+        note = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": number}}
+        assert served.post(json.dumps(note).encode(), fields).status == 202
+        assert peer.read().status == 202
+    assert await_outcomes(log, 2) == [("add", "ok")] * 2
