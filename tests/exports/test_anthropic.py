@@ -8,15 +8,16 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from anthropic.types import Message, ToolParam, ToolResultBlockParam, ToolUseBlock
 from pydantic import TypeAdapter
 
+from tests.support.later import Later
 from toolcrib import Image, Result
 from toolcrib.catalog.export import ToolCall
 from toolcrib.content import text_block
 
 from .conftest import Offer
 
+types = Later("anthropic.types")
 pytestmark = pytest.mark.parametrize("offer", ["anthropic"], indirect=True)
 
 
@@ -31,7 +32,7 @@ def walk(node: Any) -> Iterator[dict[str, Any]]:
 
 
 def test_tools_are_what_the_package_types_say(offer: Offer) -> None:
-    TypeAdapter(list[ToolParam]).validate_python(offer.tools)
+    TypeAdapter(list[types.ToolParam]).validate_python(offer.tools)
     for tool in offer.tools:
         assert re.fullmatch(r"[a-zA-Z0-9_-]{1,64}", tool["name"])
 
@@ -48,12 +49,12 @@ def test_schemas_keep_what_the_service_answers_400_to(offer: Offer) -> None:
 
 
 def test_calls_round_trip(offer: Offer) -> None:
-    def send(name: str, arguments: dict[str, Any]) -> Message:
-        block = ToolUseBlock.model_validate(
+    def send(name: str, arguments: dict[str, Any]) -> Any:
+        block = types.ToolUseBlock.model_validate(
             {"id": "toolu_1", "input": arguments, "name": name, "type": "tool_use"}
         )
         words = {"type": "text", "text": "I will call it."}
-        return Message.model_validate(
+        return types.Message.model_validate(
             {
                 "id": "msg_1",
                 "type": "message",
@@ -80,6 +81,6 @@ def test_results_are_what_the_package_types_say(offer: Offer) -> None:
     ]
     told = [offer.found.result_for(call, result) for result in results]
     for block in told:
-        TypeAdapter(ToolResultBlockParam).validate_python(block)
+        TypeAdapter(types.ToolResultBlockParam).validate_python(block)
     assert told[0]["content"][1]["source"]["data"] == base64.b64encode(b"PNG").decode()
     assert told[2]["is_error"] is True

@@ -8,27 +8,18 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from openai.lib._pydantic import _ensure_strict_json_schema
-from openai.types.chat import (
-    ChatCompletion,
-    ChatCompletionFunctionToolParam,
-    ChatCompletionMessage,
-    ChatCompletionMessageFunctionToolCall,
-    ChatCompletionToolMessageParam,
-)
-from openai.types.responses import (
-    FunctionToolParam,
-    Response,
-    ResponseFunctionToolCall,
-    response_input_item_param,
-)
 from pydantic import TypeAdapter
 
 from tests.support.exported import name_of, schema_of
+from tests.support.later import Later
 from toolcrib import Result
 from toolcrib.catalog.export import ToolCall
 
 from .conftest import Offer
+
+chat = Later("openai.types.chat")
+responses = Later("openai.types.responses")
+own = Later("openai.lib._pydantic")
 
 STRICT_KEYWORDS = frozenset(
     {"additionalProperties", "anyOf", "description", "enum", "format", "items", "maxItems", "maximum"}
@@ -48,14 +39,14 @@ def walk(node: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 @pytest.mark.parametrize("offer", ["openai"], indirect=True)
 def test_chat_tools_are_what_the_package_types_say(offer: Offer) -> None:
-    TypeAdapter(list[ChatCompletionFunctionToolParam]).validate_python(offer.tools)
+    TypeAdapter(list[chat.ChatCompletionFunctionToolParam]).validate_python(offer.tools)
     assert all(tool.keys() == {"type", "function"} for tool in offer.tools)
     assert all("strict" in tool["function"] for tool in offer.tools)
 
 
 @pytest.mark.parametrize("offer", ["openai-responses"], indirect=True)
 def test_responses_tools_are_what_the_package_types_say(offer: Offer) -> None:
-    TypeAdapter(list[FunctionToolParam]).validate_python(offer.tools)
+    TypeAdapter(list[responses.FunctionToolParam]).validate_python(offer.tools)
 
 
 @pytest.mark.parametrize("offer", ["openai", "openai-responses"], indirect=True)
@@ -66,7 +57,7 @@ def test_strict_schemas_keep_the_published_rules_and_the_package_has_nothing_to_
         assert schema["type"] == "object"
         assert not schema.keys() & NOT_ON_TOP
         untouched = copy.deepcopy(schema)
-        assert _ensure_strict_json_schema(copy.deepcopy(schema), path=(), root=untouched) == untouched
+        assert own._ensure_strict_json_schema(copy.deepcopy(schema), path=(), root=untouched) == untouched
         for node in walk(schema):
             assert node.keys() <= STRICT_KEYWORDS
             assert isinstance(node.get("type", ""), str)
@@ -91,14 +82,14 @@ def test_the_rest_is_not_strict_and_keeps_the_rules_for_every_tool(offer: Offer)
 
 @pytest.mark.parametrize("offer", ["openai"], indirect=True)
 def test_chat_calls_round_trip(offer: Offer) -> None:
-    def send(name: str, arguments: dict[str, Any]) -> ChatCompletion:
+    def send(name: str, arguments: dict[str, Any]) -> Any:
         function = {"name": name, "arguments": json.dumps(arguments)}
-        call = ChatCompletionMessageFunctionToolCall.model_validate(
+        call = chat.ChatCompletionMessageFunctionToolCall.model_validate(
             {"id": "call_1", "type": "function", "function": function}
         )
-        message = ChatCompletionMessage(role="assistant", tool_calls=[call], content=None)
+        message = chat.ChatCompletionMessage(role="assistant", tool_calls=[call], content=None)
         choice = {"index": 0, "finish_reason": "tool_calls", "message": message.model_dump()}
-        return ChatCompletion.model_validate(
+        return chat.ChatCompletion.model_validate(
             {"id": "x", "object": "chat.completion", "created": 1, "model": "m", "choices": [choice]}
         )
 
@@ -108,10 +99,10 @@ def test_chat_calls_round_trip(offer: Offer) -> None:
 @pytest.mark.parametrize("offer", ["openai-responses"], indirect=True)
 def test_responses_calls_round_trip(offer: Offer) -> None:
     def send(name: str, arguments: dict[str, Any]) -> dict[str, Any]:
-        call = ResponseFunctionToolCall(
+        call = responses.ResponseFunctionToolCall(
             call_id="call_1", id="fc_1", name=name, arguments=json.dumps(arguments), type="function_call"
         )
-        return Response.model_construct(output=[call]).model_dump(exclude_unset=True)
+        return responses.Response.model_construct(output=[call]).model_dump(exclude_unset=True)
 
     offer.check_round_trips(send)
     (call,) = offer.found.read_call(send(name_of(offer.to, offer.tools[0]), {}))
@@ -125,6 +116,6 @@ def test_results_are_what_the_package_types_say(to: str, shape: str) -> None:
     for result in (Result.of("two", 2), Result([], {"a": 1}, is_structured=True), Result(is_error=True)):
         told = offer.found.result_for(call, result)
         if shape == "chat":
-            TypeAdapter(ChatCompletionToolMessageParam).validate_python(told)
+            TypeAdapter(chat.ChatCompletionToolMessageParam).validate_python(told)
         else:
-            TypeAdapter(response_input_item_param.FunctionCallOutput).validate_python(told)
+            TypeAdapter(responses.response_input_item_param.FunctionCallOutput).validate_python(told)

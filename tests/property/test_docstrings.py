@@ -66,7 +66,7 @@ def soups(draw: st.DrawFn) -> str:
     return draw(st.sampled_from(["\n", "\r\n"])).join(lines)
 
 
-@settings(max_examples=5 * settings().max_examples)  # many kinds of line meet in many ways
+@settings(max_examples=4 * settings().max_examples)  # many kinds of line meet in many ways
 @given(soups())
 def test_no_word_is_lost_from_lines_in_any_order(text: str) -> None:
     assert lost_words(text) == set()
@@ -234,8 +234,8 @@ def test_what_was_written_in_a_dialect_is_read_back(style: str, write: object, d
 
 # --- time ---
 
-SIZE = 200_000
-PATIENCE_S = 4  # linear work takes a tenth of a second, anything worse takes many
+SIZE, PATIENCE_S = (200_000, 4.0) if settings().max_examples > 100 else (60_000, 0.4)
+"""Linear work takes a tenth of that time, anything worse takes many times as much."""
 RUNS = (
     "a¦ ¦\t¦.¦?! A¦:¦(¦)¦[¦`¦*¦-¦'¦\"¦x,¦. A¦e.g. A¦x (¦x ()¦x)¦x: ¦(default¦x (optional¦| ¦ :¦ )¦\u2003¦\x0b"
 )
@@ -258,16 +258,20 @@ def measure(text: str) -> float:
     return time.process_time() - start
 
 
-@pytest.mark.parametrize("run", RUNS.split("¦"))
+def slow_ones(opening: str, pieces: list[str]) -> dict[str, float]:
+    """The pieces that take too long when there are very many behind this opening, and how long they take."""
+    took = {piece: measure(opening + piece * (SIZE // len(piece))) for piece in pieces}
+    return {piece: took_s for piece, took_s in took.items() if took_s >= PATIENCE_S}
+
+
 @pytest.mark.parametrize("opening", OPENINGS.split("¦"))
-def test_one_long_line_takes_linear_time(opening: str, run: str) -> None:
-    assert measure(opening + run * (SIZE // len(run))) < PATIENCE_S
+def test_one_long_line_takes_linear_time(opening: str) -> None:
+    assert slow_ones(opening, RUNS.split("¦")) == {}
 
 
-@pytest.mark.parametrize("block", BLOCKS.split("¦"))
 @pytest.mark.parametrize("opening", ["", "Parameters\n---\nx : int\n"])
-def test_very_many_lines_take_linear_time(opening: str, block: str) -> None:
-    assert measure(opening + block * (SIZE // len(block))) < PATIENCE_S
+def test_very_many_lines_take_linear_time(opening: str) -> None:
+    assert slow_ones(opening, BLOCKS.split("¦")) == {}
 
 
 def test_very_many_parameters_take_linear_time() -> None:

@@ -112,7 +112,7 @@ class StoresMachine(RuleBasedStateMachine):
             self.pairs.remove(pair)
             self.both(lambda ledger, slot: ledger.vacate(slot), pair)
             if not ran:
-                self.both(lambda ledger, slot: ledger.give_back(slot), pair)
+                self.both(lambda ledger, slot: ledger.give_back(slot, self.now_ns), pair)
 
     @rule(position=st.integers(0, 20))
     def pause_and_come_back(self, position: int) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -150,23 +151,35 @@ def test_there_are_enough_cases() -> None:
     assert len(BENIGN) * len(PLACES) >= 300
 
 
-@pytest.mark.parametrize("name", NAMES, ids=lambda name: repr(name[:12]))
+def check(place: str, text: str) -> None:
+    build(place, text).check()
+
+
+def refusal_of(attempt: Callable[..., object], *given: Any, **named: Any) -> str | None:
+    """What a definition is refused with, or None where it is taken."""
+    try:
+        attempt(*given, **named)
+    except DefinitionError as error:
+        return str(error)
+    return None
+
+
 @pytest.mark.parametrize("rule", ["strict", "portable", "mcp"])
-def test_a_hostile_name_is_refused_by_every_rule(name: str, rule: str) -> None:
-    server = MCPServer(name_rule=rule)
-    with pytest.raises(DefinitionError) as refused:
-        server.add(lambda: "", name=name)
-    assert len(server.registry) == 0
-    assert len(str(refused.value)) < 2_000
-    assert str(refused.value).isprintable()
+def test_a_hostile_name_is_refused_by_every_rule(rule: str) -> None:
+    for name in NAMES:
+        server = MCPServer(name_rule=rule)
+        refused = refusal_of(server.add, lambda: "", name=name)
+        assert refused is not None, ascii(name)
+        assert len(server.registry) == 0, ascii(name)
+        assert len(refused) < 2_000, ascii(name)
+        assert refused.isprintable(), ascii(name)
 
 
 @pytest.mark.parametrize("place", PLACES)
-@pytest.mark.parametrize("text", HIDDEN.values(), ids=HIDDEN.keys())
-def test_hidden_characters_are_refused_wherever_a_model_reads(place: str, text: str) -> None:
-    with pytest.raises(DefinitionError) as refused:
-        build(place, f"Add {text} numbers").check()
-    assert "character" in str(refused.value)
+def test_hidden_characters_are_refused_wherever_a_model_reads(place: str) -> None:
+    for kind, text in HIDDEN.items():
+        refused = refusal_of(check, place, f"Add {text} numbers")
+        assert "character" in (refused or ""), kind
 
 
 @pytest.mark.parametrize("place", ["description", "title", "parameter text", "nested text"])
@@ -241,6 +254,6 @@ BENIGN = [
 
 
 @pytest.mark.parametrize("place", PLACES)
-@pytest.mark.parametrize("text", BENIGN)
-def test_honest_words_pass(place: str, text: str) -> None:
-    build(place, text).check()
+def test_honest_words_pass(place: str) -> None:
+    refused = {text: refusal_of(check, place, text) for text in BENIGN}
+    assert {text: words for text, words in refused.items() if words is not None} == {}

@@ -11,7 +11,7 @@ from collections import Counter
 import pytest
 
 from tests.reliability.test_c1_names_and_words import BENIGN
-from tests.support.hostile_words import PLACES, Hostile, hard_cases, place, soft_cases
+from tests.support.hostile_words import PLACES, hard_cases, place, soft_cases
 from tests.support.hostile_words_second import SECOND
 from tests.support.hostile_words_third import THIRD
 from tests.support.hostile_words_unseen import UNSEEN
@@ -61,9 +61,10 @@ def test_everything_that_hard_rules_speak_of_is_refused_at_registration(family: 
             register(case.definition)
 
 
-@pytest.mark.parametrize("case", SOFT, ids=lambda case: f"{case.family}: {case.words}"[:60])
-def test_everything_that_soft_rules_speak_of_is_pointed_at(case: Hostile) -> None:
-    assert codes_of(case.definition), case.words
+@pytest.mark.parametrize("family", sorted({case.family for case in SOFT}))
+def test_everything_that_soft_rules_speak_of_is_pointed_at(family: str) -> None:
+    cases = [case for case in SOFT if case.family == family]
+    assert [case.words for case in cases if not codes_of(case.definition)] == []
 
 
 @pytest.mark.parametrize("where", PLACES)

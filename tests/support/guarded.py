@@ -37,10 +37,10 @@ ANA, BEN = Principal("key:ana"), Principal("key:ben")
 class Bench:
     """A server, what its tools did, and the file that its calls are recorded in."""
 
-    def __init__(self, folder: Path, *, audit: bool = True, **demands: Any) -> None:
+    def __init__(self, folder: Path, *, audit: bool = True, wait_s: float = 2.0, **demands: Any) -> None:
         self.file = folder / "audit.db"
         if audit:
-            demands.setdefault("audit", Audit(self.file))
+            demands.setdefault("audit", Audit(self.file, wait_s=wait_s))
         self.runs: Counter[str] = Counter()
         self.entered = threading.Event()
         self.release = threading.Event()

@@ -6,7 +6,7 @@ import builtins
 import importlib
 import sys
 from collections.abc import Callable, Iterator
-from importlib.machinery import FileFinder, SourceFileLoader
+from importlib.machinery import EXTENSION_SUFFIXES, ExtensionFileLoader, FileFinder, SourceFileLoader
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -214,7 +214,8 @@ async def test_a_module_that_a_hook_loads_is_watched_too(
     class Loader(SourceFileLoader):
         """As libraries make them that change what is imported."""
 
-    hook = FileFinder.path_hook((Loader, [".py"]))
+    compiled = (ExtensionFileLoader, EXTENSION_SUFFIXES)
+    hook = FileFinder.path_hook(compiled, (Loader, [".py"]))
     monkeypatch.setattr(sys, "path_hooks", [hook, *sys.path_hooks])
     monkeypatch.setattr(sys, "path_importer_cache", {})
     (tmp_path / "crib_tools.py").write_text(

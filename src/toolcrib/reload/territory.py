@@ -25,8 +25,18 @@ def _real(path: str | Path) -> str:
     return os.path.realpath(path)
 
 
+def _real_below(file: str, folders: dict[str, str]) -> str:
+    if os.path.islink(file):
+        return _real(file)
+    folder, name = os.path.split(file)
+    if folder not in folders:
+        folders[folder] = _real(folder)
+    return os.path.join(folders[folder], name)
+
+
 _OWN_FOLDER = _real(Path(__file__).parents[1])
 _INSTALLED = tuple(_real(sysconfig.get_path(name)) for name in ("stdlib", "platstdlib", "purelib", "platlib"))
+_NOBODYS = tuple(folder.rstrip(os.sep) + os.sep for folder in (_OWN_FOLDER, *_INSTALLED))
 
 
 class Territory:
@@ -39,9 +49,13 @@ class Territory:
 
     def covers(self, file: str) -> bool:
         """Whether a source file would be loaded afresh."""
+        return self._covers(file, {})
+
+    def _covers(self, file: str, folders: dict[str, str]) -> bool:
+        """`folders` keeps where folders really are: one holds many modules, and a look costs a call each."""
         if not file.endswith(".py") or _is_installed(file):
             return False  # what is compiled cannot be loaded twice; most modules are told by their spelling
-        real = _real(file)
+        real = _real_below(file, folders)
         return not _is_installed(real) and any(_is_own(real, root) for root in self.roots)
 
     def holds(self, folder: str) -> bool:
@@ -51,6 +65,7 @@ class Territory:
     def modules(self) -> dict[str, ModuleType]:
         """The modules that are loaded and belong here, by name."""
         judged: dict[str, bool] = {}
+        folders: dict[str, str] = {}
         found: dict[str, ModuleType] = {}
         for name, module in list(sys.modules.items()):
             files = _files_of(module)
@@ -58,7 +73,7 @@ class Territory:
                 continue
             for file in files:
                 if file not in judged:
-                    judged[file] = self.covers(file)
+                    judged[file] = self._covers(file, folders)
             if all(judged[file] for file in files):
                 found[name] = module
         return found
@@ -122,7 +137,7 @@ def _root_of(path: Path) -> str | None:
 
 
 def _is_installed(real: str) -> bool:
-    return _is_below(real, _OWN_FOLDER) or any(_is_below(real, folder) for folder in _INSTALLED)
+    return real.startswith(_NOBODYS)
 
 
 def _is_own(real: str, root: str) -> bool:

@@ -5,19 +5,29 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import warnings
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner, Result
 
+from tests.support.files import forgotten_imports
 from tests.unit.adapters.answering import GUESTS
+from toolcrib.cli import app
 
 SHOP, DESK = GUESTS / "sdk_shop.py", GUESTS / "fast_desk.py"
 
 
-def run(*words: str | Path) -> subprocess.CompletedProcess[str]:
-    code = "import sys; from toolcrib.cli import main; sys.exit(main())"
-    command = [sys.executable, "-W", "ignore", "-c", code, *map(str, words)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+@pytest.fixture(autouse=True)
+def _forgotten() -> Iterator[None]:
+    with forgotten_imports(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # what others warn of is theirs
+        yield
+
+
+def run(*words: str | Path) -> Result:
+    return CliRunner().invoke(app, [str(word) for word in words])
 
 
 @pytest.mark.parametrize(("file", "tools"), [(SHOP, 20), (DESK, 30)])
@@ -33,7 +43,7 @@ def test_list_shows_every_tool_that_is_on(file: Path, tools: int) -> None:
 def test_check_says_which_tool_is_refused_and_why() -> None:
     checked = run("check", SHOP)
 
-    assert checked.returncode == 1
+    assert checked.exit_code == 1
     assert "refused  announce" in checked.stdout
     assert "ctx.session.send_resource_updated" in checked.stdout + checked.stderr
 
@@ -50,7 +60,16 @@ def test_call_runs_a_tool_with_its_lifespan_open(file: Path, words: list[str], p
     called = run("call", "-t", file, *words)
 
     assert called.stdout.strip() == printed
-    assert called.returncode == 0
+    assert called.exit_code == 0
+
+
+def test_a_process_of_its_own_calls_a_tool_of_theirs_and_ends() -> None:
+    code = "import sys; from toolcrib.cli import main; sys.exit(main())"
+    command = [sys.executable, "-W", "ignore", "-c", code, "call", "-t", str(DESK), "add_ten", "number=5"]
+
+    called = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+
+    assert (called.returncode, called.stdout.strip()) == (0, "15")
 
 
 def test_neither_library_is_imported_for_tools_that_are_ours(tmp_path: Path) -> None:

@@ -30,12 +30,15 @@ def run(*arguments: str, stdin: str | None = None, **variables: str) -> subproce
     )
 
 
-def test_the_command_checks_lists_shows_and_calls_the_samples(desk: Desk) -> None:
-    assert run("check").returncode == 0
-    assert "math_add" in run("list").stdout
-    assert "First number" in run("show", "math_add").stdout
+def test_the_command_checks_lists_shows_and_calls_the_samples_in_plain_words(desk: Desk) -> None:
+    checked, listed, shown = run("check"), run("list"), run("show", "math_add")
+    assert checked.returncode == 0
+    assert "math_add" in listed.stdout
+    assert "First number" in shown.stdout
     done = run("call", "math_add", "a=10", "b=5")
     assert (done.returncode, done.stdout, done.stderr) == (0, "10 + 5 = 15\n", "")
+    for done in (checked, listed, shown, run("call", "nope")):  # no colour without a terminal
+        assert "\x1b" not in done.stdout + done.stderr
 
 
 def test_nothing_but_data_reaches_stdout_whatever_the_target_does(desk: Desk) -> None:
@@ -53,39 +56,35 @@ def test_nothing_but_data_reaches_stdout_whatever_the_target_does(desk: Desk) ->
     assert all(word in done.stderr for word in ("one", "two", "three", "four", "five"))
 
 
-def test_no_colour_and_no_control_character_without_a_terminal(desk: Desk) -> None:
-    for arguments in (["check"], ["list"], ["show", "echo"], ["call", "nope"]):
-        done = run(*arguments)
-        assert "\x1b" not in done.stdout + done.stderr
-
-
 def test_arguments_come_from_stdin(desk: Desk) -> None:
     done = run("call", "echo", "--json", "-", stdin='{"message": "hi"}')
     assert json.loads(done.stdout)["content"][0]["text"] == "Echo: hi"
 
 
 def test_help_and_json_load_no_rich(desk: Desk) -> None:
-    for arguments in (
+    lines = [
         ["--help"],
         ["list", "--json"],
         ["check", "--json"],
         ["show", "echo", "--json"],
         ["call", "echo", "message=x"],
-    ):
-        script = (
-            f"import sys\nfrom toolcrib.cli import main\nsys.argv = ['toolcrib', *{arguments!r}]\n"
-            "try: main()\nexcept SystemExit as end: assert not end.code, end.code\n"
-            "print([name for name in ('rich', 'pydantic', 'httpx2') if name in sys.modules], file=sys.stderr)"
-        )
-        done = subprocess.run(
-            [sys.executable, "-c", script],
-            capture_output=True,
-            text=True,
-            env={**os.environ, "PYTHONPATH": SOURCES},
-            timeout=60,
-            check=True,
-        )
-        assert done.stderr.splitlines()[-1] == "[]", arguments
+    ]
+    script = (
+        f"import sys\nfrom toolcrib.cli import main\nfor line in {lines!r}:\n"
+        "    sys.argv = ['toolcrib', *line]\n"
+        "    try: main()\n    except SystemExit as end: assert not end.code, end.code\n"
+        "    heavy = [name for name in ('rich', 'pydantic', 'httpx2') if name in sys.modules]\n"
+        "    print(line, heavy, file=sys.stderr)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": SOURCES},
+        timeout=60,
+        check=True,
+    )
+    assert done.stderr.splitlines() == [f"{line} []" for line in lines]
 
 
 def test_a_reader_that_leaves_early_is_no_error_with_a_traceback(desk: Desk) -> None:

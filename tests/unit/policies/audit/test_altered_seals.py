@@ -1,0 +1,56 @@
+"""A log that was changed while it is written, and the seal that shall say what we wrote ourselves."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from pathlib import Path
+
+import pytest
+
+from tests.support.audited import STORES, Hands, entries, make_scribe, read_lines, replace_lines
+from toolcrib.policies.audit.log import _look_at
+from toolcrib.policies.audit.store import BrokenError
+
+BOTH = pytest.mark.parametrize("name", STORES)
+
+
+def seals_beside(path: Path) -> Path:
+    return path.with_name(f"{path.name}.checkpoints")
+
+
+@BOTH
+def test_what_is_sealed_already_is_not_sealed_again(tmp_path: Path, name: str) -> None:
+    path, hands = tmp_path / name, Hands()
+    scribe = make_scribe(path, hands)
+    scribe.write(entries(3))
+    hands.pass_by(3600)
+    scribe.tend()
+    before = seals_beside(path).read_bytes()
+    replace_lines(path, read_lines(path)[:-1])
+    with pytest.raises(BrokenError, match="gone"):
+        scribe.write(entries(1, 4))
+    assert seals_beside(path).read_bytes() == before != b""
+
+
+@BOTH
+def test_where_no_seal_can_be_written_that_is_said_and_the_damage_too(
+    tmp_path: Path, name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / name
+    scribe = make_scribe(path)
+    scribe.write(entries(3))
+    seals_beside(path).unlink(missing_ok=True)
+    seals_beside(path).mkdir()
+    replace_lines(path, read_lines(path)[:-1])
+    with caplog.at_level(logging.WARNING, "toolcrib"), pytest.raises(BrokenError):
+        scribe.write(entries(1, 4))
+    assert f"audit: no checkpoint can be written to {seals_beside(path)}" in caplog.text
+
+
+async def test_an_opening_that_nobody_waits_for_any_more_may_be_cancelled() -> None:
+    opened = asyncio.get_running_loop().create_future()
+    opened.add_done_callback(_look_at)
+    opened.cancel()
+    await asyncio.sleep(0)
+    assert opened.cancelled()

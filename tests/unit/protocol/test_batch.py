@@ -1,0 +1,145 @@
+"""Messages that come together: who may send them, how many, and how their replies are put together."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import Any
+
+import pytest
+
+from toolcrib.context import LOCAL
+from toolcrib.protocol.batch import MAX_BATCH, MAX_CALLS, Batch, batch_of, check_batch, join
+from toolcrib.protocol.exchange import Exchange, Link
+from toolcrib.protocol.messages import ACCEPTED, Fault, Reply
+from toolcrib.protocol.revision import LEGACY
+from toolcrib.protocol.session import Session, Sessions
+
+OLD = "2025-03-26"
+PING = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
+CALL = {"jsonrpc": "2.0", "id": 1, "method": "tools/call"}
+MARKED = {**PING, "params": {"_meta": {"io.modelcontextprotocol/protocolVersion": "2026-07-28"}}}
+KNOWS = Link(headers={})
+
+
+def in_session(version: str | None) -> Link:
+    session: Session = Sessions(time.monotonic).new(LOCAL)
+    if version is not None:
+        session.open(LEGACY[version], {})
+    return Link(session=session)
+
+
+@pytest.mark.parametrize(
+    "link", [KNOWS, Link(headers={b"mcp-protocol-version": OLD.encode()}), in_session(OLD)]
+)
+def test_who_speaks_2025_03_26_may_send_a_batch(link: Link) -> None:
+    check_batch([PING, CALL, 5], link)
+
+
+@pytest.mark.parametrize(
+    "link",
+    [
+        Link(),
+        Link(headers={b"mcp-protocol-version": b"2025-11-25"}),
+        Link(headers={b"mcp-protocol-version": b"\xff"}),
+        in_session("2025-11-25"),
+        in_session(None),
+    ],
+)
+def test_nobody_else_may(link: Link) -> None:
+    with pytest.raises(Fault, match="batches belong to 2025-03-26"):
+        check_batch([PING], link)
+
+
+@pytest.mark.parametrize(
+    ("items", "words"),
+    [
+        ([], "an empty batch"),
+        ([PING, MARKED], "batches belong to 2025-03-26"),
+        ([PING] * (MAX_BATCH + 1), f"more than {MAX_BATCH} messages"),
+        ([CALL] * (MAX_CALLS + 1), f"more than {MAX_CALLS} calls"),
+        ([PING, {"method": "initialize"}], "initialize must not be in a batch"),
+    ],
+)
+def test_some_batches_are_refused_as_a_whole(items: list[Any], words: str) -> None:
+    with pytest.raises(Fault, match=words):
+        check_batch(items, KNOWS)
+
+
+def test_as_many_as_are_allowed_are_taken() -> None:
+    check_batch([PING] * (MAX_BATCH - MAX_CALLS) + [CALL] * MAX_CALLS, KNOWS)
+
+
+class Work(Exchange):
+    """Replies with its id, once it is let; says what became of it."""
+
+    def __init__(self, link: Link, id_: int) -> None:
+        super().__init__(link, id_)
+        self.is_let = asyncio.Event()
+        self.seen: list[str] = []
+
+    async def run(self) -> Reply:
+        await self.is_let.wait()
+        return Reply(b"%d" % int(self.id))
+
+    def close(self) -> None:
+        self.seen.append("closed")
+
+    def refuse(self) -> None:
+        self.seen.append("refused")
+
+
+def test_what_is_answered_at_once_is_one_reply_and_silence_is_none() -> None:
+    answered = batch_of(KNOWS, [Reply(b"1"), ACCEPTED, Reply(b"2")])
+    assert isinstance(answered, Reply)
+    assert answered.body == b"[1,2]"
+    assert batch_of(KNOWS, [ACCEPTED, ACCEPTED]) is ACCEPTED
+    assert join([None, Reply(b"1"), None]).body == b"[1]"
+
+
+async def test_replies_keep_the_order_of_the_messages() -> None:
+    first, second = Work(KNOWS, 1), Work(KNOWS, 3)
+    batch = batch_of(KNOWS, [first, Reply(b"2"), second])
+    assert isinstance(batch, Batch)
+    running = asyncio.ensure_future(batch.run())
+    second.is_let.set()
+    await asyncio.sleep(0)
+    first.is_let.set()
+    assert (await running).body == b"[1,2,3]"
+
+
+async def test_what_another_message_of_the_batch_cancels_has_no_reply() -> None:
+    before, later, kept = Work(KNOWS, 1), Work(KNOWS, 2), Work(KNOWS, 3)
+    before.cancel()
+    running = asyncio.ensure_future(Batch(KNOWS, [before, later, kept]).run())
+    while later.task is None:
+        await asyncio.sleep(0)
+    later.cancel()
+    kept.is_let.set()
+    assert (await running).body == b"[3]"
+    assert before.seen == ["closed"]
+
+
+async def test_a_batch_that_is_ended_from_outside_ends() -> None:
+    work = Work(KNOWS, 1)
+    running = asyncio.ensure_future(Batch(KNOWS, [work]).run())
+    while work.task is None:
+        await asyncio.sleep(0)
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+
+
+@pytest.mark.parametrize(("act", "seen"), [("close", ["closed"]), ("refuse", ["refused"])])
+def test_what_becomes_of_a_batch_becomes_of_its_calls(act: str, seen: list[str]) -> None:
+    work = Work(KNOWS, 1)
+    getattr(Batch(KNOWS, [Reply(b"0"), work]), act)()
+    assert work.seen == seen
+
+
+@pytest.mark.parametrize("is_gone", [False, True])
+def test_who_cancels_a_batch_or_goes_away_cancels_its_calls(is_gone: bool) -> None:
+    work = Work(KNOWS, 1)
+    batch = Batch(KNOWS, [Reply(b"0"), work])
+    batch.abandon() if is_gone else batch.cancel()
+    assert (batch.is_cancelled, work.is_cancelled, work.is_gone) == (True, True, is_gone)

@@ -1,0 +1,125 @@
+"""The way in and what takes time: tokens whose keys are fetched first, and streams that outlast a key."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.issuing import KeyHouse, Mint, house
+from tests.support.stage import Paper
+from toolcrib.errors import ConfigurationError
+from toolcrib.policies.guard import Guard
+from toolcrib.policies.identity.keys import KeyFile
+from toolcrib.policy import Auth, OAuth, Policy
+from toolcrib.transports.http import attendance
+from toolcrib.transports.http.reception import Reception
+from toolcrib.transports.http.wire import Answer, Lasting, Request, Talk
+
+__all__ = ["house"]
+
+
+class Stream(Lasting):
+    """Goes on until it is ended."""
+
+    def __init__(self) -> None:
+        self.is_ended = False
+
+    def begin(self, writer: Any) -> None:
+        pass
+
+    def lost(self) -> None:
+        pass
+
+    def end(self) -> None:
+        self.is_ended = True
+
+
+@asynccontextmanager
+async def open_door(auth: Auth) -> AsyncIterator[Reception]:
+    reception = Reception(Guard(Policy(auth=auth)), "house", host="127.0.0.1", port=0, path="/mcp")
+    await reception.open(8123)
+    try:
+        yield reception
+    finally:
+        await reception.close()
+
+
+def come(reception: Reception, handle: Callable[[Request], Answer | Talk], **headers: str) -> Answer | Talk:
+    fields = {name.replace("_", "-").encode(): value.encode() for name, value in headers.items()}
+    return reception.receive(Request("GET", "/mcp", fields, remote="127.0.0.1"), handle)
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    async with asyncio.timeout(10):
+        while not holds():
+            await asyncio.sleep(0.01)
+
+
+@pytest.fixture
+def keys(tmp_path: Path) -> tuple[Path, str]:
+    file = tmp_path / "keys.json"
+    return file, KeyFile(file).create("ana")[0]
+
+
+async def test_a_stream_ends_soon_after_the_key_that_opened_it(
+    keys: tuple[Path, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(attendance, "LOOK_S", 0.01)
+    file, secret = keys
+    other = KeyFile(file).create("ben")[0]
+    async with open_door(Auth(keys=file)) as reception:
+        ana, ben = Stream(), Stream()
+        assert come(reception, lambda _: ana, x_api_key=secret) is ana
+        assert come(reception, lambda _: ben, authorization=f"Bearer {other}") is ben
+        KeyFile(file).revoke("ana")
+        await until(lambda: ana.is_ended)
+        assert not ben.is_ended
+
+
+async def test_a_stream_of_one_who_showed_nothing_goes_on(
+    keys: tuple[Path, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(attendance, "LOOK_S", 0.01)
+    file, secret = keys
+    async with open_door(Auth(keys=file, optional=True)) as reception:
+        nobody, ana = Stream(), Stream()
+        assert come(reception, lambda _: nobody) is nobody
+        come(reception, lambda _: ana, x_api_key=secret)
+        KeyFile(file).revoke("ana")
+        await until(lambda: ana.is_ended)
+        assert not nobody.is_ended
+
+
+async def test_a_caller_with_a_token_waits_for_the_keys_and_comes_in(house: KeyHouse) -> None:
+    house.describe()
+    mint = Mint(house.origin, resource="http://127.0.0.1:8123/mcp")
+    seen: list[str] = []
+
+    def handle(request: Request) -> Answer:
+        seen.append(request.principal.name)
+        return Answer(200, b"welcome")
+
+    async with open_door(Auth(oauth=[OAuth(issuer=house.origin)])) as reception:
+        waiting = come(reception, handle, authorization=f"Bearer {mint()}")
+        assert not isinstance(waiting, Answer)
+        paper = Paper()
+        waiting.begin(paper)
+        await until(lambda: paper.answered is not None)
+        assert paper.answered is not None
+        assert (paper.answered.status, paper.answered.body) == (200, b"welcome")
+        assert len(seen) == 1
+
+
+async def test_keys_that_cannot_be_read_are_named_by_where_they_are_asked_for(tmp_path: Path) -> None:
+    file = tmp_path / "keys.json"
+    file.write_text("no keys")
+    file.chmod(0o600)
+    with pytest.raises(ConfigurationError) as raised:
+        async with open_door(Auth(keys=file)):
+            pass
+    assert raised.value.key == "auth.keys"
