@@ -3,6 +3,7 @@
     python dev.py demo     check, list, call and serve the sample tools
     python dev.py test     formatter, linter, types, layers, security scan and the everyday tests
     python dev.py soak     the long suites
+    python dev.py mutate   break the source in small ways, and see that tests notice
     python dev.py bench    measure against mcp and fastmcp, in one run
     python dev.py audit    look the locked packages up in the advisory database (needs the network)
     python dev.py lock     resolve the lock files again
@@ -98,6 +99,10 @@ def soak(bin_: Path, *arguments: str) -> None:
     run([pytest, "tests/reliability", "tests/wire", "tests/market", "tests/unit/catalog", *arguments], **long)
 
 
+def mutate(bin_: Path, *arguments: str) -> None:
+    run([str(bin_ / "python"), "-m", "tests.mutation", *arguments])
+
+
 def audit(bin_: Path) -> None:
     run([str(bin_ / "pip-audit"), "--strict", "--require-hashes", "--disable-pip", "-r", str(DEV_LOCK)])
 
@@ -135,7 +140,7 @@ def main() -> None:
         raise SystemExit(2)
 
 
-JOBS = {"demo": demo, "test": test, "soak": soak, "audit": audit, "fix": fix}
+JOBS = {"demo": demo, "test": test, "soak": soak, "mutate": mutate, "audit": audit, "fix": fix}
 
 if __name__ == "__main__":
     main()

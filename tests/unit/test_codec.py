@@ -117,6 +117,15 @@ def test_what_is_not_json_is_a_value_error(text: str | bytes) -> None:
         codec.decode(text)
 
 
+def test_what_is_wrong_is_said_in_words_of_our_own() -> None:
+    with pytest.raises(OverflowError, match=r"^an integer has too many digits$"):
+        codec.encode([10**5_000])
+    with pytest.raises(ValueError, match=r"^JSON is nested too deeply$"):
+        codec.decode("[" * 100_000)
+    with pytest.raises(ValueError, match=r"^JSON contains a lone surrogate$"):
+        codec.decode('"\ud800"')
+
+
 def test_a_value_has_one_canonical_spelling() -> None:
     assert codec.canonical({"b": 1, "a": {"d": 2, "c": 3}}) == b'{"a":{"c":3,"d":2},"b":1}'
     assert codec.digest({"b": 1, "a": 2}) == codec.digest({"a": 2, "b": 1})

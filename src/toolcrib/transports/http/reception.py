@@ -40,8 +40,9 @@ class Reception:
         self._workers = workers
         self._keeper: Doorkeeper | None = None
         self._attendance: Attendance[Pass] | None = None
+        self._watch = guard.watch
         telemetry = guard.policy.telemetry
-        shows = telemetry is not None and telemetry.prometheus
+        shows = self._watch is not None and telemetry is not None and telemetry.prometheus
         self._figures = telemetry.metrics_path if telemetry is not None and shows else None
         if self._figures == path:
             words = f"is where the server itself is: nobody could call at {path}"
@@ -125,8 +126,8 @@ class Reception:
         return self._show_figures(request) if request.path == self._figures else handle(request)
 
     def _refuse(self, refused: Refused) -> Answer:
-        if self._guard.watch is not None:
-            self._guard.watch.count_refusal(str(refused.status))
+        if self._watch is not None:
+            self._watch.count_refusal(str(refused.status))
         fields = refused.fields
         if refused.retry_after_s is not None:
             fields = (*fields, (b"retry-after", b"%d" % max(1, math.ceil(refused.retry_after_s))))
@@ -142,9 +143,8 @@ class Reception:
         return Refused(403, words, keeper.challenge([self._scope]))
 
     def _show_figures(self, request: Request) -> Answer:
-        if self._guard.watch is None:
-            return Refusal(404, "There are no figures").answer()
-        return _page(request, *self._guard.watch.exposition())
+        assert self._watch is not None  # nosec B101  # without one there is no such path
+        return _page(request, *self._watch.exposition())
 
 
 class _Introduction:

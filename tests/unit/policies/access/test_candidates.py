@@ -46,7 +46,7 @@ def long(length: int) -> dict[str, Any]:
     [
         (WHOLE, {"not": {"at_least": 0}}, -1),
         (WHOLE, {"below": 0, "above": -2}, -1),
-        ({**WHOLE, "multipleOf": 10}, {"above": 113, "below": 127}, 120),
+        ({**WHOLE, "multipleOf": 10}, {"above": 113, "below": 129}, 120),
         ({"type": "boolean"}, {"not": False}, True),
         ({"const": "abc"}, {"prefix": "ab"}, "abc"),
         (texts(minLength=7), {"prefix": "a"}, "azzzzzz"),
@@ -118,3 +118,17 @@ def test_what_a_schema_keeps_elsewhere_counts(place: str) -> None:
     schema, shared = {"$ref": f"#/{place}/short"}, {"short": texts(maxLength=1)}
     assert not decide(schema, allow({"prefix": "ab"}), **{place: shared}).is_visible
     assert decide(schema, allow({"prefix": "a"}), **{place: shared}).witness == {"x": "a"}
+
+
+def test_a_schema_of_an_older_draft_is_read_as_that_draft_says() -> None:
+    schema, root = {"$ref": "#/definitions/text", "maxLength": 1}, {"definitions": {"text": TEXT}}
+    assert not decide(schema, allow({"prefix": "ab"}), **root).is_visible
+    older = {**root, "$schema": "http://json-schema.org/draft-07/schema#"}  # nothing beside a reference counts
+    assert decide(schema, allow({"prefix": "ab"}), **older).is_visible
+
+
+def test_a_table_that_may_be_something_else_may_have_other_values() -> None:
+    table = {"type": "object", "additionalProperties": {"enum": ["a"]}}
+    rules = [Rule(deny=["run"], when={"x.k": demand}) for demand in ("a", {"exists": False})]
+    assert not decide(table, *rules).is_visible
+    assert decide({"anyOf": [table, {"type": "object"}]}, *rules).is_visible

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Awaitable
+
 import pytest
 
-from tests.unit.policies.quota.support import REPORT, Clocks
+from tests.unit.policies.quota.support import REPORT, Clocks, wait_until
 from toolcrib.context import Principal
 from toolcrib.errors import ThrottledError
 from toolcrib.policies.quota import Slot
@@ -22,8 +25,11 @@ class Desk:
         self.store = MemoryStore(self.clocks.now_ns, self.clocks.wall, max_buckets=max_buckets)
         self._term = Term(Policy(limits=[limit]), 1, limit)
 
+    def ask(self, name: str) -> Slot | Awaitable[Slot]:
+        return self.store.enter(Slot(Demand([self._term], Principal(name), REPORT), self.store))
+
     def enter(self, name: str) -> Slot:
-        slot = self.store.enter(Slot(Demand([self._term], Principal(name), REPORT), self.store))
+        slot = self.ask(name)
         assert isinstance(slot, Slot)
         return slot
 
@@ -122,3 +128,13 @@ def test_places_that_nobody_holds_are_not_there():
         slot.leave(ran=True)
     assert desk.store.places.running == {}
     assert desk.store.places.lines == {}
+
+
+async def test_a_line_in_which_nobody_stands_is_not_there():
+    desk = Desk(Limit(concurrency=1, queue=1), max_buckets=9)
+    first = desk.enter("a")
+    second = asyncio.ensure_future(desk.ask("a"))  # type: ignore[arg-type]  # it has to wait
+    await wait_until(lambda: desk.store.describe()["waiting"] == 1)
+    first.leave(ran=True)
+    (await second).leave(ran=True)
+    assert (desk.store.places.running, desk.store.places.lines) == ({}, {})

@@ -141,3 +141,9 @@ def test_a_wall_that_is_two_days_back_waits_for_the_other_clock_and_one_day_back
 )
 def test_how_long_it_is_until_the_next_day(wall_s, left_s):
     assert Day(20_000, 0, 1).left_ns(7 * 10**9, wall_s) == left_s * 10**9
+
+
+async def test_each_of_several_budgets_counts(make):
+    quota = make(Limit(daily=5, name="large"), Limit(daily=2, name="small"))
+    assert await count_admitted(quota, 10) == 2
+    assert (await refused(quota)).details["limit"] == "small"

@@ -42,6 +42,10 @@ async def test_a_locked_file_is_waited_for_briefly_and_then_calls_are_counted_he
     await works_again(quota)
     assert await count_admitted(quota, 200) == 95
     texts = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
+    assert [
+        vars(record)["outages"] for record in caplog.records if "does not work" in record.getMessage()
+    ] == [1]
+    assert {record.name for record in caplog.records if record.getMessage() in texts} == {"toolcrib"}
     assert len(texts) == 2
     assert texts[0].startswith(f"the store of limits, {path}, does not work (")
     assert texts[0].endswith(

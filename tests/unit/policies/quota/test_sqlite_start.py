@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
+import threading
 
 import pytest
 
@@ -57,8 +58,10 @@ async def test_a_file_of_a_newer_toolcrib_is_refused_at_the_start(on_file, path)
 
 async def test_a_folder_that_is_not_there_is_named_at_the_start(tmp_path):
     quota = quota_of(Clocks(), Limit(rate="1/s"), store=tmp_path / "nowhere" / "limits.db")
+    before = threading.active_count()
     with pytest.raises(ConfigurationError) as caught:
         await quota.open()
+    assert threading.active_count() == before  # nobody goes on trying
     assert caught.value.message == f"{tmp_path}/nowhere/limits.db cannot be opened: No such file or directory"
 
 

@@ -26,7 +26,7 @@ from tests.unit.policies.quota.support import (
     settle,
     wait_until,
 )
-from toolcrib.policies.quota import Quota, tables
+from toolcrib.policies.quota import Quota, sqlite, tables
 from toolcrib.policies.quota.ledger import MAX_BUCKETS
 from toolcrib.policies.quota.tables import LEASE_NS, SqlMarks, SqlRates, Tables, find_boot
 from toolcrib.policy import Limit, Policy
@@ -145,6 +145,16 @@ async def test_a_worker_renews_its_lease_while_it_holds_a_place(make, clocks, pa
     await settle(quota)
     after = rows(path, "workers")
     assert after[0][1] - before[0][1] == round(LEASE_S / 3 * 1e9)
+    slot.leave(ran=True)
+
+
+async def test_a_worker_renews_its_lease_though_nobody_calls(make, clocks, path, monkeypatch):
+    monkeypatch.setattr(sqlite, "LEASE_NS", 30_000_000)  # how often it looks, not how long the lease is
+    quota = make(Limit(concurrency=1))
+    slot = await enter(quota)
+    before = rows(path, "workers")
+    clocks.tick(0.02)
+    await wait_until(lambda: rows(path, "workers") != before)
     slot.leave(ran=True)
 
 
