@@ -15,11 +15,12 @@ from toolcrib.policies.audit.record import read_stamp
 LONG_S = 3 * CHECKPOINT_S
 BUSY_S = CHECKPOINT_S / 2
 """A server with much to seal does so every second."""
+BUSY_GAP_S = 1.0
 
 
 class Lag:
-    """Fed with the lines behind the newest checkpoint, in their order. Silence counts as a minute at most: a
-    machine may have slept."""
+    """Fed with the lines behind the newest checkpoint, in their order. Silence counts as a minute at most,
+    and as a second of busy work: a machine may have slept."""
 
     def __init__(self) -> None:
         self._worst_s = 0.0
@@ -28,14 +29,15 @@ class Lag:
 
     def _begin(self) -> None:
         self._worked_s = 0.0
+        self._busy_s = 0.0
         self._records = 0
         self._latest: float | None = None
 
     @property
     def worst_s(self) -> float:
         """The longest time without a seal, 0 where it was never too long."""
-        long_s = BUSY_S if self._records > CHECKPOINT_RECORDS else LONG_S
-        return max(self._worst_s, self._worked_s if self._worked_s > long_s else 0.0)
+        is_long = self._worked_s > LONG_S or (self._records > CHECKPOINT_RECORDS and self._busy_s > BUSY_S)
+        return max(self._worst_s, self._worked_s if is_long else 0.0)
 
     def add(self, line: bytes) -> None:
         try:
@@ -55,5 +57,6 @@ class Lag:
             return
         if self._latest is not None and at > self._latest:
             self._worked_s += min(at - self._latest, CHECKPOINT_S)
+            self._busy_s += min(at - self._latest, BUSY_GAP_S)
         self._latest = at if self._latest is None else max(at, self._latest)
         self._records += 1

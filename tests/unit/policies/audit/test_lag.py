@@ -113,6 +113,7 @@ GAP: dict[str, object] = {"kind": "gap", "late": 30}
         ([(at / 100, CALL) for at in range(1000)], 0),
         ([(at / 10, CALL) for at in range(1000)], 0),
         ([(at / 32, CALL) for at in range(1025)], 32),  # a busy one seals every second
+        ([(0, CALL), *((3600 + at / 1000, CALL) for at in range(1500))], 0),  # awake again, and busy at once
         ([*((at, CALL) for at in range(0, 200, 10)), (200, OPENED), (210, CALL)], 190),
         (
             [
