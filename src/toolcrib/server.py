@@ -23,7 +23,7 @@ from toolcrib.errors import (
     ConfigurationError,
     ToolBusyError,
 )
-from toolcrib.execution import Runner, run_loop
+from toolcrib.execution import Runner, is_in_loop, run_loop
 from toolcrib.registration import STARTED, STOPPING, Registrar, idle_switch
 from toolcrib.registry import OnDuplicate, ToolRegistry
 from toolcrib.sources.loading import currently_loading
@@ -297,11 +297,8 @@ class MCPServer(Registrar):
             hint = 'put it below `if __name__ == "__main__":`'
             raise ConfigurationError(f"server.run() is called while {place} is imported", hint=hint)
         serve = transport if callable(transport) else self._find_transport(transport, options)
-        try:
-            asyncio.get_running_loop()
-        except RuntimeError:
-            return run_loop(self._run(serve))
-        return self._run(serve)
+        work = self._run(serve)
+        return work if is_in_loop() else run_loop(work)
 
     def _find_transport(self, name: str, options: dict[str, Any]) -> Transport | None:
         if name not in ("stdio", "http", "memory"):

@@ -41,6 +41,15 @@ def test_run_blocks_until_the_transport_has_ended(server: MCPServer) -> None:
     assert not server._running
 
 
+def test_what_goes_wrong_while_it_runs_has_no_context_of_ours(server: MCPServer) -> None:
+    async def transport(_: MCPServer) -> None:
+        raise ValueError("by itself")
+
+    with pytest.raises(ValueError, match="by itself") as caught:
+        server.run(transport)
+    assert caught.value.__context__ is None
+
+
 async def test_where_a_loop_runs_run_is_awaited(server: MCPServer) -> None:
     running = server.run("memory")
     assert inspect.isawaitable(running)

@@ -18,7 +18,7 @@ from tests.support.keyed import envelope, headers_of
 from tests.support.lanes import LANES, Served, serving
 from tests.support.older import Older
 from tests.support.peer import PATIENCE_S, Response, request
-from toolcrib import Context, MCPServer
+from toolcrib import Application, Context, MCPServer, tool
 from toolcrib.policies.audit import open_log
 from toolcrib.policy import Audit, Limit, Policy
 
@@ -115,17 +115,17 @@ def await_outcomes(log: Path, count: int) -> list[tuple[str, str]]:
     return found
 
 
-@pytest.mark.parametrize("tool", ["add", "inline"])
-def test_an_answer_goes_out_once_its_call_is_on_the_record(served: Served, log: Path, tool: str) -> None:
+@pytest.mark.parametrize("name", ["add", "inline"])
+def test_an_answer_goes_out_once_its_call_is_on_the_record(served: Served, log: Path, name: str) -> None:
     with served.connect() as peer:
         with locked(log):
-            peer.send(ask(tool, a=2, b=3))
+            peer.send(ask(name, a=2, b=3))
             peer.socket.settimeout(BUSY_S)
             with pytest.raises(TimeoutError):
                 peer.socket.recv(1)
             peer.socket.settimeout(PATIENCE_S)
         assert peer.read().result["structuredContent"] == 5
-    assert outcomes(log) == [("add", "ok"), (tool, "ok")]
+    assert outcomes(log) == [("add", "ok"), (name, "ok")]
 
 
 def test_a_tool_that_calls_another_goes_on_where_it_began(served: Served, log: Path) -> None:
@@ -181,3 +181,58 @@ def test_an_older_client_may_cancel_a_call_that_waits_for_its_record(served: Ser
         assert served.post(json.dumps(note).encode(), fields).status == 202
         assert peer.read().status == 202
     assert await_outcomes(log, 2) == [("add", "ok")] * 2
+
+
+class Desk(Application):
+    """Asks another tool before it can be asked itself."""
+
+    def __init__(self, server: MCPServer) -> None:
+        super().__init__("desk")
+        self.server = server
+        self.tries = 0
+
+    async def open(self) -> None:
+        self.tries += 1
+        if self.tries == 1:
+            raise OSError("not there yet")  # when the server starts; the first call tries again
+        await self.server.call("add", {"a": 1, "b": 1})
+
+    @tool
+    async def look(self) -> bool:
+        """Tell whether it runs in a task."""
+        async with asyncio.timeout(5):
+            await asyncio.sleep(0)
+        return asyncio.current_task() is not None
+
+
+@pytest.mark.parametrize("lane", LANES)
+def test_an_application_may_call_tools_when_it_opens(lane: str, log: Path) -> None:
+    server = make(log)
+    server.add(Desk(server), namespace=True)
+    with serving(lane, server) as served:
+        for _ in range(2):
+            assert call(served, "desk_look").result["structuredContent"] is True
+
+
+@pytest.mark.parametrize("lane", LANES)
+def test_an_inline_tool_may_leave_something_to_wait_for(lane: str, log: Path) -> None:
+    server = make(log)
+
+    @server.tool(run="inline", timeout_s=0.2)
+    def nested(seconds: float) -> Any:
+        """Call another tool, and wait."""
+
+        async def go() -> bool:
+            await server.call("add", {"a": 1, "b": 1})
+            async with asyncio.timeout(5):
+                await asyncio.sleep(seconds)
+            return asyncio.current_task() is not None
+
+        return go()
+
+    with serving(lane, server) as served:
+        for _ in range(3):
+            assert call(served, "nested", seconds=0.0).result["structuredContent"] is True
+            late = call(served, "nested", seconds=30.0).result["content"][0]["text"]
+            assert "did not finish within 0.2 s" in late
+        assert not served.complaints

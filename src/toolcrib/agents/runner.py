@@ -20,6 +20,7 @@ from toolcrib.agents.toolbox import Toolbox, make_toolbox
 from toolcrib.catalog.build import build_catalog
 from toolcrib.context import LOCAL, Principal
 from toolcrib.errors import AgentError, ConfigurationError
+from toolcrib.execution import is_in_loop
 from toolcrib.registry import ToolRegistry
 from toolcrib.tool import Tool
 
@@ -142,12 +143,10 @@ class AgentRunner:
 
     def run(self, text: str) -> str:
         """`ask` for scripts, with everything opened before and closed after."""
-        try:
-            asyncio.get_running_loop()
-        except RuntimeError:
-            return asyncio.run(self._run(text))
-        hint = "await runner.ask(...)"
-        raise ConfigurationError("run() is for scripts, and an event loop runs here", hint=hint)
+        if is_in_loop():
+            hint = "await runner.ask(...)"
+            raise ConfigurationError("run() is for scripts, and an event loop runs here", hint=hint)
+        return asyncio.run(self._run(text))
 
     async def _run(self, text: str) -> str:
         async with self:

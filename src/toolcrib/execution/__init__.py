@@ -7,7 +7,7 @@ a `CrashReporter` writes that down. This package refuses to know tools, schemas 
 from toolcrib.execution.clock import Clock
 from toolcrib.execution.crash import CrashReporter
 from toolcrib.execution.lane import Lane, Raised
-from toolcrib.execution.loop import run_loop
+from toolcrib.execution.loop import is_in_loop, run_loop
 from toolcrib.execution.runner import Runner
 
-__all__ = ["Clock", "CrashReporter", "Lane", "Raised", "Runner", "run_loop"]
+__all__ = ["Clock", "CrashReporter", "Lane", "Raised", "Runner", "is_in_loop", "run_loop"]

@@ -14,6 +14,16 @@ YOUNG = 20_000
 """New objects between two looks of the garbage collector: a server makes many that die at once."""
 
 
+def is_in_loop() -> bool:
+    """Whether a loop runs here. Asked aside: what is run by whoever handles the answer as an exception has
+    that one in the context of all its errors."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
+
+
 def run_loop(main: Coroutine[Any, Any, Any]) -> Any:
     """Run a server's whole life."""
     before = gc.get_threshold()

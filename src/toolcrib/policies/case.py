@@ -113,7 +113,9 @@ class Case:
         if isinstance(ended, asyncio.CancelledError | GeneratorExit):
             self._audit.note(entry)
             return None
-        return self._audit.commit(entry, Parting)
+        # Of a call that somebody makes amid another one, more than the reply comes behind the record.
+        is_last = self._channel.request is not None
+        return self._audit.commit(entry, Parting if is_last else asyncio.Future)
 
     def drop(self, error: BaseException) -> None:
         """The call is over before it began, and nobody waits for the record."""
@@ -193,5 +195,7 @@ def size_of(result: Result) -> int:
 
 def _size_of(block: Mapping[str, Any]) -> int:
     held = block.get("resource") or block  # an embedded file
-    text: str = held.get("text") or held.get("data") or held.get("blob") or ""
+    text: str | None = held.get("text") or held.get("data") or held.get("blob")
+    if text is None:
+        return len(codec.write(block))  # a link, with whatever it says of itself
     return len(text) if text.isascii() else len(text.encode("utf-8", "replace"))

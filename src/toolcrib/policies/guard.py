@@ -186,7 +186,8 @@ class Guard:
                     admit, channel=channel, timeout_s=slot.timeout_s, outlive=outlive, call_id=case.id
                 )
             result = await (work if self.watch is None else self.watch.within(case.span, work))
-            if slot is not None and (most := slot.max_result_bytes) is not None and is_longer(result, most):
+            most = None if slot is None or result.error is not None else slot.max_result_bytes
+            if most is not None and is_longer(result, most):
                 return _too_long(tool.name, most)
             return result
         except PolicyError as error:

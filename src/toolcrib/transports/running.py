@@ -105,11 +105,17 @@ def _failed(exchange: Exchange, error: BaseException | None) -> Reply:
 def _run_inline(exchange: Exchange) -> Reply | Work | Late:
     """Without a task, which a tool that runs inline needs only if it waits after all."""
     work = exchange.run()
+    loop, host = asyncio.get_running_loop(), asyncio.current_task()
+    if host is not None:  # whoever serves us: no deadline of a tool is to cancel that
+        asyncio.tasks._leave_task(loop, host)
     try:
         yielded = work.send(None)
     except StopIteration as stop:
         reply: Reply = stop.value
         return reply
+    finally:
+        if host is not None:
+            asyncio.tasks._enter_task(loop, host)
     return Late(exchange, work, yielded) if type(yielded) is Parting else _go_on_in_task(work, yielded)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 from pathlib import Path
 from typing import Any
@@ -141,7 +142,8 @@ def test_the_size_of_a_result_is_that_of_its_texts_and_data() -> None:
     assert size_of(Result([Image(b"PNG").to_block()])) == 4
     assert size_of(Result([File("Dear reader", uri="desk://1").to_block()])) == len("Dear reader")
     assert size_of(Result([File(b"\0" * 9, uri="desk://2").to_block(), text_block("ab")])) == 14
-    assert size_of(Result([{"type": "resource_link", "uri": "x"}])) == 0
+    link = {"type": "resource_link", "uri": "x", "description": "y" * 100}
+    assert size_of(Result([link])) == len(json.dumps(link, separators=(",", ":")))
 
 
 @pytest.mark.parametrize(

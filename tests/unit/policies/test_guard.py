@@ -226,6 +226,14 @@ async def test_a_result_may_be_as_long_as_is_allowed_and_no_longer(tmp_path: Pat
     ]
 
 
+async def test_what_toolcrib_says_of_a_failure_is_not_too_long(tmp_path: Path) -> None:
+    async with open_bench(tmp_path, limits=[Limit(max_result_bytes=5)]) as bench:
+        result = await bench.server.call("add", {"a": []})
+        assert result.error is not None
+        assert result.error.code == "invalid-arguments"
+        assert "a" in result.content[0]["text"]
+
+
 async def test_a_place_is_taken_until_the_thread_really_ends(tmp_path: Path) -> None:
     limits = [Limit(concurrency=1, per="all"), Limit(timeout_s=0.05, tools=["block"])]
     async with open_bench(tmp_path, limits=limits) as bench:

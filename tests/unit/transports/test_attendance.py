@@ -55,3 +55,21 @@ async def test_when_the_server_ends_nobody_is_looked_at() -> None:
     attendance.look()
     assert not stream.ended.is_set()
     assert attendance._timer is None
+
+
+async def test_a_look_that_fails_is_not_the_last_one() -> None:
+    asyncio.get_running_loop().set_exception_handler(lambda *_: None)
+    tries: list[str] = []
+
+    def is_good(shown: str) -> bool:
+        tries.append(shown)
+        if len(tries) == 1:
+            raise OSError("not now")
+        return False
+
+    attendance = Attendance(is_good, every_s=0.005)
+    stream = Stream()
+    attendance.add(stream, "ana")
+    async with asyncio.timeout(10):
+        await stream.ended.wait()
+    attendance.close()

@@ -6,6 +6,7 @@ Knows what may be said of arguments and who waits for what; refuses to know call
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import time
 from collections.abc import Awaitable, Callable, Mapping
@@ -21,6 +22,8 @@ from toolcrib.policies.audit.scribe import Scribe
 from toolcrib.policies.audit.store import BrokenError, find_other, is_lines, name_unusable
 from toolcrib.policies.audit.writer import MAX_QUEUE, Desk, Item, Writer
 from toolcrib.policy import Audit
+
+logger = logging.getLogger("toolcrib")
 
 OPEN_S = 5.0
 CLOSE_S = 10.0
@@ -88,6 +91,12 @@ class AuditLog:
             return
         done = asyncio.wrap_future(self._writer.order("close"))
         await asyncio.wait([done], timeout=CLOSE_S)
+        if not done.done():
+            logger.error(
+                "audit: %d records are not written, and are lost unless %s comes back before this ends",
+                len(self._writer),
+                self._options.file,
+            )
 
     # --- of arguments ---
 

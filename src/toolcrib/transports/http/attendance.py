@@ -56,6 +56,8 @@ class Attendance(Generic[Shown]):
 
     def _tick(self) -> None:
         self._timer = None
-        self.look()
-        if self._streams:
-            self._arm()
+        try:
+            self.look()
+        finally:
+            if self._streams:
+                self._arm()

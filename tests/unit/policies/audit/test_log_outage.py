@@ -113,7 +113,7 @@ async def test_what_cannot_be_written_when_it_is_closed_is_lost(
 
 
 async def test_a_store_that_never_comes_back_does_not_keep_closing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr("toolcrib.policies.audit.log.CLOSE_S", 0.02)
     path = tmp_path / "audit.db"
@@ -123,6 +123,7 @@ async def test_a_store_that_never_comes_back_does_not_keep_closing(
     hold = Hold(path)
     log.note({"id": "c1"})
     await log.close()  # comes back although the store has not
+    assert "audit: 1 records are not written, and are lost unless" in caplog.text
     hold.let_go()
     monkeypatch.undo()
     await log.close()
