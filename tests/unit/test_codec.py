@@ -124,6 +124,21 @@ def test_what_is_wrong_is_said_in_words_of_our_own() -> None:
         codec.decode("[" * 100_000)
     with pytest.raises(ValueError, match=r"^JSON contains a lone surrogate$"):
         codec.decode('"\ud800"')
+    with pytest.raises(ValueError, match=r"^not valid UTF-8$"):
+        codec.parse(b'"\xff"')
+    with pytest.raises(ValueError, match=r"^invalid character"):
+        codec.parse(b"[x]")
+    with pytest.raises(ValueError, match=r"^an object has a key twice$"):
+        codec.parse(b'{"a":1,"a":2}')
+
+
+@pytest.mark.parametrize("sign", [b"", b"-"])
+@pytest.mark.parametrize("spelt", [b"[%b]", b"[ %b ]", b" %b"])
+def test_an_integer_has_a_hundred_digits_and_not_one_more(sign: bytes, spelt: bytes) -> None:
+    longest = sign + b"9" * 100
+    assert codec.parse(spelt % longest) in ([int(longest)], int(longest))
+    with pytest.raises(ValueError, match=r"^an integer of more than 100 digits$"):
+        codec.parse(spelt % (sign + b"1" + b"0" * 100))
 
 
 def test_a_value_has_one_canonical_spelling() -> None:

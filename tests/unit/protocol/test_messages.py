@@ -1,123 +1,88 @@
-"""The pieces of JSON-RPC: ids as they came, replies, errors and what is told without being asked."""
+"""The envelopes of the wire, byte by byte, and which ids a request may have."""
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pytest
 
-from toolcrib.protocol.exchange import Exchange, Link
-from toolcrib.protocol.messages import (
-    INVALID_PARAMS,
-    INVALID_REQUEST,
-    MAX_ID,
-    Fault,
-    check_id,
-    error_bytes,
-    notification_bytes,
-    refusal,
-    request_bytes,
-    result_bytes,
-)
-from toolcrib.protocol.parameters import check_cursor, check_token, named_call, register
+from toolcrib.protocol import messages
+from toolcrib.protocol.messages import INVALID_REQUEST, MAX_ID, Fault
 
 
-@pytest.mark.parametrize("value", [0, -1, 2**70, "", "a", "ż", "x" * MAX_ID])
-def test_an_id_goes_back_as_it_came(value: Any) -> None:
-    assert check_id(value) == value
-    assert json.loads(result_bytes(value, b"{}")) == {"jsonrpc": "2.0", "id": value, "result": {}}
+@pytest.mark.parametrize("value", [0, -1, 10**30, "", "a", "a" * MAX_ID, "\u00e9" * (MAX_ID // 2)])
+def test_an_id_is_an_integer_or_a_short_text(value: Any) -> None:
+    assert messages.check_id(value) == value
 
 
-@pytest.mark.parametrize("value", [None, True, 1.0, [], {}, "x" * (MAX_ID + 1), "ż" * MAX_ID])
-def test_what_is_no_id_is_refused(value: Any) -> None:
-    with pytest.raises(Fault) as raised:
-        check_id(value)
-    assert raised.value.code == INVALID_REQUEST
+@pytest.mark.parametrize("value", ["a" * (MAX_ID + 1), "\u00e9" * (MAX_ID // 2 + 1)])
+def test_an_id_is_no_longer_than_it_may_be(value: str) -> None:
+    with pytest.raises(Fault) as caught:
+        messages.check_id(value)
+    assert (caught.value.code, caught.value.status) == (INVALID_REQUEST, 400)
+    assert caught.value.message == "Invalid request: the id is longer than 256 bytes"
 
 
-def test_an_error_says_what_there_is_to_say() -> None:
-    assert json.loads(error_bytes(None, Fault(-1, "no"))) == {
-        "jsonrpc": "2.0",
-        "error": {"code": -1, "message": "no"},
-    }
-    assert json.loads(error_bytes("a", Fault(-1, "no", data={"x": 1}))) == {
-        "jsonrpc": "2.0",
-        "id": "a",
-        "error": {"code": -1, "message": "no", "data": {"x": 1}},
-    }
+@pytest.mark.parametrize("value", [None, True, 1.5, [], {}])
+def test_nothing_else_is_an_id(value: Any) -> None:
+    with pytest.raises(Fault) as caught:
+        messages.check_id(value)
+    assert caught.value.message == "Invalid request: the id must be a string or an integer"
+
+
+def test_replies_and_errors_say_whose_they_are() -> None:
+    assert messages.result_bytes(7, b"{}") == b'{"jsonrpc":"2.0","id":7,"result":{}}'
+    assert messages.result_bytes('a"b', b"{}") == b'{"jsonrpc":"2.0","id":"a\\"b","result":{}}'
+    fault = Fault(INVALID_REQUEST, "No.", data={"why": 1}, status=418)
+    error = b'"error":{"code":-32600,"message":"No.","data":{"why":1}}'
+    assert messages.error_bytes(7, fault) == b'{"jsonrpc":"2.0","id":7,' + error + b"}"
+    assert messages.error_bytes(None, fault) == b'{"jsonrpc":"2.0",' + error + b"}"
+    assert (
+        messages.error_bytes(7, Fault(-1, "No."))
+        == b'{"jsonrpc":"2.0","id":7,"error":{"code":-1,"message":"No."}}'
+    )
 
 
 def test_a_refusal_has_the_status_of_its_fault_unless_another_is_given() -> None:
-    fault = Fault(-1, "no", status=404)
-    assert refusal(1, fault).status == 404
-    assert refusal(1, fault, status=200).status == 200
+    fault = Fault(INVALID_REQUEST, "No.", status=418)
+    plain, other = messages.refusal(7, fault), messages.refusal(7, fault, status=200)
+    assert (plain.status, plain.session, plain.fields, other.status) == (418, None, (), 200)
+    assert plain.body == other.body == messages.error_bytes(7, fault)
 
 
-def test_what_is_told_has_parameters_only_where_it_has_some() -> None:
-    assert json.loads(notification_bytes("n")) == {"jsonrpc": "2.0", "method": "n"}
-    assert json.loads(notification_bytes("n", {})) == {"jsonrpc": "2.0", "method": "n", "params": {}}
-    assert json.loads(request_bytes("q", "m", {"a": 1})) == {
-        "jsonrpc": "2.0",
-        "id": "q",
-        "method": "m",
-        "params": {"a": 1},
+def test_notifications_and_requests_are_written_out() -> None:
+    assert messages.notification_bytes("m") == b'{"jsonrpc":"2.0","method":"m"}'
+    assert messages.notification_bytes("m", {"a": 1}) == b'{"jsonrpc":"2.0","method":"m","params":{"a":1}}'
+    assert messages.request_bytes("r", "m", {}) == b'{"jsonrpc":"2.0","id":"r","method":"m","params":{}}'
+
+
+def test_what_is_taken_without_an_answer_is_accepted() -> None:
+    assert (messages.ACCEPTED.body, messages.ACCEPTED.status, messages.ACCEPTED.session) == (None, 202, None)
+
+
+def test_names_codes_and_levels_are_those_of_the_specification() -> None:
+    codes = {
+        name: value
+        for name, value in vars(messages).items()
+        if type(value) is int and value < 0 and name.isupper()
     }
-
-
-# --- parameters ---
-
-
-def test_a_call_names_a_tool_and_may_leave_its_arguments_out() -> None:
-    assert named_call({"name": "add"}) == ("add", None)
-    assert named_call({"name": "", "arguments": {"a": 1}}) == ("", {"a": 1})
-
-
-@pytest.mark.parametrize(
-    ("params", "words"),
-    [
-        ({}, "name is required"),
-        ({"name": 5}, "name is required"),
-        ({"name": "add", "arguments": None}, "arguments must be an object"),
-        ({"name": "add", "arguments": []}, "arguments must be an object"),
-    ],
-)
-def test_a_call_that_is_none_is_refused(params: dict[str, Any], words: str) -> None:
-    with pytest.raises(Fault, match=words) as raised:
-        named_call(params)
-    assert (raised.value.code, raised.value.status) == (INVALID_PARAMS, 200)
-
-
-def test_a_cursor_and_a_token_are_what_they_may_be_or_not_there() -> None:
-    assert check_cursor({}) is None
-    assert check_cursor({"cursor": ""}) == ""
-    assert check_token({}) is None
-    assert [check_token({"progressToken": value}) for value in ("", 0)] == ["", 0]
-
-
-@pytest.mark.parametrize("value", [None, 5, [], True])
-def test_a_cursor_that_is_no_text_is_refused(value: Any) -> None:
-    with pytest.raises(Fault, match="cursor must be a string"):
-        check_cursor({"cursor": value})
-
-
-@pytest.mark.parametrize("value", [None, 5.0, [], True])
-def test_a_token_that_is_neither_text_nor_whole_is_refused(value: Any) -> None:
-    with pytest.raises(Fault, match="progressToken must be a string or an integer"):
-        check_token({"progressToken": value})
-
-
-def test_an_id_is_under_way_once() -> None:
-    link = Link(inflight={})
-    first = Exchange(link, 1)
-    register(first)
-    with pytest.raises(Fault, match="a request of this id is under way"):
-        register(Exchange(link, 1))
-    first.close()
-    register(Exchange(link, 1))
-
-
-def test_who_cannot_cancel_by_id_may_use_one_twice() -> None:
-    link = Link()
-    for _ in range(2):
-        register(Exchange(link, 1))
+    assert codes == {
+        "PARSE_ERROR": -32700,
+        "INVALID_REQUEST": -32600,
+        "METHOD_NOT_FOUND": -32601,
+        "INVALID_PARAMS": -32602,
+        "INTERNAL_ERROR": -32603,
+        "HEADER_MISMATCH": -32020,
+        "MISSING_CAPABILITY": -32021,
+        "UNSUPPORTED_VERSION": -32022,
+    }
+    names = ("VERSION", "CAPABILITIES", "LOG_LEVEL", "SERVER_INFO", "SUBSCRIPTION")
+    assert [getattr(messages, name) for name in names] == [
+        "io.modelcontextprotocol/protocolVersion",
+        "io.modelcontextprotocol/clientCapabilities",
+        "io.modelcontextprotocol/logLevel",
+        "io.modelcontextprotocol/serverInfo",
+        "io.modelcontextprotocol/subscriptionId",
+    ]
+    levels = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
+    assert levels == messages.LEVELS

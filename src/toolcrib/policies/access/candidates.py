@@ -230,6 +230,8 @@ def _texts(texts: Mapping[str, Sequence[str]], lengths: Sequence[int], made: Can
         yield from (_sample(glob, fresh * (length - len(glob) + 1)) for length in wanted)
     for path in texts.get("below_path", ()):
         folder = Folder(path).text
+        yield f"/{fresh}"  # outside of it, and as certain to be so as it is absolute
+        yield from ("/" + fresh * (length - 1) for length in wanted)
         yield folder
         yield f"{folder.rstrip('/')}/"
         for end in (fresh, *ends[1:]):

@@ -87,6 +87,7 @@ def test_with_arguments_each_rule_says_what_it_found() -> None:
     ]
     found = ask(*rules, arguments={"order": "y"})
     assert found.verdict == "denied"
+    assert found.is_refused
     assert found.rule == "rule 1"
     assert found.steps == (
         Step(

@@ -201,6 +201,7 @@ def test_an_error_says_what_to_write_instead(given: Any, hint: str) -> None:
         ("a", 'equals "a"'),
         (["a", 1], 'one_of ["a", 1]'),
         ({"above": 1, "below": 3}, "above 1 and below 3"),
+        ({"at_least": 1, "at_most": 3}, "at_least 1 and at_most 3"),
         ({"exists": True}, "is given"),
         ({"exists": False, "prefix": "x"}, 'is not given and prefix "x"'),
         ({"not": "a"}, 'not equals "a"'),

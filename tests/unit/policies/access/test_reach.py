@@ -58,6 +58,7 @@ def handler(schema: Mapping[str, Any], **options: Any) -> Tool:
         ("order", {"order": {"number": 1}}, [({"number": 1}, True)]),
         ("order.number", {"order": {"number": 1}}, [(1, True)]),
         ("order.number", {"order": {"number": None}}, [(None, True)]),
+        ("order.nothing.at.all", {"order": {"nothing": {"at": {"all": None}}}}, [(None, True)]),
         ("order.amount", {"order": {"number": 1}}, [(5.0, False)]),
         ("order.amount", {}, [(ABSENT, False)]),
         ("order.amount", {"order": 7}, [(ABSENT, False)]),

@@ -290,6 +290,23 @@ def test_what_is_certain_stays_so_whatever_else_is_denied() -> None:
     assert decide(tool, allow(n=1, t={"prefix": "a"}), deny(t={"matches": "a.*"})).is_visible
 
 
+@pytest.mark.parametrize(
+    ("wanted", "denied", "beside"),
+    [
+        ({"glob": "a"}, "a", {"prefix": "q"}),
+        ({"glob": "a"}, "a", {"suffix": "q"}),
+        ("a", "a", {"matches": "q+"}),
+        ({"prefix": "ab"}, {"prefix": "a"}, {"below_path": "/q"}),
+    ],
+)
+def test_what_is_certain_stays_so_whatever_else_is_asked_of_the_same(
+    wanted: Any, denied: Any, beside: Any
+) -> None:
+    tool = tool_with({"x": TEXT}, "x")
+    assert not decide(tool, allow(x=wanted), deny(x=denied), deny(x=beside)).is_visible
+    assert decide(tool, allow(x=wanted), deny(x=beside)).is_visible
+
+
 def test_too_many_ways_to_meet_conditions_are_not_all_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
     tool = tool_with({"x": TEXT}, "x")
     rules = [deny(x={"glob": "a*"}), deny(x={"not": {"glob": "a*"}}), deny(x="a")]
