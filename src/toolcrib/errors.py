@@ -211,13 +211,17 @@ class Faults:
         try:
             yield
         except ConfigurationError as error:
-            self._found += (error, *error.others)
-            error.others = ()
+            self.add(error)
+
+    def add(self, error: ConfigurationError) -> None:
+        self._found += (error, *error.others)
+        error.others = ()
 
     def tell(self) -> None:
-        """Raise the first of all there are, with the others."""
+        """Raise the first of all there are, with the others: in the order of their lines, where they have
+        any."""
         if self._found:
-            first, *others = self._found
+            first, *others = sorted(self._found, key=lambda error: error.line or 0)
             first.others = tuple(others)
             raise first
 

@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from toolcrib.errors import ConfigurationError
+from toolcrib.fields import Fields, read_texts
 from toolcrib.rate import DAY_S as DAY_S
 from toolcrib.rate import MAX_COUNT as MAX_COUNT
 from toolcrib.rate import Rate as Rate
@@ -55,17 +56,17 @@ class Rule:
     name: str | None = None
 
     def __post_init__(self) -> None:
-        for key in (*EFFECTS, "who"):
-            object.__setattr__(self, key, _texts(key, getattr(self, key)))
-        given = [effect for effect in EFFECTS if getattr(self, effect)]
+        fields = Fields(self)
+        fields.texts(*EFFECTS, "who")
+        given = [effect for effect in EFFECTS if getattr(self, effect) != ()]
         if len(given) != 1:
             said = " and ".join(given) or "none"
             hint = 'write allow = ["..."], deny = ["..."] or confirm = ["..."]'
-            raise ConfigurationError(f"a rule has one of allow, deny and confirm, got {said}", hint=hint)
-        _text("because", self.because)
-        _text("name", self.name)
+            fields.refuse(f"a rule has one of allow, deny and confirm, got {said}", hint=hint)
+        fields.text("because", "name")
         if not isinstance(self.when, Mapping):
-            raise ConfigurationError("must be a table of conditions", key="when")
+            fields.refuse("must be a table of conditions", "when")
+        fields.tell()
 
     @property
     def effect(self) -> Effect:
@@ -103,31 +104,28 @@ class Limit:
     name: str | None = None
 
     def __post_init__(self) -> None:
-        for key in ("tools", "who"):
-            object.__setattr__(self, key, _texts(key, getattr(self, key)))
-        if not self.tools:
-            raise ConfigurationError("names no tool", key="tools", hint='all of them are ["*"]')
+        fields = Fields(self)
+        fields.texts("tools", "who")
+        if self.tools == ():
+            fields.refuse("names no tool", "tools", hint='all of them are ["*"]')
         if any(part not in PER for part in str(self.per).split("+")):
-            raise ConfigurationError(
-                f"must be one of {', '.join(PER)}, or several joined with +, got {self.per!r}", key="per"
+            fields.refuse(
+                f"must be one of {', '.join(PER)}, or several joined with +, got {self.per!r}", "per"
             )
-        if self.rate is not None:
-            try:
-                object.__setattr__(self, "rate", Rate.read(self.rate))
-            except ValueError as error:
-                raise ConfigurationError(str(error), key="rate") from None
+        fields.rate("rate")
         if self.burst is not None and self.rate is None:
-            raise ConfigurationError("is part of a rate, and there is none", key="burst")
+            fields.refuse("is part of a rate, and there is none", "burst")
         if self.queue and self.concurrency is None:
-            raise ConfigurationError("waits for concurrency, and there is none", key="queue")
+            fields.refuse("waits for concurrency, and there is none", "queue")
         for key in ("burst", "concurrency", "daily", "max_arguments_bytes", "max_result_bytes"):
-            _number(key, getattr(self, key), 1, MAX_COUNT, whole=True)
-        _number("queue", self.queue, 0, MAX_COUNT, whole=True)
-        _number("queue_s", self.queue_s, 0, 3600)
-        _number("timeout_s", self.timeout_s, 0.001, 3600)
-        _text("name", self.name)
+            fields.number(key, 1, MAX_COUNT, whole=True)
+        fields.number("queue", 0, MAX_COUNT, whole=True)
+        fields.number("queue_s", 0, 3600)
+        fields.number("timeout_s", 0.001, 3600)
+        fields.text("name")
         if not any(getattr(self, key) is not None for key in _AMOUNTS):
-            raise ConfigurationError(f"limits nothing: it has none of {', '.join(_AMOUNTS)}")
+            fields.refuse(f"limits nothing: it has none of {', '.join(_AMOUNTS)}")
+        fields.tell()
 
 
 _AMOUNTS = ("rate", "concurrency", "daily", "timeout_s", "max_arguments_bytes", "max_result_bytes")
@@ -159,27 +157,28 @@ class OAuth:
     leeway_s: float = 30.0
 
     def __post_init__(self) -> None:
+        fields = Fields(self)
         for key in ("issuer", "resource", "jwks_uri"):
             value = getattr(self, key)
             if value is not None and not (isinstance(value, str) and _URL.fullmatch(value)):
                 hint = "plain http is for loopback only"
-                raise ConfigurationError(f"must be an https:// address, got {value!r}", key=key, hint=hint)
+                fields.refuse(f"must be an https:// address, got {value!r}", key, hint)
         if not re.fullmatch(r"[a-z][a-z0-9_-]*", str(self.label)):
-            raise ConfigurationError(f"must be a short lower-case word, got {self.label!r}", key="label")
+            fields.refuse(f"must be a short lower-case word, got {self.label!r}", "label")
         if self.label in ("key", "local", "anonymous", "role"):
-            raise ConfigurationError(f"{self.label!r} means something else already", key="label")
-        for key in ("scopes", "algorithms"):
-            object.__setattr__(self, key, _texts(key, getattr(self, key)))
-        for name in self.algorithms:
-            if name == "none" or name.startswith("HS"):
-                raise ConfigurationError(f"{name} proves nothing about who signed", key="algorithms")
-            if name not in SIGNED_WITH:
+            fields.refuse(f"{self.label!r} means something else already", "label")
+        fields.texts("scopes", "algorithms")
+        for name in self.algorithms if isinstance(self.algorithms, tuple) else ():
+            if name == "none" or str(name).startswith("HS"):
+                fields.refuse(f"{name} proves nothing about who signed", "algorithms")
+            elif name not in SIGNED_WITH:
                 hint = f"known: {', '.join(SIGNED_WITH)}"
-                raise ConfigurationError(f"{name!r} is not known", key="algorithms", hint=hint)
-        if not self.algorithms:
-            raise ConfigurationError("names none, so no token would do", key="algorithms")
-        _text("role_claim", self.role_claim)
-        _number("leeway_s", self.leeway_s, 0, 300)
+                fields.refuse(f"{name!r} is not known", "algorithms", hint)
+        if self.algorithms == ():
+            fields.refuse("names none, so no token would do", "algorithms")
+        fields.text("role_claim")
+        fields.number("leeway_s", 0, 300)
+        fields.tell()
 
 
 _URL = re.compile(
@@ -203,24 +202,21 @@ class Auth:
     requests: str | Rate | None = None
 
     def __post_init__(self) -> None:
-        _flag("optional", self.optional)  # "no" would be taken for a yes
+        fields = Fields(self)
+        fields.flag("optional")
         if self.keys is not None:
-            object.__setattr__(self, "keys", Path(self.keys))
-        object.__setattr__(self, "oauth", tuple(self.oauth))
-        for key in ("max_failures", "requests"):
-            try:
-                if getattr(self, key) is not None:
-                    object.__setattr__(self, key, Rate.read(getattr(self, key)))
-            except ValueError as error:
-                raise ConfigurationError(str(error), key=key) from None
+            fields.keep("keys", Path(self.keys))
+        fields.keep("oauth", tuple(self.oauth))
+        fields.rate("max_failures", "requests")
         if self.keys is None and not self.oauth:
             hint = 'write keys = "toolcrib.keys.json", and make keys with `toolcrib keys create`'
-            raise ConfigurationError("names neither keys nor an authorization server", hint=hint)
+            fields.refuse("names neither keys nor an authorization server", hint=hint)
         labels = [item.label for item in self.oauth]
         for number, label in enumerate(labels, start=1):
             if label in labels[: number - 1]:
                 words = f"two authorization servers with one label, {label!r}"
-                raise ConfigurationError(words, key=f"oauth[{number}].label", hint="give one another label")
+                fields.refuse(words, f"oauth[{number}].label", hint="give one another label")
+        fields.tell()
 
 
 @dataclass(frozen=True)
@@ -248,17 +244,17 @@ class Audit:
     accept_gap: bool = field(default=False, kw_only=True)
 
     def __post_init__(self) -> None:
+        fields = Fields(self)
         for key in ("file", "key_file", "checkpoints"):
             value = getattr(self, key)
             if value is not None:
-                object.__setattr__(self, key, Path(value))
-        for key in ("values", "redact"):
-            object.__setattr__(self, key, _texts(key, getattr(self, key)))
-        for key in ("sync", "accept_gap"):
-            _flag(key, getattr(self, key))
-        _number("wait_s", self.wait_s, 0.01, 60)
-        _number("keep_days", self.keep_days, 1, 36_500, whole=True)
-        _number("keep_records", self.keep_records, 1_000, MAX_COUNT, whole=True)
+                fields.keep(key, Path(value))
+        fields.texts("values", "redact")
+        fields.flag("sync", "accept_gap")
+        fields.number("wait_s", 0.01, 60)
+        fields.number("keep_days", 1, 36_500, whole=True)
+        fields.number("keep_records", 1_000, MAX_COUNT, whole=True)
+        fields.tell()
 
 
 METRICS_SCOPE = "metrics:read"
@@ -279,27 +275,21 @@ class Telemetry:
     opentelemetry: bool = False
 
     def __post_init__(self) -> None:
-        for key in ("prometheus", "metrics_open", "opentelemetry"):
-            _flag(key, getattr(self, key))
+        fields = Fields(self)
+        fields.flag("prometheus", "metrics_open", "opentelemetry")
         if not _PATH.fullmatch(str(self.metrics_path)):
-            raise ConfigurationError(
-                f"must be a path such as '/metrics', got {self.metrics_path!r}", key="metrics_path"
-            )
-        _text("metrics_scope", self.metrics_scope)
-        if not _SCOPE.fullmatch(self.metrics_scope or ""):
-            words = f"must be one scope such as '{METRICS_SCOPE}', got {self.metrics_scope!r}"
-            raise ConfigurationError(words, key="metrics_scope")
-        if self.metrics_open and not self.prometheus:
-            raise ConfigurationError("opens figures that are not kept", key="metrics_open", hint=_NO_FIGURES)
-        if self.metrics_scope != METRICS_SCOPE and not self.prometheus:
-            raise ConfigurationError(
-                "is for figures that are not kept", key="metrics_scope", hint=_NO_FIGURES
-            )
-        if self.metrics_scope != METRICS_SCOPE and self.metrics_open:
+            fields.refuse(f"must be a path such as '/metrics', got {self.metrics_path!r}", "metrics_path")
+        if self.metrics_open is True and self.prometheus is False:
+            fields.refuse("opens figures that are not kept", "metrics_open", hint=_NO_FIGURES)
+        scope: Any = self.metrics_scope
+        if not isinstance(scope, str) or not _SCOPE.fullmatch(scope):
+            fields.refuse(f"must be one scope such as '{METRICS_SCOPE}', got {scope!r}", "metrics_scope")
+        elif scope != METRICS_SCOPE and self.prometheus is False:
+            fields.refuse("is for figures that are not kept", "metrics_scope", hint=_NO_FIGURES)
+        elif scope != METRICS_SCOPE and self.metrics_open is True:
             hint = "leave metrics_open out, or metrics_scope"
-            raise ConfigurationError(
-                "is asked of nobody: the figures are open", key="metrics_scope", hint=hint
-            )
+            fields.refuse("is asked of nobody: the figures are open", "metrics_scope", hint)
+        fields.tell()
 
 
 _PATH = re.compile(r"/[A-Za-z0-9._~/-]*")
@@ -332,24 +322,30 @@ class Policy:
     """Where keys were written, for errors: `rules[2].when.amount` is the second rule's."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "rules", tuple(self.rules))
-        object.__setattr__(self, "limits", tuple(self.limits))
-        object.__setattr__(self, "local_scopes", _texts("policy.local_scopes", self.local_scopes))
+        fields = Fields(self)
+        fields.keep("rules", tuple(self.rules))
+        fields.keep("limits", tuple(self.limits))
+        with fields.gathering():
+            fields.keep("local_scopes", read_texts("policy.local_scopes", self.local_scopes))
         for key in ("roles", "scopes"):
             table = getattr(self, key)
             if not isinstance(table, Mapping):
-                raise ConfigurationError("must be a table of lists", key=key)
-            object.__setattr__(
-                self, key, {name: _texts(f"{key}.{name}", items) for name, items in table.items()}
-            )
+                fields.refuse("must be a table of lists", key)
+                continue
+            read: dict[str, Sequence[str]] = {}
+            for name, items in table.items():
+                with fields.gathering():
+                    read[name] = read_texts(f"{key}.{name}", items)
+            fields.keep(key, read)
         if self.store is not None:
-            object.__setattr__(self, "store", Path(self.store))
+            fields.keep("store", Path(self.store))
         allows = [number for number, rule in enumerate(self.rules, start=1) if rule.allow]
         if self.default not in (None, "allow", "deny"):
-            raise ConfigurationError(f"must be allow or deny, got {self.default!r}", key="policy.default")
+            fields.refuse(f"must be allow or deny, got {self.default!r}", "policy.default")
         if self.default == "allow" and allows:
             hint = 'leave policy.default out, or set it to "deny"'
-            raise self.wrong(f"rules[{allows[0]}]", "allows what is allowed anyway", hint)
+            fields.add(self.wrong(f"rules[{allows[0]}]", "allows what is allowed anyway", hint))
+        fields.tell()
 
     @property
     def denies_by_default(self) -> bool:
@@ -357,12 +353,8 @@ class Policy:
 
     def wrong(self, key: str, problem: str, hint: str | None = None) -> ConfigurationError:
         """An error about one key, with the place where it, or what holds it, was written."""
-        place = key
-        while place and place not in self.lines:
-            place = place.rpartition("[" if place.endswith("]") else ".")[0]
-        return ConfigurationError(
-            problem, file=self.file, key=key, line=self.lines.get(place) if place else None, hint=hint
-        )
+        line = find_line(self.lines, key)
+        return ConfigurationError(problem, file=self.file, key=key, line=line, hint=hint)
 
     def place_error(self, key: str, error: ConfigurationError) -> ConfigurationError:
         """An error about a file that a key names, or about the key itself, with the place of the key."""
@@ -370,29 +362,9 @@ class Policy:
         return self.wrong(error.key or key, problem, error.hint)
 
 
-def _texts(key: str, value: Any) -> tuple[str, ...]:
-    if isinstance(value, str) or not isinstance(value, Sequence):
-        raise ConfigurationError(f"must be a list of strings, got {value!r}", key=key)
-    for item in value:
-        if not isinstance(item, str) or not item.strip():
-            raise ConfigurationError(f"must be a list of strings, but one is {item!r}", key=key)
-    return tuple(value)
-
-
-def _text(key: str, value: Any) -> None:
-    if value is not None and (not isinstance(value, str) or not value.strip()):
-        raise ConfigurationError(f"must be a text that is not empty, got {value!r}", key=key)
-
-
-def _flag(key: str, value: Any) -> None:
-    if not isinstance(value, bool):
-        raise ConfigurationError(f"must be true or false, got {value!r}", key=key)
-
-
-def _number(key: str, value: Any, least: float, most: float, *, whole: bool = False) -> None:
-    if value is None:
-        return
-    if isinstance(value, bool) or not isinstance(value, int if whole else int | float):
-        raise ConfigurationError(f"must be a {'whole ' * whole}number, got {value!r}", key=key)
-    if not least <= value <= most:
-        raise ConfigurationError(f"must be from {least:.12g} to {most:.12g}, got {value!r}", key=key)
+def find_line(lines: Mapping[str, int], key: str) -> int | None:
+    """Where a key was written, or else whatever holds it."""
+    place = key
+    while place and place not in lines:
+        place = place.rpartition("[" if place.endswith("]") else ".")[0]
+    return lines.get(place)

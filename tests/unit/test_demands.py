@@ -167,3 +167,103 @@ def test_a_misspelt_key_is_told_with_the_right_one(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError) as caught:
         read(tmp_path, '[[rules]]\ndney = ["a"]\n')
     assert caught.value.hint == "did you mean 'deny'?"
+
+
+def tell(folder: Path, text: str) -> list[str]:
+    """Everything that is told of a file, in its order: line and key."""
+    with pytest.raises(ConfigurationError) as caught:
+        read(folder, text)
+    return [f"{error.line} {error.key}" for error in (caught.value, *caught.value.others)]
+
+
+def test_every_field_that_is_wrong_is_told_in_the_order_of_the_lines(tmp_path: Path) -> None:
+    text = """\
+        [auth]
+        max_failures = "often"
+        requests = "rarely"
+        keys = 5
+        [[auth.oauth]]
+        leeway_s = "x"
+        [[auth.oauth]]
+        issuer = "ftp://x.example"
+        label = "X"
+        [[limits]]
+        daily = 0
+        rate = "x"
+        [[limits]]
+        nmae = "x"
+        timeout_s = "5"
+        [policy]
+        default = "maybe"
+        stroe = "x"
+        store = 5
+        local_scopes = "x"
+        [roles]
+        q = "x"
+        r = [3]
+        [scopes]
+        "a:b" = "add"
+        [[rules]]
+        deny = "add"
+        who = "x"
+        [audit]
+        key_file = 3
+        wait_s = "x"
+        sync = 3
+        [telemetry]
+        prometheus = "x"
+        metrics_path = "y"
+        """
+    assert tell(tmp_path, text) == [
+        *("2 auth.max_failures", "3 auth.requests", "4 auth.keys", "5 auth.oauth[1]"),
+        *("6 auth.oauth[1].leeway_s", "8 auth.oauth[2].issuer", "9 auth.oauth[2].label"),
+        *("11 limits[1].daily", "12 limits[1].rate", "14 limits[2].nmae", "15 limits[2].timeout_s"),
+        *("17 policy.default", "18 policy.stroe", "19 policy.store", "20 policy.local_scopes"),
+        *("22 roles.q", "23 roles.r", "25 scopes.a:b", "27 rules[1].deny", "28 rules[1].who"),
+        *("29 audit", "30 audit.key_file", "31 audit.wait_s", "32 audit.sync"),
+        *("34 telemetry.prometheus", "35 telemetry.metrics_path"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ('[[rules]]\ndney = ["a"]\n', "2 rules[1].dney"),
+        ("[[limits]]\ndayly = 5\n", "2 limits[1].dayly"),
+        ('[auth]\nkyes = "k"\n', "2 auth.kyes"),
+        ("[auth]\nkeys = 5\n", "2 auth.keys"),
+        ("[auth]\noauth = 5\n", "2 auth.oauth"),
+        ('[[auth.oauth]]\nisuer = "https://a.example"\n', "2 auth.oauth[1].isuer"),
+        ('[audit]\nflie = "a.db"\n', "2 audit.flie"),
+        ("[audit]\nfile = 5\n", "2 audit.file"),
+        ('[[rules]]\ndeny = ""\n', "2 rules[1].deny"),
+        ("[telemetry]\nmetrics_open = 1\n", "2 telemetry.metrics_open"),
+        ("rules = [{ deny = 5 }]\n", "1 rules[1].deny"),
+    ],
+)
+def test_nothing_is_told_that_only_follows_from_something_else(tmp_path: Path, text: str, told: str) -> None:
+    assert tell(tmp_path, text) == [told]
+
+
+def test_what_is_wrong_with_one_item_leaves_the_numbers_of_the_others(tmp_path: Path) -> None:
+    text = """\
+        [policy]
+        default = "allow"
+        [[rules]]
+        deny = 5
+        [[rules]]
+        allow = ["a"]
+        [auth]
+        [[auth.oauth]]
+        issuer = 5
+        [[auth.oauth]]
+        issuer = "https://a.example"
+        [[auth.oauth]]
+        issuer = "https://b.example"
+        """
+    assert tell(tmp_path, text) == [
+        "4 rules[1].deny",
+        "5 rules[2]",
+        "9 auth.oauth[1].issuer",
+        "12 auth.oauth[3].label",
+    ]

@@ -323,3 +323,26 @@ def test_an_error_names_the_nearest_place_that_was_written(key: str, line: int |
     policy = Policy(file="toolcrib.toml", lines={"rules": 5, "rules[2]": 7, "rules[2].when.amount": 9})
     error = policy.wrong(key, "is wrong", "mend it")
     assert (error.file, error.key, error.line, error.hint) == ("toolcrib.toml", key, line, "mend it")
+
+
+@pytest.mark.parametrize(
+    ("make", "given", "keys"),
+    [
+        (Rule, {"deny": "a", "who": 5, "name": "", "when": 5}, ["deny", "who", "name", "when"]),
+        (Rule, {"who": 5}, ["who", None]),
+        (Limit, {"rate": "x", "daily": 0, "queue": 1, "per": "x"}, ["per", "rate", "queue", "daily"]),
+        (OAuth, {"issuer": "x", "algorithms": ["none", "x"]}, ["issuer", "algorithms", "algorithms"]),
+        (Auth, {"max_failures": "x", "requests": "y"}, ["max_failures", "requests", None]),
+        (Audit, {"file": "a", "values": "x", "sync": 1, "wait_s": 0}, ["values", "sync", "wait_s"]),
+        (Telemetry, {"prometheus": 1, "metrics_path": "x"}, ["prometheus", "metrics_path"]),
+        (
+            Policy,
+            {"default": "x", "local_scopes": 5, "roles": 5, "scopes": {"a": 5, "b": ["c"], "d": "e"}},
+            ["policy.local_scopes", "roles", "scopes.a", "scopes.d", "policy.default"],
+        ),
+    ],
+)
+def test_whatever_is_wrong_is_told_at_once(make: Any, given: Any, keys: list[str | None]) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        make(**given)
+    assert [error.key for error in (caught.value, *caught.value.others)] == keys

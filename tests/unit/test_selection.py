@@ -82,6 +82,13 @@ def test_a_pattern_that_is_none_is_named() -> None:
         names(["re:("])
 
 
+def test_every_selector_that_is_wrong_is_told() -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        names(["re:(", "jira_list", "nothing"], ["tga:x"])
+    told = [error.message.split()[1] for error in (caught.value, *caught.value.others)]
+    assert told == ["'re:('", "'nothing'", "'tga:x'"]
+
+
 def test_a_text_in_place_of_a_list_is_a_slip() -> None:
     with pytest.raises(ConfigurationError, match="must be a list, got the text 'jira_list'"):
         select(TOOLS, "jira_list")

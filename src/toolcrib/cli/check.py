@@ -49,10 +49,10 @@ def check(terminal: Terminal, targets: Sequence[str], as_json: bool, strict: boo
     scanned = _scan(targets, terminal) if against_scan else None  # before anything is imported
     loaded = load(targets, terminal)
     with terminal.log.muted():
-        found = [*loaded.findings, *loaded.server.registry.check(), *find_idle(loaded.server)]
-        findings = list(dict.fromkeys(found))
+        found = [*loaded.findings, *loaded.server.registry.check()]
+        findings = list(dict.fromkeys([*found, *find_idle(loaded.server, loaded.refused)]))
     errors = [finding for finding in findings if finding.level == "error"]
-    findings += find_unreadable(loaded.server)
+    findings += find_unreadable(loaded.server, loaded.refused)
     findings += _advice(loaded) if scanned is None else _disagreements(scanned, loaded, findings)
     findings.sort(key=_by_place)
     if as_json:

@@ -62,16 +62,19 @@ def warn_unread(targets: Sequence[str], terminal: Terminal) -> None:
         terminal.say("warning", words, f"to serve under it, name it too: toolcrib serve {FILE_NAME}")
 
 
-def find_idle(server: MCPServer) -> list[Finding]:
-    """What of a policy means no tool of the server."""
-    if server.guard is None:
-        return []
-    return [finding_of(error) for error in server.guard.check(server.registry.published())]
+def find_idle(server: MCPServer, refused: Policy | None = None) -> list[Finding]:
+    """What of a policy means no tool of the server; or of one that it `refused` for something else."""
+    tools = server.registry.published()
+    if refused is not None:
+        from toolcrib.policies.guard import check_rest  # most servers have none
+
+        return [finding_of(error) for error in check_rest(refused, tools)]
+    return [] if server.guard is None else [finding_of(error) for error in server.guard.check(tools)]
 
 
-def find_unreadable(server: MCPServer) -> list[Finding]:
+def find_unreadable(server: MCPServer, refused: Policy | None = None) -> list[Finding]:
     """A file of keys that a server would not start with. It need not be on the machine that checks."""
-    policy = None if server.guard is None else server.guard.policy
+    policy = refused if server.guard is None else server.guard.policy
     auth = None if policy is None else policy.auth
     if policy is None or auth is None or auth.keys is None:
         return []

@@ -16,7 +16,7 @@ from toolcrib.cli.demands import enforce, refuse_idle
 from toolcrib.cli.frame import Failure
 from toolcrib.cli.targets import Loader
 from toolcrib.cli.terminal import Terminal
-from toolcrib.config import FILE_NAME, Config, HTTPConfig, load_config
+from toolcrib.config import FILE_NAME, Config, HTTPConfig, find_log_format, load_config
 from toolcrib.dispatch import DEFAULT_TIMEOUT_S
 from toolcrib.errors import ConfigurationError, DefinitionError, SourceError
 from toolcrib.finding import Finding
@@ -132,8 +132,8 @@ def read_http(targets: Sequence[str]) -> HTTPConfig:
 
 
 def read_log_format(targets: Sequence[str]) -> str | None:
-    """How the files want it logged: the first that says so."""
-    return next((config.log_format for config in _read_files(targets) if config.log_format), None)
+    """How the files want it logged: the first that says so, whatever else is wrong with it."""
+    return next((found for file in _name_files(targets) if (found := find_log_format(file))), None)
 
 
 def read_policies(targets: Sequence[str]) -> list[Policy]:
@@ -141,14 +141,17 @@ def read_policies(targets: Sequence[str]) -> list[Policy]:
     return [config.policy for config in _read_files(targets) if config.policy is not None]
 
 
-def _read_files(targets: Sequence[str]) -> Iterator[Config]:
+def _name_files(targets: Sequence[str]) -> list[Path]:
+    """The files of settings among the targets."""
     if not targets and Path(FILE_NAME).is_file():
         targets = [FILE_NAME]
-    for target in targets:
-        if not target.endswith(".toml"):
-            continue
+    return [Path(target) for target in targets if target.endswith(".toml")]
+
+
+def _read_files(targets: Sequence[str]) -> Iterator[Config]:
+    for file in _name_files(targets):
         try:
-            yield load_config(Path(target))
+            yield load_config(file)
         except ConfigurationError:
             continue
 

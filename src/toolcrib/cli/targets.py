@@ -23,6 +23,7 @@ from toolcrib.dispatch import DEFAULT_TIMEOUT_S
 from toolcrib.errors import ConfigurationError, DefinitionError, SourceError
 from toolcrib.finding import Finding
 from toolcrib.keyspace import Entry
+from toolcrib.policy import Policy
 from toolcrib.selection import select, without_repeats
 from toolcrib.server import MCPServer
 from toolcrib.sources import Batch, collect
@@ -41,6 +42,8 @@ class Loaded:
     findings: list[Finding] = field(default_factory=list)
     is_sample: bool = False
     unread: list[Failure] = field(default_factory=list)
+    refused: Policy | None = None
+    """A policy that the server is without, because something is wrong with it."""
 
     @property
     def entries(self) -> list[Entry]:
@@ -82,6 +85,7 @@ class Loader:
         self.unread: list[Failure] = []
         """Files of settings that cannot be read: what they demand of calls would not be demanded."""
         self.is_sample = False
+        self.refused: Policy | None = None
 
     def load(self, targets: Sequence[str], timeout_s: float | None) -> Loaded:
         configs = []
@@ -90,7 +94,8 @@ class Loader:
             configs.append(config)
         server = self._make_server(configs, timeout_s)
         report = server.add(list(without_repeats(self.tools)))
-        return Loaded(server, [*self.findings, *report.findings], self.is_sample, self.unread)
+        findings = [*self.findings, *report.findings]
+        return Loaded(server, findings, self.is_sample, self.unread, self.refused)
 
     def _read_configs(self, targets: Sequence[str]) -> Iterator[Config]:
         """One configuration for each target; a target that is no file of settings gets one of its own."""
@@ -133,20 +138,14 @@ class Loader:
         try:
             self.tools += select(batch.tools, config.include, config.exclude)
         except ConfigurationError as error:
-            key = (
-                "tools.include"
-                if any(repr(item) in str(error) for item in config.include)
-                else "tools.exclude"
-            )
-            self._refuse(
-                ConfigurationError(
-                    error.message,
-                    file=str(config.file),
-                    key=key,
-                    line=config.lines.get(key),
-                    hint=suggest("", [tool.name for tool in batch.tools]),
+            hint = suggest("", [tool.name for tool in batch.tools])
+            for each in (error, *error.others):
+                is_wanted = any(repr(item) in str(each) for item in config.include)
+                key = "tools.include" if is_wanted else "tools.exclude"
+                line = config.lines.get(key)
+                self._refuse(
+                    ConfigurationError(each.message, file=str(config.file), key=key, line=line, hint=hint)
                 )
-            )
 
     def _place(self, error: DefinitionError, config: Config) -> Finding:
         """The finding of a target that cannot be read, with the place where it was named."""
@@ -171,6 +170,7 @@ class Loader:
         except ConfigurationError as error:
             self._refuse(error)
             self.unread.append(failure_of(error))
+            self.refused = next(config.policy for config in configs if config.policy is not None)
         return server
 
     def _make_bare_server(self, configs: list[Config], timeout_s: float | None) -> MCPServer:

@@ -54,7 +54,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from toolcrib.config.demands import SECTIONS as _DEMANDS
 from toolcrib.config.demands import read_policy
@@ -95,6 +95,7 @@ _SECTIONS = {
     "catalog": ("cache",),
     "log": ("format",),
 }
+_FORMATS = ("text", "json")
 MAX_WORKERS = 64
 _SWITCH = re.compile(r"enable_[A-Za-z0-9_-]+_tools")
 _VARIABLE = re.compile(r"TOOLCRIB_(ENABLE_[A-Z0-9_]+_TOOLS)")
@@ -178,6 +179,18 @@ def load_config(path: Path, environ: Mapping[str, str] | None = None) -> Config:
     return parse_config(text, path, environ)
 
 
+def find_log_format(path: Path) -> str | None:
+    """How a file wants it logged, though something else in it be wrong: that is to be told in this format."""
+    import tomllib  # as below
+
+    try:
+        log = tomllib.loads(path.read_text("utf-8")).get("log")
+    except (OSError, ValueError):
+        return None
+    found = log.get("format") if isinstance(log, dict) else None
+    return found if found in _FORMATS else None
+
+
 def parse_config(text: str, path: Path, environ: Mapping[str, str] | None = None) -> Config:
     """The settings in a text; `path` is where it stands, and what relative targets are relative to."""
     import tomllib  # most commands read no file
@@ -207,6 +220,9 @@ def parse_config(text: str, path: Path, environ: Mapping[str, str] | None = None
     switches = {key: value for key, value in tools.items() if _SWITCH.fullmatch(key)}
     with reader.faults.gathering():
         reader.refuse_unknown("tools", tools, (*_SECTIONS["tools"], *switches), "enable_GROUP_tools")
+    overrides: Mapping[str, bool] = {}
+    with reader.faults.gathering():
+        overrides = switches_in(environ or {})
     folder = path.resolve().parent
     config = Config(
         file=path,
@@ -244,22 +260,15 @@ def parse_config(text: str, path: Path, environ: Mapping[str, str] | None = None
             on_drift=reader.try_take(lock, "lock", "on_drift", Choice("refuse", "quarantine")),
         ),
         cache=reader.try_take(catalog, "catalog", "cache", Below(folder)),
-        log_format=reader.try_take(log, "log", "format", Choice("text", "json")),
-        policy=_try_policy(document, reader, folder),
-        switches={key: reader.try_take(tools, "tools", key, read_boolean) for key in switches}
-        | switches_in(environ or {}),
+        log_format=reader.try_take(log, "log", "format", Choice(*_FORMATS)),
+        policy=read_policy(document, reader, folder),
+        switches={key: reader.try_take(tools, "tools", key, read_boolean) for key in switches} | overrides,
         include=tuple(reader.try_take(tools, "tools", "include", read_texts) or ()),
         exclude=tuple(reader.try_take(tools, "tools", "exclude", read_texts) or ()),
         lines=reader.lines,
     )
     reader.faults.tell()
     return config
-
-
-def _try_policy(document: Mapping[str, Any], reader: Reader, folder: Path) -> Policy | None:
-    with reader.faults.gathering():
-        return read_policy(document, reader, folder)
-    return None
 
 
 def switches_in(environ: Mapping[str, str]) -> dict[str, bool]:

@@ -39,13 +39,13 @@ Knows which table becomes which value; what a value may be, it leaves to the val
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import fields
 from pathlib import Path
 from typing import Any, TypeVar
 
 from toolcrib.config.reading import Below, Reader
-from toolcrib.errors import ConfigurationError, Faults
+from toolcrib.errors import ConfigurationError
 from toolcrib.policy import Audit, Auth, Limit, OAuth, Policy, Rule, Telemetry
 
 SECTIONS = ("policy", "auth", "roles", "scopes", "rules", "limits", "audit", "telemetry")
@@ -56,94 +56,120 @@ def read_policy(document: Mapping[str, Any], reader: Reader, folder: Path) -> Po
     """The policy that a document asks for; None where it asks for none."""
     if not any(name in document for name in SECTIONS):
         return None
-    faults = Faults()
-    parts: dict[str, Any] = {}
-    for name, read in (
-        ("general", lambda: _read_general(document, reader, folder)),
-        ("auth", lambda: _read_auth(document, reader, folder)),
-        ("rules", lambda: _make_all(Rule, document.get("rules", []), reader, "rules")),
-        ("roles", lambda: reader.section(document, "roles")),
-        ("scopes", lambda: reader.section(document, "scopes")),
-        ("limits", lambda: _make_all(Limit, document.get("limits", []), reader, "limits")),
-        ("audit", lambda: _read_audit(document, reader, folder)),
-        ("telemetry", lambda: _read_telemetry(document, reader)),
-    ):
-        with faults.gathering():
-            parts[name] = read()
-    faults.tell()
+    parts: dict[str, Any] = {
+        **_read_general(document, reader, folder),
+        "auth": _read_auth(document, reader, folder),
+        "rules": _make_all(Rule, document.get("rules", []), reader, "rules"),
+        "roles": reader.try_section(document, "roles"),
+        "scopes": reader.try_section(document, "scopes"),
+        "limits": _make_all(Limit, document.get("limits", []), reader, "limits"),
+        "audit": _read_audit(document, reader, folder),
+        "telemetry": _read_telemetry(document, reader),
+    }
     try:
-        return Policy(**parts.pop("general"), **parts, file=reader.file, lines=reader.lines)
+        return Policy(**parts, file=reader.file, lines=reader.lines)
     except ConfigurationError as error:
-        if error.file is not None:
-            raise
-        reader.refuse(error.key or "policy", error.message, error.hint)
+        _keep(reader, error, lambda key: key or "policy")
+        return None
 
 
 def _read_general(document: Mapping[str, Any], reader: Reader, folder: Path) -> dict[str, Any]:
-    general = reader.section(document, "policy")
-    reader.refuse_unknown("policy", general, ("default", "store", "local_scopes"))
-    return {**general, "store": reader.take(general, "policy", "store", Below(folder))}
+    general = reader.try_section(document, "policy")
+    known = ("default", "store", "local_scopes")
+    with reader.faults.gathering():
+        reader.refuse_unknown("policy", general, known)
+    given = {key: value for key, value in general.items() if key in known}
+    return {**given, "store": reader.try_take(general, "policy", "store", Below(folder))}
 
 
 def _read_auth(document: Mapping[str, Any], reader: Reader, folder: Path) -> Auth | None:
-    if "auth" not in document:
+    section = _find(document, reader, "auth")
+    if section is None:
         return None
-    table = dict(reader.section(document, "auth"))
+    table = _placed(section, reader, "auth", folder, "keys")
     issuers = _make_all(OAuth, table.pop("oauth", []), reader, "auth.oauth")
-    return _make(Auth, _placed(table, reader, "auth", folder, "keys"), reader, "auth", oauth=issuers)
+    return _make(Auth, table, reader, "auth", oauth=issuers)
 
 
 def _read_audit(document: Mapping[str, Any], reader: Reader, folder: Path) -> Audit | None:
-    if "audit" not in document:
+    section = _find(document, reader, "audit")
+    if section is None:
         return None
-    section = reader.section(document, "audit")
     table = _placed(section, reader, "audit", folder, "file", "key_file", "checkpoints")
-    if "file" not in table:
-        reader.refuse("audit", "says not where: file is missing", 'write file = "audit.db"')
     return _make(Audit, table, reader, "audit")
 
 
 def _read_telemetry(document: Mapping[str, Any], reader: Reader) -> Telemetry | None:
-    if "telemetry" not in document:
-        return None
-    return _make(Telemetry, reader.section(document, "telemetry"), reader, "telemetry")
+    section = _find(document, reader, "telemetry")
+    return None if section is None else _make(Telemetry, section, reader, "telemetry")
+
+
+def _find(document: Mapping[str, Any], reader: Reader, name: str) -> Mapping[str, Any] | None:
+    """A section that may be left out; None also where it is no table, which is kept to be told."""
+    section = reader.try_section(document, name)
+    return section if section is document.get(name) else None
+
+
+_ANYWHERE = "https://toolcrib.invalid"
+_STAND_INS: dict[type, Callable[[int], Any]] = {
+    Rule: lambda _: Rule(deny=["*"]),
+    Limit: lambda _: Limit(daily=1),
+    OAuth: lambda number: OAuth(issuer=_ANYWHERE, label=f"unread{number}"),
+}
+"""What stands for an item that is wrong, so that the others keep their numbers and are looked at."""
+_NEEDED: dict[type, tuple[str, str, str | None]] = {
+    OAuth: ("issuer", "needs issuer", None),
+    Audit: ("file", "says not where: file is missing", 'write file = "audit.db"'),
+}
 
 
 def _make_all(kind: type[_Value], items: Any, reader: Reader, name: str) -> list[_Value]:
-    faults = Faults()
-    made: list[_Value] = []
-    for number, item in enumerate(_tables(items, reader, name), start=1):
-        with faults.gathering():
-            made.append(_make(kind, item, reader, f"{name}[{number}]"))
-    faults.tell()
-    return made
+    if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
+        with reader.faults.gathering():
+            reader.refuse(name, "must be a list of tables", f"write [[{name}]] above the keys of each")
+        return [_STAND_INS[kind](1)]
+    return [
+        _make(kind, item, reader, f"{name}[{number}]") or _STAND_INS[kind](number)
+        for number, item in enumerate(items, start=1)
+    ]
 
 
-def _tables(value: Any, reader: Reader, name: str) -> list[Mapping[str, Any]]:
-    if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
-        reader.refuse(name, "must be a list of tables", f"write [[{name}]] above the keys of each")
-    return value
-
-
-def _make(kind: type[_Value], table: Mapping[str, Any], reader: Reader, place: str, **more: Any) -> _Value:
+def _make(
+    kind: type[_Value], table: Mapping[str, Any], reader: Reader, place: str, **more: Any
+) -> _Value | None:
     """A value made of a table's keys. What is wrong with it, it says itself; here it is said where."""
     known = [item.name for item in fields(kind) if item.name not in more]
-    reader.refuse_unknown(place, table, known)
+    given = {key: value for key, value in table.items() if key in known}
+    is_whole = len(given) == len(table)  # what seems to be missing may be what is misspelt
+    with reader.faults.gathering():
+        reader.refuse_unknown(place, table, known)
+    needed = _NEEDED.get(kind)
+    if needed is not None and needed[0] not in given:
+        given[needed[0]] = _ANYWHERE
+        if is_whole:
+            with reader.faults.gathering():
+                reader.refuse(place, *needed[1:])
     try:
-        return kind(**table, **more)
+        return kind(**given, **more)
     except ConfigurationError as error:
-        key = f"{place}.{error.key}" if error.key else place
-        line = reader.lines.get(key) or reader.lines.get(key.rpartition(".")[0]) or reader.lines.get(place)
-        raise ConfigurationError(
-            error.message, file=reader.file, key=key, line=line, hint=error.hint
-        ) from None
-    except TypeError:  # something that has to be there is not
-        reader.refuse(place, f"needs {fields(kind)[0].name}")
+        _keep(reader, error, lambda key: f"{place}.{key}" if key else place if is_whole else None)
+        return None
+
+
+def _keep(reader: Reader, error: ConfigurationError, name: Callable[[str | None], str | None]) -> None:
+    """Keep what is wrong with a value, each under the key that `name` gives it, if any."""
+    for each in (error, *error.others):
+        if each.file is not None:
+            each.others = ()
+            reader.faults.add(each)
+        elif key := name(each.key):
+            with reader.faults.gathering():
+                reader.refuse(key, each.message, each.hint)
 
 
 def _placed(
     table: Mapping[str, Any], reader: Reader, section: str, folder: Path, *names: str
 ) -> dict[str, Any]:
-    """A table whose paths are seen from the folder of the file."""
-    paths = {name: reader.take(table, section, name, Below(folder)) for name in names if name in table}
-    return {**table, **paths}
+    """A table whose paths are seen from the folder of the file; that folder stands for one that is wrong."""
+    taken = {name: reader.try_take(table, section, name, Below(folder)) for name in names if name in table}
+    return {**table, **{name: path or folder for name, path in taken.items()}}

@@ -13,6 +13,7 @@ from typing import Any, NoReturn
 
 from toolcrib.definition import MAX_TIMEOUT_S
 from toolcrib.errors import ConfigurationError, Faults
+from toolcrib.policy import find_line
 
 
 class Reader:
@@ -69,7 +70,7 @@ class Reader:
         faults.tell()
 
     def refuse(self, key: str, problem: str, hint: str | None = None) -> NoReturn:
-        raise ConfigurationError(problem, file=self.file, key=key, line=self.lines.get(key), hint=hint)
+        raise ConfigurationError(problem, file=self.file, key=key, line=find_line(self.lines, key), hint=hint)
 
 
 _HEADER = re.compile(r"\s*(\[\[?)\s*([\w.:\"'-]+)\s*\]+")

@@ -228,6 +228,12 @@ class Guard:
         case.ran = True
 
 
+def check_rest(policy: Policy, tools: Sequence[Tool]) -> list[ConfigurationError]:
+    """What of a policy that no guard can be made of means none of these tools, as far as it is understood."""
+    faults = Faults()  # told by whoever tried to make the guard
+    return [*Access(policy, faults).check(tools), *Quota(policy, faults).check(tools)]
+
+
 @contextmanager
 def _placing(policy: Policy, section: str) -> Iterator[None]:
     """Say of what is wrong with a part where it was written."""

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
 import pytest
 
 from .conftest import ADD, Desk
@@ -13,6 +17,10 @@ WRONG = {
     'file = "junk.db"\n': ("5: audit.file: junk.db: is no audit log: it is not a SQLite file", MADE),
     'file = "junk.jsonl"\n': (
         "5: audit.file: junk.jsonl: is no audit log: it does not hold JSON Lines of records",
+        MADE,
+    ),
+    'file = "other.db"\n': (
+        "5: audit.file: other.db: is no audit log: it is a database of something else",
         MADE,
     ),
     'file = "folder"\n': (
@@ -44,13 +52,19 @@ def test_a_place_where_no_log_can_be_is_told_with_its_setting(desk: Desk, text: 
     desk.write("tools.py", ADD)
     desk.write("junk.db", "Dear diary, this is no database.")
     desk.write("junk.jsonl", "Dear diary.")
+    make_other(desk.folder / "other.db")
     (desk.folder / "folder").mkdir()
+    before = {path: path.is_file() and path.read_bytes() for path in desk.folder.iterdir()}
     (desk.folder / "toolcrib.toml").write_text(HEAD + text)
     words, hint = WRONG[text]
     for command in (("serve", "--stdio"), ("call", "add", "a=1", "b=2")):
         done = desk.run(*command, stdin="")
         assert done.stderr == f"error: toolcrib.toml:{words}\n{hint}"
         assert (done.exit_code, done.stdout) == (2, "")
+    (desk.folder / "toolcrib.toml").unlink()
+    if "checkpoints" not in text:  # a key and a log are made before it is looked at
+        after = {path: path.is_file() and path.read_bytes() for path in desk.folder.iterdir()}
+        assert {path: after[path] for path in after if path.name != "__pycache__"} == before
 
 
 def test_a_key_changes_nothing_of_what_is_no_log(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -60,6 +74,29 @@ def test_a_key_changes_nothing_of_what_is_no_log(desk: Desk, monkeypatch: pytest
     (desk.folder / "toolcrib.toml").write_text(HEAD + 'file = "junk.db"\n')
     done = desk.run("serve", "--stdio", stdin="")
     assert "audit.file: junk.db: is no audit log: it is not a SQLite file" in done.stderr
+
+
+def make_other(path: Path, table: str = "pet") -> None:
+    """A database of somebody else's, that keeps a journal of its own."""
+    with closing(sqlite3.connect(path)) as db:
+        db.execute("PRAGMA journal_mode=WAL")
+        db.execute(f"CREATE TABLE {table} (name TEXT)")
+
+
+@pytest.mark.parametrize("table", ["pet", "record"])
+def test_no_record_is_written_into_a_database_of_something_else(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch, table: str
+) -> None:
+    monkeypatch.setenv("TOOLCRIB_AUDIT_KEY", "k" * 40)
+    desk.write("tools.py", ADD)
+    make_other(desk.folder / "other.db", table)
+    before = (desk.folder / "other.db").read_bytes()
+    (desk.folder / "toolcrib.toml").write_text(HEAD + 'file = "other.db"\n')
+    done = desk.run("serve", "--stdio", stdin="")
+    assert "audit.file: other.db: is no audit log: it is a database of something else" in done.stderr
+    assert done.exit_code == 2
+    assert (desk.folder / "other.db").read_bytes() == before
+    assert not list(desk.folder.glob("other.db?*"))
 
 
 def test_a_folder_that_is_not_there_is_made(desk: Desk) -> None:

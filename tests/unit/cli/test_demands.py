@@ -308,7 +308,52 @@ redact = []
         (14, "rules[2].deny"),
         (16, "limits[1].rate"),
         (18, "telemetry.prometheus"),
+        (20, "auth.optional"),
         (22, "auth.oauth[1].issuer"),
         (24, "auth.oauth[2].isuer"),
         (25, "audit"),
     }
+
+
+def test_what_cannot_be_understood_hides_nothing_that_means_no_tool(desk: Desk) -> None:
+    desk.write("tools.py", ADD)
+    (desk.folder / "toolcrib.toml").write_text(
+        HEAD
+        + """[auth]
+keys = "none.json"
+[scopes]
+"x:y" = ["mul"]
+[[rules]]
+deny = ["re:("]
+[[rules]]
+deny = ["sub"]
+[[rules]]
+deny = ["add"]
+when = { z = 3 }
+[[limits]]
+daily = 1
+tools = ["refund"]
+[tools]
+include = ["add", "re:(", "div"]
+exclude = ["re:["]
+"""
+    )
+    found = json.loads(desk.run("check", "--json").stdout)["findings"]
+    assert [(item["line"], item["level"], item["message"].partition(": ")[0]) for item in found] == [
+        (4, "warning", "auth.keys"),
+        (6, "error", "scopes.x:y"),
+        (8, "error", "rules[1].deny"),
+        (10, "error", "rules[2].deny"),
+        (12, "error", "rules[3].deny"),  # no tool is left where `include` is wrong
+        (16, "error", "limits[1].tools"),
+        (18, "error", "tools.include"),
+        (18, "error", "tools.include"),
+        (19, "error", "tools.exclude"),
+    ]
+    text = (desk.folder / "toolcrib.toml").read_text().partition("[tools]")[0]
+    (desk.folder / "toolcrib.toml").write_text(text)
+    told = [
+        (item["line"], item["message"]) for item in json.loads(desk.run("check", "--json").stdout)["findings"]
+    ]
+    assert (13, "rules[3].when.z: 'add' has no such argument") in told
+    assert desk.run("serve", "--stdio", stdin="").exit_code == 2

@@ -25,7 +25,8 @@ MAX_VIEWS = 1_000
 
 
 class Access:
-    """The rules and scopes of one policy. Raises ConfigurationError for what cannot be understood."""
+    """The rules and scopes of one policy. Raises ConfigurationError for what cannot be understood; given
+    `faults`, it keeps that there instead, and does without."""
 
     __slots__ = (
         "_about",
@@ -38,18 +39,19 @@ class Access:
         "rules",
     )
 
-    def __init__(self, policy: Policy) -> None:
+    def __init__(self, policy: Policy, faults: Faults | None = None) -> None:
         self.policy = policy
-        faults = Faults()
+        found = Faults() if faults is None else faults
         self.rules: list[CompiledRule] = []
         for number, rule in enumerate(policy.rules, start=1):
-            with faults.gathering():
+            with found.gathering():
                 self.rules.append(CompiledRule(policy, number, rule))
         self._scopes: dict[str, ToolMatch] = {}
         for scope, selectors in policy.scopes.items():
-            with faults.gathering():
+            with found.gathering():
                 self._scopes[scope] = ToolMatch(policy, f"scopes.{scope}", selectors)
-        faults.tell()
+        if faults is None:
+            found.tell()
         self.depends_on_principal = any(
             rule.effect != "confirm" and not rule.is_for_all for rule in self.rules
         )

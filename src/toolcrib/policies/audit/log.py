@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import threading
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
@@ -49,6 +50,7 @@ class AuditLog:
         self._writer = Writer(self._scribe)
         self._desk: Desk | None = None
         self._desks: dict[asyncio.AbstractEventLoop, Desk] = {}
+        self._lock = threading.Lock()
         self._secret: Secret | None = None
 
     # --- living ---
@@ -160,12 +162,13 @@ class AuditLog:
             self._writer.put(Item(Entry(self._wall(), entry), None, None))
 
     def _desk_of(self, loop: asyncio.AbstractEventLoop) -> Desk:
-        desk = self._desks.get(loop)
-        if desk is None:
-            self._desks = {each: its for each, its in self._desks.items() if not each.is_closed()}
-            desk = self._desks[loop] = Desk(loop, self._options.wait_s, self._writer)
-        self._desk = desk
-        return desk
+        with self._lock:
+            desk = self._desks.get(loop)
+            if desk is None:
+                self._desks = {each: its for each, its in self._desks.items() if not each.is_closed()}
+                desk = self._desks[loop] = Desk(loop, self._options.wait_s, self._writer)
+            self._desk = desk
+            return desk
 
     # --- in view ---
 

@@ -6,6 +6,7 @@ store and its checkpoints; refuses to know who waits for a record, and threads.
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 from collections.abc import Callable, Sequence
@@ -125,12 +126,14 @@ class Scribe:
             key_file = None if given is None else Path(given)
             found = key.find(self.path, key_file)
             if found is None:
-                self._refuse_lost_key(key_file or key.default_file(self.path))
+                self._refuse_new_key(key_file or key.default_file(self.path))
                 found = key.make(self.path, key_file)
             self.secret = found
         return self.secret
 
-    def _refuse_lost_key(self, key_file: Path) -> None:
+    def _refuse_new_key(self, key_file: Path) -> None:
+        if self.path.is_dir():  # before a key is made beside it
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(self.path))
         if (other := find_other(self.path)) is not None:
             raise other
         for path in (self._seals_path, self.path):

@@ -93,9 +93,16 @@ def find_other(path: Path) -> ConfigurationError | None:
         start = b'{"seq":' if is_lines(path) else b"SQLite format 3"
         with open(path, "rb") as file:
             found = file.read(len(start))
-        if not found or found == start:
+        if found == start and not is_lines(path):
+            from toolcrib.policies.audit.table import holds_other  # as below
+
+            if not holds_other(path):
+                return None
+            problem = "is a database of something else"
+        elif not found or found == start:
             return None
-        problem = "does not hold JSON Lines of records" if is_lines(path) else "is not a SQLite file"
+        else:
+            problem = "does not hold JSON Lines of records" if is_lines(path) else "is not a SQLite file"
     elif is_lines(path) or path.is_dir() or not path.exists():
         return None
     else:

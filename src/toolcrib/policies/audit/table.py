@@ -10,7 +10,7 @@ import errno
 import os
 import sqlite3
 from collections.abc import Callable, Generator, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
 from itertools import chain
 from pathlib import Path
 from urllib.parse import quote
@@ -24,6 +24,10 @@ SCHEMA = "CREATE TABLE IF NOT EXISTS record (seq INTEGER PRIMARY KEY, line TEXT 
 _LAST = "SELECT line FROM record ORDER BY seq DESC LIMIT 1"
 _FORWARD = "SELECT seq, line FROM record WHERE seq >= ? ORDER BY seq"
 _BACK = "SELECT seq, line FROM record ORDER BY seq DESC"
+_OTHER = (
+    "SELECT EXISTS (SELECT 1 FROM sqlite_master) AND"
+    " (SELECT count(*) FROM pragma_table_info('record') WHERE name IN ('seq', 'line')) < 2"
+)
 _LEAST = -(2**63)
 _ROWS = (64, 8, 1)
 """Rows to a statement: with each statement the interpreter is given away, and has to be got back."""
@@ -53,6 +57,8 @@ class TableStore:
 
     def _prepare(self, sync: bool) -> None:
         self._db.text_factory = bytes
+        if self._db.execute(_OTHER).fetchone()[0]:  # before anything is changed in it
+            raise BrokenError("it holds other tables, and no records")
         self._db.execute("PRAGMA journal_mode=WAL")
         self._db.execute(f"PRAGMA synchronous={'FULL' if sync else 'NORMAL'}")
         self._db.execute("PRAGMA secure_delete=ON")  # a record whose time is over is to be gone
@@ -140,9 +146,7 @@ class TableSource:
                 self._hold()
 
     def _connect(self, how: str) -> sqlite3.Connection:
-        db = sqlite3.connect(
-            f"file:{quote(str(self._path.absolute()))}?{how}", uri=True, timeout=5, isolation_level=None
-        )
+        db = _connect(self._path, how)
         db.text_factory = bytes
         return db
 
@@ -173,6 +177,21 @@ class TableSource:
 
     def close(self) -> None:
         self._db.close()
+
+
+def holds_other(path: Path) -> bool:
+    """Whether a database is of something else. Leaves nothing beside it; False where it cannot be told."""
+    how = "mode=ro" if path.with_name(f"{path.name}-wal").exists() else "immutable=1"
+    try:
+        with closing(_connect(path, how)) as db:
+            return bool(db.execute(_OTHER).fetchone()[0])
+    except sqlite3.Error:
+        return False
+
+
+def _connect(path: Path, how: str) -> sqlite3.Connection:
+    uri = f"file:{quote(str(path.absolute()))}?{how}"
+    return sqlite3.connect(uri, uri=True, timeout=5, isolation_level=None)
 
 
 def _behind(after: int) -> int:

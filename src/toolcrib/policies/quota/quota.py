@@ -26,22 +26,25 @@ KNOWN = 10_000
 
 
 class Quota:
-    """How much callers may call. The clocks are for tests; `now` never goes back, `wall` may."""
+    """How much callers may call. The clocks are for tests; `now` never goes back, `wall` may. `faults` keeps
+    what cannot be understood, as for `Access`."""
 
     def __init__(
         self,
         policy: Policy,
+        faults: Faults | None = None,
         *,
         now: Callable[[], float] = time.monotonic,
         wall: Callable[[], float] = time.time,
     ) -> None:
         self._policy = policy
-        faults = Faults()
+        found = Faults() if faults is None else faults
         self._terms: list[Term] = []
         for number, limit in enumerate(policy.limits, start=1):
-            with faults.gathering():
+            with found.gathering():
                 self._terms.append(Term(policy, number, limit))
-        faults.tell()
+        if faults is None:
+            found.tell()
         self._known: dict[tuple[Principal, Tool], Demand | None] = {}
         now_ns = time.monotonic_ns if now is time.monotonic else lambda: round(now() * NS)
         self._memory = MemoryStore(now_ns, wall)

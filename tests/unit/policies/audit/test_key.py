@@ -144,6 +144,13 @@ def test_a_key_that_is_lost_is_not_made_anew(tmp_path: Path, kept: str) -> None:
     assert os.listdir(tmp_path) == [kept]
 
 
+def test_a_damaged_log_is_not_taken_for_a_database_of_something_else(tmp_path: Path) -> None:
+    path = tmp_path / "audit.db"
+    path.write_bytes(b"SQLite format 3\0" + b"x" * 5000)
+    with pytest.raises(ConfigurationError, match=r"the key of .* is gone"):
+        make_scribe(path).open()
+
+
 def test_empty_files_need_no_key(tmp_path: Path) -> None:
     for name in ("audit.db", "audit.db.checkpoints"):
         (tmp_path / name).touch(0o600)

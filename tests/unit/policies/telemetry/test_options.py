@@ -32,9 +32,9 @@ def test_the_page_of_figures_may_be_anywhere(path: str) -> None:
         ({"metrics_path": "/a\n"}, "metrics_path", "must be a path such as '/metrics', got '/a\\n'"),
         ({"metrics_path": 7}, "metrics_path", "must be a path such as '/metrics', got 7"),
         ({"metrics_open": True}, "metrics_open", "opens figures that are not kept"),
-        ({"metrics_scope": ""}, "metrics_scope", "must be a text that is not empty, got ''"),
+        ({"metrics_scope": ""}, "metrics_scope", "must be one scope such as 'metrics:read', got ''"),
         ({"metrics_scope": None}, "metrics_scope", "must be one scope such as 'metrics:read', got None"),
-        ({"metrics_scope": 5}, "metrics_scope", "must be a text that is not empty, got 5"),
+        ({"metrics_scope": 5}, "metrics_scope", "must be one scope such as 'metrics:read', got 5"),
         ({"metrics_scope": "a b"}, "metrics_scope", "must be one scope such as 'metrics:read', got 'a b'"),
         ({"metrics_scope": "figures"}, "metrics_scope", "is for figures that are not kept"),
         (
