@@ -5,10 +5,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-import sqlite3
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +16,7 @@ from tests.support.keyed import envelope, headers_of
 from tests.support.lanes import LANES, Served, serving
 from tests.support.older import Older
 from tests.support.peer import PATIENCE_S, Response, request
+from tests.unit.policies.quota.support import locked
 from toolcrib import Application, Context, MCPServer, tool
 from toolcrib.policies.audit import open_log
 from toolcrib.policy import Audit, Limit, Policy
@@ -90,18 +89,6 @@ def ask(tool: str, token: str | None = None, **arguments: Any) -> bytes:
 
 def call(served: Served, tool: str, token: str | None = None, **arguments: Any) -> Response:
     return served.exchange(ask(tool, token, **arguments))
-
-
-@contextmanager
-def locked(log: Path) -> Iterator[None]:
-    """Nothing can be recorded meanwhile."""
-    other = sqlite3.connect(log, isolation_level=None, timeout=PATIENCE_S)
-    other.execute("BEGIN IMMEDIATE")
-    try:
-        yield
-    finally:
-        other.execute("ROLLBACK")
-        other.close()
 
 
 def outcomes(log: Path) -> list[tuple[str, str]]:
