@@ -89,7 +89,7 @@ def follows(line: bytes, head: Head) -> bool:
     return line.endswith(b'%b%b"}' % (_HASH, found))
 
 
-_stamped = (0, "")
+_stamped = (0, "1970-01-01T00:00:00")
 
 
 def stamp(wall: float) -> str:
@@ -97,7 +97,7 @@ def stamp(wall: float) -> str:
     global _stamped
     ms = int(wall * 1000)
     second, text = _stamped
-    if ms // 1000 != second or not text:
+    if ms // 1000 != second:
         second = ms // 1000
         text = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(second))
         _stamped = (second, text)

@@ -9,11 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.audited import STORES
+from tests.support.audited import STORES, entries, make_scribe
 from toolcrib.policies.audit import AuditLog, open_log
 from toolcrib.policies.audit.record import GENESIS, TAIL
+from toolcrib.policies.audit.store import BrokenError
 from toolcrib.policy import Audit
 
+BOTH = pytest.mark.parametrize("name", STORES)
 Change = Callable[[list[bytes]], list[bytes]]
 
 
@@ -44,7 +46,7 @@ def rewrite(path: Path, change: Change) -> None:
     db.close()
 
 
-@pytest.mark.parametrize("name", STORES)
+@BOTH
 @pytest.mark.parametrize("change", [restamp, lambda lines: lines[:-1]], ids=["restamped", "cut"])
 @pytest.mark.parametrize("others", [False, True], ids=["alone", "with another"])
 async def test_what_a_server_wrote_is_not_changed_behind_its_back(
@@ -66,3 +68,14 @@ async def test_what_a_server_wrote_is_not_changed_behind_its_back(
     assert log.is_failing
     await log.close()
     assert not open_log(path).verify().is_sound
+
+
+@BOTH
+def test_nothing_is_written_behind_what_is_no_record(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    scribe = make_scribe(path)
+    scribe.write(entries(3))
+    rewrite(path, lambda lines: [*lines, b"garbage"])
+    with pytest.raises(BrokenError, match=r"^the last (line|row) is no record"):
+        scribe.write(entries(1, start=4))
+    scribe.abandon()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 from pathlib import Path
 
@@ -45,12 +46,22 @@ def test_where_no_seal_can_be_written_that_is_said_and_the_damage_too(
     replace_lines(path, read_lines(path)[:-1])
     with caplog.at_level(logging.WARNING, "toolcrib"), pytest.raises(BrokenError):
         scribe.write(entries(1, 4))
-    assert f"audit: no checkpoint can be written to {seals_beside(path)}" in caplog.text
+    words = f"audit: no checkpoint can be written to {seals_beside(path)}: "
+    assert [said.startswith(words) for said in caplog.messages] == [True]
 
 
-async def test_an_opening_that_nobody_waits_for_any_more_may_be_cancelled() -> None:
-    opened = asyncio.get_running_loop().create_future()
+@pytest.mark.parametrize("is_cancelled", [True, False])
+async def test_an_opening_that_nobody_waits_for_any_more_may_end_as_it_will(is_cancelled: bool) -> None:
+    loop = asyncio.get_running_loop()
+    complaints: list[object] = []
+    loop.set_exception_handler(lambda _, complaint: complaints.append(complaint))
+    opened: asyncio.Future[None] = loop.create_future()
     opened.add_done_callback(_look_at)
-    opened.cancel()
+    if is_cancelled:
+        opened.cancel()
+    else:
+        opened.set_exception(BrokenError("it is damaged"))
     await asyncio.sleep(0)
-    assert opened.cancelled()
+    del opened  # a failure that nobody has looked at is told now
+    gc.collect()
+    assert complaints == []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import threading
 from pathlib import Path
@@ -70,8 +71,9 @@ def test_all_who_make_a_key_at_once_get_the_same(tmp_path: Path) -> None:
 
 def test_a_key_that_is_gone_at_once_is_no_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(key, "find", lambda log, key_file: None)
-    with pytest.raises(FileNotFoundError, match="as soon as it was made"):
+    with pytest.raises(FileNotFoundError, match="as soon as it was made") as caught:
         key.make(tmp_path / "audit.db", None)
+    assert (caught.value.errno, caught.value.filename) == (errno.ENOENT, str(tmp_path / "audit.db.key"))
 
 
 def test_space_around_a_key_does_not_matter(tmp_path: Path) -> None:
@@ -99,7 +101,7 @@ def test_a_key_for_its_owner_and_group_is_fine(tmp_path: Path, mode: int) -> Non
 
 def test_a_short_key_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = write_key(tmp_path / "key", "k" * 31)
-    with pytest.raises(ConfigurationError, match="is too short for a key") as caught:
+    with pytest.raises(ConfigurationError, match=r"audit\.key_file: is too short for a key") as caught:
         key.find(tmp_path / "audit.db", path)
     assert "at least 32 bytes" in str(caught.value.hint)
     monkeypatch.setenv("TOOLCRIB_AUDIT_KEY", "k" * 31 + "  ")
@@ -127,6 +129,13 @@ def test_the_environment_holds_the_key_where_no_file_is_named(
     assert named.digest(b"") == Secret(b"f" * 32).digest(b"")
     monkeypatch.delenv("TOOLCRIB_AUDIT_KEY")
     assert not verify(path).is_keyed
+
+
+def test_a_key_in_the_environment_may_be_any_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TOOLCRIB_AUDIT_KEY", os.fsdecode(b"\xff" * 32))
+    found = key.find(tmp_path / "audit.db", None)
+    assert found is not None
+    assert found.digest(b"") == Secret(b"\xff" * 32).digest(b"")
 
 
 @pytest.mark.parametrize("kept", ["audit.db", "audit.db.checkpoints"])

@@ -112,6 +112,7 @@ GAP: dict[str, object] = {"kind": "gap", "late": 30}
         ([(at * 3600, CALL) for at in range(5)], 240),
         ([(at / 100, CALL) for at in range(1000)], 0),
         ([(at / 10, CALL) for at in range(1000)], 0),
+        ([(at / 34, CALL) for at in range(1010)], 0),
         ([(at / 32, CALL) for at in range(1025)], 32),  # a busy one seals every second
         ([(0, CALL), *((3600 + at / 1000, CALL) for at in range(1500))], 0),  # awake again, and busy at once
         ([*((at, CALL) for at in range(0, 200, 10)), (200, OPENED), (210, CALL)], 190),
@@ -126,6 +127,8 @@ GAP: dict[str, object] = {"kind": "gap", "late": 30}
         ([*((at, CALL) for at in range(0, 300, 10)), (300, GAP)], 0),  # they came late
         ([(300, GAP), *((at, CALL) for at in range(0, 300, 10))], 0),
         ([(300, GAP), *((at, CALL) for at in range(0, 600, 10))], 290),
+        # A thousand, of which the first is the word of the gap: the one that came late is none of them.
+        ([(0, {**GAP, "late": 1}), (-5, CALL), *((at / 31, CALL) for at in range(1, 1000))], 0),
         ([(at % 2, CALL) for at in range(2000)], 0),  # of two processes, not quite in order
     ],
 )

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import threading
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +44,19 @@ async def test_records_that_gather_are_written_together_in_their_order(
     assert calls(tmp_path / name) == [f"c{number}" for number in range(3000)] + ["noted"]
     assert verify(tmp_path / name).is_sound
     assert verify(tmp_path / name).proven_through == 3003
+
+
+@BOTH
+async def test_a_checkpoint_comes_in_its_time_though_nobody_calls_any_more(
+    tmp_path: Path, name: str, logs: list[AuditLog], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("toolcrib.policies.audit.scribe.CHECKPOINT_S", 0.05)
+    log = make_audit(logs, tmp_path / name)
+    await log.open()
+    assert await committed(log, 1)
+    async with asyncio.timeout(5):
+        while verify(tmp_path / name).proven_through < 2:
+            await asyncio.sleep(0.01)
 
 
 @BOTH
@@ -110,6 +125,21 @@ def test_a_loop_that_has_ended_is_no_trouble(tmp_path: Path) -> None:
 
     asyncio.run(end())
     assert calls(tmp_path / "audit.db") == ["c1", "c2"]
+
+
+def test_a_loop_that_has_ended_is_forgotten(tmp_path: Path) -> None:
+    log = AuditLog(Audit(tmp_path / "audit.db"), server="shop")
+    loops: list[weakref.ref[asyncio.AbstractEventLoop]] = []
+
+    async def work() -> None:
+        loops.append(weakref.ref(asyncio.get_running_loop()))
+        assert await committed(log, len(loops))
+
+    for _ in range(3):
+        asyncio.run(work())
+    asyncio.run(log.close())
+    gc.collect()
+    assert [loop() for loop in loops[:2]] == [None, None]
 
 
 # --- of arguments ---
@@ -196,13 +226,16 @@ async def test_a_place_that_cannot_be_used_is_an_error(
     (tmp_path / name).mkdir()
     with pytest.raises(ConfigurationError, match="the audit log cannot be written: Is a directory") as caught:
         await make_audit(logs, tmp_path / name, key_file=key).open()
-    assert caught.value.file == str(tmp_path / name)
+    assert (caught.value.file, caught.value.key) == (str(tmp_path / name), "audit.file")
+    assert caught.value.hint == f'name a file in it: "{tmp_path / name}/audit.db"'
 
 
 async def test_a_database_is_not_kept_on_a_device(tmp_path: Path, logs: list[AuditLog]) -> None:
     (tmp_path / "audit.db").symlink_to(os.devnull)
-    with pytest.raises(ConfigurationError, match="is no audit log: it is a device"):
+    with pytest.raises(ConfigurationError, match="is no audit log: it is a device") as caught:
         await make_audit(logs, tmp_path / "audit.db").open()
+    assert (caught.value.file, caught.value.key) == (str(tmp_path / "audit.db"), "audit.file")
+    assert str(caught.value.hint).startswith("name one that is not there yet")
 
 
 async def test_a_key_that_cannot_be_used_is_an_error(tmp_path: Path, logs: list[AuditLog]) -> None:

@@ -52,6 +52,29 @@ async def test_a_store_that_does_not_come_back_keeps_nobody(
     assert said[1] == (logging.WARNING, "audit: records are written again; 3 came late, 0 are lost")
 
 
+async def test_each_is_let_go_in_its_own_time_while_a_store_hangs(
+    tmp_path: Path, logs: list[AuditLog]
+) -> None:
+    path = tmp_path / "audit.jsonl"
+    log = make_audit(logs, path, wait_s=0.4)
+    await log.open()
+    assert await committed(log, 0)
+    loop = asyncio.get_running_loop()
+    with open(path, "ab") as other:
+        fcntl.flock(other, fcntl.LOCK_EX)  # unlike a database, such a file never says that it is busy
+        async with asyncio.timeout(3):
+            began, first = loop.time(), log.commit({"id": "c1"})
+            while loop.time() < began + 0.3:
+                await asyncio.sleep(0)
+            second = log.commit({"id": "c2"})
+            assert await first is False
+            assert await second is False
+            assert loop.time() - began > 0.6
+    await log.close()
+    assert calls(path) == ["c0", "c1", "c2"]
+    assert told(path) == [(2, 0)]
+
+
 async def test_a_gap_says_since_when(tmp_path: Path, logs: list[AuditLog]) -> None:
     path = tmp_path / "audit.db"
     log = make_audit(logs, path, wait_s=0.2)

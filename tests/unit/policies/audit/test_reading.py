@@ -145,6 +145,9 @@ def test_a_log_without_records_is_a_log(tmp_path: Path, name: str) -> None:
     verdict = log.verify()
     assert (verdict.is_sound, verdict.records, verdict.first_seq, verdict.last_seq) == (True, 0, 0, 0)
     assert verdict.head == "0" * 64
+    for beside in (f"{name}.key", f"{name}.checkpoints"):
+        (tmp_path / beside).unlink()
+    assert open_log(tmp_path / name).verify().problems == []
 
 
 @BOTH

@@ -168,6 +168,18 @@ def test_behind_an_accepted_gap_everything_is_proven_again_and_before_it_still(
 
 
 @BOTH
+def test_up_to_an_accepted_gap_nothing_can_be_changed_any_more(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    make_log(path, 10, is_closed=False)  # no checkpoint has seen any of it
+    replace_lines(path, edit(read_lines(path)))  # record 5
+    make_log(path, 3, accept_gap=True)
+    lines = read_lines(path)
+    replace_lines(path, [*restamp([line.replace(b"ana", b"bob") for line in lines[:4]]), *lines[4:]])
+    problems = [(each.seq, each.kind) for each in verify(path).problems if not each.is_accepted]
+    assert problems == [(4, "restamped")]
+
+
+@BOTH
 def test_a_log_that_was_cut_short_refuses_and_never_gives_a_number_twice(tmp_path: Path, name: str) -> None:
     path = tmp_path / name
     make_log(path, 10)
@@ -249,6 +261,17 @@ def test_checkpoints_of_another_key_refuse(tmp_path: Path, name: str) -> None:
 
 
 @BOTH
+def test_a_log_that_is_gone_with_its_key_begins_with_record_one(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    make_log(path, 10)
+    path.unlink()
+    path.with_name(f"{name}.key").write_text("another key that is long enough to be one\n")
+    assert str(refusal(path)) == "its checkpoints were changed, or made with another key"
+    make_log(path, 1, accept_gap=True)
+    assert [record["seq"] for record in records(path)] == [1, 2, 3, 4]
+
+
+@BOTH
 @pytest.mark.parametrize("kind", [kind for kind in DAMAGE if kind != "garbage at the end"])
 def test_a_short_log_that_was_closed_and_then_changed_refuses(tmp_path: Path, name: str, kind: str) -> None:
     path = tmp_path / name
@@ -268,13 +291,29 @@ def test_a_short_log_that_was_closed_and_then_changed_refuses(tmp_path: Path, na
 def test_recovery_of_a_long_log_looks_at_what_came_after_the_last_checkpoint_only(
     tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("toolcrib.policies.audit.recovery.WHOLE_RECORDS", 20)
+    monkeypatch.setattr("toolcrib.policies.audit.recovery.WHOLE_RECORDS", 31)
     path = tmp_path / name
-    make_log(path, 30)
+    make_log(path, 30)  # 32 records
     replace_lines(path, edit(read_lines(path)))
     make_log(path, 1)  # opens: that takes no time, however long the log is
     assert kinds(path) == ["edited"]
     assert verify(path).problems[0].seq == 5
+
+
+@BOTH
+def test_a_log_is_short_when_few_records_are_left_of_it(
+    tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("toolcrib.policies.audit.recovery.WHOLE_RECORDS", 1500)
+    path, hands = tmp_path / name, Hands()
+    scribe = make_scribe(path, hands, keep_records=1000)
+    scribe.write(entries(3000))
+    hands.pass_by(60)
+    scribe.tend()
+    scribe.close()
+    assert verify(path).records < 1500 < verify(path).first_seq
+    replace_lines(path, [line.replace(b'"c2500"', b'"d2500"') for line in read_lines(path)])
+    assert str(refusal(path)).startswith("record 2501 does not fit the one before it")
 
 
 @BOTH

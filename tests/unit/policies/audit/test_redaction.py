@@ -79,6 +79,7 @@ JWT = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.c2ln-_x"
         ("api_key: abc", REDACTED),
         ("4111 1111 1111 1111", REDACTED),
         ("card 4111-1111-1111-1111.", f"card {REDACTED}."),
+        ("4222222222222", REDACTED),
         ("4111111111111112", "4111111111111112"),
         ("411111111111", "411111111111"),
         ("ana@example.com", "ana@example.com"),
@@ -136,7 +137,7 @@ def test_own_names_and_patterns_are_hidden() -> None:
 
 
 def test_a_pattern_that_cannot_be_understood_is_an_error() -> None:
-    with pytest.raises(ConfigurationError, match=r"audit.redact: the pattern '\(' cannot be understood"):
+    with pytest.raises(ConfigurationError, match=r"^audit.redact: the pattern '\(' cannot be understood"):
         Redaction(["*"], ["re:("])
 
 

@@ -130,7 +130,7 @@ def test_checkpoints_that_cannot_be_written_stop_no_record(
         hands.pass_by(60)
         scribe.write(entries(1))
         assert scribe.tend() == 60.0
-    assert [record.levelno for record in caplog.records] == [logging.WARNING]
+    assert [(record.name, record.levelno) for record in caplog.records] == [("toolcrib", logging.WARNING)]
     assert f"no checkpoint can be written to {seals}" in caplog.text
     seals.rmdir()
     aside.rename(seals)
