@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import gc
 import threading
+import time
+import weakref
 from dataclasses import dataclass
 from typing import Any
 
@@ -276,3 +279,60 @@ async def test_what_is_left_to_be_awaited_has_only_the_time_that_is_left() -> No
     result = await server.call("both")
     assert result.text == "Tool 'both' did not finish within 0.3 s."
     assert loop.time() - started < 0.5
+
+
+async def test_a_spelling_of_a_tool_shares_its_threads_after_other_tools_changed() -> None:
+    server = MCPServer()
+    gate = Gate()
+    server.add(gate.pass_through, name="gate", max_threads=1, timeout_s=0.2)
+    assert (await server.call("GATE")).error.code == "timeout"
+    server.add(lambda: 1, name="other")
+    assert (await server.call("GATE")).error.code == "busy"
+    gate.release.set()
+
+
+async def test_nothing_of_a_tool_that_was_removed_is_kept() -> None:
+    server = MCPServer(dynamic=True)
+    server.add(lambda: 1, name="other")
+
+    def goes() -> str:
+        return "here"
+
+    server.add(goes)
+    assert (await server.call("GOES")).text == "here"
+    server.registry.remove("goes")
+    await server.call("other")
+    kept = weakref.ref(goes)
+    del goes
+    gc.collect()
+    assert kept() is None
+
+
+async def test_figures_of_a_tool_that_went_are_there_as_long_as_they_are_few() -> None:
+    server = MCPServer(dynamic=True)
+    server.add(lambda: 1, name="stays")
+    server.add(lambda: 1, name="goes")
+    await server.call("goes")
+    server.registry.remove("goes")
+    await server.call("stays")
+    assert server.dispatcher.stats["goes"].calls == 1
+
+
+async def test_figures_have_the_time_that_calls_took() -> None:
+    server = MCPServer()
+    server.add(lambda: 1, name="quick")
+    started = time.perf_counter()
+    for _ in range(3):
+        await server.call("quick")
+    assert 0 < server.dispatcher.stats["quick"].total_s <= time.perf_counter() - started
+
+
+async def test_what_is_left_to_be_awaited_has_all_the_time_that_is_left() -> None:
+    server = MCPServer()
+
+    async def later() -> str:
+        await asyncio.to_thread(lambda: None)
+        return "done"
+
+    server.add(lambda: later(), name="both", timeout_s=10)
+    assert (await server.call("both")).text == "done"

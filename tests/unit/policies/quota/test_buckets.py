@@ -12,7 +12,7 @@ from toolcrib.context import Principal
 from toolcrib.errors import ThrottledError
 from toolcrib.policies.quota import Slot
 from toolcrib.policies.quota.ledger import SWEEP_FROM
-from toolcrib.policies.quota.memory import MemoryStore
+from toolcrib.policies.quota.memory import DictRates, MemoryStore
 from toolcrib.policies.quota.terms import Demand, Term
 from toolcrib.policy import Limit, Policy
 
@@ -56,6 +56,23 @@ def test_idle_counts_are_dropped_when_there_are_many_and_active_ones_never():
     ]
     desk.enter("old 7")
     assert desk.refusal("old 7")["retryAfterS"] == 5.0  # as if nothing had been dropped
+
+
+def test_a_count_is_idle_from_the_moment_it_is_due_on_its_own_scale():
+    rates = DictRates(fine=(30, 3), coarse=(11, 1))
+    rates.sweep(9)
+    assert sorted(rates) == ["coarse", "fine"]
+    rates.sweep(10)
+    assert sorted(rates) == ["coarse"]
+
+
+def test_a_call_that_is_withdrawn_twice_gives_its_budget_back_once():
+    desk = Desk(Limit(daily=3, per="all"), max_buckets=10)
+    slots = [desk.enter("a") for _ in range(3)]
+    for _ in range(2):  # once as its loop has gone, once as what waited there is forgotten
+        desk.store.ledger.withdraw(slots[0])
+    desk.enter("a")
+    assert desk.refusal("a")["kind"] == "budget"
 
 
 def test_the_next_sweep_waits_until_the_counts_have_doubled():

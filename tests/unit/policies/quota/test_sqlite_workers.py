@@ -84,6 +84,28 @@ async def test_a_place_that_another_worker_frees_goes_to_who_waits_longest(make,
     (await asyncio.wait_for(second, 5)).leave(ran=True)
 
 
+async def test_who_comes_back_first_goes_first_whichever_worker_it_is(make, clocks):
+    limit = Limit(concurrency=1, per="all")
+    one, two = make(limit), make(limit)
+    slots = []
+    for quota in (one, two):
+        slots.append(await enter(quota))
+        slots[-1].pause()
+        await settle(quota)
+    running = await enter(one)
+    back = []
+    for quota, slot in zip((two, one), reversed(slots), strict=True):
+        back.append(asyncio.create_task(slot.resume()))
+        await settle(quota)
+        clocks.tick(0.001)
+    running.leave(ran=True)
+    await asyncio.wait_for(back[0], 5)
+    assert not back[1].done()
+    slots[1].leave(ran=True)
+    await asyncio.wait_for(back[1], 5)
+    slots[0].leave(ran=True)
+
+
 async def test_who_waits_for_another_worker_only_looks_and_writes_nothing(make, path):
     quota = make(Limit(concurrency=1, per="all", queue=5, queue_s=30))
     running = await enter(quota)
