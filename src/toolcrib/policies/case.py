@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("toolcrib")
 
+_UNHEARD = (asyncio.CancelledError, GeneratorExit)
+"""Who ends like this waits for nothing any more."""
+
 
 class Case:
     """One call on its way, and what will be said of it."""
@@ -110,7 +113,7 @@ class Case:
         entry = self._sum_up(ended)
         if self._audit is None or entry is None:
             return None
-        if isinstance(ended, asyncio.CancelledError | GeneratorExit):
+        if isinstance(ended, _UNHEARD):
             self._audit.note(entry)
             return None
         # Of a call that somebody makes amid another one, more than the reply comes behind the record.

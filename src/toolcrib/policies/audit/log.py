@@ -17,7 +17,7 @@ from typing import Any
 from toolcrib import codec
 from toolcrib.errors import ConfigurationError
 from toolcrib.policies.audit.key import Secret
-from toolcrib.policies.audit.record import Entry, plain
+from toolcrib.policies.audit.record import Entry, encode, plain
 from toolcrib.policies.audit.redaction import Redaction
 from toolcrib.policies.audit.scribe import Scribe
 from toolcrib.policies.audit.store import BrokenError, find_other, is_lines, name_unusable
@@ -139,7 +139,8 @@ class AuditLog:
             self._scribe.gap.add(lost=1)
             future.set_result(False)
             return future
-        item = Item(Entry(self._wall(), entry), desk, future)
+        wall = self._wall()
+        item = Item(Entry(wall, encode(wall, entry)), desk, future)
         if writer.is_failing:
             writer.mark_late((item,))
             future.set_result(False)

@@ -42,10 +42,11 @@ NO_RECORD = Head(0, GENESIS)
 
 
 class Entry(NamedTuple):
-    """What will be a record: when it came (wall clock), and what it says."""
+    """What will be a record: when it came (wall clock), and what it says, `encode`d or not yet. That is done
+    where the facts are at hand; the thread that writes has the longer way to them."""
 
     wall: float
-    facts: dict[str, Any]
+    facts: dict[str, Any] | bytes
 
 
 def compose(head: Head, entries: Iterable[Entry]) -> tuple[Head, list[bytes]]:
@@ -54,7 +55,8 @@ def compose(head: Head, entries: Iterable[Entry]) -> tuple[Head, list[bytes]]:
     lines = []
     for wall, facts in entries:
         seq += 1
-        body = b'{"seq":%d,%b' % (seq, encode(wall, facts))
+        inner = facts if isinstance(facts, bytes) else encode(wall, facts)
+        body = b'{"seq":%d,%b' % (seq, inner)
         previous = sha256(previous + body).hexdigest().encode()
         lines.append(b'%b,"hash":"%b"}' % (body, previous))
     return Head(seq, previous), lines

@@ -352,10 +352,12 @@ class Scribe:
         finally:
             self.abandon()
             self._attempt, self._skip, self._kept = None, 0, NO_RECORD
-            self._notes = [
-                note for note in self._notes if note.facts.get("kind") == "gap"
-            ]  # still to be told
+            self._notes = [note for note in self._notes if _is_gap(note)]  # still to be told
             self._is_announced = False
+
+
+def _is_gap(note: Entry) -> bool:
+    return isinstance(note.facts, dict) and note.facts.get("kind") == "gap"
 
 
 def _with_good(made: Checkpoint, good: Head) -> Checkpoint:

@@ -26,6 +26,7 @@ logger = logging.getLogger("toolcrib")
 
 Handle = Callable[[Request], Answer | Talk]
 _READ_ONLY = ((b"allow", b"GET, HEAD"),)
+_KNOWN = (Principal, Refused)
 
 
 class Reception:
@@ -98,7 +99,7 @@ class Reception:
         if request.path == self._figures and self._is_open:
             return self._show_figures(request)
         who = keeper.identify(request.headers, request.remote)
-        if isinstance(who, Principal | Refused):
+        if isinstance(who, _KNOWN):
             return self._admit(who, request, handle)
         return _Introduction(who, lambda known: self._admit(known, request, handle))
 
