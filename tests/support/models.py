@@ -1,4 +1,4 @@
-"""Pydantic classes of every habit."""
+"""Pydantic classes of every habit, and two plain ones that only their fields tell apart."""
 
 from __future__ import annotations
 
@@ -206,3 +206,13 @@ class Early(BaseModel):
 
 class Late(BaseModel):
     a: int
+
+
+@dataclasses.dataclass
+class Left:
+    a: int
+
+
+@dataclasses.dataclass
+class Right:
+    b: int

@@ -8,13 +8,13 @@ import sys
 import threading
 from collections.abc import Awaitable
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.support.guarded import BEN, Bench, open_bench
+from tests.support.models import Left, Right
 from tests.unit.execution.support import wait_until
 from toolcrib import Application, Context, MCPServer, ToolRegistry, dispatch, effort, tool
 from toolcrib.context import LOCAL, NOBODY
@@ -23,16 +23,6 @@ from toolcrib.errors import ThrottledError, ToolBusyError, ToolNotFoundError, To
 from toolcrib.policies.guard import Guard
 from toolcrib.policy import Limit, Policy, Telemetry
 from toolcrib.storefront import CALL, SEARCH
-
-
-@dataclass
-class Left:
-    a: int
-
-
-@dataclass
-class Right:
-    b: int
 
 
 async def test_who_calls_a_server_that_has_stopped_is_told_so() -> None:

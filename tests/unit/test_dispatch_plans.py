@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.models import Left, Right
 from toolcrib import Context, MCPServer, ToolNotFoundError, effort
 from toolcrib.errors import InvalidSchemaError
 
@@ -136,16 +137,6 @@ async def test_what_cannot_be_built_is_unknown_and_the_reason_is_at_hand() -> No
         assert isinstance(refused.value.__cause__, InvalidSchemaError)
     assert server.dispatcher.view() == ()
     assert server.dispatcher.stats == {}
-
-
-@dataclass
-class Left:
-    a: int
-
-
-@dataclass
-class Right:
-    b: int
 
 
 async def test_a_tool_whose_schema_does_not_compile_is_an_error_that_says_so(

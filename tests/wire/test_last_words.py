@@ -44,10 +44,10 @@ def make(log: Path) -> MCPServer:
         return a + b
 
     @server.tool
-    async def twice(a: int) -> int:
-        """Have it added by another tool, which is recorded before this one goes on."""
+    async def twice(a: int, ctx: Context) -> int:
+        """Have it added by another tool in the same name, which is recorded before this one goes on."""
         before = asyncio.current_task()
-        result = await server.call("add", {"a": a, "b": a})
+        result = await server.call("add", {"a": a, "b": a}, channel=ctx.channel)
         async with asyncio.timeout(5):  # needs the task that the call began in
             await asyncio.sleep(0)
         assert asyncio.current_task() is before

@@ -5,6 +5,7 @@ Knows names and shapes; refuses to know sockets and messages.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
@@ -80,18 +81,12 @@ class Talk(Protocol):
     def lost(self) -> None: ...
 
 
-class Lasting:
+class Lasting(ABC):
     """A talk that goes on until somebody ends it: a stream that is listened to."""
 
-    def begin(self, writer: Writer) -> None:
-        raise NotImplementedError
-
-    def lost(self) -> None:
-        raise NotImplementedError
-
+    @abstractmethod
     def end(self) -> None:
         """Let go of the client. It may have gone before, or not have begun to read."""
-        raise NotImplementedError
 
 
 @dataclass(slots=True)
