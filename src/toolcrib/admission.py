@@ -24,15 +24,12 @@ REFUSAL = "toolcrib/refusal"
 
 @dataclass(slots=True, eq=False)
 class Attempt:
-    """One attempt to call a tool. `name` is as the caller spelt it. `is_front` says that the tool only finds
-    and calls others, and shows nobody what they may not see."""
+    """One attempt to call a tool. `name` is as the caller spelt it, and may be that of no tool."""
 
     name: str
-    tool: Tool
     arguments: Mapping[str, Any] | None
     principal: Principal
     channel: Channel
-    is_front: bool = False
 
 
 class Parting(asyncio.Future[bool]):
@@ -47,13 +44,13 @@ it gives, if anything, is waited for and does the same."""
 
 class Perform(Protocol):
     """Checks the arguments, has them admitted, runs the tool. Failures are in the Result; only InputNeeded
-    and CancelledError come out. `call_id` is what a crash is told by, to the caller and in the log."""
+    and CancelledError come out. `call_id` is what a crash is told by, to the caller and in the log;
+    `timeout_s` is for less time than the tool has."""
 
     def __call__(
         self,
+        channel: Channel,
         admit: Admit | None = None,
-        *,
-        channel: Channel = ...,
         timeout_s: float | None = None,
         outlive: Outlive | None = None,
         call_id: str | None = None,
@@ -76,24 +73,18 @@ class Policy(Protocol):
         """Whether a tool is among those."""
         ...
 
-    async def conduct(self, attempt: Attempt, perform: Perform) -> Result:
-        """See a call through. Raises ToolNotFoundError for a tool that is not for this caller."""
+    async def conduct(
+        self, attempt: Attempt, tool: Tool, perform: Perform, *, is_front: bool = False
+    ) -> Result:
+        """See a call through. `is_front` says that the tool only finds and calls others, and shows nobody
+        what they may not see. Raises ToolNotFoundError for a tool that is not for this caller."""
         ...
 
-    def drop(
-        self,
-        name: str,
-        arguments: Mapping[str, Any] | None,
-        principal: Principal,
-        channel: Channel,
-        error: BaseException,
-    ) -> None:
+    def drop(self, attempt: Attempt, error: BaseException) -> None:
         """Take note of a call that ended before anybody looked for its tool: there was no room for it."""
         ...
 
-    async def miss(
-        self, name: str, arguments: Mapping[str, Any] | None, principal: Principal, channel: Channel
-    ) -> None:
+    async def miss(self, attempt: Attempt) -> None:
         """Take note of a call of a tool that is not there."""
         ...
 

@@ -158,18 +158,18 @@ class Dispatcher:
                     raise ToolNotFoundError(name)
             except ToolNotFoundError:
                 if self.policy is not None:
-                    await self.policy.miss(name, arguments, principal, channel)
+                    await self.policy.miss(Attempt(name, arguments, principal, channel))
                 raise
         limit = self.timeout_s if plan.timeout_s is None else plan.timeout_s
         if timeout_s is not None:
             limit = _shorten(limit, timeout_s)
         if self.policy is None:
-            return await self._perform(plan, arguments, principal, limit, channel=channel)
+            return await self._perform(plan, arguments, principal, limit, channel)
         front = self.storefront
         is_front = front is not None and front.find(name, principal) is plan.tool
-        attempt = Attempt(name, plan.tool, arguments, principal, channel, is_front)
-        perform = functools.partial(self._perform, plan, arguments, principal, limit, channel=channel)
-        return await self.policy.conduct(attempt, perform)
+        attempt = Attempt(name, arguments, principal, channel)
+        perform = functools.partial(self._perform, plan, arguments, principal, limit)
+        return await self.policy.conduct(attempt, plan.tool, perform, is_front=is_front)
 
     async def _perform(
         self,
@@ -177,9 +177,8 @@ class Dispatcher:
         arguments: Mapping[str, Any] | None,
         principal: Principal,
         limit: float | None,
-        admit: Admit | None = None,
-        *,
         channel: Channel,
+        admit: Admit | None = None,
         timeout_s: float | None = None,
         outlive: Outlive | None = None,
         call_id: str | None = None,
@@ -231,17 +230,10 @@ class Dispatcher:
             elapsed = time.perf_counter() - started
             stats.total_s += elapsed
 
-    def drop(
-        self,
-        name: str,
-        arguments: Mapping[str, Any] | None,
-        principal: Principal,
-        channel: Channel,
-        error: BaseException,
-    ) -> None:
+    def drop(self, attempt: Attempt, error: BaseException) -> None:
         """A call came that there was no room for."""
         if self.policy is not None:
-            self.policy.drop(name, arguments, principal, channel, error)
+            self.policy.drop(attempt, error)
 
     # --- running ---
 

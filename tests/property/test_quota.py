@@ -117,6 +117,9 @@ class QuotaMachine(RuleBasedStateMachine):
                 self.check_wait(counts, details["retryAfterS"])
             return
         slot = self.quota.enter(who, what, len)
+        if not counts:
+            assert slot is None
+            return
         assert isinstance(slot, Slot)
         day = self.now_ns // (DAY_S * 10**9)
         for count in counts:

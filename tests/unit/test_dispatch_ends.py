@@ -17,6 +17,7 @@ from tests.support.guarded import BEN, Bench, open_bench
 from tests.support.models import Left, Right
 from tests.unit.execution.support import wait_until
 from toolcrib import Application, Context, MCPServer, ToolRegistry, dispatch, effort, tool
+from toolcrib.admission import Attempt
 from toolcrib.context import LOCAL, NOBODY
 from toolcrib.definition import MAX_TIMEOUT_S
 from toolcrib.errors import ThrottledError, ToolBusyError, ToolNotFoundError, ToolTimeoutError
@@ -100,11 +101,11 @@ def test_a_call_that_there_is_no_room_for_is_counted_where_nothing_is_recorded()
     guard = Guard(Policy(telemetry=Telemetry(prometheus=True)))
     server = MCPServer()
     server.dispatcher.policy = guard
-    server.dispatcher.drop("add", {"a": 1}, LOCAL, NOBODY, ToolBusyError("There is no room."))
+    server.dispatcher.drop(Attempt("add", {"a": 1}, LOCAL, NOBODY), ToolBusyError("There is no room."))
     assert guard.watch is not None
     figures = guard.watch.exposition()[1].decode()
     assert [line for line in figures.splitlines() if "calls_total{" in line and 'outcome="throttled"' in line]
-    MCPServer().dispatcher.drop("add", {}, LOCAL, NOBODY, ToolBusyError("There is no room."))  # nobody hears
+    MCPServer().dispatcher.drop(Attempt("add", {}, LOCAL, NOBODY), ToolBusyError("No room."))  # nobody hears
 
 
 # --- what a policy brings along ---
@@ -159,7 +160,9 @@ async def test_a_place_is_taken_until_what_was_left_to_be_awaited_has_ended() ->
 
 async def test_a_call_that_there_is_no_room_for_is_on_the_record_as_it_was_made(tmp_path: Path) -> None:
     async with open_bench(tmp_path) as bench:
-        bench.server.dispatcher.drop("add", {"a": 1}, BEN, NOBODY, ToolBusyError("There is no room."))
+        bench.server.dispatcher.drop(
+            Attempt("add", {"a": 1}, BEN, NOBODY), ToolBusyError("There is no room.")
+        )
         await bench.server.call("add", {"a": 1}, principal=BEN)
     dropped, called = bench.records()
     assert (dropped["decision"], dropped["code"]) == ("unheard", "busy")

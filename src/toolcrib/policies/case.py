@@ -12,9 +12,8 @@ from collections.abc import Awaitable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from toolcrib import codec
-from toolcrib.admission import Parting
+from toolcrib.admission import Attempt, Parting
 from toolcrib.content import Result
-from toolcrib.context import Channel, Principal
 from toolcrib.errors import AuditUnavailableError
 from toolcrib.policies.outcome import outcome_of
 from toolcrib.tool import Tool
@@ -33,75 +32,57 @@ class Case:
     """One call on its way, and what will be said of it."""
 
     __slots__ = (
-        "_arguments",
+        "_attempt",
         "_audit",
-        "_channel",
         "_digest",
-        "_principal",
         "_size",
         "_started",
+        "_tool",
         "_watch",
         "decision",
         "id",
-        "name",
         "ran",
         "rule",
         "span",
-        "tool",
     )
 
     def __init__(
-        self,
-        audit: AuditLog | None,
-        watch: Watch | None,
-        id_: str,
-        name: str,
-        tool: Tool | None,
-        arguments: Mapping[str, Any] | None,
-        principal: Principal,
-        channel: Channel,
+        self, audit: AuditLog | None, watch: Watch | None, id_: str, attempt: Attempt, tool: Tool | None
     ) -> None:
         self._audit = audit
         self._watch = watch
         self._started = time.perf_counter()
-        self._arguments = arguments
-        self._principal = principal
-        self._channel = channel
+        self._attempt = attempt
+        self._tool = tool
         self._digest: str | None = None
         self._size: int | None = None
         self.id = id_
-        self.name = name
-        self.tool = tool
         self.decision = "allowed"
         self.rule: str | None = None
         self.ran = False
         self.span: Any = None
+        if watch is not None:
+            self.span = watch.begin(None if tool is None else tool.name, attempt.channel, id_)
         if audit is not None:
-            self._digest, self._size = audit.digest(arguments)
+            self._digest, self._size = audit.digest(attempt.arguments)
 
     def measure(self) -> int:
         """The size of the arguments."""
         if self._size is None:
-            self._size = len(codec.encode(self._arguments or {}))
+            self._size = len(codec.encode(self._attempt.arguments or {}))
         return self._size
 
-    @property
-    def is_required(self) -> bool:
-        """Whether the call may only happen where it can be recorded."""
-        options = None if self.tool is None else self.tool.options
-        return options is not None and (options.audit == "required" or bool(options.destructive))
-
-    async def begin(self) -> None:
-        """Before a call that must be recorded. Raises AuditUnavailableError."""
+    async def begin(self, tool: Tool) -> None:
+        """Before a call that may only happen where it can be recorded. Raises AuditUnavailableError."""
         audit = self._audit
-        if audit is None or self.tool is None:
+        if audit is None:
             return
-        if self.tool.options.audit == "required":
+        if tool.options.audit == "required":
             is_there = await audit.commit({"kind": "intent", **self._facts()})
         else:
             is_there = await audit.prove()
         if not is_there:
-            words = f"Tool '{self.tool.name}' cannot run now: its calls must be recorded, and cannot be."
+            words = f"Tool '{tool.name}' cannot run now: its calls must be recorded, and cannot be."
             raise AuditUnavailableError(words)
 
     def admit(self, _: dict[str, Any]) -> None:
@@ -117,7 +98,7 @@ class Case:
             self._audit.note(entry)
             return None
         # Of a call that somebody makes amid another one, more than the reply comes behind the record.
-        is_last = self._channel.request is not None
+        is_last = self._attempt.channel.request is not None
         return self._audit.commit(entry, Parting if is_last else asyncio.Future)
 
     def drop(self, error: BaseException) -> None:
@@ -129,12 +110,12 @@ class Case:
     def _sum_up(self, ended: Result | BaseException) -> dict[str, Any] | None:
         """Tell everybody who watches; gives what is to be recorded, where there is a record."""
         duration_s = time.perf_counter() - self._started
-        outcome, code = outcome_of(ended, is_gone=self._channel.is_gone)
+        outcome, code = outcome_of(ended, is_gone=self._attempt.channel.is_gone)
         result_bytes = size_of(ended) if isinstance(ended, Result) else None
         if self._watch is not None:
             self._watch.end(
                 self.span,
-                tool=None if self.tool is None else self.tool.name,
+                tool=None if self._tool is None else self._tool.name,
                 outcome=outcome,
                 code=code,
                 duration_s=duration_s,
@@ -155,18 +136,18 @@ class Case:
         return entry
 
     def _facts(self) -> dict[str, Any]:
-        audit, tool = self._audit, self.tool
+        audit, attempt, tool = self._audit, self._attempt, self._tool
         facts: dict[str, Any] = {
             "id": self.id,
-            "request": self._channel.request,
-            "principal": self._principal.name,
-            "tool": self.name if tool is None else tool.name,
+            "request": attempt.channel.request,
+            "principal": attempt.principal.name,
+            "tool": attempt.name if tool is None else tool.name,
             "version": None if tool is None else tool.version,
             "definition": None if tool is None else tool.definition.fingerprint,
             "arguments_bytes": self._size,
             "arguments_digest": self._digest,
         }
-        values = None if audit is None else audit.values_of(self._arguments)
+        values = None if audit is None else audit.values_of(attempt.arguments)
         if values is not None:
             facts["values"] = values
         return facts
@@ -174,8 +155,8 @@ class Case:
     def _log(self, outcome: str, code: str | None, duration_s: float) -> None:
         fields = {
             "call_id": self.id,
-            "tool_name": self.name if self.tool is None else self.tool.name,
-            "principal": self._principal.name,
+            "tool_name": self._attempt.name if self._tool is None else self._tool.name,
+            "principal": self._attempt.principal.name,
             "outcome": outcome,
             "error_code": code,
             "duration_ms": round(duration_s * 1000, 3),

@@ -9,8 +9,9 @@ from __future__ import annotations
 import itertools
 import logging
 import secrets
-from collections.abc import Awaitable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from toolcrib.admission import Admit, Attempt, Perform, refused
@@ -29,7 +30,7 @@ from toolcrib.errors import (
 from toolcrib.policies.access import Access, Decision
 from toolcrib.policies.case import Case, is_longer
 from toolcrib.policies.confirm import confirm
-from toolcrib.policies.quota import Quota, Slot
+from toolcrib.policies.quota import Demand, Quota, Slot
 from toolcrib.policies.resting import Resting
 from toolcrib.policy import Policy
 from toolcrib.question import InputNeeded
@@ -112,36 +113,23 @@ class Guard:
     def is_visible(self, principal: Principal, tool: Tool) -> bool:
         return self.access.is_visible(principal, tool)
 
-    def drop(
-        self,
-        name: str,
-        arguments: Mapping[str, Any] | None,
-        principal: Principal,
-        channel: Channel,
-        error: BaseException,
-    ) -> None:
-        case = self._case(name, None, arguments, principal, channel)
+    def drop(self, attempt: Attempt, error: BaseException) -> None:
+        case = self._open_case(attempt, None)
         case.decision = "unheard"
-        if self.watch is not None:
-            case.span = self.watch.begin_unknown(channel, case.id)
         case.drop(error)
 
-    async def miss(
-        self, name: str, arguments: Mapping[str, Any] | None, principal: Principal, channel: Channel
-    ) -> None:
-        case = self._case(name, None, arguments, principal, channel)
+    async def miss(self, attempt: Attempt) -> None:
+        case = self._open_case(attempt, None)
         case.decision = "unknown"
-        if self.watch is not None:
-            case.span = self.watch.begin_unknown(channel, case.id)
-        if (recording := case.end(ToolNotFoundError(name))) is not None:
+        if (recording := case.end(ToolNotFoundError(attempt.name))) is not None:
             await recording
 
-    async def conduct(self, attempt: Attempt, perform: Perform) -> Result:
-        case = self._case(attempt.name, attempt.tool, attempt.arguments, attempt.principal, attempt.channel)
-        if self.watch is not None:
-            case.span = self.watch.begin(attempt, case.id)
+    async def conduct(
+        self, attempt: Attempt, tool: Tool, perform: Perform, *, is_front: bool = False
+    ) -> Result:
+        case = self._open_case(attempt, tool)
         try:
-            result = await self._pass(attempt, perform, case)
+            result = await self._pass(attempt, tool, perform, case, is_front)
         except BaseException as error:
             if (recording := case.end(error)) is not None:
                 await recording
@@ -152,13 +140,14 @@ class Guard:
 
     # --- inside ---
 
-    def _case(self, *facts: Any) -> Case:
-        return Case(self.audit, self.watch, f"{self._prefix}{next(self._numbers):x}", *facts)
+    def _open_case(self, attempt: Attempt, tool: Tool | None) -> Case:
+        return Case(self.audit, self.watch, f"{self._prefix}{next(self._numbers):x}", attempt, tool)
 
-    async def _pass(self, attempt: Attempt, perform: Perform, case: Case) -> Result:
-        principal, tool = attempt.principal, attempt.tool
-        decision = None if attempt.is_front else self.access.decide(principal, tool)
-        slot: Slot | None = None
+    async def _pass(
+        self, attempt: Attempt, tool: Tool, perform: Perform, case: Case, is_front: bool
+    ) -> Result:
+        principal, channel = attempt.principal, attempt.channel
+        decision = None if is_front else self.access.decide(principal, tool)
         if decision is not None:
             case.rule = decision.rule
             if not decision.is_visible:
@@ -167,26 +156,26 @@ class Guard:
             if decision.missing:
                 case.decision = "denied"
                 return refused(_lacking(tool.name, decision.missing))
-        channel = attempt.channel
+        slot: Slot | None = None
+        demand: Demand | None = None
+        outlive = None
         try:
-            if self.quota.covers(principal, tool):
-                again = channel.resumes if channel.is_prompted else None
-                entered = self.quota.enter(principal, tool, case.measure, resumes=again)
+            again = channel.resumes if channel.is_prompted else None
+            entered = self.quota.enter(principal, tool, case.measure, resumes=again)
+            if entered is not None:
                 slot = entered if isinstance(entered, Slot) else await entered
-                if slot.is_counted:
-                    channel = Resting(channel, slot)
-            if self.audit is not None and case.is_required:
-                await case.begin()
-            admit = self._admission(attempt, case, decision, channel)
-            if slot is None:
-                work = perform(admit, call_id=case.id)
+                demand = slot.demand
+                if demand.is_counted:
+                    channel, outlive = Resting(channel, slot), slot.outlive
+            if self.audit is not None and (tool.options.destructive or tool.options.audit == "required"):
+                await case.begin(tool)
+            if decision is None or decision.is_final:
+                admit: Admit = case.admit
             else:
-                outlive = slot.outlive if slot.is_counted else None
-                work = perform(
-                    admit, channel=channel, timeout_s=slot.timeout_s, outlive=outlive, call_id=case.id
-                )
+                admit = partial(self._judge, tool.name, decision, case, channel)
+            work = perform(channel, admit, None if demand is None else demand.timeout_s, outlive, case.id)
             result = await (work if self.watch is None else self.watch.within(case.span, work))
-            most = None if slot is None or result.error is not None else slot.max_result_bytes
+            most = None if demand is None or result.error is not None else demand.max_result_bytes
             if most is not None and is_longer(result, most):
                 return _too_long(tool.name, most)
             return result
@@ -200,22 +189,18 @@ class Guard:
             if slot is not None:
                 slot.leave(ran=case.ran)
 
-    def _admission(self, attempt: Attempt, case: Case, decision: Decision | None, channel: Channel) -> Admit:
-        if decision is None or decision.is_final:
-            return case.admit
-
-        def admit(checked: dict[str, Any]) -> Awaitable[None] | None:
-            judgement = decision.judge(checked)
-            case.rule = judgement.rule
-            if not judgement.is_allowed:
-                case.decision = "denied"
-                raise _denied(attempt.tool.name, judgement.because)
-            if judgement.confirm is not None:
-                return self._confirm(attempt.tool.name, checked, judgement.confirm.words, case, channel)
-            case.ran = True
-            return None
-
-        return admit
+    def _judge(
+        self, tool: str, decision: Decision, case: Case, channel: Channel, checked: dict[str, Any]
+    ) -> Awaitable[None] | None:
+        judgement = decision.judge(checked)
+        case.rule = judgement.rule
+        if not judgement.is_allowed:
+            case.decision = "denied"
+            raise _denied(tool, judgement.because)
+        if judgement.confirm is not None:
+            return self._confirm(tool, checked, judgement.confirm.words, case, channel)
+        case.ran = True
+        return None
 
     async def _confirm(
         self, tool: str, checked: dict[str, Any], words: str | None, case: Case, channel: Channel

@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from toolcrib import codec
+from toolcrib.admission import Attempt
 from toolcrib.content import Result, text_block
 from toolcrib.context import LOCAL, RESERVED, Principal
 from toolcrib.errors import (
@@ -235,7 +236,8 @@ class Call(Exchange):
         self.close()
 
     def _drop(self, error: BaseException) -> None:
-        self.engine.dispatcher.drop(self.name, self.arguments, self.link.principal, self, error)
+        attempt = Attempt(self.name, self.arguments, self.link.principal, self)
+        self.engine.dispatcher.drop(attempt, error)
 
     def _send_for_scopes(self, error: InsufficientScopeError) -> Reply:
         """HTTP has a way to ask for more: the client fetches a better token, and comes again."""

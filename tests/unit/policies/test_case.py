@@ -10,19 +10,24 @@ from typing import Any
 
 import pytest
 
-from toolcrib import Tool
+from toolcrib import MCPServer, Tool
+from toolcrib.admission import Attempt
 from toolcrib.content import File, Image, Result, text_block
 from toolcrib.context import Nobody, Principal
 from toolcrib.errors import AuditUnavailableError, ToolNotFoundError
 from toolcrib.policies.audit import AuditLog, open_log
 from toolcrib.policies.case import Case, is_longer, size_of
-from toolcrib.policy import Audit
+from toolcrib.policy import Audit, Policy
 
 ANA = Principal("key:ana")
 
 
 def make(**options: Any) -> Tool:
     return Tool.from_function(lambda: "", name="report", description="Give it.", **options)
+
+
+def case_of(arguments: Any, tool: Tool | None, log: AuditLog | None = None) -> Case:
+    return Case(log, None, "id", Attempt("report", arguments, ANA, Nobody()), tool)
 
 
 class Leaver(Nobody):
@@ -36,7 +41,7 @@ async def record(tmp_path: Path, *ends: Any, tool: Tool | None = None, **audit: 
     await log.open()
     for number, (ended, channel) in enumerate(ends):
         arguments = {"a": 1, "password": "x"}
-        case = Case(log, None, f"id{number}", "Report", tool, arguments, ANA, channel)
+        case = Case(log, None, f"id{number}", Attempt("Report", arguments, ANA, channel), tool)
         if (recording := case.end(ended)) is not None:
             await recording
     await log.close()
@@ -72,44 +77,43 @@ async def test_values_are_recorded_where_that_is_wished_and_never_secrets(tmp_pa
 
 
 def test_the_size_of_arguments_is_measured_once_and_only_when_asked() -> None:
-    case = Case(None, None, "id", "report", make(), {"a": 1}, ANA, Nobody())
+    case = case_of({"a": 1}, make())
     assert case._size is None
     assert case.measure() == case.measure() == len('{"a":1}')
-    assert Case(None, None, "id", "report", make(), None, ANA, Nobody()).measure() == len("{}")
+    assert case_of(None, make()).measure() == len("{}")
 
 
 @pytest.mark.parametrize(
-    ("options", "is_required"),
+    ("options", "before"),
     [
-        ({}, False),
-        ({"read_only": True}, False),
-        ({"destructive": False}, False),
-        ({"destructive": True}, True),
-        ({"audit": "required"}, True),
+        ({}, []),
+        ({"read_only": True}, []),
+        ({"destructive": False}, []),
+        ({"destructive": True}, ["probe"]),
+        ({"audit": "required"}, ["intent"]),
+        ({"audit": "required", "destructive": True}, ["intent"]),
     ],
 )
-def test_what_must_be_recorded(options: Any, is_required: bool) -> None:
-    assert Case(None, None, "id", "report", make(**options), {}, ANA, Nobody()).is_required is is_required
-    assert Case(None, None, "id", "report", None, {}, ANA, Nobody()).is_required is False
-
-
-async def test_only_what_asks_for_it_begins_with_a_record(tmp_path: Path) -> None:
-    log = AuditLog(Audit(tmp_path / "audit.db"), server="test")
-    await log.open()
-    for options in ({"destructive": True}, {"audit": "required"}):
-        await Case(log, None, "id", "report", make(**options), {}, ANA, Nobody()).begin()
-    await Case(log, None, "id", "report", None, {}, ANA, Nobody()).begin()
-    await Case(None, None, "id", "report", make(audit="required"), {}, ANA, Nobody()).begin()
-    await log.close()
+async def test_only_what_must_be_recorded_begins_with_a_record(
+    tmp_path: Path, options: Any, before: list[str]
+) -> None:
+    server = MCPServer(policy=Policy(audit=Audit(tmp_path / "audit.db")))
+    server.add(make(**options))
+    async with server:
+        assert not (await server.call("report")).is_error
     kinds = [item["kind"] for item in open_log(tmp_path / "audit.db").records()]
-    assert kinds == ["opened", "probe", "intent", "closed"]
+    assert kinds == ["opened", *before, "call", "closed"]
+
+
+async def test_where_nothing_is_recorded_nothing_has_to_be() -> None:
+    await case_of({}, make(audit="required")).begin(make(audit="required"))
 
 
 async def test_a_store_that_cannot_be_opened_refuses_what_must_be_recorded(tmp_path: Path) -> None:
     log = AuditLog(Audit(tmp_path / "none" / "audit.db", wait_s=0.01), server="test")
     (tmp_path / "none").write_text("not a folder")
     with pytest.raises(AuditUnavailableError, match="Tool 'report' cannot run now"):
-        await Case(log, None, "id", "report", make(audit="required"), {}, ANA, Nobody()).begin()
+        await case_of({}, make(audit="required"), log).begin(make())
     (tmp_path / "none").unlink()
     await log.close()
 
@@ -118,7 +122,7 @@ async def test_the_log_says_how_a_call_ended_and_only_where_somebody_reads_it(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level(logging.WARNING, "toolcrib")
-    case = Case(None, None, "id", "report", make(), {"password": "hush"}, ANA, Nobody())
+    case = case_of({"password": "hush"}, make())
     assert case.end(Result([])) is None
     assert not caplog.records
     caplog.set_level(logging.INFO, "toolcrib")

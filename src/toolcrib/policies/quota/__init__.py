@@ -11,5 +11,6 @@ Knows limits, clocks and counts; refuses to know rules, results and the wire.
 
 from toolcrib.policies.quota.quota import Quota
 from toolcrib.policies.quota.slot import Slot
+from toolcrib.policies.quota.terms import Demand
 
-__all__ = ["Quota", "Slot"]
+__all__ = ["Demand", "Quota", "Slot"]

@@ -69,22 +69,19 @@ class Quota:
             if selector != "*"  # what holds for every tool holds for none yet
         ]
 
-    def covers(self, principal: Principal, tool: Tool) -> bool:
-        """Whether any limit concerns this caller and this tool."""
-        return bool(self._terms) and self._find(principal, tool) is not None
-
     def enter(
         self, principal: Principal, tool: Tool, size: Callable[[], int], *, resumes: str | None = None
-    ) -> Slot | Awaitable[Slot]:
-        """Let a call in: at once where nothing has to be waited for, else when it is awaited.
+    ) -> Slot | Awaitable[Slot] | None:
+        """Let a call in: at once where nothing has to be waited for, else when it is awaited. None: no limit
+        concerns this caller and this tool.
 
         `size` gives the bytes of the arguments where a limit asks for them. `resumes` is the mark of a state
         that the call comes back with: the first time, it is no second hit on rates and budgets. Raises
         ThrottledError, here or when awaited; a refused call costs nothing.
         """
-        demand = self._find(principal, tool)
+        demand = self._find(principal, tool) if self._terms else None
         if demand is None:
-            return _open_slot(tool)
+            return None
         if demand.max_arguments_bytes is not None and demand.size_term is not None:
             measured = size()
             if measured > demand.max_arguments_bytes:
@@ -126,7 +123,3 @@ class Quota:
             known = self._known = {}
         known[pair] = demand
         return demand
-
-
-def _open_slot(tool: Tool) -> Slot:
-    return Slot(Demand([], Principal(), tool), None)

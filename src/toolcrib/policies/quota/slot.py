@@ -20,10 +20,9 @@ RUNNING = -(2**63)
 class Slot:
     """One call that was let in. `leave` it exactly when the call is answered; twice does no harm.
 
-    `timeout_s` and `max_result_bytes` are the shortest and smallest of its limits. `is_counted` says that it
-    has a place among so many at once. The other attributes are the ledger's: `rank` is None without a place,
-    RUNNING with one, else its turn in line; `is_charged` says that rate and budget were taken, on the day
-    `serial`, and `has_burned` that its `mark` was, because it is a call that comes again.
+    `demand` is what the limits say about it. The other attributes are the ledger's: `rank` is None without a
+    place, RUNNING with one, else its turn in line; `is_charged` says that rate and budget were taken, on the
+    day `serial`, and `has_burned` that its `mark` was, because it is a call that comes again.
     """
 
     __slots__ = (
@@ -32,24 +31,18 @@ class Slot:
         "demand",
         "has_burned",
         "is_charged",
-        "is_counted",
         "is_left",
         "mark",
-        "max_result_bytes",
         "number",
         "rank",
         "serial",
         "store",
-        "timeout_s",
     )
 
     def __init__(self, demand: Demand, store: Store | None, mark: str | None = None) -> None:
         self.demand = demand
         self.store = store
         self.mark = mark
-        self.timeout_s = demand.timeout_s
-        self.max_result_bytes = demand.max_result_bytes
-        self.is_counted = demand.is_counted
         self.is_left = False
         self.is_charged = False
         self.has_burned = False

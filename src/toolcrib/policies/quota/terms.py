@@ -110,7 +110,8 @@ class Term:
 
 
 class Demand:
-    """All that the limits say about calls of one tool by one caller."""
+    """All that the limits say about calls of one tool by one caller. `timeout_s` and `max_result_bytes` are
+    the shortest and smallest of them; `is_counted` says that a call has a place among so many at once."""
 
     __slots__ = (
         "_facts",

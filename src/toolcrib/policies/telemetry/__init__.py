@@ -1,7 +1,7 @@
 """In view: what others may watch of a server's calls, as figures for Prometheus and spans for OpenTelemetry.
 
     watch = Watch(Telemetry(prometheus=True), server="shop", version="1.4")
-    running = watch.begin(attempt, call_id)
+    running = watch.begin("refund", channel, call_id)
     try:
         result = await watch.within(running, perform())
     finally:
@@ -18,7 +18,6 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from toolcrib.admission import Attempt
 from toolcrib.context import Channel
 from toolcrib.errors import ConfigurationError
 from toolcrib.policies.telemetry.exposition import CONTENT_TYPE, NAME, PREFIX, write
@@ -55,13 +54,14 @@ class Watch:
         if options.opentelemetry:
             self._trace_calls()
 
-    def begin(self, attempt: Attempt, call_id: str | None = None) -> Any:
-        """A call comes in. What this gives belongs to `within` and `end`."""
-        return self._begin(attempt.tool.name, attempt.channel, call_id)
-
-    def begin_unknown(self, channel: Channel, call_id: str | None = None) -> Any:
-        """A call comes in of a tool that is not there. Its name is the caller's text, and not told."""
-        return self._begin(None, channel, call_id)
+    def begin(self, tool: str | None, channel: Channel, call_id: str | None = None) -> Any:
+        """A call comes in. None for a tool that is not there: its name is the caller's text, and not told.
+        What this gives belongs to `within` and `end`."""
+        if self._figures is not None:
+            self._figures.begin()
+        if self._tracing is None:
+            return _BEGUN
+        return self._tracing.begin(tool, channel, call_id) or _BEGUN
 
     def within(self, running: Any, work: Awaitable[T]) -> Awaitable[T]:
         """The work, with the call's span as the current one, so that spans of the tool are below it."""
@@ -125,13 +125,6 @@ class Watch:
         """The server ends. What was counted stays with those that share it."""
         if self._pool is not None:
             self._pool.close()
-
-    def _begin(self, tool: str | None, channel: Channel, call_id: str | None) -> Any:
-        if self._figures is not None:
-            self._figures.begin()
-        if self._tracing is None:
-            return _BEGUN
-        return self._tracing.begin(tool, channel, call_id) or _BEGUN
 
     def _look(self) -> Sheet:
         if self._figures is None:

@@ -57,6 +57,7 @@ def quota_of(clocks: Clocks, *limits: Limit, store: Path | None = None, **demand
 
 async def enter(quota: Quota, who: Principal = ANA, what: Tool = REPORT, **given: Any) -> Slot:
     entered = quota.enter(who, what, given.pop("size", unasked), **given)
+    assert entered is not None
     return entered if isinstance(entered, Slot) else await entered
 
 

@@ -34,7 +34,7 @@ async def test_no_more_run_at_once_than_may(make):
     error = await refused(quota)
     assert str(error) == "Too many calls of 'report' at once: try again in 1 s."
     assert error.details == {"limit": "two", "kind": "concurrency", "retryAfterS": 1.0}
-    assert first.is_counted
+    assert first.demand.is_counted
     first.leave(ran=True)
     first.leave(ran=True)
     third = await enter(quota)
@@ -228,6 +228,7 @@ async def test_a_place_that_becomes_free_between_asking_and_waiting_is_taken():
     quota = quota_of(Clocks(), Limit(concurrency=1, queue=1))
     running = await enter(quota)
     entered = quota.enter(ANA, REPORT, len)
+    assert entered is not None
     assert not isinstance(entered, Slot)
     running.leave(ran=True)
     assert isinstance(await entered, Slot)

@@ -12,9 +12,7 @@ from opentelemetry.sdk.trace import ReadableSpan
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.support.tracing import Traces, open_traces
-from toolcrib import Tool
-from toolcrib.admission import Attempt
-from toolcrib.context import LOCAL, Nobody
+from toolcrib.context import Nobody
 from toolcrib.policies.telemetry import Watch
 from toolcrib.policy import Telemetry
 
@@ -27,14 +25,9 @@ class Wire(Nobody):
     trace: Any = None
 
 
-def refund(order: str) -> str:
-    """Give money back."""
-    return order
-
-
-def attempt(*, request: Any = None, trace: Any = None, arguments: Any = None) -> Attempt:
-    tool = Tool.from_function(refund)
-    return Attempt("refund", tool, arguments or {}, LOCAL, Wire(request, trace))
+def begin(watch: Watch, call_id: str | None = None, *, request: Any = None, trace: Any = None) -> Any:
+    """A call that begins."""
+    return watch.begin("refund", Wire(request, trace), call_id)
 
 
 def make_watch(**options: Any) -> Watch:
@@ -43,7 +36,7 @@ def make_watch(**options: Any) -> Watch:
 
 def call(watch: Watch, outcome: str = "ok", code: str | None = None, **facts: Any) -> None:
     """A call that begins and ends."""
-    running = watch.begin(attempt())
+    running = begin(watch)
     given = {"tool": "refund", "duration_s": 0.02, **facts}
     watch.end(running, outcome=outcome, code=code, **given)
 
@@ -77,7 +70,7 @@ def current() -> int:
 
 
 async def conduct(watch: Watch, work: Callable[[], Awaitable[Any]]) -> Any:
-    running = watch.begin(attempt())
+    running = begin(watch)
     try:
         return await watch.within(running, work())
     finally:

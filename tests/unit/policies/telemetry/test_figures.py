@@ -13,7 +13,7 @@ from toolcrib.policies.telemetry import exposition, figures
 from toolcrib.policies.telemetry.figures import Figures, Row, Sheet
 from toolcrib.version import __version__
 
-from .conftest import attempt, call, figure, make_watch, read_figures
+from .conftest import Wire, begin, call, figure, make_watch, read_figures
 
 
 def test_calls_are_counted_by_tool_outcome_and_code() -> None:
@@ -54,7 +54,7 @@ def test_durations_are_a_histogram_from_a_millisecond_to_a_minute() -> None:
 
 def test_calls_under_way_are_shown_while_they_are() -> None:
     watch = make_watch(prometheus=True)
-    first, second = watch.begin(attempt()), watch.begin_unknown(attempt().channel)
+    first, second = begin(watch), watch.begin(None, Wire())
     assert figure(watch, "toolcrib_calls_running") == 2
     watch.end(first, tool="refund", outcome="ok", code=None, duration_s=0.1)
     assert figure(watch, "toolcrib_calls_running") == 1

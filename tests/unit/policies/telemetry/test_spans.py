@@ -18,7 +18,7 @@ from toolcrib.errors import ConfigurationError
 from toolcrib.policies.telemetry import Watch, spans
 from toolcrib.version import __version__
 
-from .conftest import attempt, call, conduct, end, figure, make_watch, one
+from .conftest import Wire, begin, call, conduct, end, figure, make_watch, one
 
 PARENT = "00-0123456789abcdef0123456789abcdef-0123456789abcdef-01"
 TRACE_ID, SPAN_ID = 0x0123456789ABCDEF0123456789ABCDEF, 0x0123456789ABCDEF
@@ -26,7 +26,7 @@ TRACE_ID, SPAN_ID = 0x0123456789ABCDEF0123456789ABCDEF, 0x0123456789ABCDEF
 
 def test_a_call_is_a_span_with_the_attributes_of_the_conventions(traces: Traces) -> None:
     watch = make_watch(opentelemetry=True)
-    running = watch.begin(attempt(request=7), "c1")
+    running = begin(watch, "c1", request=7)
     end(watch, running, arguments_bytes=12, result_bytes=34)
     span = one(traces)
     assert (span.name, span.kind) == ("tools/call refund", SpanKind.SERVER)
@@ -48,7 +48,7 @@ def test_a_call_is_a_span_with_the_attributes_of_the_conventions(traces: Traces)
 
 def test_what_is_not_known_is_not_said(traces: Traces) -> None:
     watch = make_watch(opentelemetry=True)
-    end(watch, watch.begin(attempt()))
+    end(watch, begin(watch))
     assert set(one(traces).attributes or {}) == {
         "mcp.method.name",
         "gen_ai.operation.name",
@@ -59,13 +59,13 @@ def test_what_is_not_known_is_not_said(traces: Traces) -> None:
 
 def test_the_name_of_a_request_has_an_end(traces: Traces) -> None:
     watch = make_watch(opentelemetry=True)
-    end(watch, watch.begin(attempt(request="r" * 300)))
+    end(watch, begin(watch, request="r" * 300))
     assert (one(traces).attributes or {})["jsonrpc.request.id"] == "r" * 256
 
 
 def test_an_unknown_tool_is_a_span_without_its_name(traces: Traces) -> None:
     watch = make_watch(opentelemetry=True)
-    running = watch.begin_unknown(attempt(request="q", trace=PARENT).channel, "c2")
+    running = watch.begin(None, Wire(request="q", trace=PARENT), "c2")
     end(watch, running, "denied", "unknown-tool", tool=None)
     span = one(traces)
     assert span.name == "tools/call"
@@ -90,7 +90,7 @@ def test_a_call_that_failed_is_an_error_by_its_code(
     traces: Traces, outcome: str, code: str | None, fault: str
 ) -> None:
     watch = make_watch(opentelemetry=True)
-    end(watch, watch.begin(attempt()), outcome, code)
+    end(watch, begin(watch), outcome, code)
     span = one(traces)
     assert span.status.status_code is StatusCode.ERROR
     assert span.status.description is None
@@ -101,7 +101,7 @@ def test_a_call_that_failed_is_an_error_by_its_code(
 @pytest.mark.parametrize("outcome", ["ok", "input_required", "cancelled", "disconnected"])
 def test_a_caller_who_is_asked_or_gives_up_is_no_error(traces: Traces, outcome: str) -> None:
     watch = make_watch(opentelemetry=True)
-    end(watch, watch.begin(attempt()), outcome, None)
+    end(watch, begin(watch), outcome, None)
     assert one(traces).status.status_code is StatusCode.UNSET
     assert "error.type" not in (one(traces).attributes or {})
 
@@ -111,7 +111,7 @@ def test_a_caller_who_is_asked_or_gives_up_is_no_error(traces: Traces, outcome: 
 
 def test_the_caller_s_span_is_the_parent(traces: Traces) -> None:
     watch = make_watch(opentelemetry=True)
-    end(watch, watch.begin(attempt(trace=PARENT)))
+    end(watch, begin(watch, trace=PARENT))
     span = one(traces)
     assert span.parent is not None
     assert (span.parent.trace_id, span.parent.span_id, span.parent.is_remote) == (TRACE_ID, SPAN_ID, True)
@@ -121,7 +121,7 @@ def test_the_caller_s_span_is_the_parent(traces: Traces) -> None:
 def test_what_goes_on_around_the_call_is_a_link_beside_the_caller_s_span(traces: Traces) -> None:
     watch = make_watch(opentelemetry=True)
     with trace.get_tracer("test").start_as_current_span("request") as around:
-        end(watch, watch.begin(attempt(trace=PARENT)))
+        end(watch, begin(watch, trace=PARENT))
     span = traces.spans[0]
     assert span.parent is not None
     assert span.parent.trace_id == TRACE_ID
@@ -150,7 +150,7 @@ def test_what_is_no_traceparent_is_ignored(
 ) -> None:
     watch = make_watch(opentelemetry=True)
     with trace.get_tracer("test").start_as_current_span("request") as around:
-        end(watch, watch.begin(attempt(trace=said)))
+        end(watch, begin(watch, trace=said))
     span = traces.spans[0]
     assert span.parent is not None
     assert span.parent.span_id == around.get_span_context().span_id
@@ -214,7 +214,7 @@ def test_a_processor_that_fails_fails_no_call(caplog: pytest.LogCaptureFixture) 
             raise OSError("no processor today")
 
     watch = make_watch(opentelemetry=True)
-    running = watch.begin(attempt())
+    running = begin(watch)
     running.span = Failing(trace.INVALID_SPAN_CONTEXT)
     end(watch, running)
     assert [record.levelname for record in caplog.records] == ["WARNING"]
@@ -223,7 +223,7 @@ def test_a_processor_that_fails_fails_no_call(caplog: pytest.LogCaptureFixture) 
 def test_a_span_that_nobody_samples_is_told_nothing() -> None:
     watch = make_watch(opentelemetry=True)
     set_up(watch, TracerProvider(sampler=ALWAYS_OFF))
-    running = watch.begin(attempt())
+    running = begin(watch)
     assert not running.span.is_recording()
     end(watch, running, "error", "crashed")
 

@@ -14,7 +14,7 @@ from opentelemetry import trace
 
 from tests.support.tracing import Traces
 
-from .conftest import attempt, conduct, current, end, make_watch, one
+from .conftest import begin, conduct, current, end, make_watch, one
 
 
 async def test_spans_of_the_tool_are_below_the_span_of_the_call(traces: Traces) -> None:
@@ -185,7 +185,7 @@ async def test_an_error_that_was_thrown_in_is_not_kept(traces: Traces) -> None:
 
 async def test_without_opentelemetry_the_work_is_given_back_as_it_came() -> None:
     watch = make_watch(prometheus=True)
-    running = watch.begin(attempt())
+    running = begin(watch)
 
     async def nothing() -> int:
         return 3
