@@ -28,7 +28,9 @@ Work = asyncio.Task[Reply]
 class Late:
     """A call that has run, and whose reply goes out when it is on the record: that takes no task."""
 
-    __slots__ = ("_exchange", "_record", "_work")
+    __slots__ = ("_exchange", "_finish", "_record", "_work")
+
+    _finish: Callable[[Reply], None]
 
     def __init__(self, exchange: Exchange, work: Coroutine[Any, Any, Reply], record: Parting) -> None:
         self._exchange = exchange
@@ -37,18 +39,19 @@ class Late:
 
     def then(self, finish: Callable[[Reply], None]) -> None:
         """Have `finish` called with the reply, cancelled or not."""
+        self._finish = finish
         self._record._asyncio_future_blocking = False  # as a task does with what a coroutine waits for
-        self._record.add_done_callback(functools.partial(self._go_on, finish))
+        self._record.add_done_callback(self._go_on)
 
-    def _go_on(self, finish: Callable[[Reply], None], _: object) -> None:
+    def _go_on(self, _: object) -> None:
         try:
             yielded = self._work.send(None)
         except StopIteration as stop:
-            finish(stop.value)
+            self._finish(stop.value)
         except Exception as error:
-            finish(_failed(self._exchange, error))
+            self._finish(_failed(self._exchange, error))
         else:  # it has more to wait for
-            follow(self._exchange, _go_on_in_task(self._work, yielded), finish)
+            follow(self._exchange, _go_on_in_task(self._work, yielded), self._finish)
 
     def as_task(self) -> Work:
         """The same as a task, where more may come of it than the reply."""

@@ -5,6 +5,7 @@ Knows rules that were found to be about both; refuses to know how they were foun
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -110,8 +111,11 @@ class Case:
         rule = self.find_permission(arguments)
         if rule is None:
             return self.refuse()
-        holding = [clause for clause in self.confirms if clause.forbids(arguments)]
-        return Judgement(True, rule, None, ask_for(holding) if holding else None)
+        if self.confirms:
+            holding = [clause for clause in self.confirms if clause.forbids(arguments)]
+            if holding:
+                return Judgement(True, rule, None, ask_for(holding))
+        return _allow(rule)
 
     def find_permission(self, arguments: Mapping[str, Any]) -> str | None:
         """What allows a call that nothing denies."""
@@ -124,6 +128,12 @@ class Case:
         """What is said where no rule allows a call: where one might have, it is that rule's matter."""
         label = self.allows[0].label if len(self.allows) == 1 else DEFAULT
         return Judgement(False, label, next((item.because for item in self.allows if item.because), None))
+
+
+@functools.lru_cache(maxsize=1_000)
+def _allow(rule: str) -> Judgement:
+    """Nearly every call ends here, and there are only so many rules."""
+    return Judgement(True, rule)
 
 
 def ask_for(clauses: Sequence[Clause]) -> Confirm:

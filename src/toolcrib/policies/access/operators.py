@@ -20,6 +20,8 @@ from toolcrib.policies.access.containment import Folder
 from toolcrib.policy import Policy
 from toolcrib.validation import Validator
 
+_NUMBERS = (int, float)
+
 Verdict = bool | None
 Check = Callable[[Any], Verdict]
 
@@ -110,7 +112,7 @@ def _spells(text: str, number: Any) -> bool:
 
 
 def is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
+    return isinstance(value, _NUMBERS) and not isinstance(value, bool)
 
 
 def is_finite(value: Any) -> bool:

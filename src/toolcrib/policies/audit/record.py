@@ -64,17 +64,18 @@ def compose(head: Head, entries: Iterable[Entry]) -> tuple[Head, list[bytes]]:
 
 def encode(wall: float, facts: dict[str, Any]) -> bytes:
     """An entry as the inner part of an object. Whatever it holds, something readable comes out."""
-    whole: dict[str, Any] = {"at": stamp(wall), "kind": "call", **facts}
     try:
-        data = codec.write(whole)
+        data = codec.write(facts)
     except Exception:  # not JSON: half characters, objects, endless nesting
-        whole = {key: plain(value) for key, value in whole.items()}
-        data = codec.write(whole)
+        facts = {key: plain(value) for key, value in facts.items()}
+        data = codec.write(facts)
     if len(data) > _LONG:
-        data = codec.write({key: _shorten(value) for key, value in whole.items()})
+        data = codec.write({key: _shorten(value) for key, value in facts.items()})
     if len(data) > MAX_LINE:
-        data = codec.write({key: _shorten(value) for key, value in whole.items() if not _is_large(value)})
-    return data[1:-1]
+        data = codec.write({key: _shorten(value) for key, value in facts.items() if not _is_large(value)})
+    beginning = b'"at":"%b"' if "kind" in facts else b'"at":"%b","kind":"call"'
+    rest = data[1:-1]
+    return (beginning + b",%b" if rest else beginning + b"%b") % (stamp(wall).encode(), rest)
 
 
 def head_of(line: bytes) -> Head | None:
@@ -91,19 +92,24 @@ def follows(line: bytes, head: Head) -> bool:
     return line.endswith(b'%b%b"}' % (_HASH, found))
 
 
-_stamped = (0, "1970-01-01T00:00:00")
+_stamped = (0, "1970-01-01T00:00:00.000Z")
 
 
 def stamp(wall: float) -> str:
     """A time in UTC with milliseconds: 2026-05-04T10:00:00.000Z."""
     global _stamped
     ms = int(wall * 1000)
-    second, text = _stamped
-    if ms // 1000 != second:
-        second = ms // 1000
-        text = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(second))
-        _stamped = (second, text)
-    return f"{text}.{ms % 1000:03d}Z"
+    last_ms, text = _stamped
+    if ms != last_ms:
+        second, rest_ms = divmod(ms, 1000)
+        day = text[:19] if second == last_ms // 1000 else _spell_second(second)
+        text = f"{day}.{rest_ms:03d}Z"
+        _stamped = (ms, text)
+    return text
+
+
+def _spell_second(second: int) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(second))
 
 
 def read_stamp(text: str) -> float:

@@ -28,8 +28,10 @@ _OTHER = (
     "SELECT EXISTS (SELECT 1 FROM sqlite_master) AND"
     " (SELECT count(*) FROM pragma_table_info('record') WHERE name IN ('seq', 'line')) < 2"
 )
+_WAL_PAGES = 4_000
+"""Pages beside the file before they are moved into it: each time that waits for the disk, twice."""
 _LEAST = -(2**63)
-_ROWS = (64, 8, 1)
+_ROWS = (64, 16, 4, 1)
 """Rows to a statement: with each statement the interpreter is given away, and has to be got back."""
 _PLACES = {rows: ",".join(["(?,?)"] * rows) for rows in _ROWS}
 _INSERTS = {rows: f"INSERT INTO record VALUES {places}" for rows, places in _PLACES.items()}  # nosec B608
@@ -62,6 +64,7 @@ class TableStore:
         self._db.execute("PRAGMA journal_mode=WAL")
         self._db.execute(f"PRAGMA synchronous={'FULL' if sync else 'NORMAL'}")
         self._db.execute("PRAGMA secure_delete=ON")  # a record whose time is over is to be gone
+        self._db.execute(f"PRAGMA wal_autocheckpoint={_WAL_PAGES}")
         self._db.execute(SCHEMA)
 
     def append(self, compose: Compose, head: Head | None = None) -> None:

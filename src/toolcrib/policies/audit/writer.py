@@ -62,9 +62,14 @@ class Desk:
 
     def take(self, item: Item) -> None:
         """Have an item written, and its future settled within the time."""
-        self._watch(item)
+        loop = self.loop
+        item.deadline = loop.time() + self._wait_s
+        self._waiting.append(item)
+        if not self._is_watching:
+            self._is_watching = True
+            loop.call_at(item.deadline, self._look)
         if not self.gathered:
-            self.loop.call_soon(self._gather)
+            loop.call_soon(self._gather)
         self.gathered.append(item)
 
     def _gather(self) -> None:
@@ -81,13 +86,6 @@ class Desk:
         gathered, self.gathered = self.gathered, []
         if gathered:
             self._writer.put(*gathered)
-
-    def _watch(self, item: Item) -> None:
-        item.deadline = self.loop.time() + self._wait_s
-        self._waiting.append(item)
-        if not self._is_watching:
-            self._is_watching = True
-            self.loop.call_at(item.deadline, self._look)
 
     def settle(self, items: Iterable[Item], is_written: bool) -> None:
         for item in items:

@@ -92,39 +92,39 @@ class Reception:
         if keeper is None:
             if self._guard.policy.auth is not None:  # not open yet, or closed already: nobody can be known
                 return self._refuse(Refused(503, "The server is starting or stopping", (), 1.0))
-            return self._let_in(request, handle)
-        document = keeper.document(request.path)
-        if document is not None:
-            return _page(request, b"application/json", document)
-        if request.path == self._figures and self._is_open:
-            return self._show_figures(request)
+            return self._show_figures(request) if request.path == self._figures else handle(request)
+        if request.path != self._path:
+            document = keeper.document(request.path)
+            if document is not None:
+                return _page(request, b"application/json", document)
+            if request.path == self._figures and self._is_open:
+                return self._show_figures(request)
         who = keeper.identify(request.headers, request.remote)
         if isinstance(who, _KNOWN):
-            return self._admit(who, request, handle)
-        return _Introduction(who, lambda known: self._admit(known, request, handle))
+            return self._admit(who, keeper, request, handle)
+        return _Introduction(who, lambda known: self._admit(known, keeper, request, handle))
 
-    def _admit(self, who: Principal | Refused, request: Request, handle: Handle) -> Answer | Talk:
+    def _admit(
+        self, who: Principal | Refused, keeper: Doorkeeper, request: Request, handle: Handle
+    ) -> Answer | Talk:
         if isinstance(who, Refused):
             return self._refuse(who)
-        if request.path == self._figures and self._keeper is not None:
-            refused = self._guard_figures(who, self._keeper)
-            if refused is not None:
-                return self._refuse(refused)
-        if self._keeper is not None and (wait_s := self._keeper.meter(who)) is not None:
+        is_looking = request.path == self._figures
+        if is_looking and (refused := self._guard_figures(who, keeper)) is not None:
+            return self._refuse(refused)
+        wait_s = keeper.meter(who)
+        if wait_s is not None:
             return self._refuse(Refused(429, "Too many requests: try again later", (), wait_s))
         request.principal = who
-        outcome = self._let_in(request, handle)
+        outcome = self._show_figures(request) if is_looking else handle(request)
         if isinstance(outcome, Lasting):
-            self._attend(outcome, request)
+            self._attend(outcome, keeper, request)
         return outcome
 
-    def _attend(self, stream: Lasting, request: Request) -> None:
-        shown = None if self._keeper is None else self._keeper.follow(request.headers)
+    def _attend(self, stream: Lasting, keeper: Doorkeeper, request: Request) -> None:
+        shown = keeper.follow(request.headers)
         if shown is not None and self._attendance is not None:
             self._attendance.add(stream, shown)
-
-    def _let_in(self, request: Request, handle: Handle) -> Answer | Talk:
-        return self._show_figures(request) if request.path == self._figures else handle(request)
 
     def _refuse(self, refused: Refused) -> Answer:
         if self._watch is not None:

@@ -107,9 +107,17 @@ def encoded(**facts: object) -> dict[str, object]:
     return record
 
 
-def test_an_entry_may_say_its_own_kind_and_time() -> None:
-    _, (line,) = compose(NO_RECORD, [Entry(NOON, {"kind": "intent", "at": "then"})])
-    assert line.startswith(b'{"seq":1,"at":"then","kind":"intent","hash":"')
+@pytest.mark.parametrize(
+    ("facts", "said"),
+    [
+        ({"kind": "intent"}, b'"kind":"intent"'),
+        ({"n": 1}, b'"kind":"call","n":1'),
+        ({}, b'"kind":"call"'),
+    ],
+)
+def test_an_entry_is_a_call_unless_it_says_its_own_kind(facts: dict[str, object], said: bytes) -> None:
+    _, (line,) = compose(NO_RECORD, [Entry(NOON, facts)])
+    assert line.startswith(b'{"seq":1,"at":"%b",%b,"hash":"' % (stamp(NOON).encode(), said))
 
 
 def test_what_is_not_json_is_recorded_as_something_like_it() -> None:
@@ -172,12 +180,13 @@ def test_both_stores_keep_the_same_lines(tmp_path: Path, name: str) -> None:
     assert (first["seq"], first["kind"], first["id"]) == (2, "call", "c1")
     closed = json.loads(lines[-1])
     assert (closed["kind"], closed["process"]) == ("closed", os.getpid())
-    assert compose(NO_RECORD, [Entry(0, plainly(line)) for line in lines])[1] == lines
+    assert compose(NO_RECORD, [entry_of(line) for line in lines])[1] == lines
 
 
-def plainly(line: bytes) -> dict[str, object]:
+def entry_of(line: bytes) -> Entry:
     record = json.loads(line)
-    return {key: value for key, value in record.items() if key not in ("seq", "hash")}
+    facts = {key: value for key, value in record.items() if key not in ("seq", "at", "hash")}
+    return Entry(read_stamp(record["at"]), facts)
 
 
 @BOTH
