@@ -174,7 +174,8 @@ class Run:
         for mutant in self.mutants[path]:
             lines = range(mutant.line, mutant.last_line + 1)
             tests = known.tests_of(str(path), lines)
-            if 0 < len(tests) < _FEW:  # only the first may have come here, where something is remembered
+            if len(tests) < _FEW and known.is_touched(str(path), lines):
+                # only the first may have come here, where something is remembered; and it may be left out
                 tests = {**tests, **known.tests_of(str(path))}
             if not mutant.is_inside or not used.isdisjoint(lines):
                 users = known.tests_of(str(path), _users(tree, mutant.line))

@@ -58,6 +58,10 @@ class Known:
         mirror = f"/test_{file.stem}.py::"
         return {test: took_s for test, took_s in self.tests().items() if mirror in test}
 
+    def is_touched(self, file: str, lines: Iterable[int]) -> bool:
+        """Whether any test does, be it one that is left out."""
+        return any(self.lines.get(file, {}).get(line) for line in lines)
+
     def tests_of(self, file: str, lines: Iterable[int] | None = None) -> dict[str, float]:
         """The tests that touch one of these lines, the likeliest to find something first, and their times."""
         touched = self.lines.get(file, {})

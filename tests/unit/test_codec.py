@@ -124,6 +124,8 @@ def test_what_is_wrong_is_said_in_words_of_our_own() -> None:
         codec.decode("[" * 100_000)
     with pytest.raises(ValueError, match=r"^JSON contains a lone surrogate$"):
         codec.decode('"\ud800"')
+    with pytest.raises(ValueError, match=r"^nested too deeply$"):
+        codec.parse(b"[" * 5_000)
     with pytest.raises(ValueError, match=r"^not valid UTF-8$"):
         codec.parse(b'"\xff"')
     with pytest.raises(ValueError, match=r"^invalid character"):

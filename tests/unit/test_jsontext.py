@@ -113,6 +113,11 @@ def test_small_documents_with_dear_numbers_are_refused_too() -> None:
         codec.parse(repeated(b"1e300", 8000))
 
 
+@pytest.mark.parametrize(("size", "is_fine"), [(899, True), (900, True), (901, False), (902, False)])
+def test_a_document_that_is_tiny_may_have_any_numbers(size: int, is_fine: bool) -> None:
+    assert is_taken(repeated(b"1e300", 894).ljust(size)) == is_fine
+
+
 def test_dear_numbers_in_strings_cost_nothing() -> None:
     assert is_taken(repeated(b'"1e300,5e-324,1e300,5e-324,1e300,5e-324"', 300_000))
     assert is_taken(large(b'["' + b"1e300 " * 50_000 + b'"]'))

@@ -98,7 +98,7 @@ class Case:
             self._audit.note(entry)
             return None
         # Of a call that somebody makes amid another one, more than the reply comes behind the record.
-        is_last = self._attempt.channel.request is not None
+        is_last = entry["request"] is not None
         return self._audit.commit(entry, Parting if is_last else asyncio.Future)
 
     def drop(self, error: BaseException) -> None:
@@ -147,9 +147,10 @@ class Case:
             "arguments_bytes": self._size,
             "arguments_digest": self._digest,
         }
-        values = None if audit is None else audit.values_of(attempt.arguments)
-        if values is not None:
-            facts["values"] = values
+        if audit is not None and audit.keeps_values:
+            values = audit.values_of(attempt.arguments)
+            if values is not None:
+                facts["values"] = values
         return facts
 
     def _log(self, outcome: str, code: str | None, duration_s: float) -> None:

@@ -49,7 +49,8 @@ class Batch(Exchange):
     """Messages that came together; their replies go back together, in the same order."""
 
     def __init__(self, link: Link, parts: Sequence[Reply | Exchange]) -> None:
-        super().__init__(link, 0)
+        nameless: Any = None  # what is said of all of them has no id: any other could be that of one of them
+        super().__init__(link, nameless)
         self.parts = parts
 
     async def run(self) -> Reply:

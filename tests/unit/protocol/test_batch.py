@@ -14,12 +14,14 @@ from toolcrib.protocol.exchange import Exchange, Link
 from toolcrib.protocol.messages import ACCEPTED, Fault, Reply
 from toolcrib.protocol.revision import LEGACY
 from toolcrib.protocol.session import Session, Sessions
+from toolcrib.transports.running import begin, follow
 
 OLD = "2025-03-26"
 PING = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
 CALL = {"jsonrpc": "2.0", "id": 1, "method": "tools/call"}
 MARKED = {**PING, "params": {"_meta": {"io.modelcontextprotocol/protocolVersion": "2026-07-28"}}}
 KNOWS = Link(headers={})
+NOT_TODAY = "Invalid request: batches belong to 2025-03-26, send one message at a time"
 
 
 def in_session(version: str | None) -> Link:
@@ -47,22 +49,22 @@ def test_who_speaks_2025_03_26_may_send_a_batch(link: Link) -> None:
     ],
 )
 def test_nobody_else_may(link: Link) -> None:
-    with pytest.raises(Fault, match="batches belong to 2025-03-26"):
+    with pytest.raises(Fault, match=f"^{NOT_TODAY}$"):
         check_batch([PING], link)
 
 
 @pytest.mark.parametrize(
     ("items", "words"),
     [
-        ([], "an empty batch"),
-        ([PING, MARKED], "batches belong to 2025-03-26"),
-        ([PING] * (MAX_BATCH + 1), f"more than {MAX_BATCH} messages"),
-        ([CALL] * (MAX_CALLS + 1), f"more than {MAX_CALLS} calls"),
-        ([PING, {"method": "initialize"}], "initialize must not be in a batch"),
+        ([], "Invalid request: an empty batch"),
+        ([PING, MARKED], NOT_TODAY),
+        ([PING] * (MAX_BATCH + 1), f"Invalid request: a batch of more than {MAX_BATCH} messages"),
+        ([CALL] * (MAX_CALLS + 1), f"Invalid request: a batch of more than {MAX_CALLS} calls"),
+        ([PING, {"method": "initialize"}], "Invalid request: initialize must not be in a batch"),
     ],
 )
 def test_some_batches_are_refused_as_a_whole(items: list[Any], words: str) -> None:
-    with pytest.raises(Fault, match=words):
+    with pytest.raises(Fault, match=f"^{words}$"):
         check_batch(items, KNOWS)
 
 
@@ -128,6 +130,34 @@ async def test_a_batch_that_is_ended_from_outside_ends() -> None:
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
         await running
+
+
+async def test_a_call_that_nobody_cancelled_but_that_is_ended_ends_the_batch() -> None:
+    """Half of the replies would look like all of them."""
+    ended, kept = Work(KNOWS, 1), Work(KNOWS, 2)
+    running = asyncio.ensure_future(Batch(KNOWS, [ended, kept]).run())
+    while ended.task is None:
+        await asyncio.sleep(0)
+    ended.task.cancel()
+    kept.is_let.set()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+
+
+async def test_what_is_said_of_a_whole_batch_has_the_id_of_none_of_its_messages() -> None:
+    work = Work(KNOWS, 0)
+    batch = Batch(KNOWS, [work])
+    replies: list[Reply] = []
+    running = begin(batch)
+    assert isinstance(running, asyncio.Task)
+    follow(batch, running, replies.append)
+    while work.task is None:
+        await asyncio.sleep(0)
+    work.task.cancel()
+    await asyncio.wait([running])
+    while not replies:
+        await asyncio.sleep(0)
+    assert replies[0].body == b'{"jsonrpc":"2.0","error":{"code":-32603,"message":"The call was cut off"}}'
 
 
 @pytest.mark.parametrize(("act", "seen"), [("close", ["closed"]), ("refuse", ["refused"])])

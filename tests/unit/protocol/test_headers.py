@@ -57,6 +57,64 @@ def test_what_is_wrong_with_a_header_is_said(headers: dict[bytes, bytes], name: 
     assert (caught.value.code, caught.value.message) == (HEADER_MISMATCH, f"Header mismatch: {words}")
 
 
+def check_name(header: bytes, name: str, method: str = "tools/call") -> None:
+    headers = {b"mcp-protocol-version": VERSION, b"mcp-method": method.encode(), b"mcp-name": header}
+    check_headers(headers, "2026-07-28", method, {"name": name})
+    check_parameters({b"mcp-param-city": header}, {("city",): "City"}, {"city": name})
+
+
+@pytest.mark.parametrize("method", ["tools/call", "prompts/get"])
+@pytest.mark.parametrize(
+    ("header", "name"),
+    [
+        (b"add", "add"),
+        (b" \tadd\t ", "add"),
+        (b"=?base64?YWRk?=", "add"),
+        (b"=?base64?PT9iYXNlNjQ/WVdSaz89?=", "=?base64?YWRk?="),
+        (b"=?base64?=", "=?base64?="),  # what would open it would close it, too
+        (b"=?base64?YWRk", "=?base64?YWRk"),
+        (b"=?base64??=", ""),
+    ],
+)
+def test_a_name_is_the_same_as_it_is_or_in_base64(header: bytes, name: str, method: str) -> None:
+    check_name(header, name, method)
+
+
+@pytest.mark.parametrize("method", ["tools/call", "prompts/get"])
+@pytest.mark.parametrize(
+    ("header", "name"),
+    [
+        (b"Xadd", "add"),
+        (b"addX", "add"),
+        (b"\nadd", "add"),
+        (b"=?base64?YWRk?=", "=?base64?YWRk?="),  # whoever reads the header reads `add`
+        (b"=?base64?=", ""),
+    ],
+)
+def test_a_name_that_a_reader_of_headers_takes_for_another_is_refused(
+    header: bytes, name: str, method: str
+) -> None:
+    with pytest.raises(Fault, match=r"Mcp-Name differs from the body$"):
+        check_name(header, name, method)
+
+
+@pytest.mark.parametrize(
+    ("header", "method"),
+    [
+        (b"tools/call", "tools/list"),
+        (b"tools/call", "prompts/get"),
+        (b"prompts/get", "tools/call"),
+        (b"XXtools/call", "tools/call"),
+        (b"Tools/Call", "tools/call"),
+    ],
+)
+def test_a_method_that_differs_is_refused_though_all_else_agrees(header: bytes, method: str) -> None:
+    with pytest.raises(Fault, match=r"Mcp-Method differs from the body$"):
+        check_headers(
+            {**CALL, b"mcp-method": header, b"mcp-name": b"add"}, "2026-07-28", method, {"name": "add"}
+        )
+
+
 @pytest.mark.parametrize(
     ("headers", "arguments", "words"),
     [

@@ -7,8 +7,9 @@ is wrong with a demand; refuses to know where a value is found in the arguments.
 
 from __future__ import annotations
 
+import operator as compare
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from fnmatch import translate
 from typing import Any, Final
@@ -63,7 +64,14 @@ class Demand:
     def holds(self, value: Any, is_given: bool) -> Verdict:
         if self.exists is not None and self.exists is not is_given:
             return False
-        return _all_hold(self.operators, value)
+        verdict: Verdict = True
+        for operator in self.operators:
+            found = operator.check(value)
+            if found is False:
+                return False
+            if found is None:
+                verdict = None
+        return verdict
 
     def walk(self) -> Iterator[Operator]:
         """Every operator, those below a `not` too."""
@@ -77,17 +85,6 @@ class Demand:
         if self.exists is not None:
             said.insert(0, "is given" if self.exists else "is not given")
         return " and ".join(said)
-
-
-def _all_hold(operators: Sequence[Operator], value: Any) -> Verdict:
-    verdict: Verdict = True
-    for operator in operators:
-        found = operator.check(value)
-        if found is False:
-            return False
-        if found is None:
-            verdict = None
-    return verdict
 
 
 def is_same(one: Any, other: Any) -> bool:
@@ -179,7 +176,7 @@ def _read_not(policy: Policy, key: str, given: Any) -> Operator:
         raise policy.wrong(key, "turns values round, not itself", "write exists = false, or leave both out")
 
     def check(value: Any) -> Verdict:
-        found = _all_hold(inner.operators, value)
+        found = inner.holds(value, True)
         return None if found is None else not found
 
     return Operator("not", (), check, inner)
@@ -265,10 +262,10 @@ _READERS: Mapping[str, Callable[[Policy, str, Any], Operator]] = {
     "glob": _read_text("glob", _make_glob),
     "matches": _read_text("matches", _make_matches),
     "below_path": _read_text("below_path", lambda constant: Folder(constant).holds),
-    "below": _read_number("below", lambda value, constant: bool(value < constant)),
-    "at_most": _read_number("at_most", lambda value, constant: bool(value <= constant)),
-    "above": _read_number("above", lambda value, constant: bool(value > constant)),
-    "at_least": _read_number("at_least", lambda value, constant: bool(value >= constant)),
+    "below": _read_number("below", compare.lt),
+    "at_most": _read_number("at_most", compare.le),
+    "above": _read_number("above", compare.gt),
+    "at_least": _read_number("at_least", compare.ge),
     "max_length": _read_max_length,
 }
 _NAMES = ", ".join([*_READERS, "exists"])

@@ -43,6 +43,7 @@ class AuditLog:
         wall: Callable[[], float] = time.time,
         now: Callable[[], float] = time.monotonic,
     ) -> None:
+        self.keeps_values = bool(options.values)
         self._options = options
         self._wall = wall
         self._redaction = Redaction(options.values, options.redact)
@@ -119,7 +120,7 @@ class AuditLog:
 
     def values_of(self, arguments: Mapping[str, Any] | None) -> dict[str, Any] | None:
         """The values that may be recorded, without those that look secret. None: there are none."""
-        return self._redaction.pick(arguments) if arguments and self._options.values else None
+        return self._redaction.pick(arguments) if arguments and self.keeps_values else None
 
     # --- of calls ---
 

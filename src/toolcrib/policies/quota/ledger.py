@@ -71,7 +71,8 @@ class Ledger:
         self._charge(slot, now_ns, is_charged)
         if is_charged:
             self._take_rates(demand, now_ns)
-        self._run(slot)
+        slot.rank = RUNNING
+        self.places.run(slot)
         return None
 
     def line_up(self, slot: Slot, now_ns: int, rank: int) -> None:
@@ -91,7 +92,8 @@ class Ledger:
         self._leave_line(slot, rank)
         if is_new and slot.is_charged:
             self._take_rates(slot.demand, now_ns)
-        self._run(slot)
+        slot.rank = RUNNING
+        self.places.run(slot)
         return True
 
     def restore(self, slot: Slot) -> None:
@@ -111,11 +113,10 @@ class Ledger:
 
     def vacate(self, slot: Slot) -> None:
         """Its place, or its turn, is free."""
-        rank, places = slot.rank, self.places
+        rank = slot.rank
         if rank == RUNNING:
             slot.rank = None
-            for need in slot.demand.places:
-                places.end(need.key, slot)
+            self.places.end(slot)
         elif rank is not None:
             self._leave_line(slot, rank)
 
@@ -142,7 +143,8 @@ class Ledger:
         """A call that was paused wants a place: True where it has one, else it stands in line."""
         slot.rank = rank
         if all(self.places.ahead(need.key, rank) < need.most for need in slot.demand.places):
-            self._run(slot)
+            slot.rank = RUNNING
+            self.places.run(slot)
             return True
         for need in slot.demand.places:
             self.places.add(need.key, rank, slot)
@@ -205,11 +207,6 @@ class Ledger:
             entry, now = self.rates.get(key), now_ns * scale
             due = now if entry is None or entry[0] < now else entry[0]
             self.rates[key] = (due + step, scale)
-
-    def _run(self, slot: Slot) -> None:
-        slot.rank = RUNNING
-        for need in slot.demand.places:
-            self.places.run(need.key, slot)
 
     def _leave_line(self, slot: Slot, rank: int) -> None:
         for key in self._kept_keys(slot):

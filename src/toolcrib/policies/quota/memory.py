@@ -76,15 +76,19 @@ class DictPlaces:
         if not line:
             del self.lines[key]
 
-    def run(self, key: str, slot: Slot) -> None:  # noqa: ARG002
-        self.running[key] = self.running.get(key, 0) + 1
+    def run(self, slot: Slot) -> None:
+        running = self.running
+        for need in slot.demand.places:
+            running[need.key] = running.get(need.key, 0) + 1
 
-    def end(self, key: str, slot: Slot) -> None:  # noqa: ARG002
-        left = self.running[key] - 1
-        if left:
-            self.running[key] = left
-        else:
-            del self.running[key]
+    def end(self, slot: Slot) -> None:
+        running = self.running
+        for need in slot.demand.places:
+            left = running[need.key] - 1
+            if left:
+                running[need.key] = left
+            else:
+                del running[need.key]
 
     def last_with_room(self, key: str, most: int) -> int | None:
         """The rank of the one whose turn it is since the last place became free; None where all have one."""

@@ -264,11 +264,13 @@ class SqlPlaces:
         query = "DELETE FROM holds WHERE key = ? AND rank = ? AND worker = ? AND number = ?"
         self._tables.execute(query, (key, rank, self._tables.worker, slot.number))
 
-    def run(self, key: str, slot: Slot) -> None:
-        self.add(key, RUNNING, slot)
+    def run(self, slot: Slot) -> None:
+        for need in slot.demand.places:
+            self.add(need.key, RUNNING, slot)
 
-    def end(self, key: str, slot: Slot) -> None:
-        self.remove(key, RUNNING, slot)
+    def end(self, slot: Slot) -> None:
+        for need in slot.demand.places:
+            self.remove(need.key, RUNNING, slot)
 
 
 def find_boot() -> str:

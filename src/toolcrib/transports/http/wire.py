@@ -5,7 +5,6 @@ Knows names and shapes; refuses to know sockets and messages.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
@@ -81,12 +80,13 @@ class Talk(Protocol):
     def lost(self) -> None: ...
 
 
-class Lasting(ABC):
-    """A talk that goes on until somebody ends it: a stream that is listened to."""
+class Lasting:
+    """A talk that goes on until somebody ends it: a stream that is listened to. No abstract class: whether
+    something is one of these is asked with every call, and of those that takes its time."""
 
-    @abstractmethod
     def end(self) -> None:
         """Let go of the client. It may have gone before, or not have begun to read."""
+        raise NotImplementedError
 
 
 @dataclass(slots=True)
