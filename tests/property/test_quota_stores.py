@@ -56,7 +56,6 @@ class StoresMachine(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         if hasattr(self, "tables"):
-            self.tables.rollback()
             self.tables.close()
             self._folder.cleanup()
 

@@ -52,6 +52,11 @@ class Slot:
         self._asking = 0
         self._outliving = 0
 
+    def forget(self) -> None:
+        """It has neither a place nor a turn, and nothing was taken for it."""
+        self.rank, self.serial = None, 0
+        self.is_charged = self.has_burned = False
+
     def leave(self, *, ran: bool) -> None:
         """The call is answered: its place is free, and so is its share of the budget where the tool never
         ran. A call that ended with a question counts as run: made again, it is not counted again."""

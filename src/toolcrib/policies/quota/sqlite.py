@@ -341,18 +341,17 @@ class SqliteStore:
 
     def _undo(self, jobs: list[Job]) -> None:
         """Nothing of these has happened: whoever waits is told. What was to be freed is freed later, as all
-        that is held is written anew when the file works again."""
+        that is held is written anew when the file works again; and what was not taken is not given back."""
         for job in jobs:
             if job.slot is not None:
                 self._held.pop(job.slot.number, None)
-                job.slot.rank, job.slot.is_charged = None, False
+                job.slot.forget()
             job.tell(None)
 
     def _shut(self) -> None:
         if self._is_open:
             self._is_open = False
             try:
-                self._tables.rollback()
                 self._tables.close()
             except Exception as error:  # it is no use any more, whatever it says
                 logger.debug("closing %s failed: %s", self._path, error)

@@ -77,6 +77,7 @@ class Tables:
             raise
 
     def close(self) -> None:
+        """Whatever was begun and not committed has not happened."""
         self._db.close()
 
     def begin(self, wait_s: float) -> None:
@@ -84,10 +85,6 @@ class Tables:
 
     def commit(self) -> None:
         self.execute("COMMIT")
-
-    def rollback(self) -> None:
-        if self._db.in_transaction:
-            self.execute("ROLLBACK")
 
     def check_file(self) -> None:
         """Raises OSError where the file is gone, or another one is in its place: that one counts now."""

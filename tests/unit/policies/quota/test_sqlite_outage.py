@@ -8,6 +8,7 @@ import os
 import resource
 import sqlite3
 import time
+from contextlib import closing
 
 from tests.unit.policies.quota.support import (
     BEN,
@@ -21,6 +22,7 @@ from tests.unit.policies.quota.support import (
     wait_until,
     works_again,
 )
+from toolcrib.policies.quota import sqlite
 from toolcrib.policy import Limit
 
 SOON_S = 3.0
@@ -244,3 +246,19 @@ async def test_a_budget_of_a_file_that_is_gone_is_not_given_back_to_the_next(on_
     slot.leave(ran=False)
     assert await count_admitted(quota, 50) == 20
     other.leave(ran=True)
+
+
+async def test_what_was_not_written_is_not_given_back(on_file, path, monkeypatch):
+    quota = on_file(Limit(daily=30, concurrency=20))
+    await quota.open()
+    monkeypatch.setattr(sqlite, "RETRY_S", 0.0)  # the file is tried again before the call is taken back
+    assert await count_admitted(quota, 3) == 3
+    await settle(quota)
+    with closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute("CREATE TRIGGER full BEFORE INSERT ON holds BEGIN SELECT RAISE(ABORT, 'full'); END")
+        slot = await enter(quota)  # its budget was taken before the file said no: counted here
+        other.execute("DROP TRIGGER full")
+    await works_again(quota)
+    slot.leave(ran=True)
+    await settle(quota)
+    assert await count_admitted(quota, 50) == 27

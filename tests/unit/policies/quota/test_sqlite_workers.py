@@ -271,8 +271,6 @@ def test_marks_are_bounded_and_idle_rates_are_swept(path, monkeypatch):
     assert len(rates) == 1
     rates.sweep(7 * 10**18 + 1)
     assert len(rates) == 0
-    made.rollback()
-    made.rollback()
     made.close()
     assert MAX_BUCKETS == 100_000
 
