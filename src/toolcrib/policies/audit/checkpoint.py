@@ -7,6 +7,7 @@ Knows lines of this one file; refuses to know records.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
@@ -53,7 +54,8 @@ class Checkpoint:
 
 def read_checkpoint(line: bytes, secret: Secret | None) -> Checkpoint | None:
     """What a line says; None where it is no checkpoint, or not one made with this key."""
-    if len(line) <= _TAIL or (seal := _SEAL.fullmatch(line, len(line) - _TAIL)) is None:
+    seal = _SEAL.fullmatch(line[-_TAIL:])
+    if seal is None:
         return None
     body = line[:-_TAIL]
     if secret is not None and not secret.is_seal(body, seal[1]):
@@ -112,10 +114,9 @@ class CheckpointFile:
 
     def _cut_torn(self, size: int) -> int:
         """Remove what a process that was killed left unfinished."""
-        if not size or self._file.read(size - 1, 1) == b"\n":
-            return size
         end = next((place + len(line) + 1 for place, line in read_lines_back(self._file.descriptor, size)), 0)
-        self._file.cut(end)
+        if end != size:
+            self._file.cut(end)
         return end
 
     def read_all(self) -> list[Checkpoint]:
@@ -143,9 +144,8 @@ class CheckpointFile:
 def read_file(path: Path, secret: Secret | None) -> Iterator[tuple[int, Checkpoint | None]]:
     """Every line's number and what it says, for one who only reads. None: not a checkpoint of this key."""
     try:
-        with open(path, "rb", buffering=0) as file:
-            end = file.seek(0, 2)
-            lines = read_lines(file.fileno(), 0, end)
+        with open(path, "rb") as file:
+            lines = read_lines(file.fileno(), 0, os.fstat(file.fileno()).st_size)
             for number, (_, line) in enumerate(lines, start=1):
                 yield number, read_checkpoint(line, secret)
     except FileNotFoundError:

@@ -88,9 +88,6 @@ class GrowingFile:
     def sync(self) -> None:
         os.fsync(self.descriptor)
 
-    def read(self, start: int, length: int) -> bytes:
-        return read_at(self.descriptor, start, length)
-
     def replace_from(self, start: int) -> None:
         """Drop what is before `start`: written beside it, moved in its place. Needs the lock."""
         sweep(self.path)
@@ -162,10 +159,7 @@ def read_lines(descriptor: int, start: int, end: int) -> Iterator[tuple[int, byt
     line is left out."""
     rest = b""
     place = start
-    while start < end:
-        chunk = read_at(descriptor, start, min(CHUNK, end - start))
-        if not chunk:
-            return
+    while chunk := read_at(descriptor, start, min(CHUNK, end - start)):
         start += len(chunk)
         *lines, rest = (rest + chunk).split(b"\n")
         for line in lines:

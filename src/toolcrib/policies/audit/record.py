@@ -80,7 +80,7 @@ def encode(wall: float, facts: dict[str, Any]) -> bytes:
 
 def head_of(line: bytes) -> Head | None:
     """The number and the hash that a line says it has; None where it is no record."""
-    seq, end = _SEQ.match(line), _END.fullmatch(line, len(line) - TAIL) if len(line) > TAIL else None
+    seq, end = _SEQ.match(line), _END.fullmatch(line, len(line) - TAIL)
     return None if seq is None or end is None else Head(int(seq[1]), end[1])
 
 
@@ -102,8 +102,8 @@ def stamp(wall: float) -> str:
     last_ms, text = _stamped
     if ms != last_ms:
         second, rest_ms = divmod(ms, 1000)
-        day = text[:19] if second == last_ms // 1000 else _spell_second(second)
-        text = f"{day}.{rest_ms:03d}Z"
+        spelt = text.partition(".")[0] if second == last_ms // 1000 else _spell_second(second)
+        text = f"{spelt}.{rest_ms:03d}Z"
         _stamped = (ms, text)
     return text
 
@@ -137,7 +137,9 @@ def _plain(value: Any, depth: int, left: list[int]) -> Any:
         return value if value.bit_length() <= _MAX_BITS else f"<integer of {value.bit_length()} bits>"
     if depth < _MAX_DEPTH and left[0] > 0:
         if isinstance(value, Mapping):
-            return {_plain(str(key), 0, left): _plain(item, depth + 1, left) for key, item in value.items()}
+            return {
+                _plain(str(key), depth, left): _plain(item, depth + 1, left) for key, item in value.items()
+            }
         if isinstance(value, list | tuple):
             return [_plain(item, depth + 1, left) for item in value]
     return f"<{type(value).__name__}>"

@@ -29,7 +29,7 @@ class Notary(Protocol):
 
     def seals(self) -> list[Checkpoint]: ...
 
-    def certify(self, kind: Kind, head: Head, *, count: int, good: Head | None = None) -> Checkpoint: ...
+    def certify(self, kind: Kind, head: Head, *, count: int, good: Head | None = None) -> None: ...
 
     def stamp_entry(self, facts: dict[str, object]) -> Entry: ...
 
@@ -43,10 +43,9 @@ class Damage(NamedTuple):
 
 
 class Recovered(NamedTuple):
-    """What is to be put on the record, the newest checkpoint, and how many records there were behind it."""
+    """What is to be put on the record, and how many records there were behind the newest checkpoint."""
 
     notes: list[Entry]
-    newest: Checkpoint
     behind: int
 
 
@@ -61,7 +60,6 @@ def recover(store: Store, notary: Notary, *, accept_gap: bool) -> Recovered:
         found = _accept(store, notary, found)
     if store.cut_bytes:
         found.notes.append(notary.stamp_entry({"kind": "recovered", "cut_bytes": store.cut_bytes}))
-        store.cut_bytes = 0
     return found
 
 
@@ -93,7 +91,7 @@ def _inspect(store: Store, notary: Notary) -> Recovered | Damage:
             return Damage(words, head, last._replace(seq=max(last.seq, head.seq + 1)))
         head = Head(head.seq + 1, line[-66:-2])
         behind += 1
-    return _look_back(store, notary, newest) or Recovered([], newest, behind)
+    return _look_back(store, notary, newest) or Recovered([], behind)
 
 
 def _look_back(store: Store, notary: Notary, newest: Checkpoint) -> Damage | None:
@@ -133,8 +131,8 @@ def _last(store: Store, newest: Checkpoint | None) -> Head:
 def _accept(store: Store, notary: Notary, damage: Damage) -> Recovered:
     """Go on behind the damage, and have it on the record that somebody wanted that."""
     count = sum(1 for _ in store.lines(0))
-    accepted = notary.certify("accepted", damage.last, count=count, good=damage.good)
+    notary.certify("accepted", damage.last, count=count, good=damage.good)
     note = notary.stamp_entry({"kind": "recovered", "accepted": damage.words, "good": damage.good.seq})
     # At once, and behind the number that was decided on: others look for the last record to go on from.
     store.append(lambda _: compose(damage.last, [note])[1], damage.last)
-    return Recovered([], accepted, 1)
+    return Recovered([], 1)

@@ -161,10 +161,8 @@ class Scribe:
     def seals(self) -> list[Checkpoint]:
         return self._opened_seals().read_all()
 
-    def certify(self, kind: Kind, head: Head, *, count: int, good: Head | None = None) -> Checkpoint:
-        made = self._make(kind, head, count, good)
-        self._opened_seals().add(made)
-        return made
+    def certify(self, kind: Kind, head: Head, *, count: int, good: Head | None = None) -> None:
+        self._opened_seals().add(self._make(kind, head, count, good))
 
     def stamp_entry(self, facts: dict[str, object]) -> Entry:
         return Entry(self._wall(), facts)
@@ -181,11 +179,13 @@ class Scribe:
         store = self.open()
         if self._attempt is None and (gap := self.gap.tell()) is not None:
             self._notes.append(self.stamp_entry(gap))
+        lines: list[bytes] = []
 
         def lines_behind(head: Head) -> list[bytes]:
+            nonlocal lines
             self._refuse_altered(store, head)
             if self._attempt is not None:
-                self._drop_written(store, head, self._attempt)
+                self._drop_written(store, self._attempt)
             self.head, lines = compose(head, [*self._notes, *entries[self._skip :]])
             self._attempt = _Attempt(head.seq, lines, len(self._notes))
             return lines
@@ -197,9 +197,8 @@ class Scribe:
                 self._testify()
             self.abandon()
             raise
-        written = len(self._attempt.lines) if self._attempt is not None else 0
-        self.records += written
-        self._unsynced += written
+        self.records += len(lines)
+        self._unsynced += len(lines)
         self._kept = self.head
         self._attempt, self._skip = None, 0
         self._notes.clear()
@@ -209,10 +208,16 @@ class Scribe:
         kept = self._kept
         if head == kept or not kept.seq:
             return
-        found = head_of(next(store.lines(kept.seq - 1), b"")) if head.seq >= kept.seq else None
+        found = head_of(next(store.lines(kept.seq - 1), b"")) if head.seq > kept.seq else None
         first = head_of(next(store.lines(0), b""))
-        if found != kept and (first is None or first.seq <= kept.seq):  # or else another process has ended it
+        is_there = first is None or first.seq <= kept.seq  # or else another process has ended it
+        if found != kept and is_there and not self._is_accepted(kept.seq):
             raise BrokenError(f"record {kept.seq} is not as it was written, or gone", kept.seq)
+
+    def _is_accepted(self, seq: int) -> bool:
+        """Whether somebody has decided to go on although this record may be damaged."""
+        accepted = (each for each in self.seals() if each.kind == "accepted")
+        return any((each.good or 0) < seq <= each.seq for each in accepted)
 
     def _testify(self) -> None:
         """Seal what we wrote ourselves: when we are gone, nothing else proves that it was there."""
@@ -220,18 +225,16 @@ class Scribe:
         if kept.seq > self._sealed_seq:
             try:
                 self.certify("checkpoint", kept, count=kept.seq - self._first_seq + 1)
-                self._sealed_seq = kept.seq
             except OSError as error:
                 logger.warning("audit: no checkpoint can be written to %s: %s", self._seals_path, error)
 
-    def _drop_written(self, store: Store, head: Head, attempt: _Attempt) -> None:
+    def _drop_written(self, store: Store, attempt: _Attempt) -> None:
         """Do not write again what was written by an attempt that was said to have failed."""
         done = 0
-        if head.seq > attempt.behind:
-            for found, line in zip(store.lines(attempt.behind), attempt.lines, strict=False):
-                if found != line:
-                    break
-                done += 1
+        for found, line in zip(store.lines(attempt.behind), attempt.lines, strict=False):
+            if found != line:
+                break
+            done += 1
         self.records += done
         notes = min(done, attempt.notes)
         del self._notes[:notes]
@@ -241,7 +244,6 @@ class Scribe:
         """Let go of everything, to begin anew."""
         store, self._store = self._store, None
         seals, self._seals = self._seals, None
-        self._unsynced = 0
         for each in (store, seals):
             try:
                 if each is not None:
@@ -292,6 +294,7 @@ class Scribe:
     def _seal(self, store: Store) -> None:
         """A checkpoint of what is safely on the disk, and of nothing else."""
         store.sync()
+        self._unsynced = 0
         self._sealed_at = self._now()
         try:
             self.certify("checkpoint", self.head, count=self.head.seq - self._first_seq + 1)
@@ -307,8 +310,8 @@ class Scribe:
 
     def _prune(self, store: Store) -> bool:
         """End some old records. Returns whether there are more."""
-        first, through = store.first_seq(), min(self._too_old(), self.head.seq - 1)
-        if 0 < first <= through:
+        first, through = max(store.first_seq(), 1), min(self._too_old(), self.head.seq - 1)
+        if first <= through:
             last = through if store.remove_batch is None else min(through, first + store.remove_batch - 1)
             with closing(store.lines(last - 1)) as lines:
                 heads = (head for line in lines if (head := head_of(line)) is not None)

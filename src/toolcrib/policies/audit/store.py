@@ -50,7 +50,7 @@ class Store(Protocol):
     remove_batch: int | None
     """How many records are ended at once; None: all of them, which takes the longer the more stay."""
     cut_bytes: int
-    """How much was found unfinished, and removed, since this was last set to nothing."""
+    """How much was found unfinished, and removed."""
 
     def append(self, compose: Compose, head: Head | None = None) -> None:
         """Alone with the store: ask for lines, and keep all of them or none. `head` is behind what they come

@@ -142,7 +142,6 @@ class TableSource:
             except sqlite3.OperationalError:
                 # SQLite wants to write beside a log that it reads. Where it may not, and nobody else writes,
                 # it can be told that nothing will change.
-                self._db.close()
                 if path.with_name(f"{path.name}-wal").exists():
                     raise
                 self._db = self._connect("immutable=1")
@@ -194,7 +193,7 @@ def holds_other(path: Path) -> bool:
 
 def _connect(path: Path, how: str) -> sqlite3.Connection:
     uri = f"file:{quote(str(path.absolute()))}?{how}"
-    return sqlite3.connect(uri, uri=True, timeout=5, isolation_level=None)
+    return sqlite3.connect(uri, uri=True)
 
 
 def _behind(after: int) -> int:

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.audited import STORES, entries, make_scribe
+from tests.support.audited import STORES, Hands, entries, make_log, make_scribe, read_lines, replace_lines, seals
+from tests.support.audited import restamp as stamp_anew
 from toolcrib.policies.audit import AuditLog, open_log
 from toolcrib.policies.audit.record import GENESIS, TAIL
 from toolcrib.policies.audit.store import BrokenError
@@ -79,3 +80,61 @@ def test_nothing_is_written_behind_what_is_no_record(tmp_path: Path, name: str) 
     with pytest.raises(BrokenError, match=r"^the last (line|row) is no record"):
         scribe.write(entries(1, start=4))
     scribe.abandon()
+
+
+@BOTH
+@pytest.mark.parametrize("others", [0, 1])
+def test_a_log_that_was_changed_from_its_first_record_on_is_refused(
+    tmp_path: Path, name: str, others: int
+) -> None:
+    path = tmp_path / name
+    scribe = make_scribe(path)
+    scribe.write(())
+    if others:
+        make_log(path, others)
+    replace_lines(path, stamp_anew([line.replace(b"shop", b"the shop") for line in read_lines(path)]))
+    with pytest.raises(BrokenError, match="record 1 is not as it was written, or gone"):
+        scribe.write(entries(1))
+    assert [each.seq for each in sealed(path)][-1] == 1 or others
+
+
+def test_a_second_record_with_the_number_of_our_last_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "audit.jsonl"
+    scribe = make_scribe(path)
+    scribe.write(entries(3))
+    lines = read_lines(path)
+    again = stamp_anew([lines[-1].replace(b"ana", b"bob")], lines[-1][-66:-2])
+    replace_lines(path, [*lines, *again])
+    with pytest.raises(BrokenError, match="record 4 is not as it was written, or gone"):
+        scribe.write(entries(1, start=4))
+
+
+@BOTH
+def test_a_gap_that_was_accepted_behind_our_last_record_is_no_leave_to_change_it(
+    tmp_path: Path, name: str
+) -> None:
+    path, hands = tmp_path / name, Hands()
+    scribe = make_scribe(path, hands)
+    scribe.write(entries(3))
+    hands.pass_by(60)
+    scribe.tend()  # sealed: what is accepted begins behind it
+    make_log(path, 3)
+    replace_lines(path, [line.replace(b"c2", b"c7", b'"seq":7,' in line) for line in read_lines(path)])
+    make_log(path, 1, accept_gap=True)
+    assert open_log(path).verify().is_sound
+    replace_lines(path, [line.replace(b"c3", b"c9", b'"seq":4,' in line) for line in read_lines(path)])
+    with pytest.raises(BrokenError, match="record 4 is not as it was written, or gone"):
+        scribe.write(entries(1, start=4))
+
+
+@BOTH
+def test_a_gap_that_was_accepted_around_our_first_record_is_gone_on_behind(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    scribe = make_scribe(path, accept_gap=True)
+    scribe.write(())
+    replace_lines(path, stamp_anew([line.replace(b"shop", b"the shop") for line in read_lines(path)]))
+    with pytest.raises(BrokenError):
+        scribe.write(entries(1))
+    scribe.write(entries(1))
+    scribe.close()
+    assert open_log(path).verify().is_sound

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import errno
+import os
+import stat
 from pathlib import Path
 
 import pytest
 
+from tests.support.audited import make_log, seals, verify
 from toolcrib.policies.audit import checkpoint
-from toolcrib.policies.audit.checkpoint import Checkpoint, CheckpointFile
+from toolcrib.policies.audit.checkpoint import Checkpoint, CheckpointFile, read_checkpoint, read_file
 from toolcrib.policies.audit.key import Secret
 
 SECRET = Secret(b"k" * 32)
@@ -45,4 +49,45 @@ def test_what_is_said_of_records_that_are_gone_is_dropped_and_nothing_else(
     file.forget_before(4)
     assert file.read_all() == [make(4), make(5)]
     assert path.read_bytes().endswith(b"\nnot ours\n")
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
     file.close()
+
+
+def test_a_checkpoint_is_on_the_disk_when_it_was_added_and_its_file_is_let_go_of(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "seals"
+    used: dict[int, bytes] = {}
+    monkeypatch.setattr(os, "fsync", lambda descriptor: used.update({descriptor: path.read_bytes()}))
+    file = CheckpointFile(path, SECRET)
+    file.add(make(5))
+    ((descriptor, synced),) = used.items()
+    assert synced == make(5).line(SECRET) + b"\n"
+    file.close()
+    with pytest.raises(OSError, match=os.strerror(errno.EBADF)):
+        os.fstat(descriptor)
+
+
+def test_lines_are_counted_from_one_and_an_unfinished_one_is_none(tmp_path: Path) -> None:
+    path = tmp_path / "seals"
+    line = make(5).line(SECRET)
+    path.write_bytes(line + b"\nnot ours\n" + line + b"\n" + line)
+    assert list(read_file(path, SECRET)) == [(1, make(5)), (2, None), (3, make(5))]
+    assert list(read_file(tmp_path / "none", SECRET)) == []
+
+
+@pytest.mark.parametrize("body", [b"", b"{", b"[", b'{"kind":"checkpoint"'])
+def test_a_seal_does_not_make_a_checkpoint(body: bytes) -> None:
+    line = b'%b,"mac":"%b"}' % (body, SECRET.seal(body))
+    assert read_checkpoint(line, SECRET) is None
+    assert read_checkpoint(line, None) is None
+
+
+def test_verify_says_which_line_of_the_checkpoints_was_changed(tmp_path: Path) -> None:
+    path = tmp_path / "audit.jsonl"
+    make_log(path, 3)
+    before = seals(path).read_bytes().splitlines(keepends=True)
+    seals(path).write_bytes(b"".join([*before, before[0].replace(b'"seq":', b'"seq":7')]))
+    (problem,) = verify(path).problems
+    words = f"line {len(before) + 1} of the checkpoints was not made with this key, or was changed"
+    assert problem.words == words

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import stat
 import threading
 from pathlib import Path
 
@@ -71,9 +72,39 @@ def test_all_who_make_a_key_at_once_get_the_same(tmp_path: Path) -> None:
 
 def test_a_key_that_is_gone_at_once_is_no_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(key, "find", lambda log, key_file: None)
-    with pytest.raises(FileNotFoundError, match="as soon as it was made") as caught:
+    with pytest.raises(FileNotFoundError) as caught:
         key.make(tmp_path / "audit.db", None)
+    assert caught.value.strerror == "the key was removed as soon as it was made"
     assert (caught.value.errno, caught.value.filename) == (errno.ENOENT, str(tmp_path / "audit.db.key"))
+
+
+def test_a_key_is_made_though_its_draft_is_gone_already(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "link", os.rename)
+    made = key.make(tmp_path / "audit.db", None)
+    found = key.find(tmp_path / "audit.db", None)
+    assert found is not None
+    assert made.digest(b"x") == found.digest(b"x")
+    assert os.listdir(tmp_path) == ["audit.db.key"]
+
+
+def test_a_new_key_is_on_the_disk_and_so_is_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    synced: list[str] = []
+
+    def note(descriptor: int) -> None:
+        name = "folder" if stat.S_ISDIR(os.fstat(descriptor).st_mode) else "file"
+        synced.append(f"{name}, named: {(tmp_path / 'audit.db.key').exists()}")
+
+    monkeypatch.setattr(os, "fsync", note)
+    key.make(tmp_path / "audit.db", None)
+    assert synced == ["file, named: False", "folder, named: True"]
+
+
+def test_of_a_long_file_the_beginning_is_the_key_from_release_to_release(tmp_path: Path) -> None:
+    found = key.find(tmp_path / "audit.db", write_key(tmp_path / "key", "k" * 5000))
+    assert found is not None
+    assert found.digest(b"") == Secret(b"k" * 4096).digest(b"")
 
 
 def test_space_around_a_key_does_not_matter(tmp_path: Path) -> None:
@@ -87,10 +118,9 @@ def test_space_around_a_key_does_not_matter(tmp_path: Path) -> None:
 @pytest.mark.parametrize("mode", [0o604, 0o602, 0o601, 0o644, 0o666])
 def test_a_key_that_everybody_can_read_is_refused(tmp_path: Path, mode: int) -> None:
     path = write_key(tmp_path / "key", "k" * 32, mode)
-    with pytest.raises(ConfigurationError, match="everybody on this machine can get at the key") as caught:
+    with pytest.raises(ConfigurationError) as caught:
         key.find(tmp_path / "audit.db", path)
-    assert caught.value.file == str(path)
-    assert caught.value.key == "audit.key_file"
+    assert str(caught.value) == f"{path}: audit.key_file: everybody on this machine can get at the key"
     assert caught.value.hint == f"chmod 600 {path}"
 
 
@@ -101,8 +131,9 @@ def test_a_key_for_its_owner_and_group_is_fine(tmp_path: Path, mode: int) -> Non
 
 def test_a_short_key_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = write_key(tmp_path / "key", "k" * 31)
-    with pytest.raises(ConfigurationError, match=r"audit\.key_file: is too short for a key") as caught:
+    with pytest.raises(ConfigurationError) as caught:
         key.find(tmp_path / "audit.db", path)
+    assert str(caught.value) == f"{path}: audit.key_file: is too short for a key"
     assert "at least 32 bytes" in str(caught.value.hint)
     monkeypatch.setenv("TOOLCRIB_AUDIT_KEY", "k" * 31 + "  ")
     with pytest.raises(ConfigurationError, match="TOOLCRIB_AUDIT_KEY: is too short for a key") as caught:

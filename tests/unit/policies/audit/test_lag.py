@@ -130,6 +130,9 @@ GAP: dict[str, object] = {"kind": "gap", "late": 30}
         # A thousand, of which the first is the word of the gap: the one that came late is none of them.
         ([(0, {**GAP, "late": 1}), (-5, CALL), *((at / 31, CALL) for at in range(1, 1000))], 0),
         ([(at % 2, CALL) for at in range(2000)], 0),  # of two processes, not quite in order
+        ([(at // 20 / 2, CALL) for at in range(61 * 20)], 0),  # busy for just so long
+        ([(0, {**GAP, "late": 2}), *((at, CALL) for at in range(60, 301, 60))], 0),  # two of them came late
+        ([(0, {"kind": "gap"}), *((at, CALL) for at in range(60, 241, 60))], 240),  # and here none did
     ],
 )
 def test_only_work_counts(facts: list[tuple[float, dict[str, object]]], lag_s: float) -> None:

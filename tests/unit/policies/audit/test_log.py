@@ -77,6 +77,21 @@ async def test_a_log_may_be_closed_twice_and_opened_again(
 
 
 @BOTH
+@pytest.mark.parametrize("is_open", [True, False])
+async def test_what_came_in_the_moment_before_the_end_is_written(
+    tmp_path: Path, name: str, is_open: bool, logs: list[AuditLog]
+) -> None:
+    log = make_audit(logs, tmp_path / name)
+    if is_open:
+        await log.open()
+    waiting = log.commit({"id": "c1"})
+    await log.close()
+    kinds = [record["kind"] for record in open_log(tmp_path / name).records()]
+    assert kinds == ["opened", "call", "closed"]
+    assert await waiting
+
+
+@BOTH
 async def test_several_loops_share_one_log(tmp_path: Path, name: str, logs: list[AuditLog]) -> None:
     log = make_audit(logs, tmp_path / name)
     results: list[bool] = []
@@ -205,7 +220,7 @@ async def test_damage_is_an_error_that_says_what_to_do(
         await again.open()
     words = "the audit log is damaged: it ends before record 3, which a checkpoint has seen"
     assert caught.value.message == words
-    assert caught.value.file == str(path)
+    assert (caught.value.file, caught.value.key) == (str(path), "audit.file")
     assert f"`toolcrib audit verify --file {path}`" in str(caught.value.hint)
     assert "accept_gap = true" in str(caught.value.hint)
     accepting = make_audit(logs, path, accept_gap=True)

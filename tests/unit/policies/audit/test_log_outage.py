@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import fcntl
+import gc
 import logging
 from pathlib import Path
 from typing import Any
@@ -146,7 +147,8 @@ async def test_a_store_that_never_comes_back_does_not_keep_closing(
     hold = Hold(path)
     log.note({"id": "c1"})
     await log.close()  # comes back although the store has not
-    assert "audit: 1 records are not written, and are lost unless" in caplog.text
+    words = f"audit: 1 records are not written, and are lost unless {path} comes back before this ends"
+    assert words in [record.getMessage() for record in caplog.records]
     hold.let_go()
     monkeypatch.undo()
     await log.close()
@@ -228,6 +230,26 @@ async def test_a_locked_file_keeps_nobody_from_starting(
     assert await committed(log, 2)
     assert calls(path) == ["c1", "c2"]
     assert told(path) == [(1, 0)]
+
+
+async def test_damage_that_is_found_when_nobody_waits_any_more_is_told_in_our_words(
+    tmp_path: Path,
+    logs: list[AuditLog],
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    monkeypatch.setattr(log_module, "OPEN_S", 0.05)
+    path = tmp_path / "audit.jsonl"
+    log = make_audit(logs, path)
+    with open(path, "ab") as other:
+        fcntl.flock(other, fcntl.LOCK_EX)
+        await log.open()
+        path.write_bytes(b"damage\n")
+    assert not await committed(log, 1)
+    await log.close()
+    gc.collect()  # a failure that nobody has looked at is told of when it goes
+    assert {record.name for record in caplog.records} == {"toolcrib"}
+    assert path.read_bytes() == b"damage\n"
 
 
 async def test_whether_records_can_be_written_is_known_or_tried(tmp_path: Path, logs: list[AuditLog]) -> None:

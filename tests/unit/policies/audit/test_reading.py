@@ -19,6 +19,7 @@ from tests.support.audited import (
     make_scribe,
     read_lines,
     replace_lines,
+    seals,
 )
 from toolcrib.errors import ConfigurationError
 from toolcrib.policies.audit import Problem, Reader, files, open_log
@@ -88,6 +89,12 @@ def test_records_are_found_by_their_time(log: Reader, time: Any) -> None:
     assert ids(log, since="2026-05-04", until="2026-05-05") == "abcd"
 
 
+@pytest.mark.parametrize("time", ["2026-05-04T10:00:02", datetime(2026, 5, 4, 10, 0, 2)])
+def test_a_time_without_a_zone_is_utc_wherever_somebody_asks(log: Reader, far_east: None, time: Any) -> None:
+    assert ids(log, since=time) == "cd"
+    assert ids(log, until=time) == "ab"
+
+
 @pytest.mark.parametrize("time", ["yesterday", "", float("inf"), float("nan"), 1e30])
 def test_a_time_that_is_none_is_an_error(log: Reader, time: Any) -> None:
     with pytest.raises(ConfigurationError, match="must be a date or a time such as"):
@@ -133,6 +140,42 @@ def test_what_is_no_record_is_passed_over(log: Reader) -> None:
     assert ids(log, newest_first=True) == "da"
     assert [record["seq"] for record in log.follow(1, lambda: False)] == [2, 5, 6]
     assert kinds(log.path) == ["edited", "unreadable"]
+
+
+def test_json_that_is_no_record_is_passed_over(log: Reader) -> None:
+    lines = read_lines(log.path)
+    lines[3] = b'{"id":"x","tool":"refund"}'
+    replace_lines(log.path, lines)
+    assert ids(log) == "abd"
+    assert ids(log, tool="refund") == "a"
+    assert [record["seq"] for record in log.follow(0, lambda: False)] == [1, 2, 3, 5, 6]
+    assert log.last_seq() == 6
+
+
+@pytest.mark.parametrize(
+    ("missing", "words"),
+    [
+        ("path", "{}: there is no audit log"),
+        ("key_file", "{}: audit.key_file: there is no such key"),
+        ("checkpoints", "{}: audit.checkpoints: there are no checkpoints"),
+        ("copy", "{}: audit.checkpoints: there are no checkpoints"),
+    ],
+)
+def test_what_is_named_and_is_not_there_is_an_error(log: Reader, missing: str, words: str) -> None:
+    nowhere = log.path.with_name("nowhere")
+    with pytest.raises(ConfigurationError) as caught:
+        open_log(**{"path": log.path, missing: nowhere})
+    assert str(caught.value) == words.format(nowhere)
+
+
+def test_of_two_files_of_checkpoints_the_own_one_is_judged_first(log: Reader) -> None:
+    own = seals(log.path)
+    copy = own.with_name("copy")
+    copy.write_bytes(b"forged\n" + own.read_bytes())
+    own.write_bytes(own.read_bytes() + b"forged\n")
+    number = len(own.read_bytes().splitlines())
+    words = [problem.words for problem in open_log(log.path, copy=copy).verify().problems]
+    assert [each.partition(" of ")[0] for each in words] == [f"line {number}", "line 1"]
 
 
 @BOTH

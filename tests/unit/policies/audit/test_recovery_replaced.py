@@ -49,7 +49,7 @@ def test_another_file_in_the_place_of_a_database_is_noticed(tmp_path: Path) -> N
     scribe.write(entries(5))
     make_log(other, 2)
     other.replace(path)
-    with pytest.raises(BrokenError, match="another file is in the place of the log"):
+    with pytest.raises(BrokenError, match=r"^another file is in the place of the log$"):
         scribe.write(entries(1, start=6))
 
 
@@ -87,10 +87,11 @@ def test_a_last_row_that_is_none_refuses(tmp_path: Path, change: str) -> None:
     make_log(path, 1, accept_gap=True) if "line" in change else None
 
 
-def test_a_row_before_the_first_is_found(tmp_path: Path) -> None:
+@pytest.mark.parametrize("seq", [0, -5, -(2**63)])
+def test_a_row_before_the_first_is_found(tmp_path: Path, seq: int) -> None:
     path = tmp_path / "audit.db"
     make_log(path, 3)
     with sqlite3.connect(path) as db:
-        db.execute("INSERT INTO record VALUES (-5, 'x')")
+        db.execute("INSERT INTO record VALUES (?, 'x')", (seq,))
     db.close()
     assert "unreadable" in kinds(path)

@@ -12,7 +12,7 @@ from toolcrib.policies.audit.redaction import REDACTED, Redaction, is_secret_nam
 
 SECRET_NAMES = """
     password Password PASSWORD db_password userPassword passwd pwd apiKey api_key API-KEY x-api-key key keys
-    accessKey token authToken access_token tokens Authorization auth cookie Cookies secret client_secret
+    accessKey accesskey token authToken access_token tokens Authorization auth cookie Cookies secret client_secret
     clientsecret privateKey private_key session session_id sessionId credentials credential pin cvv cvc
     card_number creditCard ssn otp jwt signature passphrase passcode bearer X-Auth-Token mysecrets
 """
@@ -80,6 +80,11 @@ JWT = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.c2ln-_x"
         ("4111 1111 1111 1111", REDACTED),
         ("card 4111-1111-1111-1111.", f"card {REDACTED}."),
         ("4222222222222", REDACTED),
+        ("5500 0000 0000 0004", REDACTED),
+        ("378282246310005", REDACTED),
+        ("6304000000000000000", REDACTED),
+        ("63040000000000000000", "63040000000000000000"),
+        ("5500 0000 0000 0003", "5500 0000 0000 0003"),
         ("4111111111111112", "4111111111111112"),
         ("411111111111", "411111111111"),
         ("ana@example.com", "ana@example.com"),
@@ -118,12 +123,19 @@ def test_plain_values_stay_and_others_are_named() -> None:
         "m": REDACTED,
         "k": 1 << 200,
     }
+    assert pick({"n": 6304000000000000000, "m": 12345678901234567894}) == {
+        "n": REDACTED,
+        "m": 12345678901234567894,
+    }
+    assert pick({"n": 1 << 255, "m": 1 << 256}) == {"n": 1 << 255, "m": REDACTED}
 
 
 def test_names_are_looked_at_too() -> None:
     assert pick({"map": {JWT: 1}}) == {"map": {REDACTED: 1}}
     assert pick({"map": {"n" * 65: 1, "m" * 64: 2}}) == {"map": {"n" * 64 + "…": 1, "m" * 64: 2}}
     assert pick({"map": {5: 1}}) == {"map": {"5": 1}}
+    names = list((pick({"map": {"n" * 512: 1, "m" * 513: 2}}) or {})["map"])
+    assert names == ["n" * 64 + "…", "[513 characters]"]
 
 
 def test_own_names_and_patterns_are_hidden() -> None:
@@ -134,6 +146,19 @@ def test_own_names_and_patterns_are_hidden() -> None:
         "note": f"ticket {REDACTED} is open",
     }
     assert pick({"a": {"street": 1}}, "*", "street") == {"a": {"street": REDACTED}}
+    assert pick({"re:tall": 1}, "*", "re:tall") == {f"re:{REDACTED}": 1}  # a pattern is about texts
+
+
+@pytest.mark.parametrize("values", ["*", "order.*", "order.ship.*"])
+def test_a_hidden_name_is_known_by_its_whole_path_wherever_picking_began(values: str) -> None:
+    arguments = {"order": {"ship": {"street": "Elm 1", "to": {"street": "Oak 2", "town": "X"}}}}
+    assert pick(arguments, values, "order.ship.street", "order.ship.to.street") == {
+        "order": {"ship": {"street": REDACTED, "to": {"street": REDACTED, "town": "X"}}}
+    }
+
+
+def test_what_was_named_within_something_with_a_telling_name_is_recorded() -> None:
+    assert pick({"session": {"count": 3, "id": "x"}}, "session.count") == {"session": {"count": 3}}
 
 
 def test_a_pattern_that_cannot_be_understood_is_an_error() -> None:
@@ -147,6 +172,9 @@ def test_depth_and_number_are_bounded() -> None:
         deep = {"d": deep}
     assert pick(deep) == {"d": {"d": {"d": {"d": {"d": {"d": "[1 more]"}}}}}}
     assert pick(deep, "*.x") is None
+    reached = {"d": {"d": {"d": {"d": {"d": {"x": 1}}}}}}
+    assert pick(reached, "*.x") == reached
+    assert pick({"d": reached}, "*.x") is None
     wide = (pick({"list": list(range(60))}) or {})["list"]
     assert wide == [*range(50), "[10 more]"]
     many = (pick({"map": {str(n): n for n in range(60)}}) or {})["map"]
@@ -164,6 +192,11 @@ def test_all_parts_together_are_bounded() -> None:
     table = {str(n): {str(m): m for m in range(49)} for n in range(49)}
     assert 250 < count(pick({"table": table})) < 400
     assert 250 < count(pick({f"t{n}": {str(m): m for m in range(49)} for n in range(49)})) < 400
+
+
+def test_long_texts_count_for_more_than_one_part() -> None:
+    texts = (pick({"texts": ["x" * 10_240] * 50}) or {})["texts"]
+    assert texts == [*["x" * 256 + "… (10240 characters)"] * 15, "[35 more]"]
 
 
 def test_what_holds_itself_comes_to_an_end() -> None:

@@ -1,0 +1,158 @@
+"""The end of old records: how many at once, what is said and sealed of it, and what stays in any case."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.support.audited import (
+    STORES,
+    Hands,
+    entries,
+    make_log,
+    make_scribe,
+    read_lines,
+    records,
+    replace_lines,
+    seals,
+    verify,
+)
+from toolcrib.policies.audit import checkpoint
+from toolcrib.policies.audit.checkpoint import Checkpoint, read_file
+from toolcrib.policies.audit.record import head_of
+from toolcrib.policies.audit.retention import DAY_S
+from toolcrib.policies.audit.scribe import Scribe
+from toolcrib.policies.audit.table import TableStore
+
+BOTH = pytest.mark.parametrize("name", STORES)
+
+
+def sealed(path: Path) -> list[Checkpoint]:
+    return [each for _, each in read_file(seals(path), None) if each is not None]
+
+
+def words(path: Path) -> list[tuple[int, int]]:
+    said = [record for record in records(path) if record["kind"] == "pruned"]
+    return [(record["through"], record["removed"]) for record in said]
+
+
+def wait_a_minute(scribe: Scribe, hands: Hands) -> None:
+    hands.pass_by(60)
+    while scribe.tend() == 0.0:
+        pass
+
+
+@BOTH
+def test_the_last_record_stays_however_old_it_is(tmp_path: Path, name: str) -> None:
+    path, hands = tmp_path / name, Hands()
+    scribe = make_scribe(path, hands, keep_days=1)
+    scribe.write(entries(10))
+    wait_a_minute(scribe, hands)
+    hands.pass_by(2 * DAY_S)
+    wait_a_minute(scribe, hands)
+    verdict = verify(path)
+    assert verdict.is_sound
+    assert (verdict.first_seq, verdict.last_seq, verdict.pruned_before) == (11, 12, 11)
+    scribe.close()
+
+
+def test_rows_end_some_at_a_time_and_each_time_is_sealed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(TableStore, "remove_batch", 3)
+    path, hands = tmp_path / "audit.db", Hands()
+    scribe = make_scribe(path, hands, keep_records=1000)
+    scribe.write(entries(1009))
+    hands.pass_by(60)
+    firsts = []
+    while not words(path):
+        scribe.tend()
+        firsts.append(verify(path).first_seq)
+        assert verify(path).is_sound
+    assert firsts == [4, 7, 10, 11]
+    pruned = [(each.seq, each.count) for each in sealed(path) if each.kind == "pruned"]
+    assert pruned == [(3, 1007), (6, 1004), (9, 1001), (10, 1000)]
+    assert words(path) == [(10, 10)]
+    scribe.close()
+
+
+@BOTH
+def test_records_end_again_and_again_and_each_time_it_is_said_how_many(tmp_path: Path, name: str) -> None:
+    path, hands = tmp_path / name, Hands()
+    scribe = make_scribe(path, hands, keep_records=1000)
+    scribe.write(entries(1999))
+    wait_a_minute(scribe, hands)
+    scribe.write(entries(200))
+    wait_a_minute(scribe, hands)
+    assert words(path) == [(1000, 1000), (1201, 201)]
+    scribe.close()
+    again = make_scribe(path, hands)
+    again.write(entries(1))
+    again.close()
+    verdict = verify(path)
+    assert (verdict.first_seq, verdict.records) == (1202, sealed(path)[-1].count)
+
+
+def test_of_checkpoints_the_one_of_the_last_that_ended_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(checkpoint, "_LOOK_BACK", 0)
+    path, hands = tmp_path / "audit.db", Hands()
+    scribe = make_scribe(path, hands, keep_records=1000)
+    for _ in range(6):
+        scribe.write(entries(1))
+        wait_a_minute(scribe, hands)
+    assert [each.seq for each in sealed(path)] == [0, 2, 3, 4, 5, 6, 7]
+    monkeypatch.undo()
+    scribe.write(entries(998))
+    hands.pass_by(60)
+    monkeypatch.setattr(checkpoint, "_LOOK_BACK", 0)
+    scribe.tend()
+    monkeypatch.undo()
+    assert [(each.kind, each.seq) for each in sealed(path)] == [
+        *(("checkpoint", seq) for seq in (5, 6, 7, 1005)),
+        ("pruned", 5),
+    ]
+    scribe.close()
+    assert verify(path).is_sound
+    assert verify(path).first_seq == 6
+
+
+@BOTH
+def test_records_end_where_the_first_of_them_is_damaged(tmp_path: Path, name: str) -> None:
+    path, hands = tmp_path / name, Hands()
+    make_log(path, 1500, batch=1500)
+    replace_lines(path, [b"nothing", *read_lines(path)[1:]])
+    scribe = make_scribe(path, hands, keep_records=1000, accept_gap=True)
+    scribe.write(entries(500))
+    wait_a_minute(scribe, hands)
+    scribe.close()
+    assert words(path) == [(1004, 1004)]
+    assert verify(path).first_seq == 1005
+    assert verify(path).is_sound
+
+
+# --- ended by another process ---
+
+
+@BOTH
+@pytest.mark.parametrize("is_opened_again", [False, True])
+def test_who_finds_its_last_record_ended_by_another_goes_on(
+    tmp_path: Path, name: str, is_opened_again: bool
+) -> None:
+    path = tmp_path / name
+    ours, theirs = make_scribe(path), make_scribe(path)
+    ours.write(entries(3))
+    theirs.write(entries(3))
+    last = head_of(read_lines(path)[3])
+    assert last is not None
+    theirs.certify("pruned", last, count=4)
+    theirs.open().remove_through(last.seq)
+    if is_opened_again:
+        ours.abandon()
+    ours.write(entries(1))
+    ours.close()
+    theirs.close()
+    assert verify(path).first_seq == 5
+    assert verify(path).is_sound

@@ -1,0 +1,32 @@
+"""The lines of a log as a reader finds them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.support.audited import entries, verify
+from toolcrib.policies.audit.record import NO_RECORD, compose
+from toolcrib.policies.audit.source import LineSource
+
+LINES = compose(NO_RECORD, entries(4))[1]
+
+
+@pytest.mark.parametrize("whole", [0, 1, 4])
+@pytest.mark.parametrize("torn", [b"", b'{"seq":9,"at"'])
+def test_what_is_unfinished_is_told_by_its_length_and_is_no_line(
+    tmp_path: Path, whole: int, torn: bytes
+) -> None:
+    path = tmp_path / "audit.jsonl"
+    path.write_bytes(b"".join(line + b"\n" for line in LINES[:whole]) + torn)
+    source = LineSource(path)
+    assert source.torn_bytes == len(torn)
+    assert list(source.lines(0)) == LINES[:whole]
+    assert list(source.lines(2)) == LINES[2:whole]
+    assert list(source.lines_back()) == LINES[:whole][::-1]
+    source.close()
+    with pytest.raises(ValueError, match="closed file"):
+        source._file.fileno()
+    words = f"{len(torn)} bytes at the end are half a record, as a crash leaves it: opening cuts them"
+    assert [problem.words for problem in verify(path).problems] == ([words] if torn else [])
