@@ -122,11 +122,9 @@ class Ledger:
 
     def give_back(self, slot: Slot, now_ns: int) -> None:
         """The tool never ran: its share of the day's budget is free."""
-        if slot.has_burned:
-            # It was charged when it first came: while the day is young, perhaps on the day before.
-            slot.has_burned = False
-            if self.day.serial == 1 or now_ns - self.day.began_ns >= MARK_NS:
-                slot.serial = self.day.serial
+        # Such a call was charged when it first came: while the day is young, perhaps on the day before.
+        if slot.has_burned and (self.day.serial == 1 or now_ns - self.day.began_ns >= MARK_NS):
+            slot.serial = self.day.serial
         self._refund(slot)
 
     def _refund(self, slot: Slot) -> None:

@@ -52,6 +52,11 @@ class Slot:
         self._asking = 0
         self._outliving = 0
 
+    @property
+    def is_over(self) -> bool:
+        """The call is answered, and none of its code runs on: such code needs a place as any other."""
+        return self.is_left and not self._outliving
+
     def forget(self) -> None:
         """It has neither a place nor a turn, and nothing was taken for it."""
         self.rank, self.serial = None, 0
@@ -75,8 +80,7 @@ class Slot:
             return
         with store.lock:
             self._asking += 1
-            if self._asking == 1 and not self.is_left:
-                store.pause(self)
+            store.pause(self)  # whoever has no place frees none
 
     async def resume(self) -> None:
         """Wait for a place, ahead of all who have none yet. Never refused."""
@@ -85,8 +89,7 @@ class Slot:
             return
         with store.lock:
             self._asking -= 1
-            # Code that outlives its call, and was let go while it asked, needs a place as any other.
-            if self._asking or (self.is_left and not self._outliving):
+            if self._asking or self.is_over:
                 return
         await store.resume(self)
 
@@ -109,7 +112,7 @@ class Slot:
         assert store is not None  # nosec B101  # only such a slot is outlived
         with store.lock:
             self._outliving -= 1
-            if self.is_left and not self._outliving:
+            if self.is_over:
                 store.vacate(self)
 
 

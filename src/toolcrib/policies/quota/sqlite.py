@@ -156,7 +156,7 @@ class SqliteStore:
     async def open(self) -> None:
         """Raises ConfigurationError for a file that will never do. One that is busy may do later."""
         self._is_closing = False
-        await self._ask(Job(_answer_true), START_S)
+        await self._ask(Job(_do_nothing), START_S)
         problem = self._problem
         if isinstance(problem, NotAStoreError):
             await self.close()
@@ -217,41 +217,38 @@ class SqliteStore:
         self._ledger.line_up(slot, now_ns, self._last_rank)
         return float(patience_s)
 
-    def _let_back(self, slot: Slot) -> Any:
-        if slot.is_left:
-            return True
+    def _let_back(self, slot: Slot) -> float | None:
+        if slot.is_over:
+            return None
         self._last_rank = max(self._last_rank + 1, self._now_ns())
         if self._ledger.come_back(slot, BACK + self._last_rank):
             self._held[slot.number] = slot
-            return True
+            return None
         return math.inf
 
-    def _let_go(self, slot: Slot, ran: bool, has_ended: bool) -> bool:
+    def _let_go(self, slot: Slot, ran: bool, has_ended: bool) -> None:
         if not ran:
             self._ledger.give_back(slot, self._now_ns())
         if has_ended:
             self._forget(slot)
             self._ledger.vacate(slot)
-        return True
 
-    def _withdraw(self, slot: Slot) -> bool:
+    def _withdraw(self, slot: Slot) -> None:
         self._forget(slot)
         self._ledger.withdraw(slot)
-        return True
 
     def _forget(self, slot: Slot) -> None:
         self._held.pop(slot.number, None)
         waiting = self._waiting.pop(slot.number, None)
         if waiting is not None:
-            waiting.tell(True)  # whoever still waits need not any more
+            waiting.tell(None)  # whoever still waits need not any more
 
     def _burn(self, mark: str, ttl_s: float) -> bool:
         return self._ledger.burn(mark, ttl_s, self._now_ns())
 
-    def _resign(self) -> bool:
+    def _resign(self) -> None:
         self._tables.resign()
         self._renewed_ns = None
-        return True
 
     # --- the thread ---
 
@@ -321,11 +318,11 @@ class SqliteStore:
             job.tell(answer)
 
     def _admit_waiting(self) -> list[tuple[Job, Any]]:
-        """Those in line whose turn it is, in their order."""
+        """Those in line whose turn it is. The ledger knows who is ahead, in whatever order it is asked."""
         admitted: list[tuple[Job, Any]] = []
-        in_line = [(job.slot.rank, job.slot, job) for job in self._waiting.values() if job.slot is not None]
-        for _, slot, job in sorted(in_line, key=lambda item: item[0] or 0):
-            if self._ledger.retry(slot, self._now_ns()):
+        for job in self._waiting.values():
+            slot = job.slot
+            if slot is not None and self._ledger.retry(slot, self._now_ns()):
                 self._held[slot.number] = slot
                 admitted.append((job, True))
         return admitted
@@ -377,5 +374,5 @@ class SqliteStore:
             logger.warning("the store of limits, %s, works again", self._path)
 
 
-def _answer_true() -> bool:
-    return True
+def _do_nothing() -> None:
+    pass

@@ -25,11 +25,11 @@ class Desk:
         self.store = MemoryStore(self.clocks.now_ns, self.clocks.wall, max_buckets=max_buckets)
         self._term = Term(Policy(limits=[limit]), 1, limit)
 
-    def ask(self, name: str) -> Slot | Awaitable[Slot]:
-        return self.store.enter(Slot(Demand([self._term], Principal(name), REPORT), self.store))
+    def ask(self, name: str, mark: str | None = None) -> Slot | Awaitable[Slot]:
+        return self.store.enter(Slot(Demand([self._term], Principal(name), REPORT), self.store, mark))
 
-    def enter(self, name: str) -> Slot:
-        slot = self.ask(name)
+    def enter(self, name: str, mark: str | None = None) -> Slot:
+        slot = self.ask(name, mark)
         assert isinstance(slot, Slot)
         return slot
 
@@ -72,6 +72,28 @@ def test_a_call_that_is_withdrawn_twice_gives_its_budget_back_once():
     for _ in range(2):  # once as its loop has gone, once as what waited there is forgotten
         desk.store.ledger.withdraw(slots[0])
     desk.enter("a")
+    assert desk.refusal("a")["kind"] == "budget"
+
+
+def test_a_call_that_is_withdrawn_twice_gives_its_mark_back_once():
+    desk = Desk(Limit(daily=1), max_buckets=10)
+    first = desk.enter("a", "m")
+    desk.store.ledger.withdraw(first)
+    desk.enter("a", "m")
+    desk.store.ledger.withdraw(first)
+    desk.enter("a", "m")  # is charged, as the mark is used
+    assert desk.refusal("a")["kind"] == "budget"
+
+
+def test_a_call_of_which_nothing_was_kept_gives_nothing_back():
+    desk = Desk(Limit(daily=2), max_buckets=10)
+    slots = [desk.enter("a"), desk.enter("a", "m")]
+    for slot in slots:
+        slot.forget()  # as its file failed; others took the same meanwhile
+        desk.store.ledger.withdraw(slot)
+    assert desk.store.spent == {"daily|1:|principal=a": 1}
+    assert desk.store.places.running == {}
+    desk.enter("a", "m")
     assert desk.refusal("a")["kind"] == "budget"
 
 

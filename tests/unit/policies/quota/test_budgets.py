@@ -49,7 +49,10 @@ async def test_a_budget_is_given_back_where_a_call_came_again_and_the_tool_never
     assert await count_admitted(quota, 5) == 2
     (await enter(quota, resumes="of yesterday, too")).leave(ran=False)
     assert await count_admitted(quota, 5) == 0
-    clocks.tick(901)  # nobody can have been asked before midnight
+    clocks.tick(899.999)
+    (await enter(quota, resumes="perhaps of yesterday")).leave(ran=False)
+    assert await count_admitted(quota, 5) == 0
+    clocks.tick(0.001)  # nobody can have been asked before midnight
     (await enter(quota, resumes="of today")).leave(ran=False)
     assert await count_admitted(quota, 5) == 1
 
@@ -147,3 +150,9 @@ async def test_each_of_several_budgets_counts(make):
     quota = make(Limit(daily=5, name="large"), Limit(daily=2, name="small"))
     assert await count_admitted(quota, 10) == 2
     assert (await refused(quota)).details["limit"] == "small"
+
+
+async def test_of_budgets_with_the_same_wait_the_first_is_told(make):
+    quota = make(Limit(daily=1, name="first"), Limit(daily=1, per="all", name="second"))
+    await enter(quota)
+    assert (await refused(quota)).details["limit"] == "first"

@@ -73,6 +73,7 @@ async def test_a_place_is_free_while_a_person_is_asked(make):
     slot.pause()
     assert not await is_full(quota)
     await slot.resume()
+    assert quota.describe_store()["places"] == 1
     assert await is_full(quota)
     slot.leave(ran=True)
     assert not await is_full(quota)
@@ -89,19 +90,22 @@ async def test_who_comes_back_goes_ahead_of_the_line_and_is_never_refused(make):
     assert not back.done()
     running.leave(ran=True)
     await back
-    assert not waiting.done()
+    told = quota.describe_store()
+    assert (told["places"], told["waiting"]) == (1, 1)
     asked.leave(ran=True)
     (await waiting).leave(ran=True)
 
 
-async def test_who_comes_back_first_goes_first(make):
-    quota = one_at_once(make)
+@pytest.mark.parametrize("in_line", [0, 3])
+async def test_who_comes_back_first_goes_first_whoever_else_is_in_line(make, in_line):
+    quota = one_at_once(make, queue=3, queue_s=30)
     slots = []
     for _ in range(3):
         slots.append(await enter(quota))
         slots[-1].pause()
         await settle(quota)
     await slots[2].resume()
+    others = await line_up(quota, *(enter(quota) for _ in range(in_line)))
     first = asyncio.create_task(slots[1].resume())
     await settle(quota)
     second = asyncio.create_task(slots[0].resume())
@@ -112,7 +116,29 @@ async def test_who_comes_back_first_goes_first(make):
     slots[1].leave(ran=True)
     await second
     slots[0].leave(ran=True)
+    for other in others:
+        (await other).leave(ran=True)
     assert not await is_full(quota)
+
+
+async def test_who_comes_back_goes_ahead_however_many_have_come_back_since_the_line_began(path, patient):
+    for store in (None, path):  # one test for both, as they share the rank to begin with
+        quota = quota_of(Clocks(), Limit(concurrency=1, queue=1, queue_s=30), store=store)
+        asked, busy = await enter(quota), await enter(quota, BEN)
+        asked.pause()
+        running = await enter(quota)
+        (waiting,) = await line_up(quota, enter(quota))
+        for _ in range(150):
+            busy.pause()
+            await busy.resume()
+        back = asyncio.create_task(asked.resume())
+        await settle(quota)
+        running.leave(ran=True)
+        await asyncio.wait_for(back, 5)
+        assert quota.describe_store()["waiting"] == 1
+        asked.leave(ran=True)
+        (await waiting).leave(ran=True)
+        await quota.close()
 
 
 async def test_pauses_add_up(make):
@@ -195,6 +221,35 @@ async def test_code_that_ends_before_its_call_is_left_frees_nothing_yet(make):
     assert await is_full(quota)
     slot.leave(ran=True)
     assert not await is_full(quota)
+
+
+@pytest.mark.parametrize("asks_first", [True, False])
+async def test_code_that_outlived_its_call_has_a_place_except_while_it_asks(make, asks_first):
+    quota = one_at_once(make)
+    slot = await enter(quota)
+    end = slot.outlive()
+    if asks_first:
+        slot.pause()
+    slot.leave(ran=True)
+    if not asks_first:
+        assert await is_full(quota)
+        slot.pause()
+    assert not await is_full(quota)
+    await slot.resume()
+    assert await is_full(quota)
+    end()
+    assert not await is_full(quota)
+
+
+async def test_a_place_that_becomes_free_gives_no_budget_back(make):
+    quota = make(Limit(daily=1, concurrency=5))
+    slot = await enter(quota)
+    slot.pause()
+    await slot.resume()
+    end = slot.outlive()
+    slot.leave(ran=True)
+    end()
+    assert (await refused(quota)).details["kind"] == "budget"
 
 
 async def test_a_budget_is_given_back_at_once_though_the_code_runs_on(make):

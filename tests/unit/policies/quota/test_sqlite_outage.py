@@ -222,7 +222,8 @@ async def test_a_full_disk_is_an_outage_until_there_is_room(on_file, path):
     assert 500 < admitted <= 995
 
 
-async def test_a_connection_that_cannot_even_be_closed_is_replaced(on_file, path):
+async def test_a_connection_that_cannot_even_be_closed_is_replaced(on_file, path, caplog):
+    caplog.set_level(logging.DEBUG, "toolcrib")
     quota = on_file(Limit(rate="100/h"))
     await quota.open()
     tables = quota._store._tables
@@ -231,6 +232,7 @@ async def test_a_connection_that_cannot_even_be_closed_is_replaced(on_file, path
     assert await count_admitted(quota, 50) == 10
     await works_again(quota)
     assert await count_admitted(quota, 150) == 100
+    assert any(text.startswith(f"closing {path} failed: ") for text in caplog.messages)
     foreign.close()
     del mine
 
@@ -262,3 +264,16 @@ async def test_what_was_not_written_is_not_given_back(on_file, path, monkeypatch
     slot.leave(ran=True)
     await settle(quota)
     assert await count_admitted(quota, 50) == 27
+
+
+async def test_a_file_that_failed_is_left_to_others_and_alone_for_a_while(on_file, path, monkeypatch):
+    monkeypatch.setattr(sqlite, "RETRY_S", 60.0)
+    quota = on_file(Limit(concurrency=20))
+    await quota.open()
+    with closing(sqlite3.connect(path, isolation_level=None, timeout=0)) as other:
+        other.execute("CREATE TRIGGER full BEFORE INSERT ON holds BEGIN SELECT RAISE(ABORT, 'full'); END")
+        await enter(quota)  # fails with the file locked
+        assert is_out(quota)
+        other.execute("DROP TRIGGER full")
+    assert not await quota.burn("m", 1)
+    assert is_out(quota)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 import threading
+from contextlib import closing
 
 import pytest
 
@@ -37,11 +38,13 @@ async def test_a_file_of_something_else_is_refused_at_the_start(path, content, w
             other.execute("CREATE TABLE precious (x)")
         other.close()
     before = path.read_bytes()
+    threads = threading.active_count()
     policy = Policy(limits=[Limit(rate="1/s")], store=path, file="toolcrib.toml", lines={"policy.store": 3})
     quota = Quota(policy)
     with pytest.raises(ConfigurationError) as caught:
         await quota.open()
     assert str(caught.value) == f"toolcrib.toml:3: policy.store: {path} {words}"
+    assert threading.active_count() == threads  # nobody goes on trying
     assert caught.value.hint == "name a file that is not there yet"
     assert path.read_bytes() == before
 
@@ -52,8 +55,20 @@ async def test_a_file_of_a_newer_toolcrib_is_refused_at_the_start(on_file, path)
         other.execute("PRAGMA user_version = 2")
     other.close()
     quota = on_file(Limit(rate="1/s"))
-    with pytest.raises(ConfigurationError, match="was made by a newer toolcrib"):
+    with pytest.raises(ConfigurationError) as caught:
         await quota.open()
+    assert caught.value.message == f"{path} was made by a newer toolcrib"
+    with locked(path):
+        pass  # and is left to it
+
+
+async def test_a_file_says_whose_it_is_and_of_which_format(on_file, path):
+    await on_file(Limit(rate="1/s")).open()
+    with closing(sqlite3.connect(path)) as other:
+        for pragma, value in {"application_id": 0x746F6F71, "user_version": 1}.items():
+            assert other.execute(f"PRAGMA {pragma}").fetchone() == (value,)
+        names = {name for (name,) in other.execute("SELECT name FROM sqlite_master")}
+    assert names == {"facts", "holds", "holds_of_workers", "marks", "rates", "spent", "workers"}
 
 
 async def test_a_folder_that_is_not_there_is_named_at_the_start(tmp_path):
@@ -85,6 +100,7 @@ async def test_calls_can_be_made_before_the_start_and_after_the_end(on_file):
     (await enter(quota)).leave(ran=True)
     await quota.open()
     assert isinstance(await enter(quota, BEN), Slot)
+    assert quota.describe_store()["outages"] == 0
 
 
 async def test_what_waits_in_an_outage_waits_here(on_file, path):

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
 
+import pytest
+
 from tests.unit.policies.quota.support import (
+    Clocks,
     Slow,
     Stuck,
     count_admitted,
     enter,
+    refused,
     settle,
     works_again,
 )
@@ -56,6 +61,52 @@ async def test_a_store_that_is_only_slow_is_waited_for(on_file, monkeypatch):
     assert time.monotonic() - began > sqlite.WAIT_S
     assert {slot.store for slot in slots} == {quota._store}
     assert quota.describe_store()["outages"] == 0
+
+
+class StuckOnce(Clocks):
+    """Keeps the store's thread from its work at one of its looks at the clock."""
+
+    def __init__(self, look: int) -> None:
+        super().__init__()
+        self.go_on = threading.Event()
+        self._left = look
+
+    def now(self) -> float:
+        if threading.current_thread().name == "toolcrib-limits":
+            self._left -= 1
+            assert self._left or self.go_on.wait(30)
+        return super().now()
+
+
+@pytest.mark.parametrize("look", [2, 4])  # when it has opened the file; and when it has let in the first
+async def test_a_store_that_gets_on_is_waited_for(on_file, monkeypatch, look):
+    monkeypatch.setattr(sqlite, "BATCH", 1)
+    monkeypatch.setattr(sqlite, "WAIT_S", 0.5)
+    clocks = StuckOnce(look)
+    quota = on_file(Limit(rate="100/h"), clocks=clocks)
+    asyncio.get_running_loop().call_later(0.6, clocks.go_on.set)
+    await asyncio.gather(enter(quota), enter(quota))
+    assert clocks.go_on.is_set()
+    assert quota.describe_store()["outages"] == 0
+
+
+async def test_a_store_that_nobody_closes_keeps_no_process_from_ending(on_file):
+    await on_file(Limit(rate="100/h")).open()
+    assert [each.daemon for each in threading.enumerate() if each.name == "toolcrib-limits"] == [True]
+
+
+async def test_a_call_that_comes_while_the_store_is_closed_is_counted(on_file, monkeypatch, patient):
+    monkeypatch.setattr(sqlite, "BATCH", 1)
+    clocks, limit = Stuck(), Limit(concurrency=1, per="all")
+    quota = on_file(limit, clocks=clocks)
+    await quota.open()
+    clocks.go_on.clear()
+    ending, entering = asyncio.create_task(quota.close()), asyncio.create_task(enter(quota))
+    await asyncio.sleep(0)
+    clocks.go_on.set()
+    await ending
+    await entering
+    await refused(on_file(limit))
 
 
 async def test_an_answer_that_comes_before_it_is_waited_for_is_heard():

@@ -28,10 +28,11 @@ from tests.unit.policies.quota.support import (
 )
 from toolcrib.policies.quota import Quota, sqlite, tables
 from toolcrib.policies.quota.ledger import MAX_BUCKETS
-from toolcrib.policies.quota.tables import LEASE_NS, SqlMarks, SqlRates, Tables, find_boot
-from toolcrib.policy import Limit, Policy
+from toolcrib.policies.quota.tables import SqlMarks, SqlRates, Tables, find_boot
+from toolcrib.policy import DAY_S, Limit, Policy
 
-LEASE_S = LEASE_NS / 1e9
+LEASE_S = 10.0
+"""How long the places of a worker that was killed stay taken."""
 
 
 @pytest.fixture
@@ -84,6 +85,17 @@ async def test_a_place_that_another_worker_frees_goes_to_who_waits_longest(make,
     (await asyncio.wait_for(second, 5)).leave(ran=True)
 
 
+async def test_a_place_that_another_worker_frees_is_taken_soon(make):
+    limit = Limit(concurrency=1, per="all", queue=1, queue_s=30)
+    one, two = make(limit), make(limit)
+    async with asyncio.timeout(3):
+        for _ in range(5):
+            running = await enter(one)
+            (waiting,) = await line_up(two, enter(two))
+            running.leave(ran=True)
+            (await waiting).leave(ran=True)
+
+
 async def test_who_comes_back_first_goes_first_whichever_worker_it_is(make, clocks):
     limit = Limit(concurrency=1, per="all")
     one, two = make(limit), make(limit)
@@ -110,6 +122,7 @@ async def test_who_waits_for_another_worker_only_looks_and_writes_nothing(make, 
     quota = make(Limit(concurrency=1, per="all", queue=5, queue_s=30))
     running = await enter(quota)
     (waiting,) = await line_up(quota, enter(quota))
+    await settle(quota)  # that it waits is written, too
     watcher = sqlite3.connect(path)
     versions = set()
     for _ in range(30):
@@ -170,9 +183,14 @@ async def test_a_worker_renews_its_lease_while_it_holds_a_place(make, clocks, pa
     slot.leave(ran=True)
 
 
-async def test_a_worker_renews_its_lease_though_nobody_calls(make, clocks, path, monkeypatch):
+@pytest.mark.parametrize("is_reopened", [False, True])
+async def test_a_worker_renews_its_lease_though_nobody_calls(make, clocks, path, monkeypatch, is_reopened):
     monkeypatch.setattr(sqlite, "LEASE_NS", 30_000_000)  # how often it looks, not how long the lease is
     quota = make(Limit(concurrency=1))
+    if is_reopened:
+        await quota.open()
+        await quota.close()
+        await quota.open()
     slot = await enter(quota)
     before = rows(path, "workers")
     clocks.tick(0.02)
@@ -184,6 +202,7 @@ async def test_a_worker_that_ends_leaves_nothing_behind(make, path):
     quota = make(Limit(concurrency=1))
     await enter(quota)
     await quota.close()
+    assert [each.name for each in path.parent.iterdir()] == ["limits.db"]  # as nobody has it open any more
     assert rows(path, "holds") == rows(path, "workers") == []
 
 
@@ -207,6 +226,30 @@ async def test_a_restart_of_the_machine_forgets_rates_and_places_and_keeps_budge
     clocks.tick(0.001)
     await wait_until(lambda: True)
     assert await after.burn("m", 60)
+
+
+async def test_after_a_restart_a_wall_that_is_wrong_freezes_a_budget_for_a_day_at_most(
+    make, clocks, monkeypatch
+):
+    before = make(Limit(daily=1))
+    await enter(before)
+    await settle(before)
+    monkeypatch.setattr("toolcrib.policies.quota.sqlite.find_boot", lambda: "another")
+    clocks.now_s = 7.0
+    clocks.wall_s -= 3 * DAY_S
+    after = make(Limit(daily=1))
+    assert (await refused(after)).details["retryAfterS"] == DAY_S
+    clocks.tick(DAY_S)
+    await enter(after)
+
+
+async def test_marks_are_dropped_when_their_time_is_over(make, clocks, path):
+    quota = make(Limit(rate="1/s"))
+    assert await quota.burn("short", 5)
+    assert await quota.burn("long", 50)
+    clocks.tick(5)
+    assert await quota.burn("new", 5)
+    assert {mark for mark, _ in rows(path, "marks")} == {"once long", "once new"}
 
 
 async def test_where_the_system_does_not_tell_restarts_apart_times_that_cannot_be_do(
