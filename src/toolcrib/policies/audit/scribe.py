@@ -216,7 +216,10 @@ class Scribe:
 
     def _is_accepted(self, seq: int) -> bool:
         """Whether somebody has decided to go on although this record may be damaged."""
-        accepted = (each for each in self.seals() if each.kind == "accepted")
+        try:
+            accepted = [each for each in self.seals() if each.kind == "accepted"]
+        except OSError:
+            return False  # the damage is the worse news
         return any((each.good or 0) < seq <= each.seq for each in accepted)
 
     def _testify(self) -> None:
@@ -310,7 +313,8 @@ class Scribe:
 
     def _prune(self, store: Store) -> bool:
         """End some old records. Returns whether there are more."""
-        first, through = max(store.first_seq(), 1), min(self._too_old(), self.head.seq - 1)
+        first = max(store.first_seq(), 1)
+        through = min(self._too_old(first), self.head.seq - 1)
         if first <= through:
             last = through if store.remove_batch is None else min(through, first + store.remove_batch - 1)
             with closing(store.lines(last - 1)) as lines:
@@ -334,9 +338,12 @@ class Scribe:
             self._opened_seals().forget_before(self._first_seq - 1)
         return False
 
-    def _too_old(self) -> int:
-        options = self._options
-        through = 0 if options.keep_records is None else self.head.seq - options.keep_records
+    def _too_old(self, first: int) -> int:
+        options, through = self._options, 0
+        if options.keep_records is not None:
+            many = self.head.seq - options.keep_records
+            # Not one by one: the word about it is a record, too, and would drive out all the others.
+            through = many if (many - first + 1) * 100 >= options.keep_records else 0
         if options.keep_days is not None and (self._removed or self._now() - self._aged_at >= AGES_S):
             self._aged_at = self._now()
             seals = self._opened_seals().read_all()

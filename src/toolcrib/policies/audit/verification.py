@@ -127,7 +127,7 @@ class Walk:
             if count and follows(line, head):
                 head = Head(head.seq + 1, line[-66:-2])
             else:
-                head = self._step(line, head, is_first=not count)
+                head = self._step(line, head)
             if head.seq in pins:
                 self._compare(head)
             if lag is not None and head.seq > newest:
@@ -136,7 +136,7 @@ class Walk:
             if progress is not None and not count % _STRIDE:
                 progress(count)
         self._end(head, torn_bytes)
-        pruned = self._first if self._first > 1 and self._first - 1 in self._anchors else None
+        pruned = self._first if self._first - 1 in self._anchors else None
         return Verdict(
             self._is_sound,
             count,
@@ -151,13 +151,13 @@ class Walk:
             self._times.get(self._proven),
         )
 
-    def _step(self, line: bytes, head: Head, *, is_first: bool) -> Head:
+    def _step(self, line: bytes, head: Head) -> Head:
         """Past a line that does not simply follow. Returns the record that the next one must follow."""
         found = head_of(line)
         if found is None:
             self._add(head.seq + 1, "unreadable", f"what should be record {head.seq + 1} is no record")
             return Head(head.seq + 1, _UNKNOWN)
-        if is_first or not self._first:
+        if not self._first:
             self._first = found.seq
             if found.seq - 1 in self._anchors:
                 head = Head(found.seq - 1, self._anchors[found.seq - 1])
@@ -207,7 +207,7 @@ class Walk:
         self, seq: int, kind: str, words: str, *, place: int | None = None, is_accepted: bool = False
     ) -> None:
         place = seq if place is None else place
-        if not is_accepted and place:
+        if not is_accepted:
             is_accepted = any((each.good or 0) < place <= each.seq for each in self._accepted)
         self._is_sound = self._is_sound and is_accepted
         if len(self._problems) < MAX_PROBLEMS:

@@ -245,7 +245,7 @@ class Writer:
             return self._scribe.tend()
         except Exception as error:  # whatever it is, calls go on and the next turn tries again
             self._fail(error)
-            return 0.0
+            return None  # it has a pause of its own
 
     def _succeed(self, items: list[Item]) -> None:
         _wake(items, True)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.audited import STORES, Hands, entries, make_log, make_scribe, read_lines, replace_lines, seals
+from tests.support.audited import STORES, Hands, entries, make_log, make_scribe, read_lines, replace_lines
 from tests.support.audited import restamp as stamp_anew
 from toolcrib.policies.audit import AuditLog, open_log
 from toolcrib.policies.audit.record import GENESIS, TAIL
@@ -95,7 +95,8 @@ def test_a_log_that_was_changed_from_its_first_record_on_is_refused(
     replace_lines(path, stamp_anew([line.replace(b"shop", b"the shop") for line in read_lines(path)]))
     with pytest.raises(BrokenError, match="record 1 is not as it was written, or gone"):
         scribe.write(entries(1))
-    assert [each.seq for each in sealed(path)][-1] == 1 or others
+    scribe.abandon()
+    assert not open_log(path).verify().is_sound
 
 
 def test_a_second_record_with_the_number_of_our_last_is_refused(tmp_path: Path) -> None:
@@ -119,10 +120,13 @@ def test_a_gap_that_was_accepted_behind_our_last_record_is_no_leave_to_change_it
     hands.pass_by(60)
     scribe.tend()  # sealed: what is accepted begins behind it
     make_log(path, 3)
-    replace_lines(path, [line.replace(b"c2", b"c7", b'"seq":7,' in line) for line in read_lines(path)])
+    lines = read_lines(path)
+    replace_lines(path, [*lines[:6], lines[6].replace(b"c2", b"c7"), *lines[7:]])
     make_log(path, 1, accept_gap=True)
     assert open_log(path).verify().is_sound
-    replace_lines(path, [line.replace(b"c3", b"c9", b'"seq":4,' in line) for line in read_lines(path)])
+    lines = read_lines(path)
+    lines[3:4] = stamp_anew([lines[3].replace(b"c3", b"c9")], lines[2][-66:-2])
+    replace_lines(path, lines)
     with pytest.raises(BrokenError, match="record 4 is not as it was written, or gone"):
         scribe.write(entries(1, start=4))
 

@@ -131,6 +131,8 @@ GAP: dict[str, object] = {"kind": "gap", "late": 30}
         ([(0, {**GAP, "late": 1}), (-5, CALL), *((at / 31, CALL) for at in range(1, 1000))], 0),
         ([(at % 2, CALL) for at in range(2000)], 0),  # of two processes, not quite in order
         ([(at // 20 / 2, CALL) for at in range(61 * 20)], 0),  # busy for just so long
+        ([(at // 100 * 5, CALL) for at in range(21 * 100)], 0),  # busy now and then, for twenty moments
+        ([(at // 100 * 5, CALL) for at in range(32 * 100)], 155),  # and for more than thirty
         ([(0, {**GAP, "late": 2}), *((at, CALL) for at in range(60, 301, 60))], 0),  # two of them came late
         ([(0, {"kind": "gap"}), *((at, CALL) for at in range(60, 241, 60))], 240),  # and here none did
     ],

@@ -148,7 +148,7 @@ async def test_a_store_that_never_comes_back_does_not_keep_closing(
     log.note({"id": "c1"})
     await log.close()  # comes back although the store has not
     words = f"audit: 1 records are not written, and are lost unless {path} comes back before this ends"
-    assert words in [record.getMessage() for record in caplog.records]
+    assert ("toolcrib", words) in [(record.name, record.getMessage()) for record in caplog.records]
     hold.let_go()
     monkeypatch.undo()
     await log.close()
@@ -272,3 +272,14 @@ async def test_whether_records_can_be_written_is_known_or_tried(tmp_path: Path, 
     kinds = [record["kind"] for record in open_log(path).records()]
     assert kinds.count("probe") == 1
     assert told(path) == [(1, 0)]
+
+
+async def test_what_was_written_longer_ago_than_a_second_says_nothing_of_now(
+    tmp_path: Path, logs: list[AuditLog]
+) -> None:
+    path = tmp_path / "audit.db"
+    log = make_audit(logs, path)
+    assert await committed(log, 1)
+    log._writer.written_at -= 1.5
+    assert await log.prove()
+    assert [record["kind"] for record in open_log(path).records()] == ["opened", "call", "probe"]

@@ -12,8 +12,9 @@ from toolcrib.policies.audit.redaction import REDACTED, Redaction, is_secret_nam
 
 SECRET_NAMES = """
     password Password PASSWORD db_password userPassword passwd pwd apiKey api_key API-KEY x-api-key key keys
-    accessKey accesskey token authToken access_token tokens Authorization auth cookie Cookies secret client_secret
-    clientsecret privateKey private_key session session_id sessionId credentials credential pin cvv cvc
+    accessKey accesskey token authToken access_token tokens Authorization auth cookie Cookies secret
+    client_secret clientsecret privateKey private_key session session_id sessionId credentials credential
+    pin cvv cvc
     card_number creditCard ssn otp jwt signature passphrase passcode bearer X-Auth-Token mysecrets
 """
 OTHER_NAMES = "monkey keyboard author pinned opinion amount path compass sessions_x query"

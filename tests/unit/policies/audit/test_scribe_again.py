@@ -28,7 +28,7 @@ from toolcrib.policies.audit import files
 from toolcrib.policies.audit.checkpoint import Checkpoint, read_file
 from toolcrib.policies.audit.lines import LineStore
 from toolcrib.policies.audit.scribe import Scribe
-from toolcrib.policies.audit.store import BrokenError, Store, StoreError
+from toolcrib.policies.audit.store import BrokenError, StoreError
 from toolcrib.policies.audit.table import TableStore
 
 BOTH = pytest.mark.parametrize("name", STORES)

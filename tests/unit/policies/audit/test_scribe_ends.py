@@ -9,6 +9,7 @@ import pytest
 from tests.support.audited import (
     STORES,
     Hands,
+    calls,
     entries,
     make_log,
     make_scribe,
@@ -57,23 +58,55 @@ def test_the_last_record_stays_however_old_it_is(tmp_path: Path, name: str) -> N
     scribe.close()
 
 
+@BOTH
+def test_a_single_record_that_is_too_old_ends(tmp_path: Path, name: str) -> None:
+    path, hands = tmp_path / name, Hands()
+    scribe = make_scribe(path, hands, keep_days=1)
+    scribe.write(())
+    wait_a_minute(scribe, hands)
+    hands.pass_by(2 * DAY_S)
+    scribe.write(entries(3, wall=hands.wall_s))
+    wait_a_minute(scribe, hands)
+    assert words(path) == [(1, 1)]
+    assert verify(path).first_seq == 2
+    scribe.close()
+
+
+@BOTH
+def test_what_is_said_of_records_that_ended_drives_out_no_others(tmp_path: Path, name: str) -> None:
+    path, hands = tmp_path / name, Hands()
+    scribe = make_scribe(path, hands, keep_records=1000)
+    scribe.write(entries(1199))
+    for _ in range(30):
+        wait_a_minute(scribe, hands)
+    assert words(path) == [(200, 200)]
+    assert len(calls(path)) == 1000
+    scribe.write(entries(8))
+    wait_a_minute(scribe, hands)
+    assert verify(path).records == 1009
+    scribe.write(entries(1))
+    wait_a_minute(scribe, hands)
+    assert verify(path).records == (1001 if name == "audit.db" else 1010)  # it, and the word of it
+    scribe.close()
+
+
 def test_rows_end_some_at_a_time_and_each_time_is_sealed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(TableStore, "remove_batch", 3)
+    monkeypatch.setattr(TableStore, "remove_batch", 6)
     path, hands = tmp_path / "audit.db", Hands()
     scribe = make_scribe(path, hands, keep_records=1000)
-    scribe.write(entries(1009))
+    scribe.write(entries(1019))
     hands.pass_by(60)
     firsts = []
     while not words(path):
         scribe.tend()
         firsts.append(verify(path).first_seq)
         assert verify(path).is_sound
-    assert firsts == [4, 7, 10, 11]
+    assert firsts == [7, 13, 13]  # the last few are not worth a word
     pruned = [(each.seq, each.count) for each in sealed(path) if each.kind == "pruned"]
-    assert pruned == [(3, 1007), (6, 1004), (9, 1001), (10, 1000)]
-    assert words(path) == [(10, 10)]
+    assert pruned == [(6, 1014), (12, 1008)]
+    assert words(path) == [(12, 12)]
     scribe.close()
 
 
@@ -100,23 +133,22 @@ def test_of_checkpoints_the_one_of_the_last_that_ended_stays(
     monkeypatch.setattr(checkpoint, "_LOOK_BACK", 0)
     path, hands = tmp_path / "audit.db", Hands()
     scribe = make_scribe(path, hands, keep_records=1000)
-    for _ in range(6):
+    scribe.write(entries(7))
+    for _ in range(4):
         scribe.write(entries(1))
         wait_a_minute(scribe, hands)
-    assert [each.seq for each in sealed(path)] == [0, 2, 3, 4, 5, 6, 7]
-    monkeypatch.undo()
+    assert [each.seq for each in sealed(path)] == [0, 9, 10, 11, 12]
+    monkeypatch.undo()  # else the newest is not found
     scribe.write(entries(998))
     hands.pass_by(60)
     monkeypatch.setattr(checkpoint, "_LOOK_BACK", 0)
     scribe.tend()
     monkeypatch.undo()
-    assert [(each.kind, each.seq) for each in sealed(path)] == [
-        *(("checkpoint", seq) for seq in (5, 6, 7, 1005)),
-        ("pruned", 5),
-    ]
+    kept = [("checkpoint", 10), ("checkpoint", 11), ("checkpoint", 12), ("checkpoint", 1010), ("pruned", 10)]
+    assert [(each.kind, each.seq) for each in sealed(path)] == kept
     scribe.close()
     assert verify(path).is_sound
-    assert verify(path).first_seq == 6
+    assert verify(path).first_seq == 11
 
 
 @BOTH
