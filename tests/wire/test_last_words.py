@@ -4,8 +4,10 @@ while they wait."""
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import time
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -20,6 +22,8 @@ from tests.unit.policies.quota.support import locked
 from toolcrib import Application, Context, MCPServer, tool
 from toolcrib.policies.audit import open_log
 from toolcrib.policy import Audit, Limit, Policy
+from toolcrib.transports.http.lane import Connection
+from toolcrib.transports.http.output import Output
 
 BUSY_S = 0.3
 
@@ -223,3 +227,25 @@ def test_an_inline_tool_may_leave_something_to_wait_for(lane: str, log: Path) ->
             late = call(served, "nested", seconds=30.0).result["content"][0]["text"]
             assert "did not finish within 0.2 s" in late
         assert not served.complaints
+
+
+@pytest.mark.parametrize("name", ["add", "inline"])
+def test_a_call_leaves_nothing_of_ours_to_the_collector(served: Served, name: str) -> None:
+    gc.collect()
+    gc.disable()
+    try:
+        for number in range(20):
+            call(served, name, a=number, b=1)
+        gc.set_debug(gc.DEBUG_SAVEALL)
+        gc.collect()
+        ours = Counter(type(each).__name__ for each in gc.garbage if _is_of_a_call(type(each)))
+    finally:
+        gc.set_debug(0)
+        gc.garbage.clear()
+        gc.enable()
+    assert max(ours.values(), default=0) < 20, ours
+
+
+def _is_of_a_call(kind: type) -> bool:
+    """Of ours, and not of the connection, which is a new one each time here."""
+    return kind.__module__.startswith("toolcrib.") and kind not in (Connection, Output)

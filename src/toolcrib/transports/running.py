@@ -44,14 +44,16 @@ class Late:
         self._record.add_done_callback(self._go_on)
 
     def _go_on(self, _: object) -> None:
+        finish = self._finish
+        del self._finish  # it knows us: left here, both would have to wait for the collector
         try:
             yielded = self._work.send(None)
         except StopIteration as stop:
-            self._finish(stop.value)
+            finish(stop.value)
         except Exception as error:
-            self._finish(_failed(self._exchange, error))
+            finish(_failed(self._exchange, error))
         else:  # it has more to wait for
-            follow(self._exchange, _go_on_in_task(self._work, yielded), self._finish)
+            follow(self._exchange, _go_on_in_task(self._work, yielded), finish)
 
     def as_task(self) -> Work:
         """The same as a task, where more may come of it than the reply."""
