@@ -193,7 +193,7 @@ def policy(lab: Lab) -> list[Line]:
         one.name: jobs.http_calls(one, span, (16, 64)) for one in present(lab, "http", OURS, "mcp")
     }
     made["guarded"] = guarded.http_calls(span, (16, 64), lab.folder)
-    outcomes = lab.rounds("policy", 2 if lab.quick else 5, made)
+    outcomes = lab.rounds("policy", 2 if lab.quick else 9, made)
     lines = []
     for count in (16, 64):
         cpu = _figures(outcomes, f"{MODERN}, {count}: cpu_per_call_s")
