@@ -313,7 +313,7 @@ class Scribe:
 
     def _prune(self, store: Store) -> bool:
         """End some old records. Returns whether there are more."""
-        first = max(store.first_seq(), 1)
+        first = store.first_seq() or self._first_seq  # the first line may be none
         through = min(self._too_old(first), self.head.seq - 1)
         if first <= through:
             last = through if store.remove_batch is None else min(through, first + store.remove_batch - 1)

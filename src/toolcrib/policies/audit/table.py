@@ -28,8 +28,6 @@ _OTHER = (
     "SELECT EXISTS (SELECT 1 FROM sqlite_master) AND"
     " (SELECT count(*) FROM pragma_table_info('record') WHERE name IN ('seq', 'line')) < 2"
 )
-_WAL_PAGES = 4_000
-"""Pages beside the file before they are moved into it: each time that waits for the disk, twice."""
 _LEAST = -(2**63)
 _ROWS = (64, 16, 4, 1)
 """Rows to a statement: with each statement the interpreter is given away, and has to be got back."""
@@ -44,6 +42,7 @@ class TableStore:
     def __init__(self, path: Path, *, sync: bool, wait_s: float) -> None:
         self.cut_bytes = 0
         self._path = path
+        self._wait_s = wait_s
         self._wal = path.with_name(f"{path.name}-wal")
         if not path.exists():  # to open and close it behind the back of SQLite would end its locks
             claim(path)
@@ -64,7 +63,6 @@ class TableStore:
         self._db.execute("PRAGMA journal_mode=WAL")
         self._db.execute(f"PRAGMA synchronous={'FULL' if sync else 'NORMAL'}")
         self._db.execute("PRAGMA secure_delete=ON")  # a record whose time is over is to be gone
-        self._db.execute(f"PRAGMA wal_autocheckpoint={_WAL_PAGES}")
         self._db.execute(SCHEMA)
 
     def append(self, compose: Compose, head: Head | None = None) -> None:
@@ -119,6 +117,10 @@ class TableStore:
             self._db.execute(
                 "DELETE FROM record WHERE seq <= ? AND seq < (SELECT max(seq) FROM record)", (seq,)
             )
+            # They are still in what lies beside the file. Who reads just now is not waited for.
+            self._db.execute("PRAGMA busy_timeout=0")
+            self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+            self._db.execute(f"PRAGMA busy_timeout={round(self._wait_s * 1000)}")
 
     def sync(self) -> None:
         sync_path(self._wal)

@@ -15,13 +15,15 @@ from toolcrib.policies.quota.slot import Slot
 
 
 class Job:
-    """Something for the thread to do. `slot` is the one that has, or wants, a place by it."""
+    """Something for the thread to do. `slot` is the one that has, or wants, a place by it; `enters` says that
+    it is a new one."""
 
-    __slots__ = ("_future", "_loop", "_mailbox", "act", "answer", "is_told", "slot")
+    __slots__ = ("_future", "_loop", "_mailbox", "act", "answer", "enters", "is_told", "slot")
 
-    def __init__(self, act: Callable[[], Any], slot: Slot | None = None) -> None:
+    def __init__(self, act: Callable[[], Any], slot: Slot | None = None, *, enters: bool = False) -> None:
         self.act = act
         self.slot = slot
+        self.enters = enters
         self.answer: Any = None
         self.is_told = False
         self._mailbox: Mailbox | None = None

@@ -169,6 +169,8 @@ class MemoryStore:
 
     async def resume(self, slot: Slot) -> None:
         with self.lock:
+            if slot.is_over:  # since it was asked for
+                return
             rank = BACK + next(self._ranks)
             if self.ledger.come_back(slot, rank):
                 return

@@ -105,7 +105,7 @@ class SqliteStore:
 
     async def _enter_there(self, slot: Slot) -> Slot:
         slot.number = next(self._numbers)
-        job = Job(partial(self._let_in, slot), slot)
+        job = Job(partial(self._let_in, slot), slot, enters=True)
         is_in = False
         try:
             answer = await self._ask(job, WAIT_S)
@@ -313,8 +313,11 @@ class SqliteStore:
         self._beats += 1
         self._come_back()
         for job, answer in answers:
-            if answer is True and job.slot is not None:
-                self._waiting.pop(job.slot.number, None)
+            number = 0 if job.slot is None else job.slot.number
+            if type(answer) is float and self._waiting.get(number) is not job:
+                continue  # taken back at once, and told so
+            if answer is True:
+                self._waiting.pop(number, None)
             job.tell(answer)
 
     def _admit_waiting(self) -> list[tuple[Job, Any]]:
@@ -333,16 +336,19 @@ class SqliteStore:
         self._shut()
         self._retry_at = time.monotonic() + RETRY_S
         self._go_out(error)
+        for job in jobs:
+            if job.enters and job.slot is not None:
+                job.slot.forget()  # what was not taken is not given back
         self._undo([*jobs, *self._waiting.values()])
         self._waiting.clear()
 
     def _undo(self, jobs: list[Job]) -> None:
         """Nothing of these has happened: whoever waits is told. What was to be freed is freed later, as all
-        that is held is written anew when the file works again; and what was not taken is not given back."""
+        that is held is written anew when the file works again."""
         for job in jobs:
             if job.slot is not None:
                 self._held.pop(job.slot.number, None)
-                job.slot.forget()
+                job.slot.rank = None
             job.tell(None)
 
     def _shut(self) -> None:

@@ -45,7 +45,7 @@ class Reception:
         telemetry = guard.policy.telemetry
         shows = self._watch is not None and telemetry is not None and telemetry.prometheus
         self._figures = telemetry.metrics_path if telemetry is not None and shows else None
-        if self._figures == path:
+        if self._figures in (path, f"{path}/"):
             words = f"is where the server itself is: nobody could call at {path}"
             hint = 'choose another, such as "/metrics"'
             raise guard.policy.wrong("telemetry.metrics_path", words, hint)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -21,9 +22,10 @@ from tests.support.audited import (
 )
 from toolcrib.policies.audit import checkpoint
 from toolcrib.policies.audit.checkpoint import Checkpoint, read_file
-from toolcrib.policies.audit.record import head_of
+from toolcrib.policies.audit.record import Entry, head_of
 from toolcrib.policies.audit.retention import DAY_S
 from toolcrib.policies.audit.scribe import Scribe
+from toolcrib.policies.audit.source import open_source
 from toolcrib.policies.audit.table import TableStore
 
 BOTH = pytest.mark.parametrize("name", STORES)
@@ -188,3 +190,40 @@ def test_who_finds_its_last_record_ended_by_another_goes_on(
     theirs.close()
     assert verify(path).first_seq == 5
     assert verify(path).is_sound
+
+
+def test_nothing_is_left_of_rows_that_ended_in_any_file(tmp_path: Path) -> None:
+    path, hands = tmp_path / "audit.db", Hands()
+    scribe = make_scribe(path, hands, keep_records=1000)
+    scribe.write([Entry(hands.wall_s, {"id": f"<{number}>"}) for number in range(1500)])
+    wait_a_minute(scribe, hands)
+    kept = path.read_bytes() + path.with_name("audit.db-wal").read_bytes()
+    found = [number for number in range(1500) if b'"<%d>"' % number in kept]
+    assert found == list(range(1500))[-1000:]
+    scribe.close()
+
+
+def test_who_reads_meanwhile_holds_up_no_record(tmp_path: Path) -> None:
+    path, hands = tmp_path / "audit.db", Hands()
+    scribe = make_scribe(path, hands, keep_records=1000)
+    scribe.write(entries(1500))
+    with closing(open_source(path)) as source:
+        before = sum(1 for _ in source.lines(0))
+        wait_a_minute(scribe, hands)
+        scribe.write(entries(1))
+        assert sum(1 for _ in source.lines(0)) == before  # it is shown one moment
+    assert verify(path).is_sound
+    scribe.close()
+
+
+def test_of_records_behind_a_damaged_first_line_the_true_number_is_told(tmp_path: Path) -> None:
+    path, hands = tmp_path / "audit.jsonl", Hands()
+    scribe = make_scribe(path, hands, keep_records=1000)
+    scribe.write(entries(2999))
+    wait_a_minute(scribe, hands)
+    with path.open("r+b") as file:
+        file.write(b"X" * 20)
+    scribe.write(entries(500))
+    wait_a_minute(scribe, hands)
+    assert words(path) == [(2000, 2000), (2501, 501)]
+    scribe.close()

@@ -277,3 +277,17 @@ async def test_a_file_that_failed_is_left_to_others_and_alone_for_a_while(on_fil
         other.execute("DROP TRIGGER full")
     assert not await quota.burn("m", 1)
     assert is_out(quota)
+
+
+async def test_what_was_taken_before_an_outage_is_given_back_after_it(on_file, path):
+    quota = on_file(Limit(daily=20))
+    await quota.open()
+    slot = await enter(quota)
+    with locked(path):
+        slot.pause()
+        await wait_until(lambda: is_out(quota))
+    await works_again(quota)
+    await slot.resume()
+    slot.leave(ran=False)  # the person said no
+    await settle(quota)
+    assert await count_admitted(quota, 50) == 20

@@ -132,3 +132,21 @@ async def test_a_call_that_is_left_before_the_store_hears_that_it_came_back_take
     clocks.go_on.set()
     await back
     await enter(quota)
+
+
+async def test_a_call_that_comes_back_and_asks_again_at_once_does_not_wait_for_ever(on_file, patient):
+    clocks = Stuck()
+    quota = on_file(Limit(concurrency=1), clocks=clocks)
+    await quota.open()
+    asking = await enter(quota)
+    asking.pause()
+    other = await enter(quota)  # has the only place
+    await settle(quota)
+    clocks.go_on.clear()
+    returning = asyncio.create_task(asking.resume())
+    await asyncio.sleep(0)
+    asking.pause()  # before the thread has looked: both are done in one go
+    clocks.go_on.set()
+    other.leave(ran=True)
+    await asyncio.wait_for(asyncio.gather(returning, asking.resume()), 10)
+    asking.leave(ran=True)
