@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from toolcrib.policies.audit import AuditLog, Verdict, open_log
+from toolcrib.policies.audit.checkpoint import Checkpoint, read_file
 from toolcrib.policies.audit.record import TAIL, Entry, head_of
 from toolcrib.policies.audit.scribe import Scribe
 from toolcrib.policies.audit.store import BrokenError
@@ -144,6 +145,10 @@ def records(path: Path) -> list[dict[str, Any]]:
 
 def seals(path: Path) -> Path:
     return path.with_name(f"{path.name}.checkpoints")
+
+
+def sealed(path: Path) -> list[Checkpoint]:
+    return [each for _, each in read_file(seals(path), None) if each is not None]
 
 
 def refusal(path: Path, **options: Any) -> BrokenError:

@@ -301,8 +301,9 @@ async def test_a_token_is_looked_into_and_a_bad_one_is_refused() -> None:
         assert not house.visitors
 
 
-def test_figures_do_not_take_the_place_of_the_server() -> None:
+@pytest.mark.parametrize("path", ["/mcp", "/mcp/"])
+def test_figures_do_not_take_the_place_of_the_server(path: str) -> None:
     with pytest.raises(ConfigurationError) as caught:
-        House(Policy(telemetry=Telemetry(prometheus=True, metrics_path="/mcp")))
+        House(Policy(telemetry=Telemetry(prometheus=True, metrics_path=path)))
     assert caught.value.key == "telemetry.metrics_path"
-    House(Policy(telemetry=Telemetry(metrics_path="/mcp")))  # nobody shows any
+    House(Policy(telemetry=Telemetry(metrics_path=path)))  # nobody shows any

@@ -117,9 +117,17 @@ class TableStore:
             self._db.execute(
                 "DELETE FROM record WHERE seq <= ? AND seq < (SELECT max(seq) FROM record)", (seq,)
             )
-            # They are still in what lies beside the file. Who reads just now is not waited for.
-            self._db.execute("PRAGMA busy_timeout=0")
+            self._empty_wal()
+
+    def _empty_wal(self) -> None:
+        """What was removed is still in there. Who reads just now is not waited for; and where it cannot be
+        done, that does not mean that nothing was removed."""
+        self._db.execute("PRAGMA busy_timeout=0")
+        try:
             self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        except sqlite3.OperationalError:
+            pass  # whoever writes next sees what is wrong; the next removal tries again
+        finally:
             self._db.execute(f"PRAGMA busy_timeout={round(self._wait_s * 1000)}")
 
     def sync(self) -> None:

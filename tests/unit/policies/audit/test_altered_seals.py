@@ -9,15 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.audited import STORES, Hands, entries, make_scribe, read_lines, replace_lines
+from tests.support.audited import STORES, Hands, entries, make_scribe, read_lines, replace_lines, seals
 from toolcrib.policies.audit.log import _look_at
 from toolcrib.policies.audit.store import BrokenError
 
 BOTH = pytest.mark.parametrize("name", STORES)
-
-
-def seals_beside(path: Path) -> Path:
-    return path.with_name(f"{path.name}.checkpoints")
 
 
 @BOTH
@@ -27,11 +23,11 @@ def test_what_is_sealed_already_is_not_sealed_again(tmp_path: Path, name: str) -
     scribe.write(entries(3))
     hands.pass_by(3600)
     scribe.tend()
-    before = seals_beside(path).read_bytes()
+    before = seals(path).read_bytes()
     replace_lines(path, read_lines(path)[:-1])
     with pytest.raises(BrokenError, match="gone"):
         scribe.write(entries(1, 4))
-    assert seals_beside(path).read_bytes() == before != b""
+    assert seals(path).read_bytes() == before != b""
 
 
 @BOTH
@@ -41,12 +37,12 @@ def test_where_no_seal_can_be_written_that_is_said_and_the_damage_too(
     path = tmp_path / name
     scribe = make_scribe(path)
     scribe.write(entries(3))
-    seals_beside(path).unlink(missing_ok=True)
-    seals_beside(path).mkdir()
+    seals(path).unlink(missing_ok=True)
+    seals(path).mkdir()
     replace_lines(path, read_lines(path)[:-1])
     with caplog.at_level(logging.WARNING, "toolcrib"), pytest.raises(BrokenError):
         scribe.write(entries(1, 4))
-    words = f"audit: no checkpoint can be written to {seals_beside(path)}: "
+    words = f"audit: no checkpoint can be written to {seals(path)}: "
     assert [said.startswith(words) for said in caplog.messages] == [True]
 
 

@@ -20,22 +20,18 @@ from tests.support.audited import (
     read_lines,
     records,
     replace_lines,
+    sealed,
     seals,
     told,
     verify,
 )
 from toolcrib.policies.audit import files
-from toolcrib.policies.audit.checkpoint import Checkpoint, read_file
 from toolcrib.policies.audit.lines import LineStore
 from toolcrib.policies.audit.scribe import Scribe
 from toolcrib.policies.audit.store import BrokenError, StoreError
 from toolcrib.policies.audit.table import TableStore
 
 BOTH = pytest.mark.parametrize("name", STORES)
-
-
-def sealed(path: Path) -> list[Checkpoint]:
-    return [each for _, each in read_file(seals(path), None) if each is not None]
 
 
 def said(path: Path) -> list[str]:

@@ -17,11 +17,10 @@ from tests.support.audited import (
     read_lines,
     records,
     replace_lines,
-    seals,
+    sealed,
     verify,
 )
 from toolcrib.policies.audit import checkpoint
-from toolcrib.policies.audit.checkpoint import Checkpoint, read_file
 from toolcrib.policies.audit.record import Entry, head_of
 from toolcrib.policies.audit.retention import DAY_S
 from toolcrib.policies.audit.scribe import Scribe
@@ -29,10 +28,6 @@ from toolcrib.policies.audit.source import open_source
 from toolcrib.policies.audit.table import TableStore
 
 BOTH = pytest.mark.parametrize("name", STORES)
-
-
-def sealed(path: Path) -> list[Checkpoint]:
-    return [each for _, each in read_file(seals(path), None) if each is not None]
 
 
 def words(path: Path) -> list[tuple[int, int]]:

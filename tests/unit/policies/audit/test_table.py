@@ -280,3 +280,23 @@ def test_a_database_that_others_write_now_is_known_too(path: Path) -> None:
         db.execute("PRAGMA journal_mode=WAL")
         db.execute("CREATE TABLE book (title)")  # beside the file still
         assert holds_other(path)
+
+
+def test_a_log_beside_the_file_that_cannot_be_emptied_now_keeps_no_row(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Stubborn(sqlite3.Connection):
+        def execute(self, sql: str, *values: Any) -> sqlite3.Cursor:
+            if "wal_checkpoint" in sql:
+                raise sqlite3.OperationalError("disk I/O error")
+            return super().execute(sql, *values)
+
+    make_log(path, 5)
+    connect: Callable[..., sqlite3.Connection] = sqlite3.connect
+    monkeypatch.setattr(
+        table.sqlite3, "connect", lambda *args, **given: connect(*args, factory=Stubborn, **given)
+    )
+    with closing(TableStore(path, sync=False, wait_s=1.5)) as store:
+        store.remove_through(2)
+        assert store.first_seq() == 3
+        assert store._db.execute("PRAGMA busy_timeout").fetchone() == (1500,)  # waits as before
