@@ -14,7 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from tests.support.audited import NOON, Hands, make_scribe, verify
 from toolcrib.policies.audit import open_log
-from toolcrib.policies.audit.record import NO_RECORD, Entry, compose, follows, head_of
+from toolcrib.policies.audit.record import NO_RECORD, compose, encode, follows, head_of
 from toolcrib.policies.audit.redaction import REDACTED, Redaction
 
 VALUES = st.recursive(
@@ -34,7 +34,7 @@ FACTS = st.dictionaries(NAMES, VALUES, max_size=6)
 
 @given(st.lists(FACTS, max_size=8))
 def test_any_entry_becomes_one_line_that_any_reader_of_json_can_read(facts: list[dict[str, Any]]) -> None:
-    head, lines = compose(NO_RECORD, [Entry(NOON, each) for each in facts])
+    head, lines = compose(NO_RECORD, [encode(NOON, each) for each in facts])
     before = NO_RECORD
     for line, each in zip(lines, facts, strict=True):
         assert b"\n" not in line
@@ -80,7 +80,7 @@ class Logs(RuleBasedStateMachine):
     @rule(which=st.integers(0, 2), count=st.sampled_from([0, 1, 2, 9, 70, 1500]))
     def write(self, which: int, count: int) -> None:
         names = [f"c{len(self.written) + number}" for number in range(count)]
-        self.scribes[which].write([Entry(self.hands.wall_s, {"id": name}) for name in names])
+        self.scribes[which].write([encode(self.hands.wall_s, {"id": name}) for name in names])
         self.written += names
 
     @rule(seconds=st.sampled_from([0, 1, 61, 4000]), jump=st.sampled_from([0, 0, 1, -1]))

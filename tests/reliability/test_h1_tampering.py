@@ -14,7 +14,7 @@ import pytest
 
 from tests.support.audited import STORES, make_log, read_lines, replace_lines, restamp, verify
 from toolcrib.policies.audit import open_log
-from toolcrib.policies.audit.record import NO_RECORD, TAIL, Entry, compose, head_of
+from toolcrib.policies.audit.record import NO_RECORD, TAIL, compose, encode, head_of
 
 COUNT = 5_000 if os.environ.get("TOOLCRIB_SOAK") else 300
 """For each of the stores."""
@@ -136,7 +136,7 @@ def test_h1_what_is_added_behind_the_last_checkpoint_is_not_called_proven(tmp_pa
     lines = read_lines(path)
     head = head_of(lines[-1])
     assert head is not None
-    _, forged = compose(head, [Entry(0, {"id": "forged"})])
+    _, forged = compose(head, [encode(0, {"id": "forged"})])
     replace_lines(path, [*lines, *forged])
     verdict = verify(path)
     assert (verdict.last_seq, verdict.proven_through) == (13, 12)

@@ -13,7 +13,7 @@ import pytest
 
 from toolcrib.policies.audit import AuditLog, Verdict, open_log
 from toolcrib.policies.audit.checkpoint import Checkpoint, read_file
-from toolcrib.policies.audit.record import TAIL, Entry, head_of
+from toolcrib.policies.audit.record import TAIL, Entry, encode, head_of
 from toolcrib.policies.audit.scribe import Scribe
 from toolcrib.policies.audit.store import BrokenError
 from toolcrib.policy import Audit
@@ -47,7 +47,7 @@ def make_scribe(path: Path, hands: Hands | None = None, **options: Any) -> Scrib
 
 def entries(count: int, start: int = 1, wall: float = NOON) -> list[Entry]:
     return [
-        Entry(
+        encode(
             wall, {"id": f"c{number}", "principal": "key:ana", "tool": f"tool_{number % 3}", "outcome": "ok"}
         )
         for number in range(start, start + count)

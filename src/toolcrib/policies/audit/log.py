@@ -17,11 +17,11 @@ from typing import Any
 from toolcrib import codec
 from toolcrib.errors import ConfigurationError
 from toolcrib.policies.audit.key import Secret
-from toolcrib.policies.audit.record import Entry, encode, plain
+from toolcrib.policies.audit.record import encode, plain
 from toolcrib.policies.audit.redaction import Redaction
 from toolcrib.policies.audit.scribe import Scribe
 from toolcrib.policies.audit.store import BrokenError, find_other, is_lines, name_unusable
-from toolcrib.policies.audit.writer import MAX_QUEUE, Desk, Item, Writer
+from toolcrib.policies.audit.writer import Desk, Item, Writer
 from toolcrib.policy import Audit
 
 logger = logging.getLogger("toolcrib")
@@ -132,20 +132,14 @@ class AuditLog:
         `kind` is what is given to be waited for."""
         loop = asyncio.get_running_loop()
         future = kind(loop=loop)
-        writer = self._writer
         desk = self._desk
         if desk is None or desk.loop is not loop:
             desk = self._desk_of(loop)
-        if len(writer) + len(desk.gathered) >= MAX_QUEUE:
-            self._scribe.gap.add(lost=1)
+        item = Item(encode(self._wall(), entry), desk, future)
+        if self._writer.is_failing:
             future.set_result(False)
-            return future
-        wall = self._wall()
-        item = Item(Entry(wall, encode(wall, entry)), desk, future)
-        if writer.is_failing:
-            writer.mark_late((item,))
-            future.set_result(False)
-            writer.put(item)
+            if self._writer.put(item):
+                self._writer.mark_late((item,))
         else:
             desk.take(item)
         return future
@@ -158,10 +152,7 @@ class AuditLog:
 
     def note(self, entry: dict[str, Any]) -> None:
         """Have an entry recorded that nobody waits for."""
-        if len(self._writer) >= MAX_QUEUE:
-            self._scribe.gap.add(lost=1)
-        else:
-            self._writer.put(Item(Entry(self._wall(), entry), None, None))
+        self._writer.put(Item(encode(self._wall(), entry), None, None))
 
     def _desk_of(self, loop: asyncio.AbstractEventLoop) -> Desk:
         with self._lock:

@@ -41,29 +41,26 @@ class Head(NamedTuple):
 NO_RECORD = Head(0, GENESIS)
 
 
-class Entry(NamedTuple):
-    """What will be a record: when it came (wall clock), and what it says, `encode`d or not yet. That is done
-    where the facts are at hand; the thread that writes has the longer way to them."""
-
-    wall: float
-    facts: dict[str, Any] | bytes
+Entry = bytes
+"""What will be a record, `encode`d: all but its number and its hash. That is done where the facts are at
+hand; the thread that writes has the longer way to them."""
 
 
 def compose(head: Head, entries: Iterable[Entry]) -> tuple[Head, list[bytes]]:
     """The lines of entries, one after the other behind `head`, and the new head."""
     seq, previous = head
     lines = []
-    for wall, facts in entries:
+    for entry in entries:
         seq += 1
-        inner = facts if isinstance(facts, bytes) else encode(wall, facts)
-        body = b'{"seq":%d,%b' % (seq, inner)
+        body = b'{"seq":%d,%b' % (seq, entry)
         previous = sha256(previous + body).hexdigest().encode()
         lines.append(b'%b,"hash":"%b"}' % (body, previous))
     return Head(seq, previous), lines
 
 
-def encode(wall: float, facts: dict[str, Any]) -> bytes:
-    """An entry as the inner part of an object. Whatever it holds, something readable comes out."""
+def encode(wall: float, facts: dict[str, Any]) -> Entry:
+    """What came at a time (wall clock), as the inner part of an object. Whatever it holds, something readable
+    comes out."""
     try:
         data = codec.write(facts)
     except Exception:  # not JSON: half characters, objects, endless nesting
@@ -73,9 +70,9 @@ def encode(wall: float, facts: dict[str, Any]) -> bytes:
         data = codec.write({key: _shorten(value) for key, value in facts.items()})
     if len(data) > MAX_LINE:
         data = codec.write({key: _shorten(value) for key, value in facts.items() if not _is_large(value)})
-    beginning = b'"at":"%b"' if "kind" in facts else b'"at":"%b","kind":"call"'
+    beginning = b'"at":"%b"%b%b' if "kind" in facts else b'"at":"%b","kind":"call"%b%b'
     rest = data[1:-1]
-    return (beginning + b",%b" if rest else beginning + b"%b") % (stamp(wall).encode(), rest)
+    return beginning % (stamp(wall).encode(), b"," if rest else b"", rest)
 
 
 def head_of(line: bytes) -> Head | None:

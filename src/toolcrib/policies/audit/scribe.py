@@ -24,7 +24,7 @@ from toolcrib.policies.audit.checkpoint import (
     Kind,
 )
 from toolcrib.policies.audit.gap import Gap
-from toolcrib.policies.audit.record import NO_RECORD, Entry, Head, compose, head_of, stamp
+from toolcrib.policies.audit.record import NO_RECORD, Entry, Head, compose, encode, head_of, stamp
 from toolcrib.policies.audit.recovery import recover
 from toolcrib.policies.audit.retention import SteadyClock, aged_out
 from toolcrib.policies.audit.store import FAILURES, BrokenError, Store, find_other, open_store
@@ -165,7 +165,7 @@ class Scribe:
         self._opened_seals().add(self._make(kind, head, count, good))
 
     def stamp_entry(self, facts: dict[str, object]) -> Entry:
-        return Entry(self._wall(), facts)
+        return encode(self._wall(), facts)
 
     def _make(self, kind: Kind, head: Head, count: int, good: Head | None) -> Checkpoint:
         clock = int(self._read_clock())
@@ -367,7 +367,7 @@ class Scribe:
 
 
 def _is_gap(note: Entry) -> bool:
-    return isinstance(note.facts, dict) and note.facts.get("kind") == "gap"
+    return b'"kind":"gap"' in note
 
 
 def _with_good(made: Checkpoint, good: Head) -> Checkpoint:

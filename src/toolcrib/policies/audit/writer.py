@@ -145,12 +145,19 @@ class Writer:
 
     # --- for everybody ---
 
-    def put(self, *items: Item) -> None:
+    def put(self, *items: Item) -> bool:
+        """Have items written. False: there was no room for all of them, and the last ones are lost."""
+        lost = items[max(0, MAX_QUEUE - len(self)) :]
+        if lost:
+            items = items[: -len(lost)]
+            self._scribe.gap.add(lost=len(lost))
+            _wake(lost, False)
         self.queue.extend(items)
         if self._is_idle:
             self._ring()
         elif self._thread is None:
             self._start()
+        return not lost
 
     def order(self, word: str) -> Future[None]:
         """Have the log opened or closed, on the thread that has it."""
@@ -297,7 +304,7 @@ class Writer:
         self.is_failing = False
 
 
-def _wake(items: list[Item], is_written: bool) -> None:
+def _wake(items: Iterable[Item], is_written: bool) -> None:
     """One call for each loop, however many wait there."""
     desks: dict[Desk, list[Item]] = {}
     for item in items:

@@ -57,8 +57,7 @@ class Ledger:
         """None: it is in. Else it has to wait, and may for so many seconds. Raises ThrottledError."""
         demand, mark = slot.demand, slot.mark
         is_charged = mark is None or not self.marks.is_free(mark, now_ns)
-        if is_charged:
-            self._check(demand, now_ns)
+        dues = self._check(demand, now_ns) if is_charged else ()
         patience_s: float | None = None
         for key, most, queue, queue_s, term in demand.places:
             beyond = self.places.total(key) - most
@@ -69,8 +68,8 @@ class Ledger:
         if patience_s is not None:
             return patience_s
         self._charge(slot, now_ns, is_charged)
-        if is_charged:
-            self._take_rates(demand, now_ns)
+        for key, due, scale in dues:
+            self.rates[key] = (due, scale)
         slot.rank = RUNNING
         self.places.run(slot)
         return None
@@ -91,7 +90,10 @@ class Ledger:
         is_new = self._is_new(slot)
         self._leave_line(slot, rank)
         if is_new and slot.is_charged:
-            self._take_rates(slot.demand, now_ns)
+            for key, scale, step, _, _ in slot.demand.rates:
+                entry, now = self.rates.get(key), now_ns * scale
+                due = now if entry is None or entry[0] < now else entry[0]
+                self.rates[key] = (due + step, scale)
         slot.rank = RUNNING
         self.places.run(slot)
         return True
@@ -156,19 +158,23 @@ class Ledger:
 
     # --- inside ---
 
-    def _check(self, demand: Demand, now_ns: int) -> None:
-        """Raises for the one of rates and budgets that takes longest."""
+    def _check(self, demand: Demand, now_ns: int) -> list[tuple[str, int, int]]:
+        """When the next call will be due by each rate, if this one is let in. Raises for the one of rates and
+        budgets that takes longest."""
         worst: tuple[int, Term, str] | None = None
+        dues = []
         for key, scale, step, tolerance, term in demand.rates:
+            now = now_ns * scale
             entry = self.rates.get(key)
-            early = 0 if entry is None else max(0, entry[0] - now_ns * scale)
-            if early > tolerance + step:  # more than calls can have made it: the clock began anew
-                early = tolerance + step
-                self.rates[key] = (now_ns * scale + early, scale)
-            beyond = early + self.places.total(key) * step - tolerance
+            due = now if entry is None or entry[0] < now else entry[0]
+            if due - now > tolerance + step:  # more than calls can have made it: the clock began anew
+                due = now + tolerance + step
+                self.rates[key] = (due, scale)
+            beyond = due - now + self.places.total(key) * step - tolerance
             if beyond > 0:
                 wait_ns = -(-beyond // scale)
             elif entry is not None or self._has_room(now_ns):
+                dues.append((key, due + step, scale))
                 continue
             else:
                 wait_ns = BUSY_NS
@@ -187,6 +193,7 @@ class Ledger:
                     worst = (wait_ns, term, "budget")
         if worst is not None:
             raise refuse(demand.tool_name, worst[1], worst[2], worst[0])
+        return dues
 
     def _charge(self, slot: Slot, now_ns: int, is_charged: bool) -> None:
         """Take the budget, or the mark of a call that comes again."""
@@ -199,12 +206,6 @@ class Ledger:
         else:
             self.marks.add(mark, now_ns + MARK_NS)
             slot.has_burned = True
-
-    def _take_rates(self, demand: Demand, now_ns: int) -> None:
-        for key, scale, step, _, _ in demand.rates:
-            entry, now = self.rates.get(key), now_ns * scale
-            due = now if entry is None or entry[0] < now else entry[0]
-            self.rates[key] = (due + step, scale)
 
     def _leave_line(self, slot: Slot, rank: int) -> None:
         for key in self._kept_keys(slot):

@@ -20,6 +20,7 @@ from toolcrib.policies.audit.record import (
     Entry,
     Head,
     compose,
+    encode,
     follows,
     head_of,
     plain,
@@ -31,7 +32,7 @@ BOTH = pytest.mark.parametrize("name", STORES)
 
 
 def test_a_record_is_one_line_of_json_with_its_number_first_and_its_hash_last() -> None:
-    head, lines = compose(NO_RECORD, [Entry(NOON, {"id": "c1", "tool": "refund"})])
+    head, lines = compose(NO_RECORD, [encode(NOON, {"id": "c1", "tool": "refund"})])
     body = b'{"seq":1,"at":"2026-05-04T10:00:00.000Z","kind":"call","id":"c1","tool":"refund"'
     digest = sha256(GENESIS + body).hexdigest()
     assert lines == [body + b',"hash":"' + digest.encode() + b'"}']
@@ -99,7 +100,7 @@ def test_a_time_without_a_zone_is_utc() -> None:
 
 
 def encoded(**facts: object) -> dict[str, object]:
-    _, (line,) = compose(NO_RECORD, [Entry(NOON, facts)])
+    _, (line,) = compose(NO_RECORD, [encode(NOON, facts)])
     assert b"\n" not in line
     assert len(line) <= MAX_LINE + 200
     record = json.loads(line)
@@ -116,7 +117,7 @@ def encoded(**facts: object) -> dict[str, object]:
     ],
 )
 def test_an_entry_is_a_call_unless_it_says_its_own_kind(facts: dict[str, object], said: bytes) -> None:
-    _, (line,) = compose(NO_RECORD, [Entry(NOON, facts)])
+    _, (line,) = compose(NO_RECORD, [encode(NOON, facts)])
     assert line.startswith(b'{"seq":1,"at":"%b",%b,"hash":"' % (stamp(NOON).encode(), said))
 
 
@@ -186,7 +187,7 @@ def test_both_stores_keep_the_same_lines(tmp_path: Path, name: str) -> None:
 def entry_of(line: bytes) -> Entry:
     record = json.loads(line)
     facts = {key: value for key, value in record.items() if key not in ("seq", "at", "hash")}
-    return Entry(read_stamp(record["at"]), facts)
+    return encode(read_stamp(record["at"]), facts)
 
 
 @BOTH

@@ -22,7 +22,7 @@ from tests.support.audited import (
 )
 from toolcrib.policies.audit import open_log
 from toolcrib.policies.audit.lag import Lag
-from toolcrib.policies.audit.record import NO_RECORD, Entry, compose
+from toolcrib.policies.audit.record import NO_RECORD, compose, encode
 from toolcrib.policies.audit.scribe import Scribe
 
 BOTH = pytest.mark.parametrize("name", STORES)
@@ -92,7 +92,7 @@ def test_a_server_that_lives_or_was_killed_is_in_time(tmp_path: Path, name: str)
 
 def lag_of(facts: Iterable[tuple[float, dict[str, object]]]) -> float:
     lag = Lag()
-    for line in compose(NO_RECORD, [Entry(NOON + at, fact) for at, fact in facts])[1]:
+    for line in compose(NO_RECORD, [encode(NOON + at, fact) for at, fact in facts])[1]:
         lag.add(line)
     return lag.worst_s
 

@@ -93,7 +93,7 @@ async def test_a_gap_says_since_when(tmp_path: Path, logs: list[AuditLog]) -> No
 async def test_what_does_not_fit_is_lost_and_counted(
     tmp_path: Path, logs: list[AuditLog], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("toolcrib.policies.audit.log.MAX_QUEUE", 10)
+    monkeypatch.setattr("toolcrib.policies.audit.writer.MAX_QUEUE", 10)
     path = tmp_path / "audit.db"
     log = make_audit(logs, path, wait_s=0.2)
     await log.open()

@@ -23,7 +23,7 @@ from tests.support.audited import (
 )
 from toolcrib.errors import ConfigurationError
 from toolcrib.policies.audit import Problem, Reader, files, open_log
-from toolcrib.policies.audit.record import Entry
+from toolcrib.policies.audit.record import encode
 from toolcrib.policies.audit.verification import MAX_PROBLEMS
 
 BOTH = pytest.mark.parametrize("name", STORES)
@@ -38,7 +38,7 @@ FACTS: list[dict[str, Any]] = [
 @pytest.fixture(params=STORES)
 def log(request: pytest.FixtureRequest, tmp_path: Path) -> Reader:
     scribe = make_scribe(tmp_path / request.param)
-    scribe.write([Entry(NOON + number, facts) for number, facts in enumerate(FACTS)])
+    scribe.write([encode(NOON + number, facts) for number, facts in enumerate(FACTS)])
     scribe.close()
     return open_log(tmp_path / request.param)
 
@@ -103,8 +103,8 @@ def test_a_time_that_is_none_is_an_error(log: Reader, time: Any) -> None:
 
 def test_a_value_inside_does_not_make_a_record_fit(tmp_path: Path) -> None:
     scribe = make_scribe(tmp_path / "audit.db")
-    scribe.write([Entry(NOON, {"id": "a", "tool": "x", "values": {"tool": "y", "id": "b", "at": 5}})])
-    scribe.write([Entry(NOON, {"id": "t", "tool": "x", "at": 5})])
+    scribe.write([encode(NOON, {"id": "a", "tool": "x", "values": {"tool": "y", "id": "b", "at": 5}})])
+    scribe.write([encode(NOON, {"id": "t", "tool": "x", "at": 5})])
     scribe.close()
     log = open_log(tmp_path / "audit.db")
     assert ids(log, tool="y") == ids(log, id="b") == ""

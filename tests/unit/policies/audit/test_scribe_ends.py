@@ -21,7 +21,7 @@ from tests.support.audited import (
     verify,
 )
 from toolcrib.policies.audit import checkpoint
-from toolcrib.policies.audit.record import Entry, head_of
+from toolcrib.policies.audit.record import encode, head_of
 from toolcrib.policies.audit.retention import DAY_S
 from toolcrib.policies.audit.scribe import Scribe
 from toolcrib.policies.audit.source import open_source
@@ -190,7 +190,7 @@ def test_who_finds_its_last_record_ended_by_another_goes_on(
 def test_nothing_is_left_of_rows_that_ended_in_any_file(tmp_path: Path) -> None:
     path, hands = tmp_path / "audit.db", Hands()
     scribe = make_scribe(path, hands, keep_records=1000)
-    scribe.write([Entry(hands.wall_s, {"id": f"<{number}>"}) for number in range(1500)])
+    scribe.write([encode(hands.wall_s, {"id": f"<{number}>"}) for number in range(1500)])
     wait_a_minute(scribe, hands)
     kept = path.read_bytes() + path.with_name("audit.db-wal").read_bytes()
     found = [number for number in range(1500) if b'"<%d>"' % number in kept]

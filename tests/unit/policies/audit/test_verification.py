@@ -10,7 +10,7 @@ import pytest
 from tests.support.audited import NOON, entries, restamp
 from toolcrib.policies.audit.checkpoint import Checkpoint
 from toolcrib.policies.audit.lag import Lag
-from toolcrib.policies.audit.record import NO_RECORD, Entry, Head, compose, head_of
+from toolcrib.policies.audit.record import NO_RECORD, Head, compose, encode, head_of
 from toolcrib.policies.audit.verification import MAX_PROBLEMS, Problem, Seals, Verdict, Walk, gather, join
 
 LINES = compose(NO_RECORD, entries(12))[1]
@@ -189,7 +189,7 @@ def test_without_a_checkpoint_nobody_knows_what_is_missing_unless_there_is_no_ke
 
 
 def test_only_lines_behind_the_newest_checkpoint_wait_for_one() -> None:
-    work = [Entry(NOON + 10 * number, {"id": "c"}) for number in range(40)]
+    work = [encode(NOON + 10 * number, {"id": "c"}) for number in range(40)]
     lines = compose(NO_RECORD, work)[1]
 
     def sealed(seq: int) -> Checkpoint:
