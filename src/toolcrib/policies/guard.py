@@ -30,10 +30,9 @@ from toolcrib.errors import (
 from toolcrib.policies.access import Access, Decision
 from toolcrib.policies.case import Case, is_longer
 from toolcrib.policies.confirm import confirm
-from toolcrib.policies.quota import Demand, Quota, Slot
+from toolcrib.policies.quota import Quota, Slot
 from toolcrib.policies.resting import Resting
 from toolcrib.policy import Policy
-from toolcrib.question import InputNeeded
 from toolcrib.tool import Tool
 
 if TYPE_CHECKING:
@@ -128,8 +127,37 @@ class Guard:
         self, attempt: Attempt, tool: Tool, perform: Perform, *, is_front: bool = False
     ) -> Result:
         case = self._open_case(attempt, tool)
+        principal, channel = attempt.principal, attempt.channel
+        timeout_s = most = outlive = None
         try:
-            result = await self._pass(attempt, tool, perform, case, is_front)
+            decision = None if is_front else self.access.decide(principal, tool)
+            if decision is not None:
+                case.rule = decision.rule
+                if not decision.is_visible:
+                    case.decision = "denied"
+                    raise ToolNotFoundError(attempt.name)
+                if decision.missing:
+                    raise _lacking(tool.name, decision.missing)
+            again = channel.resumes if channel.is_prompted else None
+            entered = self.quota.enter(principal, tool, case.measure, resumes=again)
+            if entered is not None:
+                slot = case.slot = entered if isinstance(entered, Slot) else await entered
+                timeout_s, most = slot.demand.timeout_s, slot.demand.max_result_bytes
+                if slot.demand.is_counted:
+                    channel, outlive = Resting(channel, slot), slot.outlive
+            if self.audit is not None and (tool.options.destructive or tool.options.audit == "required"):
+                await case.begin(tool)
+            if decision is None or decision.is_final:
+                admit: Admit = case.admit
+            else:
+                admit = partial(self._judge, tool.name, decision, case, channel)
+            work = perform(channel, admit, timeout_s, outlive, case.id)
+            result = await (work if self.watch is None else self.watch.within(case.span, work))
+            if most is not None and result.error is None and is_longer(result, most):
+                result = _too_long(tool.name, most)
+        except PolicyError as error:
+            case.decision = "denied"
+            result = refused(error)
         except BaseException as error:
             if (recording := case.end(error)) is not None:
                 await recording
@@ -142,52 +170,6 @@ class Guard:
 
     def _open_case(self, attempt: Attempt, tool: Tool | None) -> Case:
         return Case(self.audit, self.watch, f"{self._prefix}{next(self._numbers):x}", attempt, tool)
-
-    async def _pass(
-        self, attempt: Attempt, tool: Tool, perform: Perform, case: Case, is_front: bool
-    ) -> Result:
-        principal, channel = attempt.principal, attempt.channel
-        decision = None if is_front else self.access.decide(principal, tool)
-        if decision is not None:
-            case.rule = decision.rule
-            if not decision.is_visible:
-                case.decision = "denied"
-                raise ToolNotFoundError(attempt.name)
-            if decision.missing:
-                case.decision = "denied"
-                return refused(_lacking(tool.name, decision.missing))
-        slot: Slot | None = None
-        demand: Demand | None = None
-        outlive = None
-        try:
-            again = channel.resumes if channel.is_prompted else None
-            entered = self.quota.enter(principal, tool, case.measure, resumes=again)
-            if entered is not None:
-                slot = entered if isinstance(entered, Slot) else await entered
-                demand = slot.demand
-                if demand.is_counted:
-                    channel, outlive = Resting(channel, slot), slot.outlive
-            if self.audit is not None and (tool.options.destructive or tool.options.audit == "required"):
-                await case.begin(tool)
-            if decision is None or decision.is_final:
-                admit: Admit = case.admit
-            else:
-                admit = partial(self._judge, tool.name, decision, case, channel)
-            work = perform(channel, admit, None if demand is None else demand.timeout_s, outlive, case.id)
-            result = await (work if self.watch is None else self.watch.within(case.span, work))
-            most = None if demand is None or result.error is not None else demand.max_result_bytes
-            if most is not None and is_longer(result, most):
-                return _too_long(tool.name, most)
-            return result
-        except PolicyError as error:
-            case.decision = "denied"
-            return refused(error)
-        except InputNeeded:
-            case.ran = True  # made again with the answer, the call is not counted again
-            raise
-        finally:
-            if slot is not None:
-                slot.leave(ran=case.ran)
 
     def _judge(
         self, tool: str, decision: Decision, case: Case, channel: Channel, checked: dict[str, Any]

@@ -91,9 +91,8 @@ class Ledger:
         self._leave_line(slot, rank)
         if is_new and slot.is_charged:
             for key, scale, step, _, _ in slot.demand.rates:
-                entry, now = self.rates.get(key), now_ns * scale
-                due = now if entry is None or entry[0] < now else entry[0]
-                self.rates[key] = (due + step, scale)
+                due, _ = self.rates.get(key) or (0, scale)
+                self.rates[key] = (max(due, now_ns * scale) + step, scale)
         slot.rank = RUNNING
         self.places.run(slot)
         return True
