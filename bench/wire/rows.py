@@ -187,17 +187,18 @@ def memory(lab: Lab) -> list[Line]:
 
 
 def policy(lab: Lab) -> list[Line]:
-    """The same call with an API key, rules, limits and the audit log, beside those without any of it."""
+    """The same call with an API key, rules, limits and the audit log, beside those without any of it. All
+    servers run, and are loaded in turn: what the machine does meanwhile it does to all of them."""
     span = jobs.Span.of(lab)
-    made: dict[str, Job] = {
-        one.name: jobs.http_calls(one, span, (16, 64)) for one in present(lab, "http", OURS, "mcp")
-    }
-    made["guarded"] = guarded.http_calls(span, (16, 64), lab.folder)
-    outcomes = lab.rounds("policy", 2 if lab.quick else 9, made)
+    outcomes = {}
+    with guarded.servers(lab, present(lab, "http", OURS, "mcp")) as servers:
+        for count in (16, 64):
+            made = {name: partial(server, count, span) for name, server in servers.items()}
+            outcomes[count] = lab.rounds(f"policy, {count} connections", 3 if lab.quick else 15, made)
     lines = []
     for count in (16, 64):
-        cpu = _figures(outcomes, f"{MODERN}, {count}: cpu_per_call_s")
-        rate = _figures(outcomes, f"{MODERN}, {count}: calls_per_s")
+        cpu = _figures(outcomes[count], "cpu_per_call_s")
+        rate = _figures(outcomes[count], "calls_per_s")
         words = f"{MODERN}, {count} connections"
         goals = (AtLeast("mcp", 5),) if count == 16 else ()
         theirs = {"mcp": cpu.get("mcp")}
@@ -215,6 +216,11 @@ def policy(lab: Lab) -> list[Line]:
                 {OURS: rate.get("guarded"), "mcp": rate.get("mcp")},
             )
         )
+    unused = lab.rounds("no policy", 1 if lab.quick else 3, {OURS: guarded.unused(lab)})
+    paid = median(unused[OURS], "quotient")
+    lines.append(
+        Line("policy", "none of it, against code without it", "factor", {OURS: paid}, (AtMost(1.02),))
+    )
     records = lab.rounds("audit", 2 if lab.quick else 5, {OURS: guarded.records(lab)})
     for kind, label in (("sqlite", "SQLite"), ("jsonl", "JSON Lines")):
         figures = _figures(records, f"{kind}: records_per_s")

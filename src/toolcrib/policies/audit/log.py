@@ -120,7 +120,7 @@ class AuditLog:
 
     def values_of(self, arguments: Mapping[str, Any] | None) -> dict[str, Any] | None:
         """The values that may be recorded, without those that look secret. None: there are none."""
-        return self._redaction.pick(arguments) if arguments and self.keeps_values else None
+        return self._redaction.pick(arguments) if arguments else None
 
     # --- of calls ---
 

@@ -17,7 +17,7 @@ from typing import Any
 from toolcrib.execution.mailbox import mailbox_of, ring
 from toolcrib.policies.quota.day import Day
 from toolcrib.policies.quota.ledger import MAX_BUCKETS, Ledger
-from toolcrib.policies.quota.refusal import BUSY_NS, refuse
+from toolcrib.policies.quota.refusal import refuse_late
 from toolcrib.policies.quota.slot import RUNNING, Slot
 from toolcrib.policies.quota.terms import PlaceNeed
 
@@ -146,8 +146,7 @@ class MemoryStore:
                     self.ledger.withdraw(slot)
                     self._hand_on(slot.demand.places)
         if not is_in:
-            need = min(slot.demand.places, key=lambda need: abs(need.queue_s - patience_s))
-            raise refuse(slot.demand.tool_name, need.term, "concurrency", BUSY_NS, within_s=patience_s)
+            raise refuse_late(slot.demand, patience_s)
         return slot
 
     def release(self, slot: Slot, *, ran: bool, has_ended: bool) -> None:

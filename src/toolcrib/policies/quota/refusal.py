@@ -6,7 +6,7 @@ Knows the tool's own name and how long to wait; refuses to name anything else th
 from __future__ import annotations
 
 from toolcrib.errors import ThrottledError
-from toolcrib.policies.quota.terms import NS, Term
+from toolcrib.policies.quota.terms import NS, Demand, Term
 
 BUSY_NS = NS
 """When to try again where a place must become free: nobody knows, and a second costs little."""
@@ -28,6 +28,12 @@ def refuse(
         problem = f"No place for a call of '{tool}' became free within {within_s:g} s"
     details = {"limit": term.label, "kind": kind, "retryAfterS": retry_s}
     return ThrottledError(f"{problem}: try again in {say_wait(retry_s)}.", details=details)
+
+
+def refuse_late(demand: Demand, waited_s: float) -> ThrottledError:
+    """A call that has waited in line for as long as one of its limits lets it."""
+    need = min(demand.places, key=lambda need: abs(need.queue_s - waited_s))
+    return refuse(demand.tool_name, need.term, "concurrency", BUSY_NS, within_s=waited_s)
 
 
 def refuse_size(tool: str, term: Term, size: int, most: int) -> ThrottledError:

@@ -24,7 +24,7 @@ from toolcrib.policies.quota.day import Day
 from toolcrib.policies.quota.job import Job
 from toolcrib.policies.quota.ledger import MAX_BUCKETS, Ledger
 from toolcrib.policies.quota.memory import BACK, MemoryStore
-from toolcrib.policies.quota.refusal import BUSY_NS, refuse
+from toolcrib.policies.quota.refusal import refuse_late
 from toolcrib.policies.quota.slot import Slot
 from toolcrib.policies.quota.tables import (
     LEASE_NS,
@@ -113,7 +113,7 @@ class SqliteStore:
                 patience_s = answer
                 answer = await job.wait_on(patience_s)
                 if answer == patience_s:
-                    answer = self._too_late(slot, patience_s)
+                    answer = refuse_late(slot.demand, patience_s)
             is_in = answer is True
         finally:
             if not is_in:
@@ -197,10 +197,6 @@ class SqliteStore:
                 self._thread = threading.Thread(target=self._live, name="toolcrib-limits", daemon=True)
                 self._thread.start()
             self._bell.notify()
-
-    def _too_late(self, slot: Slot, patience_s: float) -> ThrottledError:
-        need = min(slot.demand.places, key=lambda need: abs(need.queue_s - patience_s))
-        return refuse(slot.demand.tool_name, need.term, "concurrency", BUSY_NS, within_s=patience_s)
 
     # --- what the thread does for them, within a transaction ---
 
