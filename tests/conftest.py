@@ -1,9 +1,11 @@
-"""What all tests share: their fixtures, the settings of property tests, and a quick collector of garbage."""
+"""What all tests share: fixtures, the settings of property tests, and a quick way to collect them all."""
 
 from __future__ import annotations
 
 import gc
 import os
+import sys
+from collections.abc import Generator
 from pathlib import Path
 
 import pytest
@@ -22,7 +24,23 @@ if "TOOLCRIB_SOAK" not in os.environ:  # whose tests fetch packages
     # Everyday tests trust nobody on the internet, and to read whom the system trusts takes each client 40 ms.
     os.environ.setdefault("SSL_CERT_DIR", str(Path(__file__).parent / "support" / "no_certificates"))
 
+# Every worker reads every test, and every process that is started all of toolcrib: what is compiled for them
+# is kept, even where Python is told to keep nothing. Of what tests write themselves, nothing is.
+WRITES_NOTHING = sys.dont_write_bytecode
+sys.dont_write_bytecode = False
+
 pytest_plugins = ["tests.support.api", "tests.support.world"]
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Nothing becomes garbage while tests are collected."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+        sys.dont_write_bytecode = WRITES_NOTHING
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:

@@ -107,15 +107,14 @@ REQUESTS = {
 @pytest.mark.parametrize("way", REQUESTS)
 async def test_e6_who_hangs_up_is_recorded_as_gone(place: tuple[Served, Path], way: str, tool: str) -> None:
     server, file = place
-    before, said = len(calls_in(file, tool)), server.log.count("child ")
+    sign = "child " if tool == "child" else f"{tool} begun"
+    before, said = len(calls_in(file, tool)), server.log.count(sign)
     socket = await Socket.open(server.port)
     socket.writer.write(REQUESTS[way](tool, 20))
     if tool == "chatter" and way == "SSE":
         await socket.reader.readuntil(b"progressToken")
-    elif tool == "child":
-        await until(lambda: server.log.count("child ") > said, 15)
     else:
-        await asyncio.sleep(0.2)  # nothing tells that it has begun
+        await server.says(sign, said + 1)
     socket.abort()
     took = await until(lambda: len(calls_in(file, tool)) > before)
     assert took < 1
@@ -152,8 +151,9 @@ async def test_e6_the_place_of_a_thread_is_taken_until_it_ends(place: tuple[Serv
 async def test_e6_audit_query_finds_who_cancelled_and_who_left(place: tuple[Served, Path]) -> None:
     server, file = place
     socket = await Socket.open(server.port)
+    begun = server.log.count("slow begun")
     socket.writer.write(call("slow", {"seconds": 20}))
-    await asyncio.sleep(0.2)
+    await server.says("slow begun", begun + 1)
     before = len(calls_in(file, "slow"))
     socket.abort()
     await until(lambda: len(calls_in(file, "slow")) > before)
@@ -179,7 +179,7 @@ async def test_g10_a_hundred_calls_under_way_end_and_are_on_the_record(lane: str
         for socket in sockets:
             await socket.add()
         answers = [asyncio.ensure_future(socket.ask(call("slow", {"seconds": 1.0}))) for socket in sockets]
-        await asyncio.sleep(0.4)
+        await server.says("slow begun", 100)
         server.process.send_signal(signal.SIGTERM)
         for answer in answers:
             status, _, body = await answer

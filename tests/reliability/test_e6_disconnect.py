@@ -24,9 +24,10 @@ def server(request: pytest.FixtureRequest) -> Iterator[Served]:
 async def go_away(server: Served, request: bytes, *, after: bytes | None = None) -> None:
     """Send a request, wait until it is served (or until something of it has come back), hang up."""
     socket = await Socket.open(server.port)
+    begun = server.log.count(" begun")
     socket.writer.write(request)
     if after is None:
-        await asyncio.sleep(0.3)
+        await server.says(" begun", begun + 1)
     else:
         await socket.reader.readuntil(after)
     socket.abort()

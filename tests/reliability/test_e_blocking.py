@@ -13,6 +13,8 @@ import pytest
 
 from toolcrib import Context, MCPServer
 
+BUSY_S = 0.6
+
 
 def sleep_for(seconds: float) -> str:
     time.sleep(seconds)
@@ -74,7 +76,7 @@ async def test_e1_a_call_is_quick_while_a_sync_tool_is_not(name: str, limit: flo
     server = make()
 
     async def measure() -> float:
-        slow = asyncio.create_task(server.call(name, {"seconds": 1.0}))
+        slow = asyncio.create_task(server.call(name, {"seconds": BUSY_S}))
         return await slowest_add(server, "add", slow.done)
 
     assert await best_of_three(measure, limit) < limit
@@ -86,7 +88,7 @@ async def test_e1_a_call_is_quick_while_another_process_is_not(name: str) -> Non
     assert (await server.call(name, {"seconds": 0.0})).text in ("slept", "burnt", "blocked")
 
     async def measure() -> float:
-        slow = asyncio.create_task(server.call(name, {"seconds": 1.0}))
+        slow = asyncio.create_task(server.call(name, {"seconds": BUSY_S}))
         return await slowest_add(server, "add", slow.done)
 
     try:
@@ -118,7 +120,7 @@ async def test_e5_two_hundred_blocked_calls_of_one_tool_delay_no_other() -> None
         server.add(lambda: release.wait(10) and "done", name="block", on_duplicate="replace")
         blocked = [asyncio.create_task(server.call("block")) for _ in range(200)]
         try:
-            end = time.perf_counter() + 1
+            end = time.perf_counter() + BUSY_S
             return await slowest_add(server, "add_on_a_thread", lambda: time.perf_counter() > end)
         finally:
             release.set()

@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -28,7 +29,7 @@ async def test_g10_calls_under_way_end_well_and_new_ones_are_refused(lane: str) 
         for socket in sockets:
             await socket.add()
         answers = [asyncio.ensure_future(socket.ask(call("slow", {"seconds": 1.0}))) for socket in sockets]
-        await asyncio.sleep(0.4)
+        await server.says("slow begun", 100)
         began = time.monotonic()
         server.process.send_signal(signal.SIGTERM)
         await asyncio.sleep(0.2)
@@ -67,7 +68,7 @@ async def test_g10_a_second_signal_ends_at_once() -> None:
         socket = await Socket.open(server.port)
         await socket.add()
         socket.writer.write(call("slow", {"seconds": 30}))
-        await asyncio.sleep(0.3)
+        await server.says("slow begun", 1)
         server.process.send_signal(signal.SIGTERM)
         await asyncio.sleep(0.2)
         server.process.send_signal(signal.SIGTERM)
@@ -130,6 +131,7 @@ class Stdio:
             stderr=subprocess.PIPE,
         )
         self.number = 0
+        self.said = b""
         self.ask("initialize", protocolVersion="2025-11-25", capabilities={})
 
     def send(self, method: str, **params: Any) -> int:
@@ -156,18 +158,26 @@ class Stdio:
         content = self.ask("tools/call", name=name, arguments=arguments)["result"]["content"]
         return str(content[0]["text"]) if content else ""
 
+    def wait_for(self, words: bytes) -> None:
+        """Until it has said something on standard error."""
+        assert self.process.stderr is not None
+        while words not in self.said:
+            more = os.read(self.process.stderr.fileno(), 1 << 16)
+            assert more, self.said
+            self.said += more
+
     def end(self, limit_s: float = 5.0) -> tuple[float, str]:
         """Close the pipe; how long the server took to end, and what it said on standard error."""
         began = time.monotonic()
         _, errors = self.process.communicate(timeout=limit_s)
-        return time.monotonic() - began, errors.decode(errors="replace")
+        return time.monotonic() - began, (self.said + errors).decode(errors="replace")
 
 
 @pytest.mark.parametrize("tool", ["slow", "block", "child"])
 def test_b5_at_the_end_of_input_the_server_ends_whatever_runs(tool: str) -> None:
     client = Stdio()
     client.send("tools/call", name=tool, arguments={"seconds": 30})
-    time.sleep(0.8)
+    client.wait_for(b"child " if tool == "child" else f"{tool} begun".encode())
     took, errors = client.end()
     assert took < 2
     assert client.process.returncode == 0
@@ -197,6 +207,15 @@ def test_b4_tools_that_exit_crash_or_recurse_leave_the_server_standing() -> None
     client.end()
 
 
+@pytest.fixture(scope="module")
+def sufferer() -> Iterator[Stdio]:
+    """One server for every bad line there is: what one of them spoils, the next one shows."""
+    client = Stdio()
+    yield client
+    client.end()
+    assert client.process.returncode == 0
+
+
 @pytest.mark.parametrize(
     "line",
     [
@@ -212,13 +231,11 @@ def test_b4_tools_that_exit_crash_or_recurse_leave_the_server_standing() -> None
     ],
     ids=lambda line: repr(line[:12]),
 )
-def test_every_bad_line_gets_an_answer(line: bytes) -> None:
-    client = Stdio()
-    assert client.process.stdin is not None
-    client.process.stdin.write(line + b"\n")
-    client.process.stdin.flush()
-    reply = client.read()
+def test_every_bad_line_gets_an_answer(sufferer: Stdio, line: bytes) -> None:
+    assert sufferer.process.stdin is not None
+    sufferer.process.stdin.write(line + b"\n")
+    sufferer.process.stdin.flush()
+    reply = sufferer.read()
     assert reply["error"]["code"] in (-32700, -32600)
     assert "id" not in reply
-    assert client.call("add", a=1, b=1) == "2"
-    client.end()
+    assert sufferer.call("add", a=1, b=1) == "2"

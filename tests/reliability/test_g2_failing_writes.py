@@ -19,7 +19,7 @@ from tests.support.audited import STORES, Hands, entries, make_scribe, verify
 from tests.support.catalogs import ADAPTER, MODELS
 from tests.support.faulty import FAULTS, Faults, FaultyOS, faulty_connect, faulty_open
 from tests.support.files import write
-from toolcrib import build_catalog, get_catalog_cached, vault
+from toolcrib import build_catalog, codec, get_catalog_cached, vault
 from toolcrib.policies.audit import files, key, open_log
 from toolcrib.policies.audit.store import FAILURES
 
@@ -47,7 +47,7 @@ class Story:
                         scribe.write(pending)
                     except FAILURES:
                         continue
-                    self.acknowledged += [entry.facts["id"] for entry in pending]
+                    self.acknowledged += [codec.decode(b"{%b}" % entry)["id"] for entry in pending]
                     pending = []
                     break
                 self.hands.pass_by(61)

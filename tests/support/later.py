@@ -17,6 +17,8 @@ class Later:
         self._name = name
 
     def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") or name == "_mock_name":  # asked by who collects tests, of all there is
+            raise AttributeError(name)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # sources of others have escapes that Python warns of
             module = importlib.import_module(self._name)

@@ -46,6 +46,15 @@ class Served:
             time.sleep(0.005)
         return time.monotonic() - began
 
+    async def says(self, words: str, count: int, limit_s: float = 15.0) -> None:
+        """Until the server has said this so many times."""
+        began = time.monotonic()
+        while self.log.count(words) < count:
+            assert time.monotonic() - began < limit_s, (
+                f"not said {count} times: {words!r}\n{self.log[-2000:]}"
+            )
+            await asyncio.sleep(0.005)
+
     @property
     def rss_kb(self) -> int:
         """Memory in use."""

@@ -58,6 +58,7 @@ def find_node(folder: Path = CONFORMANCE) -> Node:
     """Node.js with the packages of a folder. Raises MissingError. Quick where they are installed already."""
     program = _own_program() or _installed_program(CONFORMANCE / "node")
     install(folder)
+    os.environ.setdefault("NODE_COMPILE_CACHE", str(folder / "node_modules" / ".compiled"))
     return Node(program, folder)
 
 

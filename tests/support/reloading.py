@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 from tests.support.files import forgotten_imports, write
 from toolcrib import Finding, MCPServer, Tool, collect
 from toolcrib.registry import Change
-from toolcrib.reload import Load, Reloader
+from toolcrib.reload import Load, Reloader, territory
 
 PATIENCE_S = 20.0
+TESTS = str(Path(__file__).resolve().parents[1]) + os.sep
 
 
 class Workshop:
@@ -64,7 +67,9 @@ class Workshop:
 
 @contextmanager
 def workshop(folder: Path, *targets: str, **options: Any) -> Iterator[Workshop]:
-    with forgotten_imports():
+    # Every load looks at every module there is, and hundreds of them are tests.
+    nobodys = mock.patch.object(territory, "_NOBODYS", (*territory._NOBODYS, TESTS))
+    with forgotten_imports(), nobodys:
         shop = Workshop(folder, *targets, **options)
         try:
             yield shop

@@ -36,6 +36,7 @@ async def add(a: int, b: int) -> int:
 @server.tool
 async def slow(seconds: float = 1.0) -> str:
     """Wait without blocking."""
+    say("slow begun")
     try:
         await asyncio.sleep(seconds)
     except asyncio.CancelledError:
@@ -48,6 +49,7 @@ async def slow(seconds: float = 1.0) -> str:
 @server.tool
 async def chatter(ctx: Context, seconds: float = 30.0) -> str:
     """Report progress until it ends."""
+    say("chatter begun")
     try:
         for number in range(int(seconds / 0.02)):
             await ctx.progress(number + 1)
@@ -61,6 +63,7 @@ async def chatter(ctx: Context, seconds: float = 30.0) -> str:
 @server.tool
 def block(ctx: Context, seconds: float = 1.0) -> str:
     """Block a thread, looking now and then whether anybody waits."""
+    say("block begun")
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         if ctx.cancelled:

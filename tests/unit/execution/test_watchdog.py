@@ -26,6 +26,12 @@ class Log(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         self.seen.append((time.monotonic(), record))
 
+    def wait(self, count: int = 1, limit_s: float = 5.0) -> None:
+        """Block this thread until there are so many records, and no longer than that."""
+        end = time.monotonic() + limit_s
+        while len(self.seen) < count and time.monotonic() < end:
+            time.sleep(0.005)
+
     @property
     def names(self) -> list[str]:
         return [record.tool_name for _, record in self.seen]
@@ -38,6 +44,9 @@ def log():
     logger.addHandler(handler)
     yield handler
     logger.removeHandler(handler)
+
+
+AGAIN_S = 4 * watchdog.SAMPLE_S
 
 
 def block(seconds: float) -> None:
@@ -56,7 +65,9 @@ async def test_a_blocking_coroutine_is_named_once_while_it_blocks(runner, lane, 
     async def work():
         if pause:
             await asyncio.sleep(0)
-        blocking(1.0)
+        while not log.seen and time.monotonic() < started + 5.0:
+            blocking(0.02)
+        blocking(AGAIN_S)  # and is looked at a few times more
 
     started = time.monotonic()
     await runner.run_async(lane, work(), 5.0)
@@ -72,7 +83,7 @@ async def test_a_blocking_coroutine_is_named_once_while_it_blocks(runner, lane, 
 
 
 async def test_blocking_inline_work_is_named(runner, lane, log):
-    runner.run_inline(lane, lambda: block(0.6))
+    runner.run_inline(lane, log.wait)
     assert log.names == ["probe"]
 
 
@@ -94,7 +105,7 @@ async def test_the_tool_that_blocks_is_named_and_not_the_one_that_called_it(runn
     outer_lane, inner_lane = Lane("outer"), Lane("inner")
 
     async def inner():
-        block(0.6)
+        log.wait()
 
     async def outer():
         await runner.run_async(inner_lane, inner(), None)
@@ -111,8 +122,8 @@ async def test_many_short_calls_without_a_pause_block_together(runner, log):
         pass
 
     async def outer():
-        end = time.monotonic() + 0.7
-        while time.monotonic() < end:
+        end = time.monotonic() + 5.0
+        while not log.seen and time.monotonic() < end:
             block(0.02)
             await runner.run_async(inner_lane, inner(), None)
 
@@ -126,7 +137,7 @@ async def test_a_tool_that_blocks_again_is_not_named_again_but_counted(runner, l
         await asyncio.sleep(0)
     assert log.names == ["probe"]
     lane.blocked._window_end = 0.0  # a minute later
-    runner.run_inline(lane, lambda: block(0.5))
+    runner.run_inline(lane, lambda: log.wait(2))
     assert log.names == ["probe", "probe"]
     assert "(2 more times since this was last said)" in log.seen[1][1].getMessage()
 
@@ -136,7 +147,7 @@ async def test_each_loop_has_its_own_marker(runner, log):
 
     def main(lane):
         async def work():
-            block(0.6)
+            log.wait(2)
 
         asyncio.run(runner.run_async(lane, work(), 5.0))
 
@@ -177,7 +188,7 @@ async def test_a_log_handler_that_raises_does_not_end_the_watch(runner, log):
         runner.run_inline(Lane("first"), lambda: block(0.5))
     finally:
         logger.removeHandler(angry)
-    runner.run_inline(Lane("second"), lambda: block(0.5))
+    runner.run_inline(Lane("second"), lambda: log.wait(len(log.seen) + 1))
     assert log.names[-1] == "second"
 
 
@@ -187,7 +198,7 @@ async def test_the_watch_rests_when_nothing_runs_and_begins_again(runner, lane, 
     assert WATCHDOG.is_running
     await wait_until(lambda: not WATCHDOG.is_running)
     await wait_until(lambda: "toolcrib-watchdog" not in {thread.name for thread in threading.enumerate()})
-    runner.run_inline(lane, lambda: block(0.6))
+    runner.run_inline(lane, log.wait)
     assert log.names == ["probe"]
 
 
