@@ -12,7 +12,7 @@ import functools
 import logging
 import sys
 from collections.abc import Callable, Coroutine
-from typing import Any
+from typing import Any, TypeVar
 
 from toolcrib.admission import Parting
 from toolcrib.execution.steps import Started, is_amid
@@ -26,53 +26,56 @@ Work = asyncio.Task[Reply]
 
 
 class Late:
-    """A call that has run, and whose reply goes out when it is on the record: that takes no task."""
+    """A call that has run, and whose reply goes out when it is on the record: that takes no task. Who sends
+    it says how in `finish`."""
 
-    __slots__ = ("_exchange", "_finish", "_record", "_work")
-
-    _finish: Callable[[Reply], None]
+    __slots__ = ("_record", "_work", "exchange")
 
     def __init__(self, exchange: Exchange, work: Coroutine[Any, Any, Reply], record: Parting) -> None:
-        self._exchange = exchange
+        self.exchange = exchange
         self._work = work
         self._record = record
 
-    def then(self, finish: Callable[[Reply], None]) -> None:
-        """Have `finish` called with the reply, cancelled or not."""
-        self._finish = finish
+    def finish(self, reply: Reply) -> None:
+        """Here is the reply, be the exchange cancelled or not."""
+        raise NotImplementedError
+
+    def listen(self) -> None:
+        """Have `finish` called when it is time."""
         self._record._asyncio_future_blocking = False  # as a task does with what a coroutine waits for
         self._record.add_done_callback(self._go_on)
 
     def _go_on(self, _: object) -> None:
-        finish = self._finish
-        del self._finish  # it knows us: left here, both would have to wait for the collector
         try:
             yielded = self._work.send(None)
         except StopIteration as stop:
-            finish(stop.value)
+            self.finish(stop.value)
         except Exception as error:
-            finish(_failed(self._exchange, error))
+            self.finish(_failed(self.exchange, error))
         else:  # it has more to wait for
-            follow(self._exchange, _go_on_in_task(self._work, yielded), finish)
+            follow(self.exchange, _go_on_in_task(self._work, yielded), self.finish)
 
     def as_task(self) -> Work:
         """The same as a task, where more may come of it than the reply."""
         return _go_on_in_task(self._work, self._record)
 
 
+AnyLate = TypeVar("AnyLate", bound=Late)
+
+
 def begin(exchange: Exchange) -> Reply | Work:
     """The reply of an exchange that need not wait, or the task that goes on with it."""
-    outcome = start(exchange)
+    outcome = start(exchange, Late)
     if isinstance(outcome, Late):
         outcome = exchange.task = outcome.as_task()
     return outcome
 
 
-def start(exchange: Exchange) -> Reply | Work | Late:
-    """As `begin`, for those who need no task where only the record is waited for."""
+def start(exchange: Exchange, late: type[AnyLate]) -> Reply | Work | AnyLate:
+    """As `begin`, for those who need no task where only the record is waited for: they get a `late`."""
     is_inline = isinstance(exchange, Call) and exchange.is_immediate and not exchange.engine.gate.is_full
     try:
-        outcome = (_run_inline if is_inline else _run_eagerly)(exchange)
+        outcome = (_run_inline if is_inline else _run_eagerly)(exchange, late)
     except Exception as error:
         return _failed(exchange, error)
     if isinstance(outcome, asyncio.Task):
@@ -107,7 +110,7 @@ def _failed(exchange: Exchange, error: BaseException | None) -> Reply:
 # --- starting without a turn of the loop -------------------------------------------------------------
 
 
-def _run_inline(exchange: Exchange) -> Reply | Work | Late:
+def _run_inline(exchange: Exchange, late: type[AnyLate]) -> Reply | Work | AnyLate:
     """Without a task, which a tool that runs inline needs only if it waits after all."""
     work = exchange.run()
     loop, host = asyncio.get_running_loop(), asyncio.current_task()
@@ -121,10 +124,10 @@ def _run_inline(exchange: Exchange) -> Reply | Work | Late:
     finally:
         if host is not None:
             asyncio.tasks._enter_task(loop, host)
-    return Late(exchange, work, yielded) if type(yielded) is Parting else _go_on_in_task(work, yielded)
+    return late(exchange, work, yielded) if type(yielded) is Parting else _go_on_in_task(work, yielded)
 
 
-def _run_eagerly(exchange: Exchange) -> Reply | Work | Late:
+def _run_eagerly(exchange: Exchange, late: type[AnyLate]) -> Reply | Work | AnyLate:
     """In a task that makes its first step now, where Python can do that."""
     loop = asyncio.get_running_loop()
     work = exchange.run()
@@ -146,7 +149,7 @@ def _run_eagerly(exchange: Exchange) -> Reply | Work | Late:
     if shell.error is not None:
         raise shell.error
     if shell.record is not None:
-        return Late(exchange, work, shell.record)
+        return late(exchange, work, shell.record)
     return task if shell.reply is None else shell.reply
 
 

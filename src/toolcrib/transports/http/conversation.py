@@ -44,27 +44,23 @@ class Pulse:
         self._timer.cancel()
 
 
-class LastWord:
+class LastWord(Late):
     """A request whose call has run: it says nothing more, and its answer waits for the record."""
 
-    __slots__ = ("_exchange", "_late", "_writer")
-
-    def __init__(self, exchange: Exchange, late: Late) -> None:
-        self._exchange = exchange
-        self._late = late
-        self._writer: Writer | None = None
+    __slots__ = ("_writer",)
+    _writer: Writer | None
 
     def begin(self, writer: Writer) -> None:
         self._writer = writer
-        self._late.then(self._finish)
+        self.listen()
 
     def lost(self) -> None:
         self._writer = None
-        self._exchange.abandon()
+        self.exchange.abandon()
 
-    def _finish(self, reply: Reply) -> None:
+    def finish(self, reply: Reply) -> None:
         if self._writer is not None:
-            self._writer.answer(Answer(202) if self._exchange.is_cancelled else answer_of(reply))
+            self._writer.answer(Answer(202) if self.exchange.is_cancelled else answer_of(reply))
 
 
 class Conversation:

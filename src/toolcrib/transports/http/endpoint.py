@@ -32,7 +32,7 @@ from toolcrib.transports.http.guard import Guard
 from toolcrib.transports.http.pair import Pair
 from toolcrib.transports.http.streams import Shelf, Streams
 from toolcrib.transports.http.wire import Answer, Refusal, Request, Talk
-from toolcrib.transports.running import Late, start
+from toolcrib.transports.running import start
 
 if TYPE_CHECKING:
     from toolcrib.transports.http.reception import Reception
@@ -140,11 +140,11 @@ class Endpoint:
             outcome.refuse()
             return self.busy()
         link.close_stream = functools.partial(held.append, LET_GO)
-        work = start(outcome)
-        if isinstance(work, Late):
+        work = start(outcome, LastWord)
+        if isinstance(work, LastWord):
             if not held and link.session is None:
                 link.send, link.close_stream = nowhere, None
-                return LastWord(outcome, work)
+                return work
             work = outcome.task = work.as_task()
         if isinstance(work, Reply) and not held:
             return answer_of(work)
