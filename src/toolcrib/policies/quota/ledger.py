@@ -67,10 +67,7 @@ class Ledger:
                 patience_s = queue_s
         if patience_s is not None:
             return patience_s
-        if mark is None and not demand.budgets:  # as nearly all are
-            slot.is_charged = True
-        else:
-            self._charge(slot, now_ns, is_charged)
+        self._charge(slot, now_ns, is_charged)
         for key, due, scale in dues:
             self.rates[key] = (due, scale)
         slot.rank = RUNNING

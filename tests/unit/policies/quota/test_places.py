@@ -131,17 +131,15 @@ async def test_those_in_line_have_their_rate_reserved(make, clocks):
 
 async def test_the_reservation_of_a_new_count_is_counted_too(make):
     quota = make(
-        Limit(concurrency=1, queue=5, queue_s=30, per="tool"), Limit(rate="1/min", name="rate", tools=["*"])
+        Limit(concurrency=1, queue=5, queue_s=30, per="tool"), Limit(rate="7/min", burst=1, name="rate")
     )
     running = await enter(quota, ANA)
     (waiting,) = await line_up(quota, enter(quota, BEN))
-    assert (await refused(quota, BEN, OTHER)).details == {
-        "limit": "rate",
-        "kind": "rate",
-        "retryAfterS": 60.0,
-    }
+    said = {"limit": "rate", "kind": "rate", "retryAfterS": 8.572}
+    assert (await refused(quota, BEN, OTHER)).details == said
     running.leave(ran=True)
     (await waiting).leave(ran=True)
+    assert (await refused(quota, BEN, OTHER)).details == said  # taken now, and not twice
 
 
 async def test_a_budget_is_spent_by_those_in_line_and_given_back_when_they_go(make):
