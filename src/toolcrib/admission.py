@@ -91,5 +91,6 @@ class Policy(Protocol):
 
 def refused(error: PolicyError) -> Result:
     """A call that a policy refused, for people and for machines."""
+    error.__traceback__ = None  # it knows the whole call, arguments included, and would keep it
     meta = {REFUSAL: {"code": error.code, **(error.details or {})}}
     return Result([text_block(str(error))], is_error=True, error=error, meta=meta)

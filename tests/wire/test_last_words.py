@@ -34,7 +34,7 @@ def log(tmp_path: Path) -> Path:
 
 
 def make(log: Path) -> MCPServer:
-    limits = [Limit(concurrency=1, tools=["add", "inline"])]
+    limits = [Limit(concurrency=1, tools=["add", "inline"]), Limit(daily=1, tools=["rare"])]
     server = MCPServer("last words", policy=Policy(audit=Audit(log, wait_s=5.0), limits=limits))
 
     @server.tool
@@ -68,6 +68,11 @@ def make(log: Path) -> MCPServer:
         """Say something, and end."""
         ctx.progress(1)
         return "said"
+
+    @server.tool
+    async def rare(a: int, b: int) -> int:
+        """Once a day."""
+        return a + b
 
     @server.tool
     async def fail() -> str:
@@ -229,12 +234,12 @@ def test_an_inline_tool_may_leave_something_to_wait_for(lane: str, log: Path) ->
         assert not served.complaints
 
 
-@pytest.mark.parametrize("name", ["add", "inline"])
+@pytest.mark.parametrize("name", ["add", "inline", "rare"])
 def test_a_call_leaves_nothing_of_ours_to_the_collector(served: Served, name: str) -> None:
     gc.collect()
     gc.disable()
     try:
-        for number in range(20):
+        for number in range(21):
             call(served, name, a=number, b=1)
         gc.set_debug(gc.DEBUG_SAVEALL)
         gc.collect()

@@ -16,12 +16,10 @@ from toolcrib.admission import Attempt, Parting
 from toolcrib.content import Result
 from toolcrib.errors import AuditUnavailableError
 from toolcrib.policies.outcome import outcome_of
-from toolcrib.question import InputNeeded
 from toolcrib.tool import Tool
 
 if TYPE_CHECKING:
     from toolcrib.policies.audit import AuditLog
-    from toolcrib.policies.quota import Slot
     from toolcrib.policies.telemetry import Watch
 
 logger = logging.getLogger("toolcrib")
@@ -45,7 +43,6 @@ class Case:
         "id",
         "ran",
         "rule",
-        "slot",
         "span",
     )
 
@@ -63,7 +60,6 @@ class Case:
         self.decision = "allowed"
         self.rule: str | None = None
         self.ran = False
-        self.slot: Slot | None = None
         self.span: Any = None
         if watch is not None:
             self.span = watch.begin(None if tool is None else tool.name, attempt.channel, id_)
@@ -94,11 +90,7 @@ class Case:
         self.ran = True
 
     def end(self, ended: Result | BaseException) -> Awaitable[Any] | None:
-        """The call is over, and its place free. Gives what to wait for before it is answered, where somebody
-        waits."""
-        if self.slot is not None:
-            # Made again with the answer, a call that asks is not counted again: it counts now.
-            self.slot.leave(ran=self.ran or isinstance(ended, InputNeeded))
+        """The call is over. Gives what to wait for before it is answered, where somebody waits."""
         entry = self._sum_up(ended)
         if self._audit is None or entry is None:
             return None

@@ -33,6 +33,7 @@ from toolcrib.policies.confirm import confirm
 from toolcrib.policies.quota import Quota, Slot
 from toolcrib.policies.resting import Resting
 from toolcrib.policy import Policy
+from toolcrib.question import InputNeeded
 from toolcrib.tool import Tool
 
 if TYPE_CHECKING:
@@ -128,36 +129,42 @@ class Guard:
     ) -> Result:
         case = self._open_case(attempt, tool)
         principal, channel = attempt.principal, attempt.channel
+        slot: Slot | None = None
         timeout_s = most = outlive = None
         try:
-            decision = None if is_front else self.access.decide(principal, tool)
-            if decision is not None:
-                case.rule = decision.rule
-                if not decision.is_visible:
-                    case.decision = "denied"
-                    raise ToolNotFoundError(attempt.name)
-                if decision.missing:
-                    raise _lacking(tool.name, decision.missing)
-            again = channel.resumes if channel.is_prompted else None
-            entered = self.quota.enter(principal, tool, case.measure, resumes=again)
-            if entered is not None:
-                slot = case.slot = entered if isinstance(entered, Slot) else await entered
-                timeout_s, most = slot.demand.timeout_s, slot.demand.max_result_bytes
-                if slot.demand.is_counted:
-                    channel, outlive = Resting(channel, slot), slot.outlive
-            if self.audit is not None and (tool.options.destructive or tool.options.audit == "required"):
-                await case.begin(tool)
-            if decision is None or decision.is_final:
-                admit: Admit = case.admit
-            else:
-                admit = partial(self._judge, tool.name, decision, case, channel)
-            work = perform(channel, admit, timeout_s, outlive, case.id)
-            result = await (work if self.watch is None else self.watch.within(case.span, work))
-            if most is not None and result.error is None and is_longer(result, most):
-                result = _too_long(tool.name, most)
-        except PolicyError as error:
-            case.decision = "denied"
-            result = refused(error)
+            try:
+                decision = None if is_front else self.access.decide(principal, tool)
+                if decision is not None:
+                    case.rule = decision.rule
+                    if decision.missing or not decision.is_visible:
+                        case.decision = "denied"
+                        raise _turn_away(attempt, tool, decision)
+                again = channel.resumes if channel.is_prompted else None
+                entered = self.quota.enter(principal, tool, case.measure, resumes=again)
+                if entered is not None:
+                    slot = entered if isinstance(entered, Slot) else await entered
+                    timeout_s, most = slot.demand.timeout_s, slot.demand.max_result_bytes
+                    if slot.demand.is_counted:
+                        channel, outlive = Resting(channel, slot), slot.outlive
+                if self.audit is not None and (tool.options.destructive or tool.options.audit == "required"):
+                    await case.begin(tool)
+                if decision is None or decision.is_final:
+                    admit: Admit = case.admit
+                else:
+                    admit = partial(self._judge, tool.name, decision, case, channel)
+                work = perform(channel, admit, timeout_s, outlive, case.id)
+                result = await (work if self.watch is None else self.watch.within(case.span, work))
+                if most is not None and result.error is None and is_longer(result, most):
+                    result = _too_long(tool.name, most)
+            except PolicyError as error:
+                case.decision = "denied"
+                result = refused(error)
+            except InputNeeded:
+                case.ran = True  # made again with the answer, the call is not counted again
+                raise
+            finally:
+                if slot is not None:
+                    slot.leave(ran=case.ran)
         except BaseException as error:
             if (recording := case.end(error)) is not None:
                 await recording
@@ -212,9 +219,13 @@ def _placing(policy: Policy, section: str) -> Iterator[None]:
         raise first from None
 
 
-def _lacking(tool: str, scopes: Sequence[str]) -> InsufficientScopeError:
-    words = f"Tool '{tool}' needs a scope that you were not given: {' '.join(scopes)}"
-    return InsufficientScopeError(words, details={"scopes": list(scopes)})
+def _turn_away(attempt: Attempt, tool: Tool, decision: Decision) -> Exception:
+    """Who may not call a tool whatever the arguments: for them it is not there, unless all they
+    lack is a scope."""
+    if not decision.is_visible:
+        return ToolNotFoundError(attempt.name)
+    words = f"Tool '{tool.name}' needs a scope that you were not given: {' '.join(decision.missing)}"
+    return InsufficientScopeError(words, details={"scopes": list(decision.missing)})
 
 
 def _denied(tool: str, because: str | None) -> DeniedError:

@@ -141,6 +141,14 @@ async def test_whoever_lacks_a_scope_is_told_which_and_nothing_is_counted(tmp_pa
     assert (granted["decision"], granted["outcome"]) == ("allowed", "ok")
 
 
+async def test_what_is_refused_keeps_nothing_of_the_call_alive(tmp_path: Path) -> None:
+    async with open_bench(tmp_path, limits=[Limit(daily=1, per="all")]) as bench:
+        await bench.server.call("add", {"a": 1})
+        result = await bench.server.call("add", {"a": 1})
+        assert result.error is not None
+        assert result.error.__traceback__ is None
+
+
 async def test_over_a_pipe_a_missing_scope_is_a_result_that_machines_can_read(tmp_path: Path) -> None:
     async with open_bench(tmp_path) as bench:
         for version in (MODERN, *LIVE):

@@ -8,7 +8,8 @@ import pytest
 
 from tests.support.guarded import Bench, open_bench, until
 from toolcrib.policies.audit import log
-from toolcrib.policy import Audit
+from toolcrib.policies.quota.memory import MemoryStore
+from toolcrib.policy import Audit, Limit
 
 
 def break_store(bench: Bench) -> None:
@@ -84,3 +85,16 @@ async def test_where_nothing_can_be_recorded_what_must_be_does_not_run(
         ("wipe", "ok"),
     ]
     assert [item["kind"] for item in bench.records("gap")] != []
+
+
+async def test_a_call_whose_place_cannot_be_left_is_on_the_record(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise RuntimeError("can't start new thread")
+
+    async with open_bench(tmp_path, limits=[Limit(concurrency=2)]) as bench:
+        monkeypatch.setattr(MemoryStore, "release", fail)
+        with pytest.raises(RuntimeError):
+            await bench.server.call("add", {"a": 1})
+    assert [record["outcome"] for record in bench.records()] == ["crashed"]

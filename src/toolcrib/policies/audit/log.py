@@ -138,8 +138,7 @@ class AuditLog:
         item = Item(encode(self._wall(), entry), desk, future)
         if self._writer.is_failing:
             future.set_result(False)
-            if self._writer.put(item):
-                self._writer.mark_late((item,))
+            self._writer.put(item, are_late=True)
         else:
             desk.take(item)
         return future

@@ -145,19 +145,20 @@ class Writer:
 
     # --- for everybody ---
 
-    def put(self, *items: Item) -> bool:
-        """Have items written. False: there was no room for all of them, and the last ones are lost."""
+    def put(self, *items: Item, are_late: bool = False) -> None:
+        """Have items written. Where there is no room for all of them, the last ones are lost."""
         lost = items[max(0, MAX_QUEUE - len(self)) :]
         if lost:
             items = items[: -len(lost)]
             self._scribe.gap.add(lost=len(lost))
             _wake(lost, False)
+        if are_late:
+            self.mark_late(items)  # before they can be written: what is told of them comes first
         self.queue.extend(items)
         if self._is_idle:
             self._ring()
         elif self._thread is None:
             self._start()
-        return not lost
 
     def order(self, word: str) -> Future[None]:
         """Have the log opened or closed, on the thread that has it."""

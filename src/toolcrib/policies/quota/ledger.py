@@ -67,9 +67,9 @@ class Ledger:
                 patience_s = queue_s
         if patience_s is not None:
             return patience_s
-        self._charge(slot, now_ns, is_charged)
         for key, due, scale in dues:
             self.rates[key] = (due, scale)
+        self._charge(slot, now_ns, is_charged)
         slot.rank = RUNNING
         self.places.run(slot)
         return None

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Iterator
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -73,6 +74,22 @@ def room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Room]:
     loop = asyncio.new_event_loop()
     yield Room(make_scribe(tmp_path / "audit.db"), loop, monkeypatch)
     loop.close()
+
+
+async def test_that_a_record_is_late_is_known_before_it_can_be_written(tmp_path: Path) -> None:
+    scribe = make_scribe(tmp_path / "audit.db")
+    writer = Writer(scribe)
+    known = []
+
+    class Queue(deque[Item]):
+        def extend(self, items: Iterable[Item]) -> None:
+            known.append(scribe.gap.late)
+
+    writer.queue = Queue()
+    future: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+    writer.put(Item(entries(1)[0], None, future), are_late=True)
+    await asyncio.wrap_future(writer.order("close"))
+    assert known == [1]
 
 
 # --- handed over together ---
