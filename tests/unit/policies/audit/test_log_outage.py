@@ -115,6 +115,18 @@ async def test_what_does_not_fit_is_lost_and_counted(
     assert verify(path).is_sound
 
 
+async def test_nobody_waits_for_what_does_not_fit(
+    tmp_path: Path, logs: list[AuditLog], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("toolcrib.policies.audit.writer.MAX_QUEUE", 2)
+    log = make_audit(logs, tmp_path / "audit.db", wait_s=30)
+    await log.open()
+    waiting = [log.commit({"id": f"c{number}"}) for number in range(3)]
+    async with asyncio.timeout(10):
+        assert await asyncio.gather(*waiting) == [True, True, False]
+    assert (log.gaps, log.lost) == (1, 1)
+
+
 async def test_what_cannot_be_written_when_it_is_closed_is_lost(
     tmp_path: Path, logs: list[AuditLog], caplog: pytest.LogCaptureFixture
 ) -> None:
