@@ -247,14 +247,15 @@ async def measure_asgi(library: str, era: Era, batch_s: float) -> float:
 async def _cpu_per_call(ask: Ask, request: bytes, expected: bytes, batch_s: float) -> float:
     """The median of batches that take about `batch_s` each; every reply must equal the first."""
     repeats = 1
-    while (elapsed := await _batch(ask, request, expected, repeats)) < WARM_UP_S:
+    while (elapsed := await spend(ask, request, expected, repeats)) < WARM_UP_S:
         repeats *= 2
     repeats = max(1, round(repeats * batch_s / elapsed))
-    batches = [await _batch(ask, request, expected, repeats) for _ in range(BATCHES)]
+    batches = [await spend(ask, request, expected, repeats) for _ in range(BATCHES)]
     return statistics.median(batches) / repeats
 
 
-async def _batch(ask: Ask, request: bytes, expected: bytes, repeats: int) -> float:
+async def spend(ask: Ask, request: bytes, expected: bytes, repeats: int) -> float:
+    """The CPU seconds of so many calls."""
     begin = time.process_time()
     for _ in range(repeats):
         if await ask(request) != expected:

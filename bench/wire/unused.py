@@ -14,13 +14,12 @@ import json
 import statistics
 import sys
 import textwrap
-import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
-from bench.wire.engine import Application, application_of, new_server
+from bench.wire.engine import Application, application_of, new_server, spend
 from bench.wire.messages import MODERN, question
-from bench.wire.replies import ReplyError
 
 TURNS = 60
 CUT = {
@@ -90,23 +89,16 @@ async def measure(batch_s: float) -> float:
     application.use(MODERN)
     asked = question(MODERN, "add", 0).body
     expected = await application.post(asked)
-
-    async def cost(repeats: int) -> float:
-        begin = time.process_time()
-        for _ in range(repeats):
-            if await application.post(asked) != expected:
-                raise ReplyError("a reply that differs from the first")
-        return (time.process_time() - begin) / repeats
-
+    spend_on = partial(spend, application.post, asked, expected)
     switch = Switch()
-    repeats = max(1, round(batch_s / await cost(500)))
+    repeats = max(1, round(500 * batch_s / await spend_on(500)))
     ratios = []
     for number in range(TURNS):
         costs = {}
         for is_cut in (True, False) if number % 2 else (False, True):
             switch.turn(is_cut=is_cut)
-            await cost(max(1, repeats // 5))  # until the interpreter knows the code again
-            costs[is_cut] = await cost(repeats)
+            await spend_on(max(1, repeats // 5))  # until the interpreter knows the code again
+            costs[is_cut] = await spend_on(repeats)
         ratios.append(costs[False] / costs[True])
     await application.stop()
     return statistics.median(ratios)

@@ -13,7 +13,7 @@ import pytest
 
 from toolcrib import Context, MCPServer
 
-BUSY_S = 0.6
+BUSY_S = 1.0
 
 
 def sleep_for(seconds: float) -> str:

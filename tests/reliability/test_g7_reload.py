@@ -171,7 +171,7 @@ SPOILT: dict[str, tuple[Callable[[Path], None], str]] = {
     "link_to_nowhere": (swap_to_nowhere, "crib_tools.py: error[missing-file]"),
     "link_to_what_does_not_load": (swap_to_broken, "crib_broken.py:1: error[unreadable-source]"),
     "slow_import_that_fails": (
-        spoil_tools("import time; time.sleep(1)\n1 / 0\n"),
+        spoil_tools("import time; time.sleep(2)\n1 / 0\n"),
         "crib_tools.py:2: error[unreadable-source]",
     ),
 }
@@ -200,13 +200,13 @@ async def test_g7_what_does_not_load_fails_no_call_and_is_one_record(
 async def test_g7_a_slow_import_holds_up_nobody(tmp_path: Path) -> None:
     write(tmp_path, "old")
     async with busy_workshop(tmp_path) as (shop, traffic):
-        slow = TOOLS.format(word="new").replace("WORD =", "import time; time.sleep(1)\nWORD =")
+        slow = TOOLS.format(word="new").replace("WORD =", "import time; time.sleep(2)\nWORD =")
         (tmp_path / "crib_words.py").write_text("WORD = 'new'")
         (tmp_path / "crib_tools.py").write_text(slow)
         await until(lambda: len(shop.loads) > 1)
         traffic.slowest_s, before = 0.0, traffic.calls
         await traffic.reach("new")
-        assert time.monotonic() - shop.loads[-1] > 1.0
+        assert time.monotonic() - shop.loads[-1] > 2.0
         assert traffic.calls - before > 100
         assert traffic.slowest_s < 0.5
 

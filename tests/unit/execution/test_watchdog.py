@@ -46,7 +46,7 @@ def log():
     logger.removeHandler(handler)
 
 
-AGAIN_S = 4 * watchdog.SAMPLE_S
+AGAIN_S = 0.65
 
 
 def block(seconds: float) -> None:

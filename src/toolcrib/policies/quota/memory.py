@@ -156,14 +156,12 @@ class MemoryStore:
             self.vacate(slot)
 
     def vacate(self, slot: Slot) -> None:
-        if not self._waiting:
-            self.ledger.vacate(slot)
-            return
         waiter = None if slot.rank is None else self._waiting.pop(slot.rank, None)
         if waiter is not None:  # it waits to come back, and need not any more
             waiter.wake()
         self.ledger.vacate(slot)
-        self._hand_on(slot.demand.places)
+        if self._waiting:
+            self._hand_on(slot.demand.places)
 
     def pause(self, slot: Slot) -> None:
         self.vacate(slot)
