@@ -122,3 +122,14 @@ def is_loopback(host: str) -> bool:
         return host.lower() == "localhost" or ipaddress.ip_address(host.partition("%")[0]).is_loopback
     except ValueError:
         return False
+
+
+def fold_address(address: str | None) -> str:
+    """What counts as one client address: an IPv6 network of 64 bits belongs to one customer."""
+    if address is None or ":" not in address:
+        return address or ""
+    try:
+        parsed = ipaddress.IPv6Address(address.partition("%")[0])
+    except ValueError:
+        return address
+    return str(parsed.ipv4_mapped or ipaddress.IPv6Network((int(parsed) >> 64 << 64, 64)))

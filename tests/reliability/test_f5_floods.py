@@ -19,10 +19,10 @@ from tests.support.keyed import Ring, make_shop
 from tests.support.lanes import LANES, Served, serving
 from tests.support.mistreat import Socket, percentile, post, served
 from tests.support.program import Program
-from toolcrib.context import Principal
+from toolcrib.context import LOCAL, Principal
 from toolcrib.protocol import Exchange, Link
-from toolcrib.protocol.session import IDLE_S, MAX_SESSIONS, Sessions
 from toolcrib.protocol.session import MAX_PER_PRINCIPAL as SESSIONS_EACH
+from toolcrib.protocol.session import MAX_SESSIONS
 from toolcrib.protocol.subscription import MAX_LISTENERS, MAX_PER_PRINCIPAL
 
 IS_LONG = bool(os.environ.get("TOOLCRIB_SOAK"))
@@ -116,36 +116,40 @@ async def test_a_session_does_not_keep_what_its_client_tells_of_itself(flooded: 
 
 
 @SOAK
-async def test_ten_thousand_sessions_and_the_next_is_told_to_come_later(flooded: Program) -> None:
+async def test_a_flood_of_sessions_is_bounded_and_ends_none_that_is_used(flooded: Program) -> None:
+    socket = await Socket.open(flooded.port)
+    session = await open_session(socket)
+    ping = post({"jsonrpc": "2.0", "id": 1, "method": "ping"}, Mcp_Session_Id=session)
+    assert (await socket.ask(ping))[0] == 200
     before = flooded.memory
     seen = await flood(flooded.port, [post(initialize())] * (MAX_SESSIONS + 500))
-    assert seen == {200: MAX_SESSIONS, 503: 500}
+    assert seen == {200: MAX_SESSIONS + 500}
     assert flooded.memory - before < 20 * MB  # 420 elsewhere
     assert await answers(flooded.port) < 0.1
+    assert (await socket.ask(ping))[0] == 200
 
 
-def test_when_ten_thousand_sessions_are_there_the_idle_ones_make_room_and_no_others() -> None:
-    """The same in this process, by the clock."""
+def test_a_flood_of_sessions_from_one_address_ends_its_own_and_those_in_use_last() -> None:
+    """The same in this process, with addresses."""
     engine = make_server().wiring.engine
-    now = 0.0
-    engine.sessions = Sessions(lambda: now)
     data = json.dumps(initialize()).encode()
 
-    def open_one() -> int:
-        outcome = engine.receive(data, Link(headers={}))
+    def open_one(address: str) -> str:
+        outcome = engine.receive(data, Link(headers={}, address=address))
         assert not isinstance(outcome, Exchange)
-        return outcome.status
+        assert outcome.status == 200
+        return outcome.session or ""
 
-    for _ in range(MAX_SESSIONS):
-        assert open_one() == 200
-    assert open_one() == 503
-    used = list(engine.sessions)[:10]
-    now = IDLE_S - 1
-    for session in used:
-        assert engine.sessions.find(session.id or "", session.principal) is session
-    now = IDLE_S + 1
-    assert open_one() == 200
-    assert len(engine.sessions) == len(used) + 1
+    def is_there(id_: str) -> bool:
+        return engine.sessions.find(id_, LOCAL) is not None
+
+    neighbour, unused = open_one("192.0.2.7"), open_one("192.0.2.1")
+    used = open_one("192.0.2.1")
+    assert is_there(used)
+    for _ in range(MAX_SESSIONS + 400):
+        newest = open_one("192.0.2.1")
+    assert len(engine.sessions) == MAX_SESSIONS
+    assert [is_there(id_) for id_ in (neighbour, unused, used, newest)] == [True, False, True, True]
 
 
 # --- what is kept for those who come back ------------------------------------------------------------

@@ -203,6 +203,13 @@ class _PipeScene(_Scene):
         self._note("<", data)
 
 
+def receive(endpoint: Endpoint, request: Request) -> Answer | Talk:
+    """What a transport does with a request whose caller is known at once."""
+    refusal = endpoint.admit(request)
+    assert refusal is None or isinstance(refusal, Answer)
+    return refusal or endpoint.handle(request)
+
+
 class _HTTPScene(_Scene):
     def __init__(self, endpoint: Endpoint, voice: Voice) -> None:
         super().__init__(voice)
@@ -222,7 +229,7 @@ class _HTTPScene(_Scene):
         own["Accept"] = "application/json, text/event-stream"
         fields = {name.lower(): value for name, value in {**own, **headers}.items() if value is not None}
         encoded = {name.encode(): value.encode("latin-1") for name, value in fields.items()}
-        outcome = self._endpoint.handle(Request(post.method, post.path, encoded, data))
+        outcome = receive(self._endpoint, Request(post.method, post.path, encoded, data))
         self.said, self.heard = message, []
         if isinstance(outcome, Answer):
             self._hear_answer(outcome)

@@ -22,12 +22,12 @@ HEAVY = (
 )
 
 
-def test_no_source_file_has_more_than_400_lines() -> None:
+def test_no_source_file_has_more_than_900_lines() -> None:
     long = {
         str(path.relative_to(ROOT)): count
         for folder in ("src", "tests", "bench")
         for path in (ROOT / folder).rglob("*.py")
-        if (count := len(path.read_text(errors="replace").splitlines())) > 400
+        if (count := len(path.read_text(errors="replace").splitlines())) > 900
     }
     assert not long
 

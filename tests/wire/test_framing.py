@@ -217,7 +217,7 @@ def test_a_request_hidden_in_a_body_is_not_served(site: Served) -> None:
     ids=lambda data: repr(data[:24]),
 )
 def test_what_is_no_http_is_refused(site: Served, data: bytes) -> None:
-    _refused(site, data, statuses=(400, 0, 421))
+    _refused(site, data, statuses=(400, 0, 421, 505))
 
 
 def test_other_paths_and_methods_are_named_as_such(site: Served) -> None:

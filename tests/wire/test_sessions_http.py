@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -327,17 +328,35 @@ def test_a_session_does_not_expire_while_it_reads_or_runs_nor_right_after(
     own.leave()
 
 
-def test_when_there_are_too_many_sessions_the_next_is_told_to_come_later(small: tuple[Served, Clock]) -> None:
+def test_when_there_are_too_many_sessions_an_idle_one_makes_room(small: tuple[Served, Clock]) -> None:
+    served, _ = small
+    used, unused, third, late = (Older(served.port) for _ in range(4))
+    used.initialize(), unused.initialize()
+    assert used.ask("ping").status == 200
+    third.initialize(), late.initialize()
+    assert [client.ask("ping").status for client in (used, unused, third, late)] == [200, 404, 200, 200]
+
+
+def test_when_all_sessions_are_busy_the_next_is_told_to_come_later(small: tuple[Served, Clock]) -> None:
     served, clock = small
     clients = [Older(served.port) for _ in range(3)]
+    streams = []
     for client in clients:
         client.initialize()
+        streams.append(client.listen())
+        assert streams[-1].event() is not None
     late = Older(served.port)
     answer = late.ask("initialize", protocolVersion="2025-11-25", capabilities={})
     assert (answer.status, answer.headers["retry-after"]) == (503, "1")
     assert clients[0].ask("ping").status == 200
     clients[1].end()
     late.initialize()
+    for stream in (streams[0], streams[2]):
+        stream.leave()
+    deadline = time.monotonic() + 5
+    while any(session.is_busy for session in served.server.wiring.engine.sessions):
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
     clock.now += 61
     Older(served.port).initialize()  # those of before have expired
     assert len(served.server.wiring.engine.sessions) == 1

@@ -53,11 +53,12 @@ class Link:
     """Facts about the peer that a message came from, and the way back to it.
 
     `send` takes what goes out besides replies. `headers` are there on HTTP only. `inflight` holds the calls
-    that this peer may cancel by their id. `session` is that of a legacy peer. `challenge` makes the headers
-    that ask for more scopes.
+    that this peer may cancel by their id. `session` is that of a legacy peer. `address` is where an HTTP peer
+    is. `challenge` makes the headers that ask for more scopes.
     """
 
     __slots__ = (
+        "address",
         "challenge",
         "close_stream",
         "headers",
@@ -77,7 +78,9 @@ class Link:
         session: Session | None = None,
         inflight: dict[Id, Exchange] | None = None,
         is_pipe: bool = False,
+        address: str | None = None,
     ) -> None:
+        self.address = address
         self.send = send
         self.principal = principal
         self.headers = headers

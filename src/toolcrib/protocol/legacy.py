@@ -81,7 +81,7 @@ def _initialize(engine: Engine, link: Link, id_: Id, params: dict[str, Any]) -> 
     revision = LEGACY.get(asked, NEWEST_LEGACY)
     session = link.session
     if session is None and engine.keeps_sessions and not link.is_pipe:
-        session = engine.sessions.new(link.principal)
+        session = engine.sessions.new(link.principal, link.address)
         engine.sessions.keep(session)
     if session is not None:
         if session.is_open:

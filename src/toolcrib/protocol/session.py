@@ -8,10 +8,11 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from toolcrib import codec
+from toolcrib.address import fold_address
 from toolcrib.context import ANONYMOUS, LOCAL, Principal
 from toolcrib.errors import CannotAskError
 from toolcrib.protocol import asking, messages
@@ -36,10 +37,13 @@ class Session:
         principal: Principal = LOCAL,
         *,
         id_: str | None = None,
+        owner: str = "",
         touched: Callable[[Session], None] | None = None,
     ) -> None:
         self.id = id_
         self.principal = principal
+        self.owner = owner  # whom it is counted for
+        self.is_used = False  # since it was opened
         self.revision: Revision = NEWEST_LEGACY
         self.is_open = False
         self.can_ask = True
@@ -118,7 +122,12 @@ class Session:
 
 
 class Sessions:
-    """The sessions of HTTP clients: found by an id nobody can guess, bound to who opened them, capped."""
+    """The sessions of HTTP clients: found by an id nobody can guess, bound to who opened them, capped.
+
+    Sessions are counted per owner: a principal with credentials, or else an address. When the table is full,
+    the owner with the most sessions loses the one that is missed least: never used since it was opened, or
+    used longest ago. A session with a call or a reader is never lost that way.
+    """
 
     def __init__(
         self,
@@ -133,6 +142,7 @@ class Sessions:
         self._per_principal = per_principal
         self.idle_s = idle_s
         self._sessions: OrderedDict[str, Session] = OrderedDict()  # the last used one last, see `expire`
+        self._owners: dict[str, OrderedDict[str, Session]] = {}  # the same sessions, in the same order
 
     def __len__(self) -> int:
         return len(self._sessions)
@@ -140,22 +150,26 @@ class Sessions:
     def __iter__(self) -> Iterator[Session]:
         return iter(list(self._sessions.values()))
 
-    def new(self, principal: Principal) -> Session:
+    def new(self, principal: Principal, address: str | None = None) -> Session:
         """A session that is not open yet. Raises Fault where there are too many."""
         self.expire()
-        if principal is not LOCAL:
-            own = [item for item in self._sessions.values() if item.principal.binding == principal.binding]
-            # Those who show nothing share half of all places: one of them must not end what others began.
-            most = self._limit // 2 if principal == ANONYMOUS else self._per_principal
-            if len(own) >= most:
-                self._drop(min(own, key=lambda item: (item.is_busy, item.used)))
+        is_known = principal is not LOCAL and principal is not ANONYMOUS
+        owner = principal.binding if is_known else f"address {fold_address(address)}"
+        own: Mapping[str, Session] = self._owners.get(owner, {})
+        if is_known and len(own) >= self._per_principal:
+            self._drop(_least_missed(own.values()) or next(iter(own.values())))
         if len(self._sessions) >= self._limit:
-            raise Fault(messages.INTERNAL_ERROR, "Too many sessions: try again later", status=503)
-        return Session(principal, id_=secrets.token_urlsafe(24), touched=self._touch)
+            idle = _least_missed(max(self._owners.values(), key=len).values())
+            if idle is None:
+                raise Fault(messages.INTERNAL_ERROR, "Too many sessions: try again later", status=503)
+            self._drop(idle)
+        return Session(principal, id_=secrets.token_urlsafe(24), owner=owner, touched=self._touch)
 
     def keep(self, session: Session) -> None:
+        id_ = session.id or ""
         session.used = self._now()
-        self._sessions[session.id or ""] = session
+        self._sessions[id_] = session
+        self._owners.setdefault(session.owner, OrderedDict())[id_] = session
 
     def find(self, id_: str, principal: Principal) -> Session | None:
         """The session of this id, if this principal opened it."""
@@ -190,8 +204,26 @@ class Sessions:
     def _touch(self, session: Session) -> None:
         if session.id is not None and session.id in self._sessions:
             session.used = self._now()
+            session.is_used = True
             self._sessions.move_to_end(session.id)
+            self._owners[session.owner].move_to_end(session.id)
 
     def _drop(self, session: Session) -> None:
-        self._sessions.pop(session.id or "", None)
+        id_ = session.id or ""
+        if self._sessions.pop(id_, None) is not None:
+            own = self._owners[session.owner]
+            del own[id_]
+            if not own:
+                del self._owners[session.owner]
         session.close()
+
+
+def _least_missed(sessions: Iterable[Session]) -> Session | None:
+    """Of sessions in the order of their last use, the one to end first; None if all are busy."""
+    oldest = None
+    for session in sessions:
+        if not session.is_busy:
+            if not session.is_used:
+                return session
+            oldest = oldest or session
+    return oldest

@@ -1,4 +1,4 @@
-"""How many calls run at once, how many wait, and what unread output does to both."""
+"""How many calls run at once, and how many wait."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from toolcrib.protocol.gate import STEP, Gate
+from toolcrib.protocol.gate import Gate
 
 
 async def enter(gate: Gate) -> None:
@@ -80,34 +80,6 @@ async def test_when_too_many_wait_the_gate_is_overrun() -> None:
         gate.leave()
         await task
     assert not gate.is_overrun
-
-
-async def test_unread_output_keeps_new_calls_out_until_it_has_gone() -> None:
-    gate = Gate(max_unread=100)
-    gate.hold(101)
-    waiting = asyncio.ensure_future(enter(gate))
-    await asyncio.sleep(0)
-    assert not waiting.done()
-    gate.release(50)
-    await waiting
-    assert gate.unread == 51
-
-
-async def test_after_output_was_in_the_way_calls_come_in_a_few_at_a_time() -> None:
-    gate = Gate(max_unread=100)
-    for _ in range(10):
-        await enter(gate)  # they run on, whatever happens
-    gate.hold(101)
-    waiting = [asyncio.ensure_future(enter(gate)) for _ in range(20)]
-    await asyncio.sleep(0)
-    gate.release(101)
-    await asyncio.sleep(0.01)
-    assert sum(task.done() for task in waiting) == STEP
-    while gate._queue:
-        gate.leave()
-        await asyncio.sleep(0)
-    await asyncio.gather(*waiting)
-    assert not gate.is_full
 
 
 async def test_who_gives_up_in_the_moment_somebody_leaves_disturbs_nobody() -> None:

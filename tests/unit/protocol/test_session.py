@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from toolcrib.context import ANONYMOUS, Principal
+from toolcrib.context import ANONYMOUS, LOCAL, Principal
 from toolcrib.protocol.asking import abilities_of
 from toolcrib.protocol.exchange import Exchange, Link
 from toolcrib.protocol.messages import Fault
@@ -67,13 +67,47 @@ def test_a_session_with_a_call_under_way_is_not_the_one_that_is_lost(clock: Cloc
     assert idle not in sessions
 
 
-def test_nobody_in_particular_has_no_share_but_the_whole(clock: Clock) -> None:
-    sessions = Sessions(clock, limit=5, per_principal=1)
-    for _ in range(5):
-        open_one(sessions, Link().principal)
+def test_in_a_full_table_the_owner_with_the_most_loses_the_one_that_is_missed_least(clock: Clock) -> None:
+    sessions = Sessions(clock, limit=4, per_principal=9)
+    eve, first, second, third = (open_one(sessions, who) for who in (EVE, ADA, ADA, ADA))
+    clock.now = 1
+    sessions.find(first.id or "", ADA)
+    ben = open_one(sessions, Principal("ben"))
+    assert list(sessions) == [eve, third, first, ben]  # one that nobody has used since it was opened
+    sessions.find(third.id or "", ADA)
+    other = open_one(sessions, Principal("dan"))
+    assert list(sessions) == [eve, ben, third, other]  # the one used longest ago
+    assert second not in sessions
+
+
+def test_who_shows_nothing_is_counted_by_address(clock: Clock) -> None:
+    sessions = Sessions(clock, limit=4, per_principal=1)
+    addresses = ["192.0.2.1", "2001:db8::1", "2001:db8::2", "2001:db8:0:1::1", "2001:db8::3"]
+    opened = []
+    for address, principal in zip(addresses, [LOCAL, ANONYMOUS, LOCAL, ANONYMOUS, LOCAL], strict=True):
+        session = sessions.new(principal, address)
+        sessions.keep(session)
+        opened.append(session)
+    assert list(sessions) == [opened[0], *opened[2:]]  # of one network, the oldest
+
+
+def test_when_every_session_is_busy_there_is_no_room(clock: Clock) -> None:
+    sessions = Sessions(clock, limit=2, per_principal=2)
+    for who in (EVE, ADA):
+        session = open_one(sessions, who)
+        session.inflight[1] = Exchange(Link(session=session), 1)
     with pytest.raises(Fault) as refused:
-        sessions.new(ADA)
+        sessions.new(Principal("ben"))
     assert refused.value.status == 503
+
+
+def test_a_principal_with_only_busy_sessions_loses_its_oldest(clock: Clock) -> None:
+    sessions = Sessions(clock, per_principal=2)
+    busy = [open_one(sessions) for _ in range(2)]
+    for session in busy:
+        session.inflight[1] = Exchange(Link(session=session), 1)
+    newest = open_one(sessions)
+    assert list(sessions) == [busy[1], newest]
 
 
 def test_a_session_expires_when_it_is_asked_for_or_another_begins(clock: Clock) -> None:
@@ -146,15 +180,3 @@ def test_a_session_keeps_of_its_client_what_questions_look_at_and_no_more() -> N
     session.open(LEGACY["2025-11-25"], told)
     assert session.capabilities == {"elicitation": {"form": {}, "url": {}}, "sampling": {}}
     assert abilities_of({}) == {}
-
-
-def test_those_who_show_nothing_share_half_of_all_places_and_not_those_of_one() -> None:
-    sessions = Sessions(lambda: 0.0, limit=8, per_principal=2)
-    opened = []
-    for _ in range(5):
-        session = sessions.new(ANONYMOUS)
-        sessions.keep(session)
-        opened.append(session)
-    found = [sessions.find(item.id or "", ANONYMOUS) is not None for item in opened]
-    assert found == [False, True, True, True, True]
-    assert len(sessions) == 4

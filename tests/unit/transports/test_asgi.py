@@ -11,7 +11,8 @@ import pytest
 
 from tests.support.desk import make_desk
 from toolcrib import Context
-from toolcrib.transports.http.asgi import MAX_UNREAD, ASGIApp
+from toolcrib.transports.http.asgi import ASGIApp
+from toolcrib.transports.http.unread import MAX_MEMORY
 from toolcrib.transports.http.wire import MAX_BODY, MAX_FIELDS
 
 Message = MutableMapping[str, Any]
@@ -170,21 +171,21 @@ async def test_a_call_ends_when_its_client_has_gone() -> None:
 async def test_who_does_not_read_is_cut_off_and_its_call_ends() -> None:
     server = make_desk()
     app = server.asgi()
-    host = Host(request(call("wait", key="k", news=3 * MAX_UNREAD // 100)))
+    host = Host(request(call("wait", key="k", news=3 * MAX_MEMORY // 100)))
     host.reads.clear()
     serving = asyncio.create_task(host.run(app, scope()))
     await asyncio.sleep(0.05)
     host.reads.set()
     await serving
     await asyncio.sleep(0.01)
-    assert len(host.body) < 2 * MAX_UNREAD
+    assert len(host.body) < 2 * MAX_MEMORY
     assert (await server.call("cancelled")).structured_content == ["k"]
     await server.stop()
 
 
 async def test_a_large_result_after_some_news_arrives_whole() -> None:
     server = make_desk()
-    large = "x" * 3 * MAX_UNREAD
+    large = "x" * 3 * MAX_MEMORY
 
     @server.tool
     async def recite(ctx: Context) -> str:
@@ -195,5 +196,5 @@ async def test_a_large_result_after_some_news_arrives_whole() -> None:
     host = Host(request(call("recite")))
     await host.run(server.asgi(), scope())
     assert large.encode() in host.body
-    assert host.sent[-1] == {"type": "http.response.body", "body": b""}
+    assert not host.sent[-1].get("more_body")
     await server.stop()

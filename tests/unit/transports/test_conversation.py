@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.support.desk import make_desk
-from tests.support.stage import Paper, Voice
+from tests.support.stage import Paper, Voice, receive
 from toolcrib.transports.http import conversation
 from toolcrib.transports.http.conversation import Listening, Pulse
 from toolcrib.transports.http.endpoint import Endpoint
@@ -33,7 +33,7 @@ class Client:
         fields |= self.voice.headers(message, self.session) | more
         encoded = {name.lower().replace("_", "-").encode(): value.encode() for name, value in fields.items()}
         body = b"" if message is None else json.dumps(message).encode()
-        return self.endpoint.handle(Request(method, "/mcp", encoded, body))
+        return receive(self.endpoint, Request(method, "/mcp", encoded, body))
 
     def initialize(self) -> None:
         answer = self.send(self.voice.request("initialize", {"protocolVersion": self.voice.version}))

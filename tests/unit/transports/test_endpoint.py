@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.support.desk import make_desk
-from tests.support.stage import Paper
+from tests.support.stage import Paper, receive
 from toolcrib.context import Principal
 from toolcrib.protocol.session import Sessions
 from toolcrib.transports.http.endpoint import Endpoint
@@ -45,7 +45,7 @@ def send(
     path, _, query = path.partition("?")
     who = Principal(headers.get("X_Name", "nobody"))
     request = Request(method, path, {**HEADERS, **fields}, body, query, root="/at", principal=who)
-    return endpoint.handle(request)
+    return receive(endpoint, request)
 
 
 def status(outcome: Answer | Talk) -> int:
@@ -75,8 +75,10 @@ def test_everybody_has_a_share_of_sessions(endpoint: Endpoint) -> None:
         200,
         200,
     ]
-    open_session(endpoint, "eve"), open_session(endpoint, "bob")
-    assert status(send(endpoint, INITIALIZE, X_Name="dan")) == 503
+    theirs = {name: open_session(endpoint, name) for name in ("eve", "bob", "dan")}
+    assert status(send(endpoint, PING, X_Name="ada", Mcp_Session_Id=mine[1])) == 404
+    for name, item in theirs.items():
+        assert status(send(endpoint, PING, X_Name=name, Mcp_Session_Id=item)) == 200
 
 
 @pytest.mark.parametrize("path", ["/mcp", "/mcp/"])

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from toolcrib.protocol.gate import Gate
-from toolcrib.transports.http.output import MAX_UNREAD, PIECE, Output
+from toolcrib.transports.http.output import PIECE, Output
+from toolcrib.transports.http.unread import MAX_MEMORY, UnreadStore
 from toolcrib.transports.http.wire import Answer
 
 
@@ -19,8 +19,8 @@ class Wire:
         self.data = b""
         self.events: list[str] = []
         self.write_by = 0.0
-        self.gate = Gate()
-        self.output = Output(self, self, self.gate)  # type: ignore[arg-type]
+        self.store = UnreadStore()
+        self.output = Output(self, self, self.store)  # type: ignore[arg-type]
         self.output.begin(True, False, True)
 
     def write(self, data: bytes) -> None:
@@ -87,13 +87,13 @@ def test_a_large_answer_is_handed_over_as_it_is_read_and_counted_until_then() ->
     wire = Wire(room=10 * PIECE)
     whole = bytes(range(256)) * 8192  # 2 MiB
     wire.output.answer(Answer(200, whole))
-    assert wire.gate.unread > 0
+    assert wire.store.size > 0
     assert wire.events == []
     while not wire.events:
         assert len(wire.data) < len(whole) + 200
         wire.read(3 * PIECE)
     assert body_of(wire.data) == whole
-    assert (wire.gate.unread, wire.events) == (0, ["answered"])
+    assert (wire.store.size, wire.events) == (0, ["answered"])
 
 
 def test_a_stream_is_sent_in_chunks_and_ends_with_an_empty_one() -> None:
@@ -127,25 +127,25 @@ def test_events_wait_for_a_slow_reader_in_order_and_the_end_waits_with_them() ->
     events = [b"%d" % number * 50 for number in range(20)] + [b"x" * 3 * PIECE, b"last"]
     for event in events:
         wire.output.write(event)
-    assert wire.gate.unread > 3 * PIECE
+    assert wire.events == []
     wire.output.finish()
     wire.output.write(b"too late")
     while not wire.events:
         wire.read(PIECE // 2)
     assert unchunked(wire.data) == b"".join(events)
-    assert (wire.gate.unread, wire.events) == (0, ["answered"])
+    assert (wire.store.size, wire.events) == (0, ["answered"])
 
 
 def test_one_large_event_is_let_through_and_a_stream_that_nobody_reads_is_cut_off() -> None:
     wire = Wire(room=1)
     wire.output.open()
     wire.output.write(b"small")
-    wire.output.write(b"x" * 4 * MAX_UNREAD)  # a result has the size it has
+    wire.output.write(b"x" * 4 * MAX_MEMORY)  # a result has the size it has
     assert wire.events == []
     wire.output.write(b"one more")
     assert wire.events == ["aborted"]
     wire.output.lost()
-    assert wire.gate.unread == 0
+    assert wire.store.size == 0
 
 
 def test_many_small_events_that_nobody_reads_are_bounded_and_cheap() -> None:
@@ -156,16 +156,19 @@ def test_many_small_events_that_nobody_reads_are_bounded_and_cheap() -> None:
         if wire.events:
             break
     assert wire.events == ["aborted"]
-    assert wire.gate.unread < 2 * MAX_UNREAD
+    assert len(wire.data) < 200
+    assert wire.store.size < 2 * MAX_MEMORY
+    wire.output.lost()
+    assert wire.store.size == 0
 
 
 def test_what_was_not_read_is_forgotten_with_the_connection() -> None:
     wire = Wire(room=PIECE)
-    wire.output.answer(Answer(200, b"x" * 10 * PIECE))
-    assert wire.gate.unread > 0
+    wire.output.answer(Answer(200, b"x" * 2 * MAX_MEMORY))
+    assert wire.store.size > MAX_MEMORY
     wire.output.lost()
     wire.output.lost()
-    assert (wire.gate.unread, wire.output.is_idle) == (0, True)
+    assert (wire.store.size, wire.output.is_idle) == (0, True)
     sent: Any = wire.data
     wire.output.open()
     wire.output.write(b"more")

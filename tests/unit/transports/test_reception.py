@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -12,13 +12,12 @@ from typing import Any
 import pytest
 
 from tests.support.stage import Paper
-from toolcrib.context import Principal
 from toolcrib.errors import ConfigurationError
 from toolcrib.policies.guard import Guard
-from toolcrib.policies.identity import Refused
 from toolcrib.policies.identity.keys import KeyFile
 from toolcrib.policy import Auth, OAuth, Policy, Telemetry
-from toolcrib.transports.http.reception import Reception, _Introduction
+from toolcrib.transports.http.conversation import Admission
+from toolcrib.transports.http.reception import Reception
 from toolcrib.transports.http.wire import Answer, Request, Talk
 
 ISSUER = "http://127.0.0.1:9"
@@ -39,7 +38,10 @@ class House:
     def come(self, path: str = "/mcp", method: str = "POST", **headers: str) -> Answer | Talk:
         fields = {name.replace("_", "-").encode(): value.encode() for name, value in headers.items()}
         request = Request(method, path, fields, remote="127.0.0.1")
-        return self.reception.receive(request, self.handle)
+        refusal = self.reception.admit(request)
+        if refusal is None or isinstance(refusal, Answer):
+            return refusal or self.handle(request)
+        return Admission(asyncio.ensure_future(refusal), lambda: self.handle(request))
 
     def ask(self, *given: Any, **headers: str) -> Answer:
         answer = self.come(*given, **headers)
@@ -207,27 +209,33 @@ async def test_who_gives_tokens_is_told_to_everybody(host: str, resource: str) -
 # --- tokens that take time to check ------------------------------------------------------------------
 
 
-def introduce(
-    who: Awaitable[Principal | Refused], admit: Callable[[Any], Answer | Talk]
-) -> tuple[_Introduction, Paper]:
-    introduction, paper = _Introduction(who, admit), Paper()
-    introduction.begin(paper)
-    return introduction, paper
-
-
 async def settle() -> None:
     for _ in range(3):
         await asyncio.sleep(0)
 
 
+async def verdict(known: asyncio.Future[Answer | None]) -> Answer | None:
+    return await known
+
+
+class Waiting:
+    """A request whose caller is not known yet."""
+
+    def __init__(self, handle: Callable[[], Answer | Talk]) -> None:
+        self.known: asyncio.Future[Answer | None] = asyncio.get_running_loop().create_future()
+        self.paper = Paper()
+        self.admission = Admission(asyncio.ensure_future(verdict(self.known)), handle)
+
+
 async def test_a_request_goes_on_when_its_caller_is_known() -> None:
-    known: asyncio.Future[Principal | Refused] = asyncio.get_running_loop().create_future()
-    _, paper = introduce(known, lambda who: Answer(200, who.name.encode()))
-    await settle()
-    assert paper.answered is None
-    known.set_result(Principal("oauth:ana"))
-    await settle()
-    assert paper.answered == Answer(200, b"oauth:ana")
+    for refusal, answer in ((None, Answer(200, b"welcome")), (Answer(401), Answer(401))):
+        waiting = Waiting(lambda: Answer(200, b"welcome"))
+        waiting.admission.begin(waiting.paper)
+        await settle()
+        assert waiting.paper.answered is None
+        waiting.known.set_result(refusal)
+        await settle()
+        assert waiting.paper.answered == answer
 
 
 class Conversation:
@@ -242,47 +250,25 @@ class Conversation:
 
 
 async def test_a_conversation_that_follows_has_the_writer_and_hears_of_the_end() -> None:
-    known: asyncio.Future[Principal | Refused] = asyncio.get_running_loop().create_future()
     talk = Conversation()
-    introduction, paper = introduce(known, lambda _: talk)
-    known.set_result(Principal("oauth:ana"))
+    waiting = Waiting(lambda: talk)
+    waiting.admission.begin(waiting.paper)
+    waiting.known.set_result(None)
     await settle()
-    introduction.lost()
-    assert talk.events == [paper, "lost"]
+    waiting.admission.lost()
+    assert talk.events == [waiting.paper, "lost"]
 
 
-async def test_who_goes_before_they_are_known_is_not_waited_for() -> None:
-    known: asyncio.Future[Principal | Refused] = asyncio.get_running_loop().create_future()
-    admitted: list[Any] = []
-
-    def admit(who: Any) -> Answer:
-        admitted.append(who)
-        return Answer(200)
-
-    introduction, paper = introduce(known, admit)
+@pytest.mark.parametrize("has_begun", [True, False])
+async def test_who_goes_before_they_are_known_is_not_waited_for(has_begun: bool) -> None:
+    waiting = Waiting(lambda: pytest.fail("handled"))
+    if has_begun:
+        waiting.admission.begin(waiting.paper)
     await settle()
-    introduction.lost()
+    waiting.admission.lost()
     await settle()
-    assert known.cancelled()
-    assert paper.answered is None
-    assert not admitted
-
-
-async def test_one_who_has_not_begun_can_be_lost() -> None:
-    known: asyncio.Future[Principal | Refused] = asyncio.get_running_loop().create_future()
-    _Introduction(known, lambda _: Answer(200)).lost()
-    assert not known.cancelled()
-
-
-async def test_a_flaw_of_ours_is_an_answer_too(caplog: pytest.LogCaptureFixture) -> None:
-    known: asyncio.Future[Principal | Refused] = asyncio.get_running_loop().create_future()
-    known.set_exception(RuntimeError("secret"))
-    _, paper = introduce(known, lambda _: Answer(200))
-    await settle()
-    assert paper.answered is not None
-    assert (paper.answered.status, paper.answered.closes) == (500, True)
-    assert b"secret" not in paper.answered.body
-    assert "a request failed inside toolcrib" in caplog.text
+    assert waiting.known.cancelled()
+    assert waiting.paper.answered is None
 
 
 async def test_a_token_is_looked_into_and_a_bad_one_is_refused() -> None:

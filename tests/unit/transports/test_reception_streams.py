@@ -17,6 +17,7 @@ from toolcrib.policies.guard import Guard
 from toolcrib.policies.identity.keys import KeyFile
 from toolcrib.policy import Auth, OAuth, Policy
 from toolcrib.transports.http import attendance
+from toolcrib.transports.http.conversation import Admission
 from toolcrib.transports.http.reception import Reception
 from toolcrib.transports.http.wire import Answer, Lasting, Request, Talk
 
@@ -51,7 +52,16 @@ async def open_door(auth: Auth) -> AsyncIterator[Reception]:
 
 def come(reception: Reception, handle: Callable[[Request], Answer | Talk], **headers: str) -> Answer | Talk:
     fields = {name.replace("_", "-").encode(): value.encode() for name, value in headers.items()}
-    return reception.receive(Request("GET", "/mcp", fields, remote="127.0.0.1"), handle)
+    request = Request("GET", "/mcp", fields, remote="127.0.0.1")
+    refusal = reception.admit(request)
+    if isinstance(refusal, Answer):
+        return refusal
+    if refusal is not None:
+        return Admission(asyncio.ensure_future(refusal), lambda: handle(request))
+    outcome = handle(request)
+    if isinstance(outcome, Lasting):
+        reception.attend(outcome, request)
+    return outcome
 
 
 async def until(holds: Callable[[], bool]) -> None:

@@ -8,7 +8,6 @@ not to whoever shows it. Knows headers, keys and issuers; refuses to know tools,
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 import logging
 import math
 import re
@@ -18,6 +17,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from toolcrib import codec
+from toolcrib.address import fold_address
 from toolcrib.context import ANONYMOUS, Principal
 from toolcrib.errors import ConfigurationError
 from toolcrib.policies.identity.keys import KeyFile
@@ -279,7 +279,7 @@ class Doorkeeper:
 
     def _fail(self, refused: Refused, address: str | None, reason: str | None = None) -> Refused:
         """Count it against the address. Whoever shows what is good never gets here."""
-        wait_s = self._failures.take(_fold(address))
+        wait_s = self._failures.take(fold_address(address))
         if wait_s is not None:
             return Refused(429, _TOO_OFTEN, (), wait_s)
         if self._log_lines.take("") is None:
@@ -319,17 +319,6 @@ def _peek(text: str) -> str:
     except (ValueError, LookupError, TypeError):
         return ""
     return issuer if isinstance(issuer, str) else ""
-
-
-def _fold(address: str | None) -> str:
-    """What counts as one address: an IPv6 network of 64 bits is one customer's."""
-    if address is None or ":" not in address:
-        return address or ""
-    try:
-        parsed = ipaddress.IPv6Address(address.partition("%")[0])
-    except ValueError:
-        return address
-    return str(parsed.ipv4_mapped or ipaddress.IPv6Network((int(parsed) >> 64 << 64, 64)))
 
 
 def _find_resource(auth: Auth, resource: str | None) -> str | None:

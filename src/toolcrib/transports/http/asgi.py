@@ -9,7 +9,10 @@ import asyncio
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
+from toolcrib.transports.http.bodies import FREE_BYTES, BodyBudget
 from toolcrib.transports.http.endpoint import Endpoint
+from toolcrib.transports.http.output import PIECE
+from toolcrib.transports.http.unread import MAX_MEMORY, Unread, UnreadStore
 from toolcrib.transports.http.wire import (
     LONG_HEAD,
     MAX_BODY,
@@ -27,7 +30,7 @@ from toolcrib.transports.http.wire import (
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
-MAX_UNREAD = 1024 * 1024
+_TOO_LARGE = Refusal(413, f"Request body larger than {MAX_BODY} bytes")
 
 
 class ASGIApp:
@@ -42,6 +45,7 @@ class ASGIApp:
         self._endpoint = endpoint
         self._open = open_
         self._close = close
+        self._unread = UnreadStore()
         self._is_open = False
         self._lock = asyncio.Lock()
 
@@ -79,47 +83,57 @@ class ASGIApp:
                 return
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
+        writer = _Writer(send, self._unread)
         headers = _read_headers(scope)
         if headers is None:
-            await _send_answer(Refusal(431, LONG_HEAD).answer(closes=True), send)
+            writer.answer(Refusal(431, LONG_HEAD).answer(closes=True))
+            await writer.flush()
+            writer.close()
             return
-        try:
-            body = await _read_body(headers, receive)
-        except _TooLargeError:
-            too_large = Refusal(413, f"A body of more than {MAX_BODY} bytes").answer(closes=True)
-            await _send_answer(too_large, send)
-            return
-        if body is None:
-            return  # the client has gone
         local, client = scope.get("server"), scope.get("client")
         request = Request(
             scope["method"],
             _path_of(scope),
             headers,
-            body,
+            b"",
             scope.get("query_string", b"").decode("latin-1"),
             local[0] if local else None,
             scope.get("root_path", ""),
             client[0] if client else None,
         )
-        outcome = self._endpoint().handle(request)
-        if isinstance(outcome, Answer):
-            await _send_answer(outcome, send)
-        else:
-            await _Writer(send).run(outcome, receive)
+        endpoint = self._endpoint()
+        try:
+            refusal = endpoint.admit(request)
+            if refusal is not None and not isinstance(refusal, Answer):
+                refusal = await refusal
+            if refusal is None:
+                refusal = await _read_body(request, receive, endpoint.bodies)
+            outcome = refusal or endpoint.handle(request)
+            request.body = b""
+            if isinstance(outcome, Answer):
+                writer.answer(outcome)
+                del outcome, refusal  # a large body is in a file now
+                await writer.flush()
+            else:
+                await writer.run(outcome, receive)
+        except _GoneError:
+            pass
+        finally:
+            writer.close()
+            endpoint.bodies.release(request)
 
 
-class _TooLargeError(Exception):
-    pass
+class _GoneError(Exception):
+    """The client has gone before its request was complete."""
 
 
 class _Writer:
-    """Takes what a talk writes and sends it in order, as fast as the host takes it."""
+    """Takes what is answered and sends it in order, as fast as the host takes it."""
 
-    def __init__(self, send: Send) -> None:
+    def __init__(self, send: Send, store: UnreadStore) -> None:
         self._send = send
-        self._messages: list[MutableMapping[str, Any]] = []
-        self._unread = 0
+        self._start: MutableMapping[str, Any] | None = None
+        self._unread = Unread(store, self._cut)
         self._bell = asyncio.Event()
         self._is_done = False
         self._is_cut = False
@@ -129,46 +143,64 @@ class _Writer:
         gone.add_done_callback(lambda _: self._bell.set())
         try:
             talk.begin(self)
-            while not gone.done():
-                messages, self._messages, self._unread = self._messages, [], 0
-                for message in messages:
-                    await self._send(message)
-                if self._is_done and not self._messages:
+            while not gone.done() and not self._is_cut:
+                self._bell.clear()
+                await self.flush()
+                if self._is_done:
                     return
-                if not self._messages:
-                    self._bell.clear()
-                    await self._bell.wait()
+                await self._bell.wait()
         finally:
             gone.cancel()
             if self._is_cut or not self._is_done:
                 talk.lost()
 
+    async def flush(self) -> None:
+        """Send what is there, and the end if it has come."""
+        start, self._start = self._start, None
+        if start is not None:
+            await self._send(start)
+        is_last = False
+        while self._unread.size:
+            body = self._unread.take(PIECE)
+            is_last = self._is_done and not self._unread.size
+            await self._send({"type": "http.response.body", "body": body, "more_body": not is_last})
+        if self._is_done and not is_last and not self._is_cut:
+            await self._send({"type": "http.response.body", "body": b""})
+
     def answer(self, answer: Answer) -> None:
-        if not self._is_done:
-            self._put(*_messages_of(answer))
-            self._is_done = True
-
-    def open(self, fields: Fields = ()) -> None:
-        headers = [*SSE_HEADERS, *fields]
-        self._put({"type": "http.response.start", "status": 200, "headers": headers})
-
-    def write(self, data: bytes) -> None:
         if self._is_done:
             return
-        if self._unread > MAX_UNREAD:
-            self.finish()  # the client does not read
-            self._is_cut = True
+        headers = [(b"content-length", b"%d" % len(answer.body)), *answer.fields]
+        if answer.body:
+            headers.append((b"content-type", answer.kind))
+            self._unread.append(answer.body)
+        if answer.closes:
+            headers.append((b"connection", b"close"))
+        self._start = {"type": "http.response.start", "status": answer.status, "headers": headers}
+        self.finish()
+
+    def open(self, fields: Fields = ()) -> None:
+        self._start = {"type": "http.response.start", "status": 200, "headers": [*SSE_HEADERS, *fields]}
+        self._bell.set()
+
+    def write(self, data: bytes) -> None:
+        if self._is_done or self._is_cut:
             return
-        self._unread += len(data)
-        self._put({"type": "http.response.body", "body": data, "more_body": True})
+        if self._unread.size > MAX_MEMORY:
+            self._unread.cut()  # the client does not read
+            return
+        self._unread.append(data)
+        self._bell.set()
 
     def finish(self) -> None:
-        if not self._is_done:
-            self._put({"type": "http.response.body", "body": b""})
-            self._is_done = True
+        self._is_done = True
+        self._bell.set()
 
-    def _put(self, *messages: MutableMapping[str, Any]) -> None:
-        self._messages += messages
+    def close(self) -> None:
+        self._unread.close()
+
+    def _cut(self) -> None:
+        self._is_cut = True
         self._bell.set()
 
 
@@ -197,37 +229,30 @@ def _read_headers(scope: Scope) -> dict[bytes, bytes] | None:
     return None if size > MAX_HEADERS or len(scope["headers"]) > MAX_FIELDS else headers
 
 
-async def _read_body(headers: dict[bytes, bytes], receive: Receive) -> bytes | None:
-    declared = headers.get(b"content-length", b"0")
-    if declared.isdigit() and int(declared[:20]) > MAX_BODY:
-        raise _TooLargeError
+async def _read_body(request: Request, receive: Receive, bodies: BodyBudget) -> Answer | None:
+    """Read the body into the request, or return the answer that refuses it. Raises _GoneError."""
+    declared = request.headers.get(b"content-length", b"0")
+    if declared.isdigit():
+        if len(declared) > 20 or int(declared) > MAX_BODY:
+            return _TOO_LARGE.answer(closes=True)
+        refusal = bodies.reserve(request, int(declared))
+        if refusal is not None:
+            return refusal
     parts: list[bytes] = []
     size = 0
     while True:
         message = await receive()
         if message["type"] == "http.disconnect":
-            return None
+            raise _GoneError
         part = message.get("body", b"")
         size += len(part)
         if size > MAX_BODY:
-            raise _TooLargeError
+            return _TOO_LARGE.answer(closes=True)
+        if size > FREE_BYTES:
+            refusal = bodies.reserve(request, MAX_BODY)
+            if refusal is not None:
+                return refusal
         parts.append(part)
         if not message.get("more_body"):
-            return b"".join(parts)
-
-
-def _messages_of(answer: Answer) -> list[MutableMapping[str, Any]]:
-    headers = [(b"content-length", b"%d" % len(answer.body)), *answer.fields]
-    if answer.body:
-        headers.append((b"content-type", answer.kind))
-    if answer.closes:
-        headers.append((b"connection", b"close"))
-    return [
-        {"type": "http.response.start", "status": answer.status, "headers": headers},
-        {"type": "http.response.body", "body": answer.body},
-    ]
-
-
-async def _send_answer(answer: Answer, send: Send) -> None:
-    for message in _messages_of(answer):
-        await send(message)
+            request.body = b"".join(parts)
+            return None

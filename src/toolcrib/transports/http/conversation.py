@@ -15,7 +15,7 @@ from toolcrib.protocol.exchange import nowhere
 from toolcrib.protocol.session import Session
 from toolcrib.protocol.subscription import Listen
 from toolcrib.transports.http.streams import Stream, Streams
-from toolcrib.transports.http.wire import Answer, Fields, Lasting, Writer, event
+from toolcrib.transports.http.wire import Answer, Fields, Lasting, Talk, Writer, event
 from toolcrib.transports.running import Late, Work, follow
 
 HOLD_S = 15.0
@@ -63,12 +63,43 @@ class LastWord(Late):
             self._writer.answer(Answer(202) if self.exchange.is_cancelled else answer_of(reply))
 
 
+class Admission:
+    """A request that is handled once its caller is known: checking a token may take time."""
+
+    def __init__(self, task: asyncio.Task[Answer | None], handle: Callable[[], Answer | Talk]) -> None:
+        self._task = task
+        self._handle = handle
+        self._writer: Writer | None = None
+        self._talk: Talk | None = None
+
+    def begin(self, writer: Writer) -> None:
+        self._writer = writer
+        self._task.add_done_callback(self._admitted)
+
+    def _admitted(self, task: asyncio.Task[Answer | None]) -> None:
+        writer = self._writer
+        if task.cancelled() or writer is None:
+            return
+        outcome = task.result() or self._handle()
+        if isinstance(outcome, Answer):
+            writer.answer(outcome)
+        else:
+            self._talk = outcome
+            outcome.begin(writer)
+
+    def lost(self) -> None:
+        self._writer = None
+        self._task.cancel()
+        if self._talk is not None:
+            self._talk.lost()
+
+
 class Conversation:
     """One request that runs. `held` is what it has sent already."""
 
     def __init__(self, exchange: Exchange, work: Work | Reply, link: Link, held: list[bytes]) -> None:
         self._exchange = exchange
-        self._work = work
+        self._work: Work | Reply | None = work
         self._link = link
         self._held = held
         self._writer: Writer | None = None
@@ -91,9 +122,10 @@ class Conversation:
         if isinstance(self._work, Reply):
             self._finish(self._work)
             return
-        self._hold = asyncio.get_running_loop().call_later(HOLD_S, self._open)
-        follow(self._exchange, self._work, self._finish)
-        self._work.add_done_callback(self._ended)
+        if self._work is not None:
+            self._hold = asyncio.get_running_loop().call_later(HOLD_S, self._open)
+            follow(self._exchange, self._work, self._finish)
+            self._work.add_done_callback(self._ended)
 
     def lost(self) -> None:
         """The client has gone. If it cannot come back for the rest, the call ends."""
@@ -152,9 +184,11 @@ class Conversation:
         self._hang_up()
 
     def _hang_up(self) -> None:
-        """The connection is for the next request: nothing of this one may get into its answer."""
+        """The connection is for the next request: nothing of this one may get into its answer, and nothing
+        is kept of a reply that its client may take long to read."""
         self._writer = self._link.close_stream = None
         self._link.send = nowhere
+        self._work = self._exchange.task = None
 
     def _ended(self, task: Work) -> None:
         """A call that was cancelled has no reply: its stream just ends."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import secrets
+from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qs
 
@@ -19,6 +20,7 @@ from toolcrib.protocol.messages import VERSION
 from toolcrib.protocol.modern import is_marked
 from toolcrib.protocol.revision import LEGACY
 from toolcrib.protocol.subscription import Listen
+from toolcrib.transports.http.bodies import BodyBudget
 from toolcrib.transports.http.conversation import (
     LET_GO,
     Conversation,
@@ -31,7 +33,7 @@ from toolcrib.transports.http.conversation import (
 from toolcrib.transports.http.guard import Guard
 from toolcrib.transports.http.pair import Pair
 from toolcrib.transports.http.streams import Shelf, Streams
-from toolcrib.transports.http.wire import Answer, Refusal, Request, Talk
+from toolcrib.transports.http.wire import Answer, Lasting, Refusal, Request, Talk
 from toolcrib.transports.running import start
 
 if TYPE_CHECKING:
@@ -62,23 +64,33 @@ class Endpoint:
         self.guard = guard
         self.path = path
         self.is_draining = False
+        self.bodies = BodyBudget()
         self._accepts: dict[bytes, tuple[bool, bool]] = {}
         self._shelf = Shelf()
         self._pair = Pair(engine) if pair and engine.keeps_sessions else None
 
-    def handle(self, request: Request) -> Answer | Talk:
-        """The answer to a request, or what becomes one."""
+    def admit(self, request: Request) -> Answer | Awaitable[Answer | None] | None:
+        """Decide by the head of a request whether it is handled: None, or the answer that it gets instead."""
         headers = request.headers
         verdict = self.guard.check(headers.get(b"host"), headers.get(b"origin"), request.local)
         if verdict:
             words = _AWAY if self.guard.is_away(request.local) else _GUARDED[verdict]
             return Refusal(verdict, words).answer(closes=True)
-        if self.reception is None:
-            return self._handle(request)
-        return self.reception.receive(request, self._handle)
+        if self.reception is not None:
+            return self.reception.admit(request)
+        request.is_admitted = True
+        return None
+
+    def handle(self, request: Request) -> Answer | Talk:
+        """The answer to a request that was admitted, or what becomes one."""
+        if not request.is_admitted:
+            raise PermissionError("a request has to be admitted before it is handled")
+        outcome = self._handle(request)
+        if self.reception is not None and isinstance(outcome, Lasting):
+            self.reception.attend(outcome, request)
+        return outcome
 
     def _handle(self, request: Request) -> Answer | Talk:
-        """A request of somebody who was let in."""
         headers = request.headers
         if request.path != self.path and request.path != self.path + "/":
             return self._handle_elsewhere(request)
@@ -126,7 +138,7 @@ class Endpoint:
         if self.is_draining:
             return self.busy()
         held: list[bytes] = []
-        link = Link(held.append, principal=request.principal, headers=headers)
+        link = Link(held.append, principal=request.principal, headers=headers, address=request.remote)
         if self.reception is not None:
             link.challenge = self.reception.challenge
         if b"mcp-session-id" in headers and not _is_modern(request.body):

@@ -1,16 +1,22 @@
-"""Our own lane: HTTP/1.1 on httptools, no more of it than a tool server needs, and time-outs for everything.
+"""One HTTP/1.1 connection, on httptools: requests in, answers out, one after the other, with time-outs.
 
-Whoever sends slowly, reads slowly or not at all is let go. Knows sockets, bytes and time; refuses to know
-what requests mean.
+The credentials of a request are checked when its head is complete, before any of its body is kept. While a
+request is answered, what the client sends next is held as it came and not parsed; above `MAX_HELD` bytes the
+socket is not read until the answer has been taken. So a connection costs one request, one answer and a little
+more, whatever its client sends or does not read.
 """
 
 from __future__ import annotations
 
 import asyncio
+import functools
 import logging
 from collections import deque
+from collections.abc import Awaitable
 from typing import TYPE_CHECKING, Any
 
+from toolcrib.transports.http.bodies import FREE_BYTES, is_known
+from toolcrib.transports.http.conversation import Admission
 from toolcrib.transports.http.output import Output
 from toolcrib.transports.http.wire import (
     LONG_HEAD,
@@ -29,37 +35,54 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("toolcrib")
 
-MAX_QUEUED = 16
-"""Requests that a client may send ahead of their answers."""
+SLICE = 8 * 1024
+"""Bytes that are parsed at a time: the parser cannot be stopped between two requests."""
+MAX_HELD = 64 * 1024
+"""Bytes that a client may send ahead of its answers."""
 MAX_CHUNKS = 1_000
 SMALL_CHUNK = 16
 """A chunk of a byte costs as much to take as one of a thousand: so many may be small."""
+CHUNK_FRAME = 32
+"""Bytes around a chunk: its size, line ends, and a short extension."""
 LINGER_BYTES = 64 * 1024
-LINGER_S = 1.0
-"""Whoever is refused may still be sending; hanging up on that would lose them the answer."""
+LINGER_IDLE_S = 1.0
+LINGER_S = 5.0
+"""A client that is refused may still be sending its body; closing at once could lose it the answer."""
 NEVER = float("inf")
+
+Turn = tuple[Request, Answer | Talk | None, bool, bool]
+"""A request, what it gets instead of being handled, whether the connection stays, whether it is HTTP/1.1."""
+_NO_REQUEST = Request("", "", {})
 
 
 class Connection(asyncio.Protocol):
-    """One client's connection. Requests are answered in the order they came.
+    """One client's connection.
 
     `read_by` and `write_by` are when the client must have sent, or read, some more.
     """
 
     __slots__ = (
+        "_admission",
+        "_answering",
         "_body",
         "_body_by",
+        "_body_left",
+        "_fed",
         "_fields",
-        "_head_size",
-        "_headers",
         "_is_in_head",
+        "_is_last",
+        "_is_new",
+        "_is_reading_paused",
         "_is_refused",
+        "_linger_by",
         "_parser",
         "_queue",
-        "_rest",
+        "_refusal",
+        "_request",
         "_serving",
         "_size",
         "_talk",
+        "_unparsed",
         "_url",
         "local",
         "output",
@@ -79,24 +102,35 @@ class Connection(asyncio.Protocol):
         self.remote: str | None = None
         self.read_by = serving.now + serving.times.header_s
         self.write_by = NEVER
-        self._body_by = NEVER
-        self._talk: Talk | None = None
-        self._queue: deque[tuple[Request, bool, bool]] = deque()
-        self._is_refused = False
+        # Input that is not parsed yet, and whether the socket is read.
+        self._unparsed = b""
+        self._is_reading_paused = False
+        # The message that is being received.
         self._is_in_head = False
-        self._head_size = 0
-        self._fields: list[tuple[bytes, bytes]] = []
-        self._rest = -1  # of a body that the parser does not read
+        self._fed = 0  # its bytes so far
         self._url = b""
-        self._headers: dict[bytes, bytes] = {}
+        self._fields: list[tuple[bytes, bytes]] = []
+        self._request: Request | None = None  # from the end of its head on
+        self._refusal: Answer | None = None  # what it gets instead of being served
+        self._admission: asyncio.Task[Answer | None] | None = None
+        self._is_new = True  # HTTP/1.1
         self._body: list[bytes] = []
         self._size = 0
+        self._body_left = 0
+        self._body_by = NEVER
+        # The messages to answer.
+        self._queue: deque[Turn] = deque()
+        self._answering: Request | None = None
+        self._talk: Talk | None = None
+        self._is_last = False  # nothing after what was received so far is a request
+        self._is_refused = False
+        self._linger_by = NEVER
 
     # --- the connection ---
 
     def connection_made(self, transport: Any) -> None:
         self.transport = transport
-        self.output = Output(self, transport, self._serving.gate)
+        self.output = Output(self, transport, self._serving.unread)
         name = transport.get_extra_info("sockname")
         self.local = name[0] if isinstance(name, tuple) else None
         peer = transport.get_extra_info("peername")
@@ -106,222 +140,385 @@ class Connection(asyncio.Protocol):
 
     def connection_lost(self, error: Exception | None) -> None:  # noqa: ARG002
         self._serving.forget(self)
+        self._is_last = True
+        for request in (self._answering, self._request, *(turn[0] for turn in self._queue)):
+            if request is not None:
+                self._serving.endpoint.bodies.release(request)
+        self._answering = self._request = None
         self._queue.clear()
+        self._unparsed = b""
+        if self._admission is not None:
+            self._admission.cancel()
         talk, self._talk = self._talk, None
         self.output.lost()
         if talk is not None:
             talk.lost()
 
     def data_received(self, data: bytes) -> None:
-        if self._is_refused:
-            self._head_size += len(data)
-            if self._head_size > LINGER_BYTES:
-                self._drop()
-            return
-        if self._rest >= 0:
-            self._take_rest(data)
-            return
-        if self._is_in_head:
-            self._head_size += len(data)
-        try:
-            self._parser.feed_data(data)
-        except self._serving.parser_upgrade as upgrade:
-            self._take_unread(data[upgrade.args[0] :])
-        except self._serving.parser_error:
-            self._refuse(400, "This is not HTTP")
-        if self._is_in_head and self._head_size > MAX_HEADERS:
-            self._refuse_head()
+        if self._is_last:
+            self._discard(len(data))
+        elif self._unparsed or not self.output.is_idle or self._admission is not None or self._queue:
+            self._hold(data)
+        else:
+            self._parse(data)
 
     def pause_writing(self) -> None:
         self.output.pause()
+        self._pause_reading()
 
     def resume_writing(self) -> None:
+        if len(self._unparsed) <= MAX_HELD:
+            self._resume_reading()
         self.output.resume()
 
-    # --- what the parser finds ---
+    # --- input ---
+
+    def _parse(self, data: bytes) -> None:
+        """Parse until the input is used up, or a request has to be answered first."""
+        start, end = 0, len(data)
+        while start < end and not self._is_last:
+            if self._is_busy:
+                self._hold(data[start:])
+                break
+            size = max(SLICE, self._body_left)
+            piece = data[start : start + size] if start or end > size else data
+            start += self._feed(piece)
+        if self._is_busy:
+            self.read_by = NEVER  # the client waits for us
+
+    def _feed(self, piece: bytes) -> int:
+        """Parse one piece; how much of it was used."""
+        used = len(piece)
+        if self._is_in_message:
+            self._fed += used
+        try:
+            self._parser.feed_data(piece)
+        except self._serving.parser_upgrade as upgrade:
+            used = upgrade.args[0]
+            self._decline_upgrade()
+        except self._serving.parser_error:
+            self._refuse(400, "Malformed HTTP request")
+        if self._is_in_message:
+            if self._fed - self._size > MAX_HEADERS + CHUNK_FRAME * len(self._body):
+                self._refuse(431, LONG_HEAD)
+            elif self._refusal is not None:
+                self._end_with(self._refusal)  # its body is not waited for
+        return used
+
+    @property
+    def _is_in_message(self) -> bool:
+        return self._is_in_head or self._request is not None
+
+    @property
+    def _is_busy(self) -> bool:
+        """Whether something has to be done before more is parsed."""
+        return not self.output.is_idle or self._admission is not None or bool(self._queue)
+
+    def _hold(self, data: bytes) -> None:
+        self._unparsed += data
+        if len(self._unparsed) <= MAX_HELD:
+            return
+        request = self._answering
+        if self._talk is not None or request is None or is_known(request.principal):
+            self._pause_reading()
+        else:  # it reads no answers, gets only refusals, and has not said who it is
+            self._drop()
+
+    def _pause_reading(self) -> None:
+        if not self._is_reading_paused and not self.transport.is_closing():
+            self._is_reading_paused = True
+            self.transport.pause_reading()
+
+    def _resume_reading(self) -> None:
+        if self._is_reading_paused and not self.transport.is_closing():
+            self._is_reading_paused = False
+            self.transport.resume_reading()
+
+    def _discard(self, size: int) -> None:
+        """What comes after the last request is read, so that the client gets to reading its answer."""
+        self._fed += size
+        if self._linger_by != NEVER:
+            self.read_by = min(self._serving.now + LINGER_IDLE_S, self._linger_by)
+            if self._fed > LINGER_BYTES + max(0, self._body_left):
+                self._drop()
+
+    # --- called by the parser ---
 
     def on_message_begin(self) -> None:
         self._is_in_head = True
-        self._head_size = 0
+        self._fed = 0
         self._fields = []
-        self.read_by = self._serving.now + self._serving.times.header_s
         self._url = b""
-        self._headers = {}
         self._body = []
-        self._size = 0
+        self._size = self._body_left = 0
+        self.read_by = self._serving.now + self._serving.times.header_s
 
     def on_url(self, url: bytes) -> None:
         self._url += url
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        self._fields.append((name.lower(), value))
+        self._fields.append((name.lower(), value.strip(b" \t")))
 
     def on_headers_complete(self) -> None:
         self._is_in_head = False
-        self.read_by = NEVER
+        parser = self._parser
+        if self._is_last or parser.should_upgrade():
+            return
         fields = self._fields
-        headers = self._headers = dict(fields)
+        self._fields = []  # from here on for trailers, which are not looked at
+        headers = dict(fields)
         if len(headers) != len(fields):
             headers.clear()
             for key, value in fields:
                 headers[key] = repeated(key, headers[key], value) if key in headers else value
         size = sum([len(key) + len(value) + 4 for key, value in fields])
         if len(fields) > MAX_FIELDS or len(self._url) + size > MAX_HEADERS:
-            self._refuse_head()
+            self._refuse(431, LONG_HEAD)
             return
-        declared = self._headers.get(b"content-length")
-        if declared is None and b"transfer-encoding" not in self._headers:
+        self._is_new = parser.get_http_version() == "1.1"
+        if not self._is_new and parser.get_http_version() != "1.0":
+            self._refuse(505, "Only HTTP/1.1 and HTTP/1.0 are served")
             return
-        if declared is not None and (not declared.isdigit() or int(declared[:20]) > MAX_BODY):
-            self._refuse(413, f"A body of more than {MAX_BODY} bytes")
-            return
-        now, times = self._serving.now, self._serving.times
-        self._body_by = now + times.body_s
-        self.read_by = now + times.body_idle_s
-        is_expecting = self._headers.get(b"expect", b"").lower() == b"100-continue"
-        if is_expecting and self._talk is None and self.output.is_idle:
-            self.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+        self.read_by = NEVER
+        path, query = self._serving.read_url(self._url)
+        method: bytes = parser.get_method()
+        request = self._request = Request(
+            method.decode("latin-1"), path, headers, b"", query, self.local, remote=self.remote
+        )
+        declared = headers.get(b"content-length")
+        if declared is None and b"transfer-encoding" not in headers:
+            self._admit(request)
+        elif self._expect_body(declared):
+            self._admit(request)
+            if headers.get(b"expect", b"").lower() == b"100-continue":
+                self._continue()
 
     def on_body(self, body: bytes) -> None:
-        if self._is_refused:
+        if self._is_last or self._refusal is not None:
             return
         self._size += len(body)
+        self._body_left -= len(body)
         if self._size > MAX_BODY:
-            self._refuse(413, f"A body of more than {MAX_BODY} bytes")
+            self._refuse(413, f"Request body larger than {MAX_BODY} bytes")
             return
         self._body.append(body)
         if len(self._body) > MAX_CHUNKS + self._size // SMALL_CHUNK:
-            self._refuse(400, "The body comes in too many small chunks")
+            self._refuse(400, "Too many small chunks in the request body")
             return
         self.read_by = min(self._serving.now + self._serving.times.body_idle_s, self._body_by)
+        if self._size > FREE_BYTES and self._request is not None and not self._request.reserved:
+            self._refusal = self._serving.endpoint.bodies.reserve(self._request, MAX_BODY)
 
     def on_message_complete(self) -> None:
-        if self._is_refused or self._parser.should_upgrade():
+        request, self._request = self._request, None
+        if self._is_last or request is None:
             return
-        self._complete(self._parser.should_keep_alive())
-
-    def _take_unread(self, data: bytes) -> None:
-        """A request that offers to switch protocols: we stay with this one, and read its body ourselves."""
-        declared = self._headers.get(b"content-length", b"0")
-        if not declared.isdigit() or b"transfer-encoding" in self._headers or self._method() == "CONNECT":
-            self._refuse(400, "This server does not switch protocols")
-            return
-        self._rest = int(declared)
-        self._take_rest(data)
-
-    def _take_rest(self, data: bytes) -> None:
-        body, more = data[: self._rest], data[self._rest :]
-        self._rest -= len(body)
-        if body:
-            self.on_body(body)
-        if self._rest == 0:
-            self._rest = -1
-            self._complete(keeps=True)
-            self._parser = self._serving.new_parser(self)
-            if more:
-                self.data_received(more)
-
-    def _complete(self, keeps: bool) -> None:
-        """A whole request is here."""
+        keeps = self._parser.should_keep_alive() and not self._serving.is_draining
+        self._is_last = not keeps
+        self._fed = 0
         self.read_by = NEVER
-        path, query = self._serving.read_url(self._url)
-        request = Request(
-            self._method(),
-            path,
-            self._headers,
-            self._body[0] if len(self._body) == 1 else b"".join(self._body),
-            query,
-            self.local,
-            remote=self.remote,
-        )
-        self._url = b""
-        keeps = keeps and not self._serving.is_draining
-        is_new = self._parser.get_http_version() == "1.1"
-        if self._talk is None and not self._queue and self.output.is_idle:
-            self._serve(request, keeps, is_new)
-        elif len(self._queue) >= MAX_QUEUED:
-            self._drop()
+        body, self._body = self._body, []
+        request.body = body[0] if len(body) == 1 else b"".join(body)
+        refusal, self._refusal = self._refusal, None
+        admission, self._admission = self._admission, None
+        outcome: Answer | Talk | None = refusal
+        if admission is not None:
+            outcome = Admission(admission, functools.partial(self._handle, request))
+        turn = (request, outcome, keeps, self._is_new)
+        if self.output.is_idle and not self._queue:
+            self._serve(*turn)
         else:
-            self._queue.append((request, keeps, is_new))
+            self._queue.append(turn)
 
-    def _method(self) -> str:
+    # --- one request ---
+
+    def _expect_body(self, declared: bytes | None) -> bool:
+        if declared is not None:
+            if not declared.isdigit():
+                self._refuse(400, "Content-Length must be a number")
+                return False
+            if len(declared) > 20 or int(declared) > MAX_BODY:
+                self._refuse(413, f"Request body larger than {MAX_BODY} bytes")
+                return False
+            self._body_left = int(declared)
+        now, times = self._serving.now, self._serving.times
+        self._body_by = now + times.body_s
+        self.read_by = now + times.body_idle_s
+        return True
+
+    def _admit(self, request: Request) -> None:
+        """Decide whether this request is let in, before its body is kept."""
+        endpoint = self._serving.endpoint
+        try:
+            outcome = endpoint.admit(request)
+        except Exception:
+            outcome = self._fail()
+        if outcome is None:
+            self._refusal = endpoint.bodies.reserve(request, self._body_left) if self._body_left else None
+        elif isinstance(outcome, Answer):
+            self._refusal = outcome
+        else:
+            self._admission = self._serving.loop.create_task(_wait_for(outcome))
+            self._admission.add_done_callback(self._admitted)
+
+    def _admitted(self, admission: asyncio.Task[Answer | None]) -> None:
+        """Go on with a body that had to wait; a request that is complete waits by itself."""
+        if admission is not self._admission or admission.cancelled():
+            return
+        self._admission = None
+        self._refusal = admission.result()
+        if self._refusal is not None:
+            self._end_with(self._refusal)
+            return
+        self._wait_for_input()
+        self._go_on()
+
+    def _continue(self) -> None:
+        is_idle = self.output.is_idle and not self._queue
+        if is_idle and self._refusal is None and self._admission is None and not self._is_last:
+            self.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+
+    def _decline_upgrade(self) -> None:
+        """Stay with HTTP/1.1: the parser has stopped behind the head, and gets it again without the offer."""
         method: bytes = self._parser.get_method()
-        return method.decode("latin-1")
+        if self._is_last or method == b"CONNECT":
+            self._refuse(400, "CONNECT is not served")
+            return
+        lines = [b"%b %b HTTP/%b" % (method, self._url, self._parser.get_http_version().encode())]
+        lines += [b"%b: %b" % field for field in self._fields if field[0] != b"upgrade"]
+        self._parser = self._serving.new_parser(self)
+        self._feed(b"\r\n".join(lines) + b"\r\n\r\n")
 
     # --- answering ---
 
-    def _serve(self, request: Request, keeps: bool, is_new: bool) -> None:
+    def _serve(self, request: Request, outcome: Answer | Talk | None, keeps: bool, is_new: bool) -> None:
         output = self.output
         output.begin(keeps, request.method == "HEAD", is_new)
-        try:
-            outcome = self._serving.endpoint.handle(request)
-        except Exception:
-            logger.exception("a request failed inside toolcrib")
-            outcome = Refusal(500, "Internal error").answer(closes=True)
+        self._answering = request
+        if outcome is None:
+            outcome = self._handle(request)
         if isinstance(outcome, Answer):
             output.answer(outcome)
         else:
             self._talk = outcome
             outcome.begin(output)
 
-    def answered(self, closes: bool) -> None:
-        """The answer has gone out whole. The next request, if one is here, else silence."""
-        self._talk = None
-        if closes and self._is_refused:
-            self._linger()
-        elif closes or (self._serving.is_draining and not self._queue):
-            self._drop()
-        elif self._queue:
-            self._serving.loop.call_soon(self._serve_next)
-        elif self.read_by == NEVER:
-            self.read_by = self._serving.now + self._serving.times.idle_s
+    def _handle(self, request: Request) -> Answer | Talk:
+        try:
+            outcome = self._serving.endpoint.handle(request)
+        except Exception:
+            outcome = self._fail()
+        request.body = b""  # read; the answer may take its time
+        return outcome
 
-    def _serve_next(self) -> None:
-        if self._queue and self._talk is None and not self.transport.is_closing():
-            self._serve(*self._queue.popleft())
+    def _fail(self) -> Answer:
+        logger.exception("a request failed inside toolcrib")
+        return Refusal(500, "Internal error").answer(closes=True)
+
+    def answered(self, closes: bool) -> None:
+        """The answer has been taken: go on with the next request, if one is here."""
+        self._talk = None
+        request, self._answering = self._answering, None
+        if request is not None and request.reserved:
+            self._serving.endpoint.bodies.release(request)
+        if closes or (self._is_last and not self._queue):
+            self._is_last = True
+            if self._is_refused or self._fed:
+                self._linger()
+            else:
+                self._drop()
+        elif self._queue or self._unparsed:
+            self._serving.loop.call_soon(self._go_on)
+        elif self._serving.is_draining:
+            self._drop()
+        else:
+            self._wait_for_input()
+
+    def _wait_for_input(self) -> None:
+        times = self._serving.times
+        limit = (
+            times.header_s
+            if self._is_in_head
+            else times.idle_s
+            if self._request is None
+            else times.body_idle_s
+        )
+        self.read_by = self._serving.now + limit
+
+    def _go_on(self) -> None:
+        """Answer the next request, or parse what was held."""
+        if self.transport.is_closing():
+            return
+        if self._queue:
+            if self.output.is_idle:
+                self._serve(*self._queue.popleft())
+            return
+        data, self._unparsed = self._unparsed, b""
+        if data and not self._is_last:
+            self._parse(data)
+        if len(self._unparsed) <= MAX_HELD:
+            self._resume_reading()
 
     # --- ending ---
 
-    def expire(self, write_by: float) -> None:
-        """Something should have come, or gone, by now; `write_by` is the limit for what is to be read."""
-        if self.write_by < write_by or self._is_refused:
+    def expire(self) -> None:
+        """Something should have come, or gone, by now."""
+        if self.write_by < self._serving.now or self._linger_by != NEVER:
             self.transport.abort()
-        elif self._url or self._is_in_head:
-            self._refuse(408, "The request did not come in time")
+        elif self._is_in_message:
+            self._refuse(408, "The request did not arrive in time")
         else:
             self._drop()
 
     def end(self) -> None:
         """The server stops: hang up, unless there is something to say."""
-        if self._talk is None and not self._queue and self.output.is_idle:
+        if not self._is_busy:
             self._drop()
 
     def wait_for_reader(self) -> None:
         self.write_by = self._serving.now + self._serving.times.write_s
 
-    def _refuse_head(self) -> None:
-        self._refuse(431, LONG_HEAD)
-
     def _refuse(self, status: int, words: str) -> None:
-        """Answer what cannot become a request, and hang up."""
-        if self._is_refused:
+        """Answer something that cannot become a request, and hang up."""
+        self._end_with(Refusal(status, words).answer(closes=True))
+
+    def _end_with(self, answer: Answer) -> None:
+        """Make this the last answer, whatever else the client sends."""
+        if self._is_last or self.transport.is_closing():
             return
-        if self._talk is None and not self._queue and self.output.is_idle and not self.transport.is_closing():
-            self._is_refused = True
-            self.output.begin(False, False, True)
-            self.output.answer(Refusal(status, words).answer(closes=True))
+        self._is_last = self._is_refused = True
+        answer.closes = True
+        request = self._request or _NO_REQUEST
+        self._request = self._refusal = None
+        self._is_in_head = False
+        self._unparsed = b""
+        self._body = []
+        self._fed = 0
+        self._resume_reading()
+        turn = (request, answer, False, True)
+        if self.output.is_idle and not self._queue:
+            self._serve(*turn)
         else:
-            self._drop()
+            self._queue.append(turn)
 
     def _linger(self) -> None:
-        self._head_size = 0
-        self.read_by = self._serving.now + LINGER_S
-        if self.transport.can_write_eof():
+        self._linger_by = self._serving.now + LINGER_S
+        self.read_by = self._serving.now + LINGER_IDLE_S
+        if self.transport.can_write_eof() and not self.transport.is_closing():
             self.transport.write_eof()
 
     def _drop(self) -> None:
-        self._is_refused = True
+        self._is_last = True
+        self._unparsed = b""
         self.read_by = NEVER
         self.wait_for_reader()
         if not self.transport.is_closing():
             self.transport.close()
+
+
+async def _wait_for(admission: Awaitable[Answer | None]) -> Answer | None:
+    try:
+        return await admission
+    except Exception:
+        logger.exception("a request failed inside toolcrib")
+        return Refusal(500, "Internal error").answer(closes=True)

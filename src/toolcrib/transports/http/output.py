@@ -1,24 +1,21 @@
-"""What goes out on one connection: answers in pieces that the socket takes, streams in chunks.
+"""The writing side of an HTTP connection: answers in pieces that the socket takes, streams in chunks.
 
-A client that does not read makes its server keep what it does not read; so large bodies are handed to the
-socket piece by piece, are counted, and a stream that nobody reads is cut off. Knows bytes and flow control;
-refuses to know what is in them.
+Nothing is handed to the transport while its buffer is full: that waits in `Unread`, and the next request is
+not read before the answer to this one has gone out.
 """
 
 from __future__ import annotations
 
 import time
-from collections import deque
 from typing import TYPE_CHECKING, Any
 
-from toolcrib.protocol.gate import Gate
+from toolcrib.transports.http.unread import MAX_MEMORY, Unread, UnreadStore
 from toolcrib.transports.http.wire import PHRASES, SSE_HEADERS, Answer, Fields
 
 if TYPE_CHECKING:
     from toolcrib.transports.http.lane import Connection
 
 PIECE = 64 * 1024
-MAX_UNREAD = 1024 * 1024
 _LINES = {
     status: b"HTTP/1.1 %d %b\r\n" % (status, phrase) for status, phrase in PHRASES.items() if status >= 200
 }
@@ -31,29 +28,25 @@ class Output:
     __slots__ = (
         "_closes",
         "_connection",
-        "_gate",
-        "_held",
+        "_is_chunked",
+        "_is_ending",
         "_is_head",
         "_is_new",
         "_is_paused",
-        "_left",
-        "_queued",
-        "_stream",
+        "_is_stream",
         "_transport",
-        "_waiting",
+        "_unread",
         "is_idle",
     )
 
-    def __init__(self, connection: Connection, transport: Any, gate: Gate) -> None:
+    def __init__(self, connection: Connection, transport: Any, store: UnreadStore) -> None:
         self._connection = connection
         self._transport = transport
-        self._gate = gate
-        self._left = memoryview(b"")
-        self._held = 0
+        self._unread = Unread(store, transport.abort)
         self._is_paused = False
-        self._queued: deque[bytes] = deque()
-        self._waiting = 0  # bytes of what is queued
-        self._stream = ""
+        self._is_stream = False
+        self._is_chunked = False
+        self._is_ending = False  # everything was written; what is unread still has to go
         self._closes = False
         self._is_head = False
         self._is_new = True
@@ -80,10 +73,10 @@ class Output:
             body = b""
         if len(body) <= PIECE:
             self._transport.write(head + body)
-            self._done()
-            return
-        self._transport.write(head)
-        self._put(body)
+        else:
+            self._transport.write(head)
+            self._put(body)
+        self._end()
 
     def open(self, fields: Fields = ()) -> None:
         if self.is_idle:
@@ -92,36 +85,28 @@ class Output:
         lines.append(b"date: %b\r\n" % http_date())
         if self._is_new:
             lines.append(b"transfer-encoding: chunked\r\n")
-        if self._closes or not self._is_new:
+        else:
+            self._closes = True
+        if self._closes:
             lines.append(b"connection: close\r\n")
-        self._stream = "chunked" if self._is_new else "plain"
+        self._is_stream, self._is_chunked = True, self._is_new
         self._transport.write(b"".join(lines) + b"\r\n")
 
     def write(self, data: bytes) -> None:
-        if self._stream not in ("chunked", "plain"):
+        if not self._is_stream:
             return
-        if self._stream == "chunked":
-            data = b"%x\r\n%b\r\n" % (len(data), data)
-        if self._is_paused or self._left:
-            if self._waiting > MAX_UNREAD:
-                self._transport.abort()  # the client does not read
-            else:
-                self._enqueue(data)
+        if self._unread.size > MAX_MEMORY:
+            self._transport.abort()  # the client does not read
             return
-        self._put(data)
+        self._put(b"%x\r\n%b\r\n" % (len(data), data) if self._is_chunked else data)
 
     def finish(self) -> None:
-        if not self._stream:
+        if not self._is_stream:
             return
-        end = b"0\r\n\r\n" if self._stream == "chunked" else b""
-        self._closes = self._closes or self._stream == "plain"
-        self._stream = ""
-        if self._is_paused or self._left:
-            self._enqueue(end)
-            self._stream = "ended"
-        else:
-            self._transport.write(end)
-            self._done()
+        self._is_stream = False
+        if self._is_chunked:
+            self._put(b"0\r\n\r\n")
+        self._end()
 
     # --- flow ---
 
@@ -132,61 +117,36 @@ class Output:
     def resume(self) -> None:
         self._is_paused = False
         self._connection.write_by = float("inf")
-        self._pump()
+        while not self._is_paused and self._unread.size:
+            self._transport.write(self._unread.take(PIECE))
+        if self._is_ending:
+            self._end()
 
     def lost(self) -> None:
-        self._hold(b"")
-        self._gate.release(self._waiting)
-        self._queued.clear()
-        self._waiting = 0
-        self._stream = ""
+        self._unread.close()
+        self._is_stream = self._is_ending = False
         self.is_idle = True
 
     def _put(self, data: bytes) -> None:
-        if len(data) <= PIECE:
+        """Hand over what the socket takes now; `resume` goes on with the rest."""
+        if not self._is_paused and len(data) <= PIECE:
             self._transport.write(data)
             return
-        self._hold(data)
-        self._pump()
+        rest = memoryview(data)
+        while rest and not self._is_paused:
+            self._transport.write(bytes(rest[:PIECE]))
+            rest = rest[PIECE:]
+        if rest:
+            self._unread.append(rest)
 
-    def _enqueue(self, data: bytes) -> None:
-        self._queued.append(data)
-        self._waiting += len(data)
-        self._gate.hold(len(data))
-
-    def _dequeue(self) -> bytes:
-        data = self._queued.popleft()
-        self._waiting -= len(data)
-        self._gate.release(len(data))
-        return data
-
-    def _hold(self, data: bytes) -> None:
-        """Keep this, and nothing else, until it is read."""
-        self._gate.release(self._held)
-        self._left = memoryview(data)
-        self._held = len(data)
-        self._gate.hold(self._held)
-
-    def _pump(self) -> None:
-        """Hand on what the socket takes now; `resume` calls again."""
-        while not self._is_paused:
-            if self._left:
-                piece, self._left = self._left[:PIECE], self._left[PIECE:]
-                self._transport.write(bytes(piece))
-                if not self._left or (self._is_paused and len(self._left) < self._held // 2):
-                    self._hold(bytes(self._left))  # what has gone need not be kept
-            elif self._queued:
-                self._put(self._dequeue())
-            else:
-                break
-        if not self._is_paused and not self._left and not self._queued and self._stream in ("", "ended"):
-            self._stream = ""
-            if not self.is_idle:
-                self._done()
-
-    def _done(self) -> None:
-        self.is_idle = True
-        self._connection.answered(self._closes)
+    def _end(self) -> None:
+        """The answer is written. It is over when the client has taken it, but for a buffer's worth."""
+        if self._is_paused or self._unread.size:
+            self._is_ending = True
+        else:
+            self._is_ending = False
+            self.is_idle = True
+            self._connection.answered(self._closes)
 
     def _head(self, answer: Answer) -> bytes:
         line = _LINES.get(answer.status) or b"HTTP/1.1 %d Unknown\r\n" % answer.status

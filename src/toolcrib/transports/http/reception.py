@@ -6,10 +6,8 @@ pair, sessions and figures included. Knows requests and answers; refuses to know
 
 from __future__ import annotations
 
-import asyncio
-import logging
 import math
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Sequence
 from typing import TYPE_CHECKING
 
 from toolcrib.context import Principal
@@ -17,14 +15,11 @@ from toolcrib.errors import ConfigurationError
 from toolcrib.policies.identity import ANONYMOUS, Doorkeeper, Pass, Refused
 from toolcrib.protocol.headers import TWICE
 from toolcrib.transports.http.attendance import Attendance
-from toolcrib.transports.http.wire import Answer, Fields, Lasting, Refusal, Request, Talk, Writer
+from toolcrib.transports.http.wire import Answer, Fields, Lasting, Refusal, Request
 
 if TYPE_CHECKING:
     from toolcrib.policies.guard import Guard
 
-logger = logging.getLogger("toolcrib")
-
-Handle = Callable[[Request], Answer | Talk]
 _READ_ONLY = ((b"allow", b"GET, HEAD"),)
 _KNOWN = (Principal, Refused)
 
@@ -86,13 +81,14 @@ class Reception:
         """Headers for a caller who has to come back with these scopes."""
         return () if self._keeper is None else self._keeper.challenge(scopes)
 
-    def receive(self, request: Request, handle: Handle) -> Answer | Talk:
-        """The answer to a request: `handle`'s, for whoever may come in."""
+    def admit(self, request: Request) -> Answer | Awaitable[Answer | None] | None:
+        """Find out who sends a request. None: it may be handled; else what is answered instead."""
         keeper = self._keeper
         if keeper is None:
             if self._guard.policy.auth is not None:  # not open yet, or closed already: nobody can be known
                 return self._refuse(Refused(503, "The server is starting or stopping", (), 1.0))
-            return self._show_figures(request) if request.path == self._figures else handle(request)
+            request.is_admitted = True
+            return self._show_figures(request) if request.path == self._figures else None
         if request.path != self._path:
             document = keeper.document(request.path)
             if document is not None:
@@ -101,12 +97,15 @@ class Reception:
                 return self._show_figures(request)
         who = keeper.identify(request.headers, request.remote)
         if isinstance(who, _KNOWN):
-            return self._admit(who, keeper, request, handle)
-        return _Introduction(who, lambda known: self._admit(known, keeper, request, handle))
+            return self._let_in(who, keeper, request)
+        return self._wait(who, keeper, request)
 
-    def _admit(
-        self, who: Principal | Refused, keeper: Doorkeeper, request: Request, handle: Handle
-    ) -> Answer | Talk:
+    async def _wait(
+        self, who: Awaitable[Principal | Refused], keeper: Doorkeeper, request: Request
+    ) -> Answer | None:
+        return self._let_in(await who, keeper, request)
+
+    def _let_in(self, who: Principal | Refused, keeper: Doorkeeper, request: Request) -> Answer | None:
         if isinstance(who, Refused):
             return self._refuse(who)
         is_looking = request.path == self._figures
@@ -115,14 +114,12 @@ class Reception:
         wait_s = keeper.meter(who)
         if wait_s is not None:
             return self._refuse(Refused(429, "Too many requests: try again later", (), wait_s))
-        request.principal = who
-        outcome = self._show_figures(request) if is_looking else handle(request)
-        if isinstance(outcome, Lasting):
-            self._attend(outcome, keeper, request)
-        return outcome
+        request.principal, request.is_admitted = who, True
+        return self._show_figures(request) if is_looking else None
 
-    def _attend(self, stream: Lasting, keeper: Doorkeeper, request: Request) -> None:
-        shown = keeper.follow(request.headers)
+    def attend(self, stream: Lasting, request: Request) -> None:
+        """End this stream when the credentials of its request are good no longer."""
+        shown = None if self._keeper is None else self._keeper.follow(request.headers)
         if shown is not None and self._attendance is not None:
             self._attendance.add(stream, shown)
 
@@ -146,41 +143,6 @@ class Reception:
     def _show_figures(self, request: Request) -> Answer:
         assert self._watch is not None  # nosec B101  # without one there is no such path
         return _page(request, *self._watch.exposition())
-
-
-class _Introduction:
-    """A caller whose token takes time to check: then the request goes on as any other."""
-
-    def __init__(
-        self,
-        who: Awaitable[Principal | Refused],
-        admit: Callable[[Principal | Refused], Answer | Talk],
-    ) -> None:
-        self._who = who
-        self._admit = admit
-        self._task: asyncio.Task[None] | None = None
-        self._talk: Talk | None = None
-
-    def begin(self, writer: Writer) -> None:
-        self._task = asyncio.get_running_loop().create_task(self._wait(writer))
-
-    async def _wait(self, writer: Writer) -> None:
-        try:
-            outcome = self._admit(await self._who)
-        except Exception:
-            logger.exception("a request failed inside toolcrib")
-            outcome = Refusal(500, "Internal error").answer(closes=True)
-        if isinstance(outcome, Answer):
-            writer.answer(outcome)
-        else:
-            self._talk = outcome
-            outcome.begin(writer)
-
-    def lost(self) -> None:
-        if self._talk is not None:
-            self._talk.lost()
-        elif self._task is not None:
-            self._task.cancel()
 
 
 def _page(request: Request, kind: bytes, body: bytes) -> Answer:

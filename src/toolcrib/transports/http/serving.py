@@ -12,15 +12,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from toolcrib.protocol.gate import Gate
 from toolcrib.transports.http.endpoint import Endpoint
 from toolcrib.transports.http.lane import Connection
+from toolcrib.transports.http.unread import UnreadStore
 
 logger = logging.getLogger("toolcrib")
 
 SWEEP_S = 0.5
-CHOKED_S = 1.0
-"""How long a client may read nothing while others wait for the room that its answer takes."""
 DRAIN_S = 10.0
 MAX_CONNECTIONS = 10_000
 MAX_URLS = 16
@@ -55,7 +53,7 @@ class Serving:
         self._new_parser = httptools.HttpRequestParser
         self.loop = asyncio.get_running_loop()
         self.now = self.loop.time()
-        self.gate: Gate = endpoint.engine.gate
+        self.unread = UnreadStore()
         self.is_draining = False
         self._max_connections = _affordable(max_connections)
         self._connections: set[Connection] = set()
@@ -121,11 +119,9 @@ class Serving:
         """Let go of those whose time is over. The time that connections see is that of the last sweep: near
         enough for seconds, and it costs nothing."""
         now = self.now = self.loop.time()
-        patience = self.times.write_s if not self.gate.is_choked else min(CHOKED_S, self.times.write_s)
-        write_by = now + self.times.write_s - patience
-        late = [item for item in self._connections if item.read_by < now or item.write_by < write_by]
+        late = [item for item in self._connections if item.read_by < now or item.write_by < now]
         for connection in late:
-            connection.expire(write_by)
+            connection.expire()
         self._sweeper = self.loop.call_later(SWEEP_S, self._sweep)
 
 

@@ -32,9 +32,9 @@ Fields = tuple[tuple[bytes, bytes], ...]
 
 @dataclass(slots=True)
 class Request:
-    """One request, whole. Names of headers are lower case; one that came twice has the value `TWICE`. `root`
-    is where the application is mounted, which `path` does not repeat. `remote` is the address it came from,
-    and `principal` whoever it turned out to be."""
+    """One request. Names of headers are lower case; one that came twice has the value `TWICE`. `root` is
+    where the application is mounted, which `path` does not repeat. `remote` is the address it came from,
+    `principal` the caller, once it `is_admitted`; `reserved` is what its body takes of the budget."""
 
     method: str
     path: str
@@ -45,6 +45,8 @@ class Request:
     root: str = ""
     remote: str | None = None
     principal: Principal = LOCAL
+    is_admitted: bool = False
+    reserved: int = 0
 
 
 @dataclass(slots=True)
