@@ -12,7 +12,14 @@ import stat
 import time
 from pathlib import Path
 
+try:
+    import pwd
+except ImportError:  # pragma: no cover - Windows, where files have no such owners
+    pwd = None  # type: ignore[assignment]
+
 STALE_S = 600.0
+PRIVATE = 0o600
+"""For files with secrets: their owner reads and writes them, and nobody else."""
 
 
 def read_file(path: Path, limit: int) -> bytes | None:
@@ -39,18 +46,38 @@ def write_file(path: Path, data: bytes, mode: int | None = None) -> None:
     draft = folder / f".{path.name}.{os.getpid()}.{os.urandom(6).hex()}.tmp"
     try:
         # As any new file: whoever may read the sources may read what was made of them, as the umask says.
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
-        with open(os.open(draft, flags, 0o666), "wb") as file:
+        with open(open_new(draft, 0o666 if mode is None else mode), "wb") as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
         if mode is not None:
-            os.chmod(draft, mode)
+            os.chmod(draft, mode)  # only ever wider: the umask may have taken away what is wanted
         os.replace(draft, path)
     except BaseException:
         _remove(draft)
         raise
     sync_folder(folder)
+
+
+def open_new(path: Path, mode: int = PRIVATE) -> int:
+    """Create a file and return a descriptor to write it with. Raises OSError where the name is taken, also by
+    a link.
+
+    `mode` applies from the start. A file that is narrowed later can be opened by others before that, and
+    their descriptors stay good.
+    """
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
+    return os.open(path, flags, mode)
+
+
+def find_other_owner(facts: os.stat_result) -> str | None:
+    """Return the name and number of a file's owner unless that is the current user or root."""
+    if not hasattr(os, "geteuid") or facts.st_uid in (0, os.geteuid()):
+        return None
+    try:
+        return f"{pwd.getpwuid(facts.st_uid).pw_name}, uid {facts.st_uid}"
+    except KeyError:  # nobody has that number here
+        return f"uid {facts.st_uid}"
 
 
 def sweep(path: Path, older_than_s: float = STALE_S) -> None:

@@ -15,6 +15,7 @@ from toolcrib import codec
 from toolcrib.cli.frame import Failure
 from toolcrib.cli.ledger import Record, to_cells, to_csv_line, to_json_line
 from toolcrib.cli.terminal import Terminal
+from toolcrib.vault import open_new
 
 
 def find_speller(form: str, output: str | None, terminal: Terminal) -> Callable[[Record], str]:
@@ -65,5 +66,4 @@ def _saying(output: str) -> Iterator[None]:
 
 
 def _open_new(path: Path) -> IO[str]:
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
-    return open(os.open(path, flags, 0o600), "w", encoding="utf-8", newline="")
+    return open(open_new(path), "w", encoding="utf-8", newline="")

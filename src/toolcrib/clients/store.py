@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from toolcrib.errors import ConfigurationError
-from toolcrib.vault import sync_folder
+from toolcrib.vault import open_new, sync_folder
 
 _BOM = b"\xef\xbb\xbf"
 _OTHER_BOMS = (b"\xff\xfe", b"\xfe\xff")
@@ -102,8 +102,8 @@ def _write(content: Content, text: str, mode: int) -> Path | None:
 
 def _create(path: Path, data: bytes, mode: int, like: os.stat_result | None) -> None:
     """A new file that is safely on the disk when this returns."""
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
-    with open(os.open(path, flags, mode), "wb") as file:
+    # Until it has its group, it is for its owner only: another group than the one meant could read it.
+    with open(open_new(path, mode if like is None else mode & 0o700), "wb") as file:
         file.write(data)
         file.flush()
         os.fsync(file.fileno())

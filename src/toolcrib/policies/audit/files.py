@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from toolcrib.vault import sweep, sync_folder
+from toolcrib.vault import PRIVATE, open_new, sweep, sync_folder
 
 try:
     import fcntl as _fcntl
@@ -53,7 +53,7 @@ class GrowingFile:
 
     def _open(self) -> None:
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        self.descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND | _BINARY, 0o600)
+        self.descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND | _BINARY, PRIVATE)
         facts = os.fstat(self.descriptor)
         self.mark = (facts.st_dev, facts.st_ino)
 
@@ -94,7 +94,7 @@ class GrowingFile:
         draft = self.path.parent / f".{self.path.name}.{os.getpid()}.{os.urandom(6).hex()}.tmp"
         try:
             with (
-                open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _BINARY, 0o600), "wb") as target,
+                open(open_new(draft), "wb") as target,
                 open(self.path, "rb") as source,
             ):
                 source.seek(start)
@@ -137,12 +137,12 @@ def sync_path(path: Path) -> None:
 def claim(path: Path) -> None:
     """Make a file of this name, for its owner only, unless there is one."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    os.close(os.open(path, os.O_RDWR | os.O_CREAT | _BINARY, 0o600))
+    os.close(os.open(path, os.O_RDWR | os.O_CREAT | _BINARY, PRIVATE))
 
 
 def write_new(path: Path, data: bytes) -> None:
     """A file that was not there before, for its owner only, on the disk. Raises OSError, and leaves none."""
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _BINARY, 0o600)
+    descriptor = open_new(path)
     try:
         if os.write(descriptor, data) != len(data):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))

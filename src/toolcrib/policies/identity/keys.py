@@ -14,7 +14,7 @@ import secrets
 import stat
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -23,7 +23,7 @@ from typing import Any, Literal, NoReturn
 from toolcrib.context import Principal
 from toolcrib.errors import ConfigurationError
 from toolcrib.policies.identity.secret import PREFIX, hash_secret, make_secret
-from toolcrib.vault import write_file
+from toolcrib.vault import PRIVATE, find_other_owner, write_file
 
 try:
     import fcntl
@@ -141,6 +141,10 @@ class KeyFile:
             self._refuse("is not a file of keys", "name a plain file")
         if facts.st_size > MAX_BYTES:
             self._refuse(f"is larger than {MAX_BYTES >> 20} MiB", "name the file that `toolcrib keys` keeps")
+        if (owner := find_other_owner(facts)) is not None:
+            # They can change it as they like: what it says of keys is theirs to say.
+            hint = f"run this as that user, or take the file over: chown {_user()} {self.path}"
+            self._refuse(f"belongs to another user ({owner})", hint)
         if facts.st_mode & 0o077 and os.name != "nt":
             self._refuse("can be read or written by others than its owner", f"chmod 600 {self.path}")
 
@@ -245,7 +249,7 @@ class KeyFile:
         text = json.dumps({"format": FORMAT, "keys": ordered}, indent=2) + "\n"
         real = Path(os.path.realpath(self.path))  # a link stays, and what it leads to is replaced
         try:
-            write_file(real, text.encode(), mode=0o600)
+            write_file(real, text.encode(), mode=PRIVATE)
         except OSError as error:
             self._refuse(f"cannot be written: {error.strerror}")
 
@@ -253,17 +257,33 @@ class KeyFile:
     def _held(self) -> Iterator[None]:
         """Nobody else changes the file meanwhile."""
         real = Path(os.path.realpath(self.path))
-        lock = real.with_name(f".{real.name}.lock")
-        try:
-            real.parent.mkdir(parents=True, exist_ok=True)
-            descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o600)
-        except OSError as error:
-            self._refuse(f"cannot be written: {error.strerror}")
+        with suppress(OSError):  # no such file yet; whatever else it is, reading or writing says so
+            self._check(os.stat(real))  # before anything is created beside a file of somebody else
+        descriptor = self._open_lock(real.with_name(f".{real.name}.lock"))
         try:
             self._wait(descriptor)
             yield
         finally:
             os.close(descriptor)
+
+    def _open_lock(self, lock: Path) -> int:
+        """Whoever may create files in the folder may have put anything in the place of the lock."""
+        flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
+        hint = "remove it, and let nobody else create files in that folder"
+        try:
+            lock.parent.mkdir(parents=True, exist_ok=True)
+            descriptor = os.open(lock, flags, PRIVATE)
+        except OSError as error:
+            if lock.is_symlink():
+                self._refuse(f"its lock {lock} is a symbolic link", hint)
+            self._refuse(f"cannot be written: {error.strerror}")
+        facts = os.fstat(descriptor)
+        owner = find_other_owner(facts)
+        if owner is not None or not stat.S_ISREG(facts.st_mode):
+            os.close(descriptor)
+            problem = "is not a regular file" if owner is None else f"belongs to another user ({owner})"
+            self._refuse(f"its lock {lock} {problem}", hint)
+        return descriptor
 
     def _wait(self, descriptor: int) -> None:
         if fcntl is None:
@@ -323,6 +343,10 @@ def _make_id(keys: Sequence[Key]) -> str:
     while (made := secrets.token_hex(4)) in taken:
         pass
     return made
+
+
+def _user() -> str:
+    return "root" if os.geteuid() == 0 else str(os.geteuid())
 
 
 def _stamp(facts: os.stat_result) -> Stamp:

@@ -66,6 +66,29 @@ def test_a_file_that_others_can_read_or_write_is_refused(file: KeyFile, mode: in
         file.create("bo")
 
 
+def test_a_file_of_another_user_is_refused_and_one_of_root_is_not(
+    file: KeyFile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file.create("ana")
+    facts = os.stat(file.path)
+    monkeypatch.setattr(module.os, "geteuid", lambda: facts.st_uid + 1)
+    monkeypatch.setattr(module.os, "fstat", lambda _: _owned(facts, 0))
+    assert len(file.entries()) == 1
+    for uid, owner in ((facts.st_uid + 2, None), (2**31 - 7, "uid 2147483641")):
+        monkeypatch.setattr(module.os, "fstat", lambda _, uid=uid: _owned(facts, uid))
+        error = refuse(file)
+        assert error.message.startswith("belongs to another user (")
+        assert owner is None or error.message == f"belongs to another user ({owner})"
+        assert error.hint is not None
+        assert error.hint.endswith(f"chown {facts.st_uid + 1} {file.path}")
+    monkeypatch.delattr(module.os, "geteuid")  # as on Windows, where files have no such owners
+    assert len(file.entries()) == 1
+
+
+def _owned(facts: os.stat_result, uid: int) -> os.stat_result:
+    return os.stat_result((*facts[:4], uid, *facts[5:10]))
+
+
 def test_where_modes_mean_nothing_they_are_not_looked_at(
     file: KeyFile, monkeypatch: pytest.MonkeyPatch
 ) -> None:
