@@ -33,7 +33,7 @@ def log(request: pytest.FixtureRequest, desk: Desk) -> str:
 def test_a_log_that_is_whole_is_proven_so(desk: Desk, log: str) -> None:
     done = desk.run("audit", "verify")
     assert (done.exit_code, done.stderr) == (0, "")
-    assert done.stdout == f"{log}: sound: 7 records, 1 to 7; 1 checkpoint compared\n"
+    assert done.stdout == f"{log}: sound: 7 records, 1 to 7; 2 checkpoints compared\n"
 
 
 def test_programs_get_the_verdict_as_json(desk: Desk, log: str) -> None:
@@ -46,7 +46,7 @@ def test_programs_get_the_verdict_as_json(desk: Desk, log: str) -> None:
         "records": 7,
         "first_seq": 1,
         "last_seq": 7,
-        "checkpoints_checked": 1,
+        "checkpoints_checked": 2,
         "problems": [],
         "pruned_before": None,
         "is_keyed": True,
@@ -71,13 +71,25 @@ def test_a_record_that_was_changed_is_named(desk: Desk, log: str) -> None:
     done = desk.run("audit", "verify")
     assert (done.exit_code, done.stderr) == (1, "")
     assert done.stdout == (
-        f"{log}: NOT sound: 7 records, 1 to 7; 1 checkpoint compared\n"
+        f"{log}: NOT sound: 7 records, 1 to 7; 2 checkpoints compared\n"
         "  edited: record 4 does not fit the one before it: it was changed, or that one was\n"
     )
     found = desk.run("audit", "verify", "--json")
     assert found.exit_code == 1
     [problem] = json.loads(found.stdout)["problems"]
     assert (problem["seq"], problem["kind"], problem["is_accepted"]) == (4, "edited", False)
+
+
+def test_a_log_that_was_deleted_is_not_sound(desk: Desk, log: str) -> None:
+    Path(log).unlink()
+    done = desk.run("audit", "verify")
+    assert (done.exit_code, done.stderr) == (1, "")
+    assert done.stdout == (
+        f"{log}: NOT sound: no records; 0 checkpoints compared\n"
+        "  truncated: records 1 to 7 are missing at the end\n"
+    )
+    Path(f"{log}.checkpoints").unlink()
+    assert "There is no audit log" in desk.run("audit", "verify").stderr
 
 
 def test_damage_that_somebody_accepted_is_told_and_is_no_failure(desk: Desk, log: str) -> None:
@@ -112,7 +124,7 @@ def test_a_log_is_called_sound_only_as_far_as_checkpoints_go(desk: Desk, log: st
     done = desk.run("audit", "verify")
     assert done.exit_code == 0
     state = f"sound up to the last checkpoint (record 7, {at})"
-    assert done.stdout == f"{log}: {state}: 14 records, 1 to 14; 1 checkpoint compared\n"
+    assert done.stdout == f"{log}: {state}: 14 records, 1 to 14; 2 checkpoints compared\n"
     not_sealed = "but not yet sealed: whoever can write the file could have made them"
     assert done.stderr == f"note: 7 records after it are chained, {not_sealed}\n"
     seals.write_bytes(early.splitlines(keepends=True)[0])  # of the empty log

@@ -31,6 +31,11 @@ _LOOK_BACK = 200
 """Lines among which the newest checkpoint is: several processes may have written theirs out of order."""
 
 
+def find_seals(log: Path, given: Path | None) -> Path:
+    """Where the checkpoints of a log are: beside it, unless another place is given."""
+    return log.with_name(f"{log.name}.checkpoints") if given is None else given
+
+
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
     """`count` is how many records the log held. `clock` is a time that cannot jump (see retention). `good`

@@ -10,8 +10,8 @@ from __future__ import annotations
 import errno
 import os
 import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -30,8 +30,10 @@ _BINARY = getattr(os, "O_BINARY", 0)
 class GrowingFile:
     """Opened when it is first locked, readable and writable by its owner only."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, leaving: Callable[[], None] | None = None) -> None:
+        """`leaving` is called before a file that is no longer in its place is closed, alone with it."""
         self.path = path
+        self._leaving = leaving
         self.descriptor = -1
         self.mark = (0, 0)
         """Which file it is: another one in its place has another mark."""
@@ -47,6 +49,8 @@ class GrowingFile:
                 if self._is_in_place():
                     yield self.size()
                     return
+                if self._leaving is not None:
+                    self._leaving()
             finally:
                 _unlock(self.descriptor)
             self.close()
@@ -79,7 +83,8 @@ class GrowingFile:
         except BaseException:
             # A disk that gets full takes a part first. Where even that cannot be undone, the next to lock
             # the file finds a torn end and cuts it.
-            os.ftruncate(self.descriptor, size)
+            with suppress(OSError):
+                os.ftruncate(self.descriptor, size)
             raise
 
     def cut(self, size: int) -> None:
@@ -134,10 +139,14 @@ def sync_path(path: Path) -> None:
         os.close(descriptor)
 
 
-def claim(path: Path) -> None:
-    """Make a file of this name, for its owner only, unless there is one."""
+def claim(path: Path) -> bool:
+    """Make a file of this name, for its owner only, unless there is one. Returns whether it was made."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    os.close(os.open(path, os.O_RDWR | os.O_CREAT | _BINARY, PRIVATE))
+    try:
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | _BINARY, PRIVATE))
+    except FileExistsError:
+        return False
+    return True
 
 
 def write_new(path: Path, data: bytes) -> None:

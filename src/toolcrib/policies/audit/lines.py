@@ -10,7 +10,7 @@ from pathlib import Path
 
 from toolcrib.policies.audit.files import GrowingFile, read_lines, read_lines_back
 from toolcrib.policies.audit.record import NO_RECORD, Head, head_of
-from toolcrib.policies.audit.store import BrokenError, Compose
+from toolcrib.policies.audit.store import DELETED, REPLACED, BrokenError, Compose, GoneError
 
 
 class LineStore:
@@ -19,7 +19,9 @@ class LineStore:
 
     def __init__(self, path: Path, *, sync: bool) -> None:
         self.cut_bytes = 0
-        self._file = GrowingFile(path)
+        self._file = GrowingFile(path, self._remember)
+        self._left = NO_RECORD
+        """The last record of the file that was there before, where it was replaced."""
         self._is_synced = sync
         self._known: tuple[tuple[int, int], int, Head] | None = None
         """Which file it was, how long, and its last record, when we last had it to ourselves."""
@@ -39,6 +41,16 @@ class LineStore:
             if self._is_synced:
                 self._file.sync()
 
+    def look(self) -> None:
+        with self._file.locked() as size:
+            if self._left.seq:
+                self._catch_up(size)
+
+    def _remember(self) -> None:
+        lines = read_lines_back(self._file.descriptor, self._file.size())
+        heads = (head for _, line in lines if (head := head_of(line)) is not None)
+        self._left = next(heads, NO_RECORD)
+
     def head(self) -> Head:
         with self._file.locked() as size:
             return self._catch_up(size)[0]
@@ -55,6 +67,10 @@ class LineStore:
         head = NO_RECORD if last is None else head_of(last)
         if head is None:
             raise BrokenError("the last line is no record")
+        # A file that another process has shortened still has the record that was the last one.
+        if self._left.seq and head_of(next(self.lines(self._left.seq - 1), b"")) != self._left:
+            raise GoneError(REPLACED if size else DELETED, self._left)
+        self._left = NO_RECORD
         if known is not None and head.seq < known[2].seq:
             raise BrokenError(f"record {known[2].seq} was there, and is gone", known[2].seq)
         if end < size:

@@ -21,13 +21,14 @@ from typing import Any
 from toolcrib import codec
 from toolcrib.errors import ConfigurationError
 from toolcrib.policies.audit import key
-from toolcrib.policies.audit.checkpoint import read_file
+from toolcrib.policies.audit.checkpoint import find_seals, read_file
 from toolcrib.policies.audit.lag import Lag
 from toolcrib.policies.audit.record import head_of, read_stamp, stamp
-from toolcrib.policies.audit.source import Source, open_source
+from toolcrib.policies.audit.source import NoSource, Source, open_source
 from toolcrib.policies.audit.verification import Verdict, Walk, gather, join
 
 Time = str | float | datetime
+NO_LOG = "there is no audit log"
 _GLOB = frozenset("*?[")
 
 
@@ -38,18 +39,19 @@ def open_log(
     *,
     copy: Path | str | None = None,
 ) -> Reader:
-    """The log in a file. Key and checkpoints are looked for beside it where they are not given. `copy` is one
-    of the checkpoints that was kept elsewhere, and counts besides them. Raises ConfigurationError."""
+    """The log in a file, or what its checkpoints know of one that was deleted. Key and checkpoints are looked
+    for beside it where they are not given. `copy` is one of the checkpoints that was kept elsewhere, and
+    counts besides them. Raises ConfigurationError."""
     path = Path(path)
-    if not path.is_file():
-        raise ConfigurationError("there is no audit log", file=str(path))
+    seals = find_seals(path, None if checkpoints is None else Path(checkpoints))
+    if not path.is_file() and (path.exists() or not seals.is_file()):
+        raise ConfigurationError(NO_LOG, file=str(path))
     secret = key.find(path, None if key_file is None else Path(key_file))
     if secret is None and key_file is not None:
         raise ConfigurationError("there is no such key", file=str(key_file), key="audit.key_file")
     needed = checkpoints if copy is None else copy
     if needed is not None and not Path(needed).is_file():
         raise ConfigurationError("there are no checkpoints", file=str(needed), key="audit.checkpoints")
-    seals = path.with_name(f"{path.name}.checkpoints") if checkpoints is None else Path(checkpoints)
     return Reader(path, secret, seals, None if copy is None else Path(copy))
 
 
@@ -66,7 +68,7 @@ class Reader:
         self._copy = copy
 
     def _open(self) -> closing[Source]:
-        return closing(open_source(self.path))
+        return closing(open_source(self.path) if self.path.exists() else NoSource())
 
     def last_seq(self) -> int:
         """The number of the newest record; 0 where there is none."""
@@ -125,7 +127,10 @@ class Reader:
                 seals = join(seals, gather(read_file(self._copy, self._secret)))
             anchors = [*seals.checkpoints, *later.checkpoints]
             walk = Walk(seals, anchors, is_keyed=self._secret is not None, lag=lag)
-            return walk.judge(source.lines(0), source.torn_bytes, progress)
+            verdict = walk.judge(source.lines(0), source.torn_bytes, progress)
+        if verdict.is_sound and not self.path.exists():
+            raise ConfigurationError(NO_LOG, file=str(self.path))  # nor was any record ever sealed
+        return verdict
 
 
 class _Wanted:

@@ -12,7 +12,7 @@ from typing import NamedTuple, Protocol
 
 from toolcrib.policies.audit.checkpoint import Checkpoint, Kind
 from toolcrib.policies.audit.record import NO_RECORD, Entry, Head, compose, follows, head_of
-from toolcrib.policies.audit.store import BrokenError, Store
+from toolcrib.policies.audit.store import BrokenError, Store, StoreError
 from toolcrib.policies.audit.verification import Seals, Walk
 
 WHOLE_RECORDS = 10_000
@@ -31,15 +31,21 @@ class Notary(Protocol):
 
     def certify(self, kind: Kind, head: Head, *, count: int, good: Head | None = None) -> None: ...
 
+    def bear(self, words: str, head: Head, *, count: int, good: Head) -> None:
+        """Remember that records up to `head` are missing: no checkpoint may say that somebody accepted it."""
+        ...
+
     def stamp_entry(self, facts: dict[str, object]) -> Entry: ...
 
 
 class Damage(NamedTuple):
-    """`good` is the last record that is as it was, `last` the last one that there is, or should be."""
+    """`good` is the last record that is as it was, `last` the last one that there is, or should be.
+    `are_seals_good` says that the damage is not in the checkpoints."""
 
     words: str
     good: Head
     last: Head
+    are_seals_good: bool = True
 
 
 class Recovered(NamedTuple):
@@ -49,12 +55,19 @@ class Recovered(NamedTuple):
     behind: int
 
 
-def recover(store: Store, notary: Notary, *, accept_gap: bool) -> Recovered:
-    """Raises BrokenError for damage that nobody has accepted, and what stores raise."""
+def recover(store: Store, notary: Notary, *, accept_gap: bool, is_gone: bool = False) -> Recovered:
+    """Raises BrokenError for damage that nobody has accepted, and what stores raise.
+
+    `is_gone` says that the file was deleted or replaced while this process wrote it. Where nothing worse has
+    happened than that records are missing, the log goes on behind them, and the loss stays a problem for
+    whoever verifies the log or starts a server on it.
+    """
     found = _inspect(store, notary)
     if isinstance(found, Damage):
         found = _inspect(store, notary)  # another process may have ended old records meanwhile
     if isinstance(found, Damage):
+        if is_gone and (loss := _find_loss(store, notary, found)) is not None:
+            return _bear(store, notary, found, loss)
         if not accept_gap:
             raise BrokenError(found.words, found.good.seq + 1)
         found = _accept(store, notary, found)
@@ -71,7 +84,7 @@ def _inspect(store: Store, notary: Notary) -> Recovered | Damage:
     newest, are_ours = notary.newest(is_new=is_new)
     if newest is None or not are_ours:
         words = NO_CHECKPOINT if newest is None and are_ours else FOREIGN
-        return Damage(words, _proven(newest), _last(store, newest))
+        return Damage(words, _proven(newest), _last(store, newest), are_seals_good=False)
     head = Head(newest.seq, newest.hash.encode())
     lines = store.lines(newest.seq - 1 if newest.kind == "checkpoint" else newest.seq)
     if newest.kind == "checkpoint" and newest.seq:
@@ -128,11 +141,42 @@ def _last(store: Store, newest: Checkpoint | None) -> Head:
     return last._replace(seq=max(last.seq, store.taken_seq()))
 
 
+def _find_loss(store: Store, notary: Notary, damage: Damage) -> str | None:
+    """Which records are missing; None where something else is wrong, too."""
+    if not damage.are_seals_good:
+        return None
+    seals = notary.seals()
+    verdict = Walk(Seals(seals), seals, is_keyed=True).judge(store.lines(0), 0, None)
+    problems = [problem for problem in verdict.problems if not problem.is_accepted]
+    if any(problem.kind not in ("missing", "truncated") for problem in problems):
+        return None
+    return problems[0].words if problems else damage.words
+
+
+def _bear(store: Store, notary: Notary, damage: Damage, loss: str) -> Recovered:
+    """Go on behind records that are missing, and have that on the record."""
+    count = sum(1 for _ in store.lines(0))
+    note = notary.stamp_entry({"kind": "recovered", "missing": loss, "good": damage.good.seq})
+    _append_behind(store, damage.last, note)
+    notary.bear(loss, damage.last, count=count, good=damage.good)
+    return Recovered([], 1)
+
+
 def _accept(store: Store, notary: Notary, damage: Damage) -> Recovered:
     """Go on behind the damage, and have it on the record that somebody wanted that."""
     count = sum(1 for _ in store.lines(0))
     notary.certify("accepted", damage.last, count=count, good=damage.good)
     note = notary.stamp_entry({"kind": "recovered", "accepted": damage.words, "good": damage.good.seq})
-    # At once, and behind the number that was decided on: others look for the last record to go on from.
-    store.append(lambda _: compose(damage.last, [note])[1], damage.last)
+    _append_behind(store, damage.last, note)
     return Recovered([], 1)
+
+
+def _append_behind(store: Store, last: Head, note: Entry) -> None:
+    """At once, and behind the number that was decided on: others look for the last record to go on from."""
+
+    def lines(_: Head) -> list[bytes]:
+        if any(head_of(line) is not None for line in store.lines(last.seq)):
+            raise StoreError("another process has gone on with the log just now")
+        return compose(last, [note])[1]
+
+    store.append(lines, last)

@@ -6,7 +6,6 @@ store and its checkpoints; refuses to know who waits for a record, and threads.
 
 from __future__ import annotations
 
-import errno
 import logging
 import os
 from collections.abc import Callable, Sequence
@@ -14,7 +13,6 @@ from contextlib import closing
 from pathlib import Path
 from typing import NamedTuple
 
-from toolcrib.errors import ConfigurationError
 from toolcrib.policies.audit import key
 from toolcrib.policies.audit.checkpoint import (
     CHECKPOINT_RECORDS,
@@ -22,12 +20,13 @@ from toolcrib.policies.audit.checkpoint import (
     Checkpoint,
     CheckpointFile,
     Kind,
+    find_seals,
 )
 from toolcrib.policies.audit.gap import Gap
 from toolcrib.policies.audit.record import NO_RECORD, Entry, Head, compose, encode, head_of, stamp
 from toolcrib.policies.audit.recovery import recover
 from toolcrib.policies.audit.retention import SteadyClock, aged_out
-from toolcrib.policies.audit.store import FAILURES, BrokenError, Store, find_other, open_store
+from toolcrib.policies.audit.store import FAILURES, BrokenError, GoneError, Store, open_store, refuse_new_key
 from toolcrib.policy import Audit
 
 logger = logging.getLogger("toolcrib")
@@ -76,8 +75,19 @@ class Scribe:
         self._unsynced = 0
         self._is_sealing_badly = False
         self._removed = 0
+        self._gone: GoneError | None = None
+        self._borne: list[Checkpoint] = []
+        self._borne_records = 0
 
     # --- opening ---
+
+    def start(self) -> None:
+        """Open the log, and have that on the record and sealed: of a file that is deleted from now on, a
+        checkpoint says that it was there. Raises what `open` and `write` raise."""
+        self.open()
+        if self._notes:
+            self.write(())
+        self.tend()
 
     def open(self) -> Store:
         """Raises ConfigurationError for what somebody has to put right, and what stores raise."""
@@ -87,7 +97,8 @@ class Scribe:
         store = open_store(self.path, sync=self._options.sync, wait_s=self._options.wait_s)
         self._store = store
         try:
-            recovered = recover(store, self, accept_gap=self._options.accept_gap)
+            is_gone = self._gone is not None
+            recovered = recover(store, self, accept_gap=self._options.accept_gap, is_gone=is_gone)
             self._first_seq = store.first_seq() or 1
             self.head = store.head()
             if recovered.behind >= CHECKPOINT_RECORDS:
@@ -99,6 +110,7 @@ class Scribe:
         self._notes += recovered.notes
         if not self._is_announced:
             self._is_announced = True
+            self._sealed_at = float("-inf")  # what comes first is sealed at once
             facts = {"kind": "opened", "server": self._server, "process": os.getpid()}
             if self.head == NO_RECORD:
                 # No two logs begin alike: a seal of one, made with the same key, fits no other.
@@ -117,7 +129,7 @@ class Scribe:
     @property
     def _seals_path(self) -> Path:
         given = self._options.checkpoints
-        return self.path.with_name(f"{self.path.name}.checkpoints") if given is None else Path(given)
+        return find_seals(self.path, None if given is None else Path(given))
 
     def find_secret(self) -> key.Secret:
         """The key, made where there is neither one nor anything that was sealed with one."""
@@ -126,24 +138,10 @@ class Scribe:
             key_file = None if given is None else Path(given)
             found = key.find(self.path, key_file)
             if found is None:
-                self._refuse_new_key(key_file or key.default_file(self.path))
+                refuse_new_key(self.path, self._seals_path, key_file or key.default_file(self.path))
                 found = key.make(self.path, key_file)
             self.secret = found
         return self.secret
-
-    def _refuse_new_key(self, key_file: Path) -> None:
-        if self.path.is_dir():  # before a key is made beside it
-            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(self.path))
-        if (other := find_other(self.path)) is not None:
-            raise other
-        for path in (self._seals_path, self.path):
-            if path.is_file() and path.stat().st_size:
-                raise ConfigurationError(
-                    f"the key of {self.path} is gone: what it has sealed cannot be checked without it",
-                    file=str(key_file),
-                    key="audit.key_file",
-                    hint="put the key back, or begin a new log in another file",
-                )
 
     # --- what recovery asks for ---
 
@@ -159,7 +157,17 @@ class Scribe:
         return found, are_ours
 
     def seals(self) -> list[Checkpoint]:
-        return self._opened_seals().read_all()
+        return [*self._opened_seals().read_all(), *self._borne]
+
+    def bear(self, words: str, head: Head, *, count: int, good: Head) -> None:
+        # Known to this process alone: it goes on, and whoever verifies the log finds what is missing.
+        self._borne.append(self._make("accepted", head, count, good))
+        self.gap.add(lost=min(self.records - self._borne_records, head.seq - good.seq))
+        self._borne_records = self.records
+        self._sealed_at = float("-inf")
+        logger.error(
+            "audit: %s: %s: %s; the log goes on behind record %d", self.path, self._gone, words, head.seq
+        )
 
     def certify(self, kind: Kind, head: Head, *, count: int, good: Head | None = None) -> None:
         self._opened_seals().add(self._make(kind, head, count, good))
@@ -168,9 +176,9 @@ class Scribe:
         return encode(self._wall(), facts)
 
     def _make(self, kind: Kind, head: Head, count: int, good: Head | None) -> Checkpoint:
+        found = () if good is None else (good.seq, good.hash.decode())
         clock = int(self._read_clock())
-        made = Checkpoint(kind, head.seq, head.hash.decode(), count, stamp(self._wall()), clock)
-        return made if good is None else _with_good(made, good)
+        return Checkpoint(kind, head.seq, head.hash.decode(), count, stamp(self._wall()), clock, *found)
 
     # --- writing ---
 
@@ -193,9 +201,7 @@ class Scribe:
         try:
             store.append(lines_behind)
         except BaseException as error:
-            if isinstance(error, BrokenError):
-                self._testify()
-            self.abandon()
+            self._give_up(error)
             raise
         self.records += len(lines)
         self._unsynced += len(lines)
@@ -221,6 +227,28 @@ class Scribe:
         except OSError:
             return False  # the damage is the worse news
         return any((each.good or 0) < seq <= each.seq for each in accepted)
+
+    def look(self) -> None:
+        """Raise GoneError where the file was deleted or replaced while it was open."""
+        try:
+            if self._store is not None:
+                self._store.look()
+        except BaseException as error:
+            self._give_up(error)
+            raise
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether the file was deleted or replaced, and none was opened since."""
+        return self._gone is not None and self._store is None
+
+    def _give_up(self, error: BaseException) -> None:
+        if isinstance(error, GoneError):
+            self._gone = error
+            self._kept = max(self._kept, error.head)  # of all processes that wrote it
+        if isinstance(error, BrokenError):
+            self._testify()
+        self.abandon()
 
     def _testify(self) -> None:
         """Seal what we wrote ourselves: when we are gone, nothing else proves that it was there."""
@@ -265,8 +293,8 @@ class Scribe:
             self.write(())
         try:
             return self._tend(self._store)
-        except BaseException:
-            self.abandon()
+        except BaseException as error:
+            self._give_up(error)
             raise
 
     def _tend(self, store: Store) -> float | None:
@@ -356,21 +384,16 @@ class Scribe:
         """The last word, and a checkpoint of it. Raises what stores raise; it is closed all the same."""
         try:
             if self._store is not None:
+                try:
+                    self.look()
+                except GoneError:
+                    self.write(())  # what is lost, into the file that takes its place
                 self._notes.append(self.stamp_entry({"kind": "closed", "process": os.getpid()}))
                 self.write(())
-                self._seal(self._store)
+                self._seal(self.open())
         finally:
             self.abandon()
             self._attempt, self._skip, self._kept = None, 0, NO_RECORD
-            self._notes = [note for note in self._notes if _is_gap(note)]  # still to be told
+            self._gone, self._borne, self._borne_records = None, [], self.records
+            self._notes = [note for note in self._notes if b'"kind":"gap"' in note]  # still to be told
             self._is_announced = False
-
-
-def _is_gap(note: Entry) -> bool:
-    return b'"kind":"gap"' in note
-
-
-def _with_good(made: Checkpoint, good: Head) -> Checkpoint:
-    return Checkpoint(
-        made.kind, made.seq, made.hash, made.count, made.at, made.clock, good.seq, good.hash.decode()
-    )

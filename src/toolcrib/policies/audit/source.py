@@ -35,6 +35,21 @@ def open_source(path: Path) -> Source:
     return TableSource(path)
 
 
+class NoSource:
+    """A log whose file is not there."""
+
+    torn_bytes = 0
+
+    def lines(self, after: int) -> Iterator[bytes]:  # noqa: ARG002 - as all sources have it
+        return iter(())
+
+    def lines_back(self) -> Iterator[bytes]:
+        return iter(())
+
+    def close(self) -> None:
+        pass
+
+
 class LineSource:
     def __init__(self, path: Path) -> None:
         self._file = open(path, "rb", buffering=0)  # noqa: SIM115 - closed by `close`

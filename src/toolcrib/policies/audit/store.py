@@ -31,6 +31,16 @@ class BrokenError(StoreError):
         self.seq = seq
 
 
+class GoneError(BrokenError):
+    """The file was deleted or replaced while it was in use. `head` is the last record that it held."""
+
+    def __init__(self, words: str, head: Head) -> None:
+        super().__init__(words, head.seq)
+        self.head = head
+
+
+DELETED = "the file of the log was deleted"
+REPLACED = "another file is in the place of the log"
 FAILURES = (OSError, StoreError)
 _PASSING = {errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EFBIG, errno.EINTR, errno.EAGAIN, errno.ESTALE}
 
@@ -55,6 +65,10 @@ class Store(Protocol):
     def append(self, compose: Compose, head: Head | None = None) -> None:
         """Alone with the store: ask for lines, and keep all of them or none. `head` is behind what they come
         where that is not the last line."""
+        ...
+
+    def look(self) -> None:
+        """Raise GoneError where the file was deleted or replaced."""
         ...
 
     def head(self) -> Head: ...
@@ -111,10 +125,26 @@ def find_other(path: Path) -> ConfigurationError | None:
     return ConfigurationError(f"is no audit log: it {problem}", file=str(path), key="audit.file", hint=hint)
 
 
+def refuse_new_key(log: Path, seals: Path, key_file: Path) -> None:
+    """Raise where there is no key, and none can be made for this log."""
+    if log.is_dir():  # before a key is made beside it
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(log))
+    if (other := find_other(log)) is not None:
+        raise other
+    for path in (seals, log):
+        if path.is_file() and path.stat().st_size:
+            raise ConfigurationError(
+                f"the key of {log} is gone: what it has sealed cannot be checked without it",
+                file=str(key_file),
+                key="audit.key_file",
+                hint="put the key back, or begin a new log in another file",
+            )
+
+
 def name_unusable(error: OSError, options: Audit) -> ConfigurationError:
     """What somebody has to put right before a log can be written, and in which setting."""
     named = {str(options.key_file): "audit.key_file", str(options.checkpoints): "audit.checkpoints"}
-    key = named.get(str(error.filename), "audit.file")
+    key = "audit.file" if error.filename is None else named.get(str(error.filename), "audit.file")
     file = str(options.file) if key == "audit.file" else str(error.filename)
     words = error.strerror or str(error)
     if isinstance(error, FileExistsError):  # what was to be made a folder is there, and none

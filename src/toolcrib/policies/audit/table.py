@@ -18,7 +18,7 @@ from urllib.parse import quote
 from toolcrib.errors import ConfigurationError
 from toolcrib.policies.audit.files import claim, sync_path
 from toolcrib.policies.audit.record import NO_RECORD, Head, head_of
-from toolcrib.policies.audit.store import BrokenError, Compose, StoreError
+from toolcrib.policies.audit.store import DELETED, REPLACED, BrokenError, Compose, GoneError, StoreError
 
 SCHEMA = "CREATE TABLE IF NOT EXISTS record (seq INTEGER PRIMARY KEY, line TEXT NOT NULL)"
 _LAST = "SELECT line FROM record ORDER BY seq DESC LIMIT 1"
@@ -44,8 +44,10 @@ class TableStore:
         self._path = path
         self._wait_s = wait_s
         self._wal = path.with_name(f"{path.name}-wal")
-        if not path.exists():  # to open and close it behind the back of SQLite would end its locks
-            claim(path)
+        # One that is there is left alone: to open and close it behind the back of SQLite would end its locks.
+        if not path.exists() and claim(path):
+            for orphan in (self._wal, path.with_name(f"{path.name}-shm")):
+                orphan.unlink(missing_ok=True)  # of a file that was deleted: another process may have it open
         _refuse_unusable(path)
         self._mark = _mark_of(path)
         with _translated():
@@ -66,8 +68,7 @@ class TableStore:
         self._db.execute(SCHEMA)
 
     def append(self, compose: Compose, head: Head | None = None) -> None:
-        if _mark_of(self._path) != self._mark:
-            raise BrokenError("another file is in the place of the log")
+        self.look()
         with _translated():
             self._db.execute("BEGIN IMMEDIATE")
             try:
@@ -79,6 +80,19 @@ class TableStore:
                 if self._db.in_transaction:  # some failures end it by themselves
                     self._db.execute("ROLLBACK")
                 raise
+
+    def look(self) -> None:
+        try:
+            if _mark_of(self._path) == self._mark:
+                return
+            words = REPLACED
+        except FileNotFoundError:
+            words = DELETED
+        try:
+            head = self.head()  # a file that is open can be read although its name is gone
+        except StoreError:
+            head = NO_RECORD
+        raise GoneError(words, head) from None
 
     def _insert(self, seq: int, lines: list[bytes]) -> None:
         start, count = 0, len(lines)

@@ -26,6 +26,8 @@ MAX_BATCH = 1_024
 MAX_GATHERED = 64
 FIRST_RETRY_S = 0.05
 LAST_RETRY_S = 1.0
+LOOK_S = 1.0
+"""How often an idle log is looked at: whether its file is still there."""
 QUIET_S = 60.0
 """At most one word about failing in this time."""
 
@@ -132,6 +134,7 @@ class Writer:
         self._failing_since: float | None = None
         self._failed_before = (0, 0)
         self._retry_s = FIRST_RETRY_S
+        self._looked_at = 0.0
         self._silent_until = 0.0
         self._has_spoken = False
         self._thread: threading.Thread | None = None
@@ -210,6 +213,8 @@ class Writer:
                 else:
                     self._open(done)
             pause_s = self._turn()
+            if closing and self._scribe.is_gone:
+                self._turn()  # nobody waits for another file to be begun
             if closing and (self._failing_since is not None or not len(self)):
                 self._close()
                 self._thread = None
@@ -223,7 +228,7 @@ class Writer:
         if self._failing_since is None:
             self._is_idle = True
             if not self.queue and not self._orders:
-                self._bell.acquire(timeout=-1 if pause_s is None else pause_s)
+                self._bell.acquire(timeout=LOOK_S if pause_s is None else min(pause_s, LOOK_S))
         elif not self._orders:
             # Not idle: new entries do not make a broken store work any sooner.
             self._bell.acquire(timeout=self._retry_s)
@@ -231,7 +236,7 @@ class Writer:
 
     def _open(self, done: Future[None]) -> None:
         try:
-            self._scribe.open()
+            self._scribe.start()
             self.is_failing = self._failing_since is not None  # it may have taken longer than anybody waits
         except Exception as error:
             if not is_outage(error):
@@ -250,6 +255,10 @@ class Writer:
                 self._scribe.write([item.entry for item in pending])
                 self._pending = []
                 self._succeed(pending)
+                self._looked_at = time.monotonic()
+            elif time.monotonic() - self._looked_at >= LOOK_S / 2:  # not after every batch
+                self._scribe.look()
+                self._looked_at = time.monotonic()
             return self._scribe.tend()
         except Exception as error:  # whatever it is, calls go on and the next turn tries again
             self._fail(error)

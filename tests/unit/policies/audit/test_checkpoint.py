@@ -91,3 +91,8 @@ def test_verify_says_which_line_of_the_checkpoints_was_changed(tmp_path: Path) -
     (problem,) = verify(path).problems
     words = f"line {len(before) + 1} of the checkpoints was not made with this key, or was changed"
     assert problem.words == words
+
+
+@pytest.mark.parametrize("line", [b"", b"{}", b"x" * 200, b',"mac":"' + b"0" * 64 + b'"}'])
+def test_other_lines_are_no_checkpoints(line: bytes) -> None:
+    assert read_checkpoint(line, None) is None

@@ -52,7 +52,7 @@ def test_checkpoints_that_were_cut_off_are_missed(tmp_path: Path, name: str) -> 
     sealed = verify(path).proven_through
     lines = read_lines(path)
     assert 0 < sealed < len(lines)
-    words = f"the log went on for 290 s behind record {sealed}, and no checkpoint is there of it"
+    words = f"the log went on for 340 s behind record {sealed}, and no checkpoint is there of it"
     assert [told.partition(": ")[0] for told in unsealed(path)] == [words]
     # Nor does it help to make everything behind the first checkpoint, the one of nothing, anew.
     seals(path).write_bytes(kept[0])

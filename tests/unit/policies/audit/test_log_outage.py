@@ -266,12 +266,9 @@ async def test_damage_that_is_found_when_nobody_waits_any_more_is_told_in_our_wo
 
 async def test_whether_records_can_be_written_is_known_or_tried(tmp_path: Path, logs: list[AuditLog]) -> None:
     path = tmp_path / "audit.db"
-    before = make_audit(logs, path)
-    await before.open()
-    await before.close()
-    hold = Hold(path)
     log = make_audit(logs, path, wait_s=0.05)
     await log.open()
+    hold = Hold(path)
     assert not log.is_failing
     assert await log.prove() is False
     assert log.is_failing

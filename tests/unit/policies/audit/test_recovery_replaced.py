@@ -29,6 +29,7 @@ BOTH = pytest.mark.parametrize("name", STORES)
 def test_a_log_that_is_replaced_while_it_is_written_is_noticed(tmp_path: Path, name: str) -> None:
     path = tmp_path / name
     scribe = make_scribe(path)
+    scribe.start()
     scribe.write(entries(5))
     for each in (path, path.with_name(f"{name}-wal"), path.with_name(f"{name}-shm")):
         if each.exists():

@@ -71,6 +71,7 @@ def test_nothing_is_left_to_do_once_it_was_closed(tmp_path: Path, name: str) -> 
 def test_what_a_seal_has_brought_to_the_disk_is_not_brought_there_again(tmp_path: Path) -> None:
     hands = Hands()
     scribe = make_scribe(tmp_path / "audit.jsonl", hands)
+    scribe.start()
     hands.pass_by(59.5)
     scribe.write(entries(1))
     assert scribe.tend() == 0.5  # synced, for the first time
@@ -85,6 +86,7 @@ def test_what_was_not_on_the_disk_before_a_failure_is_soon_after_it(
 ) -> None:
     hands = Hands()
     scribe = make_scribe(tmp_path / "audit.jsonl", hands)
+    scribe.start()
     scribe.write(entries(3))
     scribe.abandon()
     scribe.write(())  # opened anew, and nothing new to write

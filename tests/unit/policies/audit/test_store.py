@@ -200,3 +200,8 @@ def test_what_cannot_be_written_is_told_with_its_setting(
 ) -> None:
     found = name_unusable(error, OPTIONS)
     assert (found.file, found.key, found.message, found.hint) == (file, key, words, hint)
+
+
+def test_what_names_no_file_is_about_the_log(tmp_path: Path) -> None:
+    found = name_unusable(OSError(errno.EINVAL, "Invalid argument"), Audit(tmp_path / "audit.db"))
+    assert (found.file, found.key) == (str(tmp_path / "audit.db"), "audit.file")

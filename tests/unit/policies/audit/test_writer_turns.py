@@ -80,8 +80,9 @@ FULL = OSError(errno.ENOSPC, "No space left on device")
 @pytest.mark.parametrize(
     ("pause_s", "is_failing", "has_entries", "has_orders", "waits"),
     [
-        (None, False, False, False, [(-1, True)]),
-        (2.5, False, False, False, [(2.5, True)]),
+        (None, False, False, False, [(1.0, True)]),  # to look whether the file is still there
+        (2.5, False, False, False, [(1.0, True)]),
+        (0.5, False, False, False, [(0.5, True)]),
         (2.5, False, True, False, []),
         (2.5, False, False, True, []),
         (2.5, True, False, False, [(0.05, False)]),

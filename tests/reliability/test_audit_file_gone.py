@@ -1,0 +1,195 @@
+"""A log that is deleted or replaced while a server writes it: noticed, said, and never called sound."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import signal
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.support.audited import STORES, make_log, records
+from tests.support.command import Serving, start
+
+TOOLS = """\
+from toolcrib import tool
+
+@tool
+def look() -> str:
+    "Look."
+    return "seen"
+
+@tool(destructive=True)
+def wipe() -> str:
+    "Wipe."
+    return "wiped"
+"""
+BOTH = pytest.mark.parametrize("name", STORES)
+
+
+@pytest.fixture
+def path(tmp_path: Path, name: str) -> Path:
+    """Where the log will be; a server that is started in its folder writes it."""
+    (tmp_path / "tools.py").write_text(TOOLS)
+    (tmp_path / "toolcrib.toml").write_text(
+        f'[server]\ntargets = ["tools.py"]\n[audit]\nfile = "{name}"\ncheckpoints = "elsewhere"\n'
+    )
+    return tmp_path / name
+
+
+def serve(path: Path) -> Serving:
+    return Serving(cwd=path.parent)
+
+
+def assert_missing(path: Path, first: int, last: int) -> None:
+    """`toolcrib audit verify` says which records are missing, and that nothing else is wrong."""
+    process = start("audit", "verify", "--json", cwd=path.parent)
+    out, errors = process.communicate()
+    assert process.returncode == 1, errors
+    words = f"record {first} is missing" if first == last else f"records {first} to {last} are missing"
+    assert [each["words"].removesuffix(" at the end") for each in json.loads(out)["problems"]] == [words]
+
+
+def assert_refuses(path: Path) -> None:
+    """A server that is started on the log says what is wrong with it, and ends."""
+    process = start("serve", "--port", "0", cwd=path.parent)
+    said = "".join(process.communicate(timeout=60))
+    assert process.returncode == 2, said
+    assert "the audit log is damaged" in said
+
+
+@contextmanager
+def stopped(server: Serving) -> Iterator[None]:
+    """While a server cannot notice anything."""
+    server.process.send_signal(signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        server.process.send_signal(signal.SIGCONT)
+
+
+def family(path: Path) -> list[Path]:
+    return [path, path.with_name(f"{path.name}-wal"), path.with_name(f"{path.name}-shm")]
+
+
+def delete(path: Path) -> None:
+    path.unlink()
+
+
+def delete_all(path: Path) -> None:
+    for each in family(path):
+        each.unlink(missing_ok=True)
+
+
+@pytest.mark.parametrize(
+    ("name", "remove", "sealed"),
+    [
+        ("audit.db", delete, 0),
+        ("audit.db", delete_all, 0),
+        ("audit.db", delete_all, 10),
+        ("audit.jsonl", delete, 0),
+        ("audit.jsonl", delete, 10),
+    ],
+)
+def test_a_log_that_is_deleted_is_begun_anew_behind_its_last_number(
+    path: Path, remove: Callable[[Path], None], sealed: int
+) -> None:
+    if sealed:
+        make_log(path, sealed - 2, checkpoints=path.parent / "elsewhere")
+    last = sealed + 3
+    with serve(path) as server:
+        assert [server.call("look"), server.call("look")] == ["seen", "seen"]
+        remove(path)
+        assert server.call("look") == "seen"  # goes on, on the record or not
+        server.wait_for("audit: records are written again")
+        assert server.call("wipe") == "wiped"
+        assert f"{path.name}: the file of the log was deleted" in server.errors
+        found = records(path)
+        assert [each["seq"] for each in found] == list(range(last + 1, last + len(found) + 1))
+        assert [each["kind"] for each in found[:2]] == ["recovered", "gap"]
+        assert found[0]["missing"] == f"records 1 to {last} are missing at the end"
+        assert found[1]["lost"] == 3
+        assert [each["tool"] for each in found if each["kind"] == "call"] == ["look", "wipe"]
+        assert_missing(path, 1, last)
+        assert server.end() == 0
+    assert_refuses(path)
+    assert_missing(path, 1, last)
+
+
+@BOTH
+def test_a_server_that_nobody_calls_notices_too(path: Path) -> None:
+    with serve(path) as server:
+        delete_all(path)
+        server.wait_for("audit: records are written again")
+        assert "the file of the log was deleted" in server.errors
+        server.end(signal.SIGKILL)
+    assert_missing(path, 1, 1)
+
+
+@BOTH
+def test_a_server_that_is_killed_before_it_notices_leaves_a_seal(path: Path) -> None:
+    with serve(path) as server:
+        assert server.call("look") == "seen"
+        with stopped(server):
+            delete_all(path)
+            server.end(signal.SIGKILL)
+    assert_missing(path, 1, 1)  # the first record was sealed when it was written, the one after it not yet
+    assert_refuses(path)
+    assert_missing(path, 1, 1)
+
+
+@BOTH
+def test_a_server_that_ends_before_it_notices_says_so_in_its_last_words(path: Path) -> None:
+    with serve(path) as server:
+        assert server.call("look") == "seen"
+        with stopped(server):
+            delete_all(path)
+            server.process.send_signal(signal.SIGTERM)
+        assert server.end(signal.SIGCONT) == 0
+        assert "the file of the log was deleted" in server.errors
+    assert [each["kind"] for each in records(path)] == ["recovered", "gap", "closed"]
+    assert_missing(path, 1, 2)
+
+
+@BOTH
+def test_an_older_copy_in_the_place_of_the_log_is_found(path: Path) -> None:
+    copy = path.with_name("copy")
+    with serve(path) as server:
+        server.call("look")
+        if path.suffix == ".jsonl":
+            shutil.copy(path, copy)
+        else:
+            with closing(sqlite3.connect(path)) as db, closing(sqlite3.connect(copy)) as target:
+                db.backup(target)
+        for _ in range(3):
+            server.call("look")
+        for each in family(path)[1:]:
+            each.unlink(missing_ok=True)
+        copy.replace(path)
+        server.call("look")
+        server.wait_for("audit: records are written again")
+        assert "another file is in the place of the log" in server.errors
+        assert server.end() == 0
+    assert [each["seq"] for each in records(path)][:3] == [1, 2, 6]
+    assert_missing(path, 3, 5)
+    assert_refuses(path)
+
+
+@BOTH
+def test_workers_go_on_in_one_file(path: Path) -> None:
+    with Serving("--workers", "2", cwd=path.parent) as server:
+        for _ in range(20):
+            server.call("look")
+        delete_all(path)
+        server.wait_for("audit: records are written again", 2)
+        for _ in range(20):
+            assert server.call("wipe") == "wiped"
+        found = records(path)
+        assert [each["kind"] for each in found].count("recovered") == 2
+        assert [each["kind"] for each in found].count("call") == 20
+        assert server.end() == 0
+    assert_missing(path, 1, found[0]["seq"] - 1)
