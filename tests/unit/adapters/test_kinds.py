@@ -12,8 +12,8 @@ import pytest
 from fastmcp import Context, FastMCP
 from fastmcp.dependencies import Depends
 from fastmcp.exceptions import ToolError
+from fastmcp.server import create_proxy
 from fastmcp.utilities.tasks import TaskConfig
-from mcp.server.extension import Extension
 from mcp.server.mcpserver import Context as OfficialContext
 from mcp.server.mcpserver import MCPServer as OfficialServer
 
@@ -225,33 +225,18 @@ class TestSettings:
         assert tool.namespace == "t"
         assert tool.definition.tags == ("mine",)
 
-    def test_an_extension_that_stands_before_the_tools_is_warned_of(self) -> None:
-        class Gate(Extension):
-            identifier = "example.com/gate"
-
-            async def intercept_tool_call(self, params: Any, ctx: Any, call_next: Any) -> Any:
-                return await call_next(ctx)
-
-        official = OfficialServer("o", extensions=[Gate()])
-        official.tool(name="x")(lambda: 1)
-
-        (finding,) = collect(official).findings
-
-        assert finding.code == "foreign-middleware"
-        assert "Gate" in finding.message
-
     def test_a_server_that_does_not_answer_in_time_is_not_waited_for(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(fast_module, "LIST_S", 0.05)
 
         class Slow(FastMCP):
-            async def _list_tools(self) -> Any:
+            async def list_tools(self, **_: Any) -> Any:
                 await asyncio.sleep(0.5)
                 return []
 
         with pytest.raises(SourceError, match=r"within 0\.05 s"):
-            collect(Slow("slow"))
+            collect(create_proxy(Slow("slow")))
 
     def test_one_tool_that_cannot_be_read_hides_no_other(self) -> None:
         official = OfficialServer("o")

@@ -133,20 +133,6 @@ class TestWhatIsFound:
             ("low-level-server", str(file))
         ]
 
-    def test_guards_of_the_server_are_warned_of(self, tmp_path: Any) -> None:
-        file = tmp_path / "watched.py"
-        file.write_text(
-            "from mcp.server.mcpserver import MCPServer\n"
-            "async def watch(ctx, call_next):\n    return await call_next(ctx)\n"
-            "server = MCPServer('w', middleware=[watch])\n"
-            "@server.tool()\ndef f() -> int:\n    return 1\n"
-        )
-
-        (finding,) = collect(str(file)).findings
-
-        assert (finding.code, finding.level) == ("foreign-middleware", "warning")
-        assert "watch" in finding.message
-
 
 class TestCalls:
     @pytest.mark.parametrize(("name", "arguments"), CALLS)

@@ -15,6 +15,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+from toolcrib.adapters.foreign.guards import is_own
 from toolcrib.adapters.foreign.offer import Offer
 from toolcrib.adapters.foreign.recognition import library_of
 from toolcrib.adapters.foreign.remarks import left_out, not_honoured
@@ -45,9 +46,7 @@ def remark(contents: Contents, server: Any) -> Iterator[Finding]:
     """What the server has beside tools, and what stood before its tools and does not here."""
     yield from left_out(server.name, contents.parts)
     for member in contents.servers.values():
-        middleware = [item for item in getattr(member, "middleware", ()) if not _is_harmless(item)]
-        middleware += getattr(member, "_extensions", {}).values()
-        yield from not_honoured(member.name, auth=getattr(member, "auth", None), middleware=middleware)
+        yield from not_honoured(member.name, auth=getattr(member, "auth", None))
 
 
 def mounted_in(server: Any) -> Iterator[Any]:
@@ -118,7 +117,7 @@ async def _offer(shown: Any, tool: Any, server: Any, contents: Contents, depth: 
         is_strict=bool(getattr(server, "strict_input_validation", False)),
         written=_written(tool),
     )
-    if type(tool).__name__ == "FunctionTool":
+    if type(tool).__name__ == "FunctionTool" and is_own(tool, "run"):
         offer.function = tool.fn
         offer.contexts, offer.injected = _injected_into(tool.fn)
     if _must_be_task(tool):
@@ -166,11 +165,6 @@ def _is_enabled(tool: Any) -> bool:
 
 def _must_be_task(tool: Any) -> bool:
     return getattr(getattr(tool, "task_config", None), "mode", None) == "required"
-
-
-def _is_harmless(middleware: Any) -> bool:
-    """Whether it only does what toolcrib does anyway."""
-    return type(middleware).__name__ in ("DereferenceRefsMiddleware", "ToolInjectionMiddleware")
 
 
 def _run_apart(make: Callable[[], Awaitable[T]]) -> T:

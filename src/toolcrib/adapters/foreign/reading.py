@@ -11,6 +11,7 @@ from typing import Any
 
 from toolcrib.adapters.foreign import fast, sdk
 from toolcrib.adapters.foreign.adopting import adopt
+from toolcrib.adapters.foreign.guards import check_guards
 from toolcrib.adapters.foreign.guest import Guest
 from toolcrib.adapters.foreign.lending import Lender
 from toolcrib.adapters.foreign.offer import Offer
@@ -27,13 +28,14 @@ class Reading:
 
 
 def read_server(server: Any) -> Reading:
-    """The tools of a server that was written for `mcp` or `fastmcp`. Raises SourceError where it lists none
-    because listing fails."""
+    """The tools of a server that was written for `mcp` or `fastmcp`. Raises SourceError where listing fails,
+    and where the server has guards that would not run here."""
     library = library_of(server)
     if library is None:
         raise SourceError(f"{type(server).__name__} is no server of mcp or fastmcp")
     guest = Guest(server, library)
     try:
+        check_guards(server)
         if library == "fastmcp":
             contents = fast.read_contents(server)
             offers: Iterable[Offer] = contents.offers

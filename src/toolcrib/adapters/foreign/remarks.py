@@ -19,20 +19,11 @@ def left_out(server: str, parts: Mapping[str, int]) -> Iterator[Finding]:
         yield Finding("foreign-parts", "advice", words)
 
 
-def not_honoured(server: str, *, auth: Any, middleware: Sequence[Any]) -> Iterator[Finding]:
-    """Guards that stood before the tools of a server and do not stand here."""
+def not_honoured(server: str, *, auth: Any) -> Iterator[Finding]:
+    """Authentication that stood before the tools of a server and does not stand here."""
     if auth:
         words = f"The authentication of server '{server}' does not guard its tools here"
         yield Finding("foreign-auth", "warning", words, hint="serve it to yourself only, or behind a proxy")
-    if middleware:
-        names = _join(list(dict.fromkeys(_name_of(item) for item in middleware)))
-        words = f"The middleware of server '{server}' is not run here: {names}"
-        yield Finding("foreign-middleware", "warning", words, hint="do in the tools what must be done")
-
-
-def _name_of(middleware: Any) -> str:
-    named = getattr(middleware, "__name__", None)
-    return named if isinstance(named, str) else type(middleware).__name__
 
 
 def _join(words: Sequence[str]) -> str:

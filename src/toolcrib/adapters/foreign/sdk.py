@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from toolcrib.adapters.foreign.guards import is_own
 from toolcrib.adapters.foreign.offer import Offer
 from toolcrib.adapters.foreign.remarks import left_out, not_honoured
 from toolcrib.content import Result
@@ -22,7 +23,7 @@ def read_offers(server: Any) -> Iterator[Offer]:
             tool,
             server,
             _runner(tool),
-            function=tool.fn,
+            function=tool.fn if is_own(tool, "run") else None,  # a check may be in their `run`
             contexts=(context,) if context else (),
             injected=resolved,
             written=tool.fn,
@@ -57,15 +58,4 @@ def remark(server: Any) -> Iterator[Finding]:
     }
     yield from left_out(server.name, parts)
     auth = getattr(server.settings, "auth", None)
-    middleware = [item for item in getattr(server, "middleware", ()) if not _is_built_in(item)]
-    middleware += [item for item in getattr(server, "_extensions", ()) if _intercepts(item)]
-    yield from not_honoured(server.name, auth=auth, middleware=middleware)
-
-
-def _is_built_in(middleware: Any) -> bool:
-    return str(getattr(type(middleware), "__module__", "")).startswith("mcp.")
-
-
-def _intercepts(extension: Any) -> bool:
-    method = getattr(type(extension), "intercept_tool_call", None)
-    return method is not None and not str(method.__module__).startswith("mcp.")
+    yield from not_honoured(server.name, auth=auth)

@@ -7,7 +7,6 @@ import httpx2
 from fastmcp import Context, FastMCP
 from fastmcp.dependencies import Depends, Shared
 from fastmcp.server.auth import StaticTokenVerifier
-from fastmcp.server.middleware import Middleware
 from fastmcp.tools import Tool
 from pydantic import Field
 
@@ -50,13 +49,9 @@ pets = FastMCP.from_openapi(
 )
 
 
-class Watch(Middleware):
-    """Sees every call, at home."""
-
-
-guarded = FastMCP("guarded", auth=StaticTokenVerifier({"t": {"client_id": "c"}}), middleware=[Watch()])
+guarded = FastMCP("guarded", auth=StaticTokenVerifier({"t": {"client_id": "c"}}))
 strict = FastMCP("strict", strict_input_validation=True)
-inner = FastMCP("inner", middleware=[Watch()])
+inner = FastMCP("inner")
 MADE: list[str] = []
 
 

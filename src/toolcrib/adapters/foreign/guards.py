@@ -1,0 +1,207 @@
+"""Refuse servers of other libraries that decide themselves who sees or calls a tool.
+
+toolcrib takes the functions out of a server and runs them itself. Code that the server's author put between
+clients and functions (an overridden `call_tool`, middleware, a replaced request handler) would not run, and
+its access control would be lost. Such a server is refused as a whole, with the reasons.
+
+The rule is an allow-list: every method of the objects on the way from a client to a function must be the
+library's own, except for those that only register, describe or start (`_is_harmless_name`).
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator
+from itertools import islice
+from types import FunctionType, MethodType
+from typing import Any
+
+from toolcrib.adapters.foreign.recognition import PACKAGES, library_of, package_of
+from toolcrib.errors import SourceError
+from toolcrib.schema.parameters import locate
+
+_LIBRARIES = PACKAGES | {"universal_mcp"}
+"""The packages whose overrides the adapter knows: universal-mcp's servers subclass those of `mcp`."""
+_HELPERS = frozenset({"contextlib", "functools", "typing", "typing_extensions"})
+"""Modules whose decorators the libraries use on their own methods."""
+_CHOSEN = ("fastmcp.server.middleware", "fastmcp.contrib")
+"""Where fastmcp keeps middleware for authors to choose from; it installs the rest itself."""
+_DEFAULTS = frozenset({"DereferenceRefsMiddleware", "ToolInjectionMiddleware"})
+"""Middleware of fastmcp whose effect toolcrib has too: flat schemas, and tools that middleware adds."""
+
+_SINGLE = ("_tool_manager", "tool_manager", "_lowlevel_server", "_mcp_server", "_inner", "server")
+_SEVERAL = ("providers", "_transforms", "_mounted_servers")
+"""Attributes that lead from a server to the other objects its calls pass through, and to mounted servers."""
+_METHODS = {
+    "tools/list": "tools/list",
+    "tools/call": "tools/call",
+    "ListToolsRequest": "tools/list",  # SDK 1.x has the types of requests as keys
+    "CallToolRequest": "tools/call",
+}
+_HARMLESS = frozenset(
+    {
+        *("completion", "custom_route", "description", "disable", "enable", "generate_name", "icons"),
+        *("import_server", "instructions", "lifespan", "mount", "name", "settings", "title", "tool"),
+        *("version", "website_url"),
+    }
+)
+MAX_REASONS = 5
+
+Reason = tuple[str, Any]
+"""Words for people, and the object that somebody wrote, to point at."""
+
+
+def check_guards(server: Any) -> None:
+    """Raise SourceError where a server, or one mounted in it, has guards that toolcrib would not run."""
+    reasons: dict[str, Any] = {}
+    for words, culprit in _find_guards(server):
+        reasons.setdefault(words, culprit)
+    if reasons:
+        named = "; ".join(islice(reasons, MAX_REASONS))
+        raise SourceError(
+            f"Server '{server.name}' is refused, toolcrib would serve its tools without this: {named}",
+            source=locate(next(iter(reasons.values()))),
+            hint="run it with its own library, or move the check into toolcrib rules ([[rules]], Rule)",
+        )
+
+
+def is_own(thing: Any, name: str) -> bool:
+    """Whether a method of an object is the one that its library wrote."""
+    return not any(True for _ in _find_override(thing, name))
+
+
+def _find_guards(server: Any) -> Iterator[Reason]:
+    for part in _walk(server):
+        for name in sorted(_method_names(part)):
+            yield from _find_override(part, name)
+        yield from _find_handlers(part)
+        yield from _find_middleware(part)
+        yield from _find_filters(part)
+
+
+def _walk(server: Any) -> Iterator[Any]:
+    """The objects that calls pass through: managers, low-level servers, providers, transforms, mounted
+    servers."""
+    seen: set[int] = set()
+    waiting = [server]
+    while waiting:
+        part = waiting.pop()
+        if part is None or id(part) in seen:
+            continue
+        seen.add(id(part))
+        yield part
+        waiting += [getattr(part, name, None) for name in _SINGLE]
+        for name in _SEVERAL:
+            waiting += getattr(part, name, None) or ()
+
+
+# --- methods -----------------------------------------------------------------------------------------
+
+
+def _method_names(part: Any) -> set[str]:
+    """The methods and properties of the library that stand between a client and a function."""
+    names = {
+        name
+        for kind in type(part).__mro__
+        if package_of(kind) in _LIBRARIES
+        for name, value in vars(kind).items()
+        if (callable(value) or hasattr(value, "__get__")) and not _is_harmless_name(name, part)
+    }
+    return names | {"__getattribute__"}
+
+
+def _is_harmless_name(name: str, part: Any) -> bool:
+    """Whether a method only registers, describes or starts something, or is about resources and prompts."""
+    if name.startswith(("__", "add_", "from_", "remove_")) or name in _HARMLESS:
+        return True
+    if "resource" in name or "prompt" in name:
+        return True
+    return name.startswith("run") and library_of(part) is not None
+
+
+def _find_override(part: Any, name: str) -> Iterator[Reason]:
+    kind = next((kind for kind in type(part).__mro__ if name in vars(kind)), object)
+    if kind is object:
+        return
+    written = vars(kind)[name]
+    held = getattr(part, "__dict__", {}).get(name)
+    if package_of(kind) not in _LIBRARIES:
+        yield f"{kind.__name__} overrides {name}", kind
+    elif (foreign := _find_foreign(written)) is not None:
+        yield f"{name} of {kind.__name__} was replaced", foreign
+    elif held is not None and not isinstance(written, functools.cached_property):
+        yield f"{name} was replaced on this {type(part).__name__} object", held
+
+
+def _find_foreign(thing: Any) -> Any:
+    """The first callable in a method, or in what it wraps, that no library wrote, or None."""
+    thing = getattr(thing, "fget", None) or getattr(thing, "__func__", None) or thing
+    if isinstance(thing, functools.partial):
+        return _find_foreign(thing.func)
+    if type(thing) is not FunctionType:
+        known = package_of(type(thing)) in _LIBRARIES | _HELPERS | {"builtins"}
+        return thing if callable(thing) and not known else None
+    # Not `__module__`, which a decorator copies from the function it wraps.
+    package = str(thing.__globals__.get("__name__", "")).partition(".")[0]
+    if package not in _LIBRARIES | _HELPERS:
+        return thing
+    for cell in thing.__closure__ or ():
+        try:
+            held = cell.cell_contents
+        except ValueError:
+            continue  # not assigned yet
+        if isinstance(held, FunctionType | MethodType | functools.partial):
+            found = _find_foreign(held)
+            if found is not None:
+                return found
+    return None
+
+
+# --- what else stands between ------------------------------------------------------------------------
+
+
+def _find_handlers(part: Any) -> Iterator[Reason]:
+    """Request handlers of a low-level server that its library did not install."""
+    for table in ("_request_handlers", "request_handlers"):
+        for key, entry in (getattr(part, table, None) or {}).items():
+            method = _METHODS.get(key if isinstance(key, str) else getattr(key, "__name__", ""))
+            foreign = _find_foreign(getattr(entry, "handler", entry)) if method else None
+            if foreign is not None:
+                yield f"the handler of {method} was replaced by {_name_of(foreign)}", foreign
+
+
+def _find_middleware(part: Any) -> Iterator[Reason]:
+    for item in getattr(part, "middleware", None) or ():
+        if not _is_default(item):
+            yield f"middleware {_name_of(item)}", _code_of(item)
+    extensions = getattr(part, "_extensions", None) or ()
+    for item in extensions.values() if isinstance(extensions, dict) else extensions:
+        if _find_foreign(getattr(item, "intercept_tool_call", None)) is not None:
+            yield f"extension {_name_of(item)}", _code_of(item)
+
+
+def _is_default(middleware: Any) -> bool:
+    """Whether the library installs it by itself, or toolcrib does the same."""
+    kind = type(middleware)
+    if package_of(kind) not in _LIBRARIES:
+        return False
+    is_chosen = kind.__module__.startswith(_CHOSEN)
+    return not is_chosen or any(base.__name__ in _DEFAULTS for base in kind.__mro__)
+
+
+def _find_filters(part: Any) -> Iterator[Reason]:
+    """Filters of fastmcp 2, which its full list of tools does not apply. Later versions mark the tools."""
+    if hasattr(part, "_should_enable_component"):
+        for name in ("include_tags", "exclude_tags"):
+            if getattr(part, name, None):
+                yield f"{name} of server '{part.name}'", None
+
+
+def _code_of(thing: Any) -> Any:
+    """The function or class that somebody wrote."""
+    return thing if isinstance(getattr(thing, "__name__", None), str) else type(thing)
+
+
+def _name_of(thing: Any) -> str:
+    name: str = _code_of(thing).__name__
+    return name

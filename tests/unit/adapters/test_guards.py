@@ -1,0 +1,185 @@
+"""Guards that servers of other libraries have themselves."""
+
+from __future__ import annotations
+
+import functools
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from fastmcp import FastMCP
+from fastmcp.server.middleware.logging import LoggingMiddleware
+from fastmcp.server.middleware.tool_injection import ToolInjectionMiddleware
+from fastmcp.server.providers import Provider
+from fastmcp.tools import Tool as FastTool
+from mcp.server.extension import Extension
+from mcp.server.mcpserver import MCPServer as OfficialServer
+from mcp.server.mcpserver.tools.base import Tool as OfficialTool
+
+from toolcrib.adapters.foreign.guards import check_guards
+from toolcrib.errors import SourceError
+from toolcrib.server import MCPServer
+from toolcrib.sources.collect import collect
+
+
+def refused(server: Any, words: str) -> SourceError:
+    with pytest.raises(SourceError, match=words) as caught:
+        check_guards(server)
+    return caught.value
+
+
+class TestAllowed:
+    def test_a_subclass_that_registers_describes_and_starts(self) -> None:
+        class Own(FastMCP):
+            name = "own"
+
+            def __init__(self) -> None:
+                super().__init__("x")
+
+            def add_tool(self, tool: Any) -> Any:
+                return super().add_tool(tool)
+
+            async def run_async(self, *args: Any, **kwargs: Any) -> None:
+                await super().run_async(*args, **kwargs)
+
+            async def read_resource(self, *args: Any, **kwargs: Any) -> Any:
+                return await super().read_resource(*args, **kwargs)
+
+            def helper(self) -> int:
+                return 1
+
+        check_guards(Own())
+
+    def test_tools_that_middleware_of_fastmcp_adds(self) -> None:
+        added = FastTool.from_function(lambda: 1, name="added")
+        theirs = FastMCP("x", middleware=[ToolInjectionMiddleware([added])])
+
+        assert [tool.name for tool in collect(theirs).tools] == ["added"]
+
+    def test_an_extension_that_intercepts_nothing(self) -> None:
+        class Quiet(Extension):
+            identifier = "example.com/quiet"
+
+        check_guards(OfficialServer("x", extensions=[Quiet()]))
+
+    def test_overrides_of_universal_mcp_are_known(self) -> None:
+        names = {"__name__": "universal_mcp.servers.server", "OfficialServer": OfficialServer}
+        code = "class LocalServer(OfficialServer):\n    async def call_tool(self, name, arguments): ..."
+        exec(code, names)
+        made: Any = names["LocalServer"]
+
+        check_guards(made("x"))
+
+
+class TestRefused:
+    def test_a_property(self) -> None:
+        class Hiding(FastMCP):
+            @property
+            def transforms(self) -> list[Any]:
+                return []
+
+        refused(Hiding("x"), "Hiding overrides transforms")
+
+    def test_the_class_of_the_library_itself(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        plain = OfficialServer.call_tool
+
+        @functools.wraps(plain)
+        async def guarded(*args: Any, **kwargs: Any) -> Any:
+            return await plain(*args, **kwargs)
+
+        monkeypatch.setattr(OfficialServer, "call_tool", guarded)
+
+        error = refused(OfficialServer("x"), "call_tool of MCPServer was replaced")
+        assert error.source.file == __file__
+
+    def test_a_callable_object_in_the_class_of_the_library(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        class Guard:
+            async def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
+
+        monkeypatch.setattr(OfficialServer, "call_tool", Guard())
+
+        refused(OfficialServer("x"), "call_tool of MCPServer was replaced")
+
+    def test_a_handler_behind_a_partial(self) -> None:
+        async def guard(extra: int, ctx: Any, params: Any) -> Any: ...
+
+        theirs = OfficialServer("x")
+        entries: Any = theirs._lowlevel_server._request_handlers
+        entries["tools/list"] = SimpleNamespace(handler=functools.partial(guard, 1))
+
+        refused(theirs, "the handler of tools/list was replaced by guard")
+
+    def test_a_handler_of_an_older_sdk_that_calls_the_authors_function(self) -> None:
+        async def guard() -> Any: ...
+
+        class ListToolsRequest: ...
+
+        names: dict[str, Any] = {"__name__": "mcp.server.lowlevel.server"}
+        exec("def wrap(function):\n    return lambda request: function()", names)
+        theirs = OfficialServer("x")
+        low: Any = theirs._lowlevel_server
+        low.request_handlers = {ListToolsRequest: names["wrap"](guard)}
+
+        refused(theirs, "the handler of tools/list was replaced by guard")
+
+    def test_an_extension_that_intercepts_calls(self) -> None:
+        class Gate(Extension):
+            identifier = "example.com/gate"
+
+            async def intercept_tool_call(self, params: Any, ctx: Any, call_next: Any) -> Any:
+                return await call_next(ctx)
+
+        refused(OfficialServer("x", extensions=[Gate()]), "extension Gate")
+
+    def test_middleware_of_fastmcp_that_is_not_there_by_default(self) -> None:
+        refused(FastMCP("x", middleware=[LoggingMiddleware()]), "middleware LoggingMiddleware")
+
+    def test_a_provider_of_the_authors_own(self) -> None:
+        class Shelf(Provider):
+            async def _get_tool(self, *args: Any, **kwargs: Any) -> Any:
+                return None
+
+        theirs = FastMCP("x")
+        theirs.add_provider(Shelf(), namespace="shelf")
+
+        refused(theirs, "Shelf overrides _get_tool")
+
+    def test_filters_of_fastmcp_2(self) -> None:
+        theirs = FastMCP("x")
+        theirs._should_enable_component = theirs.exclude_tags = {"secret"}  # type: ignore[attr-defined]
+
+        refused(theirs, "exclude_tags of server 'x'")
+
+    def test_a_long_list_of_reasons_is_cut(self) -> None:
+        names = ("list_tools", "call_tool", "get_tool", "_list_tools", "_get_tool", "http_app")
+        kind = type("Own", (FastMCP,), {name: lambda self: None for name in names})
+
+        assert str(refused(kind("x"), "Own overrides")).count("overrides") == 5
+
+
+@pytest.mark.parametrize("library", ["mcp", "fastmcp"])
+async def test_a_tool_with_a_run_of_its_own_is_run_by_it(library: str) -> None:
+    if library == "mcp":
+
+        class CheckedTool(OfficialTool):
+            async def run(self, *args: Any, **kwargs: Any) -> Any:
+                raise PermissionError("not for you")
+
+        theirs: Any = OfficialServer("x")
+        theirs._tool_manager._tools["secret"] = CheckedTool.from_function(lambda: "the secret", name="secret")
+    else:
+        theirs = FastMCP("x")
+        tool: Any = FastTool.from_function(lambda: "the secret", name="secret")
+        kind = type(tool)
+
+        async def run(self: Any, arguments: Any) -> Any:
+            raise PermissionError("not for you")
+
+        checked = type("FunctionTool", (kind,), {"run": run, "__module__": __name__})
+        theirs.add_tool(checked(**{name: getattr(tool, name) for name in kind.model_fields}))
+
+    ours = MCPServer("ours")
+    ours.add(theirs)
+    result = await ours.call("secret")
+    assert result.is_error
+    assert "the secret" not in result.text
