@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import functools
-import sys
 import threading
 import time
 from collections.abc import Mapping
@@ -32,7 +31,7 @@ from toolcrib.failure import failed, raise_questions
 from toolcrib.keyspace import Snapshot
 from toolcrib.lifecycle import Owners
 from toolcrib.mirror import Mirrored
-from toolcrib.plan import Plan, ToolStats
+from toolcrib.plan import Plan, ToolStats, tool_modules
 from toolcrib.registry import ToolRegistry
 from toolcrib.settling import is_unfinished, settle
 from toolcrib.storefront import Storefront, could_be_front
@@ -291,10 +290,14 @@ class Dispatcher:
         self, plan: Plan, checked: dict[str, Any], limit: float | None, outlive: Outlive | None
     ) -> Result:
         args, values = self.runner.run_inline(plan.lane, lambda: plan.bind(checked, None, self.server))
-        value = await self.runner.run_process(
-            plan.lane, plan.handler, tuple(args), values, limit, tool_modules(plan.tool), outlive
+        results = plan.results
+        plain_bytes = results.max_bytes if results.dump is None else 0
+        modules, converter = tool_modules(plan.tool), plan.converter
+        returned = await self.runner.run_process(
+            plan.lane, plan.handler, tuple(args), values, limit, modules, outlive, converter, plain_bytes
         )
-        result: Result = self.runner.run_inline(plan.lane, lambda: plan.results.finish(value))
+        finish = results.finish if plain_bytes and not returned.is_converted else results.receive
+        result: Result = self.runner.run_inline(plan.lane, lambda: finish(returned.value))
         return result
 
     # --- inside ---
@@ -381,10 +384,3 @@ def _check_limit(timeout_s: Any) -> float:
     if not isinstance(timeout_s, int | float) or not 0 < timeout_s <= MAX_TIMEOUT_S:
         raise ValueError(f"timeout_s must be above 0 and at most {MAX_TIMEOUT_S:g}, got {timeout_s!r}")
     return timeout_s
-
-
-def tool_modules(tool: Tool) -> list[tuple[str, str]]:
-    """Modules that were loaded from a file, which another process has to load first."""
-    module = sys.modules.get(getattr(tool.callee.function, "__module__", None) or "")
-    path = getattr(module, "__toolcrib_file__", None)
-    return [(module.__name__, path)] if module is not None and path else []

@@ -6,13 +6,17 @@ Knows a tool and what building it came to; refuses to know registries and how co
 from __future__ import annotations
 
 import inspect
+import sys
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from toolcrib.context import Context
 from toolcrib.errors import DefinitionError
 from toolcrib.execution import Lane
 from toolcrib.tool import Built, Tool
+
+if TYPE_CHECKING:
+    from toolcrib.schema.transfer import ResultConverter
 
 DEFAULT_THREADS = 32
 
@@ -76,6 +80,15 @@ class Plan:
         except DefinitionError as error:
             self.flaw = error
 
+    @property
+    def converter(self) -> ResultConverter:
+        """What makes data of results where the tool runs, which is another process."""
+        from toolcrib.schema.transfer import ResultConverter  # few servers have such tools
+
+        results = self.results
+        function = None if results.dump is None else self.tool.callee.handler
+        return ResultConverter(self.tool.name, function, has_schema=results.schema is not None)
+
     def bind(
         self, checked: dict[str, Any], context: Context | None, server: Any
     ) -> tuple[list[Any], dict[str, Any]]:
@@ -86,3 +99,10 @@ class Plan:
         if self.server is not None:
             values[self.server] = server
         return [values.pop(name, default) for name, default in self.positional], values
+
+
+def tool_modules(tool: Tool) -> list[tuple[str, str]]:
+    """Modules that were loaded from a file, which another process has to load first."""
+    module = sys.modules.get(getattr(tool.callee.function, "__module__", None) or "")
+    path = getattr(module, "__toolcrib_file__", None)
+    return [(module.__name__, path)] if module is not None and path else []

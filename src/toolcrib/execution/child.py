@@ -4,36 +4,52 @@ Started by its path, with nothing but the standard library: the parent's import 
 The calls come in on standard input and the outcomes leave on standard output, so both are moved away before
 any code of a tool runs: what a tool prints goes to standard error, what it reads is empty. Knows pickles and
 functions; refuses to know toolcrib.
+
+Calls are pickles, because this process trusts its parent. Outcomes are JSON, because the parent must not
+trust what runs here: one byte that says what it is (`PLAIN`, `CONVERTED`, `UNSENDABLE`, `ERROR`), then data.
 """
 
 from __future__ import annotations
 
 import importlib.util
 import inspect
+import json
 import os
-import pickle  # nosec B403  # both ends are this program and its parent
+import pickle  # nosec B403  # only what the parent sends is read
 import queue
 import signal
 import struct
 import sys
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import IO, Any
 
 LENGTH = struct.Struct("!Q")
 TRACE_CHARS = 8192
-BEGUN = b""
-"""Said before a call is run: from there on it must not be repeated elsewhere."""
+MARK_BYTES = 16
+"""A call begins with so many random bytes, which are sent back before it is run: from there on it must not be
+repeated elsewhere. What code of an earlier call has left in the pipe does not begin with them."""
+
+PLAIN, CONVERTED, UNSENDABLE, ERROR = b"p", b"c", b"u", b"e"
+FACTS = ("details", "status", "body", "reached")
+"""Attributes of errors that are sent where they are plain."""
+
+_SCALARS = frozenset({bool, float, int, str, type(None)})
+_PLAIN_TYPES = _SCALARS | {dict, list, tuple}
+_MAX_CONVERTERS = 256
 
 _stamps: dict[str, tuple[int, int]] = {}
+_converters: dict[bytes, Callable[[Any], bytes]] = {}
 
 
-def read_message(stream: IO[bytes]) -> bytes | None:
-    """The next message, or None when the other side is gone."""
+def read_message(stream: IO[bytes], max_bytes: int | None = None) -> bytes | None:
+    """The next message, or None when the other side is gone, or sends more than `max_bytes`."""
     head = stream.read(LENGTH.size)
     if len(head) < LENGTH.size:
         return None
     (length,) = LENGTH.unpack(head)
+    if max_bytes is not None and length > max_bytes:
+        return None
     body = stream.read(length)
     return body if len(body) == length else None
 
@@ -59,8 +75,8 @@ def main() -> None:
     threading.Thread(target=_receive, args=(incoming, calls), daemon=True).start()
     while True:
         message = calls.get()
-        write_message(outgoing, BEGUN)
-        outcome = _run(message)
+        write_message(outgoing, message[:MARK_BYTES])
+        outcome = _run(message[MARK_BYTES:])
         for stream in (sys.stdout, sys.stderr):
             try:
                 stream.flush()
@@ -86,7 +102,7 @@ def _end() -> None:
 
 def _run(message: bytes) -> bytes:
     try:
-        path, preload, main, payload = pickle.loads(message)  # nosec B301
+        path, preload, main, payload, converter, plain_bytes = pickle.loads(message)  # nosec B301
         sys.path[:] = path
         if main:
             _load_main(main)
@@ -94,12 +110,57 @@ def _run(message: bytes) -> bytes:
             _load_module(name, file)
         function, args, kwargs = pickle.loads(payload)  # nosec B301
         value = _complete(function(*args, **kwargs))
+        data = None if plain_bytes == 0 else _write_plain(value)
+        if data is not None and (plain_bytes is None or len(data) <= plain_bytes):
+            return PLAIN + data
+        if converter is None:
+            return UNSENDABLE + _write_clean(type(value).__name__)
+        return CONVERTED + _find_converter(converter)(value)
     except BaseException as error:
-        return _pack_error(error)
+        return ERROR + _pack_error(error)
+
+
+def _find_converter(payload: bytes) -> Callable[[Any], bytes]:
+    """What makes data of results; kept, because making one reads hints."""
+    converter = _converters.get(payload)
+    if converter is None:
+        if len(_converters) >= _MAX_CONVERTERS:
+            _converters.clear()
+        converter = _converters[payload] = pickle.loads(payload)  # nosec B301
+    return converter
+
+
+def _write_plain(value: Any) -> bytes | None:
+    """JSON of what is nothing but plain data; None for all else."""
+    if not _is_plain(value):
+        return None
     try:
-        return pickle.dumps(("value", value))
-    except Exception as error:
-        return pickle.dumps(("unsendable", type(value).__name__, f"{type(error).__name__}: {error}"[:500]))
+        return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
+    except (ValueError, RecursionError):  # NaN, a number of too many digits, half a character
+        return None
+
+
+def _is_plain(value: Any) -> bool:
+    """Whether all of it is of the very types that JSON has, and nothing is in it twice."""
+    if type(value) in _SCALARS:
+        return True
+    seen: set[int] = set()
+    waiting = [value]
+    while waiting:
+        item = waiting.pop()
+        if type(item) not in _PLAIN_TYPES or id(item) in seen:
+            return False
+        seen.add(id(item))
+        if type(item) is dict:
+            if not set(map(type, item)) <= {str}:
+                return False
+            item = item.values()
+        kinds = set(map(type, item))
+        if not kinds <= _PLAIN_TYPES:
+            return False
+        if not kinds <= _SCALARS:
+            waiting += [part for part in item if type(part) not in _SCALARS]
+    return True
 
 
 def _complete(value: Any) -> Any:
@@ -134,6 +195,7 @@ def _load_module(name: str, file: str) -> None:
     if spec is None or spec.loader is None:
         raise ImportError(f"cannot load {name} from {file}")
     module = importlib.util.module_from_spec(spec)
+    _converters.clear()  # they may be made of its classes
     sys.modules[name] = module
     try:
         spec.loader.exec_module(module)
@@ -144,17 +206,27 @@ def _load_module(name: str, file: str) -> None:
 
 
 def _pack_error(error: BaseException) -> bytes:
-    """The error itself if it can travel there and back, otherwise its names and its words."""
+    """An error as data: the names of its classes, its words, where it was raised, and plain attributes."""
     import traceback
 
+    while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
+        error = error.exceptions[0]  # a task group wraps the one error there was
     try:
         trace = "".join(traceback.format_exception(error, limit=-25))[-TRACE_CHARS:]
-        error.add_note(f"raised in another process:\n{trace}")
-        packed = pickle.dumps(("error", error))
-        pickle.loads(packed)  # nosec B301  # some errors can be written but not read
-        return packed
     except Exception:
-        return pickle.dumps(("foreign", _name_kinds(type(error).__mro__), _say(error)))
+        trace = ""
+    told = {"kinds": _name_kinds(type(error).__mro__), "text": _say(error), "trace": trace}
+    parts = [b'"%s":%s' % (name.encode(), _write_clean(text)) for name, text in told.items()]
+    for name in FACTS:
+        data = _write_plain(getattr(error, name, None))
+        if data is not None:
+            parts.append(b'"%s":%s' % (name.encode(), data))
+    return b"{" + b",".join(parts) + b"}"
+
+
+def _write_clean(value: Any) -> bytes:
+    """JSON of text, or a list of texts, with half characters replaced."""
+    return json.dumps(value, ensure_ascii=False).encode("utf-8", "replace")
 
 
 def _name_kinds(kinds: Iterable[type]) -> list[str]:
@@ -163,7 +235,7 @@ def _name_kinds(kinds: Iterable[type]) -> list[str]:
 
 def _say(error: BaseException) -> str:
     try:
-        return str(error)[:TRACE_CHARS]
+        return str(error)
     except Exception:
         return ""
 

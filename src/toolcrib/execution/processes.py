@@ -4,6 +4,7 @@ The processes are plain children that run `child.py` and are spoken to through p
 for the answer. They are not made by multiprocessing: its children inherit standard input, load the main
 script whether it is needed or not, and may print before they are silenced, while the parent speaks a protocol
 there.
+Calls are sent as pickles. Nothing that comes back is unpickled (`replies.py`).
 Knows pickles, pipes and signals; refuses to know loops and deadlines.
 """
 
@@ -14,7 +15,7 @@ import io
 import logging
 import operator
 import os
-import pickle  # nosec B403  # what is read was written by code that runs as this user
+import pickle  # nosec B403  # only written here, never read
 import signal
 import subprocess  # nosec B404  # starts this interpreter with a program of ours, nothing from outside
 import sys
@@ -24,33 +25,19 @@ from pathlib import Path
 from types import FunctionType
 from typing import Any
 
-from toolcrib.errors import InvalidResultError, InvalidToolError, ToolBusyError, ToolCrashedError, ToolError
+from toolcrib.errors import InvalidResultError, InvalidToolError, ToolBusyError, ToolCrashedError
 from toolcrib.execution import child
-from toolcrib.execution.lane import Raised
+from toolcrib.execution.replies import Outcome, read_reply
 
 logger = logging.getLogger("toolcrib")
 
 PROGRAM = Path(__file__).with_name("child.py")
 ATTEMPTS = 3
+MAX_REPLY_BYTES = 64 * 1024 * 1024
+"""A reply that is longer ends its process: results and errors of any use are far shorter."""
 
-
-class Outcome:
-    """What came of a call: a value, or an error to raise where the caller is."""
-
-    __slots__ = ("_error", "_value")
-
-    def __init__(self, value: Any = None, error: BaseException | None = None) -> None:
-        self._value = value
-        self._error = error
-
-    def unfold(self) -> Any:
-        error, self._error = self._error, None
-        if error is not None:
-            try:
-                raise error from None
-            finally:
-                del error
-        return self._value
+Converter = Callable[[Any], bytes]
+"""Makes JSON of a value, in the process that has the value. Sent there, so it has to be picklable."""
 
 
 class Processes:
@@ -71,8 +58,10 @@ class Processes:
         args: tuple[Any, ...],
         kwargs: Mapping[str, Any],
         preload: Sequence[tuple[str, str]],
+        converter: Converter | None = None,
+        plain_bytes: int | None = None,
     ) -> Call:
-        return Call(self, name, function, args, kwargs, preload)
+        return Call(self, name, function, args, kwargs, preload, converter, plain_bytes)
 
     def take(self, call: Call) -> _Worker | None:
         """An idle worker or a new one; None when the call was given up before there was one."""
@@ -166,6 +155,8 @@ class Call:
         args: tuple[Any, ...],
         kwargs: Mapping[str, Any],
         preload: Sequence[tuple[str, str]],
+        converter: Converter | None,
+        plain_bytes: int | None,
     ) -> None:
         self.name = name
         self.is_killed = False
@@ -174,6 +165,8 @@ class Call:
         self._args = args
         self._kwargs = kwargs
         self._preload = preload
+        self._converter = converter
+        self._plain_bytes = plain_bytes
         self._lock = threading.Lock()
         self._worker: _Worker | None = None
 
@@ -211,7 +204,10 @@ class Call:
                 hint="take plain values, or run it on a thread",
             ) from None
         main = self._find_main() if b"__main__" in payload else {}
-        return pickle.dumps((list(sys.path), list(self._preload), main, payload))
+        converter = None if self._converter is None else _write(self._converter)
+        return pickle.dumps(
+            (list(sys.path), list(self._preload), main, payload, converter, self._plain_bytes)
+        )
 
     def _find_main(self) -> dict[str, str]:
         """How the child finds the parent's main script, in the words of multiprocessing's spawn."""
@@ -222,7 +218,6 @@ class Call:
                 f"Tool '{self.name}' cannot run in a process: its function has no file to be found in.",
                 tool=self.name,
             )
-        sys.modules.setdefault("__mp_main__", main)  # the name under which its classes come back
         if spec is not None:
             return {"init_main_from_name": spec.name}
         return {} if file is None else {"init_main_from_path": os.path.abspath(file)}
@@ -233,9 +228,9 @@ class Call:
             worker = self._processes.take(self)
             if worker is None:
                 break
-            has_begun, reply = self._ask(worker, message)
-            if reply is not None:
-                return self._open(reply)
+            has_begun, outcome = self._ask(worker, message)
+            if outcome is not None:
+                return outcome
             exit_code = worker.exit_code
             if has_begun:
                 break
@@ -249,13 +244,19 @@ class Call:
             )
         raise ToolCrashedError(f"Tool '{self.name}' failed: its process ended before it answered.")
 
-    def _ask(self, worker: _Worker, message: bytes) -> tuple[bool, bytes | None]:
+    def _ask(self, worker: _Worker, message: bytes) -> tuple[bool, Outcome | None]:
         with self._lock:
             self._worker = worker
             if self.is_killed:
                 worker.kill()
         try:
-            return worker.ask(message)
+            has_begun, reply = worker.ask(message)
+            try:
+                return has_begun, None if reply is None else read_reply(reply, self.name)
+            except (LookupError, TypeError, ValueError) as error:
+                worker.kill()  # nothing that it says can be relied on
+                text = f"Tool '{self.name}' returned something that cannot be read here. ({_cut(error)})"
+                return has_begun, Outcome(error=InvalidResultError(text))
         finally:
             # From here on `kill` must not reach the worker: it may be another call's.
             with self._lock:
@@ -263,24 +264,6 @@ class Call:
                 if self.is_killed:
                     worker.kill()
             self._processes.give_back(worker)
-
-    def _open(self, reply: bytes) -> Outcome:
-        try:
-            kind, *parts = pickle.loads(reply)  # nosec B301  # see the import
-        except Exception as error:
-            text = f"Tool '{self.name}' returned something that cannot be read here. ({_cut(error)})"
-            return Outcome(error=InvalidResultError(text))
-        if kind == "value":
-            return Outcome(parts[0])
-        if kind == "error":
-            return Outcome(error=Raised(parts[0]))
-        if kind == "unsendable":
-            text = f"Tool '{self.name}' returned a {parts[0]}, which cannot be sent between processes."
-            return Outcome(error=InvalidResultError(text, details={"reason": parts[1]}))
-        kinds, text = parts
-        if f"{ToolError.__module__}.{ToolError.__qualname__}" in kinds:
-            return Outcome(error=Raised(ToolError(text)))
-        return Outcome(error=Raised(RuntimeError(f"{kinds[0]}: {text}")))
 
 
 class _ByName(pickle.Pickler):
@@ -335,10 +318,12 @@ class _Worker:
     def ask(self, message: bytes) -> tuple[bool, bytes | None]:
         """Send a call and wait. Returns whether it was begun, and its outcome if there is one."""
         has_begun, reply = False, None
+        mark = os.urandom(child.MARK_BYTES)
         try:
-            child.write_message(self._process.stdin, message)  # type: ignore[arg-type]  # both are pipes
-            has_begun = child.read_message(self._process.stdout) == child.BEGUN  # type: ignore[arg-type]
-            reply = child.read_message(self._process.stdout)  # type: ignore[arg-type]
+            child.write_message(self._process.stdin, mark + message)  # type: ignore[arg-type]  # both are pipes
+            has_begun = child.read_message(self._process.stdout, len(mark)) == mark  # type: ignore[arg-type]
+            if has_begun:
+                reply = child.read_message(self._process.stdout, MAX_REPLY_BYTES)  # type: ignore[arg-type]
         except (OSError, ValueError):
             pass
         if reply is None:

@@ -18,7 +18,8 @@ from toolcrib.execution.threads import Threads
 from toolcrib.execution.watchdog import HERE
 
 if TYPE_CHECKING:
-    from toolcrib.execution.processes import Processes
+    from toolcrib.execution.processes import Converter, Processes
+    from toolcrib.execution.replies import Returned
 
 
 class Runner:
@@ -72,14 +73,21 @@ class Runner:
         timeout_s: float | None,
         preload: Sequence[tuple[str, str]] = (),
         outlive: Outlive | None = None,
-    ) -> Any:
+        converter: Converter | None = None,
+        plain_bytes: int | None = None,
+    ) -> Returned:
         """Run a function in a process that is killed when it takes too long or nobody waits any more.
 
         `preload` names modules that were loaded from files: (module name, path), loaded in the process first.
+        Only JSON comes back. `converter` makes it of values that are not plain data, or are more than
+        `plain_bytes`.
         """
-        call = self._find_processes().prepare(lane.name, function, args, kwargs, preload)
+        call = self._find_processes().prepare(
+            lane.name, function, args, kwargs, preload, converter, plain_bytes
+        )
         outcome = await self._threads.run(lane, call.run, timeout_s, call.kill, outlive=outlive)
-        return outcome.unfold()
+        returned: Returned = outcome.unfold()
+        return returned
 
     def run_inline(self, lane: Lane, work: Callable[[], Any]) -> Any:
         """Run short code on the loop itself. Nothing can interrupt it; the watchdog names it if it blocks."""

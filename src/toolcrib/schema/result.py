@@ -71,6 +71,14 @@ class ResultPlan:
                 raise
             raise self._refusal(_explain(error)) from None
 
+    def receive(self, draft: Any) -> Result:
+        """The Result of what a ResultConverter made of a value in another process. It is checked like any
+        other value, and not converted again. Raises InvalidResultError."""
+        try:
+            return self._open_draft(draft)
+        except (TypeError, OverflowError, RecursionError) as error:
+            raise self._refusal(_explain(error)) from None
+
     async def gather(self, values: AsyncIterator[Any]) -> list[Any]:
         """The items of an async generator."""
         items: list[Any] = []
@@ -107,6 +115,23 @@ class ResultPlan:
             return self._check_whole(Result([self._block(item) for item in value]))
         return self._structured(self._plain(value))
 
+    def _open_draft(self, draft: Any) -> Result:
+        match draft:
+            case ["text", str(text)] if self.schema is None:
+                return Result([text_block(self._check_text(text))])
+            case ["data", plain]:
+                return self._structured(plain)
+            case ["result", dict(whole)]:
+                made = Result(
+                    whole.get("content"),  # type: ignore[arg-type]  # checked below
+                    whole.get("structuredContent"),
+                    whole.get("isError") is True,
+                    "structuredContent" in whole,
+                    whole.get("_meta"),
+                )
+                return self._check_whole(made, rich.to_plain)
+        raise self._refusal("its process sent no result")
+
     def _structured(self, plain: Any) -> Result:
         if type(plain) is int and -_LARGE < plain < _LARGE:
             text = str(plain)
@@ -142,14 +167,15 @@ class ResultPlan:
         if size > self.max_bytes:
             raise self._refusal(f"it is larger than {self.max_bytes // 1024} KiB")
 
-    def _check_whole(self, result: Result) -> Result:
+    def _check_whole(self, result: Result, convert: Convert | None = None) -> Result:
         """A Result made by the author: checked like any other, unless it tells of an error."""
         content, meta = rich.to_plain(result.content), rich.to_plain(result.meta)
         if not isinstance(content, list) or not all(_is_block(block) for block in content):
             raise self._refusal("its content is not a list of blocks")
         if not isinstance(meta, dict | None):
             raise self._refusal("its meta is not a dict")
-        structured = self._plain(result.structured_content) if result.is_structured else None
+        convert = convert or self._plain
+        structured = convert(result.structured_content) if result.is_structured else None
         if self.schema is not None and not result.is_error:
             if not result.is_structured:
                 raise self._refusal("it has no structured data, which the output schema promises")

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import ctypes
+import json
 import os
+import stat
 import subprocess
 import sys
 import threading
@@ -14,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from toolcrib.errors import APIError, ToolError
+from toolcrib.execution.child import LENGTH
 
 
 def add(a: int, b: int) -> int:
@@ -72,6 +75,10 @@ def fail_with(kind: str) -> None:
         raise TwoPartToolError("a", "b")
     if kind == "mute":
         raise MuteError
+    if kind == "group":
+        raise ExceptionGroup("g", [ToolError("in a group \ud800")])
+    if kind == "local":
+        raise type("LocalError", (Exception,), {})
     if kind == "api":
         raise APIError("refused", status=404, body="not here")
     raise {"exit": SystemExit, "interrupt": KeyboardInterrupt, "recursion": RecursionError}[kind](3)
@@ -91,19 +98,39 @@ def crash() -> None:
     ctypes.string_at(0)
 
 
-def return_lock() -> Any:
-    return threading.Lock()
+def return_odd(name: str) -> Any:
+    cycle: list[Any] = []
+    cycle.append(cycle)
+    return {"lock": threading.Lock(), "nan": float("nan"), "cycle": cycle, "keys": {1: 2}}[name]
 
 
-class Shy:
-    """Can be sent, but not received."""
+class Converter:
+    def __init__(self, form: str) -> None:
+        self.form = form
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return (int, ("not a number",))
+    def __call__(self, value: Any) -> bytes:
+        return json.dumps(self.form % (value,)).encode()
 
 
-def return_shy() -> Shy:
-    return Shy()
+def write_reply(*replies: bytes) -> str:
+    """What a hostile function can do: find the pipe to the parent, and answer for itself."""
+    for reply in replies:
+        write_to_pipes(LENGTH.pack(len(reply)) + reply)
+    return "written"
+
+
+def claim_length(length: int) -> None:
+    write_to_pipes(LENGTH.pack(length))
+    time.sleep(60)
+
+
+def write_to_pipes(data: bytes) -> None:
+    for number in range(3, 64):
+        try:
+            if stat.S_ISFIFO(os.fstat(number).st_mode):
+                os.write(number, data)
+        except OSError:
+            pass  # not open, or not for writing
 
 
 def print_much(text: str) -> str:
