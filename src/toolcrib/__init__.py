@@ -12,7 +12,7 @@ Importing this package is cheap: engines load when something needs them.
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from toolcrib import marking
+from toolcrib import logfilter, marking
 from toolcrib.content import Audio, File, Image, Link, Result
 from toolcrib.context import Context, Principal
 from toolcrib.definition import (
@@ -42,6 +42,8 @@ from toolcrib.version import __version__ as __version__
 if TYPE_CHECKING:
     from toolcrib.catalog.build import build_catalog
     from toolcrib.catalog.cache import get_catalog_cached
+
+logfilter.install()
 
 tool = marking.tool  # not the module of that name
 

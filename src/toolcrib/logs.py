@@ -5,7 +5,8 @@
 What is logged is partly foreign: names that clients ask for, words of exceptions. So one record is one line
 (or, for people, one line and indented ones that we laid out ourselves), nothing in it steers a terminal or
 hides from a reader, secrets are taken out of words and fields, and everything has an end. Fields that a
-record carries (`tool_name`, `call_id`, `principal`, `outcome`, ...) are keys of the object.
+record carries (`tool_name`, `call_id`, `principal`, `outcome`, ...) are keys of the object. Records of the
+logger `toolcrib` come without secrets already (`logfilter.py`); from others they are taken out here.
 Knows log records; refuses to know who writes them and why.
 """
 
@@ -24,12 +25,12 @@ from typing import IO, Any, Literal
 
 from toolcrib.errors import ConfigurationError
 from toolcrib.execution.trace import describe, escape, format_trace
+from toolcrib.logfilter import MAX_READ, REDACTED, USUAL
 from toolcrib.redaction import HIDDEN, is_secret_name, make_redactor
 
 Format = Literal["text", "json"]
 FORMATS: tuple[Format, ...] = ("text", "json")
 LEVELS = ("debug", "info", "warning", "error", "critical")
-MAX_READ = 64 * 1024
 MAX_MESSAGE = 16 * 1024
 MAX_FIELD = 2 * 1024
 MAX_ITEMS = 50
@@ -38,7 +39,6 @@ MAX_TRACE_BYTES = 8 * 1024
 MAX_EXACT = 2**53
 """Beyond it, readers of JSON round whole numbers."""
 
-_USUAL = frozenset(vars(logging.makeLogRecord({}))) | {"asctime", "message", "taskName"}
 _OWN = frozenset({"ts", "level", "logger", "process", "message", "trace"})
 _LAID_OUT = ("error_type", "errors")
 """The fields of records whose words are in lines of our own making: crashes, and refused reloads."""
@@ -59,11 +59,12 @@ class Lines(logging.Formatter):
             text = record.getMessage()
         except Exception as error:  # the words and their arguments do not fit together
             text = f"{record.msg} ({type(error).__name__} while this was put together)"
-        return self._clean(text, MAX_MESSAGE)
+        return self._clean(text, MAX_MESSAGE, record)
 
-    def _clean(self, text: str, length: int) -> str:
+    def _clean(self, text: str, length: int, record: logging.LogRecord) -> str:
         """Cut after secrets are out: half of one would not be recognised."""
-        return _cut(self._redact(text[:MAX_READ]), length)
+        text = text[:MAX_READ]
+        return _cut(text if getattr(record, REDACTED, False) else self._redact(text), length)
 
     def _trace(self, record: logging.LogRecord) -> str | None:
         error = record.exc_info[1] if record.exc_info else None
@@ -99,7 +100,9 @@ class TextLines(Lines):
         if not hasattr(record, "outcome"):
             return ""
         given = ((name, getattr(record, name, None)) for name in _TOLD)
-        shown = ((name, self._clean(str(value), MAX_FIELD)) for name, value in given if value is not None)
+        shown = (
+            (name, self._clean(str(value), MAX_FIELD, record)) for name, value in given if value is not None
+        )
         return "".join(f" {name}={_quote(value)}" for name, value in shown)
 
     def _explain(self, record: logging.LogRecord) -> str:
@@ -127,8 +130,8 @@ class JSONLines(Lines):
         if self._pid is not None:
             facts["process"] = self._pid
         for name, value in vars(record).items():
-            if name not in _USUAL:
-                shown = HIDDEN if is_secret_name(name) else self._show(value)
+            if name not in USUAL:
+                shown = HIDDEN if is_secret_name(name) else self._show(value, record)
                 facts[f"{name}_" if name in _OWN else name] = shown
         error = record.exc_info[1] if record.exc_info else None
         if error is not None:
@@ -137,14 +140,14 @@ class JSONLines(Lines):
             facts["trace"] = trace
         return _to_json(facts)
 
-    def _show(self, value: Any) -> Any:
+    def _show(self, value: Any, record: logging.LogRecord) -> Any:
         """A field as JSON can say it, without secrets and without being endless."""
         try:
-            return self._plain(value, MAX_DEPTH)
+            return self._plain(value, MAX_DEPTH, record)
         except Exception as error:  # a class that cannot show itself, or a number of too many digits
             return f"({type(value).__name__}: {type(error).__name__})"
 
-    def _plain(self, value: Any, depth: int) -> Any:
+    def _plain(self, value: Any, depth: int, record: logging.LogRecord) -> Any:
         if value is None or isinstance(value, bool):
             return value
         if type(value) is int and abs(value) <= MAX_EXACT:
@@ -152,14 +155,16 @@ class JSONLines(Lines):
         if type(value) is float and math.isfinite(value):
             return value
         if isinstance(value, Mapping | list | tuple | set | frozenset) and depth > 0:
-            return self._plain_items(value, depth - 1)
-        return self._clean(str(value), MAX_FIELD)
+            return self._plain_items(value, depth - 1, record)
+        return self._clean(str(value), MAX_FIELD, record)
 
-    def _plain_items(self, value: Any, depth: int) -> Any:
+    def _plain_items(self, value: Any, depth: int, record: logging.LogRecord) -> Any:
         if not isinstance(value, Mapping):
-            return [self._plain(item, depth) for item in islice(value, MAX_ITEMS)]
+            return [self._plain(item, depth, record) for item in islice(value, MAX_ITEMS)]
         return {
-            self._plain(str(name), 0): HIDDEN if is_secret_name(str(name)) else self._plain(item, depth)
+            self._plain(str(name), 0, record): (
+                HIDDEN if is_secret_name(str(name)) else self._plain(item, depth, record)
+            )
             for name, item in islice(value.items(), MAX_ITEMS)
         }
 

@@ -14,6 +14,7 @@ from contextlib import asynccontextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self
 
+from toolcrib import logfilter
 from toolcrib.content import Result, text_block
 from toolcrib.context import LOCAL, NOBODY, Channel, Principal
 from toolcrib.definition import NameRule, ToolDefinition
@@ -187,6 +188,7 @@ class MCPServer(Registrar):
             self._shutting_down = self.dispatcher.is_stopped = False
         self._running = True
         self._ended = Future()
+        logfilter.FILTER.refresh()
         for name in sorted(self._idle_switches):
             logger.warning("%s", idle_switch(name))
         try:

@@ -177,7 +177,7 @@ class TestCalls:
         assert result.is_error
         assert "hunter2" not in result.text
         assert "hunter2" not in caplog.text  # what a tool was given is not for the log
-        assert "RuntimeError: password=[value]" in caplog.text
+        assert "RuntimeError: password=[redacted]" in caplog.text
 
     async def test_what_could_not_be_seen_before_fails_in_words(self, server: MCPServer) -> None:
         result = await server.call("sneak")
