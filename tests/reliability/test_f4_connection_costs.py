@@ -173,6 +173,11 @@ async def test_credentials_are_looked_at_before_the_body(lane: str, ring: Ring) 
         client = await Socket.open(server.port)
         status, _, _ = await client.ask(head(MAX_BODY))  # and not a byte of it
         assert status == 401
+        small = await Socket.open(server.port)
+        for _ in range(3):  # a small body is waited for, so that the connection can be used again
+            small.writer.write(head(5))
+            await asyncio.sleep(0.02)
+            assert (await small.ask(b"12345"))[0] == 401
         good = await Socket.open(server.port)
         body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "ping"}).encode().ljust(MAX_BODY)
         status, _, _ = await good.ask(head(len(body), f"X-API-Key: {ring['ana']}") + body)
@@ -246,6 +251,18 @@ async def test_extensions_of_chunks_count_as_headers(extension: bytes) -> None:
         start = head(0).replace(b"Content-Length: 0", b"Transfer-Encoding: chunked")
         client.writer.write(start + b"2" + extension + b"\r\n{}\r\n")
         assert (await client.answer())[0] == 431
+
+
+async def test_heads_of_thousands_of_fields_cost_little() -> None:
+    with served("own") as server:
+        before = await warm(server)
+        raws = [connect(server.port) for _ in range(100)]
+        for raw in raws:
+            raw.send(b"POST /mcp HTTP/1.1\r\n" + b"a:\r\n" * 8_000)
+        assert await most_memory(server, 0.5) - before < 25 * MB
+        for raw in raws:
+            assert raw.recv(100).startswith(b"HTTP/1.1 431")
+            raw.close()
 
 
 UPGRADE = PING.replace(b"Host:", b"Connection: Upgrade\r\nUpgrade: h2c\r\nHost:", 1)

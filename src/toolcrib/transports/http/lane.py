@@ -199,10 +199,11 @@ class Connection(asyncio.Protocol):
         except self._serving.parser_error:
             self._refuse(400, "Malformed HTTP request")
         if self._is_in_message:
-            if self._fed - self._size > MAX_HEADERS + CHUNK_FRAME * len(self._body):
+            overhead = self._fed - self._size - CHUNK_FRAME * len(self._body)
+            if overhead > MAX_HEADERS or len(self._fields) > MAX_FIELDS:
                 self._refuse(431, LONG_HEAD)
-            elif self._refusal is not None:
-                self._end_with(self._refusal)  # its body is not waited for
+            elif self._refusal is not None and not 0 < self._body_left <= FREE_BYTES:
+                self._end_with(self._refusal)  # a large body is not waited for
         return used
 
     @property
@@ -290,8 +291,7 @@ class Connection(asyncio.Protocol):
             self._admit(request)
         elif self._expect_body(declared):
             self._admit(request)
-            if headers.get(b"expect", b"").lower() == b"100-continue":
-                self._continue()
+            self._continue(request)
 
     def on_body(self, body: bytes) -> None:
         if self._is_last or self._refusal is not None:
@@ -370,12 +370,15 @@ class Connection(asyncio.Protocol):
         if self._refusal is not None:
             self._end_with(self._refusal)
             return
+        if self._request is not None:
+            self._continue(self._request)
         self._wait_for_input()
         self._go_on()
 
-    def _continue(self) -> None:
-        is_idle = self.output.is_idle and not self._queue
-        if is_idle and self._refusal is None and self._admission is None and not self._is_last:
+    def _continue(self, request: Request) -> None:
+        """Ask for the body, where the client waits for that."""
+        is_waiting = request.headers.get(b"expect", b"").lower() == b"100-continue"
+        if is_waiting and self._refusal is None and not self._is_busy:
             self.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
 
     def _decline_upgrade(self) -> None:
