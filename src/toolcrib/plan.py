@@ -7,12 +7,17 @@ from __future__ import annotations
 
 import inspect
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from toolcrib.context import Context
 from toolcrib.errors import DefinitionError
-from toolcrib.execution import Lane
+from toolcrib.execution import Clock, Lane, Runner
+from toolcrib.execution.lane import Outlive
 from toolcrib.tool import Built, Tool
+
+if TYPE_CHECKING:
+    from toolcrib.schema.arguments import Converted
+    from toolcrib.schema.received import Received
 
 DEFAULT_THREADS = 32
 
@@ -86,3 +91,43 @@ class Plan:
         if self.server is not None:
             values[self.server] = server
         return [values.pop(name, default) for name, default in self.positional], values
+
+
+class Conversion:
+    """Converts the arguments of one call before it runs, where somebody wants to see what the tool gets.
+
+    `given` is what to call the tool with: `checked` until then. Converting takes time that `clock` counts.
+    """
+
+    __slots__ = ("_checked", "_limit", "_outlive", "_plan", "_runner", "clock", "given")
+
+    def __init__(
+        self,
+        runner: Runner,
+        plan: Plan,
+        checked: dict[str, Any],
+        limit: float | None,
+        outlive: Outlive | None,
+    ) -> None:
+        self._runner = runner
+        self._plan = plan
+        self._checked = self.given = checked
+        self._limit = limit
+        self._outlive = outlive
+        self.clock: Clock | None = None
+
+    async def __call__(self) -> Received:
+        """Where the tool would do it: on a thread, if that is where its code runs."""
+        plan, arguments = self._plan, self._plan.arguments
+        if plan.mode == "thread" and arguments.runs_code:
+            self.clock = None if self._limit is None else Clock(self._limit)
+            values = await self._runner.run_thread(
+                plan.lane, self._convert, self._limit, None, self.clock, self._outlive
+            )
+        else:
+            values = self._runner.run_inline(plan.lane, self._convert)
+        self.given = values
+        return arguments.receive(self._checked, values)
+
+    def _convert(self) -> Converted:
+        return self._plan.arguments.convert(self._checked)

@@ -7,12 +7,14 @@ tool will work with. Knows schemas, nulls and defaults; refuses to know what is 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from toolcrib.errors import DefinitionError
 from toolcrib.policies.access.operators import ABSENT
+from toolcrib.schema.binder import Binder
+from toolcrib.schema.received import OPAQUE
 from toolcrib.tool import Tool
 
 Found = tuple[Any, bool]
@@ -42,32 +44,24 @@ class Step:
 
 
 class Reach:
-    """One path into the arguments of one tool."""
+    """One path into the arguments of one tool. `is_coded` says that code of the tool's author makes what the
+    tool gets there, so that it may be anything."""
 
-    __slots__ = ("_respell", "path", "root", "steps")
+    __slots__ = ("is_coded", "path", "root", "steps")
 
     def __init__(self, path: str, tool: Tool) -> None:
         self.path = path
-        self.root, optional, is_closed = _facts_of(tool)
-        self.steps = tuple(_walk(path, self.root, optional, is_closed))
-        self._respell = _find_respelling(tool, self.steps[0].name)
+        self.root, binder = _facts_of(tool)
+        self.steps = tuple(_walk(path, self.root, binder.optional, binder.closed))
+        self.is_coded = self.steps[0].name in binder.coded
 
     @property
     def is_possible(self) -> bool:
         """Whether the tool may have such an argument."""
         return all(step.is_possible for step in self.steps)
 
-    def find_spellings(self, arguments: Mapping[str, Any]) -> list[Found]:
-        """Every value, as it came and as the tool will get it."""
-        found = self.find(arguments)
-        name = self.steps[0].name
-        if self._respell is None or arguments.get(name) is None:
-            return found
-        made = self._respell(name, arguments[name])
-        return found if made == arguments[name] else found + self.find({**arguments, name: made})
-
     def find(self, arguments: Mapping[str, Any]) -> list[Found]:
-        """Every value that is there or will be; never empty."""
+        """Every value that is there or will be; never empty. In arguments that came, or in Received ones."""
         if len(self.steps) == 1:
             value = arguments.get(self.steps[0].name)
             if type(value) in _PLAIN:  # as nearly all are
@@ -85,7 +79,7 @@ def _enter(step: Step, value: Any, is_given: bool) -> Iterator[Found]:
         if not value:
             yield _NOT_THERE
     elif not isinstance(value, Mapping):
-        yield _NOT_THERE
+        yield (value, is_given) if value is OPAQUE else _NOT_THERE
     elif step.name in value and not (step.drops_null and value[step.name] is None):
         yield value[step.name], is_given
     elif step.defaults:
@@ -110,20 +104,11 @@ def _spread(value: Any, is_given: bool) -> Iterator[Found]:
 # --- reading schemas -----------------------------------------------------------------------------------
 
 
-def _facts_of(tool: Tool) -> tuple[Mapping[str, Any], frozenset[str], bool]:
+def _facts_of(tool: Tool) -> tuple[Mapping[str, Any], Binder]:
     try:
-        binder = tool.built.arguments.binder
-        return tool.definition.input_schema, binder.optional, binder.closed
+        return tool.definition.input_schema, tool.built.arguments.binder
     except DefinitionError:
-        return {}, frozenset(), False  # what cannot be built is neither listed nor called
-
-
-def _find_respelling(tool: Tool, name: str) -> Callable[[str, Any], Any] | None:
-    try:
-        check = tool.built.arguments
-    except DefinitionError:
-        return None
-    return check.respell if check.converts(name) else None
+        return {}, Binder(closed=False)  # what cannot be built is neither listed nor called
 
 
 def _walk(path: str, root: Mapping[str, Any], optional: frozenset[str], is_closed: bool) -> Iterator[Step]:
