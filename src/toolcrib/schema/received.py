@@ -43,7 +43,8 @@ OPAQUE: Final = _Opaque()
 
 
 class Received(Mapping[str, Any]):
-    """The arguments of one call as the tool gets them, by their published names, defaults included.
+    """The arguments of one call as the tool gets them, by their published names, and the defaults of those
+    that were left out, where the schema does not publish them.
 
     Each becomes plain data when it is first looked at. `sent` are the arguments as they came.
     """
@@ -98,8 +99,8 @@ def plain_value(value: Any, sent: Any = None) -> Any:
 def _plain(value: Any, sent: Any) -> Any:
     if value is None or isinstance(value, bool):
         return value
-    if isinstance(value, enum.Enum) and not isinstance(value, enum.Flag):
-        return _values_of(type(value))[value.name]
+    if isinstance(value, enum.Enum):
+        return value.value if isinstance(value, enum.Flag) else _values_of(type(value))[value.name]
     for kind, make in _KINDS:
         if isinstance(value, kind):
             return make(value)
@@ -117,7 +118,7 @@ def _plain(value: Any, sent: Any) -> Any:
         return [plain_value(*pair) for pair in zip(value, _items_of(sent, len(value)), strict=True)]
     if hasattr(value, "get_secret_value"):
         return plain_value(value.get_secret_value(), sent)
-    return str(value) if rich.is_text(value) else OPAQUE
+    return str(value) if _TEXTS.intersection(cls.__module__ for cls in type(value).__mro__) else OPAQUE
 
 
 def _plain_float(value: float) -> Any:
@@ -146,6 +147,8 @@ def _plain_key(key: Any) -> str:
     return plain if isinstance(plain, str) else codec.encode_text(plain)
 
 
+_TEXTS = frozenset({"fractions", "ipaddress", "pydantic.networks", "zoneinfo"})
+"""The modules of classes whose objects are all that their text says."""
 _LIST_ITERATOR: Any = type(iter([]))
 _KINDS: tuple[tuple[Any, Callable[[Any], Any]], ...] = (
     (str, str.__str__),

@@ -195,14 +195,9 @@ def _unknown(value: Any) -> Any:
     for kind, make in _PLAINER:
         if isinstance(value, kind):
             return make(value)
-    if is_text(value):
+    if type(value).__module__.partition(".")[0] in _AS_TEXT:
         return str(value)
     return _from_array(value)
-
-
-def is_text(value: Any) -> bool:
-    """Whether a value is what its text says: an address of a network or of the web, a fraction, a zone."""
-    return any(cls.__module__.partition(".")[0] in _AS_TEXT for cls in type(value).__mro__)
 
 
 def _from_array(value: Any) -> Any:

@@ -63,8 +63,8 @@ class Condition:
         exists = self.demand.exists
         if exists is not None and all(is_given is not exists for _, is_given in found):
             return
-        left_out = sum(value is ABSENT for value, _ in found)
-        for value, _ in self.reach.find(received):
+        left_out = sum(not is_given for _, is_given in found)
+        for value in self.reach.find_received(received):
             if value is ABSENT:
                 left_out -= 1
                 if left_out >= 0:

@@ -176,7 +176,7 @@ def _say_found(condition: Condition, arguments: Mapping[str, Any], received: Rec
         "not given" if value is ABSENT else f"{'it is' if is_given else 'by default it is'} {_show(value)}"
         for value, is_given in found
     )
-    for value, _ in () if received is None else condition.reach.find(received):
+    for value in () if received is None else condition.reach.find_received(received):
         if value is OPAQUE:
             said["the tool gets what cannot be compared"] = None
         elif not is_nothing(value) and not any(is_same(value, item) for item, _ in found):

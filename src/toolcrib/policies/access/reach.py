@@ -14,7 +14,7 @@ from typing import Any
 from toolcrib.errors import DefinitionError
 from toolcrib.policies.access.operators import ABSENT
 from toolcrib.schema.binder import Binder
-from toolcrib.schema.received import OPAQUE
+from toolcrib.schema.received import OPAQUE, Received
 from toolcrib.tool import Tool
 
 Found = tuple[Any, bool]
@@ -47,12 +47,13 @@ class Reach:
     """One path into the arguments of one tool. `is_coded` says that code of the tool's author makes what the
     tool gets there, so that it may be anything."""
 
-    __slots__ = ("is_coded", "path", "root", "steps")
+    __slots__ = ("_bare", "is_coded", "path", "root", "steps")
 
     def __init__(self, path: str, tool: Tool) -> None:
         self.path = path
         self.root, binder = _facts_of(tool)
         self.steps = tuple(_walk(path, self.root, binder.optional, binder.closed))
+        self._bare = tuple(replace(step, defaults=(), drops_null=False) for step in self.steps)
         self.is_coded = self.steps[0].name in binder.coded
 
     @property
@@ -61,15 +62,23 @@ class Reach:
         return all(step.is_possible for step in self.steps)
 
     def find(self, arguments: Mapping[str, Any]) -> list[Found]:
-        """Every value that is there or will be; never empty. In arguments that came, or in Received ones."""
+        """Every value that is there or will be; never empty."""
         if len(self.steps) == 1:
             value = arguments.get(self.steps[0].name)
             if type(value) in _PLAIN:  # as nearly all are
                 return [(value, True)]
-        current: list[Found] = [(arguments, True)]
-        for step in self.steps:
-            current = [found for value, is_given in current for found in _enter(step, value, is_given)]
-        return [found for value, is_given in current for found in _spread(value, is_given)]
+        return _follow_steps(self.steps, arguments)
+
+    def find_received(self, received: Received) -> list[Any]:
+        """The same of what the tool gets, into which its own code has filled what was left out."""
+        return [value for value, _ in _follow_steps(self._bare, received)]
+
+
+def _follow_steps(steps: tuple[Step, ...], arguments: Mapping[str, Any]) -> list[Found]:
+    current: list[Found] = [(arguments, True)]
+    for step in steps:
+        current = [found for value, is_given in current for found in _enter(step, value, is_given)]
+    return [found for value, is_given in current for found in _spread(value, is_given)]
 
 
 def _enter(step: Step, value: Any, is_given: bool) -> Iterator[Found]:
