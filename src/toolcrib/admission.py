@@ -44,7 +44,7 @@ Convert = Callable[[], Awaitable["Received"]]
 """Converts the arguments of a call and gives them as the tool gets them. The tool is called with these."""
 
 Admit = Callable[[dict[str, Any], Convert | None], Awaitable[None] | None]
-"""Looks at checked arguments before the tool runs, and may have them converted where that can change them.
+"""Looks at checked arguments before the tool runs, and has them converted where it asked for that.
 Raises CallError to refuse, InputNeeded to ask first; what it gives, if anything, is waited for and does the
 same."""
 
@@ -52,7 +52,7 @@ same."""
 class Perform(Protocol):
     """Checks the arguments, has them admitted, runs the tool. Failures are in the Result; only InputNeeded
     and CancelledError come out. `call_id` is what a crash is told by, to the caller and in the log;
-    `timeout_s` is for less time than the tool has."""
+    `timeout_s` is for less time than the tool has. `converts` lets `admit` see what the tool gets."""
 
     def __call__(
         self,
@@ -61,6 +61,7 @@ class Perform(Protocol):
         timeout_s: float | None = None,
         outlive: Outlive | None = None,
         call_id: str | None = None,
+        converts: bool = False,
     ) -> Awaitable[Result]: ...
 
 

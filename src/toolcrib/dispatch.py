@@ -182,6 +182,7 @@ class Dispatcher:
         timeout_s: float | None = None,
         outlive: Outlive | None = None,
         call_id: str | None = None,
+        converts: bool = False,
     ) -> Result:
         """Check, have admitted, run. A policy may give less time and another channel, and hears of code that
         runs on when the call is answered. A crash is reported under its `call_id`."""
@@ -198,8 +199,7 @@ class Dispatcher:
                 return failed(plan, plan.flaw, self.crashes, call_id=call_id)
             checked = given = plan.arguments.check(arguments)
             if admit is not None:
-                has_one = plan.arguments.has_one_form
-                convert = None if has_one else Conversion(self.runner, plan, checked, limit, outlive)
+                convert = Conversion(self.runner, plan, checked, limit, outlive) if converts else None
                 if (pending := admit(checked, convert)) is not None:
                     await pending
                 given, clock = (checked, None) if convert is None else (convert.given, convert.clock)

@@ -148,11 +148,12 @@ class Guard:
                         channel, outlive = Resting(channel, slot), slot.outlive
                 if self.audit is not None and (tool.options.destructive or tool.options.audit == "required"):
                     await case.begin(tool)
-                if decision is None or decision.is_final:
-                    admit: Admit = case.admit
-                else:
+                admit: Admit = case.admit
+                converts = False
+                if decision is not None and not decision.is_final:
                     admit = _Gate(tool.name, decision, case, channel, self.quota.burn)
-                work = perform(channel, admit, timeout_s, outlive, case.id)
+                    converts = decision.case.compares_received
+                work = perform(channel, admit, timeout_s, outlive, case.id, converts)
                 result = await (work if self.watch is None else self.watch.within(case.span, work))
                 if most is not None and result.error is None and is_longer(result, most):
                     result = _too_long(tool.name, most)

@@ -38,8 +38,8 @@ class Converted(dict[str, Any]):
 
 
 class ArgumentCheck:
-    """Compiled when first used; the same for every call. `has_one_form` means that the tool gets its
-    arguments as they were checked, `runs_code` that converting them runs the author's code."""
+    """Compiled when first used; the same for every call. `changing` are the arguments that the tool may get
+    in another form than the checked one; `runs_code` says that converting runs code of the author's."""
 
     __slots__ = (
         "_defaults",
@@ -50,7 +50,7 @@ class ArgumentCheck:
         "_repairer",
         "_validator",
         "binder",
-        "has_one_form",
+        "changing",
         "ignores_extra",
         "name",
         "repairs",
@@ -75,9 +75,10 @@ class ArgumentCheck:
         )
         self._names = {attribute: name for name, attribute in binder.attributes.items()}
         self._defaults = _find_unpublished(schema, self._by_name(binder.defaults))
-        self.has_one_form = binder.whole is not None or (
-            self._passes_plain and not self._defaults and not binder.factories
-        )
+        changed = [name for name, load in self._loads.items() if load not in (None, load_integer)]
+        made = self._by_name(binder.factories)
+        is_whole = binder.whole is not None
+        self.changing = frozenset() if is_whole else frozenset((*changed, *self._defaults, *made))
         self.runs_code = bool(binder.coded or binder.factories)
         self._repairer = Repairer(schema)
         self._validator: Validator | None = None
@@ -104,12 +105,12 @@ class ArgumentCheck:
 
     def bind(self, arguments: dict[str, Any]) -> dict[str, Any]:
         """Checked arguments as the function's parameters. Raises InvalidArgumentsError."""
-        if type(arguments) is Converted:
-            return arguments
         binder = self.binder
         if binder.whole is not None:
             return {binder.whole: self._without_nulls(arguments)}
         if self._passes_plain and _AS_THEY_ARE.issuperset(map(type, arguments.values())):
+            return arguments
+        if type(arguments) is Converted:
             return arguments
         values: dict[str, Any] = {}
         for name, value in arguments.items():

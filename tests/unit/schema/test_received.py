@@ -261,7 +261,8 @@ def take(
 
 def test_what_is_left_out_is_what_the_function_gets_for_it() -> None:
     check = Tool.from_function(take).built.arguments
-    assert (check.has_one_form, check.runs_code) == (False, True)
+    assert check.changing == {"Renamed", "price", "note", "size"}
+    assert check.runs_code
     arguments = {"plain": 1, "Renamed": 2}
     values = check.convert(arguments)
     assert values == {"plain": 1, "renamed": 2.0, "size": 7}
@@ -283,7 +284,8 @@ def test_a_handler_beside_its_schema_gets_its_own_defaults() -> None:
         return ""
 
     check = Tool.from_handler(keywords, "keywords", "Keywords.", SCHEMA).built.arguments
-    assert not check.has_one_form
+    assert check.changing == {"n", "d"}
+    assert not check.runs_code
     assert dict(check.receive({}, check.convert({}))) == {"n": 1000, "d": None}
     arguments = {"d": "2026-01-02", "more": 1}
     assert dict(check.receive(arguments, check.convert(arguments))) == {
@@ -297,12 +299,8 @@ def test_a_handler_that_takes_arguments_as_they_came_has_one_form() -> None:
     def whole(arguments: dict[str, Any]) -> str:
         return ""
 
-    assert Tool.from_handler(whole, "whole", "Whole.", SCHEMA).built.arguments.has_one_form
+    assert not Tool.from_handler(whole, "whole", "Whole.", SCHEMA).built.arguments.changing
 
-    def plain(n: int, text: str, flag: bool = True, names: list[str] | None = None) -> None: ...
+    def plain(n: int, text: str = "a", flag: bool = True, names: list[str] | None = None) -> None: ...
 
-    assert not Tool.from_function(plain).built.arguments.has_one_form  # left out, `names` is None
-
-    def simple(n: int, text: str = "a", flag: bool = True) -> None: ...
-
-    assert Tool.from_function(simple).built.arguments.has_one_form
+    assert Tool.from_function(plain).built.arguments.changing == {"names"}  # None where it is left out

@@ -104,6 +104,8 @@ class Case:
     confirms: tuple[Clause, ...] = ()
     needs_allowing: bool = False
     """Whether what no rule allows is denied."""
+    compares_received: bool = False
+    """Whether it makes a difference what the tool gets: to a condition, or to a person who is asked."""
 
     @property
     def is_open(self) -> bool:

@@ -95,10 +95,10 @@ def explain(
 
 def _receive(decision: Decision, tool: Tool, arguments: dict[str, Any]) -> Received | None:
     """The arguments as the tool gets them, where it gets that far and may get others than those that came."""
-    check = tool.built.arguments
     is_turned_away = not decision.is_visible or decision.missing or not decision.judge(arguments).is_allowed
-    if is_turned_away or check.has_one_form:
+    if is_turned_away or not decision.case.compares_received:
         return None
+    check = tool.built.arguments
     return check.receive(arguments, check.convert(arguments))
 
 

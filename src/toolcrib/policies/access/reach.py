@@ -44,16 +44,17 @@ class Step:
 
 
 class Reach:
-    """One path into the arguments of one tool. `is_coded` says that code of the tool's author makes what the
-    tool gets there, so that it may be anything."""
+    """One path into the arguments of one tool. `is_changing` says that the tool may get something else there
+    than what came, and `is_coded` that code of its author makes it, so that it may be anything."""
 
-    __slots__ = ("_bare", "is_coded", "path", "root", "steps")
+    __slots__ = ("_bare", "is_changing", "is_coded", "path", "root", "steps")
 
     def __init__(self, path: str, tool: Tool) -> None:
         self.path = path
-        self.root, binder = _facts_of(tool)
+        self.root, binder, changing = _facts_of(tool)
         self.steps = tuple(_walk(path, self.root, binder.optional, binder.closed))
         self._bare = tuple(replace(step, defaults=(), drops_null=False) for step in self.steps)
+        self.is_changing = self.steps[0].name in changing
         self.is_coded = self.steps[0].name in binder.coded
 
     @property
@@ -71,6 +72,10 @@ class Reach:
 
     def find_received(self, received: Received) -> list[Any]:
         """The same of what the tool gets, into which its own code has filled what was left out."""
+        if len(self._bare) == 1:
+            value = received.get(self._bare[0].name)
+            if type(value) in _PLAIN:
+                return [value]
         return [value for value, _ in _follow_steps(self._bare, received)]
 
 
@@ -113,11 +118,17 @@ def _spread(value: Any, is_given: bool) -> Iterator[Found]:
 # --- reading schemas -----------------------------------------------------------------------------------
 
 
-def _facts_of(tool: Tool) -> tuple[Mapping[str, Any], Binder]:
+def is_changing(tool: Tool) -> bool:
+    """Whether a tool may get some argument in another form than it came in."""
+    return bool(_facts_of(tool)[2])
+
+
+def _facts_of(tool: Tool) -> tuple[Mapping[str, Any], Binder, frozenset[str]]:
     try:
-        return tool.definition.input_schema, tool.built.arguments.binder
+        check = tool.built.arguments
+        return tool.definition.input_schema, check.binder, check.changing
     except DefinitionError:
-        return {}, Binder(closed=False)  # what cannot be built is neither listed nor called
+        return {}, Binder(closed=False), frozenset()  # what cannot be built is neither listed nor called
 
 
 def _walk(path: str, root: Mapping[str, Any], optional: frozenset[str], is_closed: bool) -> Iterator[Step]:
