@@ -34,9 +34,6 @@ _MOST_DIGITS = 400
 class _Opaque:
     __slots__ = ()
 
-    def __repr__(self) -> str:
-        return "OPAQUE"
-
 
 OPAQUE: Final = _Opaque()
 """A value that cannot be compared with anything."""
@@ -104,7 +101,7 @@ def _plain(value: Any, sent: Any) -> Any:
     for kind, make in _KINDS:
         if isinstance(value, kind):
             return make(value)
-    if isinstance(value, bytes | bytearray):
+    if isinstance(value, bytes | bytearray | memoryview):
         return _plain_bytes(bytes(value), sent)
     if is_record(type(value)):
         return _plain_record(value, sent)

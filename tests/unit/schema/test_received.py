@@ -14,6 +14,7 @@ from pathlib import PurePosixPath
 from re import compile as pattern
 from typing import Annotated, Any, NamedTuple
 from uuid import UUID
+from zoneinfo import ZoneInfo
 
 import pytest
 from pydantic import (
@@ -128,6 +129,7 @@ Address: TypeAdapter[AnyUrl] = TypeAdapter(AnyUrl)
         (Decimal("1e3"), 1000),
         (Decimal("0.1"), 0.1),
         (Decimal("100.00000000000000001"), OPAQUE),
+        (Decimal("1e400"), 10**400),
         (Decimal("1e401"), OPAQUE),
         (Decimal("1e-401"), OPAQUE),
         (Decimal("NaN"), OPAQUE),
@@ -139,6 +141,7 @@ Address: TypeAdapter[AnyUrl] = TypeAdapter(AnyUrl)
         (UUID(int=10), "00000000-0000-0000-0000-00000000000a"),
         (PurePosixPath("/a//b"), "/a/b"),
         (Fraction(2, 4), "1/2"),
+        (ZoneInfo("UTC"), "UTC"),
         (IPv6Address("0:0::1"), "::1"),
         (Address.validate_python("HTTP://A/x"), "http://a/x"),
         (1 + 2j, "(1+2j)"),

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from toolcrib.policies.access.operators import ABSENT, Demand, Verdict
+from toolcrib.policies.access.operators import ABSENT, Demand, Verdict, is_nothing, kind_of
 from toolcrib.policies.access.reach import Found, Reach
 from toolcrib.schema.received import OPAQUE, Received
 
@@ -58,6 +58,14 @@ class Condition:
         # Nothing is certain about an argument that is not there, except that it is not there.
         return None if verdict and value is ABSENT and self.demand.exists is not False else verdict
 
+    def _is_comparable(self, value: Any, found: Sequence[Found]) -> bool:
+        """Whether what the tool gets is of the kind that came, or of one that the demand speaks of: a user
+        made of a name neither equals nor differs from that name."""
+        kind = kind_of(value)
+        if any(kind_of(item) is kind for item, _ in found):
+            return True
+        return any(kind_of(item) is kind for each in self.demand.walk() for item in each.constants)
+
     def _judge_received(self, found: Sequence[Found], received: Received) -> Iterator[Verdict]:
         """`exists` asks what the caller gave, so the values that came have to answer that."""
         exists = self.demand.exists
@@ -70,6 +78,8 @@ class Condition:
                 if left_out >= 0:
                     continue
                 value = OPAQUE  # it was given, and became something else
+            elif not is_nothing(value) and not self._is_comparable(value, found):
+                value = OPAQUE
             yield self.demand.holds(value, exists is not False)
 
 

@@ -119,6 +119,11 @@ def is_finite(value: Any) -> bool:
     return is_number(value) and value - value == 0
 
 
+def kind_of(value: Any) -> type:
+    """The kind of a JSON value: a text, a number, a truth value, an object."""
+    return float if is_number(value) else type(value)
+
+
 def is_nothing(value: Any) -> bool:
     """Whether there is nothing to compare: no argument, null, an empty list."""
     return value is ABSENT or value is None or value == []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import InitVar, dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, TypedDict
 
 import pytest
 from pydantic import AfterValidator
@@ -21,6 +21,10 @@ class Order:
     code: InitVar[str] = "x"
 
 
+class Row(TypedDict, total=False):
+    note: Annotated[str, AfterValidator(str.strip)]
+
+
 class Thing:
     """Not published as a default, and of no plain form."""
 
@@ -32,8 +36,10 @@ def sell(
     text: Annotated[str, AfterValidator(str.strip)] = "none",
     order: Order | None = None,
     orders: list[Order] | None = None,
+    rows: list[Row] | None = None,
     odd: Annotated[str, AfterValidator(lambda _: Thing())] = "none",
     parts: Annotated[str, AfterValidator(lambda text: {"size": len(text)})] = "none",
+    length: Annotated[str, AfterValidator(lambda text: len(text) or None)] = "none",
     nothing: int | None = None,
     amount: Any = THING,
 ) -> None:
@@ -79,6 +85,8 @@ def counts(effect: str, when: dict[str, Any], arguments: dict[str, Any]) -> bool
         ({"orders.note": "a"}, {"orders": [{"note": "a"}, {"note": "b"}]}, None),
         ({"orders.note": "a"}, {"orders": []}, False),
         ({"orders.note": {"not": "a"}}, {"orders": []}, None),
+        ({"rows.note": "a"}, {"rows": [{}, {"note": " a"}]}, None),
+        ({"rows.note": "b"}, {"rows": [{}, {"note": " a"}]}, False),
         # what has no plain form
         ({"odd": "a"}, {"odd": "a"}, None),
         ({"odd": "b"}, {"odd": "a"}, None),
@@ -89,6 +97,15 @@ def counts(effect: str, when: dict[str, Any], arguments: dict[str, Any]) -> bool
         ({"parts.size": 1}, {"parts": "a"}, None),
         ({"parts.size": 2}, {"parts": "a"}, False),
         ({"parts": {"prefix": "a"}}, {"parts": "a"}, None),
+        ({"parts": "a"}, {"parts": "a"}, None),
+        ({"parts": "b"}, {"parts": "a"}, None),
+        # a text that becomes a number, or nothing
+        ({"length": 1}, {"length": "a"}, None),
+        ({"length": 2}, {"length": "a"}, False),
+        ({"length": "1"}, {"length": "a"}, None),
+        ({"length": ["a", 1]}, {"length": "a"}, True),
+        ({"length": {"not": [1, "b"]}}, {"length": "ab"}, True),
+        ({"length": "b"}, {"length": ""}, False),
         # defaults that are not published
         ({"nothing": None}, {}, None),
         ({"nothing": 5}, {}, False),
