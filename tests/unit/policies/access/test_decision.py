@@ -11,6 +11,8 @@ from pydantic import AfterValidator
 from toolcrib import Tool
 from toolcrib.context import LOCAL
 from toolcrib.policies.access import Access, Decision
+from toolcrib.policies.access.operators import ABSENT
+from toolcrib.policies.access.reach import Reach
 from toolcrib.policy import Policy, Rule
 from toolcrib.schema.received import Received
 
@@ -126,3 +128,38 @@ def test_what_is_refused_as_it_came_is_refused_whatever_the_tool_gets() -> None:
     assert not decide("allow", {"text": "a"}).judge({"text": "b"}, received).is_allowed
     assert not decide("deny", {"text": "b"}).judge({"text": "b"}, received).is_allowed
     assert decide("confirm", {"text": "b"}).judge({"text": "b"}, received).confirm is not None
+
+
+def add(amount: int, note: str | None = None) -> None:
+    """Add."""
+
+
+@pytest.mark.parametrize(
+    ("tool", "rule", "expected"),
+    [
+        (SELL, {"deny": ["*"], "when": {"text": "a"}}, True),
+        (SELL, {"allow": ["*"], "when": {"order.note": "a"}}, True),
+        (SELL, {"confirm": ["*"]}, True),
+        (Tool.from_function(add), {"deny": ["*"], "when": {"amount": 1}}, False),
+        (Tool.from_function(add), {"deny": ["*"], "when": {"note": "a"}}, True),
+        (Tool.from_function(Thing, name="thing"), {"confirm": ["*"]}, False),
+    ],
+)
+def test_arguments_are_converted_ahead_only_where_that_can_make_a_difference(
+    tool: Tool, rule: dict[str, Any], expected: bool
+) -> None:
+    decision = Access(Policy(rules=[Rule(**rule)])).decide(LOCAL, tool)
+    assert decision.case.compares_received is expected
+
+
+def test_a_condition_on_what_becomes_of_an_argument_can_hold() -> None:
+    for effect, errors in (("deny", 0), ("confirm", 0), ("allow", 1)):
+        access = Access(Policy(rules=[Rule(**{effect: ["sell"]}, when={"length": 1000})]))
+        assert len(access.check([SELL])) == errors
+
+
+def test_there_is_nothing_inside_of_a_value_that_is_no_object() -> None:
+    reach = Reach("order.note", SELL)
+    assert reach.find_received(Received({"order": "a"}, {})) == [ABSENT]
+    assert reach.find_received(Received({"order": {"note": "a"}}, {})) == ["a"]
+    assert Reach("text", SELL).find_received(Received({"text": ["a", "b"]}, {})) == ["a", "b"]
