@@ -10,13 +10,16 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from toolcrib.content import Result, text_block
 from toolcrib.context import Channel, Principal
 from toolcrib.errors import PolicyError
 from toolcrib.execution.lane import Outlive
 from toolcrib.tool import Tool
+
+if TYPE_CHECKING:
+    from toolcrib.schema.received import Received
 
 REFUSAL = "toolcrib/refusal"
 """The key of a result's `_meta` that says to machines why a call was refused."""
@@ -37,15 +40,19 @@ class Parting(asyncio.Future[bool]):
     it, so whoever sends the reply may wait without a task."""
 
 
-Admit = Callable[[dict[str, Any]], Awaitable[None] | None]
-"""Looks at checked arguments before the tool runs. Raises CallError to refuse, InputNeeded to ask first; what
-it gives, if anything, is waited for and does the same."""
+Convert = Callable[[], Awaitable["Received"]]
+"""Converts the arguments of a call and gives them as the tool gets them. The tool is called with these."""
+
+Admit = Callable[[dict[str, Any], Convert | None], Awaitable[None] | None]
+"""Looks at checked arguments before the tool runs, and has them converted where it asked for that.
+Raises CallError to refuse, InputNeeded to ask first; what it gives, if anything, is waited for and does the
+same."""
 
 
 class Perform(Protocol):
     """Checks the arguments, has them admitted, runs the tool. Failures are in the Result; only InputNeeded
     and CancelledError come out. `call_id` is what a crash is told by, to the caller and in the log;
-    `timeout_s` is for less time than the tool has."""
+    `timeout_s` is for less time than the tool has. `converts` lets `admit` see what the tool gets."""
 
     def __call__(
         self,
@@ -54,6 +61,7 @@ class Perform(Protocol):
         timeout_s: float | None = None,
         outlive: Outlive | None = None,
         call_id: str | None = None,
+        converts: bool = False,
     ) -> Awaitable[Result]: ...
 
 

@@ -31,7 +31,7 @@ from toolcrib.failure import failed, raise_questions
 from toolcrib.keyspace import Snapshot
 from toolcrib.lifecycle import Owners
 from toolcrib.mirror import Mirrored
-from toolcrib.plan import Plan, ToolStats, tool_modules
+from toolcrib.plan import Conversion, Plan, ToolStats, tool_modules
 from toolcrib.registry import ToolRegistry
 from toolcrib.settling import is_unfinished, settle
 from toolcrib.storefront import Storefront, could_be_front
@@ -181,11 +181,11 @@ class Dispatcher:
         timeout_s: float | None = None,
         outlive: Outlive | None = None,
         call_id: str | None = None,
+        converts: bool = False,
     ) -> Result:
         """Check, have admitted, run. A policy may give less time and another channel, and hears of code that
         runs on when the call is answered. A crash is reported under its `call_id`."""
-        if timeout_s is not None:
-            limit = _shorten(limit, timeout_s)
+        limit = limit if timeout_s is None else _shorten(limit, timeout_s)
         started = time.perf_counter()
         context: Context | None = None
         clock: Clock | None = None
@@ -196,20 +196,23 @@ class Dispatcher:
         try:
             if plan.flaw is not None:
                 return failed(plan, plan.flaw, self.crashes, call_id=call_id)
-            checked = plan.arguments.check(arguments)
-            if admit is not None and (pending := admit(checked)) is not None:
-                await pending
+            checked = given = plan.arguments.check(arguments)
+            if admit is not None:
+                convert = Conversion(self.runner, plan, checked, limit, outlive) if converts else None
+                if (pending := admit(checked, convert)) is not None:
+                    await pending
+                given, clock = (checked, None) if convert is None else (convert.given, convert.clock)
             if plan.owner is not None and not self.owners.is_open(plan.owner):
                 await self.owners.open_for(plan.tool, limit, call_id)
             if plan.context is not None:
-                clock = None if limit is None else Clock(limit)
+                clock = clock or (None if limit is None else Clock(limit))
                 context = self._context(plan, checked, principal, channel, limit, clock)
             if plan.mode == "async":
                 result: Result = await self.runner.run_async(
-                    plan.lane, self._invoke(plan, checked, context), limit, clock, outlive
+                    plan.lane, self._invoke(plan, given, context), limit, clock, outlive
                 )
             else:
-                result = await self._run_sync(plan, checked, context, limit, clock, outlive)
+                result = await self._run_sync(plan, given, context, limit, clock, outlive)
             if result.is_error:
                 stats.errors += 1
             return result

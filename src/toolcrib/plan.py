@@ -12,10 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 from toolcrib.context import Context
 from toolcrib.errors import DefinitionError
-from toolcrib.execution import Lane
+from toolcrib.execution import Clock, Lane, Runner
+from toolcrib.execution.lane import Outlive
 from toolcrib.tool import Built, Tool
 
 if TYPE_CHECKING:
+    from toolcrib.schema.arguments import Converted
+    from toolcrib.schema.received import Received
     from toolcrib.schema.transfer import ResultConverter
 
 DEFAULT_THREADS = 32
@@ -106,3 +109,43 @@ def tool_modules(tool: Tool) -> list[tuple[str, str]]:
     module = sys.modules.get(getattr(tool.callee.function, "__module__", None) or "")
     path = getattr(module, "__toolcrib_file__", None)
     return [(module.__name__, path)] if module is not None and path else []
+
+
+class Conversion:
+    """Converts the arguments of one call before it runs, where somebody wants to see what the tool gets.
+
+    `given` is what to call the tool with: `checked` until then. Converting takes time that `clock` counts.
+    """
+
+    __slots__ = ("_checked", "_limit", "_outlive", "_plan", "_runner", "clock", "given")
+
+    def __init__(
+        self,
+        runner: Runner,
+        plan: Plan,
+        checked: dict[str, Any],
+        limit: float | None,
+        outlive: Outlive | None,
+    ) -> None:
+        self._runner = runner
+        self._plan = plan
+        self._checked = self.given = checked
+        self._limit = limit
+        self._outlive = outlive
+        self.clock: Clock | None = None
+
+    async def __call__(self) -> Received:
+        """Where the tool would do it: on a thread, if that is where its code runs."""
+        plan, arguments = self._plan, self._plan.arguments
+        if plan.mode == "thread" and arguments.runs_code:
+            self.clock = None if self._limit is None else Clock(self._limit)
+            values = await self._runner.run_thread(
+                plan.lane, self._convert, self._limit, None, self.clock, self._outlive
+            )
+        else:
+            values = self._runner.run_inline(plan.lane, self._convert)
+        self.given = values
+        return arguments.receive(self._checked, values)
+
+    def _convert(self) -> Converted:
+        return self._plan.arguments.convert(self._checked)

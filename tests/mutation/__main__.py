@@ -51,10 +51,11 @@ GROUPS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
         ),
     ),
     "access": (
-        ("policies/matching.py", "policies/access/*.py"),
+        ("policies/matching.py", "policies/access/*.py", "schema/received.py"),
         (
             "tests/unit/policies/access",
             "tests/unit/policies/test_matching.py",
+            "tests/unit/schema/test_received.py",
             "tests/property/test_access.py",
             "tests/requirements/test_policy.py",
         ),
@@ -83,7 +84,7 @@ GROUPS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
         (
             "tests/unit/test_dispatch.py",
             *(f"tests/unit/test_dispatch_{name}.py" for name in ("ends", "plans", "views")),
-            *(f"tests/unit/test_{name}.py" for name in ("context", "failure", "lifecycle", "policy")),
+            *(f"tests/unit/test_{name}.py" for name in ("context", "failure", "lifecycle", "plan", "policy")),
             "tests/unit/execution/test_async_outcome.py",
             "tests/unit/execution/test_blanking.py",
             "tests/unit/storefront",

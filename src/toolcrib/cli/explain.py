@@ -150,6 +150,9 @@ class _Report:
             except InvalidArgumentsError as error:
                 if not found.is_refused:  # a call that is refused anyway never comes so far
                     raise Failure(str(error), "no rule is asked about arguments that do not fit") from None
+            except Exception as error:  # a validator of the author's
+                words = f"Cannot convert the arguments of '{tool.name}': {type(error).__name__}: {error}"
+                raise Failure(words, "a call with these arguments would fail in the same way") from None
         if self.as_json:
             self.terminal.json({**found.to_json(), "key": self.state, "refused": self._is_refused(found)})
         else:

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from toolcrib import codec
-from toolcrib.admission import Attempt, Parting
+from toolcrib.admission import Attempt, Convert, Parting
 from toolcrib.content import Result
 from toolcrib.errors import AuditUnavailableError
 from toolcrib.policies.outcome import outcome_of
@@ -85,7 +85,7 @@ class Case:
             words = f"Tool '{tool.name}' cannot run now: its calls must be recorded, and cannot be."
             raise AuditUnavailableError(words)
 
-    def admit(self, _: dict[str, Any]) -> None:
+    def admit(self, _: dict[str, Any], _convert: Convert | None) -> None:
         """Nothing about its arguments keeps the tool from running."""
         self.ran = True
 

@@ -26,19 +26,31 @@ Burn = Callable[[str, float], Awaitable[bool]]
 
 
 async def confirm(
-    tool: str, arguments: dict[str, Any], words: str | None, channel: Channel, burn: Burn
+    tool: str,
+    arguments: dict[str, Any],
+    words: str | None,
+    channel: Channel,
+    burn: Burn,
+    *,
+    sent: dict[str, Any] | None = None,
 ) -> None:
-    """Have a person agree. Raises NotConfirmedError, or InputNeeded where the client has to come again."""
+    """Have a person agree to arguments as the tool gets them. Raises NotConfirmedError, or InputNeeded where
+    the client has to come again.
+
+    It comes again with a state that is bound to the arguments as they were `sent`. Where these are others,
+    the key of the question stands for what was shown, so that a yes counts for that only.
+    """
+    key = CONFIRMATION if sent is None or sent == arguments else f"{CONFIRMATION}.{codec.digest(arguments)}"
     question = Form(_message(tool, arguments, words))
     try:
-        replies = await channel.ask({CONFIRMATION: question})
+        replies = await channel.ask({key: question})
     except CannotAskError as error:
         message = f"Tool '{tool}' runs only when a person agrees, and none can be asked here: {error}"
         raise NotConfirmedError(message, details=error.details) from None
     mark = channel.resumes
     if mark is not None and not await burn(mark, STATE_S):
-        raise InputNeeded({CONFIRMATION: question})  # this yes was for a call that was made already
-    answer = replies[CONFIRMATION]
+        raise InputNeeded({key: question})  # this yes was for a call that was made already
+    answer = replies[key]
     if not isinstance(answer, Answer) or not answer:
         raise NotConfirmedError(f"Tool '{tool}' was not run: the person did not agree.")
 

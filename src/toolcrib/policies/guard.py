@@ -11,10 +11,9 @@ import logging
 import secrets
 from collections.abc import Awaitable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from toolcrib.admission import Admit, Attempt, Perform, refused
+from toolcrib.admission import Admit, Attempt, Convert, Perform, refused
 from toolcrib.content import Result, text_block
 from toolcrib.context import Channel, Principal
 from toolcrib.errors import (
@@ -27,13 +26,14 @@ from toolcrib.errors import (
     PolicyError,
     ToolNotFoundError,
 )
-from toolcrib.policies.access import Access, Decision
+from toolcrib.policies.access import Access, Decision, Judgement
 from toolcrib.policies.case import Case, is_longer
-from toolcrib.policies.confirm import confirm
+from toolcrib.policies.confirm import Burn, confirm
 from toolcrib.policies.quota import Quota, Slot
 from toolcrib.policies.resting import Resting
 from toolcrib.policy import Policy
 from toolcrib.question import InputNeeded
+from toolcrib.schema.received import Received
 from toolcrib.tool import Tool
 
 if TYPE_CHECKING:
@@ -148,11 +148,12 @@ class Guard:
                         channel, outlive = Resting(channel, slot), slot.outlive
                 if self.audit is not None and (tool.options.destructive or tool.options.audit == "required"):
                     await case.begin(tool)
-                if decision is None or decision.is_final:
-                    admit: Admit = case.admit
-                else:
-                    admit = partial(self._judge, tool.name, decision, case, channel)
-                work = perform(channel, admit, timeout_s, outlive, case.id)
+                admit: Admit = case.admit
+                converts = False
+                if decision is not None and not decision.is_final:
+                    admit = _Gate(tool.name, decision, case, channel, self.quota.burn)
+                    converts = decision.case.compares_received
+                work = perform(channel, admit, timeout_s, outlive, case.id, converts)
                 result = await (work if self.watch is None else self.watch.within(case.span, work))
                 if most is not None and result.error is None and is_longer(result, most):
                     result = _too_long(tool.name, most)
@@ -178,28 +179,53 @@ class Guard:
     def _open_case(self, attempt: Attempt, tool: Tool | None) -> Case:
         return Case(self.audit, self.watch, f"{self._prefix}{next(self._numbers):x}", attempt, tool)
 
-    def _judge(
-        self, tool: str, decision: Decision, case: Case, channel: Channel, checked: dict[str, Any]
-    ) -> Awaitable[None] | None:
-        judgement = decision.judge(checked)
-        case.rule = judgement.rule
-        if not judgement.is_allowed:
-            case.decision = "denied"
-            raise _denied(tool, judgement.because)
-        if judgement.confirm is not None:
-            return self._confirm(tool, checked, judgement.confirm.words, case, channel)
-        case.ran = True
-        return None
 
-    async def _confirm(
-        self, tool: str, checked: dict[str, Any], words: str | None, case: Case, channel: Channel
+class _Gate:
+    """Admits a call that rules have a say in: judged as it came, judged as the tool gets it, confirmed.
+
+    In that order, so that no validator of the tool sees arguments that are refused as they came, and a person
+    is asked about the values that the tool is called with.
+    """
+
+    __slots__ = ("_burn", "_case", "_channel", "_decision", "_tool")
+
+    def __init__(self, tool: str, decision: Decision, case: Case, channel: Channel, burn: Burn) -> None:
+        self._tool = tool
+        self._decision = decision
+        self._case = case
+        self._channel = channel
+        self._burn = burn
+
+    def __call__(self, checked: dict[str, Any], convert: Convert | None) -> Awaitable[None] | None:
+        judgement = self._judge(checked)
+        if convert is None and judgement.confirm is None:
+            self._case.ran = True
+            return None
+        return self._look_closer(checked, convert, judgement)
+
+    async def _look_closer(
+        self, checked: dict[str, Any], convert: Convert | None, judgement: Judgement
     ) -> None:
-        try:
-            await confirm(tool, checked, words, channel, self.quota.burn)
-        except NotConfirmedError:
-            case.decision = "denied"
-            raise
-        case.ran = True
+        received = None if convert is None else await convert()
+        if received is not None:
+            judgement = self._judge(checked, received)
+        if judgement.confirm is not None:
+            shown = checked if received is None else received.without_defaults()
+            try:
+                words = judgement.confirm.words
+                await confirm(self._tool, shown, words, self._channel, self._burn, sent=checked)
+            except NotConfirmedError:
+                self._case.decision = "denied"
+                raise
+        self._case.ran = True
+
+    def _judge(self, checked: dict[str, Any], received: Received | None = None) -> Judgement:
+        judgement = self._decision.judge(checked, received)
+        self._case.rule = judgement.rule
+        if not judgement.is_allowed:
+            self._case.decision = "denied"
+            raise _denied(self._tool, judgement.because)
+        return judgement
 
 
 def check_rest(policy: Policy, tools: Sequence[Tool]) -> list[ConfigurationError]:

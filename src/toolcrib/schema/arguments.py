@@ -12,10 +12,11 @@ from typing import Any
 
 from toolcrib.bounds import Schema
 from toolcrib.errors import InvalidArgumentsError
-from toolcrib.schema import rich
+from toolcrib.schema.binder import Binder
 from toolcrib.schema.convert import load_integer
+from toolcrib.schema.received import Received
 from toolcrib.schema.repair import Repairer
-from toolcrib.schema.signature import Binder
+from toolcrib.schema.shapes import MISSING
 from toolcrib.validation import Problem, Validator, describe_value, format_path, show_name
 
 _MAX_PROBLEMS = 10
@@ -25,23 +26,35 @@ _MAX_NAMES, _MAX_VALUES = 1_000, 20_000
 """How many arguments, and how much of each, are looked through for what is no JSON."""
 _AS_THEY_ARE = frozenset({bool, dict, int, list, str})
 """What a parameter that takes whole numbers, or whatever it gets, is given as it came. 5.0 is whole too."""
+_PLAIN = frozenset({bool, float, int, str})
 _LONGEST_NAME = 64
 """Of longer names nobody wants to know what they may have meant, and finding it out takes long."""
 
 
+class Converted(dict[str, Any]):
+    """The parameters of one call, converted before it runs. `bind` hands them on as they are."""
+
+    __slots__ = ()
+
+
 class ArgumentCheck:
-    """Compiled when first used; the same for every call."""
+    """Compiled when first used; the same for every call. `changing` are the arguments that the tool may get
+    in another form than the checked one; `runs_code` says that converting runs code of the author's."""
 
     __slots__ = (
+        "_defaults",
         "_loads",
+        "_names",
         "_nulls",
         "_passes_plain",
         "_repairer",
         "_validator",
         "binder",
+        "changing",
         "ignores_extra",
         "name",
         "repairs",
+        "runs_code",
         "schema",
         "trusted",
     )
@@ -60,6 +73,13 @@ class ArgumentCheck:
         self._passes_plain = all(load is load_integer for load in self._loads.values()) and all(
             name == attribute for name, attribute in binder.attributes.items()
         )
+        self._names = {attribute: name for name, attribute in binder.attributes.items()}
+        self._defaults = _find_unpublished(schema, self._by_name(binder.defaults))
+        changed = [name for name, load in self._loads.items() if load not in (None, load_integer)]
+        made = self._by_name(binder.factories)
+        is_whole = binder.whole is not None
+        self.changing = frozenset() if is_whole else frozenset((*changed, *self._defaults, *made))
+        self.runs_code = bool(binder.coded or binder.factories)
         self._repairer = Repairer(schema)
         self._validator: Validator | None = None
 
@@ -90,6 +110,8 @@ class ArgumentCheck:
             return {binder.whole: self._without_nulls(arguments)}
         if self._passes_plain and _AS_THEY_ARE.issuperset(map(type, arguments.values())):
             return arguments
+        if type(arguments) is Converted:
+            return arguments
         values: dict[str, Any] = {}
         for name, value in arguments.items():
             if value is None and name in self._nulls:
@@ -105,18 +127,21 @@ class ArgumentCheck:
             values[binder.attributes.get(name, name)] = value
         return values
 
-    def converts(self, name: str) -> bool:
-        """Whether a tool may get an argument in other words than those it came in."""
-        return self._loads.get(name) not in (None, load_integer) and self.binder.whole is None
+    def convert(self, arguments: dict[str, Any]) -> Converted:
+        """As `bind`, with what factories make for parameters that were left out, so that it is made once."""
+        values = Converted(self.bind(arguments))
+        for name, make in self.binder.factories.items():
+            if name not in values:
+                values[name] = make()
+        return values
 
-    def respell(self, name: str, value: Any) -> Any:
-        """A checked argument with its texts as they are written of what the tool gets: of several spellings
-        of a date or an id, and of a text that its type trims or folds, the one. Else as it came."""
-        try:
-            made = rich.to_plain(self._loads[name](value))  # type: ignore[misc]  # see `converts`
-        except Exception:  # what cannot be converted is refused before the tool runs
-            return value
-        return _take_texts(value, made)
+    def receive(self, arguments: dict[str, Any], values: Converted) -> Received:
+        """Checked arguments in the form that the tool gets: `values`, and defaults for the others."""
+        return Received({**self._defaults, **self._by_name(values)}, arguments)
+
+    def _by_name(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """The values of parameters, by the names that the schema publishes."""
+        return {self._names.get(parameter, parameter): value for parameter, value in values.items()}
 
     def _as_dict(self, arguments: Any) -> dict[str, Any]:
         if arguments is None:
@@ -188,14 +213,16 @@ class ArgumentCheck:
         return InvalidArgumentsError(text, details=[problem.to_json() for problem in problems])
 
 
-def _take_texts(given: Any, made: Any) -> Any:
-    """What was given, with texts out of what was made of it; nothing that was left out comes in."""
-    if isinstance(given, dict) and isinstance(made, dict):
-        return {name: _take_texts(item, made.get(name, item)) for name, item in given.items()}
-    if isinstance(given, list) and isinstance(made, list) and len(given) == len(made):
-        return [_take_texts(one, other) for one, other in zip(given, made, strict=True)]
-    is_told = isinstance(given, str) and isinstance(made, str) and made.strip("*")  # secrets are not
-    return made if is_told else given
+def _find_unpublished(schema: Schema, defaults: dict[str, Any]) -> dict[str, Any]:
+    """The defaults of arguments that the schema does not publish as they are."""
+    found = {}
+    for name, item in schema.get("properties", {}).items():
+        published = item.get("default", MISSING) if isinstance(item, Mapping) else MISSING
+        default = defaults.get(name, MISSING)
+        is_told = type(default) is type(published) and type(default) in _PLAIN and default == published
+        if default is not MISSING and not is_told:
+            found[name] = default
+    return found
 
 
 def _find_flaw(value: Any) -> str | None:

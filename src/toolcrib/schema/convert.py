@@ -29,10 +29,12 @@ from toolcrib.schema.shapes import (
     Scalar,
     Shape,
     Table,
+    children,
 )
 from toolcrib.validation import Validator
 
 Place = tuple[str | int, ...]
+_STANDARD = frozenset({"builtins", "fractions", "ipaddress", "pathlib", "uuid"})
 
 
 class MisfitError(ValueError):
@@ -57,6 +59,36 @@ def _misfit(place: str | int, error: Any) -> MisfitError:
 def loader(shape: Shape) -> Convert | None:
     """What makes a checked JSON value the Python value that the hint promised; None: nothing to do."""
     return _Loaders().of(shape)
+
+
+def runs_code(shape: Shape) -> bool:
+    """Whether loading a shape runs code of its author: validators, constructors, `__post_init__`."""
+    seen: set[int] = set()
+    waiting = [shape]
+    while waiting:
+        item = waiting.pop()
+        match item:
+            case Foreign():
+                return True
+            case Scalar(python=python) if python not in _SCALAR_LOADERS and not _is_standard(python):
+                return True
+            case Record(python=cls) if not _is_filled_plainly(cls):
+                return True
+        if id(item) not in seen:
+            seen.add(id(item))
+            waiting.extend(children(item))
+    return False
+
+
+def _is_standard(python: Any) -> bool:
+    return python is None or python.__module__.partition(".")[0] in _STANDARD
+
+
+def _is_filled_plainly(cls: Any) -> bool:
+    """Whether a class keeps what its constructor is given: a TypedDict, a NamedTuple, a plain dataclass."""
+    if issubclass(cls, dict | tuple):
+        return True
+    return hasattr(cls, "__dataclass_params__") and not hasattr(cls, "__post_init__")
 
 
 class _Loaders(Conversions):

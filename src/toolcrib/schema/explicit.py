@@ -16,8 +16,9 @@ from toolcrib import validation
 from toolcrib.definition import ToolOptions, check_input_schema, join_words
 from toolcrib.errors import InvalidSignatureError
 from toolcrib.schema.annotation import hints_of_function
+from toolcrib.schema.binder import Binder, find_defaults
 from toolcrib.schema.conversion import Convert
-from toolcrib.schema.convert import loader
+from toolcrib.schema.convert import loader, runs_code
 from toolcrib.schema.docstrings import parse_docstring
 from toolcrib.schema.hints import HintReader, split_optional
 from toolcrib.schema.notes import is_field, split_annotated
@@ -25,7 +26,7 @@ from toolcrib.schema.parameters import EMPTY, POSITIONAL_ONLY, Callee, Parameter
 from toolcrib.schema.purpose import is_context
 from toolcrib.schema.rendering import to_value_schema
 from toolcrib.schema.shapes import MISSING, admits_null
-from toolcrib.schema.signature import Binder, Blueprint
+from toolcrib.schema.signature import Blueprint
 
 _NAMED = (
     POSITIONAL_ONLY,
@@ -58,7 +59,7 @@ def _build(callee: Callee, name: str, options: ToolOptions, *, takes_whole: bool
         if output_schema is None:
             description = join_words(description, docs.returns, raises)
     return Blueprint(
-        _handler_of(callee),
+        fill(callee.handler, *_fillings_of(callee)),
         description,
         schema,
         output_schema,
@@ -70,16 +71,15 @@ def _build(callee: Callee, name: str, options: ToolOptions, *, takes_whole: bool
     )
 
 
-def _handler_of(callee: Callee) -> Callable[..., Any]:
-    """The handler, given what its `= Field(...)` parameters default to."""
+def _fillings_of(callee: Callee) -> tuple[dict[str, Any], dict[str, Callable[[], Any]]]:
+    """What the `= Field(...)` parameters of a handler default to: values, and what factories make."""
     said = {
         item.name: split_annotated(Annotated[Any, item.default])[1]
         for item in callee.parameters
         if is_field(item.default) and item.kind is not POSITIONAL_ONLY
     }
     values = {key: notes.default for key, notes in said.items() if notes.default is not MISSING}
-    factories = {key: notes.factory for key, notes in said.items() if notes.factory is not None}
-    return fill(callee.handler, values, factories)
+    return values, {key: notes.factory for key, notes in said.items() if notes.factory is not None}
 
 
 def _bind(callee: Callee, name: str, schema: Mapping[str, Any], takes_whole: bool) -> Binder:
@@ -100,34 +100,39 @@ def _bind(callee: Callee, name: str, schema: Mapping[str, Any], takes_whole: boo
         _refuse_more(callee, name, rest[1:])
     else:
         _check_keywords(callee, name, schema, rest)
-    loads = [] if whole else [(key, key, _loader_of(hints[key])) for key in properties if key in hints]
+    loads = {} if whole else {key: _loader_of(hints[key]) for key in properties if key in hints}
     optional = {
         key
         for key, value in properties.items()
         if key not in schema.get("required", ()) and isinstance(value, Mapping) and not admits_null(value)
     }
     positional = [(item.name, item.default) for item in callee.parameters if item.kind is POSITIONAL_ONLY]
+    filled, factories = _fillings_of(callee)
     return Binder(
         known=frozenset(properties),
-        loads=tuple(item for item in loads if item[2] is not None),
+        loads=tuple((key, key, load) for key, (load, _) in loads.items() if load is not None),
+        coded=frozenset(key for key, (_, is_coded) in loads.items() if is_coded),
         optional=frozenset(optional),
         positional=tuple(positional),
         context=context,
         server=server,
         whole=whole,
         closed=False,
+        defaults=find_defaults(callee.parameters, filled),
+        factories=factories,
     )
 
 
-def _loader_of(hint: Any) -> Convert | None:
-    """Makes a value what the hint says, where it is that; None where there is nothing to make."""
+def _loader_of(hint: Any) -> tuple[Convert | None, bool]:
+    """Makes a value what the hint says, where it is that; None where there is nothing to make. And whether
+    that runs code of the author's."""
     try:
         shape, _ = HintReader().read(split_optional(hint)[0])
     except Exception:  # a hint that means nothing as a schema: this tool has a schema
-        return None
+        return None, False
     load = loader(shape)
     if load is None:
-        return None
+        return None, False
     validator: list[validation.Validator] = []
 
     def load_fitting(value: Any) -> Any:
@@ -135,7 +140,7 @@ def _loader_of(hint: Any) -> Convert | None:
             validator.append(validation.Validator(to_value_schema(shape), trusted=True))
         return load(value) if validator[0].is_valid(value) else value
 
-    return load_fitting
+    return load_fitting, runs_code(shape)
 
 
 def _refuse_more(callee: Callee, name: str, parameters: list[Parameter]) -> None:

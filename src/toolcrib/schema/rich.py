@@ -72,6 +72,18 @@ def tells_all(cls: Any, mode: Mode) -> bool:
     return not older and all(validator.info.mode == "after" for validator in validators)
 
 
+def published_names(cls: Any) -> tuple[tuple[str, str], ...]:
+    """Pairs of attribute and name for the fields of a pydantic class. Aliases come last: an alias may be the
+    attribute of another field, and is the one that is published."""
+    fields = fields_of(cls)
+    pairs = [(name, name) for name in fields]
+    if config_of(cls).get("validate_by_alias") is not False:
+        for name, info in fields.items():
+            alias = info.alias if info.validation_alias is None else info.validation_alias
+            pairs += [(name, item) for item in getattr(alias, "choices", (alias,)) if isinstance(item, str)]
+    return tuple(pairs)
+
+
 def _has_hooks(cls: type) -> bool:
     """Whether the class, or one of its bases outside pydantic, describes itself."""
     return any(

@@ -20,8 +20,9 @@ from toolcrib.definition import ToolOptions, join_words
 from toolcrib.errors import InvalidSignatureError, ToolcribError
 from toolcrib.finding import Finding, Level
 from toolcrib.schema.annotation import hints_of_function
+from toolcrib.schema.binder import Binder, find_defaults
 from toolcrib.schema.conversion import Convert
-from toolcrib.schema.convert import loader
+from toolcrib.schema.convert import loader, runs_code
 from toolcrib.schema.default import UNTOLD, fits, publish_default, say_default
 from toolcrib.schema.docstring_layout import is_plainly_shown
 from toolcrib.schema.docstrings import Docstring, Documented, parse_docstring, type_hint_of
@@ -46,27 +47,6 @@ from toolcrib.schema.shapes import MISSING, Field, Shape, admits_none
 
 R = TypeVar("R")
 _NONE: frozenset[str] = frozenset()
-
-
-@dataclass(slots=True)
-class Binder:
-    """How checked arguments get back into the function.
-
-    `loads` are the parameters that need converting or renaming; `nullable` take an explicit null as None,
-    `optional` take it as left out. `context` and `server` are filled in by the caller; `whole` gets all
-    arguments in one dict. `closed` refuses names that are not `known`.
-    """
-
-    known: frozenset[str] = frozenset()
-    loads: tuple[tuple[str, str, Convert | None], ...] = ()
-    nullable: frozenset[str] = frozenset()
-    optional: frozenset[str] = frozenset()
-    positional: tuple[tuple[str, Any], ...] = ()
-    context: str | None = None
-    server: str | None = None
-    whole: str | None = None
-    closed: bool = True
-    attributes: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -108,6 +88,7 @@ class _Builder:
         self.defaults: dict[str, Any] = {}
         self.places: dict[str, Any] = {}
         self.factories: dict[str, Callable[[], Any]] = {}
+        self.coded: set[str] = set()
         self.context: str | None = None
         self.is_plain = True
 
@@ -177,6 +158,8 @@ class _Builder:
                     continue
                 made = self.read_field(parameter, hint, bare if accepts_none else hint)
                 load = loader(made.shape)
+                if load is not None and runs_code(made.shape):
+                    self.coded.add(made.name)
             documented = documented or words.get(made.name)
             if not made.description and documented is not None:
                 made.description = documented.description
@@ -319,6 +302,9 @@ class _Builder:
             positional=tuple(positional),
             context=self.context,
             attributes=self.attributes,
+            defaults=find_defaults(self.callee.parameters, {**self.defaults, **self.places}),
+            factories=self.factories,
+            coded=frozenset(self.coded) if self.coded else _NONE,
         )
 
     # --- the result ---

@@ -281,3 +281,37 @@ def test_a_key_that_is_no_good_is_refused_whatever_the_rules_say(shop: Desk) -> 
     assert shop.json("explain", "--as", "key:eve", "find", "--json")["refused"] is True
     keys.create("eve", ["orders:write"], [])
     assert shop.json("explain", "--as", "key:eve", "find", "--json")["key"] == "active"
+
+
+CHECKED = '''
+from typing import Annotated
+from pydantic import AfterValidator
+from toolcrib import tool
+
+def fold(text: str) -> str:
+    if text == "crash":
+        raise TypeError("no such user")
+    if text == "bad":
+        raise ValueError("not a user")
+    return text.strip()
+
+@tool
+def find(user: Annotated[str, AfterValidator(fold)]) -> str:
+    """Find a user."""
+    return user
+'''
+
+
+def test_the_value_that_the_tool_gets_is_judged_and_shown(desk: Desk) -> None:
+    desk.write("tools.py", CHECKED)
+    rule = '[[rules]]\ndeny = ["find"]\nwhen = { user = "root" }\n'
+    desk.write("toolcrib.toml", f'[server]\ntargets = ["tools.py"]\n{rule}')
+    done = desk.run("explain", "find", "user= root")
+    assert done.exit_code == 1
+    assert 'counts: user equals "root" (it is " root", the tool gets "root")' in done.stdout
+    done = desk.run("explain", "find", "user=bad")
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert "'user': not a user" in done.stderr
+    done = desk.run("explain", "find", "user=crash")
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert "Cannot convert the arguments of 'find': TypeError: no such user" in done.stderr

@@ -15,7 +15,7 @@ from pydantic import AfterValidator, BaseModel, Field, field_validator
 from toolcrib import Tool
 from toolcrib.errors import InvalidArgumentsError
 from toolcrib.schema.arguments import ArgumentCheck
-from toolcrib.schema.signature import Binder
+from toolcrib.schema.binder import Binder
 
 
 def check_of(function: Any, **options: Any) -> ArgumentCheck:

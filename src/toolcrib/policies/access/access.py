@@ -13,6 +13,7 @@ from toolcrib.context import LOCAL, Principal
 from toolcrib.errors import ConfigurationError, Faults
 from toolcrib.policies.access.checking import check_rules, check_scopes
 from toolcrib.policies.access.decision import DEFAULT, Case, Decision, Judgement, ask_for
+from toolcrib.policies.access.reach import is_changing
 from toolcrib.policies.access.rules import CompiledRule
 from toolcrib.policies.access.witness import find_witness
 from toolcrib.policies.matching import ToolMatch
@@ -136,7 +137,12 @@ class Access:
             tuple(rule.bind(tool) for rule in rules if rule.effect == effect)
             for effect in ("deny", "allow", "confirm")
         )
-        case = Case(denies, allows, confirms, self.policy.denies_by_default)
+        if confirms:  # a person is shown all arguments
+            compares = is_changing(tool)
+        else:
+            conditions = (item for clause in (*denies, *allows) for item in clause.conditions)
+            compares = any(item.reach.is_changing for item in conditions)
+        case = Case(denies, allows, confirms, self.policy.denies_by_default, compares)
         refusal = next((clause for clause in case.denies if not clause.conditions), None)
         if refusal is not None:
             return _hide(case, Judgement(False, refusal.label, refusal.because), missing)

@@ -14,9 +14,10 @@ from toolcrib import codec
 from toolcrib.context import Principal
 from toolcrib.policies.access.access import Access
 from toolcrib.policies.access.decision import DEFAULT, Case, Clause, Condition, Decision, Judgement
-from toolcrib.policies.access.operators import ABSENT
+from toolcrib.policies.access.operators import ABSENT, is_nothing, is_same
 from toolcrib.policies.matching import ToolMatch, WhoMatch, roles_of
 from toolcrib.policy import Limit, Policy
+from toolcrib.schema.received import OPAQUE, Received
 from toolcrib.tool import Tool
 
 Verdict = Literal["allowed", "confirm", "depends", "denied", "scope", "hidden"]
@@ -63,11 +64,16 @@ class Explanation:
 
 
 def explain(
-    access: Access, principal: Principal, tool: Tool, arguments: Mapping[str, Any] | None = None
+    access: Access, principal: Principal, tool: Tool, arguments: dict[str, Any] | None = None
 ) -> Explanation:
-    """What would happen to a call with these checked arguments; without any, to calls of the tool at all."""
+    """What would happen to a call with these checked arguments; without any, to calls of the tool at all.
+
+    Arguments that are not refused as they came are converted, by the author's validators too. Raises
+    InvalidArgumentsError, or whatever those raise.
+    """
     decision = access.decide(principal, tool)
-    verdict, judgement = _judge(decision, arguments)
+    received = None if arguments is None else _receive(decision, tool, arguments)
+    verdict, judgement = _judge(decision, arguments, received)
     policy = access.policy
     return Explanation(
         tool=tool.name,
@@ -77,17 +83,38 @@ def explain(
         verdict=verdict,
         rule=decision.rule if judgement is None else judgement.rule,
         because=None if judgement is None else judgement.because,
-        steps=tuple(_steps(access, tool, decision.case, arguments)),
+        steps=tuple(_steps(access, tool, decision.case, arguments, received)),
         default="deny" if policy.denies_by_default else "allow",
         needed=tuple(access.needed_scopes(tool)),
         missing=decision.missing,
         confirm=_confirm_of(judgement),
         limits=tuple(_limits(policy, principal, tool)),
-        witness=decision.witness,
+        witness=_witness(decision, tool),
     )
 
 
-def _judge(decision: Decision, arguments: Mapping[str, Any] | None) -> tuple[Verdict, Judgement | None]:
+def _receive(decision: Decision, tool: Tool, arguments: dict[str, Any]) -> Received | None:
+    """The arguments as the tool gets them, where it gets that far and may get others than those that came."""
+    is_turned_away = not decision.is_visible or decision.missing or not decision.judge(arguments).is_allowed
+    if is_turned_away or not decision.case.compares_received:
+        return None
+    check = tool.built.arguments
+    return check.receive(arguments, check.convert(arguments))
+
+
+def _witness(decision: Decision, tool: Tool) -> Mapping[str, Any] | None:
+    """Arguments that pass in both forms. Those that cannot be converted by themselves are not shown."""
+    found = decision.witness
+    try:
+        received = None if not found else _receive(decision, tool, dict(found))
+    except Exception:  # the author's code was given values that were made up
+        return None
+    return found if found is None or decision.judge(found, received).is_allowed else None
+
+
+def _judge(
+    decision: Decision, arguments: Mapping[str, Any] | None, received: Received | None
+) -> tuple[Verdict, Judgement | None]:
     """In the order of a call: is it there, is a scope missing, may it be with these arguments."""
     if not decision.is_visible:
         return "hidden", decision.constant
@@ -95,7 +122,7 @@ def _judge(decision: Decision, arguments: Mapping[str, Any] | None) -> tuple[Ver
         return "scope", None
     if arguments is None and decision.constant is None:
         return "depends", None
-    judgement = decision.judge(arguments or {})
+    judgement = decision.judge(arguments or {}, received)
     if not judgement.is_allowed:
         return "denied", judgement
     return "allowed" if judgement.confirm is None else "confirm", judgement
@@ -106,44 +133,54 @@ def _confirm_of(judgement: Judgement | None) -> str | None:
     return None if confirm is None else f"{confirm.rule}: {confirm.words}" if confirm.words else confirm.rule
 
 
-def _steps(access: Access, tool: Tool, case: Case, arguments: Mapping[str, Any] | None) -> Iterator[Step]:
+def _steps(
+    access: Access,
+    tool: Tool,
+    case: Case,
+    arguments: Mapping[str, Any] | None,
+    received: Received | None,
+) -> Iterator[Step]:
     clauses = {clause.number: clause for clause in (*case.denies, *case.allows, *case.confirms)}
     for rule in access.rules:
         if rule.number in clauses:
-            yield _step(clauses[rule.number], rule.effect, arguments)
+            yield _step(clauses[rule.number], rule.effect, arguments, received)
         elif rule.tools.fits(tool):
             yield Step(rule.effect, rule.label, False, f"it is for {', '.join(rule.rule.who)}")
 
 
-def _step(clause: Clause, effect: str, arguments: Mapping[str, Any] | None) -> Step:
+def _step(
+    clause: Clause, effect: str, arguments: Mapping[str, Any] | None, received: Received | None
+) -> Step:
     if not clause.conditions:
         return Step(effect, clause.label, True, "whatever the arguments")
     if arguments is None:
         words = " and ".join(_say_condition(condition) for condition in clause.conditions)
         return Step(effect, clause.label, None, f"where {words}")
-    judged = [(item, _is_met(item, effect, arguments)) for item in clause.conditions]
+    verdicts = [(item, item.holds(arguments, received)) for item in clause.conditions]
+    judged = [(item, held is True if effect == "allow" else held is not False) for item, held in verdicts]
     counts = all(is_met for _, is_met in judged)
     said = [item for item, is_met in judged if counts or not is_met]
     link = " and " if counts else ", "
-    words = link.join(f"{_say_condition(item)} ({_say_found(item, arguments)})" for item in said)
+    words = link.join(f"{_say_condition(item)} ({_say_found(item, arguments, received)})" for item in said)
     return Step(effect, clause.label, counts, words if counts else f"it wants {words}")
-
-
-def _is_met(condition: Condition, effect: str, arguments: Mapping[str, Any]) -> bool:
-    return condition.permits(arguments) if effect == "allow" else condition.forbids(arguments)
 
 
 def _say_condition(condition: Condition) -> str:
     return f"{condition.reach.path} {condition.demand}"
 
 
-def _say_found(condition: Condition, arguments: Mapping[str, Any]) -> str:
-    """What is there, in words: it was given, it is a default, or it is nothing."""
+def _say_found(condition: Condition, arguments: Mapping[str, Any], received: Received | None) -> str:
+    """What is there, in words: it was given, it is a default, or it is nothing; and what the tool gets."""
     found = condition.reach.find(arguments)
     said = dict.fromkeys(
         "not given" if value is ABSENT else f"{'it is' if is_given else 'by default it is'} {_show(value)}"
         for value, is_given in found
     )
+    for value in () if received is None else condition.reach.find_received(received):
+        if value is OPAQUE:
+            said["the tool gets what cannot be compared"] = None
+        elif not is_nothing(value) and not any(is_same(value, item) for item, _ in found):
+            said[f"the tool gets {_show(value)}"] = None
     more = [f"and {len(said) - _MAX_VALUES} more"] if len(said) > _MAX_VALUES else []
     return ", ".join([*list(said)[:_MAX_VALUES], *more])
 

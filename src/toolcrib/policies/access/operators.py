@@ -19,6 +19,7 @@ from toolcrib.bounds import LIGHT_PATTERN, PATTERN_BUDGET, weigh_pattern
 from toolcrib.errors import Faults, InvalidSchemaError
 from toolcrib.policies.access.containment import Folder
 from toolcrib.policy import Policy
+from toolcrib.schema.received import OPAQUE
 from toolcrib.validation import Validator
 
 _NUMBERS = (int, float)
@@ -64,6 +65,8 @@ class Demand:
     def holds(self, value: Any, is_given: bool) -> Verdict:
         if self.exists is not None and self.exists is not is_given:
             return False
+        if value is OPAQUE:
+            return None if self.operators else True
         verdict: Verdict = True
         for operator in self.operators:
             found = operator.check(value)
@@ -114,6 +117,11 @@ def is_number(value: Any) -> bool:
 
 def is_finite(value: Any) -> bool:
     return is_number(value) and value - value == 0
+
+
+def kind_of(value: Any) -> type:
+    """The kind of a JSON value: a text, a number, a truth value, an object."""
+    return float if is_number(value) else type(value)
 
 
 def is_nothing(value: Any) -> bool:

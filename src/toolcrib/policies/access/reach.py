@@ -7,12 +7,14 @@ tool will work with. Knows schemas, nulls and defaults; refuses to know what is 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from toolcrib.errors import DefinitionError
 from toolcrib.policies.access.operators import ABSENT
+from toolcrib.schema.binder import Binder
+from toolcrib.schema.received import OPAQUE, Received
 from toolcrib.tool import Tool
 
 Found = tuple[Any, bool]
@@ -42,29 +44,23 @@ class Step:
 
 
 class Reach:
-    """One path into the arguments of one tool."""
+    """One path into the arguments of one tool. `is_changing` says that the tool may get something else there
+    than what came, and `is_coded` that code of its author makes it, so that it may be anything."""
 
-    __slots__ = ("_respell", "path", "root", "steps")
+    __slots__ = ("_bare", "is_changing", "is_coded", "path", "root", "steps")
 
     def __init__(self, path: str, tool: Tool) -> None:
         self.path = path
-        self.root, optional, is_closed = _facts_of(tool)
-        self.steps = tuple(_walk(path, self.root, optional, is_closed))
-        self._respell = _find_respelling(tool, self.steps[0].name)
+        self.root, binder, changing = _facts_of(tool)
+        self.steps = tuple(_walk(path, self.root, binder.optional, binder.closed))
+        self._bare = tuple(replace(step, defaults=(), drops_null=False) for step in self.steps)
+        self.is_changing = self.steps[0].name in changing
+        self.is_coded = self.steps[0].name in binder.coded
 
     @property
     def is_possible(self) -> bool:
         """Whether the tool may have such an argument."""
         return all(step.is_possible for step in self.steps)
-
-    def find_spellings(self, arguments: Mapping[str, Any]) -> list[Found]:
-        """Every value, as it came and as the tool will get it."""
-        found = self.find(arguments)
-        name = self.steps[0].name
-        if self._respell is None or arguments.get(name) is None:
-            return found
-        made = self._respell(name, arguments[name])
-        return found if made == arguments[name] else found + self.find({**arguments, name: made})
 
     def find(self, arguments: Mapping[str, Any]) -> list[Found]:
         """Every value that is there or will be; never empty."""
@@ -72,10 +68,22 @@ class Reach:
             value = arguments.get(self.steps[0].name)
             if type(value) in _PLAIN:  # as nearly all are
                 return [(value, True)]
-        current: list[Found] = [(arguments, True)]
-        for step in self.steps:
-            current = [found for value, is_given in current for found in _enter(step, value, is_given)]
-        return [found for value, is_given in current for found in _spread(value, is_given)]
+        return _follow_steps(self.steps, arguments)
+
+    def find_received(self, received: Received) -> list[Any]:
+        """The same of what the tool gets, into which its own code has filled what was left out."""
+        if len(self._bare) == 1:
+            value = received.get(self._bare[0].name)
+            if type(value) in _PLAIN:
+                return [value]
+        return [value for value, _ in _follow_steps(self._bare, received)]
+
+
+def _follow_steps(steps: tuple[Step, ...], arguments: Mapping[str, Any]) -> list[Found]:
+    current: list[Found] = [(arguments, True)]
+    for step in steps:
+        current = [found for value, is_given in current for found in _enter(step, value, is_given)]
+    return [found for value, is_given in current for found in _spread(value, is_given)]
 
 
 def _enter(step: Step, value: Any, is_given: bool) -> Iterator[Found]:
@@ -85,7 +93,7 @@ def _enter(step: Step, value: Any, is_given: bool) -> Iterator[Found]:
         if not value:
             yield _NOT_THERE
     elif not isinstance(value, Mapping):
-        yield _NOT_THERE
+        yield (value, is_given) if value is OPAQUE else _NOT_THERE
     elif step.name in value and not (step.drops_null and value[step.name] is None):
         yield value[step.name], is_given
     elif step.defaults:
@@ -110,20 +118,17 @@ def _spread(value: Any, is_given: bool) -> Iterator[Found]:
 # --- reading schemas -----------------------------------------------------------------------------------
 
 
-def _facts_of(tool: Tool) -> tuple[Mapping[str, Any], frozenset[str], bool]:
-    try:
-        binder = tool.built.arguments.binder
-        return tool.definition.input_schema, binder.optional, binder.closed
-    except DefinitionError:
-        return {}, frozenset(), False  # what cannot be built is neither listed nor called
+def is_changing(tool: Tool) -> bool:
+    """Whether a tool may get some argument in another form than it came in."""
+    return bool(_facts_of(tool)[2])
 
 
-def _find_respelling(tool: Tool, name: str) -> Callable[[str, Any], Any] | None:
+def _facts_of(tool: Tool) -> tuple[Mapping[str, Any], Binder, frozenset[str]]:
     try:
         check = tool.built.arguments
+        return tool.definition.input_schema, check.binder, check.changing
     except DefinitionError:
-        return None
-    return check.respell if check.converts(name) else None
+        return {}, Binder(closed=False), frozenset()  # what cannot be built is neither listed nor called
 
 
 def _walk(path: str, root: Mapping[str, Any], optional: frozenset[str], is_closed: bool) -> Iterator[Step]:

@@ -21,7 +21,8 @@ class Item:
     denies: bool
 
     def is_met(self, arguments: Mapping[str, Any]) -> bool:
-        return self.condition.forbids(arguments) if self.denies else self.condition.permits(arguments)
+        verdict = self.condition.holds(arguments)
+        return verdict is not False if self.denies else verdict is True
 
 
 class Tally:

@@ -2,7 +2,9 @@
 
 A tool whose rules no argument passes is as good as denied, and must not be shown. Every value to try is first
 reduced to which conditions it meets, so that what is searched is small. Where none is found, there may be one
-all the same, unless it is proved that there is none. Knows cases; refuses to know who calls.
+all the same, unless it is proved that there is none. Values are judged as they come, and nothing of the tool
+runs: what is refused as it comes is refused whatever the tool makes of it, so that what is proved stays true.
+Knows cases; refuses to know who calls.
 """
 
 from __future__ import annotations
@@ -71,15 +73,16 @@ def _choices(items: Sequence[Item]) -> Iterator[_Choice]:
 
 
 def can_hold(condition: Condition, *, permits: bool) -> bool:
-    """Whether some value surely meets one condition; in doubt, yes."""
+    """Whether some value surely meets one condition; in doubt, yes. A rule that allows needs one that does so
+    as it came, any other rule may mean what is made of it."""
     made = candidates_for(condition.reach, [condition.demand])
     for value in made.values:
         arguments = build([(condition.reach, value)])
         if permits:
-            is_met = condition.permits(arguments)
+            is_met = condition.holds(arguments) is True
         else:  # what cannot be compared is denied in a call, but is no reason to write such a rule
             found = condition.reach.find(arguments)
             is_met = any(condition.demand.holds(item, is_given) is True for item, is_given in found)
         if is_met:
             return True
-    return not made.is_exact
+    return not made.is_exact or (condition.reach.is_coded and not permits)

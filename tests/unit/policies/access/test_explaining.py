@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Annotated, Any
 
 import pytest
+from pydantic import AfterValidator
 
 from toolcrib import Principal, Tool
 from toolcrib.context import LOCAL
+from toolcrib.errors import InvalidArgumentsError
 from toolcrib.policies.access import Access
 from toolcrib.policies.access.explaining import Explanation, Step, explain, say_decider
 from toolcrib.policy import Limit, Policy, Rule
+
+
+def refuse(number: int) -> int:
+    if number != 1:
+        raise ValueError("never")
+    return number
+
 
 ANA = Principal("key:ana", frozenset({"mail", "files"}), frozenset({"lead"}))
 
@@ -124,6 +133,43 @@ def test_what_was_found_is_said_and_not_all_of_it(tags: list[str] | None, words:
     arguments = {"order": "1"} if tags is None else {"order": "1", "tags": tags}
     found = ask(Rule(confirm=["refund"], when={"tags": "z"}), arguments=arguments)
     assert found.steps[0].why == f'it wants tags equals "z" ({words})'
+
+
+def strip(
+    text: Annotated[str, AfterValidator(str.strip)], odd: Annotated[int, AfterValidator(refuse)] = 1
+) -> None:
+    """Strip."""
+
+
+def test_what_the_tool_gets_is_said_where_it_is_something_else() -> None:
+    access = Access(Policy(rules=[Rule(deny=["strip"], when={"text": "root"})]))
+    tool = Tool.from_function(strip)
+    found = explain(access, LOCAL, tool, {"text": " root"})
+    assert (found.verdict, found.rule) == ("denied", "rule 1")
+    assert found.steps[0].why == 'text equals "root" (it is " root", the tool gets "root")'
+    found = explain(access, LOCAL, tool, {"text": "ana"})
+    assert (found.verdict, found.steps[0].why) == ("allowed", 'it wants text equals "root" (it is "ana")')
+    with pytest.raises(InvalidArgumentsError, match="'odd': never"):
+        explain(access, LOCAL, tool, {"text": "ana", "odd": 2})
+    assert (
+        explain(access, LOCAL, tool, {"text": "root", "odd": 2}).verdict == "denied"
+    )  # before it is converted
+
+
+def test_arguments_that_pass_are_shown_only_if_they_pass_in_both_forms() -> None:
+    tool = Tool.from_function(strip)
+    for when, witness in (({"text": "a"}, {"text": "a"}), ({"text": " a"}, None), ({"odd": 7}, None)):
+        access = Access(Policy(rules=[Rule(allow=["strip"], when=when)]))
+        found = explain(access, LOCAL, tool)
+        assert (found.verdict, found.witness) == ("depends", witness)
+
+
+def test_a_value_that_cannot_be_compared_is_said_to_be_one() -> None:
+    def pack(thing: Annotated[str, AfterValidator(lambda _: object())]) -> None: ...
+
+    access = Access(Policy(rules=[Rule(deny=["pack"], when={"thing": "a"})]))
+    found = explain(access, LOCAL, Tool.from_function(pack), {"thing": "b"})
+    assert found.steps[0].why == 'thing equals "a" (it is "b", the tool gets what cannot be compared)'
 
 
 def test_who_has_to_be_asked_is_said_with_the_reason() -> None:

@@ -17,6 +17,7 @@ from toolcrib.policies.access import Access
 from toolcrib.policies.access.operators import ABSENT
 from toolcrib.policies.access.reach import Reach, forms_of
 from toolcrib.policy import Policy, Rule
+from toolcrib.schema.received import Received
 
 
 @dataclass
@@ -212,6 +213,11 @@ def send(
 ID = "550e8400-e29b-41d4-a716-446655440000"
 
 
+def receive(tool: Tool, arguments: dict[str, Any]) -> Received:
+    check = tool.built.arguments
+    return check.receive(arguments, check.convert(arguments))
+
+
 @pytest.mark.parametrize(
     ("path", "given", "made"),
     [
@@ -228,18 +234,23 @@ def test_another_spelling_of_a_value_is_no_way_around_a_rule(path: str, given: A
     arguments = {path.partition(".")[0]: given}
     for effect in ("deny", "confirm"):
         decision = Access(Policy(rules=[Rule(**{effect: ["send"]}, when={path: made})])).decide(who, tool)
-        judgement = decision.judge(arguments)
+        judgement = decision.judge(arguments, receive(tool, arguments))
         assert judgement.is_allowed is (effect == "confirm")
         assert (judgement.confirm is None) is (effect == "deny")
     allowing = Access(Policy(rules=[Rule(allow=["send"], when={path: made})])).decide(who, tool)
-    assert not allowing.judge(arguments).is_allowed
+    assert not allowing.judge(arguments, receive(tool, arguments)).is_allowed
 
 
-def test_what_was_left_out_is_not_given_because_the_tool_gets_it() -> None:
-    reach = Reach("parcels.tags", Tool.from_function(send))
-    found = reach.find_spellings({"parcels": [{"id": ID.upper()}]})
-    assert not any(is_given for _, is_given in found)
-    assert Reach("count", Tool.from_function(send)).find_spellings({"count": 5}) == [(5, True)]
+@pytest.mark.parametrize("effect", ["deny", "confirm"])
+def test_what_was_left_out_is_not_given_because_the_tool_gets_it(effect: str) -> None:
+    tool = Tool.from_function(sell)
+    arguments: dict[str, Any] = {"order": {"number": 1}}
+    for path, default in (("order.amount", 5), ("amount", 1000)):
+        for exists in (True, False):
+            rule = Rule(**{effect: ["sell"]}, when={path: {"exists": exists, "equals": default}})
+            decision = Access(Policy(rules=[rule])).decide(Principal("key:ana"), tool)
+            judged = decision.judge(arguments, receive(tool, arguments))
+            assert (not judged.is_allowed or judged.confirm is not None) is not exists
 
 
 def stock(shelves: dict[str, Order], counts: dict[str, int]) -> None:

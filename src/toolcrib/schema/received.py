@@ -1,0 +1,196 @@
+"""Received arguments as plain data: what a tool gets, in the terms of its published schema.
+
+Conditions compare JSON values, and tools get Python objects. Objects are read by their fields and not
+serialised: a serialiser may mask, rename or leave out what the tool still sees. A value without a plain form
+is OPAQUE, and so is one whose own code fails while it is read.
+"""
+
+from __future__ import annotations
+
+import base64
+import datetime as dt
+import decimal
+import enum
+import math
+import re
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from copy import copy
+from functools import lru_cache
+from pathlib import PurePath
+from typing import Any, Final
+
+from toolcrib import codec
+from toolcrib.schema import rich
+from toolcrib.schema.enumeration import read_enum
+from toolcrib.schema.hints import HintReader
+from toolcrib.schema.records import is_record
+from toolcrib.schema.shapes import Named, Refined, Shape
+
+_MOST_DIGITS = 400
+"""Longer numbers are not written out: a Decimal of ten characters can stand for gigabytes of digits."""
+
+
+class _Opaque:
+    __slots__ = ()
+
+
+OPAQUE: Final = _Opaque()
+"""A value that cannot be compared with anything."""
+
+
+class Received(Mapping[str, Any]):
+    """The arguments of one call as the tool gets them, by their published names, and the defaults of those
+    that were left out, where the schema does not publish them.
+
+    Each becomes plain data when it is first looked at. `sent` are the arguments as they came.
+    """
+
+    __slots__ = ("_plain", "_values", "sent")
+
+    def __init__(self, values: Mapping[str, Any], sent: Mapping[str, Any]) -> None:
+        self.sent = sent
+        self._values = values
+        self._plain: dict[str, Any] = {}
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self._plain:
+            self._plain[name] = plain_value(self._values[name], self.sent.get(name))
+        return self._plain[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def without_defaults(self) -> dict[str, Any]:
+        """The arguments that were sent, with the values that the tool gets for them."""
+        return {name: _overlay(item, self.get(name, OPAQUE)) for name, item in self.sent.items()}
+
+
+def _overlay(sent: Any, made: Any) -> Any:
+    """A value as the tool gets it, without fields that were filled in; as it came where it is opaque."""
+    if made is OPAQUE:
+        return sent
+    if isinstance(made, dict):
+        came = sent if isinstance(sent, dict) else made
+        return {name: _overlay(item, made.get(name, OPAQUE)) for name, item in came.items()}
+    if isinstance(made, list):
+        return [_overlay(*pair) for pair in zip(_items_of(sent, len(made)), made, strict=True)]
+    return made
+
+
+def _items_of(sent: Any, count: int) -> list[Any]:
+    return sent if isinstance(sent, list) and len(sent) == count else [None] * count
+
+
+def plain_value(value: Any, sent: Any = None) -> Any:
+    """JSON data that says what `value` is; parts without a plain form are OPAQUE. It was made of `sent`."""
+    try:
+        return _plain(value, sent)
+    except Exception:  # the author's code runs here: properties, `__str__`, `__iter__`
+        return OPAQUE
+
+
+def _plain(value: Any, sent: Any) -> Any:
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, enum.Enum):
+        return value.value if isinstance(value, enum.Flag) else _values_of(type(value))[value.name]
+    for kind, make in _KINDS:
+        if isinstance(value, kind):
+            return make(value)
+    if isinstance(value, bytes | bytearray | memoryview):
+        return _plain_bytes(bytes(value), sent)
+    if is_record(type(value)):
+        return _plain_record(value, sent)
+    if isinstance(value, Mapping):
+        came = sent if isinstance(sent, Mapping) else {}
+        pairs = ((_plain_key(key), item) for key, item in value.items())
+        return {key: plain_value(item, came.get(key)) for key, item in pairs}
+    if isinstance(value, _LIST_ITERATOR):
+        value = list(copy(value))  # the tool is to find all of it
+    if isinstance(value, Sequence | Set):
+        return [plain_value(*pair) for pair in zip(value, _items_of(sent, len(value)), strict=True)]
+    if hasattr(value, "get_secret_value"):
+        return plain_value(value.get_secret_value(), sent)
+    return str(value) if _TEXTS.intersection(cls.__module__ for cls in type(value).__mro__) else OPAQUE
+
+
+def _plain_float(value: float) -> Any:
+    return float.__float__(value) if math.isfinite(value) else OPAQUE
+
+
+def _plain_decimal(value: decimal.Decimal) -> Any:
+    """The JSON number that says exactly this, if there is one."""
+    if not value.is_finite() or abs(value.adjusted()) > _MOST_DIGITS:
+        return OPAQUE
+    if value == value.to_integral_value():
+        return int(value)
+    near = float(value)
+    return near if decimal.Decimal(repr(near)) == value else OPAQUE
+
+
+def _plain_bytes(value: bytes, sent: Any) -> Any:
+    """The text that these bytes came as: base64 for some types, the text itself for others. Bytes that were
+    changed on the way have no known form."""
+    is_same = isinstance(sent, str) and (sent.encode() == value or sent == base64.b64encode(value).decode())
+    return sent if is_same else OPAQUE
+
+
+def _plain_key(key: Any) -> str:
+    plain = plain_value(key)
+    return plain if isinstance(plain, str) else codec.encode_text(plain)
+
+
+_TEXTS = frozenset({"fractions", "ipaddress", "pydantic.networks", "zoneinfo"})
+"""The modules of classes whose objects are all that their text says."""
+_LIST_ITERATOR: Any = type(iter([]))
+_KINDS: tuple[tuple[Any, Callable[[Any], Any]], ...] = (
+    (str, str.__str__),
+    (int, int.__int__),
+    (float, _plain_float),
+    (decimal.Decimal, _plain_decimal),
+    ((dt.date, dt.time, dt.timedelta), rich.to_plain),
+    ((uuid.UUID, PurePath, complex), str),
+    (re.Pattern, lambda value: value.pattern),
+)
+
+
+# --- classes -------------------------------------------------------------------------------------------
+
+
+def _plain_record(value: Any, sent: Any) -> Any:
+    cls: Any = type(value)
+    if getattr(cls, "__pydantic_root_model__", False):
+        return plain_value(value.root, sent)
+    came = sent if isinstance(sent, Mapping) else {}
+    extra = getattr(value, "__pydantic_extra__", None) or {}
+    found = {name: plain_value(item, came.get(name)) for name, item in extra.items()}
+    for attribute, name in _fields_of(cls):
+        found[name] = plain_value(getattr(value, attribute), came.get(name))
+    return found
+
+
+@lru_cache(maxsize=1_000)
+def _fields_of(cls: Any) -> tuple[tuple[str, str], ...]:
+    """Where objects of a class keep their fields, and the names these are published by."""
+    if rich.is_pydantic(cls):
+        return rich.published_names(cls)
+    fields = getattr(_bare(HintReader().shape(cls)), "fields", ())
+    return tuple((item.attribute, item.name) for item in fields if item.attribute is not None)
+
+
+@lru_cache(maxsize=1_000)
+def _values_of(cls: Any) -> dict[str, Any]:
+    """The JSON values of the members, by name."""
+    shape: Any = _bare(read_enum(cls))
+    names = [member.name for member in shape.members]
+    return dict(zip(names, shape.values, strict=True))
+
+
+def _bare(shape: Shape) -> Shape:
+    while isinstance(shape, Named | Refined):
+        shape = shape.target if isinstance(shape, Named) else shape.base
+    return shape
