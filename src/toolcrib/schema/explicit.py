@@ -18,6 +18,7 @@ from toolcrib.errors import InvalidSignatureError
 from toolcrib.schema.annotation import hints_of_function
 from toolcrib.schema.conversion import Convert
 from toolcrib.schema.convert import loader
+from toolcrib.schema.cost import Bounded
 from toolcrib.schema.docstrings import parse_docstring
 from toolcrib.schema.hints import HintReader, split_optional
 from toolcrib.schema.notes import is_field, split_annotated
@@ -135,6 +136,8 @@ def _loader_of(hint: Any) -> Convert | None:
             validator.append(validation.Validator(to_value_schema(shape), trusted=True))
         return load(value) if validator[0].is_valid(value) else value
 
+    if isinstance(load, Bounded):
+        return Bounded(load_fitting, load.cost, is_flat=load.is_flat)
     return load_fitting
 
 
