@@ -98,6 +98,7 @@ class OptionFields(TypedDict, total=False):
     run: RunMode
     timeout_s: float | None
     max_threads: int | None
+    max_convert_ms: float | None
     extra: Extra
     repair: bool
     icons: Sequence[Mapping[str, Any]]
@@ -111,9 +112,11 @@ class ToolOptions:
     `read_only`, `destructive`, `idempotent` and `open_world` are hints to clients. `group` ties the tool
     to a switch `enable_{group}_tools`. `run` says where sync code runs: "thread" (the default for `def`),
     "inline" for code that never blocks, "process" for code that must be killable. `extra="ignore"` drops
-    unknown argument names instead of refusing them. `repair=False` takes arguments as they come. A policy
-    demands `scopes` of callers, and a record before and after each call where `audit="required"`. `icons` and
-    `meta` go to clients as they are (MCP's `icons` and `_meta`); `metadata` stays at home.
+    unknown argument names instead of refusing them. `repair=False` takes arguments as they come.
+    `max_convert_ms` is how long converting the arguments of one call may take, as estimated; by default that
+    depends on their size. A policy demands `scopes` of callers, and a record before and after each call where
+    `audit="required"`. `icons` and `meta` go to clients as they are (MCP's `icons` and `_meta`); `metadata`
+    stays at home.
     """
 
     name: str | None = None
@@ -136,6 +139,7 @@ class ToolOptions:
     run: RunMode = "auto"
     timeout_s: float | None = None
     max_threads: int | None = None
+    max_convert_ms: float | None = None
     extra: Extra = "refuse"
     repair: bool = True
     icons: Sequence[Mapping[str, Any]] = ()
@@ -193,7 +197,7 @@ _OPTION_TYPES: dict[str, tuple[Any, str]] = {
     **dict.fromkeys(("metadata", "meta"), (Mapping, "a dict")),
     "icons": ((list, tuple), "a list of dicts"),
     **dict.fromkeys(("tags", "aliases", "scopes"), _STRINGS),
-    **dict.fromkeys(("timeout_s", "max_threads"), _NUMBER),
+    **dict.fromkeys(("timeout_s", "max_threads", "max_convert_ms"), _NUMBER),
 }
 
 
@@ -215,8 +219,9 @@ def _check_options(options: ToolOptions) -> None:
         raise _wrong(options, "extra", "must be 'refuse' or 'ignore'")
     if options.timeout_s is not None and not 0 < options.timeout_s <= MAX_TIMEOUT_S:
         raise _wrong(options, "timeout_s", f"must be above 0 and at most {MAX_TIMEOUT_S:g} seconds")
-    if options.max_threads is not None and options.max_threads < 1:
-        raise _wrong(options, "max_threads", "must be at least 1")
+    for name in ("max_threads", "max_convert_ms"):
+        if getattr(options, name) is not None and not getattr(options, name) >= 1:
+            raise _wrong(options, name, "must be at least 1")
     if options.read_only and options.destructive:
         raise InvalidToolError("A tool cannot be both read_only and destructive", tool=_name_of(options))
 

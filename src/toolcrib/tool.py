@@ -91,6 +91,7 @@ class Built:
                 trusted=self._blueprint.trusted,
                 repairs=self._options.repair,
                 ignores_extra=self._options.extra == "ignore",
+                max_convert_ms=self._options.max_convert_ms,
             )
         return self._arguments
 

@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import datetime as dt
+import decimal
+import enum
+import re
+import uuid
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from pydantic import BaseModel
@@ -24,8 +30,59 @@ class Circle(BaseModel):
     radius: float
 
 
+@dataclass
+class Spot:
+    x: float = 0.0
+    y: float = 0.0
+
+
+class Loose(BaseModel):
+    model_config = {"extra": "allow"}
+    a: int = 1
+
+
+class Node(BaseModel):
+    kids: list[Node] = []
+
+
+class Colour(enum.Enum):
+    red = "r"
+
+
+LISTS: dict[str, Any] = {
+    "spots": list[Spot],
+    "loose": list[Loose],
+    "nodes": list[Node],
+    "figures": list[Square | Circle | Point],
+    "colours": list[Colour],
+    "sums": list[decimal.Decimal],
+    "days": list[dt.date],
+    "spans": list[dt.timedelta],
+    "ids": list[uuid.UUID],
+    "counts": list[int],
+    "mixed": list[int | dt.date | None],
+    "pairs": list[tuple[int, float]],
+    "unique": set[int],
+    "patterns": list[re.Pattern[str]],
+}
+
+
+def _add_lists(server: MCPServer) -> None:
+    for name, hint in LISTS.items():
+        server.add(_count(hint), name=name, description="Count them.", run="inline")
+
+
+def _count(hint: Any) -> Any:
+    def take(value: Any) -> int:
+        return len(value)
+
+    take.__annotations__["value"] = hint
+    return take
+
+
 def make_server() -> MCPServer:
     server = MCPServer("costing")
+    _add_lists(server)
 
     @server.tool(run="inline")
     def add(a: int, b: int) -> int:

@@ -167,6 +167,37 @@ def checked() -> Iterator[tuple[str, bytes]]:
     yield "4 MB: answers", post(call("ask", inputResponses=answers), "ask")
 
 
+def converted() -> Iterator[tuple[str, bytes]]:
+    """Lists of what is dearest to make of the fewest bytes."""
+    pieces = {
+        "points": b'{"x":1,"y":2}',
+        "spots": b"{}",
+        "loose": b"{}",
+        "nodes": b'{"kids":[]}',
+        "figures": b'{"x":1,"y":2}',
+        "colours": b'"r"',
+        "sums": b"1",
+        "days": b'"2024-01-01"',
+        "spans": b'"P1D"',
+        "ids": b'"12345678-1234-5678-1234-567812345678"',
+        "counts": b"1",
+        "total": b"1",
+        "mixed": b"1",
+        "pairs": b"[1,2]",
+    }
+    for tool, piece in pieces.items():
+        for size in (16_000, 140_000, 500_000, 1_000_000, BODY):
+            yield f"{size // 1000} KB: {tool}", around(fill(piece, size), tool)
+    for size in (16_000, 140_000, 1_000_000, BODY):
+        numbers = b"[" + b",".join(b"%d" % number for number in range(size // 8)) + b"]"
+        yield f"{size // 1000} KB: unique", around(numbers, "unique")
+    models = b"[" + b",".join([b'{"x":12,"y":34} '] * 65_000) + b"]"
+    yield "1 MB: 65,000 points", around(models, "points")
+    for count in (100, 2_000, 20_000):
+        patterns = b"[" + b",".join(b'"a%d"' % number for number in range(count)) + b"]"
+        yield f"{count} patterns", around(patterns, "patterns")
+
+
 def batches() -> Iterator[tuple[str, bytes]]:
     yield "a batch of a hundred", post(encode([_old(n, "ping") for n in range(100)]), None)
     yield "a batch of too many", post(encode([_old(1, "ping")] * 50_000), None)
@@ -212,6 +243,7 @@ CORPUS: dict[str, Callable[[], Iterator[tuple[str, bytes]]]] = {
     "large": large,
     "middling": middling,
     "checked": checked,
+    "converted": converted,
     "batches": batches,
     "heads": heads,
     "chunked": chunked,

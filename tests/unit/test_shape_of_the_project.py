@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -15,7 +16,6 @@ HEAVY = (
     "jsonschema_rs",
     "httpx2",
     "click",
-    "rich",
     "sqlite3",
     "multiprocessing",
     "unittest",
@@ -30,6 +30,23 @@ def test_no_source_file_has_more_than_900_lines() -> None:
         if (count := len(path.read_text(errors="replace").splitlines())) > 900
     }
     assert not long
+
+
+def test_commands_print_through_the_terminal_which_escapes() -> None:
+    """Only `Terminal` writes to a stream, and only `style`, `join` and the table vouch for a text."""
+    folder = ROOT / "src/toolcrib/cli"
+    writing = re.compile(r"\b(?:out|err|stdout|stderr)\.write\(|\bprint\(|click\.(?:echo|secho|style)\(")
+    allowed = {
+        writing: {"terminal.py", "escaping.py"},
+        re.compile(r"\bStyled\("): {"escaping.py", "table.py"},
+    }
+    found = {
+        path.name
+        for path in folder.glob("*.py")
+        for pattern, names in allowed.items()
+        if path.name not in names and pattern.search(path.read_text())
+    }
+    assert not found
 
 
 def test_importing_toolcrib_loads_none_of_the_heavy_engines() -> None:

@@ -1,6 +1,6 @@
 """The command `toolcrib`: one file per command, what they share in frame.py, words and tables apart.
 
-`main` is the entry point. Importing this loads click but no engine; rich is loaded when people look.
+`main` is the entry point. Importing this loads click but no engine.
 """
 
 from toolcrib.cli.root import app, main

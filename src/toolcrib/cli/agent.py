@@ -26,10 +26,11 @@ from toolcrib.agents import (
     providers,
 )
 from toolcrib.cli import frame
+from toolcrib.cli.escaping import one_line
 from toolcrib.cli.frame import Command, takes_json, takes_target_options
 from toolcrib.cli.remote import Remote, takes_server_options
 from toolcrib.cli.targets import load
-from toolcrib.cli.terminal import Terminal, one_line, safe
+from toolcrib.cli.terminal import Terminal
 from toolcrib.client import Client
 
 EXAMPLES = """
@@ -119,7 +120,7 @@ class _Printer:
 
     def show(self, event: Event) -> None:
         if self._as_json:
-            self._terminal.data(codec.encode_text(event_to_json(event)))
+            self._terminal.json_line(codec.encode_text(event_to_json(event)))
             return
         match event:
             case Token():
@@ -144,8 +145,7 @@ class _Printer:
 
     def _write(self, text: str) -> None:
         self._said.append(text)
-        self._terminal.out.write(safe(text))
-        self._terminal.out.flush()
+        self._terminal.content(text)
 
     def _tell(self, label: str, text: str) -> None:
         self._break_line()

@@ -74,16 +74,16 @@ def audit() -> None:
 def tail(terminal: Terminal, lines: int, follow: bool, file: str | None, as_json: bool) -> int:
     """Show the last records."""
     place = find_log(file)
-    show = to_json_line if as_json else show_line
+    show = _shower(as_json, terminal)
     with reading(place):
         reader = place.read()
         last_seq = reader.last_seq()
         for record in reversed(list(reader.records(newest_first=True, limit=lines))):
-            terminal.data(show(record))
+            show(record)
             last_seq = max(last_seq, record["seq"])
         if follow:
             for record in reader.follow(last_seq, pause):
-                terminal.data(show(record))
+                show(record)
         elif not last_seq:
             terminal.say("note", f"there are no records in {place.shown}")
     return 0
@@ -99,7 +99,7 @@ def tail(terminal: Terminal, lines: int, follow: bool, file: str | None, as_json
 def query(terminal: Terminal, limit: int, file: str | None, as_json: bool, **filters: Any) -> int:
     """Find records, the oldest of them first."""
     place = find_log(file)
-    show = to_json_line if as_json else show_line
+    show = _shower(as_json, terminal)
     wanted = read_filters(Filters(**filters))  # type: ignore[typeddict-item]
     found, is_cut = 0, False
     with reading(place):
@@ -110,7 +110,7 @@ def query(terminal: Terminal, limit: int, file: str | None, as_json: bool, **fil
             is_cut = len(newest) > limit
             records = reversed(newest[:limit])
         for record in records:
-            terminal.data(show(record))
+            show(record)
             found += 1
     if not found:
         terminal.say("note", f"no record in {place.shown} fits")
@@ -191,6 +191,13 @@ def export(
     elif output is not None:
         terminal.say("note", f"{count(written, 'record')} written to {output}")
     return 0
+
+
+def _shower(as_json: bool, terminal: Terminal) -> Callable[[Record], None]:
+    """Prints a record, as a line of JSON or of words."""
+    if as_json:
+        return lambda record: terminal.json_line(to_json_line(record))
+    return lambda record: terminal.data(show_line(record))
 
 
 def pause() -> None:

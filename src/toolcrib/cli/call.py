@@ -15,7 +15,7 @@ from toolcrib import codec
 from toolcrib.cli.frame import Command, Failure, takes_target_options
 from toolcrib.cli.remote import Remote, takes_server_options
 from toolcrib.cli.targets import load_one
-from toolcrib.cli.terminal import Terminal, safe
+from toolcrib.cli.terminal import Terminal
 from toolcrib.cli.words import sign
 from toolcrib.content import Block, Result
 from toolcrib.context import LOCAL
@@ -210,7 +210,8 @@ def _print_result(result: Result, terminal: Terminal) -> None:
         terminal.json(result.structured_content)
         return
     for block in result.content:
-        terminal.data(safe(_show_block(block)))
+        text = _show_block(block)
+        terminal.content(text if text.endswith("\n") else f"{text}\n")
     if not result.content:
         terminal.say("note", "the tool returned nothing")
 

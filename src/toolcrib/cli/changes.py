@@ -9,11 +9,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from itertools import groupby
-
-import click
+from typing import Any
 
 from toolcrib.catalog.compare import GRADES, Change, Comparison
-from toolcrib.cli.terminal import Terminal, one_line, show_place
+from toolcrib.cli.escaping import Styled, join, one_line, style
+from toolcrib.cli.terminal import Terminal, show_place
 from toolcrib.cli.words import count
 
 _COLOURS = {"suspicious": "magenta", "breaking": "red", "compatible": "green", "cosmetic": "cyan"}
@@ -24,26 +24,26 @@ _MOST_IN_REVIEW = 300
 def say_changes(comparison: Comparison, terminal: Terminal) -> None:
     """Every change on stderr, and the sum."""
     for line in _lines(comparison, terminal.err_colour):
-        terminal.err.write(f"{line}\n")
-    terminal.err.flush()
+        terminal.put(line)
 
 
 def print_changes(comparison: Comparison, terminal: Terminal) -> None:
     """Every change on stdout, and the sum."""
-    terminal.data("\n".join(_lines(comparison, terminal.out_colour)))
+    for line in _lines(comparison, terminal.out_colour):
+        terminal.data(line)
 
 
-def _lines(comparison: Comparison, colour: bool) -> Iterator[str]:
+def _lines(comparison: Comparison, colour: bool) -> Iterator[Styled]:
     for tool, changes in groupby(comparison.changes, key=lambda change: change.tool):
         several = list(changes)
         place = show_place(several[0].source)
-        yield f"{_style(one_line(tool), colour, bold=True)}{f'  {place}' if place != '-' else ''}"
+        yield join(_style(one_line(tool), colour, bold=True), f"  {place}" if place != "-" else "")
         for change in several:
             grade = _style(change.grade.ljust(_WIDTH), colour, fg=_COLOURS[change.grade])
-            yield f"  {grade}  {one_line(change.message)}"
-            yield from (f"  {' ' * _WIDTH}    {text}" for text in _details(change))
-        yield ""
-    yield sum_up(comparison)
+            yield join("  ", grade, "  ", one_line(change.message))
+            yield from (join(f"  {' ' * _WIDTH}    {text}") for text in _details(change))
+        yield join()
+    yield join(sum_up(comparison))
 
 
 def _details(change: Change) -> Iterator[str]:
@@ -55,8 +55,8 @@ def _details(change: Change) -> Iterator[str]:
         yield f"+ {one_line(change.new)}"
 
 
-def _style(text: str, colour: bool, **style: object) -> str:
-    return click.style(text, **style) if colour else text  # type: ignore[arg-type]
+def _style(text: str, colour: bool, **how: Any) -> str:
+    return style(text, **how) if colour else text
 
 
 def sum_up(comparison: Comparison) -> str:

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 import click
 
 from toolcrib.catalog.lint import advise
+from toolcrib.cli import render
 from toolcrib.cli.demands import find_idle, find_unreadable
 from toolcrib.cli.frame import Command, takes_json, takes_targets
 from toolcrib.cli.targets import Loaded, load
-from toolcrib.cli.terminal import Terminal, safe, show_place
+from toolcrib.cli.terminal import Terminal, show_place
 from toolcrib.cli.words import count, tool_json
 from toolcrib.errors import DefinitionError
 from toolcrib.finding import Finding
@@ -59,8 +60,6 @@ def check(terminal: Terminal, targets: Sequence[str], as_json: bool, strict: boo
         tools = [tool_json(tool) for tool in loaded.list_built()]
         terminal.json({"tools": tools, "findings": [finding.to_json() for finding in findings]})
     else:
-        from toolcrib.cli import render  # rich is loaded where people look, and only there
-
         rows = [*_rows(loaded), *_refused(errors)]
         summary = _sum_up(loaded, rows, findings)
         if scanned is not None:
@@ -136,7 +135,7 @@ def _rows(loaded: Loaded) -> Iterator[tuple[str, str, str]]:
 def _refused(errors: list[Finding]) -> Iterator[tuple[str, str, str]]:
     named = dict.fromkeys((error.tool, error.where) for error in sorted(errors, key=_by_place) if error.tool)
     for name, where in named:
-        yield "refused", safe(name), show_place(where)
+        yield "refused", name, show_place(where)
 
 
 def _sum_up(loaded: Loaded, rows: list[tuple[str, str, str]], findings: list[Finding]) -> str:

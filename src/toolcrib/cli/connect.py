@@ -20,7 +20,7 @@ import click
 
 from toolcrib import clients
 from toolcrib.cli.frame import Command, Failure, takes_json, takes_targets
-from toolcrib.cli.terminal import Terminal, safe, shorten_paths
+from toolcrib.cli.terminal import Terminal, shorten_paths
 from toolcrib.cli.words import suggest
 from toolcrib.clients import Client, HttpServer, Machine, Outcome, Scope, Server, StdioServer
 from toolcrib.config import FILE_NAME, load_config, resolve_target
@@ -288,9 +288,7 @@ def _list(chosen: Sequence[Client], as_json: bool, terminal: Terminal) -> int:
         for file in client["files"]:
             names = "unreadable" if file["error"] else ", ".join(file["servers"]) or "-"
             here = "yes" if client["found"] else "no"
-            rows.append(
-                (client["client"], here, file["scope"], safe(names), safe(shorten_paths(file["file"])))
-            )
+            rows.append((client["client"], here, file["scope"], names, shorten_paths(file["file"])))
             if file["error"]:
                 terminal.say("warning", file["error"])
     widths = [max(len(row[column]) for row in rows) for column in range(5)]
@@ -329,4 +327,4 @@ def _without_secrets(entry: Any) -> Any:
 
 def _show_entry(label: str, entry: Any, terminal: Terminal) -> None:
     """On a line of its own, and with whole paths: the difference may be in one."""
-    terminal.err.write(f"  {label}: {safe(json.dumps(entry, ensure_ascii=False, default=str))}\n")
+    terminal.put(f"  {label}: {json.dumps(entry, ensure_ascii=False, default=str)}")

@@ -12,9 +12,10 @@ import click
 from toolcrib import codec
 from toolcrib.cli.call import fit_words, read_object, read_pairs
 from toolcrib.cli.demands import find_idle
+from toolcrib.cli.escaping import one_line
 from toolcrib.cli.frame import Command, Failure, takes_json, takes_target_options
 from toolcrib.cli.targets import Loaded, load, load_one
-from toolcrib.cli.terminal import Terminal, one_line, safe
+from toolcrib.cli.terminal import Terminal
 from toolcrib.cli.words import suggest
 from toolcrib.context import Principal
 from toolcrib.errors import ConfigurationError, InvalidArgumentsError
@@ -157,7 +158,7 @@ class _Report:
             self.terminal.json({**found.to_json(), "key": self.state, "refused": self._is_refused(found)})
         else:
             for line in self._lines(found):
-                self.terminal.data(safe(line).rstrip())
+                self.terminal.data(line.rstrip())
         return 1 if self._is_refused(found) else 0
 
     def _is_refused(self, found: Explanation) -> bool:
@@ -193,7 +194,7 @@ class _Report:
         rows += [(item.tool, _say_short(item), say_decider(item)) for item in found]
         first, second = (max(len(row[column]) for row in rows) for column in (0, 1))
         for tool, verdict, rule in rows:
-            self.terminal.data(safe(f"{tool:<{first}}  {verdict:<{second}}  {rule}").rstrip())
+            self.terminal.data(f"{tool:<{first}}  {verdict:<{second}}  {rule}".rstrip())
         if self._is_shut_out:
             self.terminal.say("warning", f"the key is {self.state}: HTTP refuses it with 401")
         return 1 if self._is_shut_out else 0

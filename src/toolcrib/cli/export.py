@@ -13,10 +13,11 @@ import click
 
 from toolcrib.catalog.export import FORMS, Export, Verdict, find_form
 from toolcrib.catalog.export import export as export_tools
+from toolcrib.cli.escaping import one_line
 from toolcrib.cli.frame import Command, Failure, takes_json
 from toolcrib.cli.stock import Stock, Whence, gather, takes_stock
 from toolcrib.cli.targets import is_address
-from toolcrib.cli.terminal import Terminal, one_line
+from toolcrib.cli.terminal import Terminal
 from toolcrib.cli.words import count
 from toolcrib.config import FILE_NAME
 
@@ -80,7 +81,7 @@ def export(
     if output is not None:
         _save(output, data)
     elif isinstance(data, str):
-        terminal.data(data)
+        terminal.content(data if data.endswith("\n") else f"{data}\n")
     else:
         terminal.json(data)
     if not as_json or output is not None:
@@ -115,7 +116,7 @@ def _tell(found: Export, stock: Stock, terminal: Terminal, output: Path | None) 
     rows = [row for verdict in found.verdicts for row in _rows(verdict)]
     width = min(_WIDEST, max((len(name) for _, name, _ in rows), default=0))
     for status, name, words in rows:
-        terminal.err.write(f"{status:<8} {name:<{width}}  {words}".rstrip() + "\n")
+        terminal.put(f"{status:<8} {name:<{width}}  {words}".rstrip())
     for error in stock.errors:
         terminal.tell(error)
     if stock.is_sample:

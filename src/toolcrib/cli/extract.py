@@ -32,8 +32,7 @@ def find_speller(form: str, output: str | None, terminal: Terminal) -> Callable[
 def writing(output: str | None, terminal: Terminal) -> Iterator[Callable[[str], object]]:
     """To a file that is there when it is complete, and for its owner only; or to standard output."""
     if output is None:
-        yield terminal.out.write
-        terminal.out.flush()
+        yield terminal.content
         return
     path = Path(os.path.realpath(Path(output).expanduser()))
     if path.exists() and not path.is_file():

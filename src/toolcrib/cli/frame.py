@@ -106,7 +106,7 @@ def explain(error: Exception, terminal: Terminal) -> int:
         case Failure():
             terminal.say("error", error.message, error.hint)
         case click.exceptions.NoArgsIsHelpError():
-            terminal.err.write(f"{error.format_message()}\n")
+            terminal.put(error.format_message())
         case click.UsageError():
             command = error.ctx.command_path if error.ctx else "toolcrib"
             terminal.say("error", error.format_message().rstrip("."), f"see {command} --help")

@@ -13,7 +13,8 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
-from toolcrib.cli.terminal import Terminal, one_line, safe
+from toolcrib.cli.escaping import one_line
+from toolcrib.cli.terminal import Terminal
 from toolcrib.context import Nobody
 from toolcrib.errors import CannotAskError, DefinitionError
 from toolcrib.question import Answer, Form, Question, Reply, Visit
@@ -61,17 +62,17 @@ class Interview:
             self._terminal.say("note", words)
             return Answer("decline")
         async with self._turn:
-            self._terminal.say("question", safe(question.message))
+            self._terminal.say("question", question.message)
             try:
                 if isinstance(question, Visit):
                     return await self._visit(question)
                 return await self._fill_in(question)
             except EOFError:
-                self._terminal.err.write("\n")
+                self._terminal.put()
                 return Answer("cancel")
 
     async def _visit(self, question: Visit) -> Answer:
-        self._terminal.err.write(f"  {safe(question.url)}\n")
+        self._terminal.put("  ", question.url)
         return Answer("accept" if await self._confirm("Open this page yourself; done?") else "decline")
 
     async def _fill_in(self, form: Form) -> Answer:
@@ -85,14 +86,14 @@ class Interview:
             if value is not _SKIPPED:
                 content[name] = value
         question = f"Send {json.dumps(content, ensure_ascii=False)}?" if content else "Agree?"
-        return Answer("accept", content) if await self._confirm(safe(question)) else Answer("decline")
+        return Answer("accept", content) if await self._confirm(question) else Answer("decline")
 
     async def _ask_field(self, name: str, schema: Mapping[str, Any], is_required: bool) -> Any:
         if schema.get("description"):
-            self._terminal.err.write(f"  {safe(schema['description'])}\n")
+            self._terminal.put(f"  {schema['description']}")
         choices = choices_of(schema)
         for value, title in choices.items():
-            self._terminal.err.write(f"    {one_line(value)}{f'  {one_line(title)}' if title else ''}\n")
+            self._terminal.put(f"    {one_line(value)}{f'  {one_line(title)}' if title else ''}")
         default = schema.get("default", _SKIPPED)
         need = f" [{one_line(json.dumps(default, ensure_ascii=False))}]" if default is not _SKIPPED else ""
         need = need or ("" if is_required else " (may be left out)")
@@ -105,7 +106,7 @@ class Interview:
             problem = find_problem(value, schema) if word else "an answer is needed"
             if problem is None:
                 return value
-            self._terminal.err.write(f"  {safe(problem)}\n")
+            self._terminal.put(f"  {problem}")
 
     async def _confirm(self, question: str) -> bool:
         while True:
@@ -114,8 +115,7 @@ class Interview:
                 return _YES[word]
 
     async def _read(self, prompt: str) -> str:
-        self._terminal.err.write(prompt)
-        self._terminal.err.flush()
+        self._terminal.put(prompt, end="")
         line = await read_line()
         if not line:
             raise EOFError
@@ -202,22 +202,12 @@ class ProgressLine:
     def __init__(self, terminal: Terminal) -> None:
         self._terminal = terminal
         self._is_shown = terminal.err.isatty()
-        self._length = 0
 
     def show(self, progress: float, total: float | None, message: str | None) -> None:
         if not self._is_shown:
             return
         share = f"{progress:g}/{total:g}" if total else f"{progress:g}"
-        text = f"{share} {one_line(message)}" if message else share
-        self._write(text[: self._terminal.width - 1])
+        self._terminal.show_status(f"{share} {message}" if message else share)
 
     def clear(self) -> None:
-        if self._length:
-            self._write("")
-            self._terminal.err.write("\r")
-            self._terminal.err.flush()
-
-    def _write(self, text: str) -> None:
-        self._terminal.err.write(f"\r{text.ljust(self._length)}")
-        self._terminal.err.flush()
-        self._length = len(text)
+        self._terminal.show_status("")

@@ -17,6 +17,7 @@ from typing import Any
 
 import click
 
+from toolcrib.cli import render
 from toolcrib.cli.frame import Command, F, Failure, show_examples, takes_json
 from toolcrib.cli.moment import read_ahead, show_day, show_moment, show_span
 from toolcrib.cli.terminal import Terminal, shorten_paths
@@ -143,8 +144,6 @@ def list_keys(terminal: Terminal, file: str | None, as_json: bool) -> int:
         terminal.json({"file": str(place.file.path), "keys": [_to_json(key, now_s) for key in entries]})
         return 0
     if entries:
-        from toolcrib.cli import render  # rich is loaded where people look, and only there
-
         headings = ("NAME", "ID", "KEY", "SCOPES", "ROLES", "CREATED", "EXPIRES", "STATE")
         render.list_rows(headings, [_row(key, now_s) for key in entries], terminal)
     else:

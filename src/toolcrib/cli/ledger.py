@@ -12,7 +12,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from toolcrib.cli.terminal import one_line, safe
+from toolcrib.cli.escaping import one_line, safe
 
 Record = Mapping[str, Any]
 

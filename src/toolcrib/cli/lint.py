@@ -13,9 +13,10 @@ from toolcrib import __version__
 from toolcrib.catalog.lint import OTHERS, RULES, Choice, Inspection, Rule, inspect_tools
 from toolcrib.catalog.lint.optout import remark_unknown
 from toolcrib.catalog.lint.table import GROUPS, describe_other, is_known
+from toolcrib.cli.escaping import Styled, join, one_line
 from toolcrib.cli.frame import Command, Failure, takes_json
 from toolcrib.cli.stock import Stock, Whence, gather, takes_stock
-from toolcrib.cli.terminal import Terminal, one_line, shorten_paths, show_place
+from toolcrib.cli.terminal import Terminal, shorten_paths, show_place
 from toolcrib.cli.words import count, suggest, tool_json
 from toolcrib.config import FILE_NAME, Config, load_config
 from toolcrib.errors import ConfigurationError
@@ -159,16 +160,16 @@ def _read_settings(config: Config) -> tuple[list[Choice], list[Choice], list[Fin
 
 def _print(findings: Iterable[Finding], terminal: Terminal) -> None:
     """Findings by file, as other linters print them: an editor finds `file:line:` by itself."""
-    lines: list[str] = []
     place: str | None = None
     for finding in findings:
         group = _place(finding).partition(":")[0]
         if place is not None and group != place:
-            lines.append("")
+            terminal.data("")
         place = group
-        lines += _describe(finding, terminal)
-    if lines:
-        terminal.data("\n".join([*lines, "", ""]))
+        for line in _describe(finding, terminal):
+            terminal.data(line)
+    if place is not None:
+        terminal.data("")
 
 
 def _place(finding: Finding) -> str:
@@ -177,20 +178,14 @@ def _place(finding: Finding) -> str:
     return show_place(finding.where) if is_file else one_line(finding.tool or "")
 
 
-def _describe(finding: Finding, terminal: Terminal) -> Iterator[str]:
+def _describe(finding: Finding, terminal: Terminal) -> Iterator[Styled]:
     where = _place(finding)
-    label = f"{finding.level}[{finding.code}]"
-    if terminal.out_colour:
-        where = click.style(where, bold=True)
-        label = click.style(label, fg=_COLOURS[finding.level], bold=True)
-    yield (
-        f"{where}: {label} {one_line(shorten_paths(finding.message))}"
-        if where
-        else f"{label} {finding.message}"
-    )
+    label = terminal.style_out(f"{finding.level}[{finding.code}]", fg=_COLOURS[finding.level], bold=True)
+    place = join(terminal.style_out(where, bold=True), ": ") if where else ""
+    yield join(place, label, " ", one_line(shorten_paths(finding.message)))
     if finding.hint:
-        mark = click.style("hint:", fg="cyan") if terminal.out_colour else "hint:"
-        yield f"    {mark} {one_line(shorten_paths(finding.hint))}"
+        mark = terminal.style_out("hint:", fg="cyan")
+        yield join("    ", mark, " ", one_line(shorten_paths(finding.hint)))
 
 
 def _sum_up(stock: Stock, inspection: Inspection, shown: Sequence[Finding]) -> str:
@@ -218,12 +213,12 @@ def _list_rules(as_json: bool, terminal: Terminal) -> int:
         )
         return 0
     width = max(map(len, RULES))
-    lines = []
     for group, rules in GROUPS.items():
-        lines += [click.style(group, bold=True) if terminal.out_colour else group]
-        lines += [f"  {rule.code:<{width}}  {rule.level:<7}  {rule.summary}" for rule in rules] + [""]
-    lines.append(f"{count(len(RULES), 'rule')}; `toolcrib lint --explain CODE` says more about one.")
-    terminal.data("\n".join(lines))
+        terminal.data(terminal.style_out(group, bold=True))
+        for rule in rules:
+            terminal.data(f"  {rule.code:<{width}}  {rule.level:<7}  {rule.summary}")
+        terminal.data("")
+    terminal.data(f"{count(len(RULES), 'rule')}; `toolcrib lint --explain CODE` says more about one.")
     return 0
 
 

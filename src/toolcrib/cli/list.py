@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import click
 
+from toolcrib.cli import render
 from toolcrib.cli.frame import Command, Failure, takes_json, takes_targets
 from toolcrib.cli.remote import Remote, as_shown, remote_json, takes_server_options
 from toolcrib.cli.targets import load
@@ -59,8 +60,6 @@ def list_tools(
         terminal.json({"tools": [tool_json(tool) for tool in tools], "findings": findings})
         return 1 if loaded.errors else 0
     if tools:
-        from toolcrib.cli import render  # rich is loaded where people look, and only there
-
         render.list_tools(tools, terminal)
     for error in loaded.errors:
         terminal.tell(error)
@@ -90,8 +89,6 @@ def _list_remote(
         terminal.json({"tools": [remote_json(tools[tool]) for tool in chosen], "findings": findings})
         return 0
     if chosen:
-        from toolcrib.cli import render  # rich is loaded where people look, and only there
-
         render.list_tools(chosen, terminal)
     for finding in listing.findings:
         terminal.tell(finding)

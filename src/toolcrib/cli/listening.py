@@ -119,4 +119,4 @@ def _say(summary: Summary, place: Place, wishes: Wishes, terminal: Terminal) -> 
 
 def _tell(summary: Summary, place: Place, wishes: Wishes, terminal: Terminal) -> None:
     if wishes.as_json:
-        terminal.data(json.dumps(place.to_json(summary)))
+        terminal.json_line(json.dumps(place.to_json(summary)))

@@ -24,21 +24,17 @@ def telling(
     if not getattr(terminal.err, "isatty", lambda: False)():
         yield None
         return
-    next_s, width = time.monotonic() + patience_s, 0
+    next_s = time.monotonic() + patience_s
 
     def tell(words: Callable[[], str]) -> None:
-        nonlocal next_s, width
+        nonlocal next_s
         now_s = time.monotonic()
         if now_s < next_s:
             return
-        next_s, text = now_s + PAUSE_S, words()
-        terminal.err.write(f"\r{text.ljust(width)}")
-        terminal.err.flush()
-        width = len(text)
+        next_s = now_s + PAUSE_S
+        terminal.show_status(words())
 
     try:
         yield tell
     finally:
-        if width:
-            terminal.err.write(f"\r{' ' * width}\r")
-            terminal.err.flush()
+        terminal.show_status("")

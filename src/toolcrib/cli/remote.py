@@ -16,7 +16,7 @@ from typing import Any, TypeVar, cast
 
 import click
 
-from toolcrib import __version__
+from toolcrib import __version__, codec
 from toolcrib.cli.frame import F, Failure
 from toolcrib.cli.interview import Interview, ProgressLine
 from toolcrib.cli.targets import is_address
@@ -32,7 +32,7 @@ from toolcrib.errors import ConfigurationError, DefinitionError, ToolNotFoundErr
 from toolcrib.finding import Finding, Source
 from toolcrib.storefront import CALL, SEARCH
 from toolcrib.tool import Tool
-from toolcrib.wording import check_schema_words, check_words
+from toolcrib.wording import MAX_DESCRIPTION_BYTES, check_schema_words, check_words
 
 T = TypeVar("T")
 
@@ -136,7 +136,9 @@ class Remote:
         timeout_s: float,
         progress: ProgressLine | None = None,
     ) -> T:
-        async def run() -> T:
+        results: list[T] = []  # not the task's own: at its end asyncio may write its result out, in full
+
+        async def run() -> None:
             interview = Interview(terminal)
 
             async def ask(question: Any) -> Any:
@@ -153,12 +155,13 @@ class Remote:
                 info={"name": "toolcrib", "version": __version__},
             )
             async with client:
-                return await work(client)
+                results.append(await work(client))
 
         try:
-            return asyncio.run(run())
+            asyncio.run(run())
         except ConfigurationError as error:
             raise Failure(error.message, error.hint) from None
+        return results[0]
 
     def _link(self, terminal: Terminal) -> str | Link:
         if isinstance(self.target, str):
@@ -191,6 +194,8 @@ async def _find(client: Client, name: str) -> RemoteTool:
     return tools[name]
 
 
+_ODD = re.compile(rb"\\[ubfr]|\x7f")
+"""What stands in ASCII JSON where a text in it has a control character."""
 _PAIR = re.compile(rf"(toolcrib_(?:\d+_)?)?({SEARCH}|{CALL})")
 
 
@@ -250,7 +255,6 @@ class _Shown:
     """A remote tool with everything that `select` and the renderer ask of a tool here."""
 
     definition: ToolDefinition
-    options: SimpleNamespace
     long_name: str | None = None
     is_async: bool = True
 
@@ -262,34 +266,38 @@ class _Shown:
     def source(self) -> Source:
         return self.definition.source
 
+    @property
+    def options(self) -> SimpleNamespace:
+        hints = self.definition.annotations
+        return SimpleNamespace(
+            run="at the server",
+            group=None,
+            aliases=(),
+            tags=(),
+            read_only=hints.get("readOnlyHint"),
+            destructive=hints.get("destructiveHint"),
+            idempotent=hints.get("idempotentHint"),
+            open_world=hints.get("openWorldHint"),
+        )
+
 
 def as_shown(tool: RemoteTool) -> Tool:
     """The tool for readers of definitions. It cannot be called."""
-    hints = tool.definition.annotations
-    options = SimpleNamespace(
-        run="at the server",
-        group=None,
-        aliases=(),
-        tags=(),
-        read_only=hints.get("readOnlyHint"),
-        destructive=hints.get("destructiveHint"),
-        idempotent=hints.get("idempotentHint"),
-        open_world=hints.get("openWorldHint"),
-    )
-    return cast(Tool, _Shown(tool.definition, options))
+    return cast(Tool, _Shown(tool.definition))
 
 
 def _look_at(tool: RemoteTool) -> Iterator[Finding]:
     """What toolcrib would refuse at home: the server is another's, so it is only said."""
     definition = tool.definition
     about = f"tool '{tool.name}'"
-    checks: tuple[Callable[[], object], ...] = (
-        lambda: MCP.check(tool.name),
-        lambda: check_words(definition.description, f"The description of {about}", tool.name),
-        lambda: check_words(definition.title or "", f"The title of {about}", tool.name),
-        lambda: check_schema_words(definition.input_schema, f"The input schema of {about}", tool.name),
-        lambda: check_input_schema(definition.input_schema, tool.name),
-    )
+    checks: list[Callable[[], object]] = [lambda: MCP.check(tool.name)]
+    if not _has_plain_words(tool):
+        checks += [
+            lambda: check_words(definition.description, f"The description of {about}", tool.name),
+            lambda: check_words(definition.title or "", f"The title of {about}", tool.name),
+            lambda: check_schema_words(definition.input_schema, f"The input schema of {about}", tool.name),
+        ]
+    checks.append(lambda: check_input_schema(definition.input_schema, tool.name))
     for check in checks:
         try:
             check()
@@ -298,3 +306,9 @@ def _look_at(tool: RemoteTool) -> Iterator[Finding]:
             yield Finding(
                 found.code, "warning", found.message, tool.name, file=definition.source.file, hint=found.hint
             )
+
+
+def _has_plain_words(tool: RemoteTool) -> bool:
+    """Whether its words need no closer look, as those of most tools: a server may list 100,000."""
+    text = codec.write(tool.wire)
+    return len(text) < MAX_DESCRIPTION_BYTES and text.isascii() and not _ODD.search(text)

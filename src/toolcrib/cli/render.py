@@ -1,47 +1,36 @@
-"""Tables and colours for people; the only module that imports rich, and loaded only when somebody looks.
+"""Pages for people: lists of tools, everything about one tool, reports of findings.
 
-Knows how a page looks. Everything it is given is foreign text: nothing is read as markup, and what could
-steer a terminal was written out before.
+Names, descriptions and the like are foreign text: the table and the terminal escape it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from rich.console import Console
-from rich.padding import Padding
-from rich.table import Table
-from rich.text import Text
-
-from toolcrib.cli.terminal import Terminal, safe, shorten_paths, show_place
-from toolcrib.cli.words import first_line, hints_of, name_type, parameters_of, sign
+from toolcrib.cli.escaping import one_line, safe, style
+from toolcrib.cli.table import HOLD, PLAIN, Cell, Column, Style, lay_out, wrap, wrap_text
+from toolcrib.cli.terminal import Terminal, shorten_paths, show_place
+from toolcrib.cli.words import first_line, hints_of, name_type, parameters_of, short_name, sign
 from toolcrib.finding import Finding
 from toolcrib.tool import Tool
 
-_LEVELS = {"error": "bold red", "warning": "bold yellow", "advice": "bold cyan"}
-_STATES = {"ok": "green", "off": "dim", "refused": "bold red"}
+_LEVELS: dict[str, Style] = {
+    "error": {"fg": "red", "bold": True},
+    "warning": {"fg": "yellow", "bold": True},
+    "advice": {"fg": "cyan", "bold": True},
+}
+_STATES: dict[str, Style] = {
+    "ok": {"fg": "green"},
+    "off": {"dim": True},
+    "refused": {"fg": "red", "bold": True},
+}
+_NAME: Style = {"fg": "green", "bold": True}
+_DIM: Style = {"dim": True}
+_BOLD: Style = {"bold": True}
+_HINT: Style = {"fg": "cyan"}
 _LONGEST_NAME = 30
-_HOLD = "\ue000"  # stands for a blank where a line must not be broken
 
-
-def _console(terminal: Terminal) -> Console:
-    return Console(
-        file=terminal.out,
-        width=terminal.width,
-        force_terminal=terminal.out_colour,
-        no_color=not terminal.out_colour,
-        color_system="standard" if terminal.out_colour else None,
-        highlight=False,
-        markup=False,
-        emoji=False,
-    )
-
-
-def _table(*headers: str) -> Table:
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_header=any(headers))
-    for header in headers:
-        table.add_column(header, header_style="bold", overflow="fold")
-    return table
+Piece = tuple[str, Style]
 
 
 def break_name(name: str, width: int = _LONGEST_NAME) -> str:
@@ -56,52 +45,43 @@ def break_name(name: str, width: int = _LONGEST_NAME) -> str:
 
 def list_tools(tools: Sequence[Tool], terminal: Terminal) -> None:
     """Name, first line of the description, parameters."""
-    table = _table("NAME", "DESCRIPTION", "PARAMETERS")
-    table.columns[0].no_wrap = True
-    table.columns[0].style = "bold green"
-    for tool in tools:
-        definition = tool.definition
-        parameters = sign(definition).replace(": ", f":{_HOLD}") or "-"
-        table.add_row(Text(break_name(tool.name)), Text(first_line(definition) or "-"), Text(parameters))
-    _print(table, terminal)
+    columns = (Column("NAME", wraps=False, style=_NAME), Column("DESCRIPTION"), Column("PARAMETERS"))
+    _print_table(columns, (_describe(tool) for tool in tools), terminal)
 
 
 def list_places(tools: Sequence[Tool], terminal: Terminal) -> None:
     """Name, first line of the description, parameters, file and line."""
-    table = _table("NAME", "DESCRIPTION", "PARAMETERS", "WHERE")
-    table.columns[0].no_wrap = True
-    table.columns[0].style = "bold green"
-    table.columns[3].style = "dim"
-    for tool in tools:
-        definition = tool.definition
-        parameters = sign(definition).replace(": ", f":{_HOLD}") or "-"
-        words = Text(first_line(definition) or "-")
-        table.add_row(Text(break_name(tool.name)), words, Text(parameters), Text(show_place(tool.source)))
-    _print(table, terminal)
+    columns = (
+        Column("NAME", wraps=False, style=_NAME),
+        Column("DESCRIPTION"),
+        Column("PARAMETERS"),
+        Column("WHERE", style=_DIM),
+    )
+    _print_table(columns, ((*_describe(tool), show_place(tool.source)) for tool in tools), terminal)
+
+
+def _describe(tool: Tool) -> tuple[str, str, str]:
+    definition = tool.definition
+    parameters = sign(definition).replace(": ", f":{HOLD}") or "-"
+    return break_name(short_name(definition)), first_line(definition) or "-", parameters
 
 
 def list_rows(headings: Sequence[str], rows: Iterable[Sequence[str]], terminal: Terminal) -> None:
     """Rows of words under headings; what comes first in each is not broken."""
-    table = _table(*headings)
-    table.columns[0].no_wrap = True
-    table.columns[0].style = "bold green"
-    for row in rows:
-        table.add_row(*(Text(safe(cell)) for cell in row))
-    _print(table, terminal)
+    first, *others = headings
+    columns = (Column(first, wraps=False, style=_NAME), *map(Column, others))
+    _print_table(columns, rows, terminal)
 
 
 def report_groups(groups: Iterable[tuple[str, Sequence[Finding]]], summary: str, terminal: Terminal) -> None:
     """Findings under headings, one line in sum."""
-    console = _console(terminal)
     for heading, findings in groups:
-        console.print(Text(f"{heading}:", style=_LEVELS[findings[0].level]), soft_wrap=True)
+        terminal.data(terminal.style_out(f"{heading}:", **_LEVELS[findings[0].level]))
         for finding, following in zip(findings, [*findings[1:], None], strict=True):
             place = f"{show_place(finding.where)}: " if finding.file else ""
-            line = Text.assemble((place, "bold"), safe(shorten_paths(finding.message)))
-            _paragraph(line, console, terminal, indent=2)
+            _print_paragraph([(place, _BOLD), (finding.message, PLAIN)], terminal, indent=2)
             if finding.hint and (following is None or following.hint != finding.hint):
-                hint = Text.assemble(("hint: ", "cyan"), safe(shorten_paths(finding.hint)))
-                _paragraph(hint, console, terminal, indent=4)
+                _print_paragraph([("hint: ", _HINT), (finding.hint, PLAIN)], terminal, indent=4)
         terminal.data("")
     terminal.data(summary)
 
@@ -110,37 +90,28 @@ def report(
     rows: Iterable[tuple[str, str, str]], findings: Sequence[Finding], summary: str, terminal: Terminal
 ) -> None:
     """What `check` has to say: each tool with its state, each finding with a way out, one line in sum."""
-    table = _table("", "", "")
-    table.columns[0].no_wrap = table.columns[1].no_wrap = True
-    for state, name, place in rows:
-        table.add_row(Text(state, style=_STATES[state]), Text(break_name(name)), Text(place, style="dim"))
-    if table.row_count:
-        _print(table, terminal)
+    cells = [(Cell(state, _STATES[state]), break_name(safe(name)), place) for state, name, place in rows]
+    if cells:
+        columns = (Column(wraps=False), Column(wraps=False), Column(style=_DIM))
+        _print_table(columns, cells, terminal)
         terminal.data("")
-    console = _console(terminal)
     for finding in findings:
         place = f"{show_place(finding.where)}: " if finding.file else ""
-        line = Text.assemble(
-            (place, "bold"),
-            (f"{finding.level}: ", _LEVELS[finding.level]),
-            safe(shorten_paths(finding.message)),
-            (f" [{finding.code}]", "dim"),
-        )
-        _paragraph(line, console, terminal, indent=0)
+        level = (f"{finding.level}: ", _LEVELS[finding.level])
+        words = [(place, _BOLD), level, (finding.message, PLAIN), (f" [{finding.code}]", _DIM)]
+        _print_paragraph(words, terminal, indent=0)
         if finding.hint:
-            hint = Text.assemble(("hint: ", "cyan"), safe(shorten_paths(finding.hint)))
-            _paragraph(hint, console, terminal, indent=4)
+            _print_paragraph([("hint: ", _HINT), (finding.hint, PLAIN)], terminal, indent=4)
     terminal.data(f"\n{summary}" if findings else summary)
 
 
 def show_tool(tool: Tool, limit_s: float | None, terminal: Terminal) -> None:
     """Everything about one tool."""
     definition = tool.definition
-    console = _console(terminal)
-    title = f"  {safe(definition.title)}" if definition.title else ""
-    console.print(Text.assemble((tool.name, "bold green"), title), soft_wrap=True)
-    _print(Padding(Text(safe(definition.description or "(no description)")), (0, 0, 0, 2)), terminal)
-    terminal.data("")
+    title = f"  {one_line(definition.title)}" if definition.title else ""
+    terminal.data(terminal.style_out(one_line(definition.name), **_NAME), title)
+    lines = wrap_text(definition.description or "(no description)", terminal.width - 2)
+    terminal.data("\n".join(f"  {line}" if line else "" for line in lines), "\n\n")
     _show_parameters(tool, terminal)
     output = definition.output_schema
     returns = name_type(output, output) if output is not None else "text or content"
@@ -160,45 +131,47 @@ def show_tool(tool: Tool, limit_s: float | None, terminal: Terminal) -> None:
         "Timeout": f"{limit_s:g} s" if limit_s is not None else "none",
         "Fingerprint": definition.fingerprint,
     }
-    table = _table("", "")
-    table.columns[0].style = "bold"
-    table.columns[0].no_wrap = True
-    for label, value in facts.items():
-        if value:
-            table.add_row(label, Text(safe(value)))
-    _print(table, terminal)
+    columns = (Column(wraps=False, style=_BOLD), Column())
+    _print_table(columns, [(label, value) for label, value in facts.items() if value], terminal)
 
 
 def _show_parameters(tool: Tool, terminal: Terminal) -> None:
     parameters = parameters_of(tool.definition)
     if not parameters:
-        terminal.data("It takes no parameters.\n")
+        terminal.data("It takes no parameters.\n\n")
         return
-    table = _table("PARAMETER", "TYPE", "", "DESCRIPTION")
-    table.columns[0].style = "green"
-    table.columns[2].no_wrap = False
+    rows = []
     for item in parameters:
         need = "required" if item.is_required else f"default {item.default}" if item.default else "optional"
-        table.add_row(Text(item.name), Text(item.type), Text(need), Text(item.description or "-"))
-    _print(table, terminal)
+        rows.append((item.name, item.type, need, item.description or "-"))
+    columns = (Column("PARAMETER", style={"fg": "green"}), Column("TYPE"), Column(), Column("DESCRIPTION"))
+    _print_table(columns, rows, terminal)
     terminal.data("")
 
 
-def _paragraph(text: Text, console: Console, terminal: Terminal, *, indent: int) -> None:
+def _print_table(columns: Sequence[Column], rows: Iterable[Sequence[str | Cell]], terminal: Terminal) -> None:
+    terminal.data(lay_out(columns, rows, terminal.width, terminal.out_colour))
+
+
+def _print_paragraph(pieces: Sequence[Piece], terminal: Terminal, *, indent: int) -> None:
     """Words under a hanging indent on a terminal; one line each for a program that looks for them."""
+    escaped = [(safe(shorten_paths(text)), look) for text, look in pieces]
+    text = "".join(words for words, _ in escaped)
     if not terminal.out.isatty():
-        terminal.data(" " * indent + text.plain)
+        terminal.data(" " * indent, text)
         return
-    lines = text.wrap(console, terminal.width - indent - (0 if indent else 4))
-    for number, line in enumerate(lines):
-        line.rstrip()
-        console.print(Text(" " * (indent or (4 if number else 0))) + line, soft_wrap=True)
+    lines = wrap(text, terminal.width - indent - (0 if indent else 4))
+    for number, (start, stop) in enumerate(lines):
+        shown = _slice(escaped, start, stop) if terminal.out_colour else [text[start:stop]]
+        terminal.data(" " * (indent or (4 if number else 0)), *shown)
 
 
-def _print(page: Table | Padding, terminal: Terminal) -> None:
-    """Print a page without the blanks that fill its lines."""
-    console = _console(terminal)
-    with console.capture() as captured:
-        console.print(page)
-    lines = captured.get().replace(_HOLD, " ").splitlines()
-    terminal.data("\n".join(line.rstrip() for line in lines))
+def _slice(pieces: Sequence[Piece], start: int, stop: int) -> list[str]:
+    """The part of styled text between two places."""
+    parts: list[str] = []
+    for text, look in pieces:
+        part = text[max(start, 0) : max(stop, 0)]
+        if part:
+            parts.append(style(part, **look) if look else part)
+        start, stop = start - len(text), stop - len(text)
+    return parts

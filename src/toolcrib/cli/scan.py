@@ -7,6 +7,7 @@ from contextlib import contextmanager
 
 import click
 
+from toolcrib.cli import render
 from toolcrib.cli.frame import Command, Failure, takes_json, takes_targets
 from toolcrib.cli.progress import telling
 from toolcrib.cli.targets import is_address
@@ -49,8 +50,6 @@ def scan(terminal: Terminal, targets: Sequence[str], as_json: bool) -> int:
         tools = [tool_json(tool) for tool in found.tools]
         terminal.json({"tools": tools, "findings": [finding.to_json() for finding in found.findings]})
         return 1 if found.errors else 0
-    from toolcrib.cli import render  # rich is loaded where people look, and only there
-
     if found.tools:
         render.list_places(found.tools, terminal)
         terminal.data("")

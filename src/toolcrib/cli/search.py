@@ -12,10 +12,11 @@ from typing import Any
 import click
 
 from toolcrib.catalog.search import Hit, Place, SearchIndex, words_by_place
+from toolcrib.cli.escaping import one_line
 from toolcrib.cli.frame import Command, Failure, takes_json, takes_target_options
 from toolcrib.cli.remote import Remote, takes_server_options
 from toolcrib.cli.stock import Stock, gather
-from toolcrib.cli.terminal import Terminal, one_line, safe
+from toolcrib.cli.terminal import Terminal
 from toolcrib.cli.words import count, first_line, tool_json
 from toolcrib.definition import ToolDefinition
 from toolcrib.storefront import CALL, SEARCH
@@ -100,16 +101,15 @@ def search(
 
 
 def _print(hit: Hit, terminal: Terminal) -> None:
-    name, line = safe(hit.tool.name), first_line(hit.tool.definition)
-    shown = click.style(name, fg="green", bold=True) if terminal.out_colour else name
-    terminal.data(f"{shown}: {line}" if line else shown)
+    line = first_line(hit.tool.definition)
+    name = terminal.style_out(one_line(hit.tool.name), fg="green", bold=True)
+    terminal.data(name, f": {line}" if line else "")
     reasons = [
         f"{form if form == word else f'{word} = {form}'} in {_join(places)}"
         for word, (form, places) in _reasons(hit).items()
     ]
     if reasons:
-        why = one_line("; ".join(reasons))
-        terminal.data(f"    {click.style(why, dim=True) if terminal.out_colour else why}")
+        terminal.data("    ", terminal.style_out(one_line("; ".join(reasons)), dim=True))
 
 
 def _reasons(hit: Hit) -> dict[str, tuple[str, list[str]]]:

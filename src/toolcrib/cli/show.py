@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import click
 
+from toolcrib.cli import render
 from toolcrib.cli.frame import Command, takes_json, takes_target_options
 from toolcrib.cli.remote import Remote, as_shown, remote_json, takes_server_options
 from toolcrib.cli.targets import load_one
@@ -54,7 +55,5 @@ def show(
         run = {"run": tool.options.run, "timeout_s": limit_s}
         terminal.json({**wire, **more, **run, "fingerprint": definition.fingerprint})
         return 0
-    from toolcrib.cli import render  # rich is loaded where people look, and only there
-
     render.show_tool(tool, limit_s, terminal)
     return 0

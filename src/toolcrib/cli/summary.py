@@ -9,7 +9,7 @@ import json
 from dataclasses import asdict, dataclass
 
 from toolcrib.cli.offer import Offer
-from toolcrib.cli.terminal import Terminal, safe
+from toolcrib.cli.terminal import Terminal
 from toolcrib.cli.words import count, first_line
 from toolcrib.errors import DriftError
 from toolcrib.finding import Finding
@@ -144,6 +144,4 @@ def say_switch(group: str) -> str:
 
 def put(terminal: Terminal, text: str, *, bold: bool = False) -> None:
     """One line on stderr."""
-    start, end = ("\x1b[1m", "\x1b[0m") if bold and terminal.err_colour else ("", "")
-    terminal.err.write(f"{start}{safe(text)}{end}\n")
-    terminal.err.flush()
+    terminal.put(terminal.style_err(text, bold=True) if bold else text)

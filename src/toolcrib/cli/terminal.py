@@ -1,8 +1,8 @@
 """Where the command line's output goes: data to stdout, words to stderr, nothing else to stdout.
 
 While a command runs it holds the real stdout; whatever a target prints, on import or when called, lands on
-stderr. Foreign text is made harmless before a terminal sees it. Knows streams, colours and the log; refuses
-to know tools.
+stderr. Commands print through the methods of `Terminal`, which escape everything that could steer a terminal;
+only here are the streams written to. Knows streams, colours and the log; refuses to know tools.
 """
 
 from __future__ import annotations
@@ -10,40 +10,19 @@ from __future__ import annotations
 import json
 import logging
 import os
-import re
 import sys
 import traceback
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import IO, Any
 
-import click
-
+from toolcrib.cli.escaping import join, one_line, safe, safe_json, style
 from toolcrib.finding import Finding, Source
 
 _COLOURS = {"error": "red", "warning": "yellow", "advice": "cyan", "hint": "cyan", "note": "cyan"}
-# Controls, marks that change the reading direction, and characters without width can rewrite a terminal line.
-_UNSAFE = re.compile(
-    r"[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff]"
-)
-
 
 Spell = Callable[[str, str, str | None], str]
 """A line of a label, words, and a hint."""
-
-
-def safe(text: object) -> str:
-    """Foreign text with everything written out that could steer a terminal; line ends and tabs stay."""
-    return _UNSAFE.sub(_spell, str(text).replace("\r\n", "\n"))
-
-
-def _spell(found: re.Match[str]) -> str:
-    code = ord(found[0])
-    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
-
-
-def one_line(text: object) -> str:
-    return " ".join(safe(text).split())
 
 
 def shorten_paths(text: str) -> str:
@@ -65,6 +44,7 @@ class Terminal:
         self.out_colour = _takes_colour(out)
         self.err_colour = _takes_colour(err)
         self.log = LogWords(self)
+        self._status = 0
         self.spell: Spell | None = None
         """Makes the line of what is said, where programs read stderr."""
 
@@ -78,16 +58,40 @@ class Terminal:
         except (OSError, ValueError, AttributeError):
             return 80
 
-    def data(self, text: str) -> None:
-        """Print a result."""
-        self.out.write(text if text.endswith("\n") else f"{text}\n")
+    # --- stdout ---
+
+    def data(self, *pieces: str) -> None:
+        """Print a result for people, on lines of its own. What is not `Styled` is escaped."""
+        self._put_out(join(*pieces))
+
+    def content(self, text: str) -> None:
+        """Print what a tool or a model said: escaped on a terminal, and as it is for a program or a file."""
+        self.out.write(safe(text) if self.out.isatty() else text)
         self.out.flush()
 
     def json(self, value: Any) -> None:
         """Print data for programs. No character in it can steer a terminal either."""
         ascii_only = (getattr(self.out, "encoding", None) or "utf-8").lower().replace("-", "") != "utf8"
-        text = json.dumps(value, indent=2, ensure_ascii=ascii_only, default=_plain)
-        self.data(_UNSAFE.sub(lambda found: f"\\u{ord(found[0]):04x}", text))
+        self.json_line(json.dumps(value, indent=2, ensure_ascii=ascii_only, default=_plain))
+
+    def json_line(self, text: str) -> None:
+        """The same for what is JSON already."""
+        self._put_out(safe_json(text))
+
+    def style_out(self, text: str, **how: Any) -> str:
+        """A piece for `data`, in colours where stdout takes them."""
+        return style(text, **how) if self.out_colour else text
+
+    def _put_out(self, text: str) -> None:
+        self.out.write(text if text.endswith("\n") else f"{text}\n")
+        self.out.flush()
+
+    # --- stderr ---
+
+    def put(self, *pieces: str, end: str = "\n") -> None:
+        """Write to stderr, for people. What is not `Styled` is escaped."""
+        self.err.write(f"{join(*pieces)}{end}")
+        self.err.flush()
 
     def say(self, label: str, text: object, hint: str | None = None) -> None:
         """`error: what is wrong`, then `hint: what to do`."""
@@ -95,16 +99,27 @@ class Terminal:
             self.err.write(self.spell(label, shorten_paths(str(text)), hint and shorten_paths(hint)) + "\n")
             self.err.flush()
             return
-        self.err.write(f"{self._label(label)} {safe(shorten_paths(str(text)))}\n")
+        self.put(self._label(label), " ", shorten_paths(str(text)))
         if hint:
-            self.err.write(f"{self._label('hint')} {safe(shorten_paths(hint))}\n")
-        self.err.flush()
+            self.put(self._label("hint"), " ", shorten_paths(hint))
+
+    def show_status(self, text: str) -> None:
+        """Write one line on a terminal in place of the last one; an empty text clears it."""
+        line = one_line(text)[: self.width - 1]
+        if line or self._status:
+            self.err.write(f"\r{line.ljust(self._status)}" if line else f"\r{' ' * self._status}\r")
+            self.err.flush()
+        self._status = len(line)
+
+    def style_err(self, text: str, **how: Any) -> str:
+        """A piece for `put`, in colours where stderr takes them."""
+        return style(text, **how) if self.err_colour else text
 
     def show_trace(self, error: BaseException) -> None:
         """For whoever asked for it with `--debug`."""
         text = "".join(traceback.format_exception(error))
         if self.spell is None:
-            self.err.write(text)
+            self.put(text, end="")
         else:
             self.say("debug", text)
 
@@ -113,8 +128,7 @@ class Terminal:
         self.say(finding.level, f"{place}{finding.message}", finding.hint)
 
     def _label(self, label: str) -> str:
-        text = f"{label}:"
-        return click.style(text, fg=_COLOURS.get(label), bold=True) if self.err_colour else text
+        return self.style_err(f"{label}:", fg=_COLOURS.get(label), bold=True)
 
 
 def _plain(value: Any) -> Any:

@@ -6,15 +6,21 @@ Knows definitions as data; prints nothing.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from toolcrib.cli.terminal import one_line, safe
+from toolcrib.cli.escaping import one_line, safe
 from toolcrib.definition import ToolDefinition
 from toolcrib.tool import Tool
 
 _MAX_CHOICES = 6
+_MAX_SUMMARY = 200
+_MAX_SIGNATURE = 400
+_MAX_NAME = 200
+_MAX_WORD = 200
+_FIRST_LINE = re.compile(rf"\S.{{0,{_MAX_SUMMARY}}}")
 _LIMITS = {
     "minimum": ">= {}",
     "exclusiveMinimum": "> {}",
@@ -42,14 +48,14 @@ class ParameterWords:
 
 def parameters_of(definition: ToolDefinition) -> list[ParameterWords]:
     schema = definition.input_schema
-    required = schema.get("required", ())
+    properties, required = _parameters(schema)
     found = []
-    for name, value in schema.get("properties", {}).items():
+    for name, value in properties.items():
         facts = value if isinstance(value, Mapping) else {}
         default = json.dumps(facts["default"], ensure_ascii=False, default=str) if "default" in facts else ""
         found.append(
             ParameterWords(
-                safe(name),
+                one_line(name),
                 ", ".join([name_type(facts, schema), *_limits(facts)]),
                 name in required,
                 one_line(default),
@@ -60,12 +66,27 @@ def parameters_of(definition: ToolDefinition) -> list[ParameterWords]:
 
 
 def sign(definition: ToolDefinition) -> str:
-    """The parameters on one line: `a: integer, b?: string`."""
+    """The parameters on one line: `a: integer, b?: string`. As many as fit into a few hundred characters."""
     schema = definition.input_schema
-    required = schema.get("required", ())
-    return ", ".join(
-        f"{one_line(name)}{'' if name in required else '?'}: {name_type(value, schema)}"
-        for name, value in schema.get("properties", {}).items()
+    properties, required = _parameters(schema)
+    parts: list[str] = []
+    length = 0
+    for name, value in properties.items():
+        if length > _MAX_SIGNATURE:
+            parts.append("...")
+            break
+        part = f"{cut(name, _MAX_NAME)}{'' if name in required else '?'}: {name_type(value, schema)}"
+        parts.append(part)
+        length += len(part)
+    return cut(", ".join(parts), 2 * _MAX_SIGNATURE)
+
+
+def _parameters(schema: Mapping[str, Any]) -> tuple[Mapping[str, Any], Container[str]]:
+    """The properties by name, and which are required, whatever else a stranger has put there."""
+    properties, required = schema.get("properties"), schema.get("required")
+    return (
+        properties if isinstance(properties, Mapping) else {},
+        required if isinstance(required, list | tuple) else (),
     )
 
 
@@ -75,31 +96,38 @@ def name_type(schema: Any, root: Mapping[str, Any], depth: int = 0) -> str:
         return "any"
     if "$ref" in schema:
         name = str(schema["$ref"]).rpartition("/")[2]
-        target = root.get("$defs", {}).get(name)
+        definitions = root.get("$defs")
+        target = definitions.get(name) if isinstance(definitions, Mapping) else None
         is_enum = isinstance(target, Mapping) and "enum" in target
-        return name_type(target, root, depth + 1) if is_enum else one_line(name)
-    if "enum" in schema or "const" in schema:
-        return _choices(list(schema.get("enum", [schema.get("const")])))
+        return name_type(target, root, depth + 1) if is_enum else cut(name, _MAX_WORD)
+    if isinstance(values := schema.get("enum"), list | tuple) or "const" in schema:
+        return _choices(values if isinstance(values, list | tuple) else [schema["const"]])
     for keyword in ("anyOf", "oneOf"):
         if isinstance(schema.get(keyword), list):
-            return " | ".join(dict.fromkeys(name_type(item, root, depth + 1) for item in schema[keyword]))
+            names = dict.fromkeys(name_type(item, root, depth + 1) for item in schema[keyword])
+            return " | ".join(_first(list(names), 2 * _MAX_CHOICES))
     kind = schema.get("type")
     if isinstance(kind, list):
-        return " | ".join(str(item) for item in kind)
+        return " | ".join(_first([cut(item, _MAX_WORD) for item in kind], 2 * _MAX_CHOICES))
     if kind == "array" and isinstance(schema.get("items"), Mapping):
         return f"array of {name_type(schema['items'], root, depth + 1)}"
     if kind is None:
         return "any"
-    return f"{kind} ({one_line(schema['format'])})" if schema.get("format") else one_line(kind)
+    name = cut(kind, _MAX_WORD)
+    return f"{name} ({cut(schema['format'], _MAX_WORD)})" if schema.get("format") else name
 
 
-def _choices(values: list[Any]) -> str:
-    shown = [one_line(json.dumps(value, ensure_ascii=False, default=str)) for value in values[:_MAX_CHOICES]]
-    return " | ".join([*shown, *(["..."] if len(values) > _MAX_CHOICES else [])])
+def _choices(values: Sequence[Any]) -> str:
+    shown = [json.dumps(value, ensure_ascii=False, default=str) for value in values[: _MAX_CHOICES + 1]]
+    return " | ".join(_first([cut(value, _MAX_WORD) for value in shown], _MAX_CHOICES))
+
+
+def _first(items: list[str], most: int) -> list[str]:
+    return items if len(items) <= most else [*items[:most], "..."]
 
 
 def _limits(schema: Mapping[str, Any]) -> Iterable[str]:
-    return (words.format(one_line(schema[key])) for key, words in _LIMITS.items() if key in schema)
+    return (words.format(cut(schema[key], _MAX_WORD)) for key, words in _LIMITS.items() if key in schema)
 
 
 def hints_of(definition: ToolDefinition) -> str:
@@ -117,7 +145,20 @@ def hints_of(definition: ToolDefinition) -> str:
 
 
 def first_line(definition: ToolDefinition) -> str:
-    return one_line((definition.description.strip().splitlines() or [""])[0])
+    """The summary of a tool: the first line of its description, cut where it is very long."""
+    found = _FIRST_LINE.search(definition.description)
+    return cut(found[0].splitlines()[0], _MAX_SUMMARY) if found else ""
+
+
+def short_name(definition: ToolDefinition) -> str:
+    """The name for a list: cut where it is longer than any protocol allows."""
+    return cut(definition.name, _MAX_NAME)
+
+
+def cut(text: object, limit: int) -> str:
+    """Text on one line, escaped, and cut where it is longer than so many characters."""
+    words = str(text)
+    return one_line(words) if len(words) <= limit else f"{one_line(words[:limit])}..."
 
 
 def count(number: int, noun: str, plural: str | None = None) -> str:

@@ -1,7 +1,7 @@
 """Checks the arguments of one tool against its published schema and makes them Python values.
 
-The order: unknown names, nulls, the compiled schema, repair and the schema again, conversion. Knows one
-tool's schema and binder. Refuses to know who calls and what runs.
+The order: unknown names, the cost of conversion, nulls, the compiled schema, repair and the schema again,
+conversion. Knows one tool's schema and binder. Refuses to know who calls and what runs.
 """
 
 from __future__ import annotations
@@ -10,10 +10,12 @@ from collections.abc import Mapping
 from itertools import islice
 from typing import Any
 
+from toolcrib import codec
 from toolcrib.bounds import Schema
 from toolcrib.errors import InvalidArgumentsError
 from toolcrib.schema.binder import Binder
 from toolcrib.schema.convert import load_integer
+from toolcrib.schema.cost import FREE_NS, Bounded, allowance
 from toolcrib.schema.received import Received
 from toolcrib.schema.repair import Repairer
 from toolcrib.schema.shapes import MISSING
@@ -22,7 +24,7 @@ from toolcrib.validation import Problem, Validator, describe_value, format_path,
 _MAX_PROBLEMS = 10
 _MAX_WORDS = 2_000
 """How much of a converter's own words is shown."""
-_MAX_NAMES, _MAX_VALUES = 1_000, 20_000
+_MAX_NAMES, _MAX_VALUES = 1_000, 5_000
 """How many arguments, and how much of each, are looked through for what is no JSON."""
 _AS_THEY_ARE = frozenset({bool, dict, int, list, str})
 """What a parameter that takes whole numbers, or whatever it gets, is given as it came. 5.0 is whole too."""
@@ -42,6 +44,8 @@ class ArgumentCheck:
     in another form than the checked one; `runs_code` says that converting runs code of the author's."""
 
     __slots__ = (
+        "_bounded",
+        "_costs",
         "_defaults",
         "_loads",
         "_names",
@@ -52,6 +56,7 @@ class ArgumentCheck:
         "binder",
         "changing",
         "ignores_extra",
+        "max_convert_ms",
         "name",
         "repairs",
         "runs_code",
@@ -60,7 +65,15 @@ class ArgumentCheck:
     )
 
     def __init__(
-        self, name: str, schema: Schema, binder: Binder, *, trusted: bool, repairs: bool, ignores_extra: bool
+        self,
+        name: str,
+        schema: Schema,
+        binder: Binder,
+        *,
+        trusted: bool,
+        repairs: bool,
+        ignores_extra: bool,
+        max_convert_ms: float | None = None,
     ) -> None:
         self.name = name
         self.schema = schema
@@ -68,7 +81,12 @@ class ArgumentCheck:
         self.trusted = trusted
         self.repairs = repairs
         self.ignores_extra = ignores_extra
-        self._loads = {name: load for name, _, load in binder.loads}
+        self.max_convert_ms = max_convert_ms
+        self._bounded = {name: load for name, _, load in binder.loads if isinstance(load, Bounded)}
+        self._costs = [(name, load.cost) for name, load in self._bounded.items()]
+        self._loads = {
+            name: load.load if isinstance(load, Bounded) else load for name, _, load in binder.loads
+        }
         self._nulls = binder.nullable | binder.optional
         self._passes_plain = all(load is load_integer for load in self._loads.values()) and all(
             name == attribute for name, attribute in binder.attributes.items()
@@ -96,6 +114,13 @@ class ArgumentCheck:
         try:
             if self.binder.closed and not arguments.keys() <= self.binder.known:
                 arguments = self._drop_unknown(arguments)
+            if self._costs:
+                spent = 0
+                for name, cost in self._costs:
+                    if name in arguments:
+                        spent += cost(arguments[name])
+                if spent > FREE_NS:
+                    self._refuse_excess(arguments, spent)
             checked = self._without_nulls(arguments) if None in arguments.values() else arguments
             if not validator.is_heavy and validator.is_valid(checked):
                 return arguments
@@ -134,6 +159,25 @@ class ArgumentCheck:
             if name not in values:
                 values[name] = make()
         return values
+
+    def _refuse_excess(self, arguments: dict[str, Any], spent: int) -> None:
+        """Refuse what would take much longer to convert than to send."""
+        if self.max_convert_ms is not None:
+            most = round(self.max_convert_ms * 1e6)
+        else:
+            least = sum(load.least_bytes(arguments.get(name)) for name, load in self._bounded.items())
+            if spent <= allowance(least):
+                return
+            try:
+                most = allowance(len(codec.write(arguments)))
+            except (TypeError, ValueError, ArithmeticError, RecursionError):
+                return  # it is not JSON, which is found out soon
+        if spent > most:
+            words = f"too much to convert in one call: about {spent / 1e6:.0f} ms of work, at most"
+            size = "" if self.max_convert_ms is not None else " for its size"
+            raise self._refusal(
+                [Problem("", f"{words} {most / 1e6:.0f} ms{size}", "", "send less at a time")]
+            )
 
     def receive(self, arguments: dict[str, Any], values: Converted) -> Received:
         """Checked arguments in the form that the tool gets: `values`, and defaults for the others."""
@@ -189,6 +233,9 @@ class ArgumentCheck:
         if self.repairs:
             mended: dict[str, Any] = self._repairer.repair(arguments)
             if mended is not arguments:
+                spent = sum(cost(mended[name]) for name, cost in self._costs if name in mended)
+                if spent > FREE_NS:
+                    self._refuse_excess(mended, spent)
                 plain = self._without_nulls(mended)
                 if validator.excess(plain) is None and validator.is_valid(plain):
                     return mended

@@ -15,7 +15,9 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
+from toolcrib.schema import bulk
 from toolcrib.schema.conversion import Conversions, Convert, apply
+from toolcrib.schema.cost import bound
 from toolcrib.schema.rendering import to_value_schema
 from toolcrib.schema.shapes import (
     Array,
@@ -58,7 +60,7 @@ def _misfit(place: str | int, error: Any) -> MisfitError:
 
 def loader(shape: Shape) -> Convert | None:
     """What makes a checked JSON value the Python value that the hint promised; None: nothing to do."""
-    return _Loaders().of(shape)
+    return bound(_Loaders().of(shape), shape)
 
 
 def runs_code(shape: Shape) -> bool:
@@ -101,7 +103,7 @@ class _Loaders(Conversions):
             case OneOf(values=values, members=tuple() as members):
                 return _member_loader(values, members)
             case Array(items=items, python=python):
-                return _array_loader(None if items is None else self.of(items), python)
+                return _array_loader(None if items is None else self.of(items), python, items)
             case Row(items=places):
                 return _row_loader([self.of(item) for item in places])
             case Table(values=values_, keys=keys, python=python):
@@ -250,11 +252,23 @@ def _member_loader(values: tuple[Any, ...], members: tuple[Any, ...]) -> Convert
 # --- containers --------------------------------------------------------------------------------------
 
 
-def _array_loader(load: Convert | None, python: Any) -> Convert | None:
+def _array_loader(load: Convert | None, python: Any, items: Shape | None) -> Convert | None:
+    load_all = None if load is None else _list_loader(load, items)
     if python is list:
-        return None if load is None else lambda value: _load_each(load, value)
+        return load_all
     make = _set_maker(python) if python in (set, frozenset) else python
-    return make if load is None else lambda value: make(_load_each(load, value))
+    return make if load_all is None else lambda value: make(load_all(value))
+
+
+def _list_loader(load: Convert, items: Shape | None) -> Convert:
+    def one_by_one(value: Any) -> Any:
+        return _load_each(load, value)
+
+    if load is _load_number:
+        return bulk.numbers_loader(one_by_one)
+    if load is load_integer:
+        return bulk.integers_loader(one_by_one)
+    return bulk.models_loader(items, one_by_one)
 
 
 def _set_maker(python: Any) -> Convert:

@@ -19,6 +19,7 @@ from toolcrib.schema.annotation import hints_of_function
 from toolcrib.schema.binder import Binder, find_defaults
 from toolcrib.schema.conversion import Convert
 from toolcrib.schema.convert import loader, runs_code
+from toolcrib.schema.cost import Bounded
 from toolcrib.schema.docstrings import parse_docstring
 from toolcrib.schema.hints import HintReader, split_optional
 from toolcrib.schema.notes import is_field, split_annotated
@@ -140,6 +141,8 @@ def _loader_of(hint: Any) -> tuple[Convert | None, bool]:
             validator.append(validation.Validator(to_value_schema(shape), trusted=True))
         return load(value) if validator[0].is_valid(value) else value
 
+    if isinstance(load, Bounded):
+        return Bounded(load_fitting, load.cost, is_flat=load.is_flat), runs_code(shape)
     return load_fitting, runs_code(shape)
 
 

@@ -16,16 +16,19 @@ _MAX_DEPTH = 32
 _MAX_VALUES = 20_000
 """How many values are looked at in one call: no model writes more, and looking takes longer than checking."""
 _LONGEST = 1 << 20
+_SOUND = frozenset({int, float, bool, type(None)})
+"""What is neither a string nor holds one."""
 
 
 class Repairer:
     """Mends values of one schema; what it finds out about the schema it keeps."""
 
-    __slots__ = ("_root", "_strings")
+    __slots__ = ("_chosen", "_root", "_strings")
 
     def __init__(self, schema: Schema) -> None:
         self._root = schema
         self._strings: dict[int, bool] = {}
+        self._chosen: dict[int, Schema] = {}
 
     def repair(self, value: Any) -> Any:
         """`value` with strings decoded where a string cannot be meant; itself where nothing is to mend."""
@@ -70,15 +73,22 @@ class Repairer:
 
     def choose(self, value: Any, schema: Schema) -> Schema:
         """The subschema that tells of a structure: of several forms, the only one that can mean the value."""
+        known = self._chosen.get(id(schema))
+        if known is not None:
+            return known
+        start, is_same = schema, True
         for _ in range(_MAX_DEPTH):
             schema = self.follow(schema)
             forms = schema.get("anyOf", schema.get("oneOf"))
             if "properties" in schema or not isinstance(forms, list):
                 break
+            is_same = False  # for every value, as it would be without forms
             fitting = [form for form in forms if self._may_be(value, form)]
             if len(fitting) != 1:
                 break
             schema = fitting[0]
+        if is_same:
+            self._chosen[id(start)] = schema
         return schema
 
     def _may_be(self, value: Any, schema: Any) -> bool:
@@ -100,16 +110,17 @@ class _Run:
         self._left = _MAX_VALUES
 
     def mend(self, value: Any, schema: Any, depth: int) -> Any:
-        self._left -= 1
-        if depth > _MAX_DEPTH or not isinstance(schema, Mapping):
+        if depth > _MAX_DEPTH or not (type(schema) is dict or isinstance(schema, Mapping)):
             return value
         if isinstance(value, str):
             if self._of.may_be_string(schema):
                 return value
+            self._left -= 1
             decoded = _decode(value)
             return decoded if decoded is value else self.mend(decoded, schema, depth + 1)
         if not isinstance(value, dict | list) or len(value) > self._left:
             return value
+        self._left -= len(value)
         schema = self._of.choose(value, schema)
         mend = self.mend_object if isinstance(value, dict) else self.mend_array
         return mend(value, schema, depth)
@@ -120,6 +131,8 @@ class _Run:
         others = None if "patternProperties" in schema else schema.get("additionalProperties")
         mended: dict[str, Any] = {}
         for name, item in value.items():
+            if type(item) in _SOUND:
+                continue
             new = self.mend(item, properties.get(name, others), depth + 1)
             if new is not item:
                 mended[name] = new
@@ -130,7 +143,9 @@ class _Run:
         if isinstance(others, list):  # how drafts before 2020-12 spell prefixItems
             first, others = others, schema.get("additionalItems")
         mended = [
-            self.mend(item, first[index] if index < len(first) else others, depth + 1)
+            item
+            if type(item) in _SOUND
+            else self.mend(item, first[index] if index < len(first) else others, depth + 1)
             for index, item in enumerate(value)
         ]
         return value if all(new is old for new, old in zip(mended, value, strict=True)) else mended

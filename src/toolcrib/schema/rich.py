@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set, ValuesView
 from functools import cache
 from pathlib import PurePath
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from toolcrib import codec
 from toolcrib.errors import InvalidSignatureError
@@ -84,6 +84,24 @@ def published_names(cls: Any) -> tuple[tuple[str, str], ...]:
     return tuple(pairs)
 
 
+def takes_dicts(cls: Any) -> bool:
+    """Whether pydantic makes the same model of a dict as the constructor does of the known names in it."""
+    config = config_of(cls)
+    return (
+        hasattr(cls, "__pydantic_custom_init__")
+        and not cls.__pydantic_custom_init__
+        and not config.get("populate_by_name")
+        and not config.get("validate_by_name")
+    )
+
+
+def list_maker(cls: Any) -> Callable[[list[Any]], list[Any]]:
+    """Makes a list of models out of a list of dicts. Raises ValueError for the first that is refused."""
+    adapt, _ = _engine()
+    make: Callable[[list[Any]], list[Any]] = adapt(_list_of(cls)).validate_python
+    return make
+
+
 def _has_hooks(cls: type) -> bool:
     """Whether the class, or one of its bases outside pydantic, describes itself."""
     return any(
@@ -136,8 +154,22 @@ def foreign(hint: Any, mode: Mode) -> Foreign:
     def load(value: Any) -> Any:
         return adapter.validate_json(codec.encode(value))  # JSON rules: a date may be text, even if strict
 
+    @cache
+    def adapt_list() -> Any:
+        return adapt(_list_of(hint))
+
+    def load_list(value: Any) -> Any:
+        return adapt_list().validate_json(codec.encode(value))
+
     name = getattr(getattr(hint, "__origin__", hint), "__name__", "")
-    return Foreign(_without_class_names(schema, name), load, _dump_with(adapter, python), python)
+    return Foreign(_without_class_names(schema, name), load, _dump_with(adapter, python), python, load_list)
+
+
+def _list_of(hint: Any) -> Any:
+    """A list of which nothing more is looked at after the first item that is refused."""
+    from pydantic import FailFast
+
+    return Annotated[list[hint], FailFast()]
 
 
 def _dump_with(adapter: Any, python: Any) -> Callable[[Any], Any]:

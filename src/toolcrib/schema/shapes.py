@@ -130,12 +130,14 @@ class Named(Shape):
 
 @dataclass(slots=True, eq=False)
 class Foreign(Shape):
-    """A form that another engine describes: its schema, and how it loads and dumps a `python`."""
+    """A form that another engine describes: its schema, and how it loads and dumps a `python`; how it loads a
+    list of them at once, if it can."""
 
     schema: dict[str, Any]
     load: Callable[[Any], Any]
     dump: Callable[[Any], Any]
     python: Any = None
+    load_list: Callable[[Any], Any] | None = None
 
 
 def children(shape: Shape) -> Iterator[Shape]:

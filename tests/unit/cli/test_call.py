@@ -132,9 +132,9 @@ def test_media_are_named_and_links_shown(kit: Desk) -> None:
     ]
 
 
-def test_a_result_cannot_steer_the_terminal(kit: Desk) -> None:
+def test_a_result_goes_into_a_pipe_as_it_is_and_its_json_steers_no_terminal(kit: Desk) -> None:
     done = kit.run("call", "kit.py:steer")
-    assert done.stdout == "a\\x1b[31mred\\x9b2J\\u202eevil\nnext\ttab\n"
+    assert done.stdout_bytes.decode() == "a\x1b[31mred\x9b2J\u202eevil\r\nnext\ttab\n"
     raw = kit.run("call", "kit.py:steer", "--json").stdout
     assert not set(raw) & set("\x1b\x9b\u202e")
     assert kit.json("call", "kit.py:steer", "--json")["content"][0]["text"].startswith(

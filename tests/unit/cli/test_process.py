@@ -61,7 +61,7 @@ def test_arguments_come_from_stdin(desk: Desk) -> None:
     assert json.loads(done.stdout)["content"][0]["text"] == "Echo: hi"
 
 
-def test_help_and_json_load_no_rich(desk: Desk) -> None:
+def test_help_and_json_load_no_engine(desk: Desk) -> None:
     lines = [
         ["--help"],
         ["list", "--json"],
@@ -73,7 +73,7 @@ def test_help_and_json_load_no_rich(desk: Desk) -> None:
         f"import sys\nfrom toolcrib.cli import main\nfor line in {lines!r}:\n"
         "    sys.argv = ['toolcrib', *line]\n"
         "    try: main()\n    except SystemExit as end: assert not end.code, end.code\n"
-        "    heavy = [name for name in ('rich', 'pydantic', 'httpx2') if name in sys.modules]\n"
+        "    heavy = [name for name in ('pydantic', 'httpx2') if name in sys.modules]\n"
         "    print(line, heavy, file=sys.stderr)"
     )
     done = subprocess.run(

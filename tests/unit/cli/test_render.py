@@ -74,7 +74,7 @@ def test_without_a_terminal_a_finding_is_one_line(monkeypatch: pytest.MonkeyPatc
 def test_levels_and_states_have_their_colours(terminal: Terminal) -> None:
     render.report([("ok", "add", "x.py:1")], [LONG], "in sum", terminal)
     assert "\x1b[32mok\x1b[0m" in printed(terminal)
-    assert "\x1b[1;31merror: \x1b[0m" in printed(terminal)
+    assert "\x1b[31m\x1b[1merror: \x1b[0m" in printed(terminal)
 
 
 def test_the_list_and_one_tool_fit_the_terminal(terminal: Terminal) -> None:
@@ -84,7 +84,7 @@ def test_the_list_and_one_tool_fit_the_terminal(terminal: Terminal) -> None:
     lines = plain(printed(terminal))
     assert all(len(line) <= 80 for line in lines)
     assert "Timeout      none" in lines
-    assert not any("\ue000" in line for line in lines)
+    assert not any("\u00a0" in line for line in lines)
 
 
 def test_a_line_is_not_broken_between_a_parameter_and_its_type(terminal: Terminal) -> None:

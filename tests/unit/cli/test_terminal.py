@@ -8,14 +8,13 @@ import logging
 import sys
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from toolcrib import __version__
 from toolcrib.cli import app
+from toolcrib.cli.escaping import join, style
 from toolcrib.cli.render import break_name
 from toolcrib.cli.root import PARTS
-from toolcrib.cli.terminal import Terminal, claim_stdout, one_line, safe
+from toolcrib.cli.terminal import Terminal, claim_stdout
 from toolcrib.cli.words import name_type, suggest
 
 from .conftest import Desk
@@ -26,33 +25,6 @@ class FakeTTY(io.StringIO):
 
     def isatty(self) -> bool:
         return True
-
-
-@given(st.text())
-def test_safe_text_has_nothing_that_steers_a_terminal(text: str) -> None:
-    assert all(
-        letter in "\n\t" or letter.isprintable() or letter.isspace()
-        for letter in safe(text)
-        if ord(letter) < 0x100
-    )
-    assert "\r" not in safe(text)
-    safe(text).encode()
-    assert "\n" not in one_line(text)
-
-
-@pytest.mark.parametrize(
-    ("text", "shown"),
-    [
-        ("plain\ttext\n", "plain\ttext\n"),
-        ("\x1b]0;title\x07", "\\x1b]0;title\\x07"),
-        ("\u202e\ufeff", "\\u202e\\ufeff"),
-        ("\ud800", "\\ud800"),
-        ("line\r\nnext\rover", "line\nnext\\x0dover"),
-        ("日本 ümlaut 👩‍👧", "日本 ümlaut 👩‍👧"),
-    ],
-)
-def test_harmless_text_stays_and_the_rest_is_written_out(text: str, shown: str) -> None:
-    assert safe(text) == shown
 
 
 def test_colour_only_where_a_terminal_takes_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -80,6 +52,57 @@ def test_json_is_plain_ascii_where_stdout_is_not_utf8() -> None:
     out = io.TextIOWrapper(raw, encoding="ascii", errors="backslashreplace")
     Terminal(out, io.StringIO(), debug=False).json({"name": "ä\u009b"})
     assert json.loads(raw.getvalue()) == {"name": "ä\u009b"}
+
+
+def test_every_way_to_print_escapes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    out, err = FakeTTY(), FakeTTY()
+    terminal = Terminal(out, err, debug=True)
+    terminal.data("a\x1b", "b\u202e")
+    terminal.content("c\x1b\n")
+    terminal.json({"d": "\x1b\x7f\U000e0041"})
+    terminal.json_line('"e\x9b"')
+    terminal.put("f\x1b", end="")
+    terminal.say("g", "\x1b", "\x1b")
+    terminal.show_status("h\x1b\n")
+    terminal.show_status("")
+    try:
+        raise ValueError("i\x1b")
+    except ValueError as error:
+        terminal.show_trace(error)
+    shown = out.getvalue() + err.getvalue()
+    assert not set(shown) & set("\x1b\x7f\x9b\u202e\U000e0041")
+    for words in (
+        "a\\x1bb\\u202e\n",
+        "c\\x1b\n",
+        '"e\\u009b"',
+        "f\\x1b",
+        "g: \\x1b\nhint: \\x1b\n",
+        "i\\x1b",
+    ):
+        assert words in shown
+
+
+def test_a_status_line_is_written_over_and_cleared() -> None:
+    err = FakeTTY()
+    terminal = Terminal(FakeTTY(), err, debug=False)
+    terminal.show_status("")
+    assert err.getvalue() == ""
+    for text in ("longer", "less", "", ""):
+        terminal.show_status(text)
+    assert err.getvalue() == "\rlonger\rless  \r    \r"
+
+
+def test_our_colours_stay_and_those_of_others_do_not() -> None:
+    out = FakeTTY()
+    Terminal(out, FakeTTY(), debug=False).data(style("ours\x1b", fg="red"), join(" ", "theirs\x1b[1m"))
+    assert out.getvalue() == "\x1b[31mours\\x1b\x1b[0m theirs\\x1b[1m\n"
+
+
+def test_content_is_left_alone_where_a_program_reads_it() -> None:
+    out = io.StringIO()
+    Terminal(out, FakeTTY(), debug=False).content("a\x1b[1m\r\n")
+    assert out.getvalue() == "a\x1b[1m\r\n"
 
 
 def test_stdout_is_held_and_given_back() -> None:
