@@ -168,9 +168,11 @@ class Subset:
             return found
         if kind in self.dialect.enums and (self.dialect.takes_empty_choice or "" not in values):
             return {**found, "enum": values}
-        if kind == "integer" and sorted(values) == list(range(int(min(values)), int(max(values)) + 1)):
-            self.journal.note(here, "written as minimum and maximum")
-            return {**found, "minimum": int(min(values)), "maximum": int(max(values))}
+        if kind == "integer":
+            least, most = int(min(values)), int(max(values))
+            if len(set(values)) == most - least + 1:  # all numbers between them
+                self.journal.note(here, "written as minimum and maximum")
+                return {**found, "minimum": least, "maximum": most}
         self.journal.lose(here, tell("enum", values), words)
         return found
 

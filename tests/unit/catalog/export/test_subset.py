@@ -274,3 +274,19 @@ def test_what_nothing_fits_is_left_out_or_refused() -> None:
     assert "x" not in rewrite(of({"x": never, "a": TEXT}), GEMINI).schema["properties"]
     with pytest.raises(RefusedError):
         rewrite(of({"x": never}, "x"), GEMINI)
+
+
+@pytest.mark.parametrize(
+    ("values", "written"),
+    [
+        ([3, 1, 2], {"minimum": 1, "maximum": 3}),
+        ([1, 3], {}),
+        ([0, 10**12], {}),  # not counted from one to the other
+        ([6.1e16, 115542815], {}),
+    ],
+)
+def test_whole_numbers_in_a_row_become_a_range_and_others_do_not(
+    values: list[Any], written: dict[str, Any]
+) -> None:
+    found = rewrite(of({"a": {"type": "integer", "enum": values}}), GEMINI).schema["properties"]["a"]
+    assert {key: found[key] for key in ("minimum", "maximum") if key in found} == written
