@@ -136,30 +136,25 @@ def _run_eagerly(exchange: Exchange, late: type[AnyLate]) -> Reply | Work | AnyL
     if sys.version_info >= (3, 12):
         task = asyncio.Task(shell, loop=loop, eager_start=True)
     else:
-        task = _start_eagerly(loop, shell)
+        # What `eager_start` does from 3.12 on: to its first step, this task is the current one.
+        context = contextvars.copy_context()
+        task = loop.create_task(shell, context=context)
+        host = asyncio.current_task()
+        if host is not None:
+            asyncio.tasks._leave_task(loop, host)
+        asyncio.tasks._enter_task(loop, task)
+        try:
+            context.run(shell.begin, task)
+        finally:
+            asyncio.tasks._leave_task(loop, task)
+            if host is not None:
+                asyncio.tasks._enter_task(loop, host)
     if shell.error is not None:
         raise shell.error
     if shell.record is not None:
         return late(exchange, work, shell.record)
     reply, shell.reply = shell.reply, None  # the task lives on for a turn of the loop, and may be one of many
     return task if reply is None else reply
-
-
-def _start_eagerly(loop: asyncio.AbstractEventLoop, shell: _Shell) -> Work:
-    """What `eager_start` does from 3.12 on: to its first step, the new task is the current one."""
-    context = contextvars.copy_context()
-    task: Work = loop.create_task(shell, context=context)
-    host = asyncio.current_task()
-    if host is not None:
-        asyncio.tasks._leave_task(loop, host)
-    asyncio.tasks._enter_task(loop, task)
-    try:
-        context.run(shell.begin, task)
-    finally:
-        asyncio.tasks._leave_task(loop, task)
-        if host is not None:
-            asyncio.tasks._enter_task(loop, host)
-    return task
 
 
 def _go_on_in_task(work: Coroutine[Any, Any, Reply], yielded: Any) -> Work:

@@ -19,6 +19,7 @@ from toolcrib.transports.http.wire import (
     MAX_FIELDS,
     MAX_HEADERS,
     SSE_HEADERS,
+    TOO_LARGE,
     Answer,
     Fields,
     Refusal,
@@ -30,7 +31,6 @@ from toolcrib.transports.http.wire import (
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
-_TOO_LARGE = Refusal(413, f"Request body larger than {MAX_BODY} bytes")
 
 
 class ASGIApp:
@@ -234,7 +234,7 @@ async def _read_body(request: Request, receive: Receive, bodies: BodyBudget) -> 
     declared = request.headers.get(b"content-length", b"0")
     if declared.isdigit():
         if len(declared) > 20 or int(declared) > MAX_BODY:
-            return _TOO_LARGE.answer(closes=True)
+            return Refusal(413, TOO_LARGE).answer(closes=True)
         refusal = bodies.reserve(request, int(declared))
         if refusal is not None:
             return refusal
@@ -247,7 +247,7 @@ async def _read_body(request: Request, receive: Receive, bodies: BodyBudget) -> 
         part = message.get("body", b"")
         size += len(part)
         if size > MAX_BODY:
-            return _TOO_LARGE.answer(closes=True)
+            return Refusal(413, TOO_LARGE).answer(closes=True)
         if size > FREE_BYTES:
             refusal = bodies.reserve(request, MAX_BODY)
             if refusal is not None:

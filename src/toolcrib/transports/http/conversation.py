@@ -8,6 +8,7 @@ refuses to know sockets.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable
 
 from toolcrib.protocol import Exchange, Link, Reply
@@ -15,8 +16,10 @@ from toolcrib.protocol.exchange import nowhere
 from toolcrib.protocol.session import Session
 from toolcrib.protocol.subscription import Listen
 from toolcrib.transports.http.streams import Stream, Streams
-from toolcrib.transports.http.wire import Answer, Fields, Lasting, Talk, Writer, event
+from toolcrib.transports.http.wire import Answer, Fields, Lasting, Refusal, Talk, Writer, event
 from toolcrib.transports.running import Late, Work, follow
+
+logger = logging.getLogger("toolcrib")
 
 HOLD_S = 15.0
 """How long the first line is held back, and how often a silent stream shows that it is alive."""
@@ -80,7 +83,11 @@ class Admission:
         writer = self._writer
         if task.cancelled() or writer is None:
             return
-        outcome = task.result() or self._handle()
+        try:
+            outcome = task.result() or self._handle()
+        except Exception:
+            logger.exception("a request failed inside toolcrib")
+            outcome = Refusal(500, "Internal error").answer(closes=True)
         if isinstance(outcome, Answer):
             writer.answer(outcome)
         else:

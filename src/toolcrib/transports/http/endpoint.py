@@ -85,12 +85,6 @@ class Endpoint:
         """The answer to a request that was admitted, or what becomes one."""
         if not request.is_admitted:
             raise PermissionError("a request has to be admitted before it is handled")
-        outcome = self._handle(request)
-        if self.reception is not None and isinstance(outcome, Lasting):
-            self.reception.attend(outcome, request)
-        return outcome
-
-    def _handle(self, request: Request) -> Answer | Talk:
         headers = request.headers
         if request.path != self.path and request.path != self.path + "/":
             return self._handle_elsewhere(request)
@@ -113,7 +107,10 @@ class Endpoint:
         pair = self._pair
         if pair is not None and request.path in pair.paths:
             if request.method == "GET" and request.path == pair.paths[0]:
-                return self.busy() if self.is_draining else self._open_pair(pair, request)
+                if self.is_draining:
+                    return self.busy()
+                opened = pair.open(secrets.token_urlsafe(24), request.root, request.principal)
+                return self._attend(opened, request)
             if request.method == "POST" and request.path == pair.paths[1]:
                 refusal = _check_type(request)
                 key = parse_qs(request.query).get("session_id", [""])[0]
@@ -121,9 +118,11 @@ class Endpoint:
             return Refusal(405, "This path takes another method").answer()
         return Refusal(404, f"There is nothing here; MCP is at {self.path}").answer()
 
-    @staticmethod
-    def _open_pair(pair: Pair, request: Request) -> Answer | Talk:
-        return pair.open(secrets.token_urlsafe(24), request.root, request.principal)
+    def _attend(self, outcome: Answer | Talk, request: Request) -> Answer | Talk:
+        """A stream that lasts ends with the credentials of its request."""
+        if self.reception is not None and isinstance(outcome, Lasting):
+            self.reception.attend(outcome, request)
+        return outcome
 
     # --- the endpoint ---
 
@@ -161,7 +160,7 @@ class Endpoint:
         if isinstance(work, Reply) and not held:
             return answer_of(work)
         if isinstance(outcome, Listen):
-            return Subscribing(outcome, work, link, held)
+            return self._attend(Subscribing(outcome, work, link, held), request)
         return Conversation(outcome, work, link, held)
 
     def _find_session(self, link: Link) -> Answer | None:
@@ -200,11 +199,11 @@ class Endpoint:
         if last is None:
             if streams.own.writer is not None:
                 return Refusal(409, "This session has its stream already").answer()
-            return Listening(session, streams.own, None)
+            return self._attend(Listening(session, streams.own, None), request)
         found = streams.find(last)
         if found is None:
             return Refusal(400, "There is no such event in this session").answer()
-        return Listening(session, *found)
+        return self._attend(Listening(session, *found), request)
 
     def _delete(self, request: Request) -> Answer:
         link = Link(principal=request.principal, headers=request.headers)

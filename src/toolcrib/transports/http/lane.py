@@ -23,6 +23,7 @@ from toolcrib.transports.http.wire import (
     MAX_BODY,
     MAX_FIELDS,
     MAX_HEADERS,
+    TOO_LARGE,
     Answer,
     Refusal,
     Request,
@@ -69,7 +70,7 @@ class Connection(asyncio.Protocol):
         "_body_left",
         "_fed",
         "_fields",
-        "_is_in_head",
+        "_is_in_message",
         "_is_last",
         "_is_new",
         "_is_reading_paused",
@@ -106,7 +107,7 @@ class Connection(asyncio.Protocol):
         self._unparsed = b""
         self._is_reading_paused = False
         # The message that is being received.
-        self._is_in_head = False
+        self._is_in_message = False
         self._fed = 0  # its bytes so far
         self._url = b""
         self._fields: list[tuple[bytes, bytes]] = []
@@ -159,8 +160,10 @@ class Connection(asyncio.Protocol):
             self._discard(len(data))
         elif self._unparsed or not self.output.is_idle or self._admission is not None or self._queue:
             self._hold(data)
-        else:
+        elif len(data) > SLICE:
             self._parse(data)
+        elif rest := self._feed(data):
+            self._parse(rest)
 
     def pause_writing(self) -> None:
         self.output.pause()
@@ -175,26 +178,22 @@ class Connection(asyncio.Protocol):
 
     def _parse(self, data: bytes) -> None:
         """Parse until the input is used up, or a request has to be answered first."""
-        start, end = 0, len(data)
-        while start < end and not self._is_last:
+        while data and not self._is_last:
             if self._is_busy:
-                self._hold(data[start:])
+                self._hold(data)
                 break
             size = max(SLICE, self._body_left)
-            piece = data[start : start + size] if start or end > size else data
-            start += self._feed(piece)
-        if self._is_busy:
-            self.read_by = NEVER  # the client waits for us
+            data = self._feed(data[:size]) + data[size:]
 
-    def _feed(self, piece: bytes) -> int:
-        """Parse one piece; how much of it was used."""
-        used = len(piece)
+    def _feed(self, piece: bytes) -> bytes:
+        """Parse one piece; return what was not used of it."""
+        rest = b""
         if self._is_in_message:
-            self._fed += used
+            self._fed += len(piece)
         try:
             self._parser.feed_data(piece)
         except self._serving.parser_upgrade as upgrade:
-            used = upgrade.args[0]
+            rest = piece[upgrade.args[0] :]
             self._decline_upgrade()
         except self._serving.parser_error:
             self._refuse(400, "Malformed HTTP request")
@@ -204,11 +203,7 @@ class Connection(asyncio.Protocol):
                 self._refuse(431, LONG_HEAD)
             elif self._refusal is not None and not 0 < self._body_left <= FREE_BYTES:
                 self._end_with(self._refusal)  # a large body is not waited for
-        return used
-
-    @property
-    def _is_in_message(self) -> bool:
-        return self._is_in_head or self._request is not None
+        return rest
 
     @property
     def _is_busy(self) -> bool:
@@ -246,7 +241,7 @@ class Connection(asyncio.Protocol):
     # --- called by the parser ---
 
     def on_message_begin(self) -> None:
-        self._is_in_head = True
+        self._is_in_message = True
         self._fed = 0
         self._fields = []
         self._url = b""
@@ -258,10 +253,9 @@ class Connection(asyncio.Protocol):
         self._url += url
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        self._fields.append((name.lower(), value.strip(b" \t")))
+        self._fields.append((name.lower(), value.strip()))
 
     def on_headers_complete(self) -> None:
-        self._is_in_head = False
         parser = self._parser
         if self._is_last or parser.should_upgrade():
             return
@@ -287,11 +281,20 @@ class Connection(asyncio.Protocol):
             method.decode("latin-1"), path, headers, b"", query, self.local, remote=self.remote
         )
         declared = headers.get(b"content-length")
-        if declared is None and b"transfer-encoding" not in headers:
-            self._admit(request)
-        elif self._expect_body(declared):
-            self._admit(request)
-            self._continue(request)
+        if declared is not None:
+            if not declared.isdigit():
+                self._refuse(400, "Content-Length must be a number")
+                return
+            self._body_left = int(declared[:20])
+            if self._body_left > MAX_BODY:
+                self._body_left = 0
+                self._refuse(413, TOO_LARGE)
+                return
+        if declared is not None or b"transfer-encoding" in headers:
+            now, times = self._serving.now, self._serving.times
+            self._body_by = now + times.body_s
+            self.read_by = now + times.body_idle_s
+        self._admit(request)
 
     def on_body(self, body: bytes) -> None:
         if self._is_last or self._refusal is not None:
@@ -299,7 +302,7 @@ class Connection(asyncio.Protocol):
         self._size += len(body)
         self._body_left -= len(body)
         if self._size > MAX_BODY:
-            self._refuse(413, f"Request body larger than {MAX_BODY} bytes")
+            self._refuse(413, TOO_LARGE)
             return
         self._body.append(body)
         if len(self._body) > MAX_CHUNKS + self._size // SMALL_CHUNK:
@@ -310,6 +313,7 @@ class Connection(asyncio.Protocol):
             self._refusal = self._serving.endpoint.bodies.reserve(self._request, MAX_BODY)
 
     def on_message_complete(self) -> None:
+        self._is_in_message = False
         request, self._request = self._request, None
         if self._is_last or request is None:
             return
@@ -323,7 +327,7 @@ class Connection(asyncio.Protocol):
         admission, self._admission = self._admission, None
         outcome: Answer | Talk | None = refusal
         if admission is not None:
-            outcome = Admission(admission, functools.partial(self._handle, request))
+            outcome = Admission(admission, functools.partial(self._serving.endpoint.handle, request))
         turn = (request, outcome, keeps, self._is_new)
         if self.output.is_idle and not self._queue:
             self._serve(*turn)
@@ -332,20 +336,6 @@ class Connection(asyncio.Protocol):
 
     # --- one request ---
 
-    def _expect_body(self, declared: bytes | None) -> bool:
-        if declared is not None:
-            if not declared.isdigit():
-                self._refuse(400, "Content-Length must be a number")
-                return False
-            if len(declared) > 20 or int(declared) > MAX_BODY:
-                self._refuse(413, f"Request body larger than {MAX_BODY} bytes")
-                return False
-            self._body_left = int(declared)
-        now, times = self._serving.now, self._serving.times
-        self._body_by = now + times.body_s
-        self.read_by = now + times.body_idle_s
-        return True
-
     def _admit(self, request: Request) -> None:
         """Decide whether this request is let in, before its body is kept."""
         endpoint = self._serving.endpoint
@@ -353,13 +343,15 @@ class Connection(asyncio.Protocol):
             outcome = endpoint.admit(request)
         except Exception:
             outcome = self._fail()
-        if outcome is None:
-            self._refusal = endpoint.bodies.reserve(request, self._body_left) if self._body_left else None
-        elif isinstance(outcome, Answer):
-            self._refusal = outcome
-        else:
+        if outcome is None and self._body_left > FREE_BYTES:
+            outcome = endpoint.bodies.reserve(request, self._body_left)
+        if outcome is not None and not isinstance(outcome, Answer):
             self._admission = self._serving.loop.create_task(_wait_for(outcome))
             self._admission.add_done_callback(self._admitted)
+            return
+        self._refusal = outcome
+        if b"expect" in request.headers:
+            self._continue(request)
 
     def _admitted(self, admission: asyncio.Task[Answer | None]) -> None:
         """Go on with a body that had to wait; a request that is complete waits by itself."""
@@ -372,12 +364,13 @@ class Connection(asyncio.Protocol):
             return
         if self._request is not None:
             self._continue(self._request)
-        self._wait_for_input()
+        self._wait_for_rest()
         self._go_on()
 
     def _continue(self, request: Request) -> None:
         """Ask for the body, where the client waits for that."""
-        is_waiting = request.headers.get(b"expect", b"").lower() == b"100-continue"
+        has_body = self._body_left > 0 or b"transfer-encoding" in request.headers
+        is_waiting = has_body and request.headers.get(b"expect", b"").lower() == b"100-continue"
         if is_waiting and self._refusal is None and not self._is_busy:
             self.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
 
@@ -399,20 +392,16 @@ class Connection(asyncio.Protocol):
         output.begin(keeps, request.method == "HEAD", is_new)
         self._answering = request
         if outcome is None:
-            outcome = self._handle(request)
+            try:
+                outcome = self._serving.endpoint.handle(request)
+            except Exception:
+                outcome = self._fail()
+            request.body = b""  # read; the answer may take its time
         if isinstance(outcome, Answer):
             output.answer(outcome)
         else:
             self._talk = outcome
             outcome.begin(output)
-
-    def _handle(self, request: Request) -> Answer | Talk:
-        try:
-            outcome = self._serving.endpoint.handle(request)
-        except Exception:
-            outcome = self._fail()
-        request.body = b""  # read; the answer may take its time
-        return outcome
 
     def _fail(self) -> Answer:
         logger.exception("a request failed inside toolcrib")
@@ -434,18 +423,14 @@ class Connection(asyncio.Protocol):
             self._serving.loop.call_soon(self._go_on)
         elif self._serving.is_draining:
             self._drop()
+        elif self._is_in_message:
+            self._wait_for_rest()
         else:
-            self._wait_for_input()
+            self.read_by = self._serving.now + self._serving.times.idle_s
 
-    def _wait_for_input(self) -> None:
+    def _wait_for_rest(self) -> None:
         times = self._serving.times
-        limit = (
-            times.header_s
-            if self._is_in_head
-            else times.idle_s
-            if self._request is None
-            else times.body_idle_s
-        )
+        limit = times.header_s if self._request is None else times.body_idle_s
         self.read_by = self._serving.now + limit
 
     def _go_on(self) -> None:
@@ -468,6 +453,8 @@ class Connection(asyncio.Protocol):
         """Something should have come, or gone, by now."""
         if self.write_by < self._serving.now or self._linger_by != NEVER:
             self.transport.abort()
+        elif self._is_busy:
+            self.read_by = NEVER  # the client waits for us
         elif self._is_in_message:
             self._refuse(408, "The request did not arrive in time")
         else:
@@ -493,7 +480,7 @@ class Connection(asyncio.Protocol):
         answer.closes = True
         request = self._request or _NO_REQUEST
         self._request = self._refusal = None
-        self._is_in_head = False
+        self._is_in_message = False
         self._unparsed = b""
         self._body = []
         self._fed = 0

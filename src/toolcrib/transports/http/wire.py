@@ -17,6 +17,7 @@ from toolcrib.protocol.headers import TWICE
 MAX_BODY = 4 * 1024 * 1024
 MAX_HEADERS = 32 * 1024
 MAX_FIELDS = 200
+TOO_LARGE = f"Request body larger than {MAX_BODY} bytes"
 LONG_HEAD = f"Headers of more than {MAX_HEADERS} bytes, or more than {MAX_FIELDS} of them"
 JSON = b"application/json"
 SSE = b"text/event-stream"
