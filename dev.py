@@ -83,7 +83,7 @@ def test(bin_: Path, *arguments: str) -> None:
     run([str(bin_ / "lint-imports"), "--no-cache"])
     run([str(bin_ / "bandit"), "--quiet", "--recursive", "--configfile", "pyproject.toml", "src", "dev.py"])
     run([str(bin_ / "python"), "-m", "tests.support.node"])  # the official suite and clients
-    run([str(bin_ / "pytest"), "-n", "2", "--dist", "worksteal", *coverage(), *arguments])
+    run([str(bin_ / "pytest"), "-n", "3", "--dist", "worksteal", *coverage(), *arguments])
 
 
 def coverage() -> list[str]:
