@@ -32,6 +32,7 @@ from toolcrib.schema.shapes import (
     Scalar,
     Shape,
     Table,
+    bare,
 )
 
 FREE_NS = 5_000_000
@@ -94,12 +95,6 @@ def cost_of(shape: Shape) -> Cost:
     return _Costs().of(shape)
 
 
-def _bare(shape: Shape | None) -> Shape | None:
-    while isinstance(shape, Named | Refined):
-        shape = shape.target if isinstance(shape, Named) else shape.base
-    return shape
-
-
 def _measure(cost: Cost, value: Any) -> int:
     return cost(value) if callable(cost) else cost
 
@@ -146,7 +141,7 @@ class _Costs:
     def array(self, items: Shape | None, python: Any) -> Cost:
         extra = 0 if python is list else 300
         each = 0 if items is None else self.listed(items)
-        if callable(each) and isinstance(_bare(items), Foreign):  # a list of them is made at once
+        if callable(each) and isinstance(bare(items), Foreign):  # a list of them is made at once
             return lambda value: each(value) + extra * len(value) if type(value) is list else 0
         if callable(each):
             return lambda value: (

@@ -25,7 +25,7 @@ from toolcrib.schema import rich
 from toolcrib.schema.enumeration import read_enum
 from toolcrib.schema.hints import HintReader
 from toolcrib.schema.records import is_record
-from toolcrib.schema.shapes import Named, Refined, Shape
+from toolcrib.schema.shapes import bare
 
 _MOST_DIGITS = 400
 """Longer numbers are not written out: a Decimal of ten characters can stand for gigabytes of digits."""
@@ -178,19 +178,13 @@ def _fields_of(cls: Any) -> tuple[tuple[str, str], ...]:
     """Where objects of a class keep their fields, and the names these are published by."""
     if rich.is_pydantic(cls):
         return rich.published_names(cls)
-    fields = getattr(_bare(HintReader().shape(cls)), "fields", ())
+    fields = getattr(bare(HintReader().shape(cls)), "fields", ())
     return tuple((item.attribute, item.name) for item in fields if item.attribute is not None)
 
 
 @lru_cache(maxsize=1_000)
 def _values_of(cls: Any) -> dict[str, Any]:
     """The JSON values of the members, by name."""
-    shape: Any = _bare(read_enum(cls))
+    shape: Any = bare(read_enum(cls))
     names = [member.name for member in shape.members]
     return dict(zip(names, shape.values, strict=True))
-
-
-def _bare(shape: Shape) -> Shape:
-    while isinstance(shape, Named | Refined):
-        shape = shape.target if isinstance(shape, Named) else shape.base
-    return shape

@@ -189,3 +189,10 @@ def admits_null(schema: Schema) -> bool:
         if isinstance(schema.get(keyword), list):
             return any(item is True or (item is not False and admits_null(item)) for item in schema[keyword])
     return True
+
+
+def bare(shape: Shape | None) -> Shape | None:
+    """The shape behind names and further keywords."""
+    while isinstance(shape, Named | Refined):
+        shape = shape.target if isinstance(shape, Named) else shape.base
+    return shape
