@@ -25,6 +25,7 @@ KB, MB = 1, 1024
 """In the unit of `rss_kb`."""
 MAX_BODY = 4 * 1024 * 1024
 PING = post({"jsonrpc": "2.0", "id": 1, "method": "ping"})
+UPGRADE = PING.replace(b"Host:", b"Connection: Upgrade\r\nUpgrade: h2c\r\nHost:", 1)
 
 pytestmark = pytest.mark.usefixtures("hangs_up")
 
@@ -147,6 +148,26 @@ async def test_a_hundred_clients_that_do_not_read_cost_little_and_delay_nobody(l
         assert "Traceback" not in server.log
 
 
+@pytest.mark.parametrize("kind", ["pings", "upgrades"])
+async def test_a_hundred_clients_that_pipeline_and_do_not_read_delay_nobody(kind: str) -> None:
+    with served("own") as server:
+        bystander = await Socket.open(server.port)
+        await bystander.add()
+        with flooding(server.port, 100, (PING if kind == "pings" else UPGRADE) * 1000, 3.0):
+            times = [await bystander.add() for _ in range(20)]
+        assert statistics.median(times) < 0.25, times
+
+
+async def test_a_client_that_pipelines_much_and_reads_gets_every_answer() -> None:
+    with served("own") as server:
+        client = await Socket.open(server.port)
+        count = 40
+        client.writer.write(call("large", {"size": 8_000_000}) + padded(PING, 150_000) * count)
+        assert len((await client.answer())[2]) > 8_000_000
+        for _ in range(count):
+            assert (await client.answer())[0] == 200
+
+
 async def test_a_client_that_reads_late_gets_every_answer_it_pipelined_for() -> None:
     with served("own") as server:
         client = await Socket.open(server.port)
@@ -161,6 +182,73 @@ async def test_a_client_that_reads_late_gets_every_answer_it_pipelined_for() -> 
 
 
 # --- bodies -----------------------------------------------------------------------------------------------
+
+
+def padded(request: bytes, size: int) -> bytes:
+    """The same request with so many blanks around its message."""
+    head_, _, body = request.partition(b"\r\n\r\n")
+    length = b"Content-Length: %d" % (len(body) + size)
+    lines = [length if line.startswith(b"Content-Length") else line for line in head_.split(b"\r\n")]
+    return b"\r\n".join(lines) + b"\r\n\r\n" + b" " * size + body
+
+
+@pytest.mark.parametrize("lane", LANES)
+async def test_uploads_that_break_off_leave_nothing_behind(lane: str) -> None:
+    with served(lane) as server:
+        before = await warm(server)
+        for _ in range(15):
+            raw = sockets.create_connection(("127.0.0.1", server.port))
+            raw.sendall(head(MAX_BODY) + b"x" * (MAX_BODY - 1))
+            raw.close()
+        await (await Socket.open(server.port)).ask(PING)
+        assert server.rss_kb - before < 20 * MB  # of sixty
+
+
+async def test_a_body_in_small_chunks_costs_what_it_has() -> None:
+    with served("own") as server:
+        before = await warm(server)
+        client = await Socket.open(server.port)
+        start = head(0).replace(b"Content-Length: 0", b"Transfer-Encoding: chunked")
+        client.writer.write(start + b"10\r\n0123456789abcdef\r\n" * (3_000_000 // 16))
+        assert await most_memory(server, 1.5) - before < 6 * MB
+
+
+@pytest.mark.parametrize("lane", LANES)
+async def test_a_refused_upload_in_chunks_reads_its_refusal(lane: str, ring: Ring) -> None:
+    with served(lane, "--keys", str(ring.file)) as server:
+        start = head(0).replace(b"Content-Length: 0", b"Transfer-Encoding: chunked")
+        body = (b"10000\r\n" + b"x" * 65536 + b"\r\n") * 60 + b"0\r\n\r\n"
+
+        def upload() -> bytes:
+            with sockets.create_connection(("127.0.0.1", server.port), timeout=10) as raw:
+                raw.sendall(start + body)  # all of it, before anything is read
+                return raw.recv(100)
+
+        assert (await asyncio.to_thread(upload)).startswith(b"HTTP/1.1 401")
+
+
+async def test_a_client_that_waits_to_be_asked_for_its_body_is_refused_at_once(ring: Ring) -> None:
+    with served("own", "--keys", str(ring.file)) as server:
+        client = await Socket.open(server.port)
+        async with asyncio.timeout(2):
+            assert (await client.ask(head(5, "Expect: 100-continue")))[0] == 401
+        good = await Socket.open(server.port)
+        body = PING.partition(b"\r\n\r\n")[2]
+        good.writer.write(head(len(body), "Expect: 100-continue", f"X-API-Key: {ring['ana']}"))
+        assert (await good.reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 100")
+        assert (await good.ask(body))[0] == 200
+
+
+async def test_small_bodies_in_chunks_hold_little_of_the_budget() -> None:
+    with served("own") as server:
+        body = call("slow", {"seconds": 2}).partition(b"\r\n\r\n")[2].ljust(17_000)
+        start = call("slow").partition(b"\r\n\r\n")[0].replace(b"Content-Length", b"X-Length")
+        chunked = start + b"\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n%b\r\n0\r\n\r\n" % (len(body), body)
+        for _ in range(20):
+            (await Socket.open(server.port)).writer.write(chunked)
+        await server.says("slow begun", 20)
+        client = await Socket.open(server.port)
+        assert (await client.ask(padded(PING, 20_000)))[0] == 200
 
 
 def head(size: int, *lines: str) -> bytes:
@@ -218,13 +306,7 @@ async def test_a_large_request_behind_a_slow_call_waits_in_the_socket() -> None:
         before = server.rss_kb
         client.writer.write(call("slow", {"seconds": 1.5}))
         await asyncio.to_thread(server.wait_for, "slow begun")
-        large = call("add", {"a": 1, "b": 2})
-        large = large.replace(b"\r\n\r\n", b"\r\n\r\n" + b" " * (MAX_BODY - 10_000), 1)
-        size = len(large.partition(b"\r\n\r\n")[2])
-        large = large.replace(b"Content-Length: ", b"X-Was: ").replace(
-            b"\r\n\r\n", b"\r\nContent-Length: %d\r\n\r\n" % size, 1
-        )
-        client.writer.write(large * 4)
+        client.writer.write(padded(call("add", {"a": 1, "b": 2}), MAX_BODY - 10_000) * 4)
         assert await most_memory(server, 0.7) - before < 2 * MB
         assert (await client.answer())[0] == 200
         for _ in range(4):
@@ -243,6 +325,14 @@ async def test_trailers_count_as_headers(line: bytes) -> None:
         client.writer.write(start + line * (40_000_000 // len(line)))
         assert (await client.answer())[0] == 431
         assert server.rss_kb - before < 2 * MB
+
+
+@pytest.mark.parametrize("value", ["gzip, chunked", "identity", "chunked, chunked"])
+async def test_other_transfer_encodings_are_refused(value: str) -> None:
+    with served("own") as server:
+        client = await Socket.open(server.port)
+        data = head(0).replace(b"Content-Length: 0", f"Transfer-Encoding: {value}".encode()) + b"0\r\n\r\n"
+        assert (await client.ask(data))[0] == 400
 
 
 @pytest.mark.parametrize("extension", [b";" + b"x" * 60_000, b";x=y" * 15_000])
@@ -264,9 +354,6 @@ async def test_heads_of_thousands_of_fields_cost_little() -> None:
         for raw in raws:
             assert raw.recv(100).startswith(b"HTTP/1.1 431")
             raw.close()
-
-
-UPGRADE = PING.replace(b"Host:", b"Connection: Upgrade\r\nUpgrade: h2c\r\nHost:", 1)
 
 
 async def test_offers_to_switch_protocols_are_declined_one_after_the_other() -> None:

@@ -37,6 +37,11 @@ class BodyBudget:
         self.used += size
         return None
 
+    def shrink(self, request: Request) -> None:
+        """Count what the body has in the end: of one in chunks that was not known before."""
+        self.used -= request.reserved - len(request.body)
+        request.reserved = len(request.body)
+
     def release(self, request: Request) -> None:
         self.used -= request.reserved
         request.reserved = 0

@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING, Any
 
-from toolcrib.transports.http.bodies import FREE_BYTES, is_known
+from toolcrib.transports.http.bodies import FREE_BYTES
 from toolcrib.transports.http.conversation import Admission
 from toolcrib.transports.http.output import Output
 from toolcrib.transports.http.wire import (
@@ -36,9 +36,9 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("toolcrib")
 
-SLICE = 8 * 1024
+SLICE = 4 * 1024
 """Bytes that are parsed at a time: the parser cannot be stopped between two requests."""
-MAX_HELD = 64 * 1024
+MAX_HELD = 32 * 1024
 """Bytes that a client may send ahead of its answers."""
 MAX_CHUNKS = 1_000
 SMALL_CHUNK = 16
@@ -56,7 +56,7 @@ Turn = tuple[Request, Answer | Talk | None, bool, bool]
 _NO_REQUEST = Request("", "", {})
 
 
-class Connection(asyncio.Protocol):
+class Connection(asyncio.BufferedProtocol):
     """One client's connection.
 
     `read_by` and `write_by` are when the client must have sent, or read, some more.
@@ -68,20 +68,25 @@ class Connection(asyncio.Protocol):
         "_body",
         "_body_by",
         "_body_left",
+        "_buffer",
+        "_chunks",
         "_fed",
         "_fields",
+        "_has_served",
         "_is_in_message",
         "_is_last",
         "_is_new",
         "_is_reading_paused",
         "_is_refused",
         "_linger_by",
+        "_linger_bytes",
         "_parser",
         "_queue",
         "_refusal",
         "_request",
         "_serving",
         "_size",
+        "_surplus",
         "_talk",
         "_unparsed",
         "_url",
@@ -103,7 +108,8 @@ class Connection(asyncio.Protocol):
         self.remote: str | None = None
         self.read_by = serving.now + serving.times.header_s
         self.write_by = NEVER
-        # Input that is not parsed yet, and whether the socket is read.
+        # What is read into, input that is not parsed yet, and whether the socket is read.
+        self._buffer = serving.read_buffer()
         self._unparsed = b""
         self._is_reading_paused = False
         # The message that is being received.
@@ -115,9 +121,10 @@ class Connection(asyncio.Protocol):
         self._refusal: Answer | None = None  # what it gets instead of being served
         self._admission: asyncio.Task[Answer | None] | None = None
         self._is_new = True  # HTTP/1.1
-        self._body: list[bytes] = []
+        self._body: bytes | bytearray = b""
+        self._chunks = 0  # the pieces that the body came in
         self._size = 0
-        self._body_left = 0
+        self._body_left = 0  # of a declared length; negative for a body in chunks
         self._body_by = NEVER
         # The messages to answer.
         self._queue: deque[Turn] = deque()
@@ -125,7 +132,10 @@ class Connection(asyncio.Protocol):
         self._talk: Talk | None = None
         self._is_last = False  # nothing after what was received so far is a request
         self._is_refused = False
+        self._has_served = False  # in this turn of the loop
+        self._surplus = 0  # bytes behind the last request
         self._linger_by = NEVER
+        self._linger_bytes = LINGER_BYTES
 
     # --- the connection ---
 
@@ -145,15 +155,22 @@ class Connection(asyncio.Protocol):
         for request in (self._answering, self._request, *(turn[0] for turn in self._queue)):
             if request is not None:
                 self._serving.endpoint.bodies.release(request)
-        self._answering = self._request = None
+        self._answering = self._request = self._parser = None
         self._queue.clear()
-        self._unparsed = b""
+        self._fields = []
+        self._unparsed = self._body = b""
         if self._admission is not None:
             self._admission.cancel()
         talk, self._talk = self._talk, None
         self.output.lost()
         if talk is not None:
             talk.lost()
+
+    def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002
+        return self._buffer
+
+    def buffer_updated(self, size: int) -> None:
+        self.data_received(self._buffer[:size].tobytes())
 
     def data_received(self, data: bytes) -> None:
         if self._is_last:
@@ -162,8 +179,11 @@ class Connection(asyncio.Protocol):
             self._hold(data)
         elif len(data) > SLICE:
             self._parse(data)
-        elif rest := self._feed(data):
-            self._parse(rest)
+        else:
+            self._has_served = False
+            if rest := self._feed(data):
+                self._hold(rest)
+                self._go_on_soon()
 
     def pause_writing(self) -> None:
         self.output.pause()
@@ -177,10 +197,12 @@ class Connection(asyncio.Protocol):
     # --- input ---
 
     def _parse(self, data: bytes) -> None:
-        """Parse until the input is used up, or a request has to be answered first."""
+        """Parse until the input is used up, or until a request was served: then others have a turn."""
+        self._has_served = False
         while data and not self._is_last:
-            if self._is_busy:
+            if self._has_served or self._is_busy:
                 self._hold(data)
+                self._go_on_soon()
                 break
             size = max(SLICE, self._body_left)
             data = self._feed(data[:size]) + data[size:]
@@ -197,13 +219,26 @@ class Connection(asyncio.Protocol):
             self._decline_upgrade()
         except self._serving.parser_error:
             self._refuse(400, "Malformed HTTP request")
+        if self._queue:
+            self._go_on_soon()
         if self._is_in_message:
-            overhead = self._fed - self._size - CHUNK_FRAME * len(self._body)
+            overhead = self._fed - self._size - CHUNK_FRAME * self._chunks
             if overhead > MAX_HEADERS or len(self._fields) > MAX_FIELDS:
                 self._refuse(431, LONG_HEAD)
-            elif self._refusal is not None and not 0 < self._body_left <= FREE_BYTES:
-                self._end_with(self._refusal)  # a large body is not waited for
+            elif self._refusal is not None and not self._is_rest_small:
+                self._end_with(self._refusal, self._rest_size)
         return rest
+
+    @property
+    def _rest_size(self) -> int:
+        """How much may still come of a body."""
+        return self._body_left if self._body_left > 0 else MAX_BODY
+
+    @property
+    def _is_rest_small(self) -> bool:
+        """Whether to wait for the rest of a refused request, so that its connection can be used again."""
+        request = self._request
+        return self._rest_size <= FREE_BYTES and request is not None and b"expect" not in request.headers
 
     @property
     def _is_busy(self) -> bool:
@@ -214,10 +249,9 @@ class Connection(asyncio.Protocol):
         self._unparsed += data
         if len(self._unparsed) <= MAX_HELD:
             return
-        request = self._answering
-        if self._talk is not None or request is None or is_known(request.principal):
+        if self._answering is None or self._answering.is_admitted:
             self._pause_reading()
-        else:  # it reads no answers, gets only refusals, and has not said who it is
+        else:  # it gets refusals, reads none of them, and sends on
             self._drop()
 
     def _pause_reading(self) -> None:
@@ -232,10 +266,10 @@ class Connection(asyncio.Protocol):
 
     def _discard(self, size: int) -> None:
         """What comes after the last request is read, so that the client gets to reading its answer."""
-        self._fed += size
+        self._surplus += size
         if self._linger_by != NEVER:
             self.read_by = min(self._serving.now + LINGER_IDLE_S, self._linger_by)
-            if self._fed > LINGER_BYTES + max(0, self._body_left):
+            if self._surplus > self._linger_bytes:
                 self._drop()
 
     # --- called by the parser ---
@@ -245,8 +279,8 @@ class Connection(asyncio.Protocol):
         self._fed = 0
         self._fields = []
         self._url = b""
-        self._body = []
-        self._size = self._body_left = 0
+        self._body = b""
+        self._chunks = self._size = self._body_left = 0
         self.read_by = self._serving.now + self._serving.times.header_s
 
     def on_url(self, url: bytes) -> None:
@@ -290,6 +324,11 @@ class Connection(asyncio.Protocol):
                 self._body_left = 0
                 self._refuse(413, TOO_LARGE)
                 return
+        if b"transfer-encoding" in headers and (
+            not self._is_new or headers[b"transfer-encoding"].lower() != b"chunked"
+        ):
+            self._refuse(400, "Transfer-Encoding must be chunked, and only on HTTP/1.1")
+            return
         if declared is not None or b"transfer-encoding" in headers:
             now, times = self._serving.now, self._serving.times
             self._body_by = now + times.body_s
@@ -304,8 +343,14 @@ class Connection(asyncio.Protocol):
         if self._size > MAX_BODY:
             self._refuse(413, TOO_LARGE)
             return
-        self._body.append(body)
-        if len(self._body) > MAX_CHUNKS + self._size // SMALL_CHUNK:
+        self._chunks += 1
+        if self._chunks == 1:
+            self._body = body
+        else:
+            if self._chunks == 2:
+                self._body = bytearray(self._body)
+            self._body += body
+        if self._chunks > MAX_CHUNKS + self._size // SMALL_CHUNK:
             self._refuse(400, "Too many small chunks in the request body")
             return
         self.read_by = min(self._serving.now + self._serving.times.body_idle_s, self._body_by)
@@ -319,20 +364,22 @@ class Connection(asyncio.Protocol):
             return
         keeps = self._parser.should_keep_alive() and not self._serving.is_draining
         self._is_last = not keeps
-        self._fed = 0
         self.read_by = NEVER
-        body, self._body = self._body, []
-        request.body = body[0] if len(body) == 1 else b"".join(body)
+        request.body = bytes(self._body)
+        self._body = b""
+        if request.reserved:
+            self._serving.endpoint.bodies.shrink(request)
         refusal, self._refusal = self._refusal, None
         admission, self._admission = self._admission, None
         outcome: Answer | Talk | None = refusal
         if admission is not None:
             outcome = Admission(admission, functools.partial(self._serving.endpoint.handle, request))
         turn = (request, outcome, keeps, self._is_new)
-        if self.output.is_idle and not self._queue:
-            self._serve(*turn)
-        else:
+        if self._has_served or self._queue or not self.output.is_idle:
             self._queue.append(turn)
+        else:
+            self._has_served = True
+            self._serve(*turn)
 
     # --- one request ---
 
@@ -360,7 +407,7 @@ class Connection(asyncio.Protocol):
         self._admission = None
         self._refusal = admission.result()
         if self._refusal is not None:
-            self._end_with(self._refusal)
+            self._end_with(self._refusal, self._rest_size)
             return
         if self._request is not None:
             self._continue(self._request)
@@ -371,7 +418,7 @@ class Connection(asyncio.Protocol):
         """Ask for the body, where the client waits for that."""
         has_body = self._body_left > 0 or b"transfer-encoding" in request.headers
         is_waiting = has_body and request.headers.get(b"expect", b"").lower() == b"100-continue"
-        if is_waiting and self._refusal is None and not self._is_busy:
+        if is_waiting and self._is_new and self._refusal is None and not self._is_busy:
             self.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
 
     def _decline_upgrade(self) -> None:
@@ -415,12 +462,12 @@ class Connection(asyncio.Protocol):
             self._serving.endpoint.bodies.release(request)
         if closes or (self._is_last and not self._queue):
             self._is_last = True
-            if self._is_refused or self._fed:
+            if self._is_refused or self._surplus:
                 self._linger()
             else:
                 self._drop()
         elif self._queue or self._unparsed:
-            self._serving.loop.call_soon(self._go_on)
+            self._go_on_soon()
         elif self._serving.is_draining:
             self._drop()
         elif self._is_in_message:
@@ -429,9 +476,16 @@ class Connection(asyncio.Protocol):
             self.read_by = self._serving.now + self._serving.times.idle_s
 
     def _wait_for_rest(self) -> None:
-        times = self._serving.times
-        limit = times.header_s if self._request is None else times.body_idle_s
-        self.read_by = self._serving.now + limit
+        now, times = self._serving.now, self._serving.times
+        if self._request is None:
+            self.read_by = now + times.header_s
+        else:
+            self._body_by, self.read_by = now + times.body_s, now + times.body_idle_s
+
+    def _go_on_soon(self) -> None:
+        """In the next turn of the loop, unless the end of an answer is waited for anyway."""
+        if self.output.is_idle and self._admission is None:
+            self._serving.loop.call_soon(self._go_on)
 
     def _go_on(self) -> None:
         """Answer the next request, or parse what was held."""
@@ -472,8 +526,8 @@ class Connection(asyncio.Protocol):
         """Answer something that cannot become a request, and hang up."""
         self._end_with(Refusal(status, words).answer(closes=True))
 
-    def _end_with(self, answer: Answer) -> None:
-        """Make this the last answer, whatever else the client sends."""
+    def _end_with(self, answer: Answer, more: int = 0) -> None:
+        """Make this the last answer, whatever else the client sends: `more` bytes of it are read."""
         if self._is_last or self.transport.is_closing():
             return
         self._is_last = self._is_refused = True
@@ -481,9 +535,8 @@ class Connection(asyncio.Protocol):
         request = self._request or _NO_REQUEST
         self._request = self._refusal = None
         self._is_in_message = False
-        self._unparsed = b""
-        self._body = []
-        self._fed = 0
+        self._unparsed = self._body = b""
+        self._linger_bytes = LINGER_BYTES + more
         self._resume_reading()
         turn = (request, answer, False, True)
         if self.output.is_idle and not self._queue:

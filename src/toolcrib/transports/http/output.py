@@ -40,8 +40,8 @@ class Output:
     )
 
     def __init__(self, connection: Connection, transport: Any, store: UnreadStore) -> None:
-        self._connection = connection
-        self._transport = transport
+        self._connection: Any = connection
+        self._transport: Any = transport
         self._unread = Unread(store, transport.abort)
         self._is_paused = False
         self._is_stream = False
@@ -126,6 +126,7 @@ class Output:
         self._unread.close()
         self._is_stream = self._is_ending = False
         self.is_idle = True
+        self._connection = self._transport = None  # they lead back here, and the collector comes rarely
 
     def _put(self, data: bytes) -> None:
         """Hand over what the socket takes now; `resume` goes on with the rest."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -23,6 +24,8 @@ DRAIN_S = 10.0
 MAX_CONNECTIONS = 10_000
 MAX_URLS = 16
 SPARE_FILES = 32
+READ_SIZE = 64 * 1024
+"""Bytes that are read at a time, and so may have to be held for a connection that is not to be read."""
 BACKLOG = 1024
 
 
@@ -60,6 +63,7 @@ class Serving:
         self._servers: list[asyncio.Server] = []
         self._sweeper: asyncio.TimerHandle | None = None
         self._empty = asyncio.Event()
+        self._buffer = memoryview(bytearray(READ_SIZE))
         self._urls: dict[bytes, tuple[str, str]] = {}
 
     def read_url(self, url: bytes) -> tuple[str, str]:
@@ -71,6 +75,11 @@ class Serving:
             if len(self._urls) < MAX_URLS and len(url) <= len(self.endpoint.path) + 1:
                 self._urls[url] = found
         return found
+
+    def read_buffer(self) -> memoryview:
+        """What a connection reads into: one buffer serves all where a read ends before the next begins, which
+        is everywhere but on Windows. Loops read up to 256 KiB into buffers of their own."""
+        return self._buffer if sys.platform != "win32" else memoryview(bytearray(READ_SIZE))
 
     def new_parser(self, connection: Connection) -> Any:
         return self._new_parser(connection)

@@ -66,9 +66,9 @@ class Stream:
             self.writer.finish()  # a client that reads twice reads on in the newer one
         self.writer = writer
         writer.open()
-        for number, data in self._events:
-            if number > after:
-                writer.write(data)
+        missed = b"".join([data for number, data in self._events if number > after])
+        if missed:
+            writer.write(missed)  # at once: a writer takes little more from a client that does not read
         if self.is_done:
             self.finish()
 
