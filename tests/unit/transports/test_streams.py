@@ -6,7 +6,7 @@ import pytest
 
 from tests.support.stage import Paper
 from toolcrib.transports.http import streams
-from toolcrib.transports.http.streams import Shelf, Stream, Streams
+from toolcrib.transports.http.streams import MAX_KEPT_BYTES, Shelf, Stream, Streams
 
 
 def ids(paper: Paper) -> list[str]:
@@ -140,3 +140,17 @@ def test_the_session_has_a_stream_of_its_own() -> None:
     assert ids(resumed(mine.own, 1)) == ["0-2", "0-3"]
     mine.tell(b"other")
     assert ids(resumed(mine.own, 3)) == ["0-4"]
+
+
+def test_one_session_keeps_its_share_and_not_that_of_others() -> None:
+    whole = Shelf()
+    mine, theirs = Streams(whole), Streams(whole)
+    theirs.own.send(b"x")
+    streams = [mine.new() for _ in range(4)]
+    for stream in streams:
+        stream.send(b"y" * (MAX_KEPT_BYTES // 2 - 1000))
+    assert [len(ids(resumed(stream, 0))) for stream in streams] == [0, 0, 1, 1]
+    assert ids(resumed(theirs.own, 0)) == ["0-1"]
+    mine.close()
+    theirs.close()
+    assert whole.bytes == 0

@@ -11,6 +11,7 @@ from toolcrib.transports.http.wire import Writer, event
 
 RETRY_MS = 500
 MAX_KEPT_BYTES = 4 * 1024 * 1024
+"""What is kept for one session: above that, what was sent first is forgotten first."""
 MAX_KEPT_STREAMS = 32
 MAX_SHELF_BYTES = 64 * 1024 * 1024
 """What is kept for all clients of a server together: above that, what was sent first is forgotten first."""
@@ -19,26 +20,33 @@ _EVENT_BYTES = 200
 
 
 class Shelf:
-    """What all streams of a server keep together."""
+    """What streams keep together: those of a session, and in `whole` those of a server."""
 
-    def __init__(self, limit: int = MAX_SHELF_BYTES) -> None:
+    def __init__(self, limit: int = MAX_SHELF_BYTES, whole: Shelf | None = None) -> None:
         self.limit = limit
         self.bytes = 0
+        self._whole = whole
         self._streams: OrderedDict[Stream, None] = OrderedDict()  # the last written one last
 
     def put(self, stream: Stream, size: int) -> None:
         self.bytes += size
         self._streams[stream] = None
         self._streams.move_to_end(stream)
+        if self._whole is not None:
+            self._whole.put(stream, size)
         while self.bytes > self.limit and len(self._streams) > 1:
             next(iter(self._streams)).forget()
 
     def take(self, size: int) -> None:
         self.bytes -= size
+        if self._whole is not None:
+            self._whole.take(size)
 
     def clear(self, stream: Stream, size: int) -> None:
         self.bytes -= size
         self._streams.pop(stream, None)
+        if self._whole is not None:
+            self._whole.clear(stream, size)
 
 
 class Stream:
@@ -120,7 +128,7 @@ class Streams:
     """All streams of one session. The one called `0` belongs to no request."""
 
     def __init__(self, shelf: Shelf | None = None) -> None:
-        self._shelf = shelf or Shelf()
+        self._shelf = Shelf(MAX_KEPT_BYTES, shelf)
         self._streams: dict[str, Stream] = {}
         self._number = 0
         self._missed = b""
