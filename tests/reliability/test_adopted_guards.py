@@ -30,6 +30,10 @@ def secret() -> str:
 """
 OPEN = '\n@server.tool()\ndef NAME() -> str:\n    return "open to all"\n'
 MOUNTED = "\nouter = FastMCP('outer')\nouter.mount(server, namespace='inner')\n"
+WRAPPER = (
+    "class Wrapper:\n    def __init__(self, inner):\n        self.wrapped = inner\n"
+    "    def __getattr__(self, name):\n        return getattr(self.wrapped, name)\n"
+)
 BODY = "raise ToolError('not for you')"
 
 GUARDED = {
@@ -58,6 +62,11 @@ GUARDED = {
         f"{SDK}class Strict(ToolManager):\n    async def call_tool(self, *args, **kwargs):\n        {BODY}\n"
         f"server = MCPServer('x')\nserver._tool_manager = Strict()\n{TOOL}",
         "Strict overrides call_tool",
+    ),
+    "sdk_wrapped_manager": (
+        f"{SDK}{WRAPPER}    async def call_tool(self, *args, **kwargs):\n        {BODY}\n"
+        f"server = MCPServer('x')\n{TOOL}server._tool_manager = Wrapper(server._tool_manager)\n",
+        "_tool_manager is a Wrapper",
     ),
     "sdk_handler": (
         f"{SDK}from mcp_types import CallToolRequestParams\nserver = MCPServer('x')\n{TOOL}"
@@ -94,6 +103,11 @@ GUARDED = {
         f"{FAST}class Hide(Transform):\n    async def get_tool(self, name, call_next, **kwargs):\n"
         f"        return None\nserver = FastMCP('x', transforms=[Hide()])\n{TOOL}",
         "Hide overrides get_tool",
+    ),
+    "fast_wrapped_provider": (
+        f"{FAST}{WRAPPER}    async def get_tool(self, *args, **kwargs):\n        return None\n"
+        f"server = FastMCP('x')\n{TOOL}server.providers[:] = [Wrapper(item) for item in server.providers]\n",
+        "providers is a Wrapper",
     ),
     "fast_mounted": (
         f"{FAST}class Gate(FastMCP):\n    async def call_tool(self, *args, **kwargs):\n        {BODY}\n"

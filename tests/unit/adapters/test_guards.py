@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
+from contextlib import asynccontextmanager
 from types import SimpleNamespace
 from typing import Any
 
@@ -20,6 +22,16 @@ from toolcrib.adapters.foreign.guards import check_guards
 from toolcrib.errors import SourceError
 from toolcrib.server import MCPServer
 from toolcrib.sources.collect import collect
+
+
+class Caller:
+    """A callable object around a function."""
+
+    def __init__(self, function: Any) -> None:
+        self.function = function
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.function(*args, **kwargs)
 
 
 def refused(server: Any, words: str) -> SourceError:
@@ -70,6 +82,12 @@ class TestAllowed:
 
         check_guards(made("x"))
 
+    def test_attributes_of_a_server_that_toolcrib_does_not_read(self) -> None:
+        class Own(FastMCP):
+            server = _inner = tool_manager = SimpleNamespace()
+
+        check_guards(Own("x"))
+
 
 class TestRefused:
     def test_a_property(self) -> None:
@@ -99,6 +117,32 @@ class TestRefused:
         monkeypatch.setattr(OfficialServer, "call_tool", Guard())
 
         refused(OfficialServer("x"), "call_tool of MCPServer was replaced")
+
+    @pytest.mark.parametrize(
+        "wrap",
+        [
+            functools.partialmethod,
+            functools.lru_cache,
+            functools.singledispatch,
+            functools.singledispatchmethod,
+            functools.cached_property,
+            staticmethod,
+            property,
+            asynccontextmanager,
+            lambda function: functools.partial(OfficialServer.call_tool, function),
+            lambda function: asynccontextmanager(Caller(function)),
+            lambda function: type("Guard", (), {"__new__": function}),
+        ],
+    )
+    @pytest.mark.parametrize("kind", [OfficialServer, FastMCP])
+    def test_a_method_of_the_library_replaced_by_another_kind(
+        self, monkeypatch: pytest.MonkeyPatch, kind: Any, wrap: Callable[[Any], Any]
+    ) -> None:
+        async def deny(*args: Any, **kwargs: Any) -> Any: ...
+
+        monkeypatch.setattr(kind, "call_tool", wrap(deny))
+
+        refused(kind("x"), f"call_tool of (class )?{kind.__name__} was replaced")
 
     def test_a_handler_behind_a_partial(self) -> None:
         async def guard(extra: int, ctx: Any, params: Any) -> Any: ...
@@ -183,3 +227,46 @@ async def test_a_tool_with_a_run_of_its_own_is_run_by_it(library: str) -> None:
     result = await ours.call("secret")
     assert result.is_error
     assert "the secret" not in result.text
+
+
+@pytest.mark.parametrize("kind", [functools.partialmethod, functools.lru_cache])
+@pytest.mark.parametrize("library", ["mcp", "fastmcp"])
+async def test_a_run_replaced_in_the_class_of_the_library_is_called(
+    monkeypatch: pytest.MonkeyPatch, library: str, kind: Any
+) -> None:
+    async def deny(*args: Any, **kwargs: Any) -> Any:
+        raise PermissionError("not for you")
+
+    if library == "mcp":
+        theirs: Any = OfficialServer("x")
+        theirs.add_tool(lambda: "the secret", name="secret")
+        monkeypatch.setattr(OfficialTool, "run", kind(deny))
+    else:
+        theirs = FastMCP("x")
+        tool = FastTool.from_function(lambda: "the secret", name="secret")
+        theirs.add_tool(tool)
+        monkeypatch.setattr(type(tool), "run", kind(lambda *args, **kwargs: deny()))
+
+    ours = MCPServer("ours")
+    ours.add(theirs)
+    assert (await ours.call("secret")).is_error
+
+
+async def test_a_tool_behind_a_wrapper_is_run_by_the_wrapper() -> None:
+    class Wrapper:
+        def __init__(self, inner: Any) -> None:
+            self.inner = inner
+
+        def __getattr__(self, name: str) -> Any:
+            return self.deny if name == "run" else getattr(self.inner, name)
+
+        async def deny(self, *args: Any, **kwargs: Any) -> Any:
+            raise PermissionError("not for you")
+
+    theirs: Any = OfficialServer("x")
+    tool = OfficialTool.from_function(lambda: "the secret", name="secret")
+    theirs._tool_manager._tools["secret"] = Wrapper(tool)
+
+    ours = MCPServer("ours")
+    ours.add(theirs)
+    assert (await ours.call("secret")).is_error

@@ -4,16 +4,17 @@ toolcrib takes the functions out of a server and runs them itself. Code that the
 clients and functions (an overridden `call_tool`, middleware, a replaced request handler) would not run, and
 its access control would be lost. Such a server is refused as a whole, with the reasons.
 
-The rule is an allow-list: every method of the objects on the way from a client to a function must be the
-library's own, except for those that only register, describe or start (`_is_harmless_name`).
+The rule is an allow-list: every object on the way from a client to a function must be of a class of the
+library or a subclass, and each of its methods the library's own, except for those that only register, describe
+or start (`_is_harmless_name`).
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import islice
-from types import FunctionType, MethodType
+from types import BuiltinFunctionType, FunctionType, GetSetDescriptorType, MemberDescriptorType, MethodType
 from typing import Any
 
 from toolcrib.adapters.foreign.recognition import PACKAGES, library_of, package_of
@@ -22,14 +23,26 @@ from toolcrib.schema.parameters import locate
 
 _LIBRARIES = PACKAGES | {"universal_mcp"}
 """The packages whose overrides the adapter knows: universal-mcp's servers subclass those of `mcp`."""
-_HELPERS = frozenset({"contextlib", "functools", "typing", "typing_extensions"})
-"""Modules whose decorators the libraries use on their own methods."""
+_HELPERS = frozenset({"contextlib", "typing", "typing_extensions"})
+"""Modules whose decorators the libraries use on their own methods; the wrapped function is in the closure."""
+_INNER = {
+    property: "fget",
+    classmethod: "__func__",
+    staticmethod: "__func__",
+    MethodType: "__func__",
+    functools.cached_property: "func",
+}
+"""Kinds of methods that the libraries use, and where each keeps its function. Other kinds are not theirs."""
 _CHOSEN = ("fastmcp.server.middleware", "fastmcp.contrib")
 """Where fastmcp keeps middleware for authors to choose from; it installs the rest itself."""
 _DEFAULTS = frozenset({"DereferenceRefsMiddleware", "ToolInjectionMiddleware"})
 """Middleware of fastmcp whose effect toolcrib has too: flat schemas, and tools that middleware adds."""
 
-_SINGLE = ("_tool_manager", "tool_manager", "_lowlevel_server", "_mcp_server", "_inner", "server")
+_SINGLE = {
+    "mcp": ("_tool_manager", "tool_manager", "_lowlevel_server", "_mcp_server"),
+    "fastmcp": ("_tool_manager", "_lowlevel_server", "_mcp_server"),
+    None: ("_inner", "server"),  # of providers and mounts; a server may use these names for anything
+}
 _SEVERAL = ("providers", "_transforms", "_mounted_servers")
 """Attributes that lead from a server to the other objects its calls pass through, and to mounted servers."""
 _METHODS = {
@@ -67,11 +80,17 @@ def check_guards(server: Any) -> None:
 
 def is_own(thing: Any, name: str) -> bool:
     """Whether a method of an object is the one that its library wrote."""
-    return not any(True for _ in _find_override(thing, name))
+    is_written = any(name in vars(kind) for kind in type(thing).__mro__)
+    return is_written and not any(
+        True for attribute in (name, "__getattribute__") for _ in _find_override(thing, attribute)
+    )
 
 
 def _find_guards(server: Any) -> Iterator[Reason]:
-    for part in _walk(server):
+    for attribute, part in _walk(server):
+        if not _is_of_library(part):
+            yield f"{attribute} is a {type(part).__name__}", type(part)
+            continue
         for name in sorted(_method_names(part)):
             yield from _find_override(part, name)
         yield from _find_handlers(part)
@@ -79,20 +98,24 @@ def _find_guards(server: Any) -> Iterator[Reason]:
         yield from _find_filters(part)
 
 
-def _walk(server: Any) -> Iterator[Any]:
-    """The objects that calls pass through: managers, low-level servers, providers, transforms, mounted
-    servers."""
+def _walk(server: Any) -> Iterator[tuple[str, Any]]:
+    """The objects that calls pass through, each with the attribute it was found in: managers, low-level
+    servers, providers, transforms, mounted servers."""
     seen: set[int] = set()
-    waiting = [server]
+    waiting = [("server", server)]
     while waiting:
-        part = waiting.pop()
+        attribute, part = waiting.pop()
         if part is None or id(part) in seen:
             continue
         seen.add(id(part))
-        yield part
-        waiting += [getattr(part, name, None) for name in _SINGLE]
-        for name in _SEVERAL:
-            waiting += getattr(part, name, None) or ()
+        yield attribute, part
+        if _is_of_library(part):  # any other object may have anything in these attributes
+            waiting += [(name, getattr(part, name, None)) for name in _SINGLE[library_of(part)]]
+            waiting += [(name, item) for name in _SEVERAL for item in getattr(part, name, None) or ()]
+
+
+def _is_of_library(part: Any) -> bool:
+    return any(package_of(kind) in _LIBRARIES for kind in type(part).__mro__)
 
 
 # --- methods -----------------------------------------------------------------------------------------
@@ -135,26 +158,34 @@ def _find_override(part: Any, name: str) -> Iterator[Reason]:
 
 def _find_foreign(thing: Any) -> Any:
     """The first callable in a method, or in what it wraps, that no library wrote, or None."""
-    thing = getattr(thing, "fget", None) or getattr(thing, "__func__", None) or thing
-    if isinstance(thing, functools.partial):
-        return _find_foreign(thing.func)
-    if type(thing) is not FunctionType:
-        known = package_of(type(thing)) in _LIBRARIES | _HELPERS | {"builtins"}
-        return thing if callable(thing) and not known else None
-    # Not `__module__`, which a decorator copies from the function it wraps.
-    package = str(thing.__globals__.get("__name__", "")).partition(".")[0]
-    if package not in _LIBRARIES | _HELPERS:
-        return thing
-    for cell in thing.__closure__ or ():
+    kind = type(thing)
+    if kind in _INNER:
+        return _find_foreign(getattr(thing, _INNER[kind]))
+    if kind is functools.partial:
+        return _first_foreign((thing.func, *thing.args, *thing.keywords.values()))
+    if kind is FunctionType:
+        # Not `__module__`, which a decorator copies from the function it wraps.
+        package = str(thing.__globals__.get("__name__", "")).partition(".")[0]
+        return thing if package not in _LIBRARIES | _HELPERS else _first_foreign(_closure_of(thing))
+    if isinstance(thing, type):
+        return None if package_of(thing) in _LIBRARIES | {"builtins"} else thing
+    is_method = callable(thing) or hasattr(kind, "__get__")
+    is_known = kind in (MemberDescriptorType, GetSetDescriptorType) or package_of(kind) in _LIBRARIES
+    return thing if is_method and not is_known else None
+
+
+def _first_foreign(things: Iterable[Any]) -> Any:
+    """The first of the callables among some values that no library wrote, or None."""
+    called = (item for item in things if callable(item) and not isinstance(item, type | BuiltinFunctionType))
+    return next((found for item in called if (found := _find_foreign(item)) is not None), None)
+
+
+def _closure_of(function: FunctionType) -> Iterator[Any]:
+    for cell in function.__closure__ or ():
         try:
-            held = cell.cell_contents
+            yield cell.cell_contents
         except ValueError:
             continue  # not assigned yet
-        if isinstance(held, FunctionType | MethodType | functools.partial):
-            found = _find_foreign(held)
-            if found is not None:
-                return found
-    return None
 
 
 # --- what else stands between ------------------------------------------------------------------------
