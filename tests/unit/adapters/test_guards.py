@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import functools
+import sys
 from collections.abc import Callable
 from contextlib import asynccontextmanager
-from types import SimpleNamespace
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
 from fastmcp import FastMCP
+from fastmcp.server.auth import StaticTokenVerifier
 from fastmcp.server.middleware.logging import LoggingMiddleware
 from fastmcp.server.middleware.tool_injection import ToolInjectionMiddleware
 from fastmcp.server.providers import Provider
@@ -107,7 +110,7 @@ class TestRefused:
 
         monkeypatch.setattr(OfficialServer, "call_tool", guarded)
 
-        error = refused(OfficialServer("x"), "call_tool of MCPServer was replaced")
+        error = refused(OfficialServer("x"), "call_tool of class MCPServer was replaced")
         assert error.source.file == __file__
 
     def test_a_callable_object_in_the_class_of_the_library(self, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -116,7 +119,7 @@ class TestRefused:
 
         monkeypatch.setattr(OfficialServer, "call_tool", Guard())
 
-        refused(OfficialServer("x"), "call_tool of MCPServer was replaced")
+        refused(OfficialServer("x"), "call_tool of class MCPServer was replaced")
 
     @pytest.mark.parametrize(
         "wrap",
@@ -142,7 +145,7 @@ class TestRefused:
 
         monkeypatch.setattr(kind, "call_tool", wrap(deny))
 
-        refused(kind("x"), f"call_tool of (class )?{kind.__name__} was replaced")
+        refused(kind("x"), f"call_tool of class {kind.__name__} was replaced")
 
     def test_a_handler_behind_a_partial(self) -> None:
         async def guard(extra: int, ctx: Any, params: Any) -> Any: ...
@@ -173,10 +176,46 @@ class TestRefused:
             async def intercept_tool_call(self, params: Any, ctx: Any, call_next: Any) -> Any:
                 return await call_next(ctx)
 
-        refused(OfficialServer("x", extensions=[Gate()]), "extension Gate")
+        refused(OfficialServer("x", extensions=[Gate()]), r"the extensions of adopted servers \(Gate\)")
 
     def test_middleware_of_fastmcp_that_is_not_there_by_default(self) -> None:
-        refused(FastMCP("x", middleware=[LoggingMiddleware()]), "middleware LoggingMiddleware")
+        class Watch(LoggingMiddleware): ...
+
+        error = refused(
+            FastMCP("x", middleware=[LoggingMiddleware()]), r"middleware .* \(LoggingMiddleware\)"
+        )
+        assert "logs and times calls itself" in str(error.hint)
+        assert error.source.file is None  # this server has no name in any module
+
+        both = FastMCP("x", middleware=[LoggingMiddleware(), Watch()])
+        error = refused(both, r"middleware .* \(LoggingMiddleware, Watch\)")
+        assert "move the check into toolcrib rules" in str(error.hint)
+        assert error.source.file == __file__
+
+    def test_authentication_of_a_mounted_server(self) -> None:
+        inner = FastMCP("inner", auth=StaticTokenVerifier({"t": {"client_id": "c", "scopes": []}}))
+        outer = FastMCP("outer")
+        outer.mount(inner)
+
+        error = refused(outer, "'outer' is not served: .* authentication of server 'inner'")
+        assert "[auth]" in str(error.hint)
+
+    @pytest.mark.parametrize(
+        ("text", "line"), [("\nserver = make()", 2), ("from x import server", None), ("(", None)]
+    )
+    def test_the_place_is_where_the_server_gets_its_name(
+        self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, text: str, line: int | None
+    ) -> None:
+        file = tmp_path / "shop.py"
+        file.write_text(text)
+        module: Any = ModuleType("shop_of_this_test")
+        module.__file__ = str(file)
+        module.server = FastMCP("x", middleware=[LoggingMiddleware()])
+        monkeypatch.setitem(sys.modules, module.__name__, module)
+
+        error = refused(module.server, "is not served")
+
+        assert (error.source.file, error.source.line) == (str(file), line)
 
     def test_a_provider_of_the_authors_own(self) -> None:
         class Shelf(Provider):
