@@ -147,6 +147,18 @@ class TestRefused:
 
         refused(kind("x"), f"call_tool of class {kind.__name__} was replaced")
 
+    def test_a_method_replaced_on_the_object(self) -> None:
+        theirs: Any = OfficialServer("x")
+        theirs.call_tool = functools.partial(theirs.call_tool)
+
+        refused(theirs, "call_tool was replaced on this MCPServer object")
+
+    def test_an_object_without_a_base_of_the_library(self) -> None:
+        theirs: Any = FastMCP("x")
+        theirs.providers[:] = [SimpleNamespace(server=1)]
+
+        refused(theirs, "'x' is not served: providers is a SimpleNamespace, which toolcrib would not run$")
+
     def test_a_handler_behind_a_partial(self) -> None:
         async def guard(extra: int, ctx: Any, params: Any) -> Any: ...
 
