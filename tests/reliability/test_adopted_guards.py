@@ -19,7 +19,9 @@ from mcp.server.mcpserver.tools.tool_manager import ToolManager
 FAST = """
 from fastmcp import FastMCP
 from fastmcp.exceptions import ToolError
+from fastmcp.server.auth import StaticTokenVerifier
 from fastmcp.server.middleware import Middleware
+from fastmcp.server.middleware.timing import TimingMiddleware
 from fastmcp.server.providers import Provider
 from fastmcp.server.transforms import Transform
 """
@@ -30,6 +32,10 @@ def secret() -> str:
 """
 OPEN = '\n@server.tool()\ndef NAME() -> str:\n    return "open to all"\n'
 MOUNTED = "\nouter = FastMCP('outer')\nouter.mount(server, namespace='inner')\n"
+WRAPPER = (
+    "class Wrapper:\n    def __init__(self, inner):\n        self.wrapped = inner\n"
+    "    def __getattr__(self, name):\n        return getattr(self.wrapped, name)\n"
+)
 BODY = "raise ToolError('not for you')"
 
 GUARDED = {
@@ -59,6 +65,18 @@ GUARDED = {
         f"server = MCPServer('x')\nserver._tool_manager = Strict()\n{TOOL}",
         "Strict overrides call_tool",
     ),
+    "sdk_wrapped_manager": (
+        f"{SDK}{WRAPPER}    async def call_tool(self, *args, **kwargs):\n        {BODY}\n"
+        f"server = MCPServer('x')\n{TOOL}server._tool_manager = Wrapper(server._tool_manager)\n",
+        "_tool_manager is a Wrapper",
+    ),
+    "sdk_auth": (
+        f"{SDK}from mcp.server.auth.settings import AuthSettings\n"
+        "class Verifier:\n    async def verify_token(self, token):\n        return None\n"
+        "settings = AuthSettings(issuer_url='https://id.example', resource_server_url='https://x.example')\n"
+        f"server = MCPServer('x', token_verifier=Verifier(), auth=settings)\n{TOOL}",
+        "toolcrib does not run the authentication of server 'x' (Verifier)",
+    ),
     "sdk_handler": (
         f"{SDK}from mcp_types import CallToolRequestParams\nserver = MCPServer('x')\n{TOOL}"
         f"async def guard(ctx, params):\n    {BODY}\n"
@@ -68,7 +86,7 @@ GUARDED = {
     "sdk_middleware": (
         f"{SDK}async def watch(ctx, call_next):\n    {BODY}\n"
         f"server = MCPServer('x', middleware=[watch])\n{TOOL}",
-        "middleware watch",
+        "middleware of adopted servers (watch)",
     ),
     "fast_lists": (
         f"{FAST}class Hiding(FastMCP):\n    async def list_tools(self, **kwargs):\n        return []\n"
@@ -88,12 +106,26 @@ GUARDED = {
     "fast_middleware": (
         f"{FAST}class Watch(Middleware):\n    async def on_call_tool(self, *args):\n        {BODY}\n"
         f"server = FastMCP('x')\nserver.add_middleware(Watch())\n{TOOL}",
-        "middleware Watch",
+        "middleware of adopted servers (Watch)",
+    ),
+    "fast_library_middleware": (
+        f"{FAST}server = FastMCP('x', middleware=[TimingMiddleware()])\n{TOOL}",
+        "toolcrib does not run the middleware of adopted servers (TimingMiddleware)",
+    ),
+    "fast_auth": (
+        f"{FAST}tokens = {{'t': {{'client_id': 'c', 'scopes': []}}}}\n"
+        f"server = FastMCP('x', auth=StaticTokenVerifier(tokens))\n{TOOL}",
+        "toolcrib does not run the authentication of server 'x' (StaticTokenVerifier)",
     ),
     "fast_transform": (
         f"{FAST}class Hide(Transform):\n    async def get_tool(self, name, call_next, **kwargs):\n"
         f"        return None\nserver = FastMCP('x', transforms=[Hide()])\n{TOOL}",
         "Hide overrides get_tool",
+    ),
+    "fast_wrapped_provider": (
+        f"{FAST}{WRAPPER}    async def get_tool(self, *args, **kwargs):\n        return None\n"
+        f"server = FastMCP('x')\n{TOOL}server.providers[:] = [Wrapper(item) for item in server.providers]\n",
+        "providers is a Wrapper",
     ),
     "fast_mounted": (
         f"{FAST}class Gate(FastMCP):\n    async def call_tool(self, *args, **kwargs):\n        {BODY}\n"
@@ -103,7 +135,7 @@ GUARDED = {
     "fast_mounted_middleware": (
         f"{FAST}class Watch(Middleware):\n    async def on_call_tool(self, *args):\n        {BODY}\n"
         f"server = FastMCP('x', middleware=[Watch()])\n{TOOL}{MOUNTED}",
-        "middleware Watch",
+        "middleware of adopted servers (Watch)",
     ),
 }
 PLAIN = {
@@ -145,6 +177,25 @@ def test_check_fails_and_names_the_guard(folder: Path, name: str) -> None:
     assert checked.returncode == 1
     assert GUARDED[name][1] in said
     assert "run it with its own library" in said
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("fast_library_middleware", "toolcrib logs and times calls itself"),
+        ("fast_auth", "[auth] of toolcrib"),
+        ("sdk_auth", "[auth] of toolcrib"),
+    ],
+)
+def test_a_refusal_points_at_the_line_that_makes_the_server(folder: Path, name: str, hint: str) -> None:
+    file = folder / f"{name}.py"
+    lines = file.read_text().splitlines()
+    made = next(number for number, line in enumerate(lines, 1) if line.startswith("server = "))
+
+    (finding,) = json.loads(run("list", str(file), "--json").stdout)["findings"]
+
+    assert (finding["file"], finding["line"]) == (str(file), made)
+    assert hint in finding["hint"]
 
 
 def test_serve_serves_the_others_and_calls_nothing_behind_a_guard(folder: Path) -> None:

@@ -215,13 +215,10 @@ class TestOddities:
     async def test_a_server_in_a_server_in_a_server_is_its_own_in_a_call(self, server: MCPServer) -> None:
         assert (await server.call("mid_in_deep")).text == "inner eve"
 
-    def test_authentication_is_warned_of(self) -> None:
+    def test_parts_that_are_not_tools_are_an_advice(self) -> None:
         found = [(finding.code, finding.level) for finding in collect(str(ODD)).findings]
 
-        assert found == [
-            ("foreign-auth", "warning"),
-            ("foreign-parts", "advice"),
-        ]
+        assert found == [("foreign-parts", "advice")]
 
     def test_a_server_that_cannot_list_its_tools_says_so(self, tmp_path: Any) -> None:
         file = tmp_path / "broken.py"

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import functools
-from types import SimpleNamespace
+import sys
+from collections.abc import Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
 from fastmcp import FastMCP
+from fastmcp.server.auth import StaticTokenVerifier
 from fastmcp.server.middleware.logging import LoggingMiddleware
 from fastmcp.server.middleware.tool_injection import ToolInjectionMiddleware
 from fastmcp.server.providers import Provider
@@ -20,6 +25,16 @@ from toolcrib.adapters.foreign.guards import check_guards
 from toolcrib.errors import SourceError
 from toolcrib.server import MCPServer
 from toolcrib.sources.collect import collect
+
+
+class Caller:
+    """A callable object around a function."""
+
+    def __init__(self, function: Any) -> None:
+        self.function = function
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.function(*args, **kwargs)
 
 
 def refused(server: Any, words: str) -> SourceError:
@@ -70,6 +85,12 @@ class TestAllowed:
 
         check_guards(made("x"))
 
+    def test_attributes_of_a_server_that_toolcrib_does_not_read(self) -> None:
+        class Own(FastMCP):
+            server = _inner = tool_manager = SimpleNamespace()
+
+        check_guards(Own("x"))
+
 
 class TestRefused:
     def test_a_property(self) -> None:
@@ -89,7 +110,7 @@ class TestRefused:
 
         monkeypatch.setattr(OfficialServer, "call_tool", guarded)
 
-        error = refused(OfficialServer("x"), "call_tool of MCPServer was replaced")
+        error = refused(OfficialServer("x"), "call_tool of class MCPServer was replaced")
         assert error.source.file == __file__
 
     def test_a_callable_object_in_the_class_of_the_library(self, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -98,7 +119,45 @@ class TestRefused:
 
         monkeypatch.setattr(OfficialServer, "call_tool", Guard())
 
-        refused(OfficialServer("x"), "call_tool of MCPServer was replaced")
+        refused(OfficialServer("x"), "call_tool of class MCPServer was replaced")
+
+    @pytest.mark.parametrize(
+        "wrap",
+        [
+            functools.partialmethod,
+            functools.lru_cache,
+            functools.singledispatch,
+            functools.singledispatchmethod,
+            functools.cached_property,
+            staticmethod,
+            property,
+            asynccontextmanager,
+            lambda function: functools.partial(OfficialServer.call_tool, function),
+            lambda function: asynccontextmanager(Caller(function)),
+            lambda function: type("Guard", (), {"__new__": function}),
+        ],
+    )
+    @pytest.mark.parametrize("kind", [OfficialServer, FastMCP])
+    def test_a_method_of_the_library_replaced_by_another_kind(
+        self, monkeypatch: pytest.MonkeyPatch, kind: Any, wrap: Callable[[Any], Any]
+    ) -> None:
+        async def deny(*args: Any, **kwargs: Any) -> Any: ...
+
+        monkeypatch.setattr(kind, "call_tool", wrap(deny))
+
+        refused(kind("x"), f"call_tool of class {kind.__name__} was replaced")
+
+    def test_a_method_replaced_on_the_object(self) -> None:
+        theirs: Any = OfficialServer("x")
+        theirs.call_tool = functools.partial(theirs.call_tool)
+
+        refused(theirs, "call_tool was replaced on this MCPServer object")
+
+    def test_an_object_without_a_base_of_the_library(self) -> None:
+        theirs: Any = FastMCP("x")
+        theirs.providers[:] = [SimpleNamespace(server=1)]
+
+        refused(theirs, "'x' is not served: providers is a SimpleNamespace, which toolcrib would not run$")
 
     def test_a_handler_behind_a_partial(self) -> None:
         async def guard(extra: int, ctx: Any, params: Any) -> Any: ...
@@ -129,10 +188,46 @@ class TestRefused:
             async def intercept_tool_call(self, params: Any, ctx: Any, call_next: Any) -> Any:
                 return await call_next(ctx)
 
-        refused(OfficialServer("x", extensions=[Gate()]), "extension Gate")
+        refused(OfficialServer("x", extensions=[Gate()]), r"the extensions of adopted servers \(Gate\)")
 
     def test_middleware_of_fastmcp_that_is_not_there_by_default(self) -> None:
-        refused(FastMCP("x", middleware=[LoggingMiddleware()]), "middleware LoggingMiddleware")
+        class Watch(LoggingMiddleware): ...
+
+        error = refused(
+            FastMCP("x", middleware=[LoggingMiddleware()]), r"middleware .* \(LoggingMiddleware\)"
+        )
+        assert "logs and times calls itself" in str(error.hint)
+        assert error.source.file is None  # this server has no name in any module
+
+        both = FastMCP("x", middleware=[LoggingMiddleware(), Watch()])
+        error = refused(both, r"middleware .* \(LoggingMiddleware, Watch\)")
+        assert "move the check into toolcrib rules" in str(error.hint)
+        assert error.source.file == __file__
+
+    def test_authentication_of_a_mounted_server(self) -> None:
+        inner = FastMCP("inner", auth=StaticTokenVerifier({"t": {"client_id": "c", "scopes": []}}))
+        outer = FastMCP("outer")
+        outer.mount(inner)
+
+        error = refused(outer, "'outer' is not served: .* authentication of server 'inner'")
+        assert "[auth]" in str(error.hint)
+
+    @pytest.mark.parametrize(
+        ("text", "line"), [("\nserver = make()", 2), ("from x import server", None), ("(", None)]
+    )
+    def test_the_place_is_where_the_server_gets_its_name(
+        self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, text: str, line: int | None
+    ) -> None:
+        file = tmp_path / "shop.py"
+        file.write_text(text)
+        module: Any = ModuleType("shop_of_this_test")
+        module.__file__ = str(file)
+        module.server = FastMCP("x", middleware=[LoggingMiddleware()])
+        monkeypatch.setitem(sys.modules, module.__name__, module)
+
+        error = refused(module.server, "is not served")
+
+        assert (error.source.file, error.source.line) == (str(file), line)
 
     def test_a_provider_of_the_authors_own(self) -> None:
         class Shelf(Provider):
@@ -183,3 +278,46 @@ async def test_a_tool_with_a_run_of_its_own_is_run_by_it(library: str) -> None:
     result = await ours.call("secret")
     assert result.is_error
     assert "the secret" not in result.text
+
+
+@pytest.mark.parametrize("kind", [functools.partialmethod, functools.lru_cache])
+@pytest.mark.parametrize("library", ["mcp", "fastmcp"])
+async def test_a_run_replaced_in_the_class_of_the_library_is_called(
+    monkeypatch: pytest.MonkeyPatch, library: str, kind: Any
+) -> None:
+    async def deny(*args: Any, **kwargs: Any) -> Any:
+        raise PermissionError("not for you")
+
+    if library == "mcp":
+        theirs: Any = OfficialServer("x")
+        theirs.add_tool(lambda: "the secret", name="secret")
+        monkeypatch.setattr(OfficialTool, "run", kind(deny))
+    else:
+        theirs = FastMCP("x")
+        tool = FastTool.from_function(lambda: "the secret", name="secret")
+        theirs.add_tool(tool)
+        monkeypatch.setattr(type(tool), "run", kind(lambda *args, **kwargs: deny()))
+
+    ours = MCPServer("ours")
+    ours.add(theirs)
+    assert (await ours.call("secret")).is_error
+
+
+async def test_a_tool_behind_a_wrapper_is_run_by_the_wrapper() -> None:
+    class Wrapper:
+        def __init__(self, inner: Any) -> None:
+            self.inner = inner
+
+        def __getattr__(self, name: str) -> Any:
+            return self.deny if name == "run" else getattr(self.inner, name)
+
+        async def deny(self, *args: Any, **kwargs: Any) -> Any:
+            raise PermissionError("not for you")
+
+    theirs: Any = OfficialServer("x")
+    tool = OfficialTool.from_function(lambda: "the secret", name="secret")
+    theirs._tool_manager._tools["secret"] = Wrapper(tool)
+
+    ours = MCPServer("ours")
+    ours.add(theirs)
+    assert (await ours.call("secret")).is_error

@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 from toolcrib.adapters.foreign.guards import is_own
 from toolcrib.adapters.foreign.offer import Offer
 from toolcrib.adapters.foreign.recognition import library_of
-from toolcrib.adapters.foreign.remarks import left_out, not_honoured
+from toolcrib.adapters.foreign.remarks import left_out
 from toolcrib.errors import SourceError
 from toolcrib.finding import Finding
 
@@ -35,7 +35,6 @@ class Contents:
 
     offers: list[Offer] = field(default_factory=list)
     parts: dict[str, int] = field(default_factory=dict)
-    servers: dict[int, Any] = field(default_factory=dict)
 
 
 def read_contents(server: Any) -> Contents:
@@ -43,10 +42,8 @@ def read_contents(server: Any) -> Contents:
 
 
 def remark(contents: Contents, server: Any) -> Iterator[Finding]:
-    """What the server has beside tools, and what stood before its tools and does not here."""
+    """What the server has beside tools."""
     yield from left_out(server.name, contents.parts)
-    for member in contents.servers.values():
-        yield from not_honoured(member.name, auth=getattr(member, "auth", None))
 
 
 def mounted_in(server: Any) -> Iterator[Any]:
@@ -68,13 +65,13 @@ def mounted_in(server: Any) -> Iterator[Any]:
 
 
 async def _read(server: Any) -> Contents:
-    contents = Contents(servers={id(server): server})
+    contents = Contents()
     # Else tools that only some callers may see were missing; they are taken, and stay off.
     transport = getattr(sys.modules["fastmcp.server.context"], "_current_transport", None)
     if transport is not None:
         transport.set("stdio")
     for tool in await _list(server, "tools"):
-        contents.offers.append(await _offer(tool, tool, server, contents, 0))
+        contents.offers.append(await _offer(tool, tool, server, 0))
     contents.parts = {
         "resource": len(await _list(server, "resources")) + len(await _list(server, "resource_templates")),
         "prompt": len(await _list(server, "prompts")),
@@ -99,14 +96,13 @@ def _renamed(tool: Any, name: str) -> Any:
     return tool if tool.name == name else tool.model_copy(update={"name": name})
 
 
-async def _offer(shown: Any, tool: Any, server: Any, contents: Contents, depth: int) -> Offer:
+async def _offer(shown: Any, tool: Any, server: Any, depth: int) -> Offer:
     """`shown` is the tool as the outermost server has it, `tool` the same one further in."""
     child = getattr(tool, "_server", None)
     if child is not None and type(tool).__name__ == "FastMCPProviderTool" and depth < MAX_MOUNTS:
-        contents.servers[id(child)] = child
         inner = await child.get_tool(tool._original_name, version=_exactly(tool.version))
         if inner is not None:
-            return await _offer(shown, inner, child, contents, depth + 1)
+            return await _offer(shown, inner, child, depth + 1)
     offer = Offer(
         shown,
         server,

@@ -6,7 +6,6 @@ Each remark is made once per server, whatever it has in tools.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
 from toolcrib.finding import Finding
 
@@ -17,13 +16,6 @@ def left_out(server: str, parts: Mapping[str, int]) -> Iterator[Finding]:
     if counts:
         words = f"Server '{server}' has {_join(counts)}, which toolcrib does not serve: it serves tools only"
         yield Finding("foreign-parts", "advice", words)
-
-
-def not_honoured(server: str, *, auth: Any) -> Iterator[Finding]:
-    """Authentication that stood before the tools of a server and does not stand here."""
-    if auth:
-        words = f"The authentication of server '{server}' does not guard its tools here"
-        yield Finding("foreign-auth", "warning", words, hint="serve it to yourself only, or behind a proxy")
 
 
 def _join(words: Sequence[str]) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 
 from toolcrib.adapters.foreign.guards import is_own
 from toolcrib.adapters.foreign.offer import Offer
-from toolcrib.adapters.foreign.remarks import left_out, not_honoured
+from toolcrib.adapters.foreign.remarks import left_out
 from toolcrib.content import Result
 from toolcrib.finding import Finding
 
@@ -49,7 +49,7 @@ def _runner(tool: Any) -> Any:
 
 
 def remark(server: Any) -> Iterator[Finding]:
-    """What the server has beside tools, and what stood before its tools and does not here."""
+    """What the server has beside tools."""
     resources = server._resource_manager
     parts = {
         "resource": len(resources._resources) + len(resources._templates),
@@ -57,5 +57,3 @@ def remark(server: Any) -> Iterator[Finding]:
         "HTTP route": len(getattr(server, "_custom_starlette_routes", ())),
     }
     yield from left_out(server.name, parts)
-    auth = getattr(server.settings, "auth", None)
-    yield from not_honoured(server.name, auth=auth)

@@ -1,4 +1,4 @@
-"""What else people write for fastmcp: an API, guards, search, shared dependencies, partials, strictness."""
+"""What else people write for fastmcp: an API, search, shared dependencies, partials, strictness."""
 
 import functools
 from typing import Annotated
@@ -6,7 +6,6 @@ from typing import Annotated
 import httpx2
 from fastmcp import Context, FastMCP
 from fastmcp.dependencies import Depends, Shared
-from fastmcp.server.auth import StaticTokenVerifier
 from fastmcp.tools import Tool
 from pydantic import Field
 
@@ -49,7 +48,7 @@ pets = FastMCP.from_openapi(
 )
 
 
-guarded = FastMCP("guarded", auth=StaticTokenVerifier({"t": {"client_id": "c"}}))
+shared = FastMCP("shared")
 strict = FastMCP("strict", strict_input_validation=True)
 inner = FastMCP("inner")
 MADE: list[str] = []
@@ -60,7 +59,7 @@ def make_pool() -> str:
     return f"pool {len(MADE)}"
 
 
-@guarded.tool
+@shared.tool
 def pool(shared: str = Shared(make_pool)) -> str:
     """Made once for all calls."""
     return shared
@@ -71,7 +70,7 @@ def scale(factor: int, x: Annotated[int, Field(description="What to scale")]) ->
     return factor * x
 
 
-guarded.add_tool(Tool.from_function(functools.partial(scale, 3), name="triple"))
+shared.add_tool(Tool.from_function(functools.partial(scale, 3), name="triple"))
 
 
 @strict.tool
