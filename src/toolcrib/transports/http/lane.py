@@ -300,8 +300,8 @@ class Connection(asyncio.BufferedProtocol):
             headers.clear()
             for key, value in fields:
                 headers[key] = repeated(key, headers[key], value) if key in headers else value
-        size = sum([len(key) + len(value) + 4 for key, value in fields])
-        if len(fields) > MAX_FIELDS or len(self._url) + size > MAX_HEADERS:
+        # A head that came in one piece is not too long.
+        if len(fields) > MAX_FIELDS or (self._fed and self._is_head_long(fields)):
             self._refuse(431, LONG_HEAD)
             return
         self._is_new = parser.get_http_version() == "1.1"
@@ -334,6 +334,9 @@ class Connection(asyncio.BufferedProtocol):
             self._body_by = now + times.body_s
             self.read_by = now + times.body_idle_s
         self._admit(request)
+
+    def _is_head_long(self, fields: list[tuple[bytes, bytes]]) -> bool:
+        return len(self._url) + sum([len(key) + len(value) + 4 for key, value in fields]) > MAX_HEADERS
 
     def on_body(self, body: bytes) -> None:
         if self._is_last or self._refusal is not None:
@@ -369,11 +372,12 @@ class Connection(asyncio.BufferedProtocol):
         self._body = b""
         if request.reserved:
             self._serving.endpoint.bodies.shrink(request)
-        refusal, self._refusal = self._refusal, None
-        admission, self._admission = self._admission, None
-        outcome: Answer | Talk | None = refusal
-        if admission is not None:
-            outcome = Admission(admission, functools.partial(self._serving.endpoint.handle, request))
+        outcome: Answer | Talk | None = self._refusal
+        self._refusal = None
+        if self._admission is not None:
+            handle = functools.partial(self._serving.endpoint.handle, request)
+            outcome = Admission(self._admission, handle)
+            self._admission = None
         turn = (request, outcome, keeps, self._is_new)
         if self._has_served or self._queue or not self.output.is_idle:
             self._queue.append(turn)
@@ -426,6 +430,9 @@ class Connection(asyncio.BufferedProtocol):
         method: bytes = self._parser.get_method()
         if self._is_last or method == b"CONNECT":
             self._refuse(400, "CONNECT is not served")
+            return
+        if self._is_head_long(self._fields):
+            self._refuse(431, LONG_HEAD)
             return
         lines = [b"%b %b HTTP/%b" % (method, self._url, self._parser.get_http_version().encode())]
         lines += [b"%b: %b" % field for field in self._fields if field[0] != b"upgrade"]
