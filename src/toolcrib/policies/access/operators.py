@@ -170,8 +170,14 @@ def _read_one_of(policy: Policy, key: str, constants: Any) -> Operator:
     for constant in constants:
         _plain(policy, key, constant)
     known = tuple(constants)
+    texts = frozenset(item for item in known if isinstance(item, str))
+    numbers = tuple(item for item in known if is_number(item))
 
     def check(value: Any) -> Verdict:
+        if type(value) is str:
+            if value in texts:
+                return True
+            return None if any(_spells(value, item) for item in numbers) else False
         found = [_compare(value, item) for item in known]
         return True if True in found else None if None in found else False
 
