@@ -360,3 +360,41 @@ def test_a_handler_that_takes_arguments_as_they_came_has_one_form() -> None:
     def plain(n: int, text: str = "a", flag: bool = True, names: list[str] | None = None) -> None: ...
 
     assert Tool.from_function(plain).built.arguments.changing == {"names"}  # None where it is left out
+
+
+def price(amount: float, count: int = 1, note: str = "") -> None:
+    """Price."""
+
+
+def weigh(values: list[float]) -> None:
+    """Weigh."""
+
+
+def plan(amount: float, at: datetime) -> None:
+    """Plan."""
+
+
+@pytest.mark.parametrize(
+    ("function", "arguments", "expected"),
+    [
+        (price, {"amount": 5.5}, True),
+        (price, {"amount": 5, "count": 2, "note": "a"}, True),
+        (price, {"amount": 2**53}, True),
+        (price, {"amount": 2**53 + 1}, False),
+        (price, {"amount": float("inf")}, False),
+        (price, {"amount": float("nan")}, False),
+        (price, {"amount": True}, False),
+        (price, {}, True),
+        (plan, {"amount": 5.5, "at": "2026-01-01T00:00:00Z"}, False),
+        (take, {"plain": 1}, False),
+        (weigh, {"values": [1, 2.5]}, True),
+        (weigh, {"values": []}, True),
+        (weigh, {"values": [1, 2**53 + 1]}, False),
+        (weigh, {"values": [-(2**53) - 1]}, False),
+        (weigh, {"values": [1.0, float("nan"), 2.0]}, False),
+        (weigh, {"values": [1, True]}, False),
+        (weigh, {"values": ["a"]}, False),
+    ],
+)
+def test_numbers_that_a_tool_gets_as_they_came(function: Any, arguments: Any, expected: bool) -> None:
+    assert Tool.from_function(function).built.arguments.keeps(arguments) is expected

@@ -243,7 +243,7 @@ def _read_number(name: str, compares: Callable[[Any, Any], bool]) -> Callable[..
             raise policy.wrong(key, f"must be a number, got {constant!r}")
 
         def check(value: Any) -> Verdict:
-            if is_number(value):
+            if type(value) is float or is_number(value):
                 return compares(value, constant)
             return False if is_nothing(value) else None
 

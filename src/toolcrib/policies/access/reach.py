@@ -7,6 +7,7 @@ tool will work with. Knows schemas, nulls and defaults; refuses to know what is 
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -118,20 +119,20 @@ def _spread(value: Any, is_given: bool, found: list[Found]) -> None:
         found.append((value, is_given))
     elif not value:
         found += (([], is_given), _NOT_THERE)
+    elif (distinct := _distinct(value)) is not None:
+        found += zip(distinct, itertools.repeat(is_given))
     else:
-        for item in _distinct(value):
-            if isinstance(item, list | tuple):
-                _spread(item, is_given, found)
-            else:
-                found.append((item, is_given))
+        for item in value:
+            _spread(item, is_given, found)
 
 
-def _distinct(items: Sequence[Any]) -> Iterable[Any]:
-    """Texts and numbers once each, since the same is said of all that are equal: in a megabyte there are half
-    a million numbers, and few that differ. Truth values equal numbers, and are not the same."""
+def _distinct(items: Sequence[Any]) -> Iterable[Any] | None:
+    """Texts and numbers once each, None where there are others in the list. The same is said of all that are
+    equal, and of half a million numbers in a megabyte few differ. Truth values equal numbers, and are not the
+    same."""
     kinds = set(map(type, items))
     if not kinds <= _ALIKE or (bool in kinds and not kinds.isdisjoint(_NUMBERS)):
-        return items
+        return None
     if int in kinds:
         whole = items if len(kinds) == 1 else [item for item in items if type(item) is int]
         if max(whole) > _LARGEST_OWN_HASH or min(whole) < -_LARGEST_OWN_HASH:
