@@ -18,7 +18,7 @@ from toolcrib.schema.binder import Binder
 from toolcrib.schema.bulk import FloatsLoader
 from toolcrib.schema.convert import load_integer, load_number
 from toolcrib.schema.cost import FREE_NS, Bounded, allowance
-from toolcrib.schema.received import Received
+from toolcrib.schema.received import OPAQUE, Received
 from toolcrib.schema.repair import Repairer
 from toolcrib.schema.shapes import MISSING
 from toolcrib.validation import Problem, Validator, describe_value, format_path, show_name
@@ -119,9 +119,10 @@ class ArgumentCheck:
         changed = [name for name, load in self._loads.items() if load not in (None, load_integer)]
         made = self._by_name(binder.factories)
         self._floats = tuple(name for name in changed if _makes_floats(self._loads[name]))
-        self._changes_others = len(changed) > len(self._floats) or bool(self._defaults or made)
+        others = self._defaults or made or binder.reconverted
+        self._changes_others = len(changed) > len(self._floats) or bool(others)
         is_whole = binder.whole is not None
-        self.changing = frozenset() if is_whole else frozenset((*changed, *self._defaults, *made))
+        self.changing = frozenset() if is_whole else binder.reconverted.union(changed, self._defaults, made)
         self.runs_code = bool(binder.coded or binder.factories)
         self._repairer = Repairer(schema)
         self._validator: Validator | None = None
@@ -213,7 +214,8 @@ class ArgumentCheck:
 
     def receive(self, arguments: dict[str, Any], values: Converted) -> Received:
         """Checked arguments in the form that the tool gets: `values`, and defaults for the others."""
-        return Received({**self._defaults, **self._by_name(values)}, arguments)
+        unknown = {name: OPAQUE for name in self.binder.reconverted if name in arguments}
+        return Received({**self._defaults, **self._by_name(values), **unknown}, arguments)
 
     def _by_name(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """The values of parameters, by the names that the schema publishes."""
