@@ -109,16 +109,16 @@ def plain_value(value: Any, sent: Any = None, fields_of: FieldsOf | None = None)
 
 
 def _plain(value: Any, sent: Any, fields_of: FieldsOf) -> Any:
+    cls: Any = type(value)
+    if _is_record(cls):
+        return _plain_record(value, sent, fields_of)
     if isinstance(value, enum.Enum):
         return value.value if isinstance(value, enum.Flag) else _values_of(type(value))[value.name]
     for kind, make in _KINDS:
         if isinstance(value, kind):
             return make(value)
-    if isinstance(value, bytes | bytearray | memoryview):
+    if isinstance(value, _BYTES):
         return _plain_bytes(bytes(value), sent)
-    cls: Any = type(value)
-    if _is_record(cls):
-        return _plain_record(value, sent, fields_of)
     if isinstance(value, Mapping):
         came = sent if isinstance(sent, Mapping) else {}
         pairs = ((_plain_key(key), item) for key, item in value.items())
@@ -188,6 +188,7 @@ _KINDS: tuple[tuple[Any, Callable[[Any], Any]], ...] = (
     ((uuid.UUID, PurePath, complex), str),
     (re.Pattern, lambda value: value.pattern),
 )
+_BYTES = (bytes, bytearray, memoryview)
 _AS_THEY_ARE: frozenset[type] = frozenset({str, int, bool, type(None)})
 _MAKERS: Mapping[type, Callable[[Any], Any]] = {
     **dict.fromkeys(_AS_THEY_ARE, lambda value: value),
@@ -204,7 +205,8 @@ _MAKERS: Mapping[type, Callable[[Any], Any]] = {
 
 @lru_cache(maxsize=1_000)
 def _is_record(cls: Any) -> bool:
-    return is_record(cls)
+    """Whether objects of a class are read by their fields, and are no text, number or enum besides."""
+    return is_record(cls) and not issubclass(cls, (enum.Enum, *_BYTES, *(kind for kind, _ in _KINDS)))
 
 
 def _plain_record(value: Any, sent: Any, fields_of: FieldsOf) -> Any:
