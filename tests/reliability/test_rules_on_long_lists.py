@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+import timeit
 from typing import Any
 
 import pytest
@@ -59,8 +60,7 @@ async def test_judging_a_long_list_takes_a_few_times_as_long_as_reading_it(
     for server in (free, ruled):
         server.add(function, run="inline")
     name = function.__name__
-    start = time.perf_counter()
-    json.loads(json.dumps(values))
-    reading = time.perf_counter() - start
+    text = json.dumps(values)
+    reading = min(timeit.repeat(lambda: json.loads(text), number=1, repeat=5))
     judging = await best_of(ruled, name, values) - await best_of(free, name, values)
-    assert judging < 30 * reading
+    assert judging < 40 * reading
