@@ -23,6 +23,7 @@ Found = tuple[Any, bool]
 
 _PLAIN = frozenset({str, int, float, bool})
 _ALIKE = _PLAIN | {type(None)}
+_FLAT = _ALIKE | {dict}
 _NUMBERS = frozenset({int, float})
 _NOT_THERE: Found = (ABSENT, False)
 _LARGEST_OWN_HASH = 2**60
@@ -127,12 +128,15 @@ def _spread(value: Any, is_given: bool, found: list[Found]) -> None:
 
 
 def _distinct(items: Sequence[Any]) -> Iterable[Any] | None:
-    """Texts and numbers once each, None where there are others in the list. The same is said of all that are
-    equal, and of half a million numbers in a megabyte few differ. Truth values equal numbers, and are not the
-    same."""
+    """The items of a list, texts and numbers once each; None where there may be lists among them.
+
+    The same is said of all that are equal, and of half a million numbers in a megabyte few differ. Truth
+    values equal numbers, and are not the same."""
     kinds = set(map(type, items))
-    if not kinds <= _ALIKE or (bool in kinds and not kinds.isdisjoint(_NUMBERS)):
-        return None
+    if not kinds <= _ALIKE:
+        return items if kinds <= _FLAT else None
+    if bool in kinds and not kinds.isdisjoint(_NUMBERS):
+        return items
     if int in kinds:
         whole = items if len(kinds) == 1 else [item for item in items if type(item) is int]
         if max(whole) > _LARGEST_OWN_HASH or min(whole) < -_LARGEST_OWN_HASH:
