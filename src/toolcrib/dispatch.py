@@ -198,7 +198,8 @@ class Dispatcher:
                 return failed(plan, plan.flaw, self.crashes, call_id=call_id)
             checked = given = plan.arguments.check(arguments)
             if admit is not None:
-                convert = Conversion(self.runner, plan, checked, limit, outlive) if converts else None
+                ahead = converts and not plan.arguments.keeps(checked)
+                convert = Conversion(self.runner, plan, checked, limit, outlive) if ahead else None
                 if (pending := admit(checked, convert)) is not None:
                     await pending
                 given, clock = (checked, None) if convert is None else (convert.given, convert.clock)

@@ -308,7 +308,8 @@ async def test_a_person_is_shown_what_the_tool_gets() -> None:
         asked = (await client.call("account", call))["result"]
         [(key, request)] = asked["inputRequests"].items()
         assert (
-            request["params"]["message"] == 'Run \'account\' with these arguments?\n  value: {"Name":"Root"}'
+            request["params"]["message"]
+            == 'Run \'account\' with these arguments?\n  value: {"Name":"Root","limit":10}'
         )
         state = asked["requestState"]
         assert await client.text("account", call, requestState=state, inputResponses={key: YES}) == "ran"

@@ -37,10 +37,13 @@ async def confirm(
     """Have a person agree to arguments as the tool gets them. Raises NotConfirmedError, or InputNeeded where
     the client has to come again.
 
-    It comes again with a state that is bound to the arguments as they were `sent`. Where these are others,
-    the key of the question stands for what was shown, so that a yes counts for that only.
+    It comes again with a state that is bound to the arguments as they were `sent`. Where others are shown,
+    the key of the question holds a digest of them: a yes counts only for the values that were shown.
     """
-    key = CONFIRMATION if sent is None or sent == arguments else f"{CONFIRMATION}.{codec.digest(arguments)}"
+    key = CONFIRMATION
+    if sent is not None and sent is not arguments:
+        shown = codec.digest(arguments)
+        key = key if shown == codec.digest(sent) else f"{key}.{shown}"
     question = Form(_message(tool, arguments, words))
     try:
         replies = await channel.ask({key: question})

@@ -210,7 +210,7 @@ class _Gate:
         if received is not None:
             judgement = self._judge(checked, received)
         if judgement.confirm is not None:
-            shown = checked if received is None else received.without_defaults()
+            shown = checked if received is None else received.shown()
             try:
                 words = judgement.confirm.words
                 await confirm(self._tool, shown, words, self._channel, self._burn, sent=checked)

@@ -6,6 +6,7 @@ conversion. Knows one tool's schema and binder. Refuses to know who calls and wh
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from itertools import islice
 from typing import Any
@@ -14,9 +15,10 @@ from toolcrib import codec
 from toolcrib.bounds import Schema
 from toolcrib.errors import InvalidArgumentsError
 from toolcrib.schema.binder import Binder
-from toolcrib.schema.convert import load_integer
+from toolcrib.schema.bulk import FloatsLoader
+from toolcrib.schema.convert import load_integer, load_number
 from toolcrib.schema.cost import FREE_NS, Bounded, allowance
-from toolcrib.schema.received import Received
+from toolcrib.schema.received import OPAQUE, Received
 from toolcrib.schema.repair import Repairer
 from toolcrib.schema.shapes import MISSING
 from toolcrib.validation import Problem, Validator, describe_value, format_path, show_name
@@ -29,6 +31,9 @@ _MAX_NAMES, _MAX_VALUES = 1_000, 5_000
 _AS_THEY_ARE = frozenset({bool, dict, int, list, str})
 """What a parameter that takes whole numbers, or whatever it gets, is given as it came. 5.0 is whole too."""
 _PLAIN = frozenset({bool, float, int, str})
+_NUMBERS = frozenset({float, int})
+_LARGEST_EXACT = 2**53
+"""Whole numbers up to here are floats without being rounded."""
 _LONGEST_NAME = 64
 """Of longer names nobody wants to know what they may have meant, and finding it out takes long."""
 
@@ -39,14 +44,32 @@ class Converted(dict[str, Any]):
     __slots__ = ()
 
 
+def _makes_floats(load: Any) -> bool:
+    return load is load_number or isinstance(load, FloatsLoader)
+
+
+def _is_exact(value: Any) -> bool:
+    """Whether a number, or each number of a list, equals the float that is made of it."""
+    if type(value) in _NUMBERS:
+        return bool(-_LARGEST_EXACT <= value <= _LARGEST_EXACT)
+    if type(value) is not list or not _NUMBERS.issuperset(map(type, value)):
+        return False
+    if not value:
+        return True
+    is_small = min(value) >= -_LARGEST_EXACT and max(value) <= _LARGEST_EXACT
+    return is_small and all(map(math.isfinite, value))  # among others, not-a-number is neither least nor most
+
+
 class ArgumentCheck:
     """Compiled when first used; the same for every call. `changing` are the arguments that the tool may get
     in another form than the checked one; `runs_code` says that converting runs code of the author's."""
 
     __slots__ = (
         "_bounded",
+        "_changes_others",
         "_costs",
         "_defaults",
+        "_floats",
         "_loads",
         "_names",
         "_nulls",
@@ -95,8 +118,11 @@ class ArgumentCheck:
         self._defaults = _find_unpublished(schema, self._by_name(binder.defaults))
         changed = [name for name, load in self._loads.items() if load not in (None, load_integer)]
         made = self._by_name(binder.factories)
+        self._floats = tuple(name for name in changed if _makes_floats(self._loads[name]))
+        others = self._defaults or made or binder.reconverted
+        self._changes_others = len(changed) > len(self._floats) or bool(others)
         is_whole = binder.whole is not None
-        self.changing = frozenset() if is_whole else frozenset((*changed, *self._defaults, *made))
+        self.changing = frozenset() if is_whole else binder.reconverted.union(changed, self._defaults, made)
         self.runs_code = bool(binder.coded or binder.factories)
         self._repairer = Repairer(schema)
         self._validator: Validator | None = None
@@ -160,6 +186,13 @@ class ArgumentCheck:
                 values[name] = make()
         return values
 
+    def keeps(self, arguments: dict[str, Any]) -> bool:
+        """Whether the tool gets these checked arguments as they are, or numbers that equal them. Then nobody
+        has to convert them in order to judge what the tool gets."""
+        if self._changes_others:
+            return False
+        return all(_is_exact(arguments[name]) for name in self._floats if name in arguments)
+
     def _refuse_excess(self, arguments: dict[str, Any], spent: int) -> None:
         """Refuse what would take much longer to convert than to send."""
         if self.max_convert_ms is not None:
@@ -181,7 +214,8 @@ class ArgumentCheck:
 
     def receive(self, arguments: dict[str, Any], values: Converted) -> Received:
         """Checked arguments in the form that the tool gets: `values`, and defaults for the others."""
-        return Received({**self._defaults, **self._by_name(values)}, arguments)
+        unknown = {name: OPAQUE for name in self.binder.reconverted if name in arguments}
+        return Received({**self._defaults, **self._by_name(values), **unknown}, arguments)
 
     def _by_name(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """The values of parameters, by the names that the schema publishes."""

@@ -19,7 +19,8 @@ class Binder:
     `optional` take it as left out. `context` and `server` are filled in by the caller; `whole` gets all
     arguments in one dict. `closed` refuses names that are not `known`. `attributes` are the parameters by
     their published names. Parameters that are left out get their default, or what their factory makes.
-    To convert those that are `coded` runs code of the author's, besides the function.
+    To convert those that are `coded` runs code of the author's, besides the function. Those that are
+    `reconverted` are converted once more by another library, so that nobody knows what the function gets.
     """
 
     known: frozenset[str] = frozenset()
@@ -33,6 +34,7 @@ class Binder:
     closed: bool = True
     attributes: Mapping[str, str] = field(default_factory=dict)
     coded: frozenset[str] = frozenset()
+    reconverted: frozenset[str] = frozenset()
     defaults: Mapping[str, Any] = field(default_factory=dict)
     factories: Mapping[str, Callable[[], Any]] = field(default_factory=dict)
 

@@ -94,16 +94,19 @@ def _is_null(shape: Shape) -> bool:
     return isinstance(shape, Scalar) and shape.kind == "null"
 
 
-def numbers_loader(one_by_one: Convert) -> Convert:
+class FloatsLoader:
     """Makes a list of floats."""
 
-    def load_numbers(value: Any) -> Any:
+    __slots__ = ("_one_by_one",)
+
+    def __init__(self, one_by_one: Convert) -> None:
+        self._one_by_one = one_by_one
+
+    def __call__(self, value: Any) -> Any:
         try:
             return list(map(float, value))
         except OverflowError:
-            return one_by_one(value)
-
-    return load_numbers
+            return self._one_by_one(value)
 
 
 def integers_loader(one_by_one: Convert) -> Convert:

@@ -181,7 +181,7 @@ def load_integer(value: Any) -> int:
     return value if type(value) is int else int(value)
 
 
-def _load_number(value: Any) -> float:
+def load_number(value: Any) -> float:
     try:
         return float(value)
     except OverflowError:
@@ -222,7 +222,7 @@ def _load_duration(value: str) -> dt.timedelta:
 
 _SCALAR_LOADERS: dict[Any, Convert] = {
     int: load_integer,
-    float: _load_number,
+    float: load_number,
     bytes: _load_bytes,
     bytearray: lambda value: bytearray(_load_bytes(value)),
     decimal.Decimal: _load_decimal,
@@ -264,8 +264,8 @@ def _list_loader(load: Convert, items: Shape | None) -> Convert:
     def one_by_one(value: Any) -> Any:
         return _load_each(load, value)
 
-    if load is _load_number:
-        return bulk.numbers_loader(one_by_one)
+    if load is load_number:
+        return bulk.FloatsLoader(one_by_one)
     if load is load_integer:
         return bulk.integers_loader(one_by_one)
     return bulk.models_loader(items, one_by_one)

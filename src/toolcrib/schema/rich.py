@@ -84,6 +84,16 @@ def published_names(cls: Any) -> tuple[tuple[str, str], ...]:
     return tuple(pairs)
 
 
+def find_made(value: Any) -> list[str]:
+    """The fields of a pydantic model that a default factory has filled, and nothing has set since."""
+    if not hasattr(value, "__pydantic_fields_set__"):
+        return []
+    given = value.__pydantic_fields_set__
+    return [
+        name for name, info in fields_of(type(value)).items() if info.default_factory and name not in given
+    ]
+
+
 def takes_dicts(cls: Any) -> bool:
     """Whether pydantic makes the same model of a dict as the constructor does of the known names in it."""
     config = config_of(cls)

@@ -13,7 +13,7 @@ from ipaddress import IPv6Address
 from pathlib import PurePosixPath
 from re import compile as pattern
 from typing import Annotated, Any, NamedTuple
-from uuid import UUID
+from uuid import UUID, uuid4
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -231,18 +231,71 @@ def test_a_value_becomes_plain_once_when_it_is_looked_at() -> None:
     ("values", "sent", "expected"),
     [
         ({"a": "root", "b": 5}, {"a": " root"}, {"a": "root"}),
-        ({"a": object()}, {"a": "x"}, {"a": "x"}),
         ({}, {"a": "x"}, {"a": "x"}),
-        ({"a": {"x": 1, "y": 2}}, {"a": {"x": "1", "z": 3}}, {"a": {"x": 1, "z": 3}}),
-        ({"a": [{"x": 1, "y": 2}]}, {"a": [{"x": "1"}]}, {"a": [{"x": 1}]}),
+        ({"a": {"x": 1, "y": 2}}, {"a": {"x": "1", "z": 3}}, {"a": {"x": 1, "y": 2}}),
+        ({"a": [{"x": 1, "y": 2}]}, {"a": [{"x": "1"}]}, {"a": [{"x": 1, "y": 2}]}),
         ({"a": [1, 2]}, {"a": "1,2"}, {"a": [1, 2]}),
         ({"a": {"x": 1}}, {"a": "x=1"}, {"a": {"x": 1}}),
+        ({"a": object()}, {"a": "x"}, {"a": {"received": "(cannot be shown)", "sent": "x"}}),
+        (
+            {"a": {"x": [object(), 1]}},
+            {"a": {"x": [0, 1]}},
+            {"a": {"received": {"x": ["(cannot be shown)", 1]}, "sent": {"x": [0, 1]}}},
+        ),
     ],
 )
-def test_a_person_is_shown_what_was_sent_as_the_tool_gets_it(
+def test_a_person_is_shown_the_whole_value_that_the_tool_gets(
     values: dict[str, Any], sent: dict[str, Any], expected: dict[str, Any]
 ) -> None:
-    assert Received(values, sent).without_defaults() == expected
+    assert Received(values, sent).shown() == expected
+
+
+class Ticket(BaseModel):
+    model_config = ConfigDict(populate_by_name=True)
+
+    owner: str = Field(alias="Owner")
+    id: UUID = Field(default_factory=uuid4)
+    tags: list[str] = Field(default_factory=lambda: ["new"])
+
+
+@pytest.mark.parametrize("name", ["owner", "Owner"])
+def test_a_field_is_shown_once_and_not_where_it_is_made_anew(name: str) -> None:
+    sent = {name: "ana"}
+    shown = Received({"a": Ticket(**sent)}, {"a": sent}).shown()
+    assert shown == {"a": {name: "ana", "tags": ["new"]}}
+
+
+def test_a_field_that_was_set_is_shown_although_it_has_a_factory() -> None:
+    ticket = Ticket(Owner="ana")
+    ticket.id = UUID(int=1)
+    shown = Received({"a": ticket}, {"a": {"Owner": "ana"}}).shown()
+    assert shown["a"]["id"] == str(UUID(int=1))
+
+
+def test_keys_that_are_the_same_in_json_make_a_table_opaque() -> None:
+    assert plain_value({1: "a", "1": "b"}) is OPAQUE
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        ([1.5, 2.0], [1.5, 2.0]),
+        ((1, "a", None, True), [1, "a", None, True]),
+        ([1.5, float("inf")], [1.5, OPAQUE]),
+        ([1, 1.5, Decimal("0.5")], [1, 1.5, 0.5]),
+        ([Level.LOW, 1], [1, 1]),
+    ],
+)
+def test_lists_of_scalars(value: Any, expected: list[Any]) -> None:
+    found = plain_value(value)
+    assert found == expected
+    assert list(map(type, found)) == list(map(type, expected))
+
+
+def test_sets_are_always_in_the_same_order() -> None:
+    assert plain_value({"b", "c", "a"}) == ["a", "b", "c"]
+    found = plain_value({"b", 1, (object(),)})
+    assert found == ["b", 1, [OPAQUE]]
 
 
 # --- the arguments of a tool -----------------------------------------------------------------------------
@@ -307,3 +360,41 @@ def test_a_handler_that_takes_arguments_as_they_came_has_one_form() -> None:
     def plain(n: int, text: str = "a", flag: bool = True, names: list[str] | None = None) -> None: ...
 
     assert Tool.from_function(plain).built.arguments.changing == {"names"}  # None where it is left out
+
+
+def price(amount: float, count: int = 1, note: str = "") -> None:
+    """Price."""
+
+
+def weigh(values: list[float]) -> None:
+    """Weigh."""
+
+
+def plan(amount: float, at: datetime) -> None:
+    """Plan."""
+
+
+@pytest.mark.parametrize(
+    ("function", "arguments", "expected"),
+    [
+        (price, {"amount": 5.5}, True),
+        (price, {"amount": 5, "count": 2, "note": "a"}, True),
+        (price, {"amount": 2**53}, True),
+        (price, {"amount": 2**53 + 1}, False),
+        (price, {"amount": float("inf")}, False),
+        (price, {"amount": float("nan")}, False),
+        (price, {"amount": True}, False),
+        (price, {}, True),
+        (plan, {"amount": 5.5, "at": "2026-01-01T00:00:00Z"}, False),
+        (take, {"plain": 1}, False),
+        (weigh, {"values": [1, 2.5]}, True),
+        (weigh, {"values": []}, True),
+        (weigh, {"values": [1, 2**53 + 1]}, False),
+        (weigh, {"values": [-(2**53) - 1]}, False),
+        (weigh, {"values": [1.0, float("nan"), 2.0]}, False),
+        (weigh, {"values": [1, True]}, False),
+        (weigh, {"values": ["a"]}, False),
+    ],
+)
+def test_numbers_that_a_tool_gets_as_they_came(function: Any, arguments: Any, expected: bool) -> None:
+    assert Tool.from_function(function).built.arguments.keeps(arguments) is expected

@@ -17,7 +17,7 @@ from dataclasses import replace
 from typing import Any
 
 from toolcrib.adapters.foreign.guest import Guest
-from toolcrib.adapters.foreign.handling import CONTEXT, handler_of, runner_of
+from toolcrib.adapters.foreign.handling import CONTEXT, converts_again, handler_of, runner_of
 from toolcrib.adapters.foreign.lending import Lender
 from toolcrib.adapters.foreign.offer import Offer
 from toolcrib.adapters.foreign.recognition import PACKAGES, package_of
@@ -32,6 +32,8 @@ from toolcrib.tool import Tool
 
 if typing.TYPE_CHECKING:
     from toolcrib.schema.signature import Blueprint
+
+_SCALARS = ("string", "integer", "number", "boolean")
 
 
 def adopt(offer: Offer, guest: Guest, lender: Lender) -> tuple[Tool, list[Finding]]:
@@ -98,6 +100,8 @@ def _from_function(offer: Offer, lender: Lender, source: Source) -> Tool:
                 Finding("foreign-schema", "warning", words, name, None, place.file, place.line, error.hint)
             )
             return blueprint
+        if converts_again(offer, lender):
+            blueprint.binder.reconverted = _find_reconverted(blueprint)
         return _with_their_output(blueprint, offer) if options.output_schema is None else blueprint
 
     return Tool(callee, offer.name, options, build, offer.function)
@@ -167,6 +171,14 @@ def _mentions_them(hint: Any) -> bool:
     if isinstance(hint, type) and not typing.get_args(hint):
         return any(package_of(cls) in PACKAGES for cls in hint.__mro__)
     return any(_mentions_them(part) for part in typing.get_args(hint))
+
+
+def _find_reconverted(blueprint: Blueprint) -> frozenset[str]:
+    """The arguments of which their library may make something else than we do. It parses texts as JSON, and
+    runs validators again; plain texts and numbers stay what they are."""
+    properties: Mapping[str, Any] = blueprint.input_schema.get("properties", {})
+    plain = {name for name, schema in properties.items() if schema.get("type") in _SCALARS}
+    return frozenset(properties) - (plain - blueprint.binder.coded)
 
 
 def _with_their_output(blueprint: Blueprint, offer: Offer) -> Blueprint:

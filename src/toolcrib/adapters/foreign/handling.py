@@ -127,11 +127,21 @@ def _lending_async(function: Handler, contexts: tuple[str, ...], lender: Lender)
     return call
 
 
+def converts_again(offer: Offer, lender: Lender) -> bool:
+    """Whether the function gets arguments that their library converts once more."""
+    return bool(offer.injected) and _find_resolver(lender) is None
+
+
+def _find_resolver(lender: Lender) -> Any:
+    """The function of their library that fills parameters without converting the others."""
+    dependencies = sys.modules.get("fastmcp.server.dependencies")
+    return getattr(dependencies, "resolve_dependencies", None) if lender.is_ambient else None
+
+
 def _injecting(offer: Offer, lender: Lender) -> Handler:
     """For functions with parameters that only their library can fill: it does, and calls."""
-    dependencies = sys.modules.get("fastmcp.server.dependencies")
-    resolve = getattr(dependencies, "resolve_dependencies", None)
-    if lender.is_ambient and resolve is not None:
+    resolve = _find_resolver(lender)
+    if resolve is not None:
         return _injecting_fast(offer.function, resolve, lender)
     run = runner_of(offer, lender)
 

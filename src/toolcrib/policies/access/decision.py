@@ -6,6 +6,7 @@ Knows rules that were found to be about both; refuses to know how they were foun
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -15,6 +16,8 @@ from toolcrib.policies.access.reach import Found, Reach
 from toolcrib.schema.received import OPAQUE, Received
 
 DEFAULT = "default"
+_SAME_IF_EQUAL = frozenset({str, int, float})
+"""Types whose equal values are not told apart by any operator."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,39 +51,60 @@ class Condition:
         found = self.reach.find(arguments)
         if received is None and len(found) == 1:  # as nearly always
             return self._judge(*found[0])
-        verdicts = {self._judge(*each) for each in found}
-        if received is not None:
-            verdicts.update(self._judge_received(found, received))
-        return verdicts.pop() if len(verdicts) == 1 else None
+        verdicts = itertools.starmap(self._judge, found)
+        if received is None:
+            return _agree(verdicts)
+        return _agree(itertools.chain(verdicts, self._judge_received(found, received)))
 
     def _judge(self, value: Any, is_given: bool) -> Verdict:
         verdict = self.demand.holds(value, is_given)
         # Nothing is certain about an argument that is not there, except that it is not there.
         return None if verdict and value is ABSENT and self.demand.exists is not False else verdict
 
-    def _is_comparable(self, value: Any, found: Sequence[Found]) -> bool:
-        """Whether what the tool gets is of the kind that came, or of one that the demand speaks of: a user
-        made of a name neither equals nor differs from that name."""
-        kind = kind_of(value)
-        if any(kind_of(item) is kind for item, _ in found):
-            return True
-        return any(kind_of(item) is kind for each in self.demand.walk() for item in each.constants)
+    def _comparable(self, found: Sequence[Found]) -> set[type]:
+        """The kinds of what came and of what the demand speaks of. What the tool gets is compared if it is of
+        one of these: a user made of a name neither equals nor differs from that name."""
+        kinds = {kind_of(item) for item, _ in found}
+        kinds.update(kind_of(item) for each in self.demand.walk() for item in each.constants)
+        return kinds
 
     def _judge_received(self, found: Sequence[Found], received: Received) -> Iterator[Verdict]:
         """`exists` asks what the caller gave, so the values that came have to answer that."""
         exists = self.demand.exists
         if exists is not None and all(is_given is not exists for _, is_given in found):
             return
+        values = self.reach.find_received(received)
+        if _is_judged(values, found):
+            return
         left_out = sum(not is_given for _, is_given in found)
-        for value in self.reach.find_received(received):
+        kinds = self._comparable(found)
+        for value in values:
             if value is ABSENT:
                 left_out -= 1
                 if left_out >= 0:
                     continue
                 value = OPAQUE  # it was given, and became something else
-            elif not is_nothing(value) and not self._is_comparable(value, found):
+            elif not is_nothing(value) and kind_of(value) not in kinds:
                 value = OPAQUE
             yield self.demand.holds(value, exists is not False)
+
+
+def _agree(verdicts: Iterator[Verdict]) -> Verdict:
+    """The verdict that all of them are; None where they differ. At least one is there."""
+    first = next(verdicts)
+    if first is None:
+        return None
+    return first if all(verdict is first for verdict in verdicts) else None
+
+
+def _is_judged(values: Sequence[Any], found: Sequence[Found]) -> bool:
+    """Whether the tool gets just the texts and numbers that were given, in that order."""
+    return (
+        len(values) == len(found)
+        and _SAME_IF_EQUAL.issuperset(map(type, values))
+        and all(is_given and type(item) in _SAME_IF_EQUAL for item, is_given in found)
+        and values == [item for item, _ in found]
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -170,8 +170,14 @@ def _read_one_of(policy: Policy, key: str, constants: Any) -> Operator:
     for constant in constants:
         _plain(policy, key, constant)
     known = tuple(constants)
+    texts = frozenset(item for item in known if isinstance(item, str))
+    numbers = tuple(item for item in known if is_number(item))
 
     def check(value: Any) -> Verdict:
+        if type(value) is str:
+            if value in texts:
+                return True
+            return None if any(_spells(value, item) for item in numbers) else False
         found = [_compare(value, item) for item in known]
         return True if True in found else None if None in found else False
 
@@ -237,7 +243,7 @@ def _read_number(name: str, compares: Callable[[Any, Any], bool]) -> Callable[..
             raise policy.wrong(key, f"must be a number, got {constant!r}")
 
         def check(value: Any) -> Verdict:
-            if is_number(value):
+            if type(value) is float or is_number(value):
                 return compares(value, constant)
             return False if is_nothing(value) else None
 

@@ -7,7 +7,8 @@ tool will work with. Knows schemas, nulls and defaults; refuses to know what is 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import itertools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -21,7 +22,12 @@ Found = tuple[Any, bool]
 """A value, and whether the caller gave it."""
 
 _PLAIN = frozenset({str, int, float, bool})
+_ALIKE = _PLAIN | {type(None)}
+_FLAT = _ALIKE | {dict}
+_NUMBERS = frozenset({int, float})
 _NOT_THERE: Found = (ABSENT, False)
+_LARGEST_OWN_HASH = 2**60
+"""Whole numbers up to here are their own hashes."""
 _MAX_FORMS = 64
 _MAX_LISTS = 4
 """How many lists within lists a path is followed through when a schema is read."""
@@ -82,37 +88,60 @@ class Reach:
 def _follow_steps(steps: tuple[Step, ...], arguments: Mapping[str, Any]) -> list[Found]:
     current: list[Found] = [(arguments, True)]
     for step in steps:
-        current = [found for value, is_given in current for found in _enter(step, value, is_given)]
-    return [found for value, is_given in current for found in _spread(value, is_given)]
+        entered: list[Found] = []
+        for value, is_given in current:
+            _enter(step, value, is_given, entered)
+        current = entered
+    found: list[Found] = []
+    for value, is_given in current:
+        _spread(value, is_given, found)
+    return found
 
 
-def _enter(step: Step, value: Any, is_given: bool) -> Iterator[Found]:
+def _enter(step: Step, value: Any, is_given: bool, found: list[Found]) -> None:
     if isinstance(value, list | tuple):
         for item in value:
-            yield from _enter(step, item, is_given)
+            _enter(step, item, is_given, found)
         if not value:
-            yield _NOT_THERE
-    elif not isinstance(value, Mapping):
-        yield (value, is_given) if value is OPAQUE else _NOT_THERE
+            found.append(_NOT_THERE)
+    elif type(value) is not dict and not isinstance(value, Mapping):
+        found.append((value, is_given) if value is OPAQUE else _NOT_THERE)
     elif step.name in value and not (step.drops_null and value[step.name] is None):
-        yield value[step.name], is_given
+        found.append((value[step.name], is_given))
     elif step.defaults:
-        for default in step.defaults:
-            yield default, False
+        found.extend((default, False) for default in step.defaults)
     else:
-        yield _NOT_THERE
+        found.append(_NOT_THERE)
 
 
-def _spread(value: Any, is_given: bool) -> Iterator[Found]:
+def _spread(value: Any, is_given: bool, found: list[Found]) -> None:
     """The items of a list, those of lists in it too. An empty one is there and has nothing in it: both."""
     if not isinstance(value, list | tuple):
-        yield value, is_given
-        return
-    for item in value:
-        yield from _spread(item, is_given)
-    if not value:
-        yield [], is_given
-        yield _NOT_THERE
+        found.append((value, is_given))
+    elif not value:
+        found += (([], is_given), _NOT_THERE)
+    elif (distinct := _distinct(value)) is not None:
+        found += zip(distinct, itertools.repeat(is_given))
+    else:
+        for item in value:
+            _spread(item, is_given, found)
+
+
+def _distinct(items: Sequence[Any]) -> Iterable[Any] | None:
+    """The items of a list, texts and numbers once each; None where there may be lists among them.
+
+    The same is said of all that are equal, and of half a million numbers in a megabyte few differ. Truth
+    values equal numbers, and are not the same."""
+    kinds = set(map(type, items))
+    if not kinds <= _ALIKE:
+        return items if kinds <= _FLAT else None
+    if bool in kinds and not kinds.isdisjoint(_NUMBERS):
+        return items
+    if int in kinds:
+        whole = items if len(kinds) == 1 else [item for item in items if type(item) is int]
+        if max(whole) > _LARGEST_OWN_HASH or min(whole) < -_LARGEST_OWN_HASH:
+            return items  # many of these can be found that have one hash, and take a minute to tell apart
+    return dict.fromkeys(items)
 
 
 # --- reading schemas -----------------------------------------------------------------------------------

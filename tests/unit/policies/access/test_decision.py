@@ -163,3 +163,26 @@ def test_there_is_nothing_inside_of_a_value_that_is_no_object() -> None:
     assert reach.find_received(Received({"order": "a"}, {})) == [ABSENT]
     assert reach.find_received(Received({"order": {"note": "a"}}, {})) == ["a"]
     assert Reach("text", SELL).find_received(Received({"text": ["a", "b"]}, {})) == ["a", "b"]
+
+
+def weigh(values: list[float]) -> None:
+    """Weigh."""
+
+
+@pytest.mark.parametrize(
+    ("sent", "made", "is_denied"),
+    [
+        ([1, 2], [1.0, 2.0], False),
+        ([1, 2], [1.0, 7.0], True),
+        ([1, 2], [1, 2, 7], True),
+        ([1, 0], [1, False], True),
+        ([1], ["a"], True),
+    ],
+)
+def test_a_list_is_judged_again_where_the_tool_gets_another(
+    sent: list[Any], made: list[Any], is_denied: bool
+) -> None:
+    rules = [Rule(deny=["weigh"], when={"values": {"above": 5}})]
+    decision = Access(Policy(rules=rules)).decide(LOCAL, Tool.from_function(weigh))
+    received = Received({"values": made}, {"values": sent})
+    assert decision.judge({"values": sent}, received).is_allowed is not is_denied

@@ -274,3 +274,22 @@ def test_a_path_that_takes_the_name_of_an_entry_for_that_of_a_field_is_an_error(
     assert "can never hold" in str(error)
     for path in ("shelves.left.amount", "counts.left"):
         assert not Access(Policy(rules=[Rule(deny=["stock"], when={path: {"above": 100}})])).check([STOCK])
+
+
+@pytest.mark.parametrize(
+    ("items", "expected"),
+    [
+        (["a", "b", "a"], ["a", "b"]),
+        ([1, 1.0, 2, "1", None, None], [1, 2, "1", None]),
+        ([True, 1, 1], [True, 1, 1]),
+        ([True, "a", True], [True, "a"]),
+        ([2**61, 2**61], [2**61, 2**61]),
+        (["a", -(2**61), -(2**61)], ["a", -(2**61), -(2**61)]),
+        ([[1, 1], 1, [2]], [1, 1, 2]),
+        ([{}, {}], [{}, {}]),
+    ],
+)
+def test_texts_and_numbers_of_a_list_are_found_once_each(items: list[Any], expected: list[Any]) -> None:
+    found = [value for value, _ in Reach("x", handler({})).find({"x": items})]
+    assert found == expected
+    assert list(map(type, found)) == list(map(type, expected))
