@@ -1,6 +1,7 @@
 """The event loop that serves: uvloop where it is installed, else asyncio's own.
 
-Code of tools runs on it and must not end it, so `loop.stop()` has no effect while the server runs.
+Code of tools runs on it and must not end it, so `loop.stop()` has no effect while the server runs. Errors
+that nobody awaits, of tasks, callbacks and threads, are logged by the logger `toolcrib`, which redacts them.
 The only module that imports uvloop.
 """
 
@@ -12,7 +13,8 @@ import logging
 import sys
 import threading
 import time
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from toolcrib.execution.ration import Ration
@@ -41,11 +43,34 @@ def run_loop(main: Coroutine[Any, Any, Any]) -> Any:
     gc.freeze()  # what is there now stays: there is no use in looking through it again and again
     gc.set_threshold(YOUNG, *before[1:])
     try:
-        with asyncio.Runner(loop_factory=make_loop) as runner:
+        with _logged_threads(), asyncio.Runner(loop_factory=make_loop) as runner:
             return runner.run(main)
     finally:
         gc.set_threshold(*before)
         gc.unfreeze()
+
+
+@contextmanager
+def _logged_threads() -> Iterator[None]:
+    """Log the errors of threads, unless the program has a hook of its own for them."""
+    if threading.excepthook is not threading.__excepthook__:
+        yield
+        return
+    threading.excepthook = _log_thread_error
+    try:
+        yield
+    finally:
+        if threading.excepthook is _log_thread_error:
+            threading.excepthook = threading.__excepthook__
+
+
+def _log_thread_error(error: threading.ExceptHookArgs) -> None:
+    if error.exc_value is None or isinstance(error.exc_value, SystemExit):
+        return  # as Python's own hook: a thread may end itself
+    name = "(unknown)" if error.thread is None else error.thread.name
+    logger.error(
+        "Exception in thread %s", name, exc_info=(error.exc_type, error.exc_value, error.exc_traceback)
+    )
 
 
 class ServingLoop(asyncio.AbstractEventLoop):
@@ -69,7 +94,15 @@ class ServingLoop(asyncio.AbstractEventLoop):
         else:
             _tell_of_stop()
 
+    def default_exception_handler(self, context: dict[str, Any]) -> None:
+        """Log an error that nobody awaits, as asyncio does but redacted."""
+        message = context.get("message") or "Unhandled exception in event loop"
+        details = [f"{key}: {context[key]!r}" for key in _DETAILS if key in context]
+        logger.error("%s", "\n".join([message, *details]), exc_info=context.get("exception"))
 
+
+_DETAILS = ("future", "task", "handle", "protocol", "transport", "socket", "asyncgen")
+"""What asyncio may say of the origin of an error, besides its message."""
 _STOPS = Ration(10, 60.0)
 _STOPS_LOCK = threading.Lock()
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import logging
 import sys
+import threading
 from collections.abc import Iterator
 
 import pytest
 
 from toolcrib.execution import loop as module
-from toolcrib.execution.loop import make_loop
+from toolcrib.execution.loop import make_loop, run_loop
 from toolcrib.execution.ration import Ration
 
 
@@ -75,3 +76,56 @@ def test_running_it_twice_at_once_is_still_an_error(loop: asyncio.AbstractEventL
         await asyncio.sleep(0)
 
     loop.run_until_complete(nest())
+
+
+def test_an_error_that_nobody_awaits_is_logged_redacted(
+    loop: asyncio.AbstractEventLoop, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail() -> None:
+        raise ValueError("password=hunter2")
+
+    async def main() -> None:
+        asyncio.get_running_loop().call_soon(fail)
+        await asyncio.sleep(0.01)
+        loop.call_exception_handler({"message": "", "task": "token=hunter2"})
+
+    loop.run_until_complete(main())
+    first, second = caplog.records
+    assert {record.name for record in caplog.records} == {"toolcrib"}
+    assert first.getMessage().startswith("Exception in callback")
+    assert "ValueError: password=[redacted]" in caplog.text
+    assert second.getMessage() == "Unhandled exception in event loop\ntask: 'token=[redacted]'"
+
+
+async def fail_in_threads(*errors: BaseException | None) -> None:
+    for error in errors:
+        kind = type(error) if error is not None else SystemExit
+        for thread in (threading.Thread(name="worker"), None):
+            threading.excepthook(threading.ExceptHookArgs((kind, error, None, thread)))
+
+
+def test_errors_of_threads_are_logged_redacted_while_a_server_runs(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(threading, "excepthook", threading.__excepthook__)
+    run_loop(fail_in_threads(ValueError("password=hunter2"), SystemExit(3), None))
+    assert caplog.messages == ["Exception in thread worker", "Exception in thread (unknown)"]
+    assert "hunter2" not in caplog.text
+    assert threading.excepthook is threading.__excepthook__
+
+
+@pytest.mark.parametrize("is_set_before", [True, False])
+def test_a_hook_of_the_program_for_errors_of_threads_stays(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, is_set_before: bool
+) -> None:
+    heard: list[object] = []
+    monkeypatch.setattr(threading, "excepthook", heard.append if is_set_before else threading.__excepthook__)
+
+    async def main() -> None:
+        threading.excepthook = heard.append
+        await fail_in_threads(ValueError("x"))
+
+    run_loop(main())
+    assert len(heard) == 2
+    assert threading.excepthook == heard.append
+    assert not caplog.messages
