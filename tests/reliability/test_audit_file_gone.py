@@ -54,6 +54,12 @@ def assert_missing(path: Path, first: int, last: int) -> None:
     assert [each["words"].removesuffix(" at the end") for each in json.loads(out)["problems"]] == [words]
 
 
+def assert_sound(path: Path) -> None:
+    process = start("audit", "verify", cwd=path.parent)
+    said = "".join(process.communicate())
+    assert process.returncode == 0, said
+
+
 def assert_refuses(path: Path) -> None:
     """A server that is started on the log says what is wrong with it, and ends."""
     process = start("serve", "--port", "0", cwd=path.parent)
@@ -193,3 +199,32 @@ def test_workers_go_on_in_one_file(path: Path) -> None:
         assert [each["kind"] for each in found].count("call") == 20
         assert server.end() == 0
     assert_missing(path, 1, found[0]["seq"] - 1)
+
+
+@pytest.mark.parametrize("name", ["audit.db"])
+def test_records_behind_a_deleted_wal_file_outlive_a_kill(path: Path) -> None:
+    with serve(path) as server:
+        assert server.call("look") == "seen"
+        family(path)[1].unlink()
+        server.wait_for("audit: records are written again")
+        assert "the -wal file of the log was deleted" in server.errors
+        assert [server.call("look") for _ in range(5)] == ["seen"] * 5
+        server.end(signal.SIGKILL)
+    assert [each["kind"] for each in records(path)].count("call") == 6
+    assert_sound(path)
+
+
+@pytest.mark.parametrize("name", ["audit.db"])
+def test_workers_go_on_behind_a_deleted_wal_file(path: Path) -> None:
+    with Serving("--workers", "2", cwd=path.parent) as server:
+        for _ in range(20):
+            server.call("look")
+        family(path)[1].unlink()
+        for _ in range(20):
+            server.call("look")
+        server.wait_for("audit: records are written again", 2)
+        for _ in range(20):
+            server.call("look")
+        assert server.end() == 0
+    assert [each["kind"] for each in records(path)].count("call") == 60
+    assert_sound(path)

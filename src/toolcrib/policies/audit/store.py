@@ -41,6 +41,8 @@ class GoneError(BrokenError):
 
 DELETED = "the file of the log was deleted"
 REPLACED = "another file is in the place of the log"
+DELETED_WAL = "the -wal file of the log was deleted"
+REPLACED_WAL = "another file is in the place of the -wal file of the log"
 FAILURES = (OSError, StoreError)
 _PASSING = {errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EFBIG, errno.EINTR, errno.EAGAIN, errno.ESTALE}
 
