@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import signal
 import sqlite3
@@ -228,3 +229,40 @@ def test_workers_go_on_behind_a_deleted_wal_file(path: Path) -> None:
         assert server.end() == 0
     assert [each["kind"] for each in records(path)].count("call") == 60
     assert_sound(path)
+
+
+def empty(path: Path) -> None:
+    os.truncate(path, 0)
+
+
+def drop(path: Path) -> None:
+    with closing(sqlite3.connect(path)) as db:
+        db.execute("DROP TABLE record")
+
+
+@pytest.mark.parametrize(
+    ("name", "damage"), [("audit.db", empty), ("audit.db", drop), ("audit.jsonl", empty)]
+)
+def test_a_log_that_is_emptied_is_not_sound(path: Path, damage: Callable[[Path], None]) -> None:
+    make_log(path, 3, checkpoints=path.parent / "elsewhere")
+    damage(path)
+    assert_missing(path, 1, 5)
+    assert_refuses(path)
+
+
+@BOTH
+def test_a_log_that_was_removed_with_its_checkpoints_is_warned_of(path: Path) -> None:
+    words = "but neither a log"
+    with serve(path) as server:
+        assert server.end() == 0
+        assert words not in server.errors
+    for each in (*family(path), path.parent / "elsewhere"):
+        each.unlink(missing_ok=True)
+    os.utime(path.with_name(f"{path.name}.key"), (0, 0))
+    with serve(path) as server:
+        server.wait_for(words)
+        assert "an earlier log may have been removed" in server.errors
+        assert server.end() == 0
+    with serve(path) as server:
+        assert server.end() == 0
+        assert words not in server.errors

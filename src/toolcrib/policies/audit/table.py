@@ -244,10 +244,19 @@ class TableSource:
 
 def holds_other(path: Path) -> bool:
     """Whether a database is of something else. Leaves nothing beside it; False where it cannot be told."""
+    return _is_true(path, _OTHER)
+
+
+def holds_nothing(path: Path) -> bool:
+    """Whether a database has no table. Leaves nothing beside it; False where it cannot be told."""
+    return _is_true(path, "SELECT NOT EXISTS (SELECT 1 FROM sqlite_master)")
+
+
+def _is_true(path: Path, query: str) -> bool:
     how = "mode=ro" if path.with_name(f"{path.name}-wal").exists() else "immutable=1"
     try:
         with closing(_connect(path, how)) as db:
-            return bool(db.execute(_OTHER).fetchone()[0])
+            return bool(db.execute(query).fetchone()[0])
     except sqlite3.Error:
         return False
 
