@@ -8,11 +8,14 @@ The only module that imports uvloop.
 from __future__ import annotations
 
 import asyncio
+import functools
 import gc
 import logging
+import signal
 import sys
 import threading
 import time
+import traceback
 from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -45,6 +48,12 @@ def run_loop(main: Coroutine[Any, Any, Any]) -> Any:
     try:
         with _logged_threads(), asyncio.Runner(loop_factory=make_loop) as runner:
             return runner.run(main)
+    except asyncio.CancelledError:  # not by Ctrl-C, which the runner turns into KeyboardInterrupt
+        logger.error(
+            "the server ended because its main task was cancelled from inside: code on its event loop "
+            "cancels tasks that are not its own, such as all of asyncio.all_tasks()"
+        )
+        raise SystemExit(1) from None
     finally:
         gc.set_threshold(*before)
         gc.unfreeze()
@@ -74,8 +83,9 @@ def _log_thread_error(error: threading.ExceptHookArgs) -> None:
 
 
 class ServingLoop(asyncio.AbstractEventLoop):
-    """Mixed into the class of a loop: while `run_until_complete` waits, `stop` is ignored, with a warning.
-    The server ends by being cancelled or by returning, never by stopping its loop."""
+    """Mixed into the class of a loop: while `run_until_complete` waits, `stop` is ignored, with a warning,
+    and so are SystemExit and KeyboardInterrupt of tasks and callbacks. The server ends by being cancelled,
+    by a signal or by returning, never by stopping its loop."""
 
     _awaited: asyncio.Future[Any] | None = None
 
@@ -84,7 +94,14 @@ class ServingLoop(asyncio.AbstractEventLoop):
             return super().run_until_complete(future)  # raises
         self._awaited = asyncio.ensure_future(future, loop=self)
         try:
-            return super().run_until_complete(self._awaited)
+            while True:
+                try:
+                    return super().run_until_complete(self._awaited)
+                except (SystemExit, KeyboardInterrupt) as error:
+                    # Raised by a task or callback, or else by a signal, or by what is awaited.
+                    if self._awaited.done() or _is_of_signal(error):
+                        raise
+                    _tell_of_exit(error)
         finally:
             self._awaited = None
 
@@ -103,6 +120,39 @@ class ServingLoop(asyncio.AbstractEventLoop):
 
 _DETAILS = ("future", "task", "handle", "protocol", "transport", "socket", "asyncgen")
 """What asyncio may say of the origin of an error, besides its message."""
+
+
+def _is_of_signal(error: BaseException) -> bool:
+    """Whether a signal handler raised it: one that the program set, that of `asyncio.Runner`, or Python's
+    own for Ctrl-C, which leaves no trace in the traceback."""
+    handlers = [signal.getsignal(number) for number in signal.valid_signals()]
+    if isinstance(error, KeyboardInterrupt) and signal.default_int_handler in handlers:
+        return True
+    codes = {_code_of(handler) for handler in handlers if callable(handler)} - {None}
+    return any(frame.f_code in codes for frame, _ in traceback.walk_tb(error.__traceback__))
+
+
+def _code_of(handler: object) -> object:
+    while isinstance(handler, functools.partial):
+        handler = handler.func
+    own = getattr(handler, "__code__", None)
+    return own or getattr(type(handler).__call__, "__code__", None)
+
+
+def _tell_of_exit(error: BaseException) -> None:
+    if not _EXITS.take(time.monotonic()):
+        return
+    missed = _EXITS.take_missed()
+    more = f" ({missed} more times since this was last said)" if missed else ""
+    logger.error(
+        "a task or callback on the event loop of the server raised %r: ignored%s",
+        error,
+        more,
+        exc_info=error,
+    )
+
+
+_EXITS = Ration(10, 60.0)
 _STOPS = Ration(10, 60.0)
 _STOPS_LOCK = threading.Lock()
 
