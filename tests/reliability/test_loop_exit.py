@@ -112,8 +112,10 @@ def open_on_stdio(file: Path) -> subprocess.Popen[str]:
 def test_a_signal_still_ends_a_server(file: Path, number: signal.Signals, code: int) -> None:
     file.write_text(SERVER.replace("\nserver =", f"{HANDLER}\nserver =", 1))
     with open_on_stdio(file) as process:
+        assert process.stderr is not None
         process.send_signal(number)
-        _, said = process.communicate(timeout=20)
+        process.wait(timeout=20)  # its input stays open: the end of that would end the server, too
+        said = process.stderr.read()
     assert process.returncode == code, said
     assert "ignored" not in said
 

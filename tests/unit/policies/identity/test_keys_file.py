@@ -222,5 +222,5 @@ def test_what_is_not_there_cannot_be_ended(file: KeyFile) -> None:
 def test_a_lock_that_is_a_folder_is_named(file: KeyFile) -> None:
     lock = file.path.with_name(f".{file.path.name}.lock")
     lock.mkdir(parents=True)
-    with pytest.raises(ConfigurationError, match="its lock .*lock is a folder"):
+    with pytest.raises(ConfigurationError, match=r"its lock .*lock is a folder"):
         file.create("ana")
