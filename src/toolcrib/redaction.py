@@ -68,6 +68,13 @@ _FORMS: tuple[tuple[re.Pattern[str], str], ...] = (
         ),
         r"\1",
     ),
+    (  # a command as a list, which is how subprocess shows it: ['login', '--password', 'x']
+        re.compile(
+            rf"(?i)([\"']--?(?:[\w-]*[_-])?(?:{_NAMES})[\"'],\s*(?:b(?=[\"']))?)"
+            r"(?:\"(?:[^\"\\]|\\.)*\"?|'(?:[^'\\]|\\.)*'?)"
+        ),
+        r"\1",
+    ),
 )
 
 

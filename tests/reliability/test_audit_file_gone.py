@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import signal
 import sqlite3
@@ -52,6 +53,12 @@ def assert_missing(path: Path, first: int, last: int) -> None:
     assert process.returncode == 1, errors
     words = f"record {first} is missing" if first == last else f"records {first} to {last} are missing"
     assert [each["words"].removesuffix(" at the end") for each in json.loads(out)["problems"]] == [words]
+
+
+def assert_sound(path: Path) -> None:
+    process = start("audit", "verify", cwd=path.parent)
+    said = "".join(process.communicate())
+    assert process.returncode == 0, said
 
 
 def assert_refuses(path: Path) -> None:
@@ -193,3 +200,69 @@ def test_workers_go_on_in_one_file(path: Path) -> None:
         assert [each["kind"] for each in found].count("call") == 20
         assert server.end() == 0
     assert_missing(path, 1, found[0]["seq"] - 1)
+
+
+@pytest.mark.parametrize("name", ["audit.db"])
+def test_records_behind_a_deleted_wal_file_outlive_a_kill(path: Path) -> None:
+    with serve(path) as server:
+        assert server.call("look") == "seen"
+        family(path)[1].unlink()
+        server.wait_for("audit: records are written again")
+        assert "the -wal file of the log was deleted" in server.errors
+        assert [server.call("look") for _ in range(5)] == ["seen"] * 5
+        server.end(signal.SIGKILL)
+    assert [each["kind"] for each in records(path)].count("call") == 6
+    assert_sound(path)
+
+
+@pytest.mark.parametrize("name", ["audit.db"])
+def test_workers_go_on_behind_a_deleted_wal_file(path: Path) -> None:
+    with Serving("--workers", "2", cwd=path.parent) as server:
+        for _ in range(20):
+            server.call("look")
+        family(path)[1].unlink()
+        for _ in range(20):
+            server.call("look")
+        server.wait_for("audit: records are written again", 2)
+        for _ in range(20):
+            server.call("look")
+        assert server.end() == 0
+    assert [each["kind"] for each in records(path)].count("call") == 60
+    assert_sound(path)
+
+
+def empty(path: Path) -> None:
+    os.truncate(path, 0)
+
+
+def drop(path: Path) -> None:
+    with closing(sqlite3.connect(path)) as db:
+        db.execute("DROP TABLE record")
+
+
+@pytest.mark.parametrize(
+    ("name", "damage"), [("audit.db", empty), ("audit.db", drop), ("audit.jsonl", empty)]
+)
+def test_a_log_that_is_emptied_is_not_sound(path: Path, damage: Callable[[Path], None]) -> None:
+    make_log(path, 3, checkpoints=path.parent / "elsewhere")
+    damage(path)
+    assert_missing(path, 1, 5)
+    assert_refuses(path)
+
+
+@BOTH
+def test_a_log_that_was_removed_with_its_checkpoints_is_warned_of(path: Path) -> None:
+    words = "but neither a log"
+    with serve(path) as server:
+        assert server.end() == 0
+        assert words not in server.errors
+    for each in (*family(path), path.parent / "elsewhere"):
+        each.unlink(missing_ok=True)
+    os.utime(path.with_name(f"{path.name}.key"), (0, 0))
+    with serve(path) as server:
+        server.wait_for(words)
+        assert "an earlier log may have been removed" in server.errors
+        assert server.end() == 0
+    with serve(path) as server:
+        assert server.end() == 0
+        assert words not in server.errors

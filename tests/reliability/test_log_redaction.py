@@ -123,3 +123,53 @@ async def test_a_server_that_the_command_runs_says_it_once(way: str, tmp_path: P
         await until(lambda: "tool 'connect' raised" in said())
     assert "61c0ffee" not in said()
     assert said().count("tool 'connect' raised ConnectionError: postgres://shop:[redacted]@db") == 1
+
+
+BACKGROUND = '''
+import asyncio, gc, os, subprocess, sys, threading
+from toolcrib import MCPServer
+
+server = MCPServer("background")
+
+
+def fail() -> None:
+    raise ConnectionError(f"login with {os.environ['SHOP_DB_PASSWORD']} failed, token={os.environ['CANARY']}")
+
+
+def run_command() -> None:
+    subprocess.run([sys.executable, "-c", "exit(1)", "--password", os.environ["CANARY"]], check=True)
+
+
+async def fail_as_task() -> None:
+    fail()
+
+
+@server.tool
+async def leave_work() -> str:
+    """Start work that fails behind the call."""
+    asyncio.get_running_loop().call_soon(fail)
+    await asyncio.wait([asyncio.create_task(fail_as_task())])
+    gc.collect()
+    for work in (fail, run_command):
+        thread = threading.Thread(target=work, name=f"{work.__name__}-thread")
+        thread.start()
+        thread.join()
+    return "left"
+
+
+if __name__ == "__main__":
+    from tests.support.started import run
+
+    run(server)
+'''
+
+
+@pytest.mark.parametrize("way", WAYS)
+async def test_no_secret_of_work_behind_a_call_reaches_the_log(way: str, tmp_path: Path) -> None:
+    file = tmp_path / "background.py"
+    file.write_text(BACKGROUND)
+    async with started(way, file, CANARY=CANARY, SHOP_DB_PASSWORD=VARIABLE) as (client, said):
+        assert (await client.call("leave_work")).text == "left"
+        for words in ("Exception in callback", "never retrieved", "thread fail-th", "thread run_command-th"):
+            await until(lambda words=words: words in said())  # type: ignore[misc]
+    assert "61c0ffee" not in said()

@@ -52,6 +52,11 @@ SIGNED = "eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiJhbmEifQ.c2lnbmF0dXJl"
             "before -----BEGIN RSA PRIVATE KEY-----[redacted] after",
         ),
         ("-----BEGIN PRIVATE KEY-----\nabc", "-----BEGIN PRIVATE KEY-----[redacted]"),
+        (
+            "Command '['login', '--db-password', 'hunter2', '-v', b'--token', b'abc']' failed",
+            "Command '['login', '--db-password', [redacted], '-v', b'--token', b[redacted]]' failed",
+        ),
+        ("['--token-file', 'a', '--password']", "['--token-file', 'a', '--password']"),
         ("Tool 'refund' raised KeyError: 'order'", "Tool 'refund' raised KeyError: 'order'"),
         ("nothing to see", "nothing to see"),
         ("", ""),

@@ -210,7 +210,7 @@ def _print(place: Place, entry: dict[str, Any], as_json: bool, terminal: Termina
     if as_json:
         terminal.json(place.to_json("printed", entry=entry))
         return 0
-    terminal.data(place.client.editor.show(place.name, entry))
+    terminal.json_line(place.client.editor.show(place.name, entry))  # escapes that TOML has as well
     terminal.say("note", f"it goes into {place.file}")
     return 0
 

@@ -51,8 +51,9 @@ class Terminal:
     @property
     def width(self) -> int:
         """Columns of the terminal; COLUMNS, or 80 where there is none."""
-        if os.environ.get("COLUMNS", "").isdigit():
-            return max(40, int(os.environ["COLUMNS"]))
+        given = os.environ.get("COLUMNS", "")
+        if given.isdecimal() and len(given) < 10:
+            return max(40, int(given))
         try:
             return max(40, os.get_terminal_size(self.out.fileno()).columns)
         except (OSError, ValueError, AttributeError):

@@ -342,3 +342,12 @@ def test_a_broken_toolcrib_toml_is_told(desk: Desk, cursor: Path) -> None:
     assert done.exit_code == 2
     assert "toolcrib.toml:2" in done.stderr
     assert not cursor.exists()
+
+
+def test_what_is_printed_means_the_same_with_a_control_character_in_it(desk: Desk) -> None:
+    desk.write("shop.py", "def stock() -> int:\n    'Count.'\n    return 1\n")
+    given = ("shop.py", "--print", "--env", "A=\x9b")
+    done = desk.run("connect", "cursor", *given)
+    assert "\x9b" not in done.stdout
+    assert json.loads(done.stdout)["mcpServers"]["shop"]["env"] == {"A": "\x9b"}
+    assert 'A = "\\u009b"' in desk.run("connect", "codex", *given).stdout

@@ -208,3 +208,13 @@ def test_a_suggestion_is_the_nearest_name_or_what_there_is() -> None:
     assert suggest("zzz", [f"tool{number}" for number in range(20)]) == (
         "there are 20, among them: tool0, tool1, tool2, tool3, tool4, tool5, tool6, tool7"
     )
+
+
+@pytest.mark.parametrize(
+    ("given", "width"), [("120", 120), ("2", 40), ("²", 80), ("9" * 5_000, 80), ("x", 80)]
+)
+def test_a_width_that_is_no_number_is_ignored(
+    monkeypatch: pytest.MonkeyPatch, given: str, width: int
+) -> None:
+    monkeypatch.setenv("COLUMNS", given)
+    assert Terminal(io.StringIO(), io.StringIO(), debug=False).width == width

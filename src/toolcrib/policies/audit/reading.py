@@ -24,7 +24,7 @@ from toolcrib.policies.audit import key
 from toolcrib.policies.audit.checkpoint import find_seals, read_file
 from toolcrib.policies.audit.lag import Lag
 from toolcrib.policies.audit.record import head_of, read_stamp, stamp
-from toolcrib.policies.audit.source import NoSource, Source, open_source
+from toolcrib.policies.audit.source import NoSource, Source, is_blank, open_source
 from toolcrib.policies.audit.verification import Verdict, Walk, gather, join
 
 Time = str | float | datetime
@@ -68,7 +68,14 @@ class Reader:
         self._copy = copy
 
     def _open(self) -> closing[Source]:
-        return closing(open_source(self.path) if self.path.exists() else NoSource())
+        if not self.path.exists():
+            return closing(NoSource())
+        try:
+            return closing(open_source(self.path))
+        except ConfigurationError:
+            if self._checkpoints.is_file() and is_blank(self.path):
+                return closing(NoSource())  # the checkpoints say which records are missing
+            raise
 
     def last_seq(self) -> int:
         """The number of the newest record; 0 where there is none."""

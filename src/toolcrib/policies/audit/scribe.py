@@ -26,7 +26,7 @@ from toolcrib.policies.audit.gap import Gap
 from toolcrib.policies.audit.record import NO_RECORD, Entry, Head, compose, encode, head_of, stamp
 from toolcrib.policies.audit.recovery import recover
 from toolcrib.policies.audit.retention import SteadyClock, aged_out
-from toolcrib.policies.audit.store import FAILURES, BrokenError, GoneError, Store, open_store, refuse_new_key
+from toolcrib.policies.audit.store import FAILURES, BrokenError, GoneError, Store, check_key, open_store
 from toolcrib.policy import Audit
 
 logger = logging.getLogger("toolcrib")
@@ -137,10 +137,9 @@ class Scribe:
             given = self._options.key_file
             key_file = None if given is None else Path(given)
             found = key.find(self.path, key_file)
-            if found is None:
-                refuse_new_key(self.path, self._seals_path, key_file or key.default_file(self.path))
-                found = key.make(self.path, key_file)
-            self.secret = found
+            place = key_file or key.default_file(self.path)
+            check_key(found is not None, self.path, self._seals_path, place)
+            self.secret = found or key.make(self.path, key_file)
         return self.secret
 
     # --- what recovery asks for ---

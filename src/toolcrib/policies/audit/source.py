@@ -35,8 +35,17 @@ def open_source(path: Path) -> Source:
     return TableSource(path)
 
 
+def is_blank(path: Path) -> bool:
+    """Whether a file is a database without any table, or has no content: all records of a log are missing."""
+    if is_lines(path):
+        return False
+    from toolcrib.policies.audit.table import holds_nothing  # as above
+
+    return not path.stat().st_size or holds_nothing(path)
+
+
 class NoSource:
-    """A log whose file is not there."""
+    """A log whose file is not there, or blank."""
 
     torn_bytes = 0
 

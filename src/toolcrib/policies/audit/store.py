@@ -6,7 +6,9 @@ Knows the two stores by name; refuses to know how either keeps anything.
 from __future__ import annotations
 
 import errno
+import logging
 import os
+import time
 from collections.abc import Callable, Generator
 from pathlib import Path
 from typing import Protocol
@@ -14,6 +16,8 @@ from typing import Protocol
 from toolcrib.errors import ConfigurationError
 from toolcrib.policies.audit.record import Head
 from toolcrib.policy import Audit
+
+logger = logging.getLogger("toolcrib")
 
 Compose = Callable[[Head], list[bytes]]
 """The lines to write, once it is known behind which record."""
@@ -41,6 +45,10 @@ class GoneError(BrokenError):
 
 DELETED = "the file of the log was deleted"
 REPLACED = "another file is in the place of the log"
+DELETED_WAL = "the -wal file of the log was deleted"
+REPLACED_WAL = "another file is in the place of the -wal file of the log"
+KEY_AGE_S = 5.0
+"""A younger key is probably that of another worker of this server, which makes the log next."""
 FAILURES = (OSError, StoreError)
 _PASSING = {errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EFBIG, errno.EINTR, errno.EAGAIN, errno.ESTALE}
 
@@ -123,6 +131,28 @@ def find_other(path: Path) -> ConfigurationError | None:
         problem = "is a device"
     hint = "name one that is not there yet: it is made; *.jsonl holds JSON Lines, every other name SQLite"
     return ConfigurationError(f"is no audit log: it {problem}", file=str(path), key="audit.file", hint=hint)
+
+
+def check_key(has_key: bool, log: Path, seals: Path, key_file: Path) -> None:
+    """Raise where there is no key, and none can be made for this log. Warn where a log may have been removed:
+    a key is kept in its file, and neither a log nor checkpoints are there."""
+    if not has_key:
+        refuse_new_key(log, seals, key_file)
+    elif not log.exists() and not seals.exists() and _age_s(key_file) > KEY_AGE_S:
+        logger.warning(
+            "audit: there is a key (%s), but neither a log (%s) nor checkpoints (%s): an earlier log may "
+            "have been removed, unless this is the first start with a key that you made",
+            key_file,
+            log,
+            seals,
+        )
+
+
+def _age_s(path: Path) -> float:
+    try:
+        return time.time() - path.stat().st_mtime
+    except OSError:  # the key comes from the environment
+        return 0.0
 
 
 def refuse_new_key(log: Path, seals: Path, key_file: Path) -> None:

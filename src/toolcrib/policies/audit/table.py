@@ -18,7 +18,16 @@ from urllib.parse import quote
 from toolcrib.errors import ConfigurationError
 from toolcrib.policies.audit.files import claim, sync_path
 from toolcrib.policies.audit.record import NO_RECORD, Head, head_of
-from toolcrib.policies.audit.store import DELETED, REPLACED, BrokenError, Compose, GoneError, StoreError
+from toolcrib.policies.audit.store import (
+    DELETED,
+    DELETED_WAL,
+    REPLACED,
+    REPLACED_WAL,
+    BrokenError,
+    Compose,
+    GoneError,
+    StoreError,
+)
 
 SCHEMA = "CREATE TABLE IF NOT EXISTS record (seq INTEGER PRIMARY KEY, line TEXT NOT NULL)"
 _LAST = "SELECT line FROM record ORDER BY seq DESC LIMIT 1"
@@ -50,10 +59,12 @@ class TableStore:
                 orphan.unlink(missing_ok=True)  # of a file that was deleted: another process may have it open
         _refuse_unusable(path)
         self._mark = _mark_of(path)
+        self._is_cut_off = False
         with _translated():
             self._db = sqlite3.connect(path, timeout=wait_s, isolation_level=None)
             try:
                 self._prepare(sync)
+                self._wal_mark = _find_mark(self._wal)
             except BaseException:
                 self._db.close()
                 raise
@@ -62,15 +73,15 @@ class TableStore:
         self._db.text_factory = bytes
         if self._db.execute(_OTHER).fetchone()[0]:  # before anything is changed in it
             raise BrokenError("it holds other tables, and no records")
-        self._db.execute("PRAGMA journal_mode=WAL")
+        mode = self._db.execute("PRAGMA journal_mode=WAL").fetchone()[0]
+        self._has_wal = mode == b"wal"  # not every file system can have one
         self._db.execute(f"PRAGMA synchronous={'FULL' if sync else 'NORMAL'}")
         self._db.execute("PRAGMA secure_delete=ON")  # a record whose time is over is to be gone
         self._db.execute(SCHEMA)
 
     def append(self, compose: Compose, head: Head | None = None) -> None:
-        self.look()
         with _translated():
-            self._db.execute("BEGIN IMMEDIATE")
+            self._begin()
             try:
                 if head is None:
                     head = self.head()
@@ -81,18 +92,41 @@ class TableStore:
                     self._db.execute("ROLLBACK")
                 raise
 
+    def _begin(self) -> None:
+        """Take the database for ourselves. Another process may have saved a deleted -wal file and made a new
+        one just before: frames that are then written to the old file would be lost."""
+        self.look()
+        self._db.execute("BEGIN IMMEDIATE")
+        while self._has_lost_wal() and not self._is_cut_off:
+            self._db.execute("ROLLBACK")
+            self.look()
+            self._db.execute("BEGIN IMMEDIATE")
+
     def look(self) -> None:
-        try:
-            if _mark_of(self._path) == self._mark:
-                return
-            words = REPLACED
-        except FileNotFoundError:
-            words = DELETED
+        found = _find_mark(self._path)
+        if found != self._mark:
+            words = DELETED if found is None else REPLACED
+        elif not self._has_lost_wal():
+            return
+        elif _find_mark(self._wal) is not None:
+            words = REPLACED_WAL
+        elif self._empty_wal():
+            words = DELETED_WAL  # its records are in the main file now
+        else:
+            # Somebody reads or writes. All who have the deleted file open still share it, and to open the
+            # log again would make another one: go on, and try again with the next record.
+            self._is_cut_off = True
+            return
         try:
             head = self.head()  # a file that is open can be read although its name is gone
         except StoreError:
             head = NO_RECORD
         raise GoneError(words, head) from None
+
+    def _has_lost_wal(self) -> bool:
+        """Whether the -wal file that SQLite has open is not the one beside the log. SQLite never removes it
+        while a connection is open, and does not notice when somebody else does."""
+        return self._has_wal and _find_mark(self._wal) != self._wal_mark
 
     def _insert(self, seq: int, lines: list[bytes]) -> None:
         start, count = 0, len(lines)
@@ -133,19 +167,22 @@ class TableStore:
             )
             self._empty_wal()
 
-    def _empty_wal(self) -> None:
-        """What was removed is still in there. Who reads just now is not waited for; and where it cannot be
-        done, that does not mean that nothing was removed."""
+    def _empty_wal(self) -> bool:
+        """Move everything to the main file: what was removed is still in the -wal file. Who reads just now is
+        not waited for; and where it cannot be done, that does not mean that nothing was removed."""
         self._db.execute("PRAGMA busy_timeout=0")
         try:
-            self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+            is_busy = self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
+            return not is_busy
         except sqlite3.OperationalError:
-            pass  # whoever writes next sees what is wrong; the next removal tries again
+            return False  # whoever writes next sees what is wrong; the next removal tries again
         finally:
             self._db.execute(f"PRAGMA busy_timeout={round(self._wait_s * 1000)}")
 
     def sync(self) -> None:
-        sync_path(self._wal)
+        self.look()
+        if not self._is_cut_off:
+            sync_path(self._wal)
 
     def close(self) -> None:
         with _translated():
@@ -207,10 +244,19 @@ class TableSource:
 
 def holds_other(path: Path) -> bool:
     """Whether a database is of something else. Leaves nothing beside it; False where it cannot be told."""
+    return _is_true(path, _OTHER)
+
+
+def holds_nothing(path: Path) -> bool:
+    """Whether a database has no table. Leaves nothing beside it; False where it cannot be told."""
+    return _is_true(path, "SELECT NOT EXISTS (SELECT 1 FROM sqlite_master)")
+
+
+def _is_true(path: Path, query: str) -> bool:
     how = "mode=ro" if path.with_name(f"{path.name}-wal").exists() else "immutable=1"
     try:
         with closing(_connect(path, how)) as db:
-            return bool(db.execute(_OTHER).fetchone()[0])
+            return bool(db.execute(query).fetchone()[0])
     except sqlite3.Error:
         return False
 
@@ -247,6 +293,13 @@ def _refuse_unusable(path: Path) -> None:
 def _mark_of(path: Path) -> tuple[int, int]:
     facts = os.stat(path)
     return facts.st_dev, facts.st_ino
+
+
+def _find_mark(path: Path) -> tuple[int, int] | None:
+    try:
+        return _mark_of(path)
+    except FileNotFoundError:
+        return None
 
 
 @contextmanager

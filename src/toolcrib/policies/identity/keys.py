@@ -276,6 +276,8 @@ class KeyFile:
         except OSError as error:
             if lock.is_symlink():
                 self._refuse(f"its lock {lock} is a symbolic link", hint)
+            if lock.is_dir():
+                self._refuse(f"its lock {lock} is a folder", hint)
             self._refuse(f"cannot be written: {error.strerror}")
         facts = os.fstat(descriptor)
         owner = find_other_owner(facts)

@@ -217,3 +217,10 @@ def test_what_is_not_there_cannot_be_ended(file: KeyFile) -> None:
     file.create("ana")
     with pytest.raises(LookupError, match="bo"):
         file.revoke("bo")
+
+
+def test_a_lock_that_is_a_folder_is_named(file: KeyFile) -> None:
+    lock = file.path.with_name(f".{file.path.name}.lock")
+    lock.mkdir(parents=True)
+    with pytest.raises(ConfigurationError, match=r"its lock .*lock is a folder"):
+        file.create("ana")
