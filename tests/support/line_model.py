@@ -278,7 +278,7 @@ def asks_for_ever() -> None:
 def asks_without_listening() -> None:
     read()
     while True:
-        say('{"tool_call": {"name": "add", "args": {"a": 1, "b": 1}}}\n' * 100)
+        say('{"tool_call": {"name": "add", "args": {"a": 1, "b": 1}}}\n' * 1000)
 
 
 @manner
