@@ -24,6 +24,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent
 DEV_LOCK = ROOT / "requirements" / "dev.lock"
+COSTS = "tests/reliability/test_f8_cost.py"
+"""Weighs processor time, so nothing else runs beside it."""
 BENCH_LOCK = ROOT / "requirements" / "bench.lock"
 
 
@@ -83,7 +85,12 @@ def test(bin_: Path, *arguments: str) -> None:
     run([str(bin_ / "lint-imports"), "--no-cache"])
     run([str(bin_ / "bandit"), "--quiet", "--recursive", "--configfile", "pyproject.toml", "src", "dev.py"])
     run([str(bin_ / "python"), "-m", "tests.support.node"])  # the official suite and clients
-    run([str(bin_ / "pytest"), "-n", "3", "--dist", "worksteal", *coverage(), *arguments])
+    pytest = str(bin_ / "pytest")
+    apart: list[str] = []
+    if not arguments:
+        run([pytest, COSTS])
+        apart = ["--ignore", COSTS]
+    run([pytest, "-n", "3", "--dist", "worksteal", *apart, *coverage(), *arguments])
 
 
 def coverage() -> list[str]:

@@ -24,7 +24,7 @@ from tests.support.program import Program
 
 IS_LONG = bool(os.environ.get("TOOLCRIB_SOAK"))
 LIMIT = 100.0
-TRIES = 12
+TRIES = 6
 LARGE = 100_000
 
 

@@ -24,7 +24,6 @@ from toolcrib.policies.audit import open_log
 from toolcrib.policy import Audit, Limit, Policy
 from toolcrib.transports.http.lane import Connection
 from toolcrib.transports.http.output import Output
-from toolcrib.transports.http.unread import Unread
 
 BUSY_S = 0.3
 
@@ -254,4 +253,4 @@ def test_a_call_leaves_nothing_of_ours_to_the_collector(served: Served, name: st
 
 def _is_of_a_call(kind: type) -> bool:
     """Of ours, and not of the connection, which is a new one each time here."""
-    return kind.__module__.startswith("toolcrib.") and kind not in (Connection, Output, Unread)
+    return kind.__module__.startswith("toolcrib.") and kind not in (Connection, Output)

@@ -140,9 +140,11 @@ def test_our_lane_does_not_keep_a_head_that_never_ends(where: str) -> None:
             peer.send(request(encode(call)))
         peer.send(b"POST /mcp HTTP/1.1\r\nHost: localhost\r\nX: ")
         much = 2 * MIB if where == "while one runs" else 20 * MIB  # it waits in the socket, or is refused
+        read = program.read_bytes
         taken = peer.flood(b"y" * 16_384, much)
         before = program.memory
         assert taken < 20 * MIB
+        assert program.read_bytes - read < MIB
         assert program.memory - before < MIB
         if where == "while one runs":
             with Peer(program.port) as other:
