@@ -20,6 +20,7 @@ import os
 import subprocess  # nosec B404 # runs the project's own tools
 import sys
 import venv
+from itertools import takewhile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent
@@ -40,10 +41,20 @@ def environment(folder: str, lock: Path) -> Path:
     print(f"setting up {folder} from {lock.relative_to(ROOT)} ...", file=sys.stderr, flush=True)
     venv.create(home, with_pip=True, clear=True)
     pip = [str(programs / "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    # The pip bundled with Python 3.11 ignores the pin of a package that another one requires with an extra.
+    (home / "pip.lock").write_text(locked_pip())
+    run([*pip, "--require-hashes", "--requirement", str(home / "pip.lock")])
     run([*pip, "--require-hashes", "--requirement", str(lock)])
     run([*pip, "--no-deps", "--no-build-isolation", "--editable", str(ROOT)])
     stamp.write_text(digest)
     return programs
+
+
+def locked_pip() -> str:
+    """Return the lines of the lock file that pin pip itself."""
+    lines = DEV_LOCK.read_text().splitlines(keepends=True)
+    start = next(number for number, line in enumerate(lines) if line.startswith("pip=="))
+    return "".join([lines[start], *takewhile(lambda line: line.startswith(" "), lines[start + 1 :])])
 
 
 def run(command: list[str], **extra: str) -> None:
