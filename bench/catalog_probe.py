@@ -33,7 +33,7 @@ SPREAD = 7
 
 def our_search(definitions: list[ToolDefinition]) -> Search:
     from toolcrib.catalog.search import SearchIndex
-    from toolcrib.described import describe
+    from toolcrib.sources.described import describe
 
     tools = [describe(definition) for definition in definitions]
     for tool in tools:
@@ -91,7 +91,7 @@ def judge_search(options: argparse.Namespace) -> dict[str, Any]:
 
 def time_index(options: argparse.Namespace) -> dict[str, Any]:
     from toolcrib.catalog.search import SearchIndex
-    from toolcrib.described import describe
+    from toolcrib.sources.described import describe
 
     tools = [describe(definition) for definition in make_tools(options.count)]
     for tool in tools:
@@ -107,7 +107,7 @@ def time_index(options: argparse.Namespace) -> dict[str, Any]:
 def time_scan(options: argparse.Namespace) -> dict[str, Any]:
     """Definitions from source by us; by griffe, modules loaded and the docstrings of all functions parsed."""
     if options.subject == "toolcrib":
-        from toolcrib.sources.static import scan
+        from toolcrib.sources.scan import scan
 
         begin = time.process_time()
         made = scan(options.folder)  # kept, as griffe's is: taking it down again is not measured

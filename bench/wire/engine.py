@@ -36,7 +36,7 @@ BATCHES = 9
 async def toolcrib_messages(server: Any) -> AsyncIterator[Ask]:
     """The sans-IO engine: an exchange is run by whoever received it."""
     protocol = importlib.import_module("toolcrib.protocol")
-    session = importlib.import_module("toolcrib.protocol.session").Session()
+    session = importlib.import_module("toolcrib.protocol.sessions").Session()
     async with server:
         engine = protocol.Engine(server.dispatcher, name="bench", version="1")
         link = protocol.Link(session=session, inflight={}, is_pipe=True)

@@ -12,8 +12,8 @@ import sys
 import time
 from pathlib import Path
 
-from toolcrib.policies.audit import AuditLog
 from toolcrib.policy import Audit
+from toolcrib.policy.audit import AuditLog
 
 CALLERS = 256
 SUFFIXES = {"sqlite": ".db", "jsonl": ".jsonl"}

@@ -9,43 +9,40 @@ the model what went wrong. `ToolRegistry`, `Tool` and `ToolDefinition` are the p
 Importing this package is cheap: engines load when something needs them.
 """
 
+__version__ = "0.1.0"
+
+import sys
 from importlib import import_module
+from importlib.machinery import ModuleSpec
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from toolcrib import logfilter, marking
+from toolcrib import logs
 from toolcrib.content import Audio, File, Image, Link, Result
 from toolcrib.context import Context, Principal
-from toolcrib.definition import (
-    ToolDefinition,
-    ToolOptions,
-    validate_tool_definition,
-    validate_tool_schema,
-)
+from toolcrib.definition import ToolDefinition, ToolOptions, validate_tool_definition, validate_tool_schema
 from toolcrib.errors import (
     APIError,
     CallError,
     DefinitionError,
+    Finding,
     InvalidArgumentsError,
     ToolAlreadyExistsError,
     ToolcribError,
     ToolError,
     ToolNotFoundError,
 )
-from toolcrib.finding import Finding
-from toolcrib.registry import Report, ToolRegistry
+from toolcrib.registry.registry import Report, ToolRegistry
 from toolcrib.server import MCPServer
 from toolcrib.sources import collect
 from toolcrib.sources.applications import APIApplication, Application
-from toolcrib.tool import MCPTool, Tool
-from toolcrib.version import __version__ as __version__
+from toolcrib.tool import MCPTool, Tool, tool
 
 if TYPE_CHECKING:
     from toolcrib.catalog.build import build_catalog
     from toolcrib.catalog.cache import get_catalog_cached
 
-logfilter.install()
-
-tool = marking.tool  # not the module of that name
+logs.install()
 
 __all__ = [
     "APIApplication",
@@ -86,6 +83,34 @@ _LATER = {
     "get_catalog_cached": "toolcrib.catalog.cache",
 }
 """Names whose modules are loaded when somebody uses them: a server needs none of them to start."""
+
+
+_MOVED = {
+    "toolcrib.adapters": "toolcrib.transports",
+    "toolcrib.adapters.official": "toolcrib.transports.mcp_sdk",
+    "toolcrib.question": "toolcrib.context",
+    "toolcrib.sources.static": "toolcrib.sources.scan",
+}
+"""Documented import paths of earlier releases, and where their names are now."""
+
+
+class _MovedModules:
+    """Import a module under the path it had in an earlier release."""
+
+    def find_spec(self, name: str, path: object = None, target: object = None) -> ModuleSpec | None:  # noqa: ARG002
+        return ModuleSpec(name, self) if name in _MOVED else None  # type: ignore[arg-type]
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        module = import_module(_MOVED[spec.name])
+        spec.loader_state = module.__spec__
+        return module
+
+    def exec_module(self, module: ModuleType) -> None:
+        assert module.__spec__ is not None  # nosec B101 # set by the import system
+        module.__spec__ = module.__spec__.loader_state  # importing under the old path has replaced it
+
+
+sys.meta_path.append(_MovedModules())
 
 
 def __getattr__(name: str) -> Any:

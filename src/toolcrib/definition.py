@@ -1,21 +1,192 @@
 """What a tool is, apart from its code: name, words, schemas, hints; and the rules they keep.
 
 Knows names, options and JSON Schemas as plain data. Refuses to know functions, registries and wires.
+
+Arguments that a client repeats in HTTP headers: properties marked with `x-mcp-header`.
+
+A wrong mark makes clients drop the tool, so it is found at registration. Knows schemas as plain data;
+refuses to know requests.
+
+Hard rules for the words a model reads: nothing invisible, nothing that steers a terminal, nothing huge.
+
+Knows characters. Whether words are good is advice, and lives with the linter.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+import unicodedata
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from types import MappingProxyType
 from typing import Any, Literal, TypedDict
 
-from toolcrib import codec, validation
-from toolcrib.errors import DefinitionError, InvalidNameError, InvalidSchemaError, InvalidToolError
-from toolcrib.finding import NOWHERE, Source
-from toolcrib.mirror import Mirrored, mirrored_parameters
+from toolcrib.errors import (
+    NOWHERE,
+    DefinitionError,
+    InvalidNameError,
+    InvalidSchemaError,
+    InvalidToolError,
+    Source,
+)
+from toolcrib.validation import codec
+from toolcrib.validation import validator as validation
+
+MARK = "x-mcp-header"
+_TOKEN = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]{1,128}")
+_KINDS = ("string", "integer", "boolean")
+
+Mirrored = dict[tuple[str, ...], str]
+
+
+def mirrored_parameters(schema: Mapping[str, Any]) -> Mirrored:
+    """The path of every marked property, with the label of its header. Raises InvalidSchemaError."""
+    found: Mirrored = {}
+    _walk(schema, (), found)
+    reached = sum(1 for _ in _marks(schema))
+    if reached != len(found):
+        raise InvalidSchemaError(
+            f"'{MARK}' is used where no client looks",
+            hint="mark properties of the root, or of objects below its properties",
+        )
+    seen: dict[str, str] = {}
+    for label in found.values():
+        if label.lower() in seen:
+            raise InvalidSchemaError(f"'{MARK}' names {label!r} twice", hint="case makes no difference")
+        seen[label.lower()] = label
+    return found
+
+
+def _walk(schema: Any, path: tuple[str, ...], found: Mirrored) -> None:
+    properties = schema.get("properties") if isinstance(schema, Mapping) else None
+    if not isinstance(properties, Mapping):
+        return
+    for name, value in properties.items():
+        if not isinstance(value, Mapping):
+            continue
+        here = (*path, name)
+        if MARK in value:
+            label = value[MARK]
+            if not isinstance(label, str) or _TOKEN.fullmatch(label) is None:
+                raise InvalidSchemaError(f"'{MARK}' of '{'.'.join(here)}' is no header name: {label!r:.80}")
+            if value.get("type") not in _KINDS:
+                raise InvalidSchemaError(
+                    f"'{MARK}' of '{'.'.join(here)}' needs a type that a header can say",
+                    hint=f"one of {', '.join(_KINDS)}",
+                )
+            found[here] = label
+        _walk(value, here, found)
+
+
+def _marks(schema: Any) -> Any:
+    """Every mark in a schema, wherever it is; property names that happen to be the word are none."""
+    if isinstance(schema, Mapping):
+        if MARK in schema:
+            yield schema[MARK]
+        for key, value in schema.items():
+            if key in ("properties", "$defs", "definitions", "patternProperties", "dependentSchemas"):
+                for item in value.values() if isinstance(value, Mapping) else ():
+                    yield from _marks(item)
+            elif key not in ("default", "const", "enum", "examples"):
+                yield from _marks(value)
+    elif isinstance(schema, list | tuple):
+        for item in schema:
+            yield from _marks(item)
+
+
+MAX_DESCRIPTION_BYTES = 64 * 1024
+MAX_SCHEMA_BYTES = 1024 * 1024
+"""How many words a schema may hold in all."""
+
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
+_REFUSED = {"Cc": "control", "Cf": "invisible", "Co": "private-use", "Cs": "surrogate"} | dict.fromkeys(
+    ("Zl", "Zp"), "line-breaking"
+)
+# Characters without a glyph that Unicode files among letters and marks, or has not assigned. The tags are
+# among them, which spell hidden ASCII.
+_INVISIBLE = re.compile(
+    "[\u034f\u115f\u1160\u17b4\u17b5\u3164\uffa0\ufdd0-\ufdef\ufff0-\ufff8\ufffe\uffff"
+    "\U000e0000-\U000e00ff\U000e01f0-\U000e0fff]"
+)
+_JOINERS = frozenset("\u200c\u200d")  # emoji, Persian and Indic scripts need them
+# They choose the form of the character before them: colour emoji, Mongolian letters, variants of ideographs.
+_SELECTORS = re.compile("[\u180b-\u180d\u180f\ufe00-\ufe0f\U000e0100-\U000e01ef]")
+
+
+def find_hidden(text: str) -> str | None:
+    """Name the first character that must not be there, or None."""
+    text = text.replace("\r\n", "\n")
+    if text.isascii():
+        found = _CONTROL.search(text)
+        return f"control character U+{ord(found.group()):04X}" if found else None
+    before = ""
+    for index, character in enumerate(text):
+        if character.isascii():
+            kind = "control" if _CONTROL.match(character) else None
+        elif character in _JOINERS:
+            kind = None if _joins(before, text[index + 1 : index + 2]) else "invisible"
+        elif _SELECTORS.match(character):
+            kind = None if _is_visible(before) else "invisible"
+        elif _INVISIBLE.match(character):
+            kind = "invisible"
+        else:
+            kind = _REFUSED.get(unicodedata.category(character))
+        if kind is not None:
+            return f"{kind} character U+{ord(character):04X}"
+        before = character
+    return None
+
+
+def _joins(before: str, after: str) -> bool:
+    """Whether a joiner stands where scripts and emoji need one. Rows of them spell hidden text."""
+    is_needed = not before.isascii() or not after.isascii()
+    return is_needed and before != "" and not before.isspace() and before not in _JOINERS
+
+
+def _is_visible(character: str) -> bool:
+    return character.isprintable() and not character.isspace() and not _SELECTORS.match(character)
+
+
+def check_words(text: str, what: str, tool: str | None = None) -> None:
+    """Raise DefinitionError where `text` hides something or is too long for any model."""
+    if len(text) > MAX_DESCRIPTION_BYTES // 4 and _count_bytes(text) > MAX_DESCRIPTION_BYTES:
+        raise DefinitionError(f"{what} is longer than {MAX_DESCRIPTION_BYTES // 1024} KiB", tool=tool)
+    hidden = find_hidden(text)
+    if hidden is not None:
+        article = "an" if hidden.startswith("i") else "a"
+        raise DefinitionError(
+            f"{what} contains {article} {hidden}", tool=tool, hint="remove it: a reader cannot see it"
+        )
+
+
+def check_schema_words(schema: Mapping[str, Any], what: str, tool: str | None = None) -> None:
+    """The same for every name and every text inside a schema: a model reads them all."""
+    total = 0
+    for text in _strings(schema):
+        check_words(text, what, tool)
+        total += len(text)
+        if total > MAX_SCHEMA_BYTES:
+            words = f"{what} holds more than {MAX_SCHEMA_BYTES // 1024} KiB of text"
+            raise DefinitionError(words, tool=tool, hint="describe less, or split the tool")
+
+
+def _count_bytes(text: str) -> int:
+    return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
+
+
+def _strings(node: Any) -> Iterator[str]:
+    waiting = [node]
+    while waiting:
+        item = waiting.pop()
+        if isinstance(item, str):
+            yield item
+        elif isinstance(item, Mapping):
+            yield from (key for key in item if isinstance(key, str))
+            waiting.extend(item.values())
+        elif isinstance(item, list | tuple):
+            waiting.extend(item)
+
 
 RunMode = Literal["auto", "inline", "thread", "process"]
 Extra = Literal["refuse", "ignore"]

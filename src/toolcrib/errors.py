@@ -37,16 +37,62 @@
             └── AuditUnavailableError            it cannot be recorded, and must be
 
 Types and their `code` are public; the words of messages may change, except where a document fixes them.
+
+What a check has to say about a definition: a code, where, what and how to mend it.
+
+Knows nothing of tools or schemas; everything that inspects something speaks in findings.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
-from typing import Any, ClassVar
+from dataclasses import asdict, dataclass, replace
+from typing import Any, ClassVar, Literal
 
-from toolcrib.finding import NOWHERE, Finding, Source
+Level = Literal["error", "warning", "advice"]
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where something was written."""
+
+    file: str | None = None
+    line: int | None = None
+
+    def __str__(self) -> str:
+        if self.file is None:
+            return "<unknown>"
+        return f"{self.file}:{self.line}" if self.line else self.file
+
+
+NOWHERE = Source()
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One remark about one definition. `code` is stable; the words may change."""
+
+    code: str
+    level: Level
+    message: str
+    tool: str | None = None
+    parameter: str | None = None
+    file: str | None = None
+    line: int | None = None
+    hint: str | None = None
+
+    @property
+    def where(self) -> Source:
+        return Source(self.file, self.line)
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    def __str__(self) -> str:
+        place = f"{self.where}: " if self.file else ""
+        hint = f" (hint: {self.hint})" if self.hint else ""
+        return f"{place}{self.level}[{self.code}] {self.message}{hint}"
 
 
 class ToolcribError(Exception):

@@ -16,7 +16,7 @@ from typing import Any, Literal
 from toolcrib.content import Result
 from toolcrib.context import Context
 from toolcrib.errors import ToolError
-from toolcrib.marking import tool
+from toolcrib.tool import tool
 
 ROOT_VARIABLE = "TOOLCRIB_FILES_ROOT"
 MAX_FILE_BYTES = 256 * 1024

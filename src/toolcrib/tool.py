@@ -3,6 +3,10 @@
 Making a Tool is cheap: name, kind and parameter kinds are looked at, nothing more. Schemas and words are
 built when the definition is first wanted, validators when the tool is first called; building is pure and
 published by one assignment, so threads need no lock. Refuses to know registries and how code runs.
+
+`@tool`, which marks a function, a method or a tool class and returns it unchanged; and how a mark is read.
+
+Knows options as what is said of a tool. Refuses to know what becomes of a marked thing.
 """
 
 from __future__ import annotations
@@ -11,20 +15,95 @@ import re
 from collections.abc import Callable, Mapping
 from copy import copy
 from functools import cache
-from typing import TYPE_CHECKING, Any, Protocol, Unpack, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, Unpack, overload, runtime_checkable
 
-from toolcrib import codec
-from toolcrib.definition import NO_OPTIONS, OptionFields, ToolDefinition, ToolOptions
-from toolcrib.errors import DefinitionError, InvalidToolError
-from toolcrib.finding import Finding, Source
-from toolcrib.marking import marked_options, options_of
+from toolcrib.definition import (
+    MAX_DESCRIPTION_BYTES,
+    NO_OPTIONS,
+    OptionFields,
+    ToolDefinition,
+    ToolOptions,
+    check_schema_words,
+    check_words,
+)
+from toolcrib.errors import DefinitionError, Finding, InvalidToolError, Source
 from toolcrib.schema.parameters import Callee, check_parameters, inspect_callable, name_of
-from toolcrib.wording import MAX_DESCRIPTION_BYTES, check_schema_words, check_words
+from toolcrib.validation import codec
 
 if TYPE_CHECKING:
     from toolcrib.schema.arguments import ArgumentCheck
+    from toolcrib.schema.function import Blueprint
     from toolcrib.schema.result import ResultPlan
-    from toolcrib.schema.signature import Blueprint
+
+MARK = "__toolcrib__"
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def marked_options(thing: Any) -> ToolOptions:
+    """What `@tool` said about a function or a class; nothing said gives the defaults."""
+    options = getattr(thing, MARK, None)
+    while options is None and hasattr(thing, "func"):  # a partial of a marked function
+        thing = thing.func
+        options = getattr(thing, MARK, None)
+    return options if isinstance(options, ToolOptions) else NO_OPTIONS
+
+
+def is_marked(thing: Any) -> bool:
+    return isinstance(getattr(thing, MARK, None), ToolOptions)
+
+
+def options_of(first: Any, description: str | None, schema: Any, given: OptionFields) -> OptionFields:
+    """The keywords behind `@tool("name", "description", {...}, ...)`."""
+    merged = given.copy()
+    if first is not None:
+        merged["name"] = first
+    if description is not None:
+        merged["description"] = description
+    if schema is not None:
+        merged["input_schema"] = schema
+    return merged
+
+
+@overload
+def tool(function: F, /) -> F: ...
+@overload
+def tool(
+    name: str | None = None,
+    description: str | None = None,
+    schema: Mapping[str, Any] | None = None,
+    /,
+    **options: Unpack[OptionFields],
+) -> Callable[[F], F]: ...
+def tool(
+    first: Any = None,
+    description: str | None = None,
+    schema: Mapping[str, Any] | None = None,
+    /,
+    **options: Unpack[OptionFields],
+) -> Any:
+    """Mark a function, a method or a tool class to be found and registered later; it stays what it is.
+
+    Works bare (`@tool`), with options (`@tool(read_only=True)`), with a name, and with a name, a
+    description and an explicit schema.
+    """
+    if callable(first) or isinstance(first, classmethod):
+        return _mark(first, NO_OPTIONS)
+    if first is not None and not isinstance(first, str):
+        raise InvalidToolError(f"@tool takes a name first, got {type(first).__name__}")
+    chosen = NO_OPTIONS.over(options_of(first, description, schema, options))
+    return lambda function: _mark(function, chosen)
+
+
+def _mark(function: Any, options: ToolOptions) -> Any:
+    target = function.__func__ if isinstance(function, staticmethod | classmethod) else function
+    try:
+        setattr(target, MARK, options)
+    except (AttributeError, TypeError):
+        raise InvalidToolError(
+            f"@tool cannot mark a {type(target).__name__}", hint="give the options where it is added"
+        ) from None
+    return function
+
 
 Build = Callable[[Callee, str, ToolOptions], "Blueprint"]
 
@@ -312,7 +391,7 @@ def _is_plain_ascii(*texts: Any) -> bool:
 
 @cache
 def _pipeline() -> Build:
-    from toolcrib.schema.signature import build_blueprint  # looked for once, and not for every tool
+    from toolcrib.schema.function import build_blueprint  # looked for once, and not for every tool
 
     return build_blueprint
 
@@ -322,13 +401,13 @@ def _build_function(callee: Callee, name: str, options: ToolOptions) -> Blueprin
 
 
 def _build_handler(callee: Callee, name: str, options: ToolOptions) -> Blueprint:
-    from toolcrib.schema.explicit import build_handler
+    from toolcrib.schema.function import build_handler
 
     return build_handler(callee, name, options)
 
 
 def _build_object(callee: Callee, name: str, options: ToolOptions) -> Blueprint:
-    from toolcrib.schema.explicit import build_object
+    from toolcrib.schema.function import build_object
 
     return build_object(callee, name, options)
 

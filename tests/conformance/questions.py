@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from toolcrib import Context, tool
+from toolcrib.context import Answer, Folders, Form, Prompt
 from toolcrib.errors import CannotAskError
-from toolcrib.question import Answer, Folders, Form, Prompt
 
 
 def form(**properties: Any) -> dict[str, Any]:

@@ -11,7 +11,7 @@ import pytest
 from tests.support.awkward import AWKWARD, Awkward
 from tests.support.exported import forward, schema_of
 from toolcrib.catalog.export import Export, Verdict, export
-from toolcrib.validation import Validator
+from toolcrib.validation.validator import Validator
 
 Send = Callable[[str, dict[str, Any]], Any]
 

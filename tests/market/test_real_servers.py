@@ -13,7 +13,7 @@ import pytest
 
 from tests.market.shelves import ask_npm_servers, fetch_wheels, unpack
 from toolcrib.catalog.lint import SUSPICIONS, inspect_tools
-from toolcrib.sources.static import scan
+from toolcrib.sources.scan import scan
 
 pytestmark = pytest.mark.skipif("TOOLCRIB_SOAK" not in os.environ, reason="a long run: TOOLCRIB_SOAK=1")
 

@@ -9,10 +9,10 @@ from tests.oauth.conftest import AuthorizationServer
 from tests.support.issuing import Clock, see
 from tests.support.processes import ServerProcess
 from toolcrib.context import Principal
-from toolcrib.policies.identity.jwks import PAUSE_S
-from toolcrib.policies.identity.oauth import Issuer
-from toolcrib.policies.identity.tokens import BadTokenError
 from toolcrib.policy import OAuth
+from toolcrib.policy.auth.jwks import PAUSE_S
+from toolcrib.policy.auth.oauth import Issuer
+from toolcrib.policy.auth.tokens import BadTokenError
 
 RESOURCE = "https://tools.example.com/mcp"
 ELSEWHERE = "https://elsewhere.example.com/mcp"

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolcrib import Principal, Tool
-from toolcrib.policies.access import Access
 from toolcrib.policy import Policy, Rule
+from toolcrib.policy.access import Access
 
 TEXTS = ("", "a", "ab", "abc", "b", "ba", "c")
 SMALL = {"type": "integer", "minimum": 0, "maximum": 5}

@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from tests.support.audited import NOON, Hands, make_scribe, verify
-from toolcrib.policies.audit import open_log
-from toolcrib.policies.audit.record import NO_RECORD, compose, encode, follows, head_of
-from toolcrib.policies.audit.redaction import REDACTED, Redaction
+from toolcrib.policy.audit import open_log
+from toolcrib.policy.audit.record import NO_RECORD, REDACTED, Redaction, compose, encode, follows, head_of
 
 VALUES = st.recursive(
     st.none()

@@ -12,8 +12,9 @@ from hypothesis import assume, given, note
 from hypothesis import strategies as st
 from pydantic import BaseModel, Field
 
-from toolcrib import Context, MCPServer, Result, Tool, codec
+from toolcrib import Context, MCPServer, Result, Tool
 from toolcrib.schema.result import ResultPlan
+from toolcrib.validation import codec
 
 TEXT = st.text(max_size=8)
 NUMBERS = st.integers(-5, 5) | st.integers() | st.floats(allow_nan=False, allow_infinity=False)

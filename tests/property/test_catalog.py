@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from toolcrib import ToolRegistry, build_catalog, get_catalog_cached
 from toolcrib.catalog.cache import seal, unseal
-from toolcrib.validation import check_schema
+from toolcrib.validation.validator import check_schema
 
 HINTS = {
     "": None,

@@ -11,12 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from toolcrib.definition import ToolDefinition
-from toolcrib.described import describe
 from toolcrib.errors import DefinitionError
+from toolcrib.sources.described import describe
 from toolcrib.sources.descriptors import FORMATS, write_descriptor
-from toolcrib.sources.descriptors.reading import Descriptors, take_document
+from toolcrib.sources.descriptors.read import Descriptors, take_document
 from toolcrib.sources.descriptors.text import parse_document
-from toolcrib.sources.descriptors.yaml_text import read_yaml, write_yaml
+from toolcrib.sources.descriptors.yaml import read_yaml, write_yaml
 
 texts = st.text(st.characters(exclude_categories=("Cs", "Cc", "Cf", "Co", "Cn", "Zl", "Zp")), max_size=30)
 words = st.one_of(

@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 
 from tests.support.small_world import NAMES, PLAIN, WORLD
 from toolcrib import ToolDefinition
-from toolcrib.catalog.compare import compare
-from toolcrib.catalog.compare_schema import Use, compare_schemas
-from toolcrib.catalog.compare_subset import Comparer
-from toolcrib.described import describe
+from toolcrib.catalog.diff.compare import compare
+from toolcrib.catalog.diff.schemas import Use, compare_schemas
+from toolcrib.catalog.diff.subset import Comparer
+from toolcrib.sources.described import describe
 
 SCALARS = st.sampled_from(PLAIN)
 SMALL = st.integers(0, 3)

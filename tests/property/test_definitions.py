@@ -21,7 +21,7 @@ from typing_extensions import TypedDict
 
 from tests.support.definitions import giving, received_by, taking
 from toolcrib import Tool
-from toolcrib.validation import check_schema
+from toolcrib.validation.validator import check_schema
 
 UTC = dt.UTC
 

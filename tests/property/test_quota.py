@@ -16,10 +16,11 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from toolcrib import Tool
+from toolcrib.config.settings import DAY_S, Rate
 from toolcrib.context import Principal
 from toolcrib.errors import ThrottledError
-from toolcrib.policies.quota import Quota, Slot
-from toolcrib.policy import DAY_S, Limit, Policy, Rate
+from toolcrib.policy import Limit, Policy
+from toolcrib.policy.quota import Quota, Slot
 
 PEOPLE = [Principal("ana"), Principal("ana", binding="another client"), Principal("ben")]
 TOOLS = [

@@ -13,13 +13,12 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 from toolcrib import Tool
 from toolcrib.context import Principal
 from toolcrib.errors import ThrottledError
-from toolcrib.policies.quota.day import Day
-from toolcrib.policies.quota.ledger import Ledger
-from toolcrib.policies.quota.memory import BACK, DictMarks, DictPlaces, DictRates
-from toolcrib.policies.quota.slot import RUNNING, Slot
-from toolcrib.policies.quota.tables import SqlMarks, SqlPlaces, SqlRates, SqlSpent, Tables
-from toolcrib.policies.quota.terms import Demand, Term
 from toolcrib.policy import Limit, Policy
+from toolcrib.policy.quota.ledger import Ledger
+from toolcrib.policy.quota.limits import Day, Demand, Term
+from toolcrib.policy.quota.memory_store import BACK, DictMarks, DictPlaces, DictRates
+from toolcrib.policy.quota.sqlite_store import SqlMarks, SqlPlaces, SqlRates, SqlSpent, Tables
+from toolcrib.policy.quota.store import RUNNING, Slot
 
 PEOPLE = [Principal("ana"), Principal("ben")]
 TOOL = Tool.from_function(lambda: 1, name="x")

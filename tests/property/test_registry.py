@@ -13,8 +13,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from toolcrib import Tool, ToolNotFoundError, ToolRegistry
 from toolcrib.definition import shorten_name
 from toolcrib.errors import BatchError, DefinitionError
-from toolcrib.keyspace import Snapshot
-from toolcrib.registry import Change, OnDuplicate
+from toolcrib.registry.index import Snapshot
+from toolcrib.registry.registry import Change, OnDuplicate
 
 LONG = "very_" * 14 + "long"
 NAMES = st.sampled_from(

@@ -12,7 +12,7 @@ import pytest
 
 from tests.support.tools import named
 from toolcrib import ToolAlreadyExistsError, ToolRegistry
-from toolcrib.registry import Change
+from toolcrib.registry.registry import Change
 
 WRITERS, READERS, ROUNDS, SIZE = 4, 4, 60, 5
 

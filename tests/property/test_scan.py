@@ -18,7 +18,7 @@ from tests.support.registered import DOUBTS, describe_scan
 from toolcrib import ToolRegistry
 from toolcrib.errors import DefinitionError
 from toolcrib.sources import collect
-from toolcrib.sources.static import scan
+from toolcrib.sources.scan import scan
 
 HEAD = '''
 {future}

@@ -6,13 +6,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from toolcrib.catalog.search import SearchIndex
-from toolcrib.catalog.search.vocabulary import count_slips
-from toolcrib.catalog.search.words import cut, stem
+from toolcrib.catalog.search.index import count_slips
+from toolcrib.catalog.search.text import cut, stem
 from toolcrib.catalog.tokens import estimate
-from toolcrib.definition import ToolDefinition
-from toolcrib.described import describe
+from toolcrib.definition import ToolDefinition, find_hidden
+from toolcrib.sources.described import describe
 from toolcrib.tool import Tool
-from toolcrib.wording import find_hidden
 
 WORDS = [
     "delete",

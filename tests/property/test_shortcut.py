@@ -7,8 +7,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolcrib.shortcut import find_shortcut
-from toolcrib.validation import Validator
+from toolcrib.validation.validator import Validator, find_shortcut
 
 KINDS = st.sampled_from(["string", "integer", "number", "boolean"])
 SCALARS = st.fixed_dictionaries({"type": KINDS}, optional={"description": st.just("words")})

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from tests.wire.cases import call, encode
 from tests.wire.site import make_server
-from toolcrib import codec
 from toolcrib.protocol import Link, Reply
+from toolcrib.validation import codec
 
 NUMBERS = st.integers(-(10**100) + 1, 10**100 - 1) | st.floats(allow_nan=False, allow_infinity=False)
 TEXT = st.text(st.characters(exclude_categories=["Cs"]))

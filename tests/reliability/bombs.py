@@ -13,7 +13,8 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from toolcrib import DefinitionError, MCPServer, Tool, validation
+from toolcrib import DefinitionError, MCPServer, Tool
+from toolcrib.validation import validator as validation
 
 Bomb = Callable[[], tuple[dict[str, Any], dict[str, Any]]]
 MARK = "PLACE"

@@ -18,7 +18,7 @@ import pytest
 from tests.support.command import TOOLCRIB
 from tests.support.mistreat import LANES, SCRIPT, Served, Socket, call, post, served
 from tests.support.peer import Peer
-from toolcrib.policies.audit import open_log
+from toolcrib.policy.audit import open_log
 
 pytestmark = pytest.mark.usefixtures("hangs_up")
 

@@ -19,7 +19,7 @@ from toolcrib import DefinitionError, MCPServer
 from toolcrib.catalog.lint import inspect_tools
 from toolcrib.catalog.lint.table import SUSPICIONS
 from toolcrib.definition import ToolDefinition
-from toolcrib.described import describe
+from toolcrib.sources.described import describe
 
 HARD, SOFT = hard_cases(), soft_cases()
 MISSED = {

@@ -29,8 +29,8 @@ from tests.support.guarded import YES, Voice
 from tests.support.keyed import call_modern
 from tests.support.lanes import serving
 from toolcrib import MCPServer
-from toolcrib.policies.audit import open_log
 from toolcrib.policy import Audit, Policy, Rule
+from toolcrib.policy.audit import open_log
 
 User = Annotated[str, StringConstraints(strip_whitespace=True, to_lower=True)]
 Normal = Annotated[str, AfterValidator(os.path.normpath)]

@@ -23,8 +23,8 @@ from tests.support.keyed import MODERN, Ring
 from tests.support.lanes import LANES, Served, serving
 from tests.support.mistreat import Socket
 from toolcrib import Context, MCPServer, ToolError
-from toolcrib.policies.audit import open_log
 from toolcrib.policy import Audit, Auth, Limit, Policy, Rule
+from toolcrib.policy.audit import open_log
 
 IS_LONG = bool(os.environ.get("TOOLCRIB_SOAK"))
 CLIENTS = 200 if IS_LONG else 40

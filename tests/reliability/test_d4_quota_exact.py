@@ -21,8 +21,8 @@ from tests.unit.policies.quota.conftest import patient  # noqa: F401 - a fixture
 from tests.unit.policies.quota.support import Crowd, hammer
 from toolcrib import MCPServer
 from toolcrib.errors import ThrottledError
-from toolcrib.policies.quota import Quota
 from toolcrib.policy import Limit, Policy
+from toolcrib.policy.quota import Quota
 
 ROOT = Path(__file__).resolve().parents[2]
 WORKERS = 64
@@ -108,7 +108,7 @@ PROCESS = """
 import asyncio, json, sys
 from pathlib import Path
 from tests.unit.policies.quota.support import Crowd, hammer
-from toolcrib.policies.quota import Quota, sqlite
+from toolcrib.policy.quota import Quota, sqlite_store as sqlite
 from toolcrib.policy import Limit, Policy
 
 sqlite.WAIT_S = sqlite.LOCK_S = 20.0  # a busy machine is no outage

@@ -15,8 +15,8 @@ from tests.wire.speech import post_modern
 from toolcrib import MCPServer
 from toolcrib.content import Result
 from toolcrib.context import Principal
-from toolcrib.policies.identity import KeyFile
 from toolcrib.policy import Auth, Limit, Policy
+from toolcrib.policy.auth import KeyFile
 
 ANA = Principal("oauth:ana", binding="first client")
 

@@ -14,9 +14,9 @@ import pytest
 
 from tests.support.issuing import RESOURCE, Clock, KeyHouse, Mint, Page, make_key, publish, see
 from toolcrib.context import Principal
-from toolcrib.policies.identity.oauth import Issuer
-from toolcrib.policies.identity.tokens import BadTokenError, UnprovenError
 from toolcrib.policy import OAuth
+from toolcrib.policy.auth.oauth import Issuer
+from toolcrib.policy.auth.tokens import BadTokenError, UnprovenError
 
 MB = 1024 * 1024
 HOUR_S, DAY_S = 3600.0, 86_400.0

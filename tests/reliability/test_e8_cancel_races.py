@@ -22,12 +22,11 @@ import pytest
 from tests.support.guarded import LIVE, MODERN, Voice
 from tests.unit.policies.quota.support import Clocks, VirtualLoop
 from toolcrib import Context, MCPServer, ToolError
-from toolcrib.context import Nobody, Principal
+from toolcrib.context import Answer, Nobody, Principal, Question, Reply
 from toolcrib.errors import CannotAskError
-from toolcrib.policies.outcome import OUTCOMES
 from toolcrib.policy import Limit, Policy
-from toolcrib.protocol.exchange import ASK_S
-from toolcrib.question import Answer, Question, Reply
+from toolcrib.policy.middleware import OUTCOMES
+from toolcrib.protocol.calls import ASK_S
 
 IS_LONG = bool(os.environ.get("TOOLCRIB_SOAK"))
 WORLDS = 100_000 if IS_LONG else 2_000

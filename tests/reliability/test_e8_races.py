@@ -19,8 +19,8 @@ from tests.unit.policies.quota.support import ANA, BEN, OTHER, REPORT, Clocks, V
 from toolcrib import Tool
 from toolcrib.context import Principal
 from toolcrib.errors import ThrottledError
-from toolcrib.policies.quota import Slot
 from toolcrib.policy import Limit
+from toolcrib.policy.quota import Slot
 
 CALLS = 60
 SEEDS = 1700 if "TOOLCRIB_SOAK" in os.environ else 100

@@ -21,9 +21,9 @@ from tests.support.mistreat import Socket, percentile, post, served
 from tests.support.program import Program
 from toolcrib.context import LOCAL, Principal
 from toolcrib.protocol import Exchange, Link
-from toolcrib.protocol.session import MAX_PER_PRINCIPAL as SESSIONS_EACH
-from toolcrib.protocol.session import MAX_SESSIONS
-from toolcrib.protocol.subscription import MAX_LISTENERS, MAX_PER_PRINCIPAL
+from toolcrib.protocol.sessions import MAX_PER_PRINCIPAL as SESSIONS_EACH
+from toolcrib.protocol.sessions import MAX_SESSIONS
+from toolcrib.protocol.subscriptions import MAX_LISTENERS, MAX_PER_PRINCIPAL
 
 IS_LONG = bool(os.environ.get("TOOLCRIB_SOAK"))
 SOAK = pytest.mark.skipif(not IS_LONG, reason="a long test: python dev.py soak")

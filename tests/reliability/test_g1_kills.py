@@ -17,12 +17,12 @@ from pathlib import Path
 import pytest
 
 from tests.support.audited import STORES, make_scribe, verify
-from toolcrib.policies.audit import open_log
+from toolcrib.policy.audit import open_log
 
 KILLS = 100 if os.environ.get("TOOLCRIB_SOAK") else 4
 CHILD = """\
 import asyncio, os, sys
-from toolcrib.policies.audit import AuditLog
+from toolcrib.policy.audit import AuditLog
 from toolcrib.policy import Audit
 
 log = AuditLog(Audit(sys.argv[1], wait_s=30, sync=sys.argv[3] == "sync"), server="shop")

@@ -19,9 +19,12 @@ from tests.support.audited import STORES, Hands, entries, make_scribe, verify
 from tests.support.catalogs import ADAPTER, MODELS
 from tests.support.faulty import FAULTS, Faults, FaultyOS, faulty_connect, faulty_open
 from tests.support.files import write
-from toolcrib import build_catalog, codec, get_catalog_cached, vault
-from toolcrib.policies.audit import files, key, open_log
-from toolcrib.policies.audit.store import FAILURES
+from toolcrib import build_catalog, get_catalog_cached
+from toolcrib.config import files as vault
+from toolcrib.policy.audit import jsonl_store as files
+from toolcrib.policy.audit import key, open_log
+from toolcrib.policy.audit.store import FAILURES
+from toolcrib.validation import codec
 
 MOST = 200
 STEP = 1 if os.environ.get("TOOLCRIB_SOAK") else 11

@@ -16,13 +16,13 @@ from pathlib import Path
 import pytest
 
 from tests.support.audited import STORES
-from toolcrib.policies.audit import AuditLog
 from toolcrib.policy import Audit
+from toolcrib.policy.audit import AuditLog
 
 CHILD = """\
 import asyncio, os, sys, time
 from pathlib import Path
-from toolcrib.policies.audit import AuditLog, open_log
+from toolcrib.policy.audit import AuditLog, open_log
 from toolcrib.policy import Audit
 
 path, how = Path(sys.argv[1]), sys.argv[2]

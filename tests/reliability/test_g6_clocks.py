@@ -10,7 +10,8 @@ import pytest
 
 from tests.unit.policies.quota.conftest import *  # noqa: F403 - the stores and their fixtures
 from tests.unit.policies.quota.support import Clocks, count_admitted, enter, refused
-from toolcrib.policy import DAY_S, Limit
+from toolcrib.config.settings import DAY_S
+from toolcrib.policy import Limit
 
 YEAR_S = 365 * DAY_S
 WALL_JUMPS_S = [YEAR_S, -YEAR_S, -1, -60, -3600, 3600, DAY_S, -DAY_S]

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from tests.support.audited import STORES, make_log, read_lines, replace_lines, restamp, verify
-from toolcrib.policies.audit import open_log
-from toolcrib.policies.audit.record import NO_RECORD, TAIL, compose, encode, head_of
+from toolcrib.policy.audit import open_log
+from toolcrib.policy.audit.record import NO_RECORD, TAIL, compose, encode, head_of
 
 COUNT = 5_000 if os.environ.get("TOOLCRIB_SOAK") else 300
 """For each of the stores."""

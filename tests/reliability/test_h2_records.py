@@ -30,8 +30,8 @@ from tests.support.guarded import (
 from tests.support.keyed import Keyed, Ring, call_modern, make_shop
 from tests.support.lanes import LANES, serving
 from toolcrib.context import LOCAL, Principal
-from toolcrib.policies.audit import open_log
 from toolcrib.policy import Audit, Limit, Rule
+from toolcrib.policy.audit import open_log
 
 IS_LONG = bool(os.environ.get("TOOLCRIB_SOAK"))
 CALLS = 1_000_000 if IS_LONG else 5_000

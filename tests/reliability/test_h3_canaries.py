@@ -18,8 +18,8 @@ from tests.support.peer import Response, request
 from tests.support.tracing import Traces, open_traces
 from toolcrib import MCPServer, ToolError
 from toolcrib.logs import LogLines, make_lines
-from toolcrib.policies.identity.keys import KeyFile
 from toolcrib.policy import Audit, Auth, Limit, Policy, Rule, Telemetry
+from toolcrib.policy.auth.api_keys import KeyFile
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="needs POSIX files")
 

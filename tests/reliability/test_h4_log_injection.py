@@ -19,8 +19,8 @@ from tests.support.peer import request
 from toolcrib import Context, MCPServer, ToolNotFoundError
 from toolcrib.context import Principal
 from toolcrib.logs import LogLines, make_lines
-from toolcrib.policies.identity.keys import KeyFile
 from toolcrib.policy import Audit, Auth, Policy
+from toolcrib.policy.auth.api_keys import KeyFile
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="needs POSIX files")
 

@@ -40,16 +40,16 @@ sys.addaudithook(look)
 """
 WRITERS = {
     "the keys file": """\
-from toolcrib.policies.identity.keys import KeyFile
+from toolcrib.policy.auth.api_keys import KeyFile
 KeyFile(folder / "keys.json").create("ana")
 KeyFile(folder / "keys.json").revoke("ana")
 """,
     "the key of an audit log": """\
-from toolcrib.policies.audit import key
+from toolcrib.policy.audit import key
 key.make(folder / "audit.db", None)
 """,
     "an audit log": """\
-from toolcrib.policies.audit.scribe import Scribe
+from toolcrib.policy.audit.writer import Scribe
 from toolcrib.policy import Audit
 import time
 for name in ("audit.db", "audit.jsonl"):
@@ -63,13 +63,13 @@ with writing(str(folder / "out.jsonl"), None) as write:
     write("{}")
 """,
     "a client's configuration": """\
-from toolcrib.clients import store
+from toolcrib.cli.connect import edit as store
 path = folder / "config.json"
 store.write(store.read(path), "{}", 0o600)
 store.write(store.read(path), "[]", 0o600)
 """,
     "a configuration for a group": """\
-from toolcrib.clients import store
+from toolcrib.cli.connect import edit as store
 path = folder / "config.json"
 os.close(os.open(path, os.O_CREAT, 0o600))
 os.chown(path, -1, group)

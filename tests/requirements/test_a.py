@@ -232,7 +232,6 @@ def test_a_23_the_core_does_not_know_the_server() -> None:
     layers = contracts["importlinter:contract:layers"]["layers"].split()
     core = (
         "toolcrib.registry",
-        "toolcrib.keyspace",
         "toolcrib.tool",
         "toolcrib.definition",
         "toolcrib.errors",
@@ -246,7 +245,7 @@ def test_a_23_the_core_does_not_know_the_server() -> None:
     command = [sys.executable, "-c", loaded, str(ROOT / "src" / "toolcrib")]
     output = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     assert "toolcrib.registry" in output
-    for higher in ("toolcrib.server", "toolcrib.dispatch", "toolcrib.execution", "toolcrib.cli"):
+    for higher in ("toolcrib.server", "toolcrib.dispatch", "toolcrib.protocol", "toolcrib.cli"):
         assert higher not in output
 
 

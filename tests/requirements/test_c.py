@@ -13,7 +13,7 @@ import pytest
 from tests.support.catalogs import mark
 from toolcrib import build_catalog, get_catalog_cached
 from toolcrib.catalog.build import catalog_findings
-from toolcrib.validation import check_schema
+from toolcrib.validation.validator import check_schema
 
 KEYS = ["version", "hash", "count", "promptList", "functionSchema"]
 PERMISSIVE = {"type": ["string", "number", "boolean", "object", "array", "null"]}

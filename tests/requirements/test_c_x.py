@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.support.files import write
-from toolcrib import MCPServer, ToolRegistry, build_catalog, codec, get_catalog_cached
+from toolcrib import MCPServer, ToolRegistry, build_catalog, get_catalog_cached
+from toolcrib.validation import codec
 
 
 @pytest.fixture(autouse=True)

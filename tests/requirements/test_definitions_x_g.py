@@ -16,7 +16,7 @@ from tests.support.api import WeatherApp
 from tests.support.definitions import definition_of, schema_of
 from toolcrib import InvalidArgumentsError, MCPServer, Tool, ToolRegistry
 from toolcrib.errors import InvalidSchemaError
-from toolcrib.selection import tags_of
+from toolcrib.registry.selection import tags_of
 
 REQUIRING: dict[str, Any] = {
     "type": "object",

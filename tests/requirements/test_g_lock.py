@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from toolcrib import MCPServer, Tool, ToolDefinition
-from toolcrib.catalog.compare import compare
+from toolcrib.catalog.diff.compare import compare
 from toolcrib.catalog.lock import Lock
-from toolcrib.described import describe
 from toolcrib.errors import BatchError
+from toolcrib.sources.described import describe
 
 FACTS: dict[str, Any] = {
     "name": "find_orders",

@@ -9,7 +9,7 @@ from collections.abc import Callable
 import pytest
 
 from toolcrib import MCPServer
-from toolcrib.wiring import COALESCE_S
+from toolcrib.transports.serving import COALESCE_S
 
 PROTOCOLS = ["2026-07-28", "2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"]
 

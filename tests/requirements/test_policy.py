@@ -15,8 +15,8 @@ from tests.support.memory import Memory, refuse
 from toolcrib import MCPServer
 from toolcrib.context import Principal
 from toolcrib.errors import ToolNotFoundError
-from toolcrib.policies.audit import open_log
 from toolcrib.policy import Audit, Limit, Policy, Rule
+from toolcrib.policy.audit import open_log
 
 
 def code_of(result: Any) -> Any:

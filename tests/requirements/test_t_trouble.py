@@ -13,14 +13,7 @@ import pytest
 
 from tests.support.files import forgotten_imports, write
 from tests.support.tutorial import ADD, HELLO, SAMPLES, handle_add, handle_hello, sample_entry
-from toolcrib import (
-    Context,
-    MCPServer,
-    ToolError,
-    collect,
-    validate_tool_definition,
-    validate_tool_schema,
-)
+from toolcrib import Context, MCPServer, ToolError, collect, validate_tool_definition, validate_tool_schema
 from toolcrib.catalog.lint import advise
 
 

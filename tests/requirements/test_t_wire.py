@@ -10,7 +10,7 @@ import pytest
 from tests.support.command import Serving
 from tests.support.tutorial import SAMPLES
 from toolcrib import MCPServer
-from toolcrib.validation import Validator
+from toolcrib.validation.validator import Validator
 
 LISTED = [
     "Client requesting tool list",

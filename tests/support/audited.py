@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from toolcrib.policies.audit import AuditLog, Verdict, open_log
-from toolcrib.policies.audit.checkpoint import Checkpoint, read_file
-from toolcrib.policies.audit.record import TAIL, Entry, encode, head_of
-from toolcrib.policies.audit.scribe import Scribe
-from toolcrib.policies.audit.store import BrokenError
 from toolcrib.policy import Audit
+from toolcrib.policy.audit import AuditLog, Verdict, open_log
+from toolcrib.policy.audit.checkpoints import Checkpoint, read_file
+from toolcrib.policy.audit.record import TAIL, Entry, encode, head_of
+from toolcrib.policy.audit.store import BrokenError
+from toolcrib.policy.audit.writer import Scribe
 
 STORES = ("audit.db", "audit.jsonl")
 NOON = 1_777_888_800.0  # 2026-05-04T10:00:00Z

@@ -11,7 +11,7 @@ from typing import Any
 
 from toolcrib import Tool
 from toolcrib.definition import ToolDefinition
-from toolcrib.described import describe
+from toolcrib.sources.described import describe
 
 ANYTHING = {"type": ["string", "number", "boolean", "object", "array", "null"]}
 TEXT = {"type": "string"}

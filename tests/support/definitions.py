@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from toolcrib import Tool
-from toolcrib.validation import check_schema
+from toolcrib.validation.validator import check_schema
 
 _NOTHING: Any = object()
 

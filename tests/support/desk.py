@@ -14,8 +14,8 @@ from pydantic import Field
 
 from toolcrib import Audio, Context, File, Image, Link, MCPServer, Result, ToolError
 from toolcrib.content import text_block
+from toolcrib.context import Folders, Form, Prompt
 from toolcrib.errors import CannotAskError
-from toolcrib.question import Folders, Form, Prompt
 
 NAME = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
 TREE = {

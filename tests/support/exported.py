@@ -9,7 +9,7 @@ from typing import Any
 import jsonschema_rs
 
 from toolcrib.catalog.export import Export
-from toolcrib.catalog.export.restoring import WRAPPER, Way
+from toolcrib.catalog.export.restore import WRAPPER, Way
 
 _PLACES: dict[str, tuple[str, ...]] = {
     "openai": ("function", "parameters"),

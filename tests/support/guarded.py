@@ -18,8 +18,8 @@ from typing import Any, Self
 
 from toolcrib import Context, MCPServer, ToolError
 from toolcrib.context import LOCAL, Principal
-from toolcrib.policies.audit import open_log
 from toolcrib.policy import Audit, Policy
+from toolcrib.policy.audit import open_log
 from toolcrib.transports.memory import MemoryPipe
 
 MODERN = "2026-07-28"

@@ -32,8 +32,8 @@ def describe(tool: Any) -> dict[str, Any]:
 
 def register(target: str) -> dict[str, Any]:
     """What importing a target comes to."""
-    from toolcrib.cli.targets import Loader
-    from toolcrib.cli.terminal import Terminal
+    from toolcrib.cli.load import Loader
+    from toolcrib.cli.output import Terminal
 
     loaded = Loader(Terminal(sys.stderr, sys.stderr, debug=False)).load([target], None)
     tools, refused = {}, [finding.to_json() for finding in loaded.findings]

@@ -22,9 +22,9 @@ import pytest
 from joserfc import jwk, jws
 
 from toolcrib.context import Principal
-from toolcrib.policies.identity.oauth import Issuer
-from toolcrib.policies.identity.tokens import BadTokenError
 from toolcrib.policy import OAuth
+from toolcrib.policy.auth.oauth import Issuer
+from toolcrib.policy.auth.tokens import BadTokenError
 
 RESOURCE = "https://tools.example.com/mcp"
 SCHEMES = {

@@ -10,8 +10,8 @@ from tests.support.lanes import Served
 from tests.support.older import Answer, Older
 from tests.support.peer import Response, request
 from toolcrib import Context, MCPServer
-from toolcrib.policies.identity.keys import KeyFile
 from toolcrib.policy import Auth, Policy
+from toolcrib.policy.auth.api_keys import KeyFile
 
 MODERN = "2026-07-28"
 META = "io.modelcontextprotocol/"

@@ -19,8 +19,8 @@ import uvloop
 
 from tests.support.peer import PATIENCE_S, Peer, Response
 from toolcrib import MCPServer
-from toolcrib.address import is_loopback
-from toolcrib.transports.http.serving import bind
+from toolcrib.http_client import is_loopback
+from toolcrib.transports.http.server import bind
 
 LANES = ("own", "asgi")
 """Our own lane, and the ASGI application on uvicorn."""

@@ -21,7 +21,7 @@ from typing import Any, Self
 import uvicorn
 
 from tests.support.peer import PATIENCE_S
-from toolcrib.transports.http.serving import bind
+from toolcrib.transports.http.server import bind
 
 ROOT = Path(__file__).resolve().parents[2]
 

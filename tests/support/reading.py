@@ -14,8 +14,9 @@ from types import ModuleType
 from typing import Any
 
 from toolcrib import Tool
-from toolcrib.sources.static.library import Library
-from toolcrib.sources.static.reader import Reader, Stub
+from toolcrib.sources.scan.library import Library
+from toolcrib.sources.scan.reader import Reader
+from toolcrib.sources.scan.stubs import Stub
 
 _numbers = count()
 

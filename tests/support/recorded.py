@@ -6,8 +6,8 @@ import asyncio
 from typing import Any
 
 from tests.support.clocks import Clock
-from toolcrib.policies.audit import AuditLog
 from toolcrib.policy import Audit
+from toolcrib.policy.audit import AuditLog
 
 START_S = 1_800_000_000.0  # 2027-01-15T08:00:00Z
 CALLS: list[dict[str, Any]] = [

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.support import importing
-from toolcrib.sources.static import Scan
+from toolcrib.sources.scan import Scan
 
 SCANNED = Path(__file__).parent / "scanned"
 SOURCE = Path(importing.__file__).resolve().parents[2] / "src"

@@ -14,8 +14,9 @@ from unittest import mock
 
 from tests.support.files import forgotten_imports, write
 from toolcrib import Finding, MCPServer, Tool, collect
-from toolcrib.registry import Change
-from toolcrib.reload import Load, Reloader, territory
+from toolcrib.registry.registry import Change
+from toolcrib.sources.reload import Load, Reloader
+from toolcrib.sources.reload import files as territory
 
 PATIENCE_S = 20.0
 TESTS = str(Path(__file__).resolve().parents[1]) + os.sep

@@ -15,7 +15,7 @@ from pathlib import Path
 
 
 def main() -> None:
-    from toolcrib.sources.static import scan
+    from toolcrib.sources.scan import scan
 
     folder = Path(sys.argv[1])
     scan()  # what every scan loads is loaded

@@ -18,7 +18,7 @@ import time
 
 from toolcrib import Context, MCPServer, ToolError
 from toolcrib.policy import Audit, Auth, Limit, Policy
-from toolcrib.transports.http.serving import Times, bind
+from toolcrib.transports.http.server import Times, bind
 
 server = MCPServer("served", dynamic=True)
 

@@ -16,8 +16,8 @@ from typing import Any
 
 from toolcrib.protocol import Engine
 from toolcrib.transports.http.endpoint import Endpoint
-from toolcrib.transports.http.guard import Guard
-from toolcrib.transports.http.wire import Answer, Fields, Request, Talk
+from toolcrib.transports.http.hosts import Guard
+from toolcrib.transports.http.messages import Answer, Fields, Request, Talk
 from toolcrib.transports.pipe import Pipe
 
 MODERN = "2026-07-28"

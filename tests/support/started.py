@@ -29,7 +29,7 @@ def run(server: MCPServer) -> None:
     if sys.argv[1] == "stdio":
         server.run("stdio")
         return
-    from toolcrib.transports.http.serving import bind
+    from toolcrib.transports.http.server import bind
 
     sockets = bind("127.0.0.1", 0)
     sockets[0].listen()

@@ -12,7 +12,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 import pytest
 
-from toolcrib.outbound import Response
+from toolcrib.http_client import Response
 
 SECRET = "s3cret-v4lue"
 

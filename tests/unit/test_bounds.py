@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from toolcrib import bounds
-from toolcrib.bounds import check_bounds, guard_patterns, walk_schema, weigh_pattern
 from toolcrib.errors import InvalidSchemaError
+from toolcrib.validation import limits as bounds
+from toolcrib.validation.limits import check_bounds, guard_patterns, walk_schema, weigh_pattern
 
 HEAVY = "(a{1,40}){1,40}b"
 

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from toolcrib.codec import MAX_DEPTH, parse
+from toolcrib.validation.codec import MAX_DEPTH, parse
 
 DEEPEST = b"[" * MAX_DEPTH + b"]" * MAX_DEPTH
 

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from toolcrib import Context, MCPServer, Principal
+from toolcrib.context import Form, Question
 from toolcrib.errors import CannotAskError
-from toolcrib.question import Form, Question
 
 
 class Peer:

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from toolcrib import MCPServer, ToolError, ToolNotFoundError
-from toolcrib.dispatch import Dispatcher, ToolStats, tool_modules
+from toolcrib.dispatch.dispatcher import Dispatcher, ToolStats, tool_modules
 from toolcrib.errors import DefinitionError
-from toolcrib.registry import ToolRegistry
+from toolcrib.registry.registry import ToolRegistry
 
 
 async def test_an_unknown_tool_raises_and_names_no_other() -> None:

@@ -16,14 +16,16 @@ import pytest
 from tests.support.guarded import BEN, Bench, open_bench
 from tests.support.models import Left, Right
 from tests.unit.execution.support import wait_until
-from toolcrib import Application, Context, MCPServer, ToolRegistry, dispatch, effort, tool
-from toolcrib.admission import Attempt
+from toolcrib import Application, Context, MCPServer, ToolRegistry, tool
 from toolcrib.context import LOCAL, NOBODY
 from toolcrib.definition import MAX_TIMEOUT_S
+from toolcrib.dispatch import dispatcher as dispatch
+from toolcrib.dispatch.middleware import Attempt
+from toolcrib.dispatch.tool_search import CALL, SEARCH
 from toolcrib.errors import ThrottledError, ToolBusyError, ToolNotFoundError, ToolTimeoutError
-from toolcrib.policies.guard import Guard
 from toolcrib.policy import Limit, Policy, Telemetry
-from toolcrib.storefront import CALL, SEARCH
+from toolcrib.policy.middleware import Guard
+from toolcrib.validation import limits as effort
 
 
 async def test_who_calls_a_server_that_has_stopped_is_told_so() -> None:

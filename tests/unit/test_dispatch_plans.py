@@ -14,8 +14,9 @@ from typing import Any
 import pytest
 
 from tests.support.models import Left, Right
-from toolcrib import Context, MCPServer, ToolNotFoundError, effort
+from toolcrib import Context, MCPServer, ToolNotFoundError
 from toolcrib.errors import InvalidSchemaError
+from toolcrib.validation import limits as effort
 
 
 class Gate:

@@ -8,9 +8,9 @@ import pytest
 
 from toolcrib import Application, MCPServer, tool
 from toolcrib.context import Principal
-from toolcrib.dispatch import Dispatcher
+from toolcrib.dispatch.dispatcher import Dispatcher
 from toolcrib.policy import Policy, Rule
-from toolcrib.registry import ToolRegistry
+from toolcrib.registry.registry import ToolRegistry
 
 ANA, BEN = Principal("key:ana"), Principal("key:ben")
 MARKED = {"type": "object", "properties": {"city": {"type": "string", "x-mcp-header": "City"}}}

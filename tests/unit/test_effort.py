@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
-from toolcrib import codec, effort
-from toolcrib.effort import Effort, measure
 from toolcrib.errors import InvalidSchemaError
+from toolcrib.validation import codec
+from toolcrib.validation import limits as effort
+from toolcrib.validation.limits import Effort, measure
 
 
 def take(schema: dict[str, Any], longest_name: int | None = None) -> Effort:

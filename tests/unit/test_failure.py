@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from toolcrib import MCPServer, ToolError
-from toolcrib.failure import raise_questions
-from toolcrib.question import Form, InputNeeded
+from toolcrib.context import Form, InputNeeded
+from toolcrib.dispatch.dispatcher import raise_questions
 
 WHO, WHEN = (Form(words, {"type": "object"}) for words in ("Who?", "When?"))
 

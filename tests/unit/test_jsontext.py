@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolcrib import codec
-from toolcrib.jsontext import MAX_STRING, has_repeats
+from toolcrib.validation import codec
+from toolcrib.validation.codec import MAX_STRING, has_repeats
 
 PAD = b'"' + b"p" * 20_000 + b'"'
 """Makes a document one of the large ones."""

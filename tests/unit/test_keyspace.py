@@ -9,7 +9,7 @@ import pytest
 
 from toolcrib import Tool, ToolAlreadyExistsError
 from toolcrib.errors import ConfusableNameError
-from toolcrib.keyspace import Entry, Group, KeySpace, Snapshot, skeleton, spellings, version_key
+from toolcrib.registry.index import Entry, Group, KeySpace, Snapshot, skeleton, spellings, version_key
 
 
 def named(name: str, **options: Any) -> Tool:

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from toolcrib import Application, MCPServer, ToolError, lifecycle, tool
+from toolcrib import Application, MCPServer, ToolError, tool
+from toolcrib.dispatch import lifespan as lifecycle
 from toolcrib.errors import ToolBusyError, ToolCrashedError, ToolTimeoutError
 
 

@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from toolcrib import MCPServer
-from toolcrib.logfilter import FILTER, MAX_READ, REDACTED, install
-from toolcrib.logs import JSONLines
+from toolcrib.logs import FILTER, MAX_READ, REDACTED, JSONLines, install
 
 SECRET = "Bearer abcdef0123456789"
 CLEAN = "Bearer [redacted]"

@@ -10,7 +10,7 @@ import pytest
 from toolcrib import Tool
 from toolcrib.definition import MCP, PORTABLE, STRICT, NameRule
 from toolcrib.errors import InvalidNameError, InvalidToolError
-from toolcrib.naming import name_tool, remark_shortened
+from toolcrib.registry.index import name_tool, remark_shortened
 
 LONG = "a" * 40 + "_" + "b" * 40
 

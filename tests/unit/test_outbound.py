@@ -8,7 +8,7 @@ import pytest
 
 from tests.support.world import SECRET, World, told
 from toolcrib.errors import APIError, ConfigurationError
-from toolcrib.outbound import Outbound
+from toolcrib.http_client import Outbound
 
 
 @pytest.mark.parametrize(

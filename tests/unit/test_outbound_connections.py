@@ -15,7 +15,7 @@ import pytest
 
 from tests.support.world import SECRET, World, told
 from toolcrib.errors import APIError
-from toolcrib.outbound import Outbound
+from toolcrib.http_client import Outbound
 
 
 async def test_an_answer_that_does_not_come_is_an_error_in_time(world: World) -> None:
@@ -276,5 +276,5 @@ def test_other_hosts_go_through_the_proxy_of_the_environment(
 
 
 def test_importing_the_module_does_not_load_the_engine() -> None:
-    code = "import sys, toolcrib.outbound; sys.exit('httpx2' in sys.modules)"
+    code = "import sys, toolcrib.http_client; sys.exit('httpx2' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

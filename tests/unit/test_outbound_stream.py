@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.world import SECRET, World
 from toolcrib.errors import APIError
-from toolcrib.outbound import Outbound
+from toolcrib.http_client import Outbound
 
 
 async def test_an_answer_is_read_while_it_comes(world: World) -> None:

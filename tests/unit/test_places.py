@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from toolcrib.errors import InvalidSchemaError
-from toolcrib.places import Graph, Node, find_head, find_loops
+from toolcrib.validation.limits import Graph, Node, find_head, find_loops
 
 
 def ref(name: str) -> dict[str, Any]:

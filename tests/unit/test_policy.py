@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
+from toolcrib.config.settings import Rate
 from toolcrib.errors import ConfigurationError
-from toolcrib.policy import Audit, Auth, Limit, OAuth, Policy, Rate, Rule, Telemetry
+from toolcrib.policy import Audit, Auth, Limit, OAuth, Policy, Rule, Telemetry
 
 ISSUER = "https://login.example.com"
 

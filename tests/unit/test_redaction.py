@@ -6,8 +6,8 @@ import time
 
 import pytest
 
-from toolcrib.policies.audit.redaction import Redaction
-from toolcrib.redaction import find_secrets, is_secret_name, make_redactor
+from toolcrib.logs import find_secrets, is_secret_name, make_redactor
+from toolcrib.policy.audit.record import Redaction
 
 redact = make_redactor({})
 KEY = "tck_" + "a1B2" * 11 + "00000"

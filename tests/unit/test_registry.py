@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.support.tools import broken, named, names, state
-from toolcrib import Tool, ToolAlreadyExistsError, ToolRegistry, registry
+from toolcrib import Tool, ToolAlreadyExistsError, ToolRegistry
 from toolcrib.definition import PORTABLE
 from toolcrib.errors import (
     BatchError,
@@ -18,7 +18,8 @@ from toolcrib.errors import (
     InvalidSchemaError,
     InvalidToolError,
 )
-from toolcrib.registry import Change
+from toolcrib.registry import registry
+from toolcrib.registry.registry import Change
 
 
 @pytest.fixture

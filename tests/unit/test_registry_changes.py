@@ -9,7 +9,7 @@ import pytest
 from tests.support.tools import broken, named, names, state
 from toolcrib import Finding, ToolAlreadyExistsError, ToolNotFoundError, ToolRegistry
 from toolcrib.errors import RegistrationClosedError
-from toolcrib.registry import Change
+from toolcrib.registry.registry import Change
 
 
 @pytest.fixture

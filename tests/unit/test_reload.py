@@ -15,8 +15,8 @@ import pytest
 
 from tests.support.reloading import Workshop, complaints, source, workshop
 from toolcrib import Finding
-from toolcrib.registry import Change
-from toolcrib.reload import reloader as reloading
+from toolcrib.registry.registry import Change
+from toolcrib.sources.reload import reloader as reloading
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ import pytest
 
 from tests.support.reloading import Workshop, complaints, source, workshop
 from toolcrib.errors import ConfigurationError
-from toolcrib.reload import reloader as reloading
+from toolcrib.sources.reload import reloader as reloading
 
 LAZY = source("", extra="import crib_helper").replace(
     "return ''", "import crib_helper as lazy\n    from crib_helper import word\n    return word + lazy.word"

@@ -9,8 +9,8 @@ import weakref
 import pytest
 
 from toolcrib import Application, ToolRegistry, collect, tool
-from toolcrib.execution import CrashReporter
-from toolcrib.lifecycle import Owners
+from toolcrib.dispatch.crash_log import CrashReporter
+from toolcrib.dispatch.lifespan import Owners
 
 
 class Diary(Application):

@@ -9,7 +9,7 @@ import pytest
 from tests.support.tools import broken, named, names
 from toolcrib import Tool, ToolRegistry
 from toolcrib.errors import BatchError, RegistrationClosedError
-from toolcrib.registry import Change
+from toolcrib.registry.registry import Change
 
 
 @pytest.fixture

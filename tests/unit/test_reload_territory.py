@@ -13,10 +13,9 @@ import pytest
 
 import toolcrib
 from tests.support.files import forgotten_imports, write
-from toolcrib.reload import find_places
-from toolcrib.reload.footprint import Eye, lost_in
-from toolcrib.reload.territory import Territory, links_on
-from toolcrib.sources.loading import load_file, load_module
+from toolcrib.sources.modules import load_file, load_module
+from toolcrib.sources.reload import find_places
+from toolcrib.sources.reload.files import Eye, Territory, links_on, lost_in
 
 
 @pytest.fixture(autouse=True)
@@ -117,7 +116,7 @@ def test_a_footprint_goes_by_content(tmp_path: Path) -> None:
 
 
 def test_a_quiet_file_is_not_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("toolcrib.reload.footprint._RACY_NS", -1)
+    monkeypatch.setattr("toolcrib.sources.reload.files._RACY_NS", -1)
     path = tmp_path / "x.py"
     path.write_text("one")
     eye = Eye()

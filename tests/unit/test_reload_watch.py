@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from tests.support.reloading import Workshop, complaints, source, until, workshop
-from toolcrib.reload import watch as watching
-from toolcrib.reload.watch import Watch
+from toolcrib.sources.reload import files as watching
+from toolcrib.sources.reload.files import Watch
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import pytest
 
 from toolcrib import Tool
 from toolcrib.errors import ConfigurationError
-from toolcrib.selection import select, tags_of
+from toolcrib.registry.selection import select, tags_of
 
 
 def named(name: str, **options: Any) -> Tool:

@@ -7,9 +7,16 @@ from typing import Any
 
 import pytest
 
-from toolcrib import validation
 from toolcrib.errors import InvalidSchemaError
-from toolcrib.validation import Problem, Validator, check_schema, describe_value, format_path, show_name
+from toolcrib.validation import validator as validation
+from toolcrib.validation.validator import (
+    Problem,
+    Validator,
+    check_schema,
+    describe_value,
+    format_path,
+    show_name,
+)
 
 OLD = "http://json-schema.org/draft-07/schema#"
 

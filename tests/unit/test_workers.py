@@ -13,8 +13,8 @@ from typing import Any, Self
 import pytest
 
 from tests.support.command import is_running, wait_until
-from toolcrib import workers
-from toolcrib.workers import Crew
+from toolcrib.cli import workers
+from toolcrib.cli.workers import Crew
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs descriptors to inherit, and /proc")
 
@@ -153,7 +153,7 @@ async def test_no_worker_outlives_a_crew_that_was_cancelled() -> None:
 async def test_a_worker_sees_that_its_parent_is_gone() -> None:
     """The parent is a process of its own here, so that it can be killed."""
     parent = (
-        "import asyncio, sys; from toolcrib.workers import Crew\n"
+        "import asyncio, sys; from toolcrib.cli.workers import Crew\n"
         "async def main():\n"
         "    command = [sys.executable, '-I', '-S', '-c', sys.argv[1]]\n"
         "    crew = Crew(command, 2, order=lambda is_first, numbers: b'{}', say=print)\n"

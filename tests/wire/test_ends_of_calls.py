@@ -12,8 +12,8 @@ import pytest
 from tests.support.lanes import LANES, Served, serving
 from tests.support.mistreat import Socket, call
 from toolcrib import Context, MCPServer
+from toolcrib.context import Answer, InputNeeded, Question
 from toolcrib.errors import ConfigurationError
-from toolcrib.question import Answer, InputNeeded, Question
 
 PROTOCOLS = ["2026-07-28", "2025-11-25"]
 

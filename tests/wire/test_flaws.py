@@ -11,7 +11,7 @@ from tests.support.lanes import LANES, serving
 from tests.wire.cases import INTERNAL, call, encode, headers_for, message, modern
 from tests.wire.site import make_server
 from toolcrib import MCPServer
-from toolcrib.dispatch import Dispatcher
+from toolcrib.dispatch.dispatcher import Dispatcher
 from toolcrib.transports.pipe import Pipe
 
 TOUCH = encode(call("modern", "touch", {}))

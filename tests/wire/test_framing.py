@@ -12,7 +12,7 @@ from tests.support.peer import ClosedError, Peer, request
 from tests.wire.cases import PARSE, call, encode, headers_for, message
 from tests.wire.site import make_server
 from tests.wire.speech import count_runs
-from toolcrib.transports.http.serving import Times
+from toolcrib.transports.http.server import Times
 
 TOUCH = encode(call("modern", "touch", {}))
 HEADERS = headers_for(TOUCH)

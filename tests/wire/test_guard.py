@@ -12,7 +12,7 @@ from tests.support.lanes import LANES, Served, serving
 from tests.support.peer import request
 from tests.wire.cases import encode, message
 from tests.wire.site import make_server
-from toolcrib.transports.http.guard import Guard
+from toolcrib.transports.http.hosts import Guard
 
 PING = encode(message("ping"))
 BOUND = ("127.0.0.1", "0.0.0.0")

@@ -20,9 +20,9 @@ from tests.support.older import Older
 from tests.support.peer import PATIENCE_S, Response, request
 from tests.unit.policies.quota.support import locked
 from toolcrib import Application, Context, MCPServer, tool
-from toolcrib.policies.audit import open_log
 from toolcrib.policy import Audit, Limit, Policy
-from toolcrib.transports.http.lane import Connection
+from toolcrib.policy.audit import open_log
+from toolcrib.transports.http.connection import Connection
 from toolcrib.transports.http.output import Output
 
 BUSY_S = 0.3

@@ -12,7 +12,7 @@ from click.testing import CliRunner
 from tests.support.command import PATIENCE_S, Serving, start, wait_until
 from toolcrib.catalog.lock import Lock
 from toolcrib.cli import app
-from toolcrib.sources.static import scan
+from toolcrib.sources.scan import scan
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="needs POSIX signals")
 

@@ -17,8 +17,8 @@ from starlette.routing import Mount
 from tests.support.desk import make_desk
 from tests.support.lanes import LANES, Served, serving
 from tests.support.older import Answer, Older
-from toolcrib.transports.http import pair
-from toolcrib.transports.http.serving import bind
+from toolcrib.transports.http import legacy_sse as pair
+from toolcrib.transports.http.server import bind
 
 
 @pytest.fixture(scope="module", params=LANES)

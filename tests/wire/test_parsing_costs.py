@@ -12,7 +12,7 @@ from tests.support.lanes import LANES
 from tests.support.peer import Peer
 from tests.support.program import Program
 from tests.wire.cases import PARSE, REQUEST, encode, message
-from toolcrib import codec
+from toolcrib.validation import codec
 
 PROMPT_S = 0.05
 MIB = 1024 * 1024

@@ -15,9 +15,9 @@ from tests.support.lanes import LANES, Served, serving
 from toolcrib import MCPServer
 from toolcrib.config import load_config
 from toolcrib.errors import ConfigurationError
-from toolcrib.policies.audit import open_log
 from toolcrib.policy import Audit, Auth, Limit, OAuth, Policy, Rule, Telemetry
-from toolcrib.wiring import HTTPOptions
+from toolcrib.policy.audit import open_log
+from toolcrib.transports.serving import HTTPOptions
 
 
 @pytest.fixture

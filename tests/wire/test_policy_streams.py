@@ -16,9 +16,9 @@ from tests.support.lanes import LANES, Served, serving
 from tests.support.older import Answer
 from tests.support.peer import Peer, request
 from toolcrib import MCPServer
-from toolcrib.policies.identity import doorkeeper
 from toolcrib.policy import Auth, OAuth, Policy
-from toolcrib.transports.http import attendance
+from toolcrib.policy.auth import authenticator as doorkeeper
+from toolcrib.transports.http import sse as attendance
 
 __all__ = ["house"]
 

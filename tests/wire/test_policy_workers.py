@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from tests.support.command import Serving
-from toolcrib.policies.audit import open_log
-from toolcrib.policies.identity.keys import KeyFile
+from toolcrib.policy.audit import open_log
+from toolcrib.policy.auth.api_keys import KeyFile
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="needs POSIX signals")
 

@@ -13,9 +13,9 @@ import pytest
 from tests.support.lanes import LANES, serving
 from toolcrib import Context, MCPServer, ToolError
 from toolcrib.client import Client
+from toolcrib.context import Answer, Form
+from toolcrib.dispatch.tool_search import CALL, PINNED, SEARCH
 from toolcrib.errors import NoAnswerError, RemoteError
-from toolcrib.question import Answer, Form
-from toolcrib.storefront import CALL, PINNED, SEARCH
 
 ERAS = ("2026-07-28", "2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
 NAME = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}

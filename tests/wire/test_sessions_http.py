@@ -12,7 +12,7 @@ import pytest
 from tests.support.desk import make_desk
 from tests.support.lanes import LANES, Served, serving
 from tests.support.older import Answer, Older
-from toolcrib.protocol.session import Sessions
+from toolcrib.protocol.sessions import Sessions
 
 VERSIONS = ("2025-03-26", "2025-06-18", "2025-11-25")
 MODERN = "2026-07-28"

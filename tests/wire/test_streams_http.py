@@ -15,7 +15,7 @@ from tests.support.desk import make_desk
 from tests.support.lanes import LANES, Served, serving
 from tests.support.older import Answer, Event, Older
 from tests.support.peer import request
-from toolcrib.transports.http import conversation
+from toolcrib.transports.http import responses as conversation
 
 Connect = Callable[..., Older]
 CHANGED = "notifications/tools/list_changed"

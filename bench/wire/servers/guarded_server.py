@@ -14,8 +14,8 @@ from typing import Any
 
 from bench.wire.servers import HOST, add, echo
 from toolcrib import MCPServer
-from toolcrib.policies.identity import KeyFile
 from toolcrib.policy import Audit, Auth, Limit, Policy, Rule
+from toolcrib.policy.auth import KeyFile
 
 KEYS = "keys.json"
 

@@ -6,7 +6,7 @@ and yours, once it has what `Provider` says.
 """
 
 from toolcrib.agents.builtin import AnthropicModel, GeminiModel, OpenAIModel
-from toolcrib.agents.event import (
+from toolcrib.agents.events import (
     Event,
     Failure,
     Final,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from toolcrib.agents.dialect import (
+from toolcrib.agents.hosted import (
     CUT_OFF,
     Ask,
     Asked,

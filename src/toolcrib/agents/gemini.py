@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from urllib.parse import quote
 
-from toolcrib.agents.dialect import (
+from toolcrib.agents.hosted import (
     Ask,
     Asked,
     Json,

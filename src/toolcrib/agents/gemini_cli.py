@@ -10,22 +10,221 @@ line protocol. It is spoken to in one of two ways:
   a pipe, and most other command lines of models.
 
 Knows the two ways; the lines are line_protocol's, the process is child's.
+
+What a program prints, told apart: words as they come, lines that ask for a tool, the line that ends.
+
+    {"tool_call": {"name": "add", "args": {"a": 1}}}                     asks
+    {"tool_result": {"name": "add", "ok": true, "result": 2}}            is what it reads back
+    {"tool_result": {"name": "add", "ok": false, "error": "..."}}
+    {"final": true}  or  {"final": "the answer"}                         ends an answer; so does its exit
+
+Sans-IO: chunks in, events out, however they were cut. Only a line that begins with a brace is held back until
+it is whole; everything else is passed on at once. Knows this protocol; refuses to know processes.
+
+What a model without function calling is told: the tools, how to ask for one, and what was said before.
+
+Knows document C's catalog and the line protocol's words. Refuses to know who reads them.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Mapping, Sequence
+import codecs
+import re
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from toolcrib import codec
-from toolcrib.agents.child import GRACE_S, Child, start_child
-from toolcrib.agents.event import Event, Final, Token, ToolAnswer, ToolCall
-from toolcrib.agents.line_protocol import Done, Reader, result_line
-from toolcrib.agents.prompt import introduce, join, recount
+from toolcrib.agents.events import Event, Final, Token, ToolAnswer, ToolCall
+from toolcrib.agents.process import GRACE_S, Child, start_child
 from toolcrib.agents.provider import Status
-from toolcrib.agents.session import SessionCtx
+from toolcrib.agents.session import Message, SessionCtx
+from toolcrib.catalog.export.calls import ToolCall as RoutedCall
+from toolcrib.catalog.export.calls import answer_line
 from toolcrib.errors import AgentError, ConfigurationError
+from toolcrib.validation import codec
+
+MAX_LINE_BYTES = 4 * 1024 * 1024
+"""The longest line that can be a call."""
+_INDENT = b" \t\r"
+_DEEPEST_INDENT = 256
+_LOOKS_LIKE_CALL = re.compile(rb'\s*\{\s*"tool_call"\s*:')
+_SHOWN_CHARS = 120
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """The program says that its answer ends; `text` is the answer where it repeats it."""
+
+    text: str | None
+
+
+Item = Token | ToolCall | Done
+
+
+class Reader:
+    """Feed it what was printed; `finish` when nothing more will come."""
+
+    def __init__(self, limit_bytes: int = MAX_LINE_BYTES) -> None:
+        self._limit_bytes = limit_bytes
+        self._held = bytearray()  # a line that may be a call
+        self._is_inside = False  # of a line of words, part of which was passed on
+        self._is_skipping = False  # the rest of a call that was too long
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self._calls = 0
+
+    def feed(self, chunk: bytes) -> Iterator[Item]:
+        words = bytearray()
+        start = 0
+        while start < len(chunk):
+            end = chunk.find(b"\n", start) + 1 or len(chunk)
+            yield from self._take(chunk[start:end], words)
+            start = end
+        if words:
+            yield from self._say(bytes(words))
+
+    def finish(self) -> Iterator[Item]:
+        """What is left: a last line may lack its end."""
+        if self._held:
+            words = bytearray()
+            yield from self._flush(words)
+            if words:
+                yield from self._say(bytes(words))
+        rest = self._decoder.decode(b"", final=True)
+        self._is_inside = self._is_skipping = False
+        if rest:
+            yield Token(rest)
+
+    def _take(self, piece: bytes, words: bytearray) -> Iterator[Item]:
+        is_end = piece.endswith(b"\n")
+        if self._is_skipping:
+            self._is_skipping = not is_end
+        elif self._is_inside:
+            words += piece
+            self._is_inside = not is_end
+        else:
+            self._held += piece
+            if is_end:
+                yield from self._flush(words)
+            elif not self._may_be_call():
+                words += self._held  # no call begins so
+                self._held.clear()
+                self._is_inside = True
+            elif len(self._held) > self._limit_bytes:
+                yield from self._give_up(words)
+
+    def _may_be_call(self) -> bool:
+        """Whether the line that is held begins like one. Its beginning is enough to look at."""
+        head = bytes(self._held[:_DEEPEST_INDENT]).lstrip(_INDENT)
+        return head.startswith(b"{") or (not head and len(self._held) < _DEEPEST_INDENT)
+
+    def _flush(self, words: bytearray) -> Iterator[Item]:
+        """A whole line. What was said before it comes first."""
+        line = bytes(self._held)
+        self._held.clear()
+        item = self._read(line)
+        if item is None:
+            words += line
+            return
+        if words:
+            yield from self._say(bytes(words))
+            words.clear()
+        yield item
+
+    def _give_up(self, words: bytearray) -> Iterator[Item]:
+        line = bytes(self._held)
+        self._held.clear()
+        if _LOOKS_LIKE_CALL.match(line):
+            self._is_skipping = True
+            if words:
+                yield from self._say(bytes(words))
+                words.clear()
+            yield self._flawed(f"the line is longer than {self._limit_bytes} bytes")
+        else:
+            self._is_inside = True
+            words += line
+
+    def _say(self, data: bytes) -> Iterator[Token]:
+        text = self._decoder.decode(data)
+        if text:
+            yield Token(text)
+
+    # --- lines ---
+
+    def _read(self, line: bytes) -> Item | None:
+        if not line[:_DEEPEST_INDENT].lstrip(_INDENT).startswith(b"{"):
+            return None
+        try:
+            value = codec.parse(line.strip())
+        except ValueError as error:
+            return self._flawed(f"the line is not JSON: {error}") if _LOOKS_LIKE_CALL.match(line) else None
+        if not isinstance(value, Mapping) or len(value) != 1:
+            return None
+        final = value.get("final")
+        if final is True or isinstance(final, str):
+            return Done(final if isinstance(final, str) else None)
+        return self._read_call(value["tool_call"]) if "tool_call" in value else None
+
+    def _read_call(self, asked: Any) -> ToolCall:
+        if not isinstance(asked, Mapping):
+            return self._flawed('write {"tool_call": {"name": ..., "args": {...}}}')
+        name = asked.get("name")
+        arguments = asked.get("args", asked.get("arguments"))
+        if not isinstance(name, str) or not name:
+            return self._flawed("the call has no name")
+        if arguments is not None and not isinstance(arguments, Mapping):
+            return self._flawed("args must be an object", name)
+        return ToolCall(self._next_id(), name, arguments or {})
+
+    def _flawed(self, words: str, name: str = "") -> ToolCall:
+        return ToolCall(self._next_id(), name, flaw=f"This call cannot be read: {words[:_SHOWN_CHARS]}")
+
+    def _next_id(self) -> str:
+        self._calls += 1
+        return f"call_{self._calls}"
+
+
+def result_line(answer: ToolAnswer) -> bytes:
+    """The line that tells a program what its call came to."""
+    call = RoutedCall(answer.call.id, answer.call.name)
+    return codec.encode(answer_line(call, answer.result)) + b"\n"
+
+
+_HOW = """\
+You can use the tools below. To use one, print a line with nothing but this JSON on it:
+{"tool_call": {"name": "NAME", "args": {"PARAMETER": VALUE}}}
+The whole call stands on one line. Then stop and wait; what it came to is one of these lines:
+{"tool_result": {"name": "NAME", "ok": true, "result": VALUE}}
+{"tool_result": {"name": "NAME", "ok": false, "error": "WHY NOT"}}
+Never print such a line yourself. Everything else you print is read by the user. You may ask for tools as
+often as you need them; use only names from the list, and arguments that fit the parameters."""
+_NONE = "There are no tools; answer by yourself."
+
+
+def introduce(catalog: Mapping[str, Any], instructions: str | None = None) -> str:
+    """The beginning of every prompt: instructions, the tools, and how to ask for one."""
+    parts = [instructions.strip()] if instructions and instructions.strip() else []
+    if not catalog["functionSchema"]:
+        return "\n\n".join([*parts, _NONE])
+    parts += [_HOW, f"Tools:\n{catalog['promptList']}"]
+    schemas = (
+        f"{item['name']}: {codec.encode_text(item['parameters'])}" for item in catalog["functionSchema"]
+    )
+    parts.append("Parameters, as JSON Schema:\n" + "\n".join(schemas))
+    return "\n\n".join(parts)
+
+
+def recount(messages: Sequence[Message]) -> str:
+    """What was said before, for a model that has not heard it."""
+    if not messages:
+        return ""
+    said = "\n".join(f"{'User' if item.role == 'user' else 'You'}: {item.text}" for item in messages)
+    return f"What was said so far:\n{said}"
+
+
+def join(*parts: str) -> str:
+    return "\n\n".join(part for part in parts if part)
+
 
 Way = Literal["conversation", "transcript"]
 _ONE_SHOT = ("gemini", "gemini.cmd", "gemini.exe")

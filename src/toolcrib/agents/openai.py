@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from toolcrib import codec
-from toolcrib.agents.dialect import (
+from toolcrib.agents.hosted import (
     CUT_OFF,
     Ask,
     Asked,
@@ -19,6 +18,7 @@ from toolcrib.agents.dialect import (
     service_error,
     text_in,
 )
+from toolcrib.validation import codec
 
 _REASONS = {"length": "length", "content_filter": "refused"}
 

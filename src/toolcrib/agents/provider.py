@@ -13,7 +13,7 @@ import inspect
 from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from typing import Any, Literal, Protocol, TypeVar, overload
 
-from toolcrib.agents.event import Event, ToolAnswer
+from toolcrib.agents.events import Event, ToolAnswer
 from toolcrib.agents.session import SessionCtx
 from toolcrib.errors import ConfigurationError
 

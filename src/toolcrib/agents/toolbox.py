@@ -12,11 +12,11 @@ from typing import Any, Protocol, runtime_checkable
 from toolcrib.client import Client
 from toolcrib.content import Result
 from toolcrib.context import LOCAL, Principal
-from toolcrib.described import describe
-from toolcrib.dispatch import Dispatcher
+from toolcrib.dispatch.dispatcher import Dispatcher
 from toolcrib.errors import ClientError, ConfigurationError, DefinitionError
-from toolcrib.registry import ToolRegistry
+from toolcrib.registry.registry import ToolRegistry
 from toolcrib.server import MCPServer
+from toolcrib.sources.described import describe
 from toolcrib.tool import Tool
 
 

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from toolcrib import codec
 from toolcrib.definition import ToolDefinition
-from toolcrib.finding import Finding, Source
+from toolcrib.errors import Finding, Source
 from toolcrib.tool import Tool
+from toolcrib.validation import codec
 
 ONLY_SCANNED = "only-scanned"
 ONLY_REGISTERED = "only-registered"

@@ -19,14 +19,21 @@ from pathlib import Path
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from toolcrib import codec
-from toolcrib.catalog.adapter import Adapter, PathName, find_inputs, read_settings
+from toolcrib import __version__
 from toolcrib.catalog.build import KEYS, Draft, draft_catalog, warn_of
-from toolcrib.catalog.footprint import hash_file, hash_files
-from toolcrib.catalog.inputs import FileInputs, LiveInputs
-from toolcrib.registry import ToolRegistry
-from toolcrib.vault import read_file, write_file
-from toolcrib.version import __version__
+from toolcrib.catalog.inputs import (
+    Adapter,
+    FileInputs,
+    LiveInputs,
+    PathName,
+    find_inputs,
+    hash_file,
+    hash_files,
+    read_settings,
+)
+from toolcrib.config.files import read_file, write_file
+from toolcrib.registry.registry import ToolRegistry
+from toolcrib.validation import codec
 
 logger = logging.getLogger("toolcrib")
 

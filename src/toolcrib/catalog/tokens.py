@@ -11,8 +11,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from toolcrib import codec
 from toolcrib.definition import ToolDefinition
+from toolcrib.validation import codec
 
 # --- cutting -----------------------------------------------------------------------------------------
 

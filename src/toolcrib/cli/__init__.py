@@ -3,6 +3,6 @@
 `main` is the entry point. Importing this loads click but no engine.
 """
 
-from toolcrib.cli.root import app, main
+from toolcrib.cli.main import app, main
 
 __all__ = ["app", "main"]

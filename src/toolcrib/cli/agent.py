@@ -12,7 +12,6 @@ from typing import Any
 
 import click
 
-from toolcrib import codec
 from toolcrib.agents import (
     AgentRunner,
     Event,
@@ -25,13 +24,14 @@ from toolcrib.agents import (
     event_to_json,
     providers,
 )
-from toolcrib.cli import frame
-from toolcrib.cli.escaping import one_line
-from toolcrib.cli.frame import Command, takes_json, takes_target_options
+from toolcrib.cli import options as frame
+from toolcrib.cli.load import load
+from toolcrib.cli.options import Command, takes_json, takes_target_options
+from toolcrib.cli.output import Terminal
 from toolcrib.cli.remote import Remote, takes_server_options
-from toolcrib.cli.targets import load
-from toolcrib.cli.terminal import Terminal
+from toolcrib.cli.text import one_line
 from toolcrib.client import Client
+from toolcrib.validation import codec
 
 EXAMPLES = """
 toolcrib agent --provider openai --model gpt-5 "what time is it?"

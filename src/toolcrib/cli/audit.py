@@ -1,31 +1,350 @@
 """`toolcrib audit`: reads the record of calls, finds in it, checks that it is whole, and hands it on.
 
 Works while a server writes, and changes nothing. Knows the words of the commands; how records are kept and
-proven is in `toolcrib.policies.audit`, how they look in `toolcrib.cli.ledger`.
+proven is in `toolcrib.policy.audit`, how they look in `toolcrib.cli.audit`.
+
+Times as people write them: `30d`, `1h`, `2027-01-01`, `2027-01-01T12:00`.
+
+What names no zone is UTC, as everything that is printed is. Knows words for times; refuses to know what
+happens then.
+
+Records of calls as people and programs read them: lines, JSON, CSV.
+
+Whatever a caller could have chosen is made harmless first: for a terminal, and for a spreadsheet, which takes
+some texts for formulas. Knows records as data; refuses to know where they are kept.
+
+Records on their way out: to a file that is complete or not there, or to standard output.
+
+Knows files and forms; refuses to know which records are wanted.
+
+Which log the words of a command line mean, and which of its records.
+
+Knows options and where settings name a log; refuses to know what is done with the records.
 """
 
 from __future__ import annotations
 
+import csv
+import io
+import json
 import os
+import re
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import asdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import IO, Any, TypedDict
 
 import click
 
-from toolcrib.cli.extract import find_speller, writing
-from toolcrib.cli.frame import Command, Failure, show_examples, takes_json
-from toolcrib.cli.ledger import COLUMNS, Record, show_line, show_time, to_csv_line, to_json_line
-from toolcrib.cli.progress import telling
-from toolcrib.cli.records import Filters, Place, find_log, read_filters, reading, takes_file, takes_filters
-from toolcrib.cli.terminal import Terminal
-from toolcrib.cli.words import count
-from toolcrib.policies.audit.checkpoint import find_seals
-from toolcrib.policies.audit.reading import Reader, open_log
-from toolcrib.policies.audit.verification import Verdict
+from toolcrib.cli.options import Command, F, Failure, show_examples, takes_json
+from toolcrib.cli.output import Terminal, shorten_paths, telling
+from toolcrib.cli.text import count, one_line, safe, suggest
+from toolcrib.config import FILE_NAME, load_config
+from toolcrib.config.files import open_new
+from toolcrib.policy.audit.checkpoints import find_seals
+from toolcrib.policy.audit.reader import Reader, open_log
+from toolcrib.policy.audit.verify import Verdict
+from toolcrib.policy.middleware import OUTCOMES
+from toolcrib.validation import codec
+
+DAY_S = 86_400.0
+_UNITS_S = {"s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": DAY_S, "w": 7 * DAY_S, "y": 365 * DAY_S}
+_SPAN = re.compile(r"(\d{1,9})\s*([a-z]+)")
+_LAST_S = 253_402_300_799.0  # the end of the year 9999, as far as dates go
+
+
+def read_ahead(option: str, text: str, now_s: float) -> float:
+    """A moment that comes: so long from now, or a date."""
+    return _read(option, text, now_s, 1)
+
+
+def read_back(option: str, text: str, now_s: float) -> float:
+    """A moment that has been: so long ago, or a date."""
+    return _read(option, text, now_s, -1)
+
+
+def _read(option: str, text: str, now_s: float, sign: int) -> float:
+    word = text.strip()
+    span = _SPAN.fullmatch(word.lower())
+    try:
+        if span is not None and span[2] in _UNITS_S:
+            moment_s = now_s + sign * int(span[1]) * _UNITS_S[span[2]]
+        else:
+            moment = datetime.fromisoformat(word)
+            moment_s = (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+    except (ValueError, OverflowError):
+        hint = "write a time such as 30d, 12h, 2027-01-01 or 2027-01-01T12:00 (UTC)"
+        raise Failure(f"{option} {text!r} is no time", hint) from None
+    if not 0 <= moment_s <= _LAST_S:
+        raise Failure(f"{option} {text!r} is out of reach", "write a time between 1970 and 9999")
+    return moment_s
+
+
+def show_day(wall_s: float) -> str:
+    return datetime.fromtimestamp(wall_s, UTC).strftime("%Y-%m-%d")
+
+
+def show_moment(wall_s: float, now_s: float) -> str:
+    """The day, and the time of day where the day alone would not say enough."""
+    if abs(wall_s - now_s) >= 2 * DAY_S:
+        return show_day(wall_s)
+    return datetime.fromtimestamp(wall_s, UTC).strftime("%Y-%m-%d %H:%M")
+
+
+def show_span(seconds: float) -> str:
+    """A length of time in its largest unit: `90 days`, `3 hours`."""
+    for noun, size_s in (("day", DAY_S), ("hour", 3600.0), ("minute", 60.0)):
+        if seconds >= 2 * size_s:
+            return f"{round(seconds / size_s)} {noun}s"
+    return count(round(seconds), "second")
+
+
+Record = Mapping[str, Any]
+
+COLUMNS = (
+    "seq",
+    "at",
+    "kind",
+    "id",
+    "request",
+    "principal",
+    "tool",
+    "version",
+    "definition",
+    "decision",
+    "rule",
+    "outcome",
+    "code",
+    "duration_ms",
+    "arguments_bytes",
+    "arguments_digest",
+    "result_bytes",
+    "values",
+    "more",
+    "hash",
+)
+"""Of CSV. `more` has what a record says besides, as JSON."""
+_CALLS = ("call", "intent")
+_UNTOLD = {*COLUMNS} - {"values"} | {"roles"}
+_FORMULAS = ("=", "+", "-", "@", "\t")
+
+
+def show_line(record: Record) -> str:
+    """One record on one line: number, time, how it ended, who, what, how long, why."""
+    kind = record.get("kind")
+    start = f"{one_line(record.get('seq', '?')):>7}  {show_time(record.get('at'))}"
+    if kind not in _CALLS:
+        return f"{start}  [{one_line(kind)}]  {_show_rest(record)}".rstrip()
+    outcome = "begins" if kind == "intent" else one_line(record.get("outcome", "?"))
+    tool = one_line(record.get("tool", "?"))
+    if record.get("version"):
+        tool = f"{tool}@{one_line(record['version'])}"
+    words = [f"{outcome:<14}", f"{one_line(record.get('principal', '?')):<16}", f"{tool:<20}"]
+    if isinstance(spent_ms := record.get("duration_ms"), int | float):
+        words.append(f"{spent_ms:.1f} ms")
+    said = [one_line(record["code"])] if record.get("code") else []
+    if record.get("rule") and record.get("decision") not in (None, "allowed"):
+        said.append(f"by {one_line(record['rule'])}")
+    if record.get("values"):
+        said.append(one_line(json.dumps(record["values"], ensure_ascii=False)))
+    return f"{start}  {' '.join([*words, *said])}".rstrip()
+
+
+def to_json_line(record: Record) -> str:
+    """JSON on one line, in characters that no terminal can be steered with."""
+    return json.dumps(record, separators=(",", ":")).replace("\x7f", "\\u007f")
+
+
+def to_csv_line(cells: Sequence[Any]) -> str:
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerow([_to_cell(cell) for cell in cells])
+    return text.getvalue()
+
+
+def to_cells(record: Record) -> list[Any]:
+    more = {key: value for key, value in record.items() if key not in COLUMNS}
+    return [more or None if column == "more" else record.get(column) for column in COLUMNS]
+
+
+def _to_cell(value: Any) -> Any:
+    if value is None or isinstance(value, int | float):
+        return value
+    text = safe(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
+    return f"'{text}" if text.startswith(_FORMULAS) else text
+
+
+def show_time(at: Any) -> str:
+    return one_line(at or "?").replace("T", " ").removesuffix("Z")
+
+
+def _show_rest(record: Record) -> str:
+    """What a record says that is not of a call."""
+    facts = ((key, value) for key, value in record.items() if key not in _UNTOLD and value is not None)
+    return ", ".join(f"{one_line(key)} {one_line(value)}" for key, value in facts)
+
+
+def find_speller(form: str, output: str | None, terminal: Terminal) -> Callable[[Record], str]:
+    """How a record is written. What goes to a file is, as JSON, the very line of the log."""
+    if form == "csv":
+        return lambda record: to_csv_line(to_cells(record))
+    encoding = (getattr(terminal.out, "encoding", None) or "utf-8").lower().replace("-", "")
+    if output is None and (terminal.out.isatty() or encoding != "utf8"):
+        return lambda record: f"{to_json_line(record)}\n"
+    return lambda record: f"{codec.write(record).decode()}\n"
+
+
+@contextmanager
+def writing(output: str | None, terminal: Terminal) -> Iterator[Callable[[str], object]]:
+    """To a file that is there when it is complete, and for its owner only; or to standard output."""
+    if output is None:
+        yield terminal.content
+        return
+    path = Path(os.path.realpath(Path(output).expanduser()))
+    if path.exists() and not path.is_file():
+        raise Failure(f"{output} is not a file", "leave -o out for standard output")
+    draft = path.with_name(f".{path.name}.{os.getpid()}.{os.urandom(6).hex()}.tmp")
+    with _saying(output):
+        file = _open_new(draft)
+
+    def write(text: str) -> None:
+        with _saying(output):
+            file.write(text)
+
+    try:
+        yield write
+        with _saying(output):
+            file.close()
+            os.replace(draft, path)
+    finally:
+        for tidy in (file.close, draft.unlink):
+            with suppress(OSError):  # after success there is nothing left; after trouble, that is told
+                tidy()
+
+
+@contextmanager
+def _saying(output: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise Failure(f"{output} cannot be written: {error.strerror}") from None
+
+
+def _open_new(path: Path) -> IO[str]:
+    return open(open_new(path), "w", encoding="utf-8", newline="")
+
+
+_ALSO = {"cancelled": "disconnected"}  # a caller who has gone is one who cancelled
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where the log is, and what proves it, as far as the settings say."""
+
+    file: Path
+    key_file: Path | None = None
+    checkpoints: Path | None = None
+
+    @property
+    def shown(self) -> str:
+        return shorten_paths(str(self.file))
+
+    def read(self) -> Reader:
+        """For reading alone, which needs no key."""
+        self.check()
+        return Reader(self.file, None, self.file)
+
+    def check(self) -> None:
+        if not self.file.is_file():
+            raise Failure(f"There is no audit log {self.shown}", "a server makes it when it starts")
+
+
+class Filters(TypedDict):
+    """The options of `takes_filters`, as a command gets them."""
+
+    since: str | None
+    until: str | None
+    who: str | None
+    tool: str | None
+    outcomes: Sequence[str]
+    code: str | None
+    id_: str | None
+
+
+def takes_file(function: F) -> F:
+    words = f"The log, in place of what {FILE_NAME} says."
+    return click.option("--file", metavar="PATH", help=words)(function)
+
+
+def takes_filters(function: F) -> F:
+    for option in (
+        click.option("--id", "id_", metavar="ID", help="The call of this id."),
+        click.option("--code", metavar="CODE", help="With this code of an error."),
+        click.option(
+            "--outcome", "outcomes", multiple=True, metavar="WORDS", help=f"Ended so: {', '.join(OUTCOMES)}."
+        ),
+        click.option("--tool", metavar="GLOB", help="Of tools of this name."),
+        click.option("--as", "who", metavar="GLOB", help="By this caller: local, key:ana, 'oauth:*'."),
+        click.option("--until", metavar="WHEN", help="Before then."),
+        click.option("--since", metavar="WHEN", help="From then on: 30m, 1h, 7d, 2026-05-04, ...T10:00."),
+    ):
+        function = option(function)
+    return function
+
+
+def find_log(given: str | None) -> Place:
+    config = load_config(Path(FILE_NAME), os.environ) if Path(FILE_NAME).is_file() else None
+    options = None if config is None or config.policy is None else config.policy.audit
+    named = None
+    if options is not None:
+        paths = (options.file, options.key_file, options.checkpoints)
+        named = Place(Path(paths[0]), *(None if path is None else Path(path) for path in paths[1:]))
+    if given is None:
+        if named is None:
+            hint = f'name it: --file PATH, or in {FILE_NAME}:\n    [audit]\n    file = "audit.db"'
+            raise Failure("No audit log is named", hint)
+        return named
+    path = Path(given).expanduser()
+    is_same = named is not None and os.path.realpath(named.file) == os.path.realpath(path)
+    return named if named is not None and is_same else Place(path)
+
+
+def read_filters(given: Filters) -> dict[str, Any]:
+    """The keywords of `Reader.records`."""
+    now_s = time.time()
+    since, until = given["since"], given["until"]
+    return {
+        "since": None if since is None else read_back("--since", since, now_s),
+        "until": None if until is None else read_back("--until", until, now_s),
+        "principal": given["who"],
+        "tool": given["tool"],
+        "outcome": _read_outcomes(given["outcomes"]),
+        "code": given["code"],
+        "id": given["id_"],
+    }
+
+
+def _read_outcomes(given: Sequence[str]) -> set[str] | None:
+    words = {word.strip() for text in given for word in text.split(",") if word.strip()}
+    for word in words:
+        if word not in OUTCOMES:
+            raise Failure(f"Unknown outcome: {word}", suggest(word, OUTCOMES))
+    return (words | {_ALSO[word] for word in words & _ALSO.keys()}) or None
+
+
+@contextmanager
+def reading(place: Place) -> Iterator[None]:
+    """Trouble with a file becomes words."""
+    try:
+        yield
+    except BrokenPipeError:
+        raise  # whoever read the output has seen enough
+    except OSError as error:
+        name = error.filename or place.file
+        raise Failure(f"{name}: {error.strerror or error}") from None
+
 
 TAIL = """
 toolcrib audit tail                    the last 20

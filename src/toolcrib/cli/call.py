@@ -11,12 +11,11 @@ from typing import Any
 
 import click
 
-from toolcrib import codec
-from toolcrib.cli.frame import Command, Failure, takes_target_options
+from toolcrib.cli.load import load_one
+from toolcrib.cli.options import Command, Failure, takes_target_options
+from toolcrib.cli.output import Terminal
 from toolcrib.cli.remote import Remote, takes_server_options
-from toolcrib.cli.targets import load_one
-from toolcrib.cli.terminal import Terminal
-from toolcrib.cli.words import sign
+from toolcrib.cli.text import sign
 from toolcrib.content import Block, Result
 from toolcrib.context import LOCAL
 from toolcrib.definition import MAX_TIMEOUT_S, ToolDefinition
@@ -24,6 +23,7 @@ from toolcrib.errors import InvalidArgumentsError, ToolNotFoundError
 from toolcrib.schema.repair import Repairer
 from toolcrib.server import MCPServer
 from toolcrib.tool import Tool
+from toolcrib.validation import codec
 
 EXAMPLES = """
 toolcrib call math_add a=10 b=5
@@ -182,7 +182,7 @@ def fit_words(given: dict[str, Any], pairs: Sequence[str], definition: ToolDefin
 def _run(
     server: MCPServer, tool: Tool, arguments: dict[str, Any], timeout_s: float | None, terminal: Terminal
 ) -> Result:
-    from toolcrib.cli.interview import AtTerminal  # delayed: who lists or shows tools asks nobody
+    from toolcrib.cli.ask import AtTerminal  # delayed: who lists or shows tools asks nobody
 
     name = f"{tool.name}@{tool.version}" if tool.version else tool.name
 

@@ -8,17 +8,16 @@ from typing import TYPE_CHECKING
 import click
 
 from toolcrib.catalog.lint import advise
-from toolcrib.cli import render
-from toolcrib.cli.demands import find_idle, find_unreadable
-from toolcrib.cli.frame import Command, takes_json, takes_targets
-from toolcrib.cli.targets import Loaded, load
-from toolcrib.cli.terminal import Terminal, show_place
-from toolcrib.cli.words import count, tool_json
-from toolcrib.errors import DefinitionError
-from toolcrib.finding import Finding
+from toolcrib.cli import table as render
+from toolcrib.cli.load import Loaded, load
+from toolcrib.cli.options import Command, takes_json, takes_targets
+from toolcrib.cli.output import Terminal, show_place
+from toolcrib.cli.policy import find_idle, find_unreadable
+from toolcrib.cli.text import count, tool_json
+from toolcrib.errors import DefinitionError, Finding
 
 if TYPE_CHECKING:
-    from toolcrib.sources.static import Scan
+    from toolcrib.sources.scan import Scan
 
 EXAMPLES = """
 toolcrib check                    the toolcrib.toml here, or the samples

@@ -9,21 +9,20 @@ from typing import Any
 
 import click
 
-from toolcrib import codec
 from toolcrib.cli.call import fit_words, read_object, read_pairs
-from toolcrib.cli.demands import find_idle
-from toolcrib.cli.escaping import one_line
-from toolcrib.cli.frame import Command, Failure, takes_json, takes_target_options
-from toolcrib.cli.targets import Loaded, load, load_one
-from toolcrib.cli.terminal import Terminal
-from toolcrib.cli.words import suggest
+from toolcrib.cli.load import Loaded, load, load_one
+from toolcrib.cli.options import Command, Failure, takes_json, takes_target_options
+from toolcrib.cli.output import Terminal
+from toolcrib.cli.policy import find_idle
+from toolcrib.cli.text import one_line, suggest
+from toolcrib.config.settings import Policy
 from toolcrib.context import Principal
 from toolcrib.errors import ConfigurationError, InvalidArgumentsError
-from toolcrib.policies.access import Access
-from toolcrib.policies.access.explaining import Explanation, Verdict, explain, say_decider
-from toolcrib.policies.identity.keys import Key, KeyFile, State
-from toolcrib.policy import Policy
+from toolcrib.policy.access import Access
+from toolcrib.policy.access.explain import Explanation, Verdict, explain, say_decider
+from toolcrib.policy.auth.api_keys import Key, KeyFile, State
 from toolcrib.tool import Tool
+from toolcrib.validation import codec
 
 EXAMPLES = """
 toolcrib explain --as key:ana                    every tool, as it has them

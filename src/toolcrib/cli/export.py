@@ -13,12 +13,11 @@ import click
 
 from toolcrib.catalog.export import FORMS, Export, Verdict, find_form
 from toolcrib.catalog.export import export as export_tools
-from toolcrib.cli.escaping import one_line
-from toolcrib.cli.frame import Command, Failure, takes_json
-from toolcrib.cli.stock import Stock, Whence, gather, takes_stock
-from toolcrib.cli.targets import is_address
-from toolcrib.cli.terminal import Terminal
-from toolcrib.cli.words import count
+from toolcrib.cli.catalog import Stock, Whence, gather, takes_stock
+from toolcrib.cli.load import is_address
+from toolcrib.cli.options import Command, Failure, takes_json
+from toolcrib.cli.output import Terminal
+from toolcrib.cli.text import count, one_line
 from toolcrib.config import FILE_NAME
 
 EXAMPLES = """

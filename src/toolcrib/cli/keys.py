@@ -1,7 +1,7 @@
 """`toolcrib keys`: makes API keys, lists them, ends them. A key is shown once, when it is made.
 
 Knows the words of the commands and where the file of keys is; what a key is and how the file is kept is in
-`toolcrib.policies.identity`.
+`toolcrib.policy.auth`.
 """
 
 from __future__ import annotations
@@ -17,14 +17,13 @@ from typing import Any
 
 import click
 
-from toolcrib.cli import render
-from toolcrib.cli.frame import Command, F, Failure, show_examples, takes_json
-from toolcrib.cli.moment import read_ahead, show_day, show_moment, show_span
-from toolcrib.cli.terminal import Terminal, shorten_paths
-from toolcrib.cli.words import count, suggest
+from toolcrib.cli import table as render
+from toolcrib.cli.audit import read_ahead, show_day, show_moment, show_span
+from toolcrib.cli.options import Command, F, Failure, show_examples, takes_json
+from toolcrib.cli.output import Terminal, shorten_paths
+from toolcrib.cli.text import count, suggest
 from toolcrib.config import FILE_NAME, Config, load_config
-from toolcrib.policies.identity.keys import BadKeyError, Key, KeyFile, NameTakenError
-from toolcrib.policies.identity.secret import PREFIX, is_whole
+from toolcrib.policy.auth.api_keys import PREFIX, BadKeyError, Key, KeyFile, NameTakenError, is_whole
 
 USUAL_NAME = "toolcrib.keys.json"
 USUAL_LIFE = "90d"

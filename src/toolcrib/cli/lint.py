@@ -11,16 +11,14 @@ import click
 
 from toolcrib import __version__
 from toolcrib.catalog.lint import OTHERS, RULES, Choice, Inspection, Rule, inspect_tools
-from toolcrib.catalog.lint.optout import remark_unknown
+from toolcrib.catalog.lint.ignore import remark_unknown
 from toolcrib.catalog.lint.table import GROUPS, describe_other, is_known
-from toolcrib.cli.escaping import Styled, join, one_line
-from toolcrib.cli.frame import Command, Failure, takes_json
-from toolcrib.cli.stock import Stock, Whence, gather, takes_stock
-from toolcrib.cli.terminal import Terminal, shorten_paths, show_place
-from toolcrib.cli.words import count, suggest, tool_json
+from toolcrib.cli.catalog import Stock, Whence, gather, takes_stock
+from toolcrib.cli.options import Command, Failure, takes_json
+from toolcrib.cli.output import Terminal, shorten_paths, show_place
+from toolcrib.cli.text import Styled, count, join, one_line, suggest, tool_json
 from toolcrib.config import FILE_NAME, Config, load_config
-from toolcrib.errors import ConfigurationError
-from toolcrib.finding import Finding
+from toolcrib.errors import ConfigurationError, Finding
 
 EXAMPLES = """
 toolcrib lint                         the toolcrib.toml here, or the samples
@@ -104,7 +102,7 @@ def lint(
     )
     shown = [finding for finding in inspection.findings if _reaches(finding, level)]
     if as_sarif:
-        from toolcrib.catalog.sarif import to_sarif  # for those who ask for it
+        from toolcrib.catalog.lint.sarif import to_sarif  # for those who ask for it
 
         terminal.json(to_sarif(shown, version=__version__, ignored=inspection.ignored))
     elif as_json:

@@ -6,14 +6,14 @@ from collections.abc import Sequence
 
 import click
 
-from toolcrib.cli import render
-from toolcrib.cli.frame import Command, Failure, takes_json, takes_targets
+from toolcrib.cli import table as render
+from toolcrib.cli.load import load
+from toolcrib.cli.options import Command, Failure, takes_json, takes_targets
+from toolcrib.cli.output import Terminal
 from toolcrib.cli.remote import Remote, as_shown, remote_json, takes_server_options
-from toolcrib.cli.targets import load
-from toolcrib.cli.terminal import Terminal
-from toolcrib.cli.words import count, suggest, tool_json
+from toolcrib.cli.text import count, suggest, tool_json
 from toolcrib.errors import ConfigurationError
-from toolcrib.selection import select, tags_of
+from toolcrib.registry.selection import select, tags_of
 from toolcrib.tool import Tool
 
 EXAMPLES = """

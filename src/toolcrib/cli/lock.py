@@ -10,14 +10,13 @@ from pathlib import Path
 
 import click
 
-from toolcrib.catalog.compare import GRADES, Comparison, compare
+from toolcrib.catalog.diff.compare import GRADES, Comparison, compare
 from toolcrib.catalog.lock import Lock
-from toolcrib.cli.changes import say_changes
-from toolcrib.cli.frame import Command, Failure, takes_json
-from toolcrib.cli.sides import Manner, find_lock, take_stock
-from toolcrib.cli.stock import Stock, takes_stock
-from toolcrib.cli.terminal import Terminal
-from toolcrib.cli.words import count, suggest
+from toolcrib.cli.catalog import Stock, takes_stock
+from toolcrib.cli.diff import Manner, find_lock, say_changes, take_stock
+from toolcrib.cli.options import Command, Failure, takes_json
+from toolcrib.cli.output import Terminal
+from toolcrib.cli.text import count, suggest
 
 EXAMPLES = """
 toolcrib lock tools.py                       write toolcrib.lock

@@ -16,23 +16,29 @@ from typing import Any, TypeVar, cast
 
 import click
 
-from toolcrib import __version__, codec
-from toolcrib.cli.frame import F, Failure
-from toolcrib.cli.interview import Interview, ProgressLine
-from toolcrib.cli.targets import is_address
-from toolcrib.cli.terminal import Terminal
-from toolcrib.cli.words import suggest
+from toolcrib import __version__
+from toolcrib.cli.ask import Interview, ProgressLine
+from toolcrib.cli.load import is_address
+from toolcrib.cli.options import F, Failure
+from toolcrib.cli.output import Terminal
+from toolcrib.cli.text import suggest
 from toolcrib.client import Client, Link, RemoteTool, StdioLink
 from toolcrib.client.client import DEFAULT_TIMEOUT_S
-from toolcrib.client.dialect import VERSIONS
+from toolcrib.client.session import VERSIONS
 from toolcrib.client.tools import read_tools
 from toolcrib.content import Result
-from toolcrib.definition import MCP, ToolDefinition, check_input_schema
-from toolcrib.errors import ConfigurationError, DefinitionError, ToolNotFoundError
-from toolcrib.finding import Finding, Source
-from toolcrib.storefront import CALL, SEARCH
+from toolcrib.definition import (
+    MAX_DESCRIPTION_BYTES,
+    MCP,
+    ToolDefinition,
+    check_input_schema,
+    check_schema_words,
+    check_words,
+)
+from toolcrib.dispatch.tool_search import CALL, SEARCH
+from toolcrib.errors import ConfigurationError, DefinitionError, Finding, Source, ToolNotFoundError
 from toolcrib.tool import Tool
-from toolcrib.wording import MAX_DESCRIPTION_BYTES, check_schema_words, check_words
+from toolcrib.validation import codec
 
 T = TypeVar("T")
 

@@ -7,17 +7,15 @@ from contextlib import contextmanager
 
 import click
 
-from toolcrib.cli import render
-from toolcrib.cli.frame import Command, Failure, takes_json, takes_targets
-from toolcrib.cli.progress import telling
-from toolcrib.cli.targets import is_address
-from toolcrib.cli.terminal import Terminal
-from toolcrib.cli.words import count, tool_json
-from toolcrib.errors import SourceError
-from toolcrib.finding import Finding
-from toolcrib.sources.static import Scan
-from toolcrib.sources.static import scan as scan_sources
-from toolcrib.sources.static.reading import Progress
+from toolcrib.cli import table as render
+from toolcrib.cli.load import is_address
+from toolcrib.cli.options import Command, Failure, takes_json, takes_targets
+from toolcrib.cli.output import Terminal, telling
+from toolcrib.cli.text import count, tool_json
+from toolcrib.errors import Finding, SourceError
+from toolcrib.sources.scan import Scan
+from toolcrib.sources.scan import scan as scan_sources
+from toolcrib.sources.scan.reading import Progress
 
 EXAMPLES = """
 toolcrib scan server.py           the tools of a file, packages or not

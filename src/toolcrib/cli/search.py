@@ -12,14 +12,13 @@ from typing import Any
 import click
 
 from toolcrib.catalog.search import Hit, Place, SearchIndex, words_by_place
-from toolcrib.cli.escaping import one_line
-from toolcrib.cli.frame import Command, Failure, takes_json, takes_target_options
+from toolcrib.cli.catalog import Stock, gather
+from toolcrib.cli.options import Command, Failure, takes_json, takes_target_options
+from toolcrib.cli.output import Terminal
 from toolcrib.cli.remote import Remote, takes_server_options
-from toolcrib.cli.stock import Stock, gather
-from toolcrib.cli.terminal import Terminal
-from toolcrib.cli.words import count, first_line, tool_json
+from toolcrib.cli.text import count, first_line, one_line, tool_json
 from toolcrib.definition import ToolDefinition
-from toolcrib.storefront import CALL, SEARCH
+from toolcrib.dispatch.tool_search import CALL, SEARCH
 from toolcrib.tool import Tool
 
 EXAMPLES = """

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 import click
 
-from toolcrib.cli import render
-from toolcrib.cli.frame import Command, takes_json, takes_target_options
+from toolcrib.cli import table as render
+from toolcrib.cli.load import load_one
+from toolcrib.cli.options import Command, takes_json, takes_target_options
+from toolcrib.cli.output import Terminal
 from toolcrib.cli.remote import Remote, as_shown, remote_json, takes_server_options
-from toolcrib.cli.targets import load_one
-from toolcrib.cli.terminal import Terminal
-from toolcrib.cli.words import tool_json
+from toolcrib.cli.text import tool_json
 from toolcrib.client.client import DEFAULT_TIMEOUT_S
 
 EXAMPLES = """

@@ -6,9 +6,9 @@ above it is the same for all.
 
 from toolcrib.client.client import Client
 from toolcrib.client.http import HttpLink
+from toolcrib.client.legacy_sse import PairLink
 from toolcrib.client.link import Link
 from toolcrib.client.memory import MemoryLink, Pipe
-from toolcrib.client.pair import PairLink
 from toolcrib.client.stdio import StdioLink
 from toolcrib.client.tools import RemoteTool
 

@@ -3,23 +3,227 @@
 Every request is a POST of its own, answered by JSON or by a stream of events; a stream that ends early is
 taken up again where the server gave its events numbers. Knows HTTP as MCP uses it. Refuses to know what the
 messages say, and leaves the connections to `outbound`.
+
+The HTTP headers that repeat what a 2026-07-28 request says, so that a proxy need not read its body.
+
+Knows methods, tool schemas and header values as text. Refuses to know connections.
+
+Splits what a server sends into lines, and lines into server-sent events, of bounded size.
+
+Sans-IO: chunks go in, lines and events come out, however the chunks were cut. Knows nothing of messages.
 """
 
 from __future__ import annotations
 
 import asyncio
+import base64
 import logging
-from collections.abc import AsyncGenerator, Mapping
+import re
+from collections.abc import AsyncGenerator, Iterator, Mapping
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
 from http import HTTPStatus
+from typing import Any
 from urllib.parse import urljoin, urlsplit
 
-from toolcrib import codec
-from toolcrib.client.lines import Events, TooLongError
 from toolcrib.client.link import MAX_BYTES, Inbox, Outgoing, SessionEndedError
 from toolcrib.errors import APIError, BadAnswerError, ClientError, LinkError
-from toolcrib.outbound import Outbound, Stream
+from toolcrib.http_client import Outbound, Stream
+from toolcrib.validation import codec
+from toolcrib.validation.limits import LISTED_SCHEMAS, SINGLE_SCHEMAS
+
+Path = tuple[str, ...]
+
+MARK = "x-mcp-header"
+_NAMED_BY = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
+_PLAIN = re.compile(r"(?! )[\x20-\x7e]*(?<! )")
+_SENTINEL = re.compile(r"=\?base64\?.*\?=", re.DOTALL)
+_TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_ALLOWED_TYPES = ("string", "integer", "boolean")
+_HELD_BY_NAME = ("patternProperties", "dependentSchemas", "$defs", "definitions")
+
+
+def headers_for(version: str, method: str, params: Mapping[str, Any]) -> dict[str, str]:
+    """Version, method, and the name of what is called."""
+    headers = {"mcp-protocol-version": version, "mcp-method": method}
+    name = params.get(_NAMED_BY.get(method, ""))
+    if isinstance(name, str):
+        headers["mcp-name"] = to_header(name)
+    return headers
+
+
+def to_header(value: str) -> str:
+    """The value as it is where a header can carry it, else in base64 between marks."""
+    if _PLAIN.fullmatch(value) and not _SENTINEL.fullmatch(value):
+        return value
+    return f"=?base64?{base64.b64encode(value.encode('utf-8', 'replace')).decode()}?="
+
+
+# --- arguments that are headers too ---------------------------------------------------------------------
+
+
+def marks_in(schema: Any) -> dict[Path, str]:
+    """Where the arguments are that go into headers, and what those are called.
+
+    Raises ValueError for a mark that a client must not follow.
+    """
+    marks: dict[Path, str] = {}
+    taken: set[str] = set()
+    for path, place in _walk(schema):
+        if MARK not in place:
+            continue
+        name = place[MARK]
+        if not path:
+            raise ValueError(f"{MARK} stands where no argument is meant for certain")
+        where = f"{MARK} of '{'.'.join(path)}'"
+        if not isinstance(name, str) or not _TOKEN.fullmatch(name):
+            raise ValueError(f"{where} is not a name for a header")
+        if place.get("type") not in _ALLOWED_TYPES:
+            raise ValueError(f"{where} is on a value that is neither string, integer nor boolean")
+        if name.lower() in taken:
+            raise ValueError(f"{where} repeats another one")
+        taken.add(name.lower())
+        marks[path] = name
+    return marks
+
+
+def argument_headers(marks: Mapping[Path, str], arguments: Mapping[str, Any]) -> dict[str, str]:
+    """A header for each marked argument that is there."""
+    headers = {}
+    for path, name in marks.items():
+        value: Any = arguments
+        for key in path:
+            value = value.get(key) if isinstance(value, Mapping) else None
+        if isinstance(value, bool):
+            headers[f"mcp-param-{name.lower()}"] = "true" if value else "false"
+        elif isinstance(value, str | int):
+            headers[f"mcp-param-{name.lower()}"] = to_header(str(value))
+        elif isinstance(value, float) and value.is_integer():
+            headers[f"mcp-param-{name.lower()}"] = str(int(value))
+    return headers
+
+
+def _walk(root: Any) -> Iterator[tuple[Path, Mapping[str, Any]]]:
+    """Every place of a schema, with the properties that lead there; none where anything else does too."""
+    waiting: list[tuple[Path | None, Any]] = [((), root)]
+    while waiting:
+        path, place = waiting.pop()
+        if not isinstance(place, Mapping):
+            continue
+        yield path or (), place
+        for key, value in place.items():
+            if key == "properties" and isinstance(value, Mapping):
+                waiting += ((None if path is None else (*path, name), item) for name, item in value.items())
+            elif key in SINGLE_SCHEMAS:
+                waiting.append((None, value))
+            elif key in LISTED_SCHEMAS and isinstance(value, list):
+                waiting += ((None, item) for item in value)
+            elif key in _HELD_BY_NAME and isinstance(value, Mapping):
+                waiting += ((None, item) for item in value.values())
+
+
+_ANY_END = re.compile(rb"\r\n|\n|\r(?=[^\n])")  # a return at the very end may be half of a line end
+_MAX_RETRY_DIGITS = 9
+
+
+class TooLongError(ValueError):
+    """A line or an event goes on beyond the limit."""
+
+
+class Lines:
+    """Lines that end with a newline. One that is too long is None, and the next is read again."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._held = bytearray()
+        self._is_skipping = False
+
+    def feed(self, chunk: bytes) -> Iterator[bytes | None]:
+        seen = len(self._held)
+        self._held += chunk
+        start = 0
+        while (end := self._held.find(b"\n", max(start, seen))) >= 0:
+            if self._is_skipping:
+                self._is_skipping = False
+            elif end - start > self._limit:
+                yield None
+            else:
+                yield bytes(self._held[start:end])
+            start = end + 1
+        del self._held[:start]
+        if self._is_skipping:
+            self._held.clear()
+        elif len(self._held) > self._limit:
+            self._held.clear()
+            self._is_skipping = True
+            yield None
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One server-sent event; `id` is the last one given, by this event or before."""
+
+    name: str
+    data: bytes
+    id: str | None
+    retry_ms: int | None
+
+
+class Events:
+    """Server-sent events as the HTML standard has them."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._held = bytearray()
+        self._seen = 0
+        self._is_first = True
+        self._data: list[bytes] = []
+        self._size = 0
+        self._name = ""
+        self.last_id: str | None = None
+        self.retry_ms: int | None = None
+
+    def feed(self, chunk: bytes) -> Iterator[Event]:
+        """Raises TooLongError."""
+        self._held += chunk
+        start = 0
+        while match := _ANY_END.search(self._held, max(start, self._seen)):
+            line = bytes(self._held[start : match.start()])
+            start = match.end()
+            if self._is_first:
+                line = line.removeprefix(b"\xef\xbb\xbf")
+                self._is_first = False
+            if line:
+                self._take(line)
+            elif event := self._finish():
+                yield event
+        del self._held[:start]
+        self._seen = max(0, len(self._held) - 1)
+        if len(self._held) + self._size > self._limit:
+            raise TooLongError
+
+    def _take(self, line: bytes) -> None:
+        field, _, value = line.partition(b":")
+        value = value.removeprefix(b" ")
+        if field == b"data":
+            self._data.append(value)
+            self._size += len(value)
+            if self._size > self._limit:
+                raise TooLongError
+        elif field == b"event":
+            self._name = value.decode("utf-8", "replace")
+        elif field == b"id" and b"\0" not in value:
+            self.last_id = value.decode("utf-8", "replace")
+        elif field == b"retry" and value.isdigit() and len(value) <= _MAX_RETRY_DIGITS:
+            self.retry_ms = int(value)
+
+    def _finish(self) -> Event | None:
+        data, name = b"\n".join(self._data), self._name
+        has_data = bool(self._data)
+        self._data.clear()
+        self._size, self._name = 0, ""
+        return Event(name or "message", data, self.last_id, self.retry_ms) if has_data else None
+
 
 logger = logging.getLogger("toolcrib")
 

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from toolcrib.question import Answer, Completion, Folder, Form, Prompt, Visit
+from toolcrib.context import Answer, Completion, Folder, Form, Prompt, Visit
 
 Ask = Callable[[Form | Visit], Awaitable[Answer]]
 Sample = Callable[[Prompt], Awaitable[Completion]]

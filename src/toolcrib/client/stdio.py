@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import cast
 
-from toolcrib.client.lines import Lines
+from toolcrib.client.http import Lines
 from toolcrib.client.link import MAX_BYTES, Duplex, Inbox, Outgoing
 from toolcrib.errors import BadAnswerError, ConfigurationError, LinkError
 

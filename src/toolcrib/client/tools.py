@@ -10,12 +10,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from toolcrib.client.dialect import SERVER_INFO
-from toolcrib.client.headers import Path, marks_in
+from toolcrib.client.http import Path, marks_in
+from toolcrib.client.session import SERVER_INFO
 from toolcrib.content import Result
 from toolcrib.definition import ToolDefinition
-from toolcrib.errors import BadAnswerError
-from toolcrib.finding import Source
+from toolcrib.errors import BadAnswerError, Source
 
 logger = logging.getLogger("toolcrib")
 

@@ -56,23 +56,21 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from toolcrib.config.demands import SECTIONS as _DEMANDS
-from toolcrib.config.demands import read_policy
-from toolcrib.config.reading import (
+from toolcrib.config.reader import SECTIONS as _DEMANDS
+from toolcrib.config.reader import (
     Below,
     Choice,
     Reader,
     Whole,
+    check_path,
     read_boolean,
+    read_policy,
     read_seconds,
     read_text,
     read_texts,
 )
-from toolcrib.config.reading import (
-    check_path as check_path,
-)
+from toolcrib.config.settings import Policy
 from toolcrib.errors import ConfigurationError
-from toolcrib.policy import Policy
 
 FILE_NAME = "toolcrib.toml"
 _SECTIONS = {

@@ -5,8 +5,8 @@ calls to be run come out.
 `Exchange`, which the transport runs and whose reply it sends.
 """
 
+from toolcrib.protocol.calls import Exchange, Link
 from toolcrib.protocol.engine import Engine
-from toolcrib.protocol.exchange import Exchange, Link
 from toolcrib.protocol.messages import Reply
 
 __all__ = ["Engine", "Exchange", "Link", "Reply"]

@@ -10,9 +10,9 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from toolcrib.protocol import modern
-from toolcrib.protocol.exchange import Exchange, Link
+from toolcrib.protocol.calls import Exchange, Link
 from toolcrib.protocol.messages import ACCEPTED, INVALID_REQUEST, Fault, Reply
-from toolcrib.protocol.revision import ASSUMED, LEGACY
+from toolcrib.protocol.revisions import ASSUMED, LEGACY
 
 MAX_BATCH = 100
 MAX_CALLS = 20

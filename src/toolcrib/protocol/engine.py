@@ -11,17 +11,17 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from toolcrib import codec
-from toolcrib.dispatch import Dispatcher
+from toolcrib.dispatch.dispatcher import Dispatcher
 from toolcrib.protocol import legacy, messages, modern
-from toolcrib.protocol.asking import Sealer
 from toolcrib.protocol.batch import batch_of, check_batch
-from toolcrib.protocol.exchange import Exchange, Link
+from toolcrib.protocol.calls import Exchange, Link
 from toolcrib.protocol.gate import Gate
-from toolcrib.protocol.listing import Listings
+from toolcrib.protocol.lists import Listings
 from toolcrib.protocol.messages import INVALID_REQUEST, PARSE_ERROR, Fault, Reply, refusal
-from toolcrib.protocol.session import Session, Sessions
-from toolcrib.protocol.subscription import Subscriptions
+from toolcrib.protocol.questions import Sealer
+from toolcrib.protocol.sessions import Session, Sessions
+from toolcrib.protocol.subscriptions import Subscriptions
+from toolcrib.validation import codec
 
 SEALED_TTL_MS = 3_600_000
 DYNAMIC_TTL_MS = 60_000

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from toolcrib import codec
 from toolcrib.protocol import messages
-from toolcrib.protocol.exchange import Call, Exchange, Link
+from toolcrib.protocol.call_log import record_list
+from toolcrib.protocol.calls import Call, Exchange, Link, check_cursor, check_token, named_call, register
 from toolcrib.protocol.messages import (
     ACCEPTED,
     INVALID_PARAMS,
@@ -22,10 +22,9 @@ from toolcrib.protocol.messages import (
     Reply,
 )
 from toolcrib.protocol.modern import cancel
-from toolcrib.protocol.parameters import check_cursor, check_token, named_call, register
-from toolcrib.protocol.record import record_list
-from toolcrib.protocol.revision import ASSUMED, LEGACY, NEWEST_LEGACY, Revision
-from toolcrib.protocol.session import Session
+from toolcrib.protocol.revisions import ASSUMED, LEGACY, NEWEST_LEGACY, Revision
+from toolcrib.protocol.sessions import Session
+from toolcrib.validation import codec
 
 if TYPE_CHECKING:
     from toolcrib.protocol.engine import Engine

@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from toolcrib import codec
 from toolcrib.context import RESERVED
-from toolcrib.protocol import asking, messages
-from toolcrib.protocol.exchange import Call, Exchange, Link
+from toolcrib.protocol import messages
+from toolcrib.protocol import questions as asking
+from toolcrib.protocol.call_log import record_list
+from toolcrib.protocol.calls import Call, Exchange, Link, check_cursor, check_token, named_call, register
 from toolcrib.protocol.headers import check_headers, check_parameters
 from toolcrib.protocol.messages import (
     HEADER_MISMATCH,
@@ -24,10 +25,9 @@ from toolcrib.protocol.messages import (
     Id,
     Reply,
 )
-from toolcrib.protocol.parameters import check_cursor, check_token, named_call, register
-from toolcrib.protocol.record import record_list
-from toolcrib.protocol.revision import LEGACY, MODERN
-from toolcrib.protocol.subscription import Listen
+from toolcrib.protocol.revisions import LEGACY, MODERN
+from toolcrib.protocol.subscriptions import Listen
+from toolcrib.validation import codec
 
 if TYPE_CHECKING:
     from toolcrib.protocol.engine import Engine

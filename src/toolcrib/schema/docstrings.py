@@ -4,34 +4,437 @@ Knows that a text is Google, NumPy or reST by what it contains, and that no word
 describes a parameter, a result, an error or a tag moves there, all else stays in the description, in its
 place. Refuses to know signatures (whether a documented parameter exists is for others to say) and schemas.
 Imports nothing outside the standard library: it is read at start-up.
+
+The sections of a docstring: where they begin and how their entries are laid out, by Google and by NumPy.
+
+Knows the headers of the one and the underlined titles of the other. Refuses to know what a finished
+description looks like and what a type means: here a type is a piece of text. A line that no rule claims is
+prose, so nothing can fall between two sections. Readers take what `docstring_layout.clean_lines` makes.
+
+The fields of a reST docstring, `:param x: words`, and of an Epydoc one, `@param x: words`.
+
+Knows which fields speak of parameters, attributes, results, errors and tags. Refuses to know the roles and
+directives of reST: they are words like others. A field that does not say what it is about stays prose.
 """
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
-from typing import Literal
+from itertools import product
+from typing import Any, Literal, NamedTuple
 
-from toolcrib.schema.docstring_fields import is_field, read_rest
-from toolcrib.schema.docstring_layout import (
+from toolcrib.schema.docstring_text import (
     clean_lines,
+    clean_type,
+    find_block_end,
     find_examples,
     finish_sentence,
+    flow,
+    indent_of,
     join_first_paragraph,
     join_prose,
+    looks_like_type,
     trim,
+    type_hint_of,
 )
-from toolcrib.schema.docstring_sections import (
-    HEADERS,
-    Documented,
-    Draft,
-    opens_google,
-    opens_numpy,
-    read_google,
-    read_numpy,
-)
-from toolcrib.schema.docstring_types import type_hint_of
 
 __all__ = ["Docstring", "Documented", "Style", "parse_docstring", "type_hint_of"]
+
+
+class Documented(NamedTuple):
+    """One parameter, attribute or exception, as its author described it."""
+
+    name: str
+    description: str
+    type: str | None = None
+
+
+class Draft:
+    """What one reader found: entries that moved out, and the prose they left behind, in order."""
+
+    __slots__ = ("attributes", "examples", "params", "prose", "raises", "returns", "returns_type", "tags")
+
+    def __init__(self) -> None:
+        self.prose: list[str] = []
+        self.params: list[Documented] = []
+        self.attributes: list[Documented] = []
+        self.raises: list[Documented] = []
+        self.tags: list[str] = []
+        self.examples: list[str] = []
+        self.returns: list[str] = []
+        self.returns_type: str | None = None
+
+    def add_returns(self, text: str, type_text: str | None) -> None:
+        """Add to what is returned; a second type has no field of its own and stays in front of its words."""
+        if type_text and self.returns_type is None:
+            self.returns_type = type_text
+        elif type_text and type_text != self.returns_type and not text.startswith(type_text):
+            text = f"{type_text}: {text}" if text else type_text
+        if text:
+            self.returns.append(text)
+
+    def entries_of(self, kind: str) -> list[Documented]:
+        if kind == "raises":
+            return self.raises
+        return self.params if kind == "params" else self.attributes
+
+
+# --- what sections are called -----------------------------------------------------------------------------
+
+_MOVED = {
+    "params": (
+        "args, arguments, parameters, params, keyword args, keyword arguments, keyword parameters, "
+        "other parameters, other args, other arguments"
+    ),
+    "returns": "returns, return, yields, yield",
+    "raises": "raises",
+    "attributes": "attributes",
+    "tags": "tags",
+}
+_STAYING = (
+    "receives, warns, warnings, warning, notes, note, examples, example, see also, references, methods, todo"
+)
+
+
+def _spell(names: str) -> list[str]:
+    """List the accepted spellings: the first letter of each word may be a capital, the others may not."""
+    words = (name.split() for name in names.split(", "))
+    return [" ".join(variant) for name in words for variant in product(*((w, w.capitalize()) for w in name))]
+
+
+_TITLES = {spelling: kind for kind, names in _MOVED.items() for spelling in _spell(names)}
+HEADERS = {f"{title}:": kind for title, kind in _TITLES.items()}
+_KNOWN_TITLES = {*_TITLES, *_spell(_STAYING)}
+_EXAMPLE_TITLES = frozenset(_spell("examples, example"))
+
+# `None` under a header says that there is nothing to say; it is nobody's name. Possessive quantifiers: see
+# docstring_layout. A colon that belongs to `http://` or `::` ends no name.
+_NAME = r"[*`\\]*+(?!None\b)[^\W\d]\w*+[*`]*+"
+_NAMES = rf"{_NAME}(?:,\s*+{_NAME})*+"
+_DOTTED = r"`*+(?!None\b)[^\W\d][\w.]*+`*+"
+_ERRORS = rf"{_DOTTED}(?:,\s*+{_DOTTED})*+"
+_GOOGLE_TAIL = r"\s*+(?:\((.*?)\)\s*+)?:(?!//|:)\s*+(.*)"
+_NUMPY_TAIL = r"(?:(\s*+):(?!//|:)\s*+(.*))?$"
+
+_GOOGLE_ENTRY = re.compile(rf"({_NAMES}){_GOOGLE_TAIL}")
+_GOOGLE_BULLET = re.compile(rf"[-*]\s++({_NAMES}){_GOOGLE_TAIL}")
+_GOOGLE_ERROR = re.compile(rf"(?:[-*]\s++)?+({_ERRORS}){_GOOGLE_TAIL}")
+_NUMPY_ENTRY = re.compile(rf"({_NAMES}){_NUMPY_TAIL}")
+_NUMPY_ERROR = re.compile(rf"({_ERRORS}){_NUMPY_TAIL}")
+_NAMED_RETURN = re.compile(rf"({_NAMES})\s++:\s++(.+)")
+
+
+# --- small readings ---------------------------------------------------------------------------------------
+
+
+def split_names(names: str) -> list[str]:
+    return [names] if names.isidentifier() else [name.strip(" *`\\") for name in names.split(",")]
+
+
+def _collect(
+    block: list[str], head: re.Pattern[str]
+) -> tuple[list[str], list[tuple[tuple[Any, ...], list[str]]]]:
+    """Split a block into words before the first entry, and entries with the lines that continue them."""
+    level = indent_of(block[0])
+    stray: list[str] = []
+    body = stray
+    entries: list[tuple[tuple[Any, ...], list[str]]] = []
+    is_named = head is _GOOGLE_ENTRY or head is _GOOGLE_ERROR
+    for line in block:
+        at = len(line) - len(words := line.lstrip(" "))
+        if words and at <= level:
+            name, colon, text = words.partition(": ")
+            # What the pattern makes of most entries, said without it.
+            if is_named and colon and name.isidentifier() and name.isascii() and name != "None":
+                body = []
+                entries.append(((name, None, text.lstrip()), body))
+                continue
+            if match := head.match(line, at):
+                body = []
+                entries.append((match.groups(), body))
+                continue
+        body.append(line)
+    return [line[min(level, indent_of(line)) :] for line in stray] if stray else stray, entries
+
+
+def read_tags(block: list[str]) -> list[str]:
+    return [tag for line in block for tag in line.replace(",", " ").split() if tag not in ("-", "*")]
+
+
+# --- Google -----------------------------------------------------------------------------------------------
+
+
+def opens_google(lines: list[str], number: int) -> bool:
+    """Tell whether this line is a known header with something indented below it."""
+    if lines[number] not in HEADERS:
+        return False
+    below = lines[number + 1] if number + 1 < len(lines) else ""
+    if below:
+        return below[0] == " "
+    return any(lines[number + 1 : find_block_end(lines, number + 1, 0)])
+
+
+def read_google(lines: list[str]) -> Draft:
+    draft = Draft()
+    done = 0
+    for number in [number for number, line in enumerate(lines) if line in HEADERS]:
+        draft.prose += lines[done:number]
+        done = find_block_end(lines, number + 1, 0)
+        block = lines[number + 1 : done]
+        if block and not (block[0] and block[-1]):
+            block = trim(block)
+        _leave_blank(draft.prose)
+        if block:
+            _take_google(draft, HEADERS[lines[number]], lines[number], block)
+        else:
+            draft.prose.append(lines[number])
+        _leave_blank(draft.prose)
+    draft.prose += lines[done:]
+    return draft
+
+
+def _leave_blank(prose: list[str]) -> None:
+    if prose and prose[-1]:
+        prose.append("")
+
+
+def _take_google(draft: Draft, kind: str, header: str, block: list[str]) -> None:
+    if kind == "tags":
+        draft.tags += read_tags(block)
+    elif kind == "returns":
+        draft.add_returns(*_read_google_returns(block))
+    else:
+        stray, entries = _collect(block, _choose_google_pattern(kind, block[0].lstrip(" ")))
+        # Words without a single entry are prose about the arguments, and prose keeps its header.
+        draft.prose += stray if entries else [header, *block]
+        documented = draft.entries_of(kind)
+        for (names, type_text, text), body in entries:
+            description = flow(text, body) if body else text
+            cleaned = clean_type(type_text) if type_text else None
+            if names.isidentifier():
+                documented.append(Documented(names, description, cleaned))
+            else:
+                documented += [Documented(name, description, cleaned) for name in split_names(names)]
+
+
+def _choose_google_pattern(kind: str, first: str) -> re.Pattern[str]:
+    if kind == "raises":
+        return _GOOGLE_ERROR
+    # Bullets are entries only where all are: below an entry they are its continuation.
+    return _GOOGLE_BULLET if first.startswith(("- ", "* ")) else _GOOGLE_ENTRY
+
+
+def _read_google_returns(block: list[str]) -> tuple[str, str | None]:
+    """Read `dict: the words`; the type stays among the words, as they may go where no type goes."""
+    first = block[0].lstrip(" ")
+    head, _, tail = first.partition(":")
+    type_text = head[1:-1] if head[:1] + head[-1:] == "()" else head
+    is_typed = looks_like_type(type_text) and (not tail or tail[0].isspace())
+    return flow(first, block[1:]) if len(block) > 1 else first, type_text if is_typed else None
+
+
+# --- NumPy ------------------------------------------------------------------------------------------------
+
+
+def opens_numpy(lines: list[str], number: int) -> bool:
+    """Tell whether this line underlines a known title."""
+    known = number > 0 and lines[number - 1].removesuffix(":") in _KNOWN_TITLES
+    return known and _is_title(lines, number - 1)
+
+
+def _is_title(lines: list[str], number: int) -> bool:
+    title, underline = lines[number], lines[number + 1]
+    if not underline.startswith("--") or underline.strip("-"):
+        return False
+    # A rule below a sentence is a rule, not a title.
+    return title[:1].isalnum() and len(title) < 40 and title[-1] not in ".,;!?"
+
+
+def read_numpy(lines: list[str]) -> Draft:
+    draft = Draft()
+    starts = [number for number in range(len(lines) - 1) if _is_title(lines, number)]
+    draft.prose += lines[: starts[0]] if starts else lines
+    for start, end in zip(starts, [*starts[1:], len(lines)], strict=False):
+        draft.prose.append("")
+        _take_numpy(draft, lines[start].removesuffix(":"), trim(lines[start + 2 : end]))
+    return draft
+
+
+def _take_numpy(draft: Draft, title: str, block: list[str]) -> None:
+    kind = _TITLES.get(title)
+    if kind == "tags":
+        draft.tags += read_tags(block)
+    elif kind == "returns" and block:
+        draft.add_returns(*_read_numpy_returns(block))
+    elif kind is None or not block:
+        draft.prose += [f"{title}:", *block]
+        if title in _EXAMPLE_TITLES and block:
+            draft.examples.append("\n".join(block))
+    else:
+        pattern = _NUMPY_ENTRY if kind != "raises" else _NUMPY_ERROR
+        block, closing = _cut_closing_prose(block, pattern)
+        stray, entries = _collect(block, pattern)
+        draft.prose += stray if entries else [f"{title}:", *block]
+        for found, body in entries:
+            draft.entries_of(kind).extend(_document_numpy(found, body, kind))
+        draft.prose += ["", *closing]
+
+
+def _cut_closing_prose(block: list[str], head: re.Pattern[str]) -> tuple[list[str], list[str]]:
+    """Cut where a paragraph begins that is neither indented nor an entry: the list is over there."""
+    level = indent_of(block[0])
+    for number in range(1, len(block)):
+        line = block[number]
+        if (
+            line
+            and not block[number - 1]
+            and indent_of(line) <= level
+            and not head.match(line, indent_of(line))
+        ):
+            return block[:number], block[number:]
+    return block, []
+
+
+def _document_numpy(found: tuple[Any, ...], body: list[str], kind: str) -> list[Documented]:
+    names, space, type_text = found
+    words = flow("", body)
+    # `name: words` in one line is Google's habit under a NumPy title; so is `ValueError: words`.
+    if type_text and (
+        kind == "raises" or not (words or space or looks_like_type(clean_type(type_text) or "str"))
+    ):
+        words, type_text = flow(type_text, body), None
+    cleaned = clean_type(type_text) if type_text else None
+    return [Documented(name, words, cleaned) for name in split_names(names)]
+
+
+def _read_numpy_returns(block: list[str]) -> tuple[str, str | None]:
+    level = indent_of(block[0])
+    heads: list[tuple[str, list[str]]] = []
+    for line in block:
+        if line and indent_of(line) <= level:
+            heads.append((line.lstrip(" "), []))
+        else:
+            heads[-1][1].append(line)
+    if not any(trim(body) for _, body in heads):
+        if len(heads) == 1 and (named := _NAMED_RETURN.fullmatch(heads[0][0])):
+            return named[1], named[2]
+        return _read_google_returns(block)
+    if len(heads) > 1:
+        return "\n".join(_tell_return(head, body) for head, body in heads), None
+    head, body = heads[0]
+    if named := _NAMED_RETURN.fullmatch(head):
+        return f"{named[1]}: {flow('', body)}", named[2]
+    return (flow(head, body), None) if head[-1] in ".,:;" else (flow("", body), head)
+
+
+def _tell_return(head: str, body: list[str]) -> str:
+    if named := _NAMED_RETURN.fullmatch(head):
+        head = f"{named[1]} ({named[2]})"
+    words = flow("", body)
+    return f"{head}: {words}" if words else head
+
+
+_KINDS = {
+    word: kind
+    for kind, words in {
+        "params": "param parameter arg argument key keyword kwarg",
+        "params type": "type kwtype",
+        "attributes": "ivar cvar var attribute",
+        "attributes type": "vartype",
+        "returns": "return returns yield yields",
+        "returns type": "rtype ytype",
+        "raises": "raise raises except exception",
+        "tags": "tags",
+    }.items()
+    for word in words.split()
+}
+_FIELD = re.compile(r"\s*+[:@](\w++)(?:\s++([^:]*+))?:(?![`:])\s*+(.*)")
+
+
+def is_field(line: str) -> bool:
+    match = _FIELD.match(line)
+    return match is not None and match[1].lower() in _KINDS
+
+
+def read_rest(lines: list[str]) -> Draft:
+    draft = Draft()
+    types: dict[tuple[str, str], list[str]] = {}
+    number, level = 0, None
+    while number < len(lines):
+        line = lines[number]
+        match = _FIELD.match(line) if line and line[0] in " :@" else None
+        kind = _KINDS.get(match[1].lower()) if match else None
+        # Fields align; one that stands deeper than the first is somebody's example.
+        if match is None or kind is None or (level is not None and indent_of(line) > level):
+            draft.prose.append(line)
+            number += 1
+            continue
+        level = indent_of(line)
+        end = find_block_end(lines, number + 1, level)
+        text = flow(match[3], lines[number + 1 : end])
+        if _take_field(draft, types, kind, (match[2] or "").strip(), text):
+            _drop_dangling_header(draft.prose, level)
+            draft.prose.append("")
+        else:
+            draft.prose += lines[number:end]
+        number = end
+    _settle_types(draft, types)
+    return draft
+
+
+def _take_field(
+    draft: Draft, types: dict[tuple[str, str], list[str]], kind: str, about: str, text: str
+) -> bool:
+    """Take one field; False if it lacks what would tell where its words belong."""
+    kind, _, is_type = kind.partition(" ")
+    if kind == "tags":
+        draft.tags += read_tags([about, text])
+    elif kind == "returns":
+        draft.add_returns("" if is_type else text, text if is_type else about or None)
+    elif kind == "raises" and about:
+        draft.raises += [Documented(name, text) for name in split_names(about)]
+    elif is_type and about and clean_type(text):
+        types.setdefault((kind, about.strip("*`\\")), []).append(clean_type(text) or "")
+    elif (named := _split_named_field(about)) and not is_type:
+        draft.entries_of(kind).extend(Documented(name, text, named[1]) for name in named[0])
+    else:
+        return False
+    return True
+
+
+def _split_named_field(about: str) -> tuple[list[str], str | None] | None:
+    """Split what stands in `:param ...:`, which is a name, several, or a type and a name."""
+    names = split_names(about)
+    if all(name.isidentifier() for name in names):
+        return names, None
+    *type_words, name = about.split() or [""]
+    name = name.strip("*`\\")
+    if name.isidentifier():
+        return [name], clean_type(" ".join(type_words))
+    name, _, type_text = about.partition(" ")
+    return ([name], clean_type(type_text.strip("()"))) if name.isidentifier() else None
+
+
+def _drop_dangling_header(prose: list[str], level: int) -> None:
+    """Drop an `Args:` whose whole block was fields: its words have just moved out."""
+    while level and prose and not prose[-1]:
+        prose.pop()
+    if level and prose and prose[-1] in HEADERS:
+        prose[-1] = ""
+
+
+def _settle_types(draft: Draft, types: dict[tuple[str, str], list[str]]) -> None:
+    """Give `:type x:` to the parameter it speaks of, wherever it stood; alone, it documents one too."""
+    for entries, kind in ((draft.params, "params"), (draft.attributes, "attributes")):
+        for index, entry in enumerate(entries):
+            found = types.pop((kind, entry.name), [])
+            if found:
+                own = [entry.type] if entry.type else []
+                entries[index] = entry._replace(type=" | ".join(dict.fromkeys(own + found)))
+    for (kind, name), found in types.items():
+        draft.entries_of(kind).append(Documented(name, "", " | ".join(dict.fromkeys(found))))
+
 
 Style = Literal["google", "numpy", "rest", "plain"]
 

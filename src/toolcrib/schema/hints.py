@@ -25,9 +25,10 @@ import uuid
 from typing import Any
 
 from toolcrib.errors import InvalidSignatureError
-from toolcrib.schema import records, rich
-from toolcrib.schema.enumeration import merge_literals, name_keys, read_enum, read_literal
-from toolcrib.schema.generic import is_alias, origin_of, unalias
+from toolcrib.schema import pydantic as rich
+from toolcrib.schema import records
+from toolcrib.schema.annotations import is_alias, origin_of, unalias
+from toolcrib.schema.enums import merge_literals, name_keys, read_enum, read_literal
 from toolcrib.schema.notes import SILENCE, Notes, is_field, is_qualifier, refine, split_annotated
 from toolcrib.schema.shapes import (
     Anything,

@@ -14,8 +14,8 @@ from decimal import Decimal
 from typing import Any, Final
 
 from toolcrib.errors import InvalidSignatureError
-from toolcrib.schema import rich
-from toolcrib.schema.generic import origin_of
+from toolcrib.schema import pydantic as rich
+from toolcrib.schema.annotations import origin_of
 from toolcrib.schema.shapes import (
     MISSING,
     Array,
@@ -29,7 +29,7 @@ from toolcrib.schema.shapes import (
     Shape,
     Table,
 )
-from toolcrib.validation import check_schema
+from toolcrib.validation.validator import check_schema
 
 _NUMBER_WORDS = {
     "gt": "exclusiveMinimum",

@@ -14,8 +14,7 @@ from collections.abc import Callable, Mapping
 from types import FunctionType, MethodType
 from typing import Any, NamedTuple
 
-from toolcrib.errors import InvalidSignatureError, InvalidToolError
-from toolcrib.finding import NOWHERE, Source
+from toolcrib.errors import NOWHERE, InvalidSignatureError, InvalidToolError, Source
 
 _VARIABLE: dict[Any, str] = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD: "**"}
 _VARIABLE_FLAGS = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS

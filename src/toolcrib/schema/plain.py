@@ -13,9 +13,9 @@ from typing import Any, Final, NamedTuple
 
 from toolcrib.errors import InvalidSignatureError
 from toolcrib.schema.conversion import Convert
-from toolcrib.schema.convert import loader
 from toolcrib.schema.dumper import dumper
 from toolcrib.schema.hints import HintReader, split_optional
+from toolcrib.schema.loader import loader
 from toolcrib.schema.shapes import Shape
 
 _MOST: Final = 2_000

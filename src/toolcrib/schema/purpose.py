@@ -11,7 +11,7 @@ from typing import Any
 from toolcrib.content import MEDIA, Result
 from toolcrib.context import Context
 from toolcrib.errors import InvalidSignatureError
-from toolcrib.schema.generic import origin_of
+from toolcrib.schema.annotations import origin_of
 from toolcrib.schema.hints import ARRAYS, split_optional
 from toolcrib.schema.parameters import EMPTY, Callee
 

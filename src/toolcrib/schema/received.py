@@ -20,12 +20,12 @@ from functools import lru_cache
 from pathlib import PurePath
 from typing import Any, Final
 
-from toolcrib import codec
-from toolcrib.schema import rich
-from toolcrib.schema.enumeration import read_enum
+from toolcrib.schema import pydantic as rich
+from toolcrib.schema.enums import read_enum
 from toolcrib.schema.hints import HintReader
 from toolcrib.schema.records import is_record
 from toolcrib.schema.shapes import bare
+from toolcrib.validation import codec
 
 _MOST_DIGITS = 400
 """Longer numbers are not written out: a Decimal of ten characters can stand for gigabytes of digits."""

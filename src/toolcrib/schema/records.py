@@ -13,11 +13,10 @@ import typing
 from collections.abc import Callable, Iterator
 from typing import Any, ClassVar
 
-from toolcrib.schema import rich
-from toolcrib.schema.annotation import hints_of_class
-from toolcrib.schema.default import publish_default
+from toolcrib.schema import pydantic as rich
+from toolcrib.schema.annotations import arguments_by_class, hints_of_class, origin_of, substitute
+from toolcrib.schema.defaults import publish_default
 from toolcrib.schema.docstrings import parse_docstring
-from toolcrib.schema.generic import arguments_by_class, origin_of, substitute
 from toolcrib.schema.notes import Notes, split_annotated
 from toolcrib.schema.shapes import MISSING, Field, Foreign, Record, Refined, Shape, children
 

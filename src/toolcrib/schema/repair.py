@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from toolcrib import codec
-from toolcrib.bounds import Schema
+from toolcrib.validation import codec
+from toolcrib.validation.limits import Schema
 
 _MAX_DEPTH = 32
 _MAX_VALUES = 20_000

@@ -1,4 +1,9 @@
-"""Whatever a tool returns becomes one Result.
+"""Results of worker processes, converted to data where the tool runs.
+
+The server must not unpickle what a worker sends, so a worker sends JSON: `ResultConverter` runs there and
+makes a draft of the result, `ResultPlan.receive` reads the draft in the server and checks it.
+
+Whatever a tool returns becomes one Result.
 
 Text is text, media are blocks, an MCP-shaped dict passes as it is; anything else is structured data that
 keeps to the output schema, only declared fields of it, with its JSON as text. Knows values and schemas;
@@ -7,19 +12,23 @@ refuses to know what ran.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+import functools
+from collections.abc import AsyncIterator, Callable, Iterator
 from itertools import islice
 from pathlib import Path
 from traceback import walk_tb
 from typing import Any
 
-from toolcrib import codec
-from toolcrib.bounds import Schema
 from toolcrib.content import BUILT_IN, MEDIA, Block, Result, text_block
+from toolcrib.definition import ToolOptions
 from toolcrib.errors import InvalidResultError
-from toolcrib.schema import rich
+from toolcrib.schema import pydantic as rich
 from toolcrib.schema.conversion import Convert
-from toolcrib.validation import Validator
+from toolcrib.schema.function import build_blueprint
+from toolcrib.schema.parameters import Callee
+from toolcrib.validation import codec
+from toolcrib.validation.limits import Schema
+from toolcrib.validation.validator import Validator
 
 MAX_RESULT_BYTES = 16 * 1024 * 1024
 _MCP_KEYS = frozenset({"content", "structuredContent", "isError", "_meta"})
@@ -234,3 +243,48 @@ def _is_block(block: Any) -> bool:
     kind = block.get("type")
     fields = _BLOCK_FIELDS.get(kind) if isinstance(kind, str) else None
     return fields is not None and all(isinstance(block.get(name), type_) for name, type_ in fields.items())
+
+
+_DERIVED: list[Block] = []
+"""Stands for the text that is made of structured data: the server makes it again."""
+
+
+class ResultConverter:
+    """Makes JSON of the results of tool `name`. Sent to the worker as a pickle. `function` is the one whose
+    hints declare the results, None where nothing is declared."""
+
+    def __init__(self, name: str, function: Callable[..., Any] | None, *, has_schema: bool) -> None:
+        self._name = name
+        self._function = function
+        self._has_schema = has_schema
+
+    @functools.cached_property
+    def _plan(self) -> _DraftPlan:
+        dump = None
+        if self._function is not None:
+            dump = build_blueprint(Callee(self._function), self._name, ToolOptions()).dump
+        return _DraftPlan(self._name, {} if self._has_schema else None, dump, trusted=True)
+
+    def __call__(self, value: Any) -> bytes:
+        """Raises InvalidResultError where a value cannot be sent."""
+        result = self._plan.finish(value)
+        if result.content is _DERIVED:
+            return b'["data",%s]' % result.structured_content
+        if isinstance(value, str) and not self._has_schema:
+            return codec.encode(["text", result.text])
+        return codec.encode(["result", result.to_json()])
+
+
+class _DraftPlan(ResultPlan):
+    """Shapes values as any plan does. Whether they fit the schema is checked in the server."""
+
+    __slots__ = ()
+
+    @property
+    def validator(self) -> Validator | None:
+        return None
+
+    def _structured(self, plain: Any) -> Result:
+        data = codec.encode(plain)
+        self._check_size(len(data))
+        return Result(_DERIVED, data, False, True)

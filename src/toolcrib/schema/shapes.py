@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
-from toolcrib.bounds import Schema
+from toolcrib.validation.limits import Schema
 
 
 class Missing:

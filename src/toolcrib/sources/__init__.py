@@ -3,6 +3,6 @@
 Knows each kind of source by its module; registers nothing itself.
 """
 
-from toolcrib.sources.collect import Batch, collect
+from toolcrib.sources.base import Batch, collect
 
 __all__ = ["Batch", "collect"]

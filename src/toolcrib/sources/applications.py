@@ -17,10 +17,10 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Concatenate, NamedTuple, ParamSpec, TypedDict, TypeVar, Unpack, cast
 
-from toolcrib import codec
 from toolcrib.errors import APIError
-from toolcrib.marking import is_marked
-from toolcrib.outbound import Outbound, RequestOptions, Response
+from toolcrib.http_client import Outbound, RequestOptions, Response
+from toolcrib.tool import is_marked
+from toolcrib.validation import codec
 
 MAX_WORDS = 500
 """How much of an API's complaint is shown."""

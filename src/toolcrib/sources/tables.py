@@ -1,4 +1,8 @@
-"""Tables of definitions: TOOL_DEFINITIONS, TOOL_CONFIGS, TOOL_HANDLERS and their like.
+"""Where in a file a table speaks of a tool: a dict remembers no lines, the source does.
+
+Knows syntax trees; runs nothing.
+
+Tables of definitions: TOOL_DEFINITIONS, TOOL_CONFIGS, TOOL_HANDLERS and their like.
 
 A definition says name, description and schema; its handler stands in the same entry or in a table of
 handlers. Every other key is metadata and stays off the wire. Knows these tables; makes no tools.
@@ -6,12 +10,15 @@ handlers. Every other key is metadata and stays off the wire. Knows these tables
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+import ast
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from toolcrib.definition import OptionFields
-from toolcrib.finding import Finding
+from toolcrib.errors import Finding
 from toolcrib.tool import is_tool_object
 
 DEFINITION_TABLES = ("TOOL_DEFINITIONS", "TOOL_CONFIGS", "_tool_registry")
@@ -122,3 +129,35 @@ def _options_in(entry: Mapping[str, Any]) -> OptionFields:
     if options.get("version") is not None:
         options["version"] = str(options["version"])
     return options  # type: ignore[return-value]
+
+
+_TABLES = frozenset({HANDLER_TABLE, *DEFINITION_TABLES})
+
+
+def place_findings(findings: Iterable[Finding], modules: Sequence[ModuleType]) -> list[Finding]:
+    """The findings; those about an entry of a table get the file and the line that names it."""
+    return [_place(finding, modules) if finding.file is None else finding for finding in findings]
+
+
+def _place(finding: Finding, modules: Sequence[ModuleType]) -> Finding:
+    for module in modules:
+        file = getattr(module, "__file__", None)
+        for text, line in _texts_in_tables(module, file):
+            if text == finding.tool:
+                return replace(finding, file=file, line=line)
+    return finding
+
+
+def _texts_in_tables(module: ModuleType, file: str | None) -> Iterator[tuple[str, int]]:
+    if not _TABLES & vars(module).keys():
+        return
+    try:
+        tree = ast.parse(Path(file or "").read_bytes())
+    except (OSError, SyntaxError, ValueError):
+        return  # no source to look at
+    for statement in tree.body:
+        bound = {node.id for node in ast.walk(statement) if isinstance(node, ast.Name)}
+        if isinstance(statement, ast.Assign | ast.AnnAssign) and bound & _TABLES:
+            for node in ast.walk(statement):
+                if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                    yield node.value, node.lineno

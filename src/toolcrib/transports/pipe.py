@@ -13,10 +13,10 @@ from typing import Any
 
 from toolcrib.context import LOCAL, Principal
 from toolcrib.protocol import Engine, Exchange, Link, Reply
-from toolcrib.protocol.exchange import Call
+from toolcrib.protocol.calls import Call
 from toolcrib.protocol.messages import INTERNAL_ERROR, INVALID_REQUEST, Fault, refusal
-from toolcrib.protocol.session import Session
-from toolcrib.transports.running import begin, follow
+from toolcrib.protocol.sessions import Session
+from toolcrib.transports.tasks import begin, follow
 
 logger = logging.getLogger("toolcrib")
 

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from toolcrib import MCPServer, Result
+from toolcrib.context import InputNeeded, Question, Reply
 from toolcrib.errors import CannotAskError
-from toolcrib.question import InputNeeded, Question, Reply
 
 GUESTS = Path(__file__).parent / "guests"
 

@@ -76,7 +76,7 @@ def test_neither_library_is_imported_for_tools_that_are_ours(tmp_path: Path) -> 
     file = tmp_path / "own.py"
     file.write_text("from toolcrib import tool\n@tool\ndef f() -> int:\n    return 1\n")
     code = (
-        "import sys; from toolcrib import MCPServer; import toolcrib.adapters.foreign.reading;"
+        "import sys; from toolcrib import MCPServer; import toolcrib.sources.foreign.reading;"
         f"MCPServer('x').add({str(file)!r});"
         "print(sorted({'mcp', 'mcp_types', 'fastmcp'} & sys.modules.keys()))"
     )
@@ -89,7 +89,7 @@ def test_neither_library_is_imported_for_tools_that_are_ours(tmp_path: Path) -> 
 
 
 def test_the_adapter_to_the_sdk_says_when_the_sdk_is_missing() -> None:
-    code = "import sys; sys.modules['mcp'] = None; import toolcrib.adapters.official"
+    code = "import sys; sys.modules['mcp'] = None; import toolcrib.transports.mcp_sdk"
 
     printed = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False

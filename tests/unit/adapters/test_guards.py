@@ -21,10 +21,10 @@ from mcp.server.extension import Extension
 from mcp.server.mcpserver import MCPServer as OfficialServer
 from mcp.server.mcpserver.tools.base import Tool as OfficialTool
 
-from toolcrib.adapters.foreign.guards import check_guards
 from toolcrib.errors import SourceError
 from toolcrib.server import MCPServer
-from toolcrib.sources.collect import collect
+from toolcrib.sources.base import collect
+from toolcrib.sources.foreign.guards import check_guards
 
 
 class Caller:

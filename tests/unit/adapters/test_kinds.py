@@ -19,9 +19,9 @@ from mcp.server.mcpserver import MCPServer as OfficialServer
 
 from tests.unit.adapters.answering import Person
 from toolcrib import MCPServer, collect
-from toolcrib.adapters.foreign import fast as fast_module
+from toolcrib.context import Answer
 from toolcrib.errors import SourceError
-from toolcrib.question import Answer
+from toolcrib.sources.foreign import fast as fast_module
 
 GIVEN = Depends(lambda: "given")
 

@@ -10,7 +10,7 @@ from fastmcp.server.dependencies import fastmcp_request_ctx
 
 from tests.unit.adapters.answering import GUESTS, Person
 from toolcrib import MCPServer
-from toolcrib.question import Answer, Completion, Folder, Folders, Form, Prompt
+from toolcrib.context import Answer, Completion, Folder, Folders, Form, Prompt
 
 pytestmark = pytest.mark.filterwarnings("ignore::mcp.shared.exceptions.MCPDeprecationWarning")
 

@@ -15,8 +15,8 @@ from mcp.server.mcpserver import MCPServer as OfficialServer
 from mcp.shared.exceptions import MCPError
 
 from toolcrib import Context, Image, MCPServer, ToolError, ToolRegistry
-from toolcrib.adapters.official import attach
 from toolcrib.errors import ConfigurationError
+from toolcrib.transports.mcp_sdk import attach
 
 NAME = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
 AGE = {"type": "object", "properties": {"age": {"type": "integer"}}, "required": ["age"]}

@@ -15,7 +15,7 @@ from mcp.server.mcpserver import MCPServer as OfficialServer
 from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler
 
 from toolcrib import MCPServer, ToolRegistry
-from toolcrib.adapters.official import attach
+from toolcrib.transports.mcp_sdk import attach
 
 
 def first() -> int:

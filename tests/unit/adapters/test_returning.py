@@ -17,8 +17,8 @@ from pydantic import BaseModel
 
 from toolcrib import Result
 from toolcrib import ToolError as OwnToolError
-from toolcrib.adapters.foreign.returning import explain, input_required_of, to_own
 from toolcrib.errors import CannotAskError
+from toolcrib.sources.foreign.returning import explain, input_required_of, to_own
 
 
 class Image:

@@ -8,11 +8,10 @@ import mcp_types as types
 import pytest
 
 from tests.unit.adapters.answering import Person
-from toolcrib.adapters.foreign.recognition import is_low_level, library_of
-from toolcrib.adapters.foreign.session import Bus, NotLentError, Request, answer_of, question_of
-from toolcrib.context import Context
+from toolcrib.context import Answer, Completion, Context, Folders, Form, Prompt, Visit
 from toolcrib.errors import ToolError
-from toolcrib.question import Answer, Completion, Folders, Form, Prompt, Visit
+from toolcrib.sources.foreign.recognition import is_low_level, library_of
+from toolcrib.sources.foreign.session import Bus, NotLentError, Request, answer_of, question_of
 
 
 def request_of(person: Person) -> Request:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from toolcrib.adapters.foreign.usage import find_gaps, find_refusals, uses_of
+from toolcrib.sources.foreign.usage import find_gaps, find_refusals, uses_of
 
 
 async def plain(ctx: Any) -> None:

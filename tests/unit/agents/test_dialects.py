@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from tests.support.model_endpoints import VOICES
 from toolcrib.agents.anthropic import AnthropicTurn
-from toolcrib.agents.dialect import Turn, TurnReader
 from toolcrib.agents.gemini import GeminiTurn
+from toolcrib.agents.hosted import Turn, TurnReader
 from toolcrib.agents.openai import OpenAITurn
 from toolcrib.errors import AgentError
 
@@ -90,7 +90,7 @@ def test_objects_of_any_kind_are_survived(make: type[TurnReader], items: list[An
 def test_a_turn_that_never_stops_growing_is_ended(
     make: type[TurnReader], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("toolcrib.agents.dialect.MAX_TURN_CHARS", 1000)
+    monkeypatch.setattr("toolcrib.agents.hosted.MAX_TURN_CHARS", 1000)
     reader = make()
     endless = (text for item in STREAMS[make] * 1000 for text in reader.feed(item))
     with pytest.raises(AgentError, match="more than anybody could read"):

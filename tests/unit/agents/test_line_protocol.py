@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolcrib import Result
-from toolcrib.agents.event import Token, ToolAnswer, ToolCall
-from toolcrib.agents.line_protocol import Done, Item, Reader, result_line
+from toolcrib.agents.events import Token, ToolAnswer, ToolCall
+from toolcrib.agents.gemini_cli import Done, Item, Reader, result_line
 from toolcrib.content import text_block
 
 

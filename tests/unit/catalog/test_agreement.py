@@ -8,8 +8,8 @@ import pytest
 
 from toolcrib.catalog.agreement import DIFFERS, ONLY_REGISTERED, ONLY_SCANNED, Difference, compare
 from toolcrib.definition import ToolDefinition
-from toolcrib.described import describe
-from toolcrib.finding import Finding, Source
+from toolcrib.errors import Finding, Source
+from toolcrib.sources.described import describe
 from toolcrib.tool import Tool
 
 HERE = Source("a.py", 3)

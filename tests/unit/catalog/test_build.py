@@ -13,10 +13,11 @@ import pytest
 from pydantic import Field
 
 from tests.support.memory import Memory
-from toolcrib import Application, MCPServer, Tool, ToolRegistry, build_catalog, codec, tool
+from toolcrib import Application, MCPServer, Tool, ToolRegistry, build_catalog, tool
 from toolcrib.catalog.build import KEYS, PERMISSIVE, catalog_findings, function_schema, prompt_lines
 from toolcrib.errors import ConfigurationError, InvalidToolError, SourceError
-from toolcrib.validation import check_schema
+from toolcrib.validation import codec
+from toolcrib.validation.validator import check_schema
 
 ENTRY = {"name": "forecast", "description": "Tell the weather.\nMore.", "inputSchema": {"type": "object"}}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from toolcrib.catalog.examples import examples_in
+from toolcrib.catalog.build import examples_in
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from toolcrib import Tool, ToolDefinition
-from toolcrib.catalog.compare import compare
-from toolcrib.described import describe
+from toolcrib.catalog.diff.compare import compare
+from toolcrib.sources.described import describe
 
 CLOSED = {"type": "object", "additionalProperties": False}
 NODE = {

@@ -9,7 +9,7 @@ import jsonschema_rs
 import pytest
 
 from tests.support.small_world import WORLD
-from toolcrib.catalog.compare_subset import Comparer
+from toolcrib.catalog.diff.subset import Comparer
 
 TEXT, WHOLE, NOTHING = {"type": "string"}, {"type": "integer"}, {"type": "null"}
 A = {"type": "object", "additionalProperties": False, "properties": {"a": TEXT}}

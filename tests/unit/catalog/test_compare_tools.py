@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from toolcrib import Tool, ToolDefinition
-from toolcrib.catalog.compare import Change, compare
-from toolcrib.catalog.compare_names import LookAlikes
-from toolcrib.described import describe
+from toolcrib.catalog.diff.compare import Change, compare
+from toolcrib.catalog.diff.renames import LookAlikes
+from toolcrib.sources.described import describe
 
 
 def make(name: str = "find_orders", description: str = "Find orders by status.", **facts: Any) -> Tool:

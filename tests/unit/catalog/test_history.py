@@ -8,8 +8,8 @@ from pathlib import Path, PurePosixPath
 import pytest
 
 from tests.support.repository import Repository as Made
-from toolcrib.catalog import history
-from toolcrib.catalog.history import Repository
+from toolcrib.catalog import git as history
+from toolcrib.catalog.git import Repository
 from toolcrib.errors import ConfigurationError
 
 

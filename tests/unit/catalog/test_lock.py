@@ -12,8 +12,7 @@ import pytest
 
 from toolcrib import MCPServer, Tool, ToolRegistry, tool
 from toolcrib.catalog.lock import FORMAT, Lock
-from toolcrib.errors import BatchError, ConfigurationError, DriftError
-from toolcrib.finding import Source
+from toolcrib.errors import BatchError, ConfigurationError, DriftError, Source
 
 
 def add(a: int, b: int = 1) -> int:

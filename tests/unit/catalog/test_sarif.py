@@ -13,8 +13,8 @@ import pytest
 from sarif_pydantic import Sarif
 
 from toolcrib.catalog.lint import RULES, Ignored
-from toolcrib.catalog.sarif import to_sarif
-from toolcrib.finding import Finding
+from toolcrib.catalog.lint.sarif import to_sarif
+from toolcrib.errors import Finding
 
 
 def make(folder: Path) -> dict[str, Any]:

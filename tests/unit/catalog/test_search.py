@@ -11,7 +11,7 @@ from bench.shelf.questions import QUESTIONS
 from bench.shelf.tools import SHELF
 from toolcrib.catalog.search import SearchIndex, words_by_place
 from toolcrib.definition import ToolDefinition
-from toolcrib.described import describe
+from toolcrib.sources.described import describe
 from toolcrib.tool import Tool
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from toolcrib.catalog.search.vocabulary import Vocabulary, count_slips
-from toolcrib.catalog.search.words import cut, stem
+from toolcrib.catalog.search.index import Vocabulary, count_slips
+from toolcrib.catalog.search.text import cut, stem
 
 
 @pytest.mark.parametrize(

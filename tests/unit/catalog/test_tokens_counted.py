@@ -12,8 +12,8 @@ import pytest
 
 from bench.shelf.many import make_tools
 from tests.support.components import lack
-from toolcrib import codec
 from toolcrib.catalog.tokens import estimate
+from toolcrib.validation import codec
 
 SOAK = pytest.mark.skipif(not os.environ.get("TOOLCRIB_SOAK"), reason="a long test: python dev.py soak")
 ROOT = Path(__file__).resolve().parents[3]

@@ -156,7 +156,7 @@ def test_trouble_with_a_file_becomes_words(desk: Desk, log: str, monkeypatch: py
     def fail(*arguments: Any) -> Any:
         raise PermissionError(13, "Permission denied", log)
 
-    monkeypatch.setattr("toolcrib.policies.audit.reading.open_source", fail)
+    monkeypatch.setattr("toolcrib.policy.audit.reader.open_source", fail)
     done = desk.run("audit", "tail")
     assert done.exit_code == 2
     assert done.stderr == f"error: {log}: Permission denied\n"
@@ -168,7 +168,7 @@ def test_whoever_has_seen_enough_is_not_bothered(
     def fail(self: object, text: str) -> None:
         raise BrokenPipeError(32, "Broken pipe")
 
-    monkeypatch.setattr("toolcrib.cli.terminal.Terminal.data", fail)
+    monkeypatch.setattr("toolcrib.cli.output.Terminal.data", fail)
     done = desk.run("audit", "tail")
     assert (done.exit_code, done.stderr) == (1, "")
 
@@ -210,7 +210,7 @@ def test_records_are_found_by_time(desk: Desk, log: str, monkeypatch: pytest.Mon
     ]
     assert ids(desk, "--since", "2027-01-15") == ["c0", "c1", "c2", "c3", "c4"]
     assert ids(desk, "--until", "2027-01-15") == []
-    monkeypatch.setattr("toolcrib.cli.records.time.time", lambda: START_S + 3602)
+    monkeypatch.setattr("toolcrib.cli.audit.time.time", lambda: START_S + 3602)
     assert ids(desk, "--since", "1h") == ["c2", "c3", "c4"]
     assert ids(desk, "--until", "60min") == ["c0", "c1"]
 

@@ -13,11 +13,12 @@ from types import SimpleNamespace
 import pytest
 
 from tests.support.recorded import CALLS, record
+from toolcrib.cli import audit as extract
 from toolcrib.cli import audit as module
-from toolcrib.cli import extract, progress
-from toolcrib.cli.ledger import COLUMNS
-from toolcrib.cli.terminal import Terminal
-from toolcrib.policies.audit import open_log
+from toolcrib.cli import output as progress
+from toolcrib.cli.audit import COLUMNS
+from toolcrib.cli.output import Terminal
+from toolcrib.policy.audit import open_log
 
 from .conftest import Desk
 

@@ -13,10 +13,10 @@ import pytest
 from tests.support.audited import read_lines, replace_lines, restamp
 from tests.support.recorded import CALLS, record
 from toolcrib.cli import audit as module
-from toolcrib.cli.records import Place
-from toolcrib.cli.terminal import Terminal
-from toolcrib.policies.audit import Verdict
-from toolcrib.policies.audit.record import head_of
+from toolcrib.cli.audit import Place
+from toolcrib.cli.output import Terminal
+from toolcrib.policy.audit import Verdict
+from toolcrib.policy.audit.record import head_of
 
 from .conftest import Desk
 

@@ -100,7 +100,7 @@ def test_what_needs_a_session_says_so(crew: Serving) -> None:
 def test_the_orders_of_a_worker_are_nowhere_to_be_read(crew: Serving) -> None:
     for pid in children_of(crew.process.pid):
         words = Path(f"/proc/{pid}/cmdline").read_text().split("\0")
-        assert words[1:-1] == ["-P", "-c", "from toolcrib.cli.crew import work; work()", words[-2]]
+        assert words[1:-1] == ["-P", "-c", "from toolcrib.cli.workers import work; work()", words[-2]]
         assert words[-2].isdigit()
         given = Path(f"/proc/{pid}/environ").read_text().split("\0")
         assert not [item for item in given if "TOOLCRIB" in item and item.partition("=")[0] not in os.environ]

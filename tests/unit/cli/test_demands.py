@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from toolcrib import MCPServer
-from toolcrib.cli.demands import enforce, find_idle, refuse_apart, refuse_idle
-from toolcrib.cli.frame import Failure
+from toolcrib.cli.options import Failure
+from toolcrib.cli.policy import enforce, find_idle, refuse_apart, refuse_idle
 from toolcrib.config import Config
 from toolcrib.policy import Limit, Policy, Rule
 

@@ -11,7 +11,7 @@ import pytest
 
 from tests.support.command import SOURCES
 from tests.support.repository import Repository
-from toolcrib.cli.changes import code
+from toolcrib.cli.diff import code
 
 from .conftest import ADD, Desk
 

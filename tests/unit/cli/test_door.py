@@ -9,11 +9,11 @@ from contextlib import closing
 
 import pytest
 
-from toolcrib.cli.door import address_of, find_occupant, is_public, open_again, open_door, share_door
-from toolcrib.cli.frame import Failure
-from toolcrib.cli.greeting import Place, say_limits
-from toolcrib.cli.summary import Summary
-from toolcrib.cli.terminal import open_terminal
+from toolcrib.cli.load import Summary
+from toolcrib.cli.options import Failure
+from toolcrib.cli.output import open_terminal
+from toolcrib.cli.serve_http import Place, say_limits
+from toolcrib.cli.sockets import address_of, find_occupant, is_public, open_again, open_door, share_door
 
 
 class Bound:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolcrib.cli.escaping import Styled, fit, join, one_line, safe, safe_json, style, width_of
+from toolcrib.cli.text import Styled, fit, join, one_line, safe, safe_json, style, width_of
 
 
 @given(st.text())

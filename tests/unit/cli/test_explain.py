@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from toolcrib.policies.identity.keys import KeyFile
+from toolcrib.policy.auth.api_keys import KeyFile
 
 from .conftest import Desk
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from toolcrib.cli.interview import choices_of, find_problem, read_value
+from toolcrib.cli.ask import choices_of, find_problem, read_value
 
 COLOURS = {"oneOf": [{"const": "#f00", "title": "Red"}, {"const": "#0f0", "title": "Green"}]}
 SEVERAL = {"type": "array", "items": {"anyOf": COLOURS["oneOf"]}, "minItems": 1}

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from toolcrib.policies.identity import KeyFile
-from toolcrib.policies.identity.secret import is_whole
+from toolcrib.policy.auth import KeyFile
+from toolcrib.policy.auth.api_keys import is_whole
 
 from .conftest import Desk
 
@@ -185,7 +185,7 @@ def test_a_key_that_nobody_got_to_see_is_ended(desk: Desk, monkeypatch: pytest.M
     def fail(self: object, text: str) -> None:
         raise BrokenPipeError
 
-    monkeypatch.setattr("toolcrib.cli.terminal.Terminal.data", fail)
+    monkeypatch.setattr("toolcrib.cli.output.Terminal.data", fail)
     assert desk.run("keys", "create", "ana").exit_code == 1
     assert [key.state(0) for key in KeyFile("toolcrib.keys.json").entries()] == ["revoked"]
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from toolcrib.cli.frame import Failure
-from toolcrib.cli.moment import read_ahead, read_back, show_day, show_moment, show_span
+from toolcrib.cli.audit import read_ahead, read_back, show_day, show_moment, show_span
+from toolcrib.cli.options import Failure
 
 NOW_S = 1_800_000_000.0  # 2027-01-15T08:00:00Z
 

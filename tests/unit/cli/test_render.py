@@ -8,8 +8,8 @@ import re
 import pytest
 
 from toolcrib import Finding, samples
-from toolcrib.cli import render
-from toolcrib.cli.terminal import Terminal
+from toolcrib.cli import table as render
+from toolcrib.cli.output import Terminal
 from toolcrib.sources import collect
 
 LONG = Finding(

@@ -9,10 +9,9 @@ import pytest
 
 from tests.support.lanes import Served, serving
 from toolcrib import MCPServer
-from toolcrib.cli.offer import Offer
-from toolcrib.cli.serving import Wishes, load
-from toolcrib.cli.summary import Summary
-from toolcrib.cli.terminal import open_terminal
+from toolcrib.cli.load import Offer, Summary
+from toolcrib.cli.output import open_terminal
+from toolcrib.cli.serve import Wishes, load
 
 from .conftest import Desk
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolcrib.cli.escaping import safe, width_of
 from toolcrib.cli.table import HOLD, Cell, Column, lay_out, wrap_text
+from toolcrib.cli.text import safe, width_of
 
 COLUMNS = (Column("NAME", wraps=False), Column("WORDS"), Column("MORE"))
 

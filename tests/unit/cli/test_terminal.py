@@ -11,11 +11,10 @@ import pytest
 
 from toolcrib import __version__
 from toolcrib.cli import app
-from toolcrib.cli.escaping import join, style
-from toolcrib.cli.render import break_name
-from toolcrib.cli.root import PARTS
-from toolcrib.cli.terminal import Terminal, claim_stdout
-from toolcrib.cli.words import name_type, suggest
+from toolcrib.cli.main import PARTS
+from toolcrib.cli.output import Terminal, claim_stdout
+from toolcrib.cli.table import break_name
+from toolcrib.cli.text import join, name_type, style, suggest
 
 from .conftest import Desk
 

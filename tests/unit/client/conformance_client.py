@@ -11,8 +11,8 @@ import sys
 from typing import Any
 
 from toolcrib.client import Client, RemoteTool
+from toolcrib.context import Answer, Completion, Form, Prompt, Visit
 from toolcrib.errors import ClientError
-from toolcrib.question import Answer, Completion, Form, Prompt, Visit
 
 WORDS = {"string": "x", "integer": 1, "number": 2, "boolean": True, "array": [], "object": {}}
 FOCAL, ECHO = "json_schema_2020_12_tool", "json_schema_echo"

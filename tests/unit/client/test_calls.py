@@ -266,7 +266,7 @@ async def test_a_subscription_that_ends_is_made_again_and_what_was_missed_is_tol
         if len(puppet.named("subscriptions/listen")) == 1:
             puppet.answer(message, {"resultType": "complete", "_meta": tag})
 
-    monkeypatch.setattr("toolcrib.client.watch._FIRST_PAUSE_S", 0.01)
+    monkeypatch.setattr("toolcrib.client.client._FIRST_PAUSE_S", 0.01)
     puppet = modern(subscriptions_listen=reply)
     rung = asyncio.Event()
     async with puppet.client() as client:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from toolcrib.client import handshake
+from toolcrib.client import session as handshake
 from toolcrib.errors import BadAnswerError, ConfigurationError, NoAnswerError, RemoteError
 
 from .puppet import DISCOVERED, INITIALIZED, LEGACY, META, MODERN, Puppet, legacy, modern, silence, text

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolcrib.client.headers import argument_headers, headers_for, marks_in, to_header
+from toolcrib.client.http import argument_headers, headers_for, marks_in, to_header
 
 STRING = {"type": "string", "x-mcp-header": "A"}
 

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from toolcrib.client import Client
+from toolcrib.context import Answer as Said
 from toolcrib.errors import LinkError, RemoteError
-from toolcrib.question import Answer as Said
 
 from .puppet import DISCOVERED, INITIALIZED, text
 from .stage import Answer, Stage, legacy, modern

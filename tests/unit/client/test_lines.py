@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolcrib.client.lines import Event, Events, Lines, TooLongError
+from toolcrib.client.http import Event, Events, Lines, TooLongError
 
 
 def cut(data: bytes, places: list[int]) -> list[bytes]:

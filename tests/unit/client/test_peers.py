@@ -16,8 +16,8 @@ import pytest
 from tests.support.peers import ENVIRONMENT, command_of
 from toolcrib.client import Client, StdioLink
 from toolcrib.content import Result
+from toolcrib.context import Answer, Completion, Form, Prompt, Visit
 from toolcrib.errors import RemoteError, ToolNotFoundError
-from toolcrib.question import Answer, Completion, Form, Prompt, Visit
 
 from .peers import toolcrib_peer
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from toolcrib.client import client as client_module
+from toolcrib.context import Answer, Completion, Folder, Form, Prompt, Visit
 from toolcrib.errors import BadAnswerError, NoAnswerError
-from toolcrib.question import Answer, Completion, Folder, Form, Prompt, Visit
 
 from .puppet import Puppet, legacy, modern, silence, text
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from toolcrib.clients import CLIENTS, HttpServer, Machine, StdioServer, entry_for, find_client, snippet
-from toolcrib.clients.client import Client
+from toolcrib.cli.connect import CLIENTS, HttpServer, Machine, StdioServer, entry_for, find_client, snippet
+from toolcrib.cli.connect.clients import Client
 from toolcrib.errors import ConfigurationError
 
 STDIO = StdioServer("/bin/toolcrib", ("serve", "--stdio", "/x/tools.py"))

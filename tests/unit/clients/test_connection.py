@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolcrib.clients import (
+from toolcrib.cli.connect import (
     CLIENTS,
     Client,
     connect,

@@ -11,9 +11,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from toolcrib.clients.json_editor import JsonEditor
-from toolcrib.clients.jsonc_scan import PLAIN
-from toolcrib.clients.malformed import CannotEditError, MalformedError
+from toolcrib.cli.connect.json_file import PLAIN, CannotEditError, JsonEditor, MalformedError
 
 ENTRY: dict[str, Any] = {"type": "stdio", "command": "/bin/toolcrib", "args": ["serve", "--stdio"]}
 OTHER: dict[str, Any] = {"type": "stdio", "command": "other", "args": [], "env": {"A": "b"}}

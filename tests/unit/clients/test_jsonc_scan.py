@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolcrib.clients.jsonc_scan import COMMENTED, LENIENT, MAX_DEPTH, PLAIN, Dialect, scan
-from toolcrib.clients.malformed import MalformedError
+from toolcrib.cli.connect.json_file import COMMENTED, LENIENT, MAX_DEPTH, PLAIN, Dialect, MalformedError, scan
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),

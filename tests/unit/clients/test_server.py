@@ -10,8 +10,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolcrib.clients import Machine, check_name, check_url, is_local, is_toolcrib, name_from, stdio_server
-from toolcrib.clients.server import find_program
+from toolcrib.cli.connect import (
+    Machine,
+    check_name,
+    check_url,
+    is_local,
+    is_toolcrib,
+    name_from,
+    stdio_server,
+)
+from toolcrib.cli.connect.clients import find_program
 from toolcrib.errors import ConfigurationError
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from toolcrib.clients import store
+from toolcrib.cli.connect import edit as store
 from toolcrib.errors import ConfigurationError
 
 

@@ -10,9 +10,8 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from toolcrib.clients.malformed import CannotEditError, MalformedError
-from toolcrib.clients.toml_editor import TomlEditor
-from toolcrib.clients.toml_scan import comments_in, statements
+from toolcrib.cli.connect.json_file import CannotEditError, MalformedError
+from toolcrib.cli.connect.toml_file import TomlEditor, comments_in, statements
 
 ENTRY: dict[str, Any] = {
     "command": "/bin/toolcrib",

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from toolcrib.execution import Lane, Runner
+from toolcrib.dispatch.concurrency import Lane
+from toolcrib.dispatch.runners import Runner
 
 
 @pytest.fixture

@@ -7,7 +7,9 @@ import time
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from toolcrib.execution import Lane, Runner, steps
+from toolcrib.dispatch import deadline as steps
+from toolcrib.dispatch.concurrency import Lane
+from toolcrib.dispatch.runners import Runner
 
 SOON_S = 1.0
 """The most that something immediate may take on a noisy machine."""

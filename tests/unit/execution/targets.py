@@ -15,8 +15,8 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
+from toolcrib.dispatch.process_worker import LENGTH
 from toolcrib.errors import APIError, ToolError
-from toolcrib.execution.child import LENGTH
 
 
 def add(a: int, b: int) -> int:

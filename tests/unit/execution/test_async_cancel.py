@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from tests.unit.execution.support import SOON_S, assert_nothing_is_kept, start, wait_until
+from toolcrib.dispatch import deadline as steps
+from toolcrib.dispatch.concurrency import Raised
 from toolcrib.errors import ToolTimeoutError
-from toolcrib.execution import Raised, steps
 
 # --- cancellation from outside ---
 

@@ -10,8 +10,10 @@ import time
 import pytest
 
 from tests.unit.execution.support import SOON_S, assert_nothing_is_kept, wait_until
+from toolcrib.dispatch import deadline as steps
+from toolcrib.dispatch.concurrency import Lane
+from toolcrib.dispatch.runners import Runner
 from toolcrib.errors import ToolTimeoutError
-from toolcrib.execution import Lane, Runner, steps
 
 # --- deadlines ---
 

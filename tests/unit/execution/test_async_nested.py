@@ -8,8 +8,9 @@ import anyio
 import pytest
 
 from tests.unit.execution.support import assert_nothing_is_kept, start, wait_until
+from toolcrib.dispatch import deadline as steps
+from toolcrib.dispatch.concurrency import Lane
 from toolcrib.errors import ToolTimeoutError
-from toolcrib.execution import Lane, steps
 
 # --- anyio, whose scopes belong to their task and cancel it again and again ---
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from tests.unit.execution.support import assert_nothing_is_kept
-from toolcrib.execution import Raised
+from toolcrib.dispatch.concurrency import Raised
 
 # --- results and errors ---
 

@@ -9,8 +9,10 @@ import sys
 import pytest
 
 from tests.unit.execution.support import assert_nothing_is_kept, wait_until
+from toolcrib.dispatch import deadline as steps
+from toolcrib.dispatch.concurrency import Lane, Raised
+from toolcrib.dispatch.runners import Runner
 from toolcrib.errors import ToolTimeoutError
-from toolcrib.execution import Lane, Raised, Runner, steps
 
 ROUNDS = 500
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from toolcrib.execution.blanking import blank
+from toolcrib.dispatch.crash_log import blank
 
 
 @pytest.mark.parametrize(

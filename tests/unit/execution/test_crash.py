@@ -11,7 +11,10 @@ import weakref
 import pytest
 
 from tests.unit.execution.support import wait_until
-from toolcrib.execution import CrashReporter, Lane, Raised, Runner, crash
+from toolcrib.dispatch import crash_log as crash
+from toolcrib.dispatch.concurrency import Lane, Raised
+from toolcrib.dispatch.crash_log import CrashReporter
+from toolcrib.dispatch.runners import Runner
 
 FLUSH_S = 10.0
 

@@ -7,10 +7,8 @@ import sys
 
 import pytest
 
+from toolcrib.dispatch.concurrency import Lane, Ration, Stage, Ticket
 from toolcrib.errors import ToolBusyError
-from toolcrib.execution import Lane
-from toolcrib.execution.lane import Stage, Ticket
-from toolcrib.execution.ration import Ration
 
 
 def test_a_lane_shows_its_counts():
@@ -67,8 +65,8 @@ def test_a_ration_gives_so_much_per_window_and_counts_the_rest():
 def test_importing_the_package_loads_none_of_what_processes_need():
     program = """
 import sys
-import toolcrib.execution
-late = {"toolcrib.execution.processes", "toolcrib.execution.child", "multiprocessing"}
+import toolcrib.dispatch.runners
+late = {"toolcrib.dispatch.processes", "toolcrib.dispatch.process_worker", "multiprocessing"}
 print(sorted(late & set(sys.modules)))
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)

@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from toolcrib.execution import loop as module
-from toolcrib.execution.loop import make_loop, run_loop
-from toolcrib.execution.ration import Ration
+from toolcrib.dispatch import event_loop as module
+from toolcrib.dispatch.concurrency import Ration
+from toolcrib.dispatch.event_loop import make_loop, run_loop
 
 
 @pytest.fixture(params=["uvloop", "asyncio"])

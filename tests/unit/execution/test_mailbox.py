@@ -10,8 +10,8 @@ import weakref
 
 import pytest
 
-from toolcrib.execution import mailbox
-from toolcrib.execution.mailbox import mailbox_of
+from toolcrib.dispatch import threads as mailbox
+from toolcrib.dispatch.threads import mailbox_of
 
 BOTH = pytest.mark.parametrize("kind", [mailbox._Counter, mailbox._Calls])
 

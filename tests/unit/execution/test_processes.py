@@ -15,6 +15,8 @@ import pytest
 
 from tests.unit.execution import targets
 from tests.unit.execution.support import SOON_S, wait_until
+from toolcrib.dispatch.concurrency import Lane, Raised
+from toolcrib.dispatch.runners import Runner
 from toolcrib.errors import (
     APIError,
     DefinitionError,
@@ -25,7 +27,6 @@ from toolcrib.errors import (
     ToolError,
     ToolTimeoutError,
 )
-from toolcrib.execution import Lane, Raised, Runner
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks at processes in /proc")
 
@@ -74,7 +75,8 @@ def test_what_the_function_prints_goes_to_standard_error_and_its_input_is_empty(
     program = """
 import asyncio
 from tests.unit.execution import targets
-from toolcrib.execution import Lane, Runner
+from toolcrib.dispatch.concurrency import Lane
+from toolcrib.dispatch.runners import Runner
 async def main():
     runner = Runner()
     print(repr((await runner.run_process(Lane("x"), targets.print_much, ("noise",), {}, 30)).value))
@@ -237,7 +239,8 @@ def test_functions_of_the_main_script_work(tmp_path):
     script.write_text(
         """
 import asyncio, sys
-from toolcrib.execution import Lane, Runner
+from toolcrib.dispatch.concurrency import Lane
+from toolcrib.dispatch.runners import Runner
 print("imported", file=sys.stdout)
 class Point:
     def __init__(self, x): self.x = x
@@ -347,7 +350,8 @@ def test_processes_end_when_their_parent_is_killed(tmp_path):
     program = f"""
 import asyncio
 from tests.unit.execution import targets
-from toolcrib.execution import Lane, Runner
+from toolcrib.dispatch.concurrency import Lane
+from toolcrib.dispatch.runners import Runner
 async def main():
     runner = Runner()
     print((await runner.run_process(Lane("x"), targets.get_pid, (), {{}}, 30)).value, flush=True)

@@ -7,8 +7,9 @@ import os
 import pytest
 
 from tests.unit.execution import targets
+from toolcrib.dispatch.concurrency import Lane, Raised
+from toolcrib.dispatch.runners import Runner
 from toolcrib.errors import InvalidResultError, ToolCrashedError
-from toolcrib.execution import Lane, Raised, Runner
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="looks for pipes as POSIX has them")
 

@@ -18,9 +18,11 @@ from collections.abc import Iterator
 import pytest
 
 from tests.unit.execution.support import SOON_S, wait_until
+from toolcrib.dispatch import threads
+from toolcrib.dispatch.concurrency import Lane, Raised
+from toolcrib.dispatch.runners import Runner
+from toolcrib.dispatch.threads import Job
 from toolcrib.errors import ToolBusyError, ToolTimeoutError
-from toolcrib.execution import Lane, Raised, Runner, threads
-from toolcrib.execution.threads import Job
 
 
 class Blocker:
@@ -376,7 +378,8 @@ def test_a_process_ends_although_a_thread_is_blocked():
     program = """
 import asyncio, time
 from toolcrib.errors import ToolTimeoutError
-from toolcrib.execution import Lane, Runner
+from toolcrib.dispatch.concurrency import Lane
+from toolcrib.dispatch.runners import Runner
 async def main():
     try:
         await Runner().run_thread(Lane("hung"), lambda: time.sleep(60), 0.05)

@@ -12,8 +12,9 @@ import time
 import pytest
 
 from tests.unit.execution.support import wait_until
-from toolcrib.execution import Lane, Raised, watchdog
-from toolcrib.execution.watchdog import HERE, WATCHDOG
+from toolcrib.dispatch import watchdog
+from toolcrib.dispatch.concurrency import Lane, Raised
+from toolcrib.dispatch.watchdog import HERE, WATCHDOG
 
 
 class Log(logging.Handler):
@@ -205,7 +206,8 @@ async def test_the_watch_rests_when_nothing_runs_and_begins_again(runner, lane, 
 def test_the_watch_does_not_keep_a_process_alive_and_survives_a_fork():
     program = """
 import os, sys, time, logging
-from toolcrib.execution import Lane, Runner
+from toolcrib.dispatch.concurrency import Lane
+from toolcrib.dispatch.runners import Runner
 logging.basicConfig(stream=sys.stdout, format="%(message)s")
 runner = Runner()
 runner.run_inline(Lane("parent"), lambda: None)

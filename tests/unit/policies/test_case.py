@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 
 from toolcrib import MCPServer, Tool
-from toolcrib.admission import Attempt
 from toolcrib.content import File, Image, Result, text_block
 from toolcrib.context import Nobody, Principal
+from toolcrib.dispatch.middleware import Attempt
 from toolcrib.errors import AuditUnavailableError, ToolNotFoundError
-from toolcrib.policies.audit import AuditLog, open_log
-from toolcrib.policies.case import Case, is_longer, size_of
 from toolcrib.policy import Audit, Policy
+from toolcrib.policy.audit import AuditLog, open_log
+from toolcrib.policy.middleware import Case, is_longer, size_of
 
 ANA = Principal("key:ana")
 

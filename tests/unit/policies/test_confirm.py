@@ -20,11 +20,10 @@ from tests.support.guarded import (
     open_bench,
 )
 from toolcrib import Context
-from toolcrib.context import Nobody
+from toolcrib.context import Answer, Form, InputNeeded, Nobody, Question, Reply
 from toolcrib.errors import NotConfirmedError
-from toolcrib.policies.confirm import MAX_NAMED, MAX_SHOWN, confirm
 from toolcrib.policy import Limit, Rule
-from toolcrib.question import Answer, Form, InputNeeded, Question, Reply
+from toolcrib.policy.middleware import MAX_NAMED, MAX_SHOWN, confirm
 
 WIPE = {"what": "disk"}
 RULES = [Rule(confirm=["wipe"])]

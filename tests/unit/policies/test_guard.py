@@ -14,8 +14,8 @@ from tests.support.guarded import ANA, BEN, LIVE, MODERN, Bench, Voice, open_ben
 from toolcrib import MCPServer, Result
 from toolcrib.context import Principal
 from toolcrib.errors import ConfigurationError, InvalidResultError, ToolNotFoundError
-from toolcrib.policies.guard import Guard
 from toolcrib.policy import Audit, Limit, Policy, Rule
+from toolcrib.policy.middleware import Guard
 
 WRITER = Principal("key:ana", frozenset({"orders:write"}))
 REVISIONS = ("2024-11-05", "2025-03-26", *LIVE, MODERN)

@@ -10,8 +10,8 @@ import pytest
 from tests.support.guarded import ANA, Bench, open_bench
 from toolcrib import Application, Tool, tool
 from toolcrib.errors import ToolNotFoundError
-from toolcrib.policies.guard import Guard
 from toolcrib.policy import Limit, Policy, Rule, Telemetry
+from toolcrib.policy.middleware import Guard
 
 
 def figures_of(bench: Bench) -> list[str]:

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from tests.support.guarded import Bench, open_bench, until
-from toolcrib.policies.audit import log
-from toolcrib.policies.quota.memory import MemoryStore
 from toolcrib.policy import Audit, Limit
+from toolcrib.policy.audit import log
+from toolcrib.policy.quota.memory_store import MemoryStore
 
 
 def break_store(bench: Bench) -> None:

@@ -9,8 +9,8 @@ import pytest
 from toolcrib import Tool
 from toolcrib.context import LOCAL, Principal
 from toolcrib.errors import ConfigurationError
-from toolcrib.policies.matching import ToolMatch, WhoMatch, roles_of
 from toolcrib.policy import Auth, OAuth, Policy
+from toolcrib.policy.selectors import ToolMatch, WhoMatch, roles_of
 
 ANA = Principal("key:ana")
 BOSS = Principal("oauth:boss@example.com", roles=frozenset({"chief"}))

@@ -8,6 +8,7 @@ from typing import get_args
 import pytest
 
 from toolcrib.content import Result, text_block
+from toolcrib.context import InputNeeded
 from toolcrib.errors import (
     APIError,
     AuditUnavailableError,
@@ -26,8 +27,7 @@ from toolcrib.errors import (
     ToolNotFoundError,
     ToolTimeoutError,
 )
-from toolcrib.policies.outcome import OUTCOMES, Outcome, outcome_of
-from toolcrib.question import InputNeeded
+from toolcrib.policy.middleware import OUTCOMES, Outcome, outcome_of
 
 WORDS = [
     (ToolNotFoundError("x"), "denied", "unknown-tool"),

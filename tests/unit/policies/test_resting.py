@@ -9,12 +9,11 @@ from typing import Any
 import pytest
 
 from toolcrib import Tool
-from toolcrib.context import LOCAL, Nobody
+from toolcrib.context import LOCAL, Answer, Form, InputNeeded, Nobody, Question, Reply
 from toolcrib.errors import CannotAskError, ThrottledError
-from toolcrib.policies.quota import Quota, Slot
-from toolcrib.policies.resting import Resting
 from toolcrib.policy import Limit, Policy
-from toolcrib.question import Answer, Form, InputNeeded, Question, Reply
+from toolcrib.policy.middleware import Resting
+from toolcrib.policy.quota import Quota, Slot
 
 TOOL = Tool.from_function(lambda: "", name="report", description="Give it.")
 ASKED = {"sure": Form("Sure?")}

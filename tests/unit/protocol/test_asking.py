@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
+from toolcrib.context import Answer, Completion, Folder, Folders, Form, Prompt, Question, Visit
 from toolcrib.errors import CannotAskError
-from toolcrib.protocol.asking import STATE_S, Sealer, check_capability, from_wire, to_wire
 from toolcrib.protocol.messages import INVALID_PARAMS, Fault
-from toolcrib.protocol.revision import LEGACY, MODERN
-from toolcrib.question import Answer, Completion, Folder, Folders, Form, Prompt, Question, Visit
+from toolcrib.protocol.questions import STATE_S, Sealer, check_capability, from_wire, to_wire
+from toolcrib.protocol.revisions import LEGACY, MODERN
 
 NAME = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
 CALL: list[Any] = ["ada", "greet", {"a": 1}]

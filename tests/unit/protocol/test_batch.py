@@ -10,11 +10,11 @@ import pytest
 
 from toolcrib.context import LOCAL
 from toolcrib.protocol.batch import MAX_BATCH, MAX_CALLS, Batch, batch_of, check_batch, join
-from toolcrib.protocol.exchange import Exchange, Link
+from toolcrib.protocol.calls import Exchange, Link
 from toolcrib.protocol.messages import ACCEPTED, Fault, Reply
-from toolcrib.protocol.revision import LEGACY
-from toolcrib.protocol.session import Session, Sessions
-from toolcrib.transports.running import begin, follow
+from toolcrib.protocol.revisions import LEGACY
+from toolcrib.protocol.sessions import Session, Sessions
+from toolcrib.transports.tasks import begin, follow
 
 OLD = "2025-03-26"
 PING = {"jsonrpc": "2.0", "id": 1, "method": "ping"}

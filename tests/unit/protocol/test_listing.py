@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from toolcrib import Tool
-from toolcrib.protocol.listing import MAX_LISTS, Listings
+from toolcrib.protocol.lists import MAX_LISTS, Listings
 from toolcrib.protocol.messages import INVALID_PARAMS, Fault
-from toolcrib.protocol.revision import LEGACY, MODERN
+from toolcrib.protocol.revisions import LEGACY, MODERN
 
 
 def tools(count: int) -> tuple[Tool, ...]:

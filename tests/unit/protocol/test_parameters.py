@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
-from toolcrib.protocol.exchange import Exchange, Link
+from toolcrib.protocol.calls import Exchange, Link, check_cursor, check_token, named_call, register
 from toolcrib.protocol.messages import INVALID_PARAMS, INVALID_REQUEST, Fault
-from toolcrib.protocol.parameters import check_cursor, check_token, named_call, register
 
 Check = Callable[[Mapping[str, Any]], Any]
 NAMELESS = "name is required, and must be a string"

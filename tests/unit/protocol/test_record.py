@@ -6,7 +6,7 @@ import logging
 
 import pytest
 
-from toolcrib.protocol.record import MAX_NAMES, record_call, record_list
+from toolcrib.protocol.call_log import MAX_NAMES, record_call, record_list
 from toolcrib.tool import Tool
 
 

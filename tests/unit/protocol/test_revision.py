@@ -8,8 +8,8 @@ import pytest
 
 from toolcrib import Result
 from toolcrib.definition import ToolDefinition
-from toolcrib.protocol.revision import LEGACY, MODERN, Revision
-from toolcrib.validation import check_schema
+from toolcrib.protocol.revisions import LEGACY, MODERN, Revision
+from toolcrib.validation.validator import check_schema
 
 DEFINITION = ToolDefinition(
     "t",

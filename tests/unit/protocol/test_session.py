@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from toolcrib.context import ANONYMOUS, LOCAL, Principal
-from toolcrib.protocol.asking import abilities_of
-from toolcrib.protocol.exchange import Exchange, Link
+from toolcrib.protocol.calls import Exchange, Link
 from toolcrib.protocol.messages import Fault
-from toolcrib.protocol.revision import LEGACY, NEWEST_LEGACY
-from toolcrib.protocol.session import Session, Sessions
-from toolcrib.transports.http.streams import Streams
+from toolcrib.protocol.questions import abilities_of
+from toolcrib.protocol.revisions import LEGACY, NEWEST_LEGACY
+from toolcrib.protocol.sessions import Session, Sessions
+from toolcrib.transports.http.sse import Streams
 
 ADA, EVE = Principal("ada"), Principal("eve")
 

@@ -14,8 +14,7 @@ from pydantic import AfterValidator, BaseModel, Field, field_validator
 
 from toolcrib import Tool
 from toolcrib.errors import InvalidArgumentsError
-from toolcrib.schema.arguments import ArgumentCheck
-from toolcrib.schema.binder import Binder
+from toolcrib.schema.arguments import ArgumentCheck, Binder
 
 
 def check_of(function: Any, **options: Any) -> ArgumentCheck:

@@ -9,7 +9,7 @@ from typing import Any
 import pydantic
 import pytest
 
-from toolcrib.schema.convert import MisfitError, loader
+from toolcrib.schema.loader import MisfitError, loader
 from toolcrib.schema.shapes import (
     Anything,
     Array,

@@ -17,8 +17,8 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator
 from toolcrib import Tool
 from toolcrib.errors import InvalidArgumentsError, InvalidToolError
 from toolcrib.schema.arguments import ArgumentCheck
-from toolcrib.schema.cost import FREE_NS, allowance, cost_of
 from toolcrib.schema.hints import HintReader
+from toolcrib.schema.loader import FREE_NS, allowance, cost_of
 
 
 class Point(BaseModel):

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from toolcrib.schema.default import fits, publish_default, say_default
+from toolcrib.schema.defaults import fits, publish_default, say_default
 from toolcrib.schema.shapes import MISSING, Anything, Array, Foreign, Refined, Row, Scalar, Shape, Table
 
 TEXT = Scalar("string")

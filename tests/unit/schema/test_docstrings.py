@@ -11,7 +11,8 @@ from typing import Any, Literal
 import pytest
 
 from toolcrib.schema import docstrings
-from toolcrib.schema.docstrings import Docstring, Documented, parse_docstring, type_hint_of
+from toolcrib.schema.docstring_text import type_hint_of
+from toolcrib.schema.docstrings import Docstring, Documented, parse_docstring
 
 
 def params_of(text: str) -> dict[str, str]:

@@ -10,7 +10,7 @@ from typing_extensions import TypeAliasType
 
 from tests.support.definitions import receive, schema_of
 from toolcrib import DefinitionError
-from toolcrib.schema.generic import arguments_by_class, substitute, unalias
+from toolcrib.schema.annotations import arguments_by_class, substitute, unalias
 
 A = TypeVar("A")
 B = TypeVar("B")

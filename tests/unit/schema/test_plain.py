@@ -10,7 +10,7 @@ import pytest
 
 from toolcrib import Tool
 from toolcrib.errors import DefinitionError
-from toolcrib.schema import signature
+from toolcrib.schema import function as signature
 from toolcrib.schema.plain import find_plain
 
 PLAIN: dict[str, Any] = {

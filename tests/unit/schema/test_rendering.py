@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from toolcrib.schema.rendering import to_schema, to_value_schema
+from toolcrib.schema.render import to_schema, to_value_schema
 from toolcrib.schema.shapes import (
     Anything,
     Array,
@@ -21,7 +21,7 @@ from toolcrib.schema.shapes import (
     Shape,
     Table,
 )
-from toolcrib.validation import check_schema
+from toolcrib.validation.validator import check_schema
 
 TEXT = Scalar("string")
 

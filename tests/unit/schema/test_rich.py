@@ -36,7 +36,7 @@ from tests.support.models import (
     Wrapper,
 )
 from toolcrib.errors import InvalidResultError
-from toolcrib.schema import rich
+from toolcrib.schema import pydantic as rich
 
 
 class TestByPydantic:

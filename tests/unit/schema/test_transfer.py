@@ -9,10 +9,9 @@ from typing import Any
 import pytest
 
 from toolcrib import Image, Result
-from toolcrib.codec import decode
 from toolcrib.errors import InvalidResultError
-from toolcrib.schema.result import ResultPlan
-from toolcrib.schema.transfer import ResultConverter
+from toolcrib.schema.result import ResultConverter, ResultPlan
+from toolcrib.validation.codec import decode
 
 INTEGER = {"type": "integer"}
 

@@ -14,8 +14,8 @@ import pytest
 
 from tests.support.api import API, SECRET, GitHubApp, WeatherApp
 from toolcrib.errors import APIError, ConfigurationError
-from toolcrib.marking import tool
 from toolcrib.sources.applications import APIApplication, Application
+from toolcrib.tool import tool
 
 
 def test_the_weather_application_of_document_u_works(api: API) -> None:

@@ -11,8 +11,8 @@ import pytest
 
 from tests.support.files import write
 from toolcrib import MCPServer, Tool, collect, tool
-from toolcrib.described import is_described
 from toolcrib.errors import ConfigurationError, SourceError
+from toolcrib.sources.described import is_described
 from toolcrib.sources.descriptors import Format, is_descriptor, read_descriptors, write_descriptor
 
 SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}

@@ -11,7 +11,7 @@ import pytest
 from tests.support.tools import named
 from toolcrib.errors import SourceError
 from toolcrib.sources.descriptors import read_descriptors, write_descriptor
-from toolcrib.sources.descriptors.yaml_text import YamlError, read_yaml, write_yaml
+from toolcrib.sources.descriptors.yaml import YamlError, read_yaml, write_yaml
 
 
 def value_of(text: str) -> Any:

@@ -12,7 +12,7 @@ import pytest
 
 from tests.support.files import forgotten_imports, write
 from toolcrib.errors import InvalidSignatureError, SourceError
-from toolcrib.sources.loading import currently_loading, load_file, load_module, python_files, submodules
+from toolcrib.sources.modules import currently_loading, load_file, load_module, python_files, submodules
 
 
 @pytest.fixture(autouse=True)
@@ -84,7 +84,7 @@ def test_a_guarded_main_is_not_run(tmp_path: Path) -> None:
 
 
 def test_what_is_being_loaded_is_known_meanwhile(tmp_path: Path) -> None:
-    text = "from toolcrib.sources.loading import currently_loading\nplace = currently_loading()"
+    text = "from toolcrib.sources.modules import currently_loading\nplace = currently_loading()"
     write(tmp_path, {"crib_place.py": text, "calendar.py": text})
     for name in ("crib_place.py", "calendar.py"):
         assert load_file(tmp_path / name).place == str(tmp_path / name)

@@ -13,8 +13,7 @@ import pytest
 from tests.support.files import forgotten_imports, write
 from toolcrib import Application
 from toolcrib.errors import SourceError
-from toolcrib.sources.loading import load_file
-from toolcrib.sources.packages import Found, find_object, find_tools, is_tool_class, nothing_found
+from toolcrib.sources.modules import Found, find_object, find_tools, is_tool_class, load_file, nothing_found
 
 
 @pytest.fixture(autouse=True)

@@ -10,8 +10,8 @@ import pytest
 
 from tests.support.files import forgotten_imports, write
 from toolcrib import Finding, collect
-from toolcrib.sources.loading import load_file
-from toolcrib.sources.places import place_findings
+from toolcrib.sources.modules import load_file
+from toolcrib.sources.tables import place_findings
 
 TABLE = """
 SCHEMA = {"type": "object", "properties": {}}

@@ -11,8 +11,8 @@ import pytest
 
 from toolcrib import MCPServer, Tool
 from toolcrib.catalog.tokens import cost_of
+from toolcrib.dispatch.tool_search import CALL, PINNED, SEARCH
 from toolcrib.errors import ConfigurationError, ToolNotFoundError
-from toolcrib.storefront import CALL, PINNED, SEARCH
 
 PAIR = [SEARCH, CALL]
 

@@ -9,9 +9,9 @@ import pytest
 from tests.support.guarded import Voice
 from toolcrib import MCPServer, Tool
 from toolcrib.context import Principal
+from toolcrib.dispatch.tool_search import CALL, SEARCH
 from toolcrib.errors import ToolNotFoundError
 from toolcrib.policy import Policy, Rule
-from toolcrib.storefront import CALL, SEARCH
 
 ANA, BEN = Principal("key:ana"), Principal("key:ben")
 PAIR = [SEARCH, CALL]

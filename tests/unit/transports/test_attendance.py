@@ -6,8 +6,8 @@ import asyncio
 import gc
 from typing import Any
 
-from toolcrib.transports.http.attendance import Attendance
-from toolcrib.transports.http.wire import Lasting
+from toolcrib.transports.http.messages import Lasting
+from toolcrib.transports.http.sse import Attendance
 
 
 class Stream(Lasting):

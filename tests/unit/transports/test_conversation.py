@@ -11,11 +11,11 @@ import pytest
 
 from tests.support.desk import make_desk
 from tests.support.stage import Paper, Voice, receive
-from toolcrib.transports.http import conversation
-from toolcrib.transports.http.conversation import Listening, Pulse
+from toolcrib.transports.http import responses as conversation
 from toolcrib.transports.http.endpoint import Endpoint
-from toolcrib.transports.http.guard import Guard
-from toolcrib.transports.http.wire import Answer, Request, Talk
+from toolcrib.transports.http.hosts import Guard
+from toolcrib.transports.http.messages import Answer, Request, Talk
+from toolcrib.transports.http.responses import Listening, Pulse
 
 MODERN = "2026-07-28"
 

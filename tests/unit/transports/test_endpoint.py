@@ -11,10 +11,10 @@ import pytest
 from tests.support.desk import make_desk
 from tests.support.stage import Paper, receive
 from toolcrib.context import Principal
-from toolcrib.protocol.session import Sessions
+from toolcrib.protocol.sessions import Sessions
 from toolcrib.transports.http.endpoint import Endpoint
-from toolcrib.transports.http.guard import Guard
-from toolcrib.transports.http.wire import Answer, Request, Talk
+from toolcrib.transports.http.hosts import Guard
+from toolcrib.transports.http.messages import Answer, Request, Talk
 
 INITIALIZE = {
     "jsonrpc": "2.0",

@@ -17,7 +17,7 @@ from starlette.routing import Mount, Route
 
 from toolcrib import Application, Context, MCPServer, tool
 from toolcrib.client import Client
-from toolcrib.transports.http.serving import bind
+from toolcrib.transports.http.server import bind
 
 
 class Desk(Application):

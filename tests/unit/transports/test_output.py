@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 
-from toolcrib.transports.http.output import PIECE, Output
-from toolcrib.transports.http.unread import MAX_MEMORY, UnreadStore
-from toolcrib.transports.http.wire import Answer
+from toolcrib.transports.http.messages import Answer
+from toolcrib.transports.http.output import MAX_MEMORY, PIECE, Output, UnreadStore
 
 
 class Wire:

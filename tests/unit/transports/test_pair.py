@@ -12,7 +12,7 @@ from toolcrib import MCPServer
 from toolcrib.context import Principal
 from toolcrib.policy import Auth, Policy
 from toolcrib.protocol import Engine
-from toolcrib.transports.http.pair import Pair, _Reader
+from toolcrib.transports.http.legacy_sse import Pair, _Reader
 
 
 async def test_what_is_posted_may_what_its_own_token_may_and_not_that_of_the_stream() -> None:

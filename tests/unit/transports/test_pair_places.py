@@ -5,9 +5,9 @@ from __future__ import annotations
 from toolcrib import MCPServer
 from toolcrib.context import Principal
 from toolcrib.protocol import Engine
-from toolcrib.protocol.session import MAX_PER_PRINCIPAL
-from toolcrib.transports.http.pair import Pair
-from toolcrib.transports.http.wire import Answer
+from toolcrib.protocol.sessions import MAX_PER_PRINCIPAL
+from toolcrib.transports.http.legacy_sse import Pair
+from toolcrib.transports.http.messages import Answer
 
 
 def test_one_caller_has_so_many_streams_and_others_have_theirs() -> None:

@@ -13,12 +13,12 @@ import pytest
 
 from tests.support.stage import Paper
 from toolcrib.errors import ConfigurationError
-from toolcrib.policies.guard import Guard
-from toolcrib.policies.identity.keys import KeyFile
 from toolcrib.policy import Auth, OAuth, Policy, Telemetry
-from toolcrib.transports.http.conversation import Admission
-from toolcrib.transports.http.reception import Reception
-from toolcrib.transports.http.wire import Answer, Request, Talk
+from toolcrib.policy.auth.api_keys import KeyFile
+from toolcrib.policy.middleware import Guard
+from toolcrib.transports.http.auth import Reception
+from toolcrib.transports.http.messages import Answer, Request, Talk
+from toolcrib.transports.http.responses import Admission
 
 ISSUER = "http://127.0.0.1:9"
 

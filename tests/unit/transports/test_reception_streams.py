@@ -13,13 +13,13 @@ import pytest
 from tests.support.issuing import KeyHouse, Mint, house
 from tests.support.stage import Paper
 from toolcrib.errors import ConfigurationError
-from toolcrib.policies.guard import Guard
-from toolcrib.policies.identity.keys import KeyFile
 from toolcrib.policy import Auth, OAuth, Policy
-from toolcrib.transports.http import attendance
-from toolcrib.transports.http.conversation import Admission
-from toolcrib.transports.http.reception import Reception
-from toolcrib.transports.http.wire import Answer, Lasting, Request, Talk
+from toolcrib.policy.auth.api_keys import KeyFile
+from toolcrib.policy.middleware import Guard
+from toolcrib.transports.http import sse as attendance
+from toolcrib.transports.http.auth import Reception
+from toolcrib.transports.http.messages import Answer, Lasting, Request, Talk
+from toolcrib.transports.http.responses import Admission
 
 __all__ = ["house"]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tests.support.stage import Paper
-from toolcrib.transports.http import streams
-from toolcrib.transports.http.streams import MAX_KEPT_BYTES, Shelf, Stream, Streams
+from toolcrib.transports.http import sse as streams
+from toolcrib.transports.http.sse import MAX_KEPT_BYTES, Shelf, Stream, Streams
 
 
 def ids(paper: Paper) -> list[str]:

@@ -9,7 +9,7 @@ from typing import IO
 
 import pytest
 
-from toolcrib.transports.http.unread import MAX_MEMORY, Unread, UnreadStore
+from toolcrib.transports.http.output import MAX_MEMORY, Unread, UnreadStore
 
 SMALL, LARGE = b"abc", bytes(range(256)) * (MAX_MEMORY // 128)
 

@@ -11,8 +11,8 @@ a provider's package.
 """
 
 from toolcrib.catalog.export.calls import ToolCall
-from toolcrib.catalog.export.exporting import Export, export
-from toolcrib.catalog.export.forms import FORMS, Form, find_form
-from toolcrib.catalog.export.verdicts import Change, Verdict
+from toolcrib.catalog.export.export import Export, export
+from toolcrib.catalog.export.formats import FORMS, Form, find_form
+from toolcrib.catalog.export.verdict import Change, Verdict
 
 __all__ = ["FORMS", "Change", "Export", "Form", "ToolCall", "Verdict", "export", "find_form"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from toolcrib.catalog.export.keywords import Node
+from toolcrib.catalog.export.schema import Node
 
 
 def dress(name: str, description: str, schema: Node, strict: bool | None) -> dict[str, Any]:  # noqa: ARG001

@@ -11,11 +11,9 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from toolcrib.catalog.export.keywords import Node, is_nothing
-from toolcrib.catalog.export.references import read_schema
-from toolcrib.catalog.export.simplifying import simplify
-from toolcrib.catalog.export.telling import sketch, tell, untold
-from toolcrib.catalog.export.verdicts import Journal, RefusedError
+from toolcrib.catalog.export.describe import sketch, tell, untold
+from toolcrib.catalog.export.schema import Node, is_nothing, read_schema, simplify
+from toolcrib.catalog.export.verdict import Journal, RefusedError
 from toolcrib.definition import ToolDefinition
 
 _MARKUP = re.compile(

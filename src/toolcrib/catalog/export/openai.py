@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import Any
 
 from toolcrib.catalog.export import dialects
-from toolcrib.catalog.export.keywords import Node
-from toolcrib.catalog.export.verdicts import NotStrictError
+from toolcrib.catalog.export.schema import Node
+from toolcrib.catalog.export.verdict import NotStrictError
 
 
 def dress_chat(name: str, description: str, schema: Node, strict: bool | None) -> dict[str, Any]:

@@ -7,11 +7,9 @@ can pass for another tool, since it has one line. Knows tools and lines; refuses
 from __future__ import annotations
 
 from toolcrib.catalog.build import examples_of, first_line
-from toolcrib.catalog.export.keywords import Node, is_nothing
-from toolcrib.catalog.export.references import read_schema
-from toolcrib.catalog.export.simplifying import simplify
-from toolcrib.catalog.export.telling import show, sketch, tell, untold
-from toolcrib.catalog.export.verdicts import Journal, RefusedError
+from toolcrib.catalog.export.describe import show, sketch, tell, untold
+from toolcrib.catalog.export.schema import Node, is_nothing, read_schema, simplify
+from toolcrib.catalog.export.verdict import Journal, RefusedError
 from toolcrib.tool import Tool
 
 _RULES = (

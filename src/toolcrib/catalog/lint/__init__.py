@@ -11,10 +11,10 @@ somebody put into it what does not belong there. `table` lists them all. Nothing
 asks decides.
 """
 
-from toolcrib.catalog.lint.choices import list_choices
-from toolcrib.catalog.lint.inspection import Ignored, Inspection, advise, inspect_tools
-from toolcrib.catalog.lint.optout import Choice
+from toolcrib.catalog.lint.ignore import Choice
+from toolcrib.catalog.lint.parameters import list_choices
 from toolcrib.catalog.lint.rule import Remark, Rule, Subject
+from toolcrib.catalog.lint.run import Ignored, Inspection, advise, inspect_tools
 from toolcrib.catalog.lint.table import OTHERS, RULES, SUSPICIONS, render_table
 
 __all__ = [

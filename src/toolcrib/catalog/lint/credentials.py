@@ -11,8 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 
-from toolcrib.catalog.lint.rule import Remark, Rule, Subject
-from toolcrib.catalog.lint.texts import Text
+from toolcrib.catalog.lint.rule import Remark, Rule, Subject, Text
 
 # What must occur, the form, and whose it is.
 _FORMS: tuple[tuple[str, re.Pattern[str], str], ...] = tuple(

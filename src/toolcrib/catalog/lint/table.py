@@ -9,19 +9,13 @@ from collections.abc import Mapping
 from fnmatch import fnmatchcase
 from types import MappingProxyType
 
-from toolcrib.catalog.lint import (
-    contradictions,
-    cost,
-    credentials,
-    disguise,
-    likeness,
-    names,
-    outward,
-    parameters,
-    planted,
-    risk,
-    words,
-)
+from toolcrib.catalog.lint import contradictions, cost, credentials, names, parameters
+from toolcrib.catalog.lint import descriptions as words
+from toolcrib.catalog.lint import hidden_text as disguise
+from toolcrib.catalog.lint import hints as risk
+from toolcrib.catalog.lint import injection as planted
+from toolcrib.catalog.lint import links as outward
+from toolcrib.catalog.lint import similarity as likeness
 from toolcrib.catalog.lint.rule import Rule
 
 GROUPS: Mapping[str, tuple[Rule, ...]] = MappingProxyType(

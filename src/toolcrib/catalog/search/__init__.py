@@ -4,7 +4,6 @@
 of typos and forms of words, with a small table of words that mean the same. Never runs a tool.
 """
 
-from toolcrib.catalog.search.index import Allowed, Hit, SearchIndex
-from toolcrib.catalog.search.reading import Place, words_by_place
+from toolcrib.catalog.search.index import Allowed, Hit, Place, SearchIndex, words_by_place
 
 __all__ = ["Allowed", "Hit", "Place", "SearchIndex", "words_by_place"]

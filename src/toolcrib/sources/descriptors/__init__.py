@@ -4,9 +4,9 @@
 `write_descriptor` makes one from any tools. Knows files and definitions; runs nothing, registers nothing.
 """
 
-from toolcrib.sources.descriptors.reading import Descriptors, is_descriptor, read_descriptors
+from toolcrib.sources.descriptors.read import Descriptors, is_descriptor, read_descriptors
 from toolcrib.sources.descriptors.text import SUFFIXES
-from toolcrib.sources.descriptors.writing import FORMATS, Format, write_descriptor
+from toolcrib.sources.descriptors.write import FORMATS, Format, write_descriptor
 
 __all__ = [
     "FORMATS",

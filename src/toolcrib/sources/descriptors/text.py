@@ -16,10 +16,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, NoReturn
 
-from toolcrib import codec
-from toolcrib.errors import SourceError
-from toolcrib.finding import Source
-from toolcrib.sources.descriptors.yaml_text import YamlError, read_yaml
+from toolcrib.errors import Source, SourceError
+from toolcrib.sources.descriptors.yaml import YamlError, read_yaml
+from toolcrib.validation import codec
 
 MAX_JSON_BYTES = 16 * 1024 * 1024
 MAX_BYTES = 2 * 1024 * 1024

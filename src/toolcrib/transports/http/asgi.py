@@ -9,11 +9,8 @@ import asyncio
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
-from toolcrib.transports.http.bodies import FREE_BYTES, BodyBudget
-from toolcrib.transports.http.endpoint import Endpoint
-from toolcrib.transports.http.output import PIECE
-from toolcrib.transports.http.unread import MAX_MEMORY, Unread, UnreadStore
-from toolcrib.transports.http.wire import (
+from toolcrib.transports.http.endpoint import FREE_BYTES, BodyBudget, Endpoint
+from toolcrib.transports.http.messages import (
     LONG_HEAD,
     MAX_BODY,
     MAX_FIELDS,
@@ -27,6 +24,7 @@ from toolcrib.transports.http.wire import (
     Talk,
     repeated,
 )
+from toolcrib.transports.http.output import MAX_MEMORY, PIECE, Unread, UnreadStore
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]

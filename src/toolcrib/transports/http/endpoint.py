@@ -2,6 +2,12 @@
 
 Guard, method, media types, session; then the engine. Knows HTTP as data and the engine; refuses to know
 sockets.
+
+Memory for request bodies of callers who have not said who they are: one budget for all of them.
+
+A caller with a key or token may send bodies of any allowed size. Bodies of all others count, above
+`FREE_BYTES`, from the moment their size is known until their request is answered; those beyond the budget are
+refused.
 """
 
 from __future__ import annotations
@@ -12,16 +18,18 @@ from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qs
 
-from toolcrib import codec
+from toolcrib.context import ANONYMOUS, LOCAL, Principal
 from toolcrib.protocol import Engine, Link, Reply
-from toolcrib.protocol.exchange import nowhere
+from toolcrib.protocol.calls import nowhere
 from toolcrib.protocol.headers import TWICE
 from toolcrib.protocol.messages import VERSION
 from toolcrib.protocol.modern import is_marked
-from toolcrib.protocol.revision import LEGACY
-from toolcrib.protocol.subscription import Listen
-from toolcrib.transports.http.bodies import BodyBudget
-from toolcrib.transports.http.conversation import (
+from toolcrib.protocol.revisions import LEGACY
+from toolcrib.protocol.subscriptions import Listen
+from toolcrib.transports.http.hosts import Guard
+from toolcrib.transports.http.legacy_sse import Pair
+from toolcrib.transports.http.messages import Answer, Lasting, Refusal, Request, Talk
+from toolcrib.transports.http.responses import (
     LET_GO,
     Conversation,
     LastWord,
@@ -30,14 +38,49 @@ from toolcrib.transports.http.conversation import (
     answer_of,
     streams_of,
 )
-from toolcrib.transports.http.guard import Guard
-from toolcrib.transports.http.pair import Pair
-from toolcrib.transports.http.streams import Shelf, Streams
-from toolcrib.transports.http.wire import Answer, Lasting, Refusal, Request, Talk
-from toolcrib.transports.running import start
+from toolcrib.transports.http.sse import Shelf, Streams
+from toolcrib.transports.tasks import start
+from toolcrib.validation import codec
 
 if TYPE_CHECKING:
-    from toolcrib.transports.http.reception import Reception
+    from toolcrib.transports.http.auth import Reception
+
+FREE_BYTES = 16 * 1024
+MAX_BYTES = 48 * 1024 * 1024
+
+
+def is_known(principal: Principal) -> bool:
+    """Whether the caller has shown credentials."""
+    return principal is not LOCAL and principal is not ANONYMOUS
+
+
+class BodyBudget:
+    """Bytes of bodies that one server keeps for unknown callers."""
+
+    def __init__(self, limit: int = MAX_BYTES) -> None:
+        self.used = 0
+        self._limit = limit
+
+    def reserve(self, request: Request, size: int) -> Answer | None:
+        """Count a body of this size until `release`, or return the answer that refuses it."""
+        if size <= FREE_BYTES or request.reserved or is_known(request.principal):
+            return None
+        if self.used + size > self._limit:
+            words = "Too many large requests without credentials at once: try again later"
+            return Refusal(503, words, ((b"retry-after", b"1"),)).answer(closes=True)
+        request.reserved = size
+        self.used += size
+        return None
+
+    def shrink(self, request: Request) -> None:
+        """Count what the body has in the end: of one in chunks that was not known before."""
+        self.used -= request.reserved - len(request.body)
+        request.reserved = len(request.body)
+
+    def release(self, request: Request) -> None:
+        self.used -= request.reserved
+        request.reserved = 0
+
 
 _MAX_KEPT = 256
 _MODERN_MARK = VERSION.partition("/")[0].encode()  # the slash may be escaped

@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from toolcrib.catalog.export.keywords import is_nothing
-from toolcrib.catalog.export.merging import are_apart, merge
+from toolcrib.catalog.export.schema import are_apart, is_nothing, merge
 
 TEXT, WHOLE = {"type": "string"}, {"type": "integer"}
 

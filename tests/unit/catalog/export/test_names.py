@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolcrib.catalog.export.dialects import ANTHROPIC, GEMINI
-from toolcrib.catalog.export.names import map_names, map_properties
+from toolcrib.catalog.export.restore import map_names, map_properties
 from toolcrib.definition import shorten_name
 
 RULE = re.compile(r"[a-zA-Z_][a-zA-Z0-9_-]{0,63}")

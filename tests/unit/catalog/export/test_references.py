@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from toolcrib.catalog.export.references import MOST_PARTS, read_schema
-from toolcrib.catalog.export.verdicts import Change, Journal, RefusedError
+from toolcrib.catalog.export.schema import MOST_PARTS, read_schema
+from toolcrib.catalog.export.verdict import Change, Journal, RefusedError
 
 
 def read(schema: dict[str, Any]) -> tuple[dict[str, Any], list[Change]]:

@@ -7,7 +7,7 @@ import pytest
 from tests.support.tools import named
 from toolcrib import File, Image, Link, Result
 from toolcrib.catalog.export import FORMS, ToolCall, export
-from toolcrib.catalog.export.results import say_result
+from toolcrib.catalog.export.calls import say_result
 from toolcrib.content import text_block
 
 CALL = ToolCall("1", "files.read", {}, "files_read")

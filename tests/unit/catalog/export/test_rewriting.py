@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from toolcrib.catalog.export.dialects import ANTHROPIC, BEDROCK, LANGCHAIN, OPENAI, Dialect
-from toolcrib.catalog.export.rewriting import Rewritten, rewrite
-from toolcrib.catalog.export.verdicts import RefusedError
+from toolcrib.catalog.export.rewrite import Rewritten, rewrite
+from toolcrib.catalog.export.verdict import RefusedError
 
 TEXT, WHOLE = {"type": "string"}, {"type": "integer"}
 SIX = ["string", "number", "boolean", "object", "array", "null"]

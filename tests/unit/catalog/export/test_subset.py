@@ -9,8 +9,8 @@ import pytest
 from toolcrib.catalog.export.dialects import GEMINI, GEMINI_JSON, OPENAI_STRICT, Dialect
 from toolcrib.catalog.export.gemini import to_openapi
 from toolcrib.catalog.export.openai import check_strict_limits
-from toolcrib.catalog.export.rewriting import Rewritten, rewrite
-from toolcrib.catalog.export.verdicts import NotStrictError, RefusedError
+from toolcrib.catalog.export.rewrite import Rewritten, rewrite
+from toolcrib.catalog.export.verdict import NotStrictError, RefusedError
 
 TEXT, WHOLE, NULL = {"type": "string"}, {"type": "integer"}, {"type": "null"}
 SIX = ["string", "number", "boolean", "object", "array", "null"]

@@ -8,11 +8,11 @@ from time import process_time
 import pytest
 
 from toolcrib.catalog.lint import inspect_tools
-from toolcrib.catalog.lint.likeness import find_alike, find_missing_occasion, find_same_words
 from toolcrib.catalog.lint.rule import Subject
+from toolcrib.catalog.lint.similarity import find_alike, find_missing_occasion, find_same_words
 from toolcrib.definition import ToolDefinition
-from toolcrib.described import describe
-from toolcrib.finding import Source
+from toolcrib.errors import Source
+from toolcrib.sources.described import describe
 
 
 def subject(name: str, description: str, *parameters: str, file: str | None = None) -> Subject:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from toolcrib.catalog.lint import Choice, Inspection, inspect_tools
-from toolcrib.finding import Finding
+from toolcrib.errors import Finding
 from toolcrib.sources import collect
 
 TOOLS = '''

@@ -8,7 +8,7 @@ import pytest
 
 from toolcrib.catalog.lint import RULES, inspect_tools
 from toolcrib.definition import ToolDefinition
-from toolcrib.described import describe
+from toolcrib.sources.described import describe
 
 TEXT = {"type": "string", "description": "Words to look for"}
 FINE: dict[str, Any] = {"name": "find_order", "description": "Find an order by its words, e.g. 'two chairs'."}

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolcrib.catalog.lint.folding import fold
-from toolcrib.catalog.lint.texts import list_texts
+from toolcrib.catalog.lint.normalize import fold
+from toolcrib.catalog.lint.rule import list_texts
 from toolcrib.definition import ToolDefinition
 
 EVERYWHERE = ToolDefinition(

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from toolcrib import Principal, Tool
-from toolcrib.policies.access import Access
 from toolcrib.policy import Policy, Rule
+from toolcrib.policy.access import Access
 
 ANA = Principal("key:ana", roles=frozenset({"support"}))
 BOB = Principal("key:bob")

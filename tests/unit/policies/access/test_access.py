@@ -9,8 +9,8 @@ import pytest
 from toolcrib import Principal, Tool
 from toolcrib.context import LOCAL
 from toolcrib.errors import ConfigurationError
-from toolcrib.policies.access import Confirm, Judgement
 from toolcrib.policy import Auth, Rule
+from toolcrib.policy.access import Confirm, Judgement
 
 from .conftest import ANA, BOB, CARLA, FIND, REFUND, TOOLS, WIPE, make, names
 

@@ -8,8 +8,8 @@ import pytest
 
 from toolcrib import Tool
 from toolcrib.context import LOCAL
-from toolcrib.policies.access import Access, Decision
 from toolcrib.policy import Policy, Rule
+from toolcrib.policy.access import Access, Decision
 
 TEXT = {"type": "string"}
 NUMBER = {"type": "number"}

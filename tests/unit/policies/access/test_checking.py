@@ -7,8 +7,8 @@ from typing import Any, Literal
 import pytest
 
 from toolcrib import Tool
-from toolcrib.policies.access import Access
 from toolcrib.policy import Policy, Rule
+from toolcrib.policy.access import Access
 
 
 def refund(order: str, amount: float = 5, kind: Literal["a", "b"] = "a") -> None: ...

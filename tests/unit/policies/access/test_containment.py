@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from toolcrib.policies.access.containment import Folder
+from toolcrib.policy.access.conditions import Folder
 
 
 @pytest.mark.parametrize(

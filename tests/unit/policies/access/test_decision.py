@@ -10,10 +10,9 @@ from pydantic import AfterValidator
 
 from toolcrib import Tool
 from toolcrib.context import LOCAL
-from toolcrib.policies.access import Access, Decision
-from toolcrib.policies.access.operators import ABSENT
-from toolcrib.policies.access.reach import Reach
 from toolcrib.policy import Policy, Rule
+from toolcrib.policy.access import Access, Decision
+from toolcrib.policy.access.conditions import ABSENT, Reach
 from toolcrib.schema.received import Received
 
 

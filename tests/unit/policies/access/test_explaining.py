@@ -11,9 +11,9 @@ from pydantic import AfterValidator
 from toolcrib import Principal, Tool
 from toolcrib.context import LOCAL
 from toolcrib.errors import InvalidArgumentsError
-from toolcrib.policies.access import Access
-from toolcrib.policies.access.explaining import Explanation, Step, explain, say_decider
 from toolcrib.policy import Limit, Policy, Rule
+from toolcrib.policy.access import Access
+from toolcrib.policy.access.explain import Explanation, Step, explain, say_decider
 
 
 def refuse(number: int) -> int:

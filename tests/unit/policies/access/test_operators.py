@@ -11,9 +11,9 @@ from pydantic import BaseModel, field_validator
 
 from toolcrib import Principal, Tool
 from toolcrib.errors import ConfigurationError
-from toolcrib.policies.access import Access
-from toolcrib.policies.access.operators import ABSENT, Demand, is_finite, is_nothing, is_same, read_demand
 from toolcrib.policy import Policy, Rule
+from toolcrib.policy.access import Access
+from toolcrib.policy.access.conditions import ABSENT, Demand, is_finite, is_nothing, is_same, read_demand
 
 POLICY = Policy(file="toolcrib.toml", lines={"rules[2]": 7, "rules[2].when.amount": 9})
 

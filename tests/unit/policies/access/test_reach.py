@@ -13,10 +13,9 @@ import pytest
 from pydantic import StringConstraints
 
 from toolcrib import Principal, Tool
-from toolcrib.policies.access import Access
-from toolcrib.policies.access.operators import ABSENT
-from toolcrib.policies.access.reach import Reach, forms_of
 from toolcrib.policy import Policy, Rule
+from toolcrib.policy.access import Access
+from toolcrib.policy.access.conditions import ABSENT, Reach, forms_of
 from toolcrib.schema.received import Received
 
 

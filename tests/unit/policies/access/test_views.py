@@ -6,8 +6,8 @@ import pytest
 
 from toolcrib import Principal, Tool
 from toolcrib.context import LOCAL
-from toolcrib.policies.access import Access, Decision, access
 from toolcrib.policy import Policy, Rule
+from toolcrib.policy.access import Access, Decision, access
 
 from .conftest import ANA, BOB, CARLA, FIND, REFUND, TOOLS, WIPE, make, names
 

@@ -10,11 +10,12 @@ import pytest
 
 from toolcrib import Tool
 from toolcrib.context import LOCAL
-from toolcrib.policies.access import Access, Decision, proof, witness
-from toolcrib.policies.access.building import place
-from toolcrib.policies.access.candidates import MAX_CANDIDATES
-from toolcrib.policies.access.reach import Reach
 from toolcrib.policy import Policy, Rule
+from toolcrib.policy.access import Access, Decision
+from toolcrib.policy.access import solver as proof
+from toolcrib.policy.access import solver as witness
+from toolcrib.policy.access.conditions import Reach
+from toolcrib.policy.access.solver import MAX_CANDIDATES, place
 
 
 def tool_with(properties: Mapping[str, Any], *required: str) -> Tool:

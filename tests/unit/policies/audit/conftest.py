@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
-from toolcrib.policies.audit import AuditLog
+from toolcrib.policy.audit import AuditLog
 
 
 @pytest.fixture

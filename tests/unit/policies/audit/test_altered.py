@@ -11,10 +11,10 @@ import pytest
 
 from tests.support.audited import STORES, Hands, entries, make_log, make_scribe, read_lines, replace_lines
 from tests.support.audited import restamp as stamp_anew
-from toolcrib.policies.audit import AuditLog, open_log
-from toolcrib.policies.audit.record import GENESIS, TAIL
-from toolcrib.policies.audit.store import BrokenError
 from toolcrib.policy import Audit
+from toolcrib.policy.audit import AuditLog, open_log
+from toolcrib.policy.audit.record import GENESIS, TAIL
+from toolcrib.policy.audit.store import BrokenError
 
 BOTH = pytest.mark.parametrize("name", STORES)
 Change = Callable[[list[bytes]], list[bytes]]

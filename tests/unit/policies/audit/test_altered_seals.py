@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from tests.support.audited import STORES, Hands, entries, make_scribe, read_lines, replace_lines, seals
-from toolcrib.policies.audit.log import _look_at
-from toolcrib.policies.audit.store import BrokenError
+from toolcrib.policy.audit.log import _look_at
+from toolcrib.policy.audit.store import BrokenError
 
 BOTH = pytest.mark.parametrize("name", STORES)
 

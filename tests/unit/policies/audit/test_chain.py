@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from tests.support.audited import NOON, STORES, Hands, entries, make_log, make_scribe, read_lines, verify
-from toolcrib.policies.audit import open_log
-from toolcrib.policies.audit.record import (
+from toolcrib.policy.audit import open_log
+from toolcrib.policy.audit.record import (
     GENESIS,
     MAX_LINE,
     NO_RECORD,

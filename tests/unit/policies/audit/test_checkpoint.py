@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from tests.support.audited import make_log, seals, verify
-from toolcrib.policies.audit import checkpoint
-from toolcrib.policies.audit.checkpoint import Checkpoint, CheckpointFile, read_checkpoint, read_file
-from toolcrib.policies.audit.key import Secret
+from toolcrib.policy.audit import checkpoints as checkpoint
+from toolcrib.policy.audit.checkpoints import Checkpoint, CheckpointFile, read_checkpoint, read_file
+from toolcrib.policy.audit.key import Secret
 
 SECRET = Secret(b"k" * 32)
 

@@ -12,12 +12,13 @@ from typing import Any
 import pytest
 
 from tests.support.audited import STORES, Hands, entries, make_log, make_scribe, read_lines, verify
-from toolcrib.policies.audit import AuditLog, files, open_log
-from toolcrib.policies.audit.lines import LineStore
-from toolcrib.policies.audit.scribe import Scribe
-from toolcrib.policies.audit.store import Store, StoreError, open_store
-from toolcrib.policies.audit.table import TableStore
 from toolcrib.policy import Audit
+from toolcrib.policy.audit import AuditLog, open_log
+from toolcrib.policy.audit import jsonl_store as files
+from toolcrib.policy.audit.jsonl_store import LineStore
+from toolcrib.policy.audit.sqlite_store import TableStore
+from toolcrib.policy.audit.store import Store, StoreError, open_store
+from toolcrib.policy.audit.writer import Scribe
 
 BOTH = pytest.mark.parametrize("name", STORES)
 
@@ -202,7 +203,7 @@ def test_a_database_that_may_not_be_written_is_told_apart(
 ) -> None:
     path = tmp_path / "audit.db"
     make_log(path, 1)
-    monkeypatch.setattr("toolcrib.policies.audit.table.os.access", lambda *_: False)
+    monkeypatch.setattr("toolcrib.policy.audit.sqlite_store.os.access", lambda *_: False)
     with pytest.raises(PermissionError) as caught:
         make_scribe(path).open()
     assert (caught.value.errno, caught.value.filename) == (errno.EACCES, str(path))

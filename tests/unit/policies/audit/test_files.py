@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from toolcrib.policies.audit import files
-from toolcrib.policies.audit.files import GrowingFile
-from toolcrib.vault import STALE_S
+from toolcrib.config.files import STALE_S
+from toolcrib.policy.audit import jsonl_store as files
+from toolcrib.policy.audit.jsonl_store import GrowingFile
 
 
 def is_open(path: Path) -> bool:

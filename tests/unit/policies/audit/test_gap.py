@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.support.audited import Hands
-from toolcrib.policies.audit.gap import Gap
+from toolcrib.policy.audit.retention import Gap
 
 
 def test_a_gap_began_when_the_first_of_it_was_noticed_and_the_next_one_has_its_own_time() -> None:

@@ -28,10 +28,11 @@ from tests.support.audited import (
     verify,
 )
 from toolcrib.errors import ConfigurationError
-from toolcrib.policies.audit import AuditLog, files, open_log, recovery
-from toolcrib.policies.audit.scribe import Scribe
-from toolcrib.policies.audit.store import BrokenError, GoneError, StoreError, open_store
-from toolcrib.policies.audit.table import TableStore
+from toolcrib.policy.audit import AuditLog, open_log, recovery
+from toolcrib.policy.audit import jsonl_store as files
+from toolcrib.policy.audit.sqlite_store import TableStore
+from toolcrib.policy.audit.store import BrokenError, GoneError, StoreError, open_store
+from toolcrib.policy.audit.writer import Scribe
 
 BOTH = pytest.mark.parametrize("name", STORES)
 

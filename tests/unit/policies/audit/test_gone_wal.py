@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from tests.support.audited import calls, entries, make_scribe, verify
-from toolcrib.policies.audit import table
-from toolcrib.policies.audit.scribe import Scribe
-from toolcrib.policies.audit.store import GoneError
+from toolcrib.policy.audit import sqlite_store as table
+from toolcrib.policy.audit.store import GoneError
+from toolcrib.policy.audit.writer import Scribe
 
 DELETED = "the -wal file of the log was deleted"
 

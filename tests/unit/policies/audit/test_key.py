@@ -12,8 +12,8 @@ import pytest
 
 from tests.support.audited import make_log, make_scribe, verify
 from toolcrib.errors import ConfigurationError
-from toolcrib.policies.audit import key, open_log
-from toolcrib.policies.audit.key import Secret
+from toolcrib.policy.audit import key, open_log
+from toolcrib.policy.audit.key import Secret
 
 
 def write_key(path: Path, text: str, mode: int = 0o600) -> Path:

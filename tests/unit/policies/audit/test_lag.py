@@ -20,10 +20,10 @@ from tests.support.audited import (
     seals,
     verify,
 )
-from toolcrib.policies.audit import open_log
-from toolcrib.policies.audit.lag import Lag
-from toolcrib.policies.audit.record import NO_RECORD, compose, encode
-from toolcrib.policies.audit.scribe import Scribe
+from toolcrib.policy.audit import open_log
+from toolcrib.policy.audit.record import NO_RECORD, compose, encode
+from toolcrib.policy.audit.retention import Lag
+from toolcrib.policy.audit.writer import Scribe
 
 BOTH = pytest.mark.parametrize("name", STORES)
 

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from tests.support.audited import entries, read_lines, replace_lines
-from toolcrib.policies.audit.lines import LineStore
-from toolcrib.policies.audit.record import NO_RECORD, compose
-from toolcrib.policies.audit.store import BrokenError
+from toolcrib.policy.audit.jsonl_store import LineStore
+from toolcrib.policy.audit.record import NO_RECORD, compose
+from toolcrib.policy.audit.store import BrokenError
 
 LINES = compose(NO_RECORD, entries(8))[1]
 

@@ -14,8 +14,8 @@ import pytest
 
 from tests.support.audited import STORES, calls, committed, make_audit, verify
 from toolcrib.errors import ConfigurationError
-from toolcrib.policies.audit import AuditLog, open_log
 from toolcrib.policy import Audit
+from toolcrib.policy.audit import AuditLog, open_log
 
 BOTH = pytest.mark.parametrize("name", STORES)
 
@@ -50,7 +50,7 @@ async def test_records_that_gather_are_written_together_in_their_order(
 async def test_a_checkpoint_comes_in_its_time_though_nobody_calls_any_more(
     tmp_path: Path, name: str, logs: list[AuditLog], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("toolcrib.policies.audit.scribe.CHECKPOINT_S", 0.05)
+    monkeypatch.setattr("toolcrib.policy.audit.writer.CHECKPOINT_S", 0.05)
     log = make_audit(logs, tmp_path / name)
     await log.open()
     assert await committed(log, 1)

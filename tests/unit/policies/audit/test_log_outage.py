@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from tests.support.audited import STORES, Hold, calls, committed, make_audit, read_lines, told, verify
-from toolcrib.policies.audit import AuditLog, open_log, writer
-from toolcrib.policies.audit import log as log_module
 from toolcrib.policy import Audit
+from toolcrib.policy.audit import AuditLog, open_log, writer
+from toolcrib.policy.audit import log as log_module
 
 BOTH = pytest.mark.parametrize("name", STORES)
 
@@ -93,7 +93,7 @@ async def test_a_gap_says_since_when(tmp_path: Path, logs: list[AuditLog]) -> No
 async def test_what_does_not_fit_is_lost_and_counted(
     tmp_path: Path, logs: list[AuditLog], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("toolcrib.policies.audit.writer.MAX_QUEUE", 10)
+    monkeypatch.setattr("toolcrib.policy.audit.writer.MAX_QUEUE", 10)
     path = tmp_path / "audit.db"
     log = make_audit(logs, path, wait_s=0.2)
     await log.open()
@@ -118,7 +118,7 @@ async def test_what_does_not_fit_is_lost_and_counted(
 async def test_nobody_waits_for_what_does_not_fit(
     tmp_path: Path, logs: list[AuditLog], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("toolcrib.policies.audit.writer.MAX_QUEUE", 2)
+    monkeypatch.setattr("toolcrib.policy.audit.writer.MAX_QUEUE", 2)
     log = make_audit(logs, tmp_path / "audit.db", wait_s=30)
     await log.open()
     waiting = [log.commit({"id": f"c{number}"}) for number in range(3)]
@@ -151,7 +151,7 @@ async def test_what_cannot_be_written_when_it_is_closed_is_lost(
 async def test_a_store_that_never_comes_back_does_not_keep_closing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("toolcrib.policies.audit.log.CLOSE_S", 0.02)
+    monkeypatch.setattr("toolcrib.policy.audit.log.CLOSE_S", 0.02)
     path = tmp_path / "audit.db"
     log = AuditLog(Audit(path, wait_s=1), server="shop")
     await log.open()
@@ -173,7 +173,7 @@ async def test_a_fault_of_our_own_is_a_failure_like_any_other(
     log = make_audit(logs, tmp_path / "audit.db", wait_s=60)
     await log.open()
     with monkeypatch.context() as patch:
-        patch.setattr("toolcrib.policies.audit.scribe.compose", lambda head, entries: 1 / 0)
+        patch.setattr("toolcrib.policy.audit.writer.compose", lambda head, entries: 1 / 0)
         async with asyncio.timeout(20):  # told at once, not when the time is over
             assert await committed(log, 1) is False
         assert "division by zero" in caplog.text
@@ -211,7 +211,7 @@ async def test_opened_while_the_disk_is_full_it_writes_later(
         def refuse(*_: Any, **__: Any) -> Any:
             raise OSError(28, "No space left on device")
 
-        patch.setattr("toolcrib.policies.audit.scribe.open_store", refuse)
+        patch.setattr("toolcrib.policy.audit.writer.open_store", refuse)
         await log.open()
         assert log.is_failing
         assert await committed(log, 1) is False

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.support.audited import STORES, Hands, entries, make_scribe, verify
-from toolcrib.policies.audit.scribe import PRUNE_S
+from toolcrib.policy.audit.writer import PRUNE_S
 
 
 @pytest.mark.parametrize("name", STORES)

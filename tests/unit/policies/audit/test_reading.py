@@ -22,9 +22,10 @@ from tests.support.audited import (
     seals,
 )
 from toolcrib.errors import ConfigurationError
-from toolcrib.policies.audit import Problem, Reader, files, open_log
-from toolcrib.policies.audit.record import encode
-from toolcrib.policies.audit.verification import MAX_PROBLEMS
+from toolcrib.policy.audit import Problem, Reader, open_log
+from toolcrib.policy.audit import jsonl_store as files
+from toolcrib.policy.audit.record import encode
+from toolcrib.policy.audit.verify import MAX_PROBLEMS
 
 BOTH = pytest.mark.parametrize("name", STORES)
 FACTS: list[dict[str, Any]] = [

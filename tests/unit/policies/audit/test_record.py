@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 import pytest
 
 from tests.support.audited import NOON
-from toolcrib import codec
-from toolcrib.policies.audit.record import GENESIS, encode, head_of, plain, stamp
+from toolcrib.policy.audit.record import GENESIS, encode, head_of, plain, stamp
+from toolcrib.validation import codec
 
 
 def said(facts: dict[str, object]) -> dict[str, object]:

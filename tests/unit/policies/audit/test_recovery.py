@@ -22,7 +22,7 @@ from tests.support.audited import (
     seals,
     verify,
 )
-from toolcrib.policies.audit import open_log
+from toolcrib.policy.audit import open_log
 
 BOTH = pytest.mark.parametrize("name", STORES)
 
@@ -291,7 +291,7 @@ def test_a_short_log_that_was_closed_and_then_changed_refuses(tmp_path: Path, na
 def test_recovery_of_a_long_log_looks_at_what_came_after_the_last_checkpoint_only(
     tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("toolcrib.policies.audit.recovery.WHOLE_RECORDS", 31)
+    monkeypatch.setattr("toolcrib.policy.audit.recovery.WHOLE_RECORDS", 31)
     path = tmp_path / name
     make_log(path, 30)  # 32 records
     replace_lines(path, edit(read_lines(path)))
@@ -304,7 +304,7 @@ def test_recovery_of_a_long_log_looks_at_what_came_after_the_last_checkpoint_onl
 def test_a_log_is_short_when_few_records_are_left_of_it(
     tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("toolcrib.policies.audit.recovery.WHOLE_RECORDS", 1500)
+    monkeypatch.setattr("toolcrib.policy.audit.recovery.WHOLE_RECORDS", 1500)
     path, hands = tmp_path / name, Hands()
     scribe = make_scribe(path, hands, keep_records=1000)
     scribe.write(entries(3000))

@@ -21,10 +21,10 @@ from tests.support.audited import (
     seals,
     verify,
 )
-from toolcrib.policies.audit.checkpoint import Checkpoint
-from toolcrib.policies.audit.recovery import NO_CHECKPOINT
-from toolcrib.policies.audit.scribe import PRUNE_S, Scribe
 from toolcrib.policy import Audit
+from toolcrib.policy.audit.checkpoints import Checkpoint
+from toolcrib.policy.audit.recovery import NO_CHECKPOINT
+from toolcrib.policy.audit.writer import PRUNE_S, Scribe
 
 BOTH = pytest.mark.parametrize("name", STORES)
 

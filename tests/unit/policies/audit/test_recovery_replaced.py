@@ -19,8 +19,8 @@ from tests.support.audited import (
     verify,
 )
 from toolcrib.errors import ConfigurationError
-from toolcrib.policies.audit import open_log
-from toolcrib.policies.audit.store import BrokenError
+from toolcrib.policy.audit import open_log
+from toolcrib.policy.audit.store import BrokenError
 
 BOTH = pytest.mark.parametrize("name", STORES)
 

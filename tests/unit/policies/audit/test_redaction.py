@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from toolcrib.errors import ConfigurationError
-from toolcrib.policies.audit.redaction import REDACTED, Redaction, is_secret_name
+from toolcrib.policy.audit.record import REDACTED, Redaction, is_secret_name
 
 SECRET_NAMES = """
     password Password PASSWORD db_password userPassword passwd pwd apiKey api_key API-KEY x-api-key key keys

@@ -19,11 +19,13 @@ from tests.support.audited import (
     replace_lines,
     verify,
 )
-from toolcrib.policies.audit import checkpoint, files, open_log
-from toolcrib.policies.audit.checkpoint import Checkpoint, CheckpointFile, read_checkpoint, read_file
-from toolcrib.policies.audit.key import Secret
-from toolcrib.policies.audit.retention import DAY_S, SteadyClock, aged_out
-from toolcrib.policies.audit.scribe import Scribe
+from toolcrib.policy.audit import checkpoints as checkpoint
+from toolcrib.policy.audit import jsonl_store as files
+from toolcrib.policy.audit import open_log
+from toolcrib.policy.audit.checkpoints import Checkpoint, CheckpointFile, read_checkpoint, read_file
+from toolcrib.policy.audit.key import Secret
+from toolcrib.policy.audit.retention import DAY_S, SteadyClock, aged_out
+from toolcrib.policy.audit.writer import Scribe
 
 BOTH = pytest.mark.parametrize("name", STORES)
 SECRET = Secret(b"k" * 32)

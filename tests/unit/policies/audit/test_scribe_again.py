@@ -25,11 +25,11 @@ from tests.support.audited import (
     told,
     verify,
 )
-from toolcrib.policies.audit import files
-from toolcrib.policies.audit.lines import LineStore
-from toolcrib.policies.audit.scribe import Scribe
-from toolcrib.policies.audit.store import BrokenError, StoreError
-from toolcrib.policies.audit.table import TableStore
+from toolcrib.policy.audit import jsonl_store as files
+from toolcrib.policy.audit.jsonl_store import LineStore
+from toolcrib.policy.audit.sqlite_store import TableStore
+from toolcrib.policy.audit.store import BrokenError, StoreError
+from toolcrib.policy.audit.writer import Scribe
 
 BOTH = pytest.mark.parametrize("name", STORES)
 

@@ -20,12 +20,12 @@ from tests.support.audited import (
     sealed,
     verify,
 )
-from toolcrib.policies.audit import checkpoint
-from toolcrib.policies.audit.record import encode, head_of
-from toolcrib.policies.audit.retention import DAY_S
-from toolcrib.policies.audit.scribe import Scribe
-from toolcrib.policies.audit.source import open_source
-from toolcrib.policies.audit.table import TableStore
+from toolcrib.policy.audit import checkpoints as checkpoint
+from toolcrib.policy.audit.reader import open_source
+from toolcrib.policy.audit.record import encode, head_of
+from toolcrib.policy.audit.retention import DAY_S
+from toolcrib.policy.audit.sqlite_store import TableStore
+from toolcrib.policy.audit.writer import Scribe
 
 BOTH = pytest.mark.parametrize("name", STORES)
 

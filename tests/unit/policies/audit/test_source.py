@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from tests.support.audited import entries, verify
-from toolcrib.policies.audit.record import NO_RECORD, compose
-from toolcrib.policies.audit.source import LineSource, is_blank
+from toolcrib.policy.audit.reader import LineSource, is_blank
+from toolcrib.policy.audit.record import NO_RECORD, compose
 
 LINES = compose(NO_RECORD, entries(4))[1]
 

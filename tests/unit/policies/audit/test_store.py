@@ -11,8 +11,10 @@ from pathlib import Path
 import pytest
 
 from tests.support.audited import STORES, make_log
-from toolcrib.policies.audit.lines import LineStore
-from toolcrib.policies.audit.store import (
+from toolcrib.policy import Audit
+from toolcrib.policy.audit.jsonl_store import LineStore
+from toolcrib.policy.audit.sqlite_store import TableStore
+from toolcrib.policy.audit.store import (
     BrokenError,
     StoreError,
     find_other,
@@ -20,8 +22,6 @@ from toolcrib.policies.audit.store import (
     name_unusable,
     open_store,
 )
-from toolcrib.policies.audit.table import TableStore
-from toolcrib.policy import Audit
 
 ANOTHER = "name one that is not there yet: it is made; *.jsonl holds JSON Lines, every other name SQLite"
 WRITABLE = "it has to be a place where whoever runs the server may write"

@@ -14,11 +14,11 @@ import pytest
 
 from tests.support.audited import Hold, entries, make_log, make_scribe, read_lines, verify
 from toolcrib.errors import ConfigurationError
-from toolcrib.policies.audit import table
-from toolcrib.policies.audit.record import Head, compose
-from toolcrib.policies.audit.source import open_source
-from toolcrib.policies.audit.store import BrokenError, StoreError
-from toolcrib.policies.audit.table import TableStore, holds_other
+from toolcrib.policy.audit import sqlite_store as table
+from toolcrib.policy.audit.reader import open_source
+from toolcrib.policy.audit.record import Head, compose
+from toolcrib.policy.audit.sqlite_store import TableStore, holds_other
+from toolcrib.policy.audit.store import BrokenError, StoreError
 
 
 @pytest.fixture

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from tests.support.audited import NOON, entries, restamp
-from toolcrib.policies.audit.checkpoint import Checkpoint
-from toolcrib.policies.audit.lag import Lag
-from toolcrib.policies.audit.record import NO_RECORD, Head, compose, encode, head_of
-from toolcrib.policies.audit.verification import MAX_PROBLEMS, Problem, Seals, Verdict, Walk, gather, join
+from toolcrib.policy.audit.checkpoints import Checkpoint
+from toolcrib.policy.audit.record import NO_RECORD, Head, compose, encode, head_of
+from toolcrib.policy.audit.retention import Lag
+from toolcrib.policy.audit.verify import MAX_PROBLEMS, Problem, Seals, Verdict, Walk, gather, join
 
 LINES = compose(NO_RECORD, entries(12))[1]
 OTHERS = restamp([line.replace(b"ana", b"bob") for line in LINES])

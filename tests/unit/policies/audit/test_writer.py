@@ -12,9 +12,8 @@ from typing import Any
 import pytest
 
 from tests.support.audited import entries, make_audit, make_scribe
-from toolcrib.policies.audit import AuditLog
-from toolcrib.policies.audit.scribe import Scribe
-from toolcrib.policies.audit.writer import MAX_GATHERED, Desk, Item, Writer
+from toolcrib.policy.audit import AuditLog
+from toolcrib.policy.audit.writer import MAX_GATHERED, Desk, Item, Scribe, Writer
 
 WAIT_S = 5.0
 

@@ -13,10 +13,9 @@ from typing import Any
 import pytest
 
 from tests.support.audited import calls, entries, make_audit, make_scribe, told
-from toolcrib.policies.audit import AuditLog, writer
-from toolcrib.policies.audit.scribe import Scribe
-from toolcrib.policies.audit.store import BrokenError, StoreError
-from toolcrib.policies.audit.writer import Desk, Item, Writer
+from toolcrib.policy.audit import AuditLog, writer
+from toolcrib.policy.audit.store import BrokenError, StoreError
+from toolcrib.policy.audit.writer import Desk, Item, Scribe, Writer
 
 
 class Clock:

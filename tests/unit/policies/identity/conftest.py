@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.support.issuing import Clock, KeyHouse, Mint, house, make_issuer
-from toolcrib.policies.identity.oauth import Issuer
+from toolcrib.policy.auth.oauth import Issuer
 
 __all__ = ["house"]
 

@@ -12,9 +12,9 @@ import pytest
 from tests.support.clocks import Clock
 from toolcrib.context import Principal
 from toolcrib.errors import ConfigurationError
-from toolcrib.policies.identity import ANONYMOUS, Doorkeeper, KeyFile, Refused
-from toolcrib.policies.identity import doorkeeper as module
 from toolcrib.policy import Auth
+from toolcrib.policy.auth import ANONYMOUS, Doorkeeper, KeyFile, Refused
+from toolcrib.policy.auth import authenticator as module
 from toolcrib.protocol.headers import TWICE
 
 NOW_S = 1_800_000_000.0

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from toolcrib.policies.identity.refusing import Challenges, Refused
+from toolcrib.policy.auth.authenticator import Challenges, Refused
 
 RESOURCE = "https://tools.example.com/mcp"
 METADATA = 'resource_metadata="https://tools.example.com/.well-known/oauth-protected-resource/mcp"'

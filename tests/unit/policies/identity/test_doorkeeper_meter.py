@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tests.support.clocks import Clock
-from toolcrib.policies.identity.meter import MAX_KEYS, Meter
-from toolcrib.policy import Rate
+from toolcrib.config.settings import Rate
+from toolcrib.policy.auth.rate_limit import MAX_KEYS, Meter
 
 
 @pytest.fixture

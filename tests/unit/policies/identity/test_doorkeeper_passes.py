@@ -9,9 +9,9 @@ import pytest
 
 from tests.support.issuing import RESOURCE, Clock, KeyHouse, Mint, make_key
 from toolcrib.context import Principal
-from toolcrib.policies.identity import Doorkeeper, KeyFile, Pass
-from toolcrib.policies.identity.watched import PATIENCE_S
 from toolcrib.policy import Auth, OAuth
+from toolcrib.policy.auth import Doorkeeper, KeyFile, Pass
+from toolcrib.policy.auth.api_keys import PATIENCE_S
 
 
 def issuer(house: KeyHouse, path: str = "") -> OAuth:

@@ -14,9 +14,9 @@ from tests.support.clocks import Clock
 from tests.support.issuing import RESOURCE, KeyHouse, Mint, make_key
 from toolcrib.context import Principal
 from toolcrib.errors import ConfigurationError
-from toolcrib.policies.identity import ANONYMOUS, Doorkeeper, KeyFile, Refused
-from toolcrib.policies.identity import doorkeeper as module
 from toolcrib.policy import Auth, OAuth
+from toolcrib.policy.auth import ANONYMOUS, Doorkeeper, KeyFile, Refused
+from toolcrib.policy.auth import authenticator as module
 
 NOW_S = 1_800_000_000.0
 METADATA = 'resource_metadata="https://tools.example.com/.well-known/oauth-protected-resource/mcp"'

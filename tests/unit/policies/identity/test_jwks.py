@@ -12,8 +12,8 @@ import pytest
 
 from tests.support.issuing import Clock, KeyHouse, Page, make_key, publish
 from toolcrib.errors import APIError
-from toolcrib.policies.identity.jwks import IssuerKeys
-from toolcrib.policies.identity.tokens import UnprovenError
+from toolcrib.policy.auth.jwks import IssuerKeys
+from toolcrib.policy.auth.tokens import UnprovenError
 
 HOUR_S, DAY_S = 3600.0, 86_400.0
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from tests.support.issuing import Clock, KeyHouse, Page, make_key, publish
-from toolcrib.policies.identity.jwks import IssuerKeys, is_allowed, list_well_known, read_age_s
-from toolcrib.policies.identity.tokens import UnprovenError
+from toolcrib.policy.auth.jwks import IssuerKeys, is_allowed, list_well_known, read_age_s
+from toolcrib.policy.auth.tokens import UnprovenError
 
 
 @pytest.fixture

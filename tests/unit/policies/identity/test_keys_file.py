@@ -12,9 +12,8 @@ import pytest
 from tests.support.clocks import Clock
 from toolcrib.context import Principal
 from toolcrib.errors import ConfigurationError
-from toolcrib.policies.identity import keys as module
-from toolcrib.policies.identity.keys import BadKeyError, Key, KeyFile, NameTakenError
-from toolcrib.policies.identity.secret import hash_secret, is_whole
+from toolcrib.policy.auth import api_keys as module
+from toolcrib.policy.auth.api_keys import BadKeyError, Key, KeyFile, NameTakenError, hash_secret, is_whole
 
 NOW_S = 1_800_000_000.0  # 2027-01-15T08:00:00Z
 

@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from toolcrib.policies.identity.secret import PREFIX, hash_secret, is_whole, make_secret
+from toolcrib.policy.auth.api_keys import PREFIX, hash_secret, is_whole, make_secret
 
 SAMPLE = f"tck_{'A' * 43}2BxA51"
 

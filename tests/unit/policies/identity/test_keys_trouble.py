@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 
 from tests.support.clocks import Clock
-from toolcrib import vault
+from toolcrib.config import files as vault
 from toolcrib.errors import ConfigurationError
-from toolcrib.policies.identity import keys as module
-from toolcrib.policies.identity.keys import KeyFile
+from toolcrib.policy.auth import api_keys as module
+from toolcrib.policy.auth.api_keys import KeyFile
 
 NOW_S = 1_800_000_000.0  # 2027-01-15T08:00:00Z
 
@@ -245,7 +245,7 @@ def test_a_system_without_locks_makes_keys_all_the_same(
 
 def test_many_commands_at_a_time_lose_no_key(file: KeyFile) -> None:
     script = (
-        "import sys; from toolcrib.policies.identity.keys import KeyFile\n"
+        "import sys; from toolcrib.policy.auth.api_keys import KeyFile\n"
         "for number in range(10): KeyFile(sys.argv[1]).create(f'{sys.argv[2]}{number}')"
     )
     running = [subprocess.Popen([sys.executable, "-c", script, str(file.path), letter]) for letter in "abcd"]

@@ -10,8 +10,7 @@ import pytest
 
 from tests.support.clocks import Clock
 from toolcrib.errors import ConfigurationError
-from toolcrib.policies.identity.keys import KeyFile
-from toolcrib.policies.identity.watched import WatchedKeys
+from toolcrib.policy.auth.api_keys import KeyFile, WatchedKeys
 
 
 @pytest.fixture

@@ -25,10 +25,10 @@ from tests.support.issuing import (
 )
 from toolcrib.context import Principal
 from toolcrib.errors import ConfigurationError
-from toolcrib.policies.identity import oauth as module
-from toolcrib.policies.identity.oauth import Issuer
-from toolcrib.policies.identity.tokens import BadTokenError, UnprovenError
 from toolcrib.policy import OAuth
+from toolcrib.policy.auth import oauth as module
+from toolcrib.policy.auth.oauth import Issuer
+from toolcrib.policy.auth.tokens import BadTokenError, UnprovenError
 
 # --- who ---
 
@@ -258,7 +258,7 @@ def test_without_its_engine_the_error_says_what_to_install(
 
 def test_what_is_slow_to_load_is_loaded_before_the_first_token() -> None:
     script = (
-        "import sys; from toolcrib.policies.identity.oauth import Issuer; from toolcrib.policy import OAuth;"
+        "import sys; from toolcrib.policy.auth.oauth import Issuer; from toolcrib.policy import OAuth;"
         "before = {'joserfc', 'httpx2'} & set(sys.modules); "
         "Issuer(OAuth(issuer='https://login.example.com'), resource='https://tools.example.com/mcp'); "
         "print(before, sorted({'joserfc', 'httpx2'} & set(sys.modules)))"

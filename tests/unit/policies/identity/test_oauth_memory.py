@@ -9,8 +9,8 @@ import pytest
 
 from tests.support.issuing import Clock, KeyHouse, Mint, make_key, refuse, refused, see
 from toolcrib.context import Principal
-from toolcrib.policies.identity import oauth as module
-from toolcrib.policies.identity.oauth import Issuer
+from toolcrib.policy.auth import oauth as module
+from toolcrib.policy.auth.oauth import Issuer
 
 
 async def test_a_token_is_checked_once(

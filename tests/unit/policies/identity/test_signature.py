@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from tests.support.issuing import SCHEMES, encode, make_key, publish, sign
-from toolcrib.policies.identity.signature import MAX_KEYS, KeySet, PublicKey
-from toolcrib.policies.identity.tokens import read_token
-from toolcrib.policy import SIGNED_WITH
+from toolcrib.config.settings import SIGNED_WITH
+from toolcrib.policy.auth.jwks import MAX_KEYS, KeySet, PublicKey
+from toolcrib.policy.auth.tokens import read_token
 
 RSA = publish(make_key())["keys"][0]
 EC = publish(make_key("EC", "P-256"))["keys"][0]

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from tests.support.issuing import encode, refused
-from toolcrib.policies.identity import tokens
-from toolcrib.policies.identity.tokens import BadTokenError, Times, Token
+from toolcrib.policy.auth import tokens
+from toolcrib.policy.auth.tokens import BadTokenError, Times, Token
 
 ALGORITHMS = frozenset({"RS256", "ES256"})
 HERE = "https://tools.example.com/mcp"

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from tests.unit.policies.quota.support import Clocks, quota_of
-from toolcrib.policies.quota import Quota, sqlite
 from toolcrib.policy import Limit
+from toolcrib.policy.quota import Quota
+from toolcrib.policy.quota import sqlite_store as sqlite
 
 Make = Callable[..., Quota]
 

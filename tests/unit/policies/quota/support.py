@@ -13,10 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from toolcrib import Tool
+from toolcrib.config.settings import DAY_S
 from toolcrib.context import Principal
 from toolcrib.errors import ThrottledError
-from toolcrib.policies.quota import Quota, Slot
-from toolcrib.policy import DAY_S, Limit, Policy
+from toolcrib.policy import Limit, Policy
+from toolcrib.policy.quota import Quota, Slot
 
 NOON_S = 20_000 * DAY_S + DAY_S / 2
 ANA, BEN = Principal("key:ana"), Principal("key:ben")

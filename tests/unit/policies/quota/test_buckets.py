@@ -10,11 +10,11 @@ import pytest
 from tests.unit.policies.quota.support import REPORT, Clocks, wait_until
 from toolcrib.context import Principal
 from toolcrib.errors import ThrottledError
-from toolcrib.policies.quota import Slot
-from toolcrib.policies.quota.ledger import SWEEP_FROM
-from toolcrib.policies.quota.memory import DictRates, MemoryStore
-from toolcrib.policies.quota.terms import Demand, Term
 from toolcrib.policy import Limit, Policy
+from toolcrib.policy.quota import Slot
+from toolcrib.policy.quota.ledger import SWEEP_FROM
+from toolcrib.policy.quota.limits import Demand, Term
+from toolcrib.policy.quota.memory_store import DictRates, MemoryStore
 
 
 class Desk:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from tests.unit.policies.quota.support import ANA, BEN, NOON_S, count_admitted, enter, refused
-from toolcrib.policies.quota.day import DAY_NS, Day
-from toolcrib.policy import DAY_S, Limit
+from toolcrib.config.settings import DAY_S
+from toolcrib.policy import Limit
+from toolcrib.policy.quota.limits import DAY_NS, Day
 
 HOUR_S = 3600
 

@@ -15,8 +15,8 @@ from tests.unit.policies.quota.support import (
     refused,
     settle,
 )
-from toolcrib.policies.quota.memory import MemoryStore
 from toolcrib.policy import Limit
+from toolcrib.policy.quota.memory_store import MemoryStore
 
 
 async def test_a_mark_burns_once_until_its_time_is_over(make, clocks):

@@ -10,8 +10,9 @@ import pytest
 
 from tests.unit.policies.quota.support import wait_until
 from toolcrib import MCPServer
+from toolcrib.dispatch.concurrency import Lane
+from toolcrib.dispatch.runners import Runner
 from toolcrib.errors import ThrottledError, ToolTimeoutError
-from toolcrib.execution import Lane, Runner
 from toolcrib.policy import Limit, Policy
 
 

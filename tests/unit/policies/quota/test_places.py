@@ -24,8 +24,8 @@ from tests.unit.policies.quota.support import (
     wait_until,
 )
 from toolcrib.errors import ThrottledError
-from toolcrib.policies.quota import Slot
 from toolcrib.policy import Limit
+from toolcrib.policy.quota import Slot
 
 
 async def test_no_more_run_at_once_than_may(make):

@@ -17,8 +17,8 @@ from tests.unit.policies.quota.support import (
     refused,
     settle,
 )
-from toolcrib.policies.quota import Quota, Slot
 from toolcrib.policy import Limit
+from toolcrib.policy.quota import Quota, Slot
 
 
 async def is_full(quota: Quota) -> bool:

@@ -22,8 +22,8 @@ from tests.unit.policies.quota.support import (
     wait_until,
     works_again,
 )
-from toolcrib.policies.quota import sqlite
 from toolcrib.policy import Limit
+from toolcrib.policy.quota import sqlite_store as sqlite
 
 SOON_S = 3.0
 """The most that a bounded wait of a quarter of a second may take on a noisy machine."""

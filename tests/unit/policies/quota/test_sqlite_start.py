@@ -21,8 +21,8 @@ from tests.unit.policies.quota.support import (
     works_again,
 )
 from toolcrib.errors import ConfigurationError
-from toolcrib.policies.quota import Quota, Slot
 from toolcrib.policy import Limit, Policy
+from toolcrib.policy.quota import Quota, Slot
 
 
 @pytest.mark.parametrize(

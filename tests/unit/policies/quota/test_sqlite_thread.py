@@ -18,9 +18,9 @@ from tests.unit.policies.quota.support import (
     settle,
     works_again,
 )
-from toolcrib.policies.quota import sqlite
-from toolcrib.policies.quota.job import Job
 from toolcrib.policy import Limit
+from toolcrib.policy.quota import sqlite_store as sqlite
+from toolcrib.policy.quota.memory_store import Job
 
 SOON_S = 3.0
 """The most that a bounded wait of a quarter of a second may take on a noisy machine."""

@@ -26,10 +26,13 @@ from tests.unit.policies.quota.support import (
     settle,
     wait_until,
 )
-from toolcrib.policies.quota import Quota, sqlite, tables
-from toolcrib.policies.quota.ledger import MAX_BUCKETS
-from toolcrib.policies.quota.tables import SqlMarks, SqlRates, Tables, find_boot
-from toolcrib.policy import DAY_S, Limit, Policy
+from toolcrib.config.settings import DAY_S
+from toolcrib.policy import Limit, Policy
+from toolcrib.policy.quota import Quota
+from toolcrib.policy.quota import sqlite_store as sqlite
+from toolcrib.policy.quota import sqlite_store as tables
+from toolcrib.policy.quota.ledger import MAX_BUCKETS
+from toolcrib.policy.quota.sqlite_store import SqlMarks, SqlRates, Tables, find_boot
 
 LEASE_S = 10.0
 """How long the places of a worker that was killed stay taken."""
@@ -215,7 +218,7 @@ async def test_a_restart_of_the_machine_forgets_rates_and_places_and_keeps_budge
     await enter(before, BEN)
     assert await before.burn("m", 60)
     await settle(before)
-    monkeypatch.setattr("toolcrib.policies.quota.sqlite.find_boot", lambda: "another")
+    monkeypatch.setattr("toolcrib.policy.quota.sqlite_store.find_boot", lambda: "another")
     clocks.now_s = 7.0
     after = make(*limits)
     await enter(after, ANA)
@@ -234,7 +237,7 @@ async def test_after_a_restart_a_wall_that_is_wrong_freezes_a_budget_for_a_day_a
     before = make(Limit(daily=1))
     await enter(before)
     await settle(before)
-    monkeypatch.setattr("toolcrib.policies.quota.sqlite.find_boot", lambda: "another")
+    monkeypatch.setattr("toolcrib.policy.quota.sqlite_store.find_boot", lambda: "another")
     clocks.now_s = 7.0
     clocks.wall_s -= 3 * DAY_S
     after = make(Limit(daily=1))
@@ -255,7 +258,7 @@ async def test_marks_are_dropped_when_their_time_is_over(make, clocks, path):
 async def test_where_the_system_does_not_tell_restarts_apart_times_that_cannot_be_do(
     make, clocks, monkeypatch
 ):
-    monkeypatch.setattr("toolcrib.policies.quota.sqlite.find_boot", lambda: "")
+    monkeypatch.setattr("toolcrib.policy.quota.sqlite_store.find_boot", lambda: "")
     before = make(Limit(rate="2/min", concurrency=1))
     await enter(before)
     await settle(before)
@@ -322,7 +325,7 @@ KILLED = """
 import asyncio, os, signal, sys
 from pathlib import Path
 from tests.unit.policies.quota.support import REPORT, ANA, enter
-from toolcrib.policies.quota import Quota
+from toolcrib.policy.quota import Quota
 from toolcrib.policy import Limit, Policy
 async def main():
     quota = Quota(Policy(limits=[Limit(concurrency=1, per="all")], store=Path(sys.argv[1])))

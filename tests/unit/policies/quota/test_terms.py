@@ -18,10 +18,9 @@ from tests.unit.policies.quota.support import (
 )
 from toolcrib.context import Principal
 from toolcrib.errors import ConfigurationError
-from toolcrib.policies.quota import Quota, quota
-from toolcrib.policies.quota.refusal import say_wait
-from toolcrib.policies.quota.terms import Demand, Term
 from toolcrib.policy import Limit, Policy
+from toolcrib.policy.quota import Quota, quota
+from toolcrib.policy.quota.limits import Demand, Term, say_wait
 from toolcrib.tool import Tool
 
 

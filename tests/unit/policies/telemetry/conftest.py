@@ -13,8 +13,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from tests.support.tracing import Traces, open_traces
 from toolcrib.context import Nobody
-from toolcrib.policies.telemetry import Watch
 from toolcrib.policy import Telemetry
+from toolcrib.policy.telemetry.telemetry import Watch
 
 
 @dataclass

@@ -8,10 +8,11 @@ import threading
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from toolcrib import __version__
 from toolcrib.errors import ConfigurationError
-from toolcrib.policies.telemetry import exposition, figures
-from toolcrib.policies.telemetry.figures import Figures, Row, Sheet
-from toolcrib.version import __version__
+from toolcrib.policy.telemetry import metrics as exposition
+from toolcrib.policy.telemetry import metrics as figures
+from toolcrib.policy.telemetry.metrics import Figures, Row, Sheet
 
 from .conftest import Wire, begin, call, figure, make_watch, read_figures
 

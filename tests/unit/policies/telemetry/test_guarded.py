@@ -10,8 +10,8 @@ from opentelemetry import trace
 
 from tests.support.tracing import Traces
 from toolcrib import MCPServer, ToolNotFoundError
-from toolcrib.policies.telemetry import Watch
 from toolcrib.policy import Audit, Limit, Policy, Rule, Telemetry
+from toolcrib.policy.telemetry.telemetry import Watch
 
 from .conftest import figure
 

@@ -11,9 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from toolcrib.policies.telemetry import Watch
-from toolcrib.policies.telemetry.figures import Row, Sheet
-from toolcrib.policies.telemetry.pooling import Pool, _is_alive, decode, encode
+from toolcrib.policy.telemetry.metrics import Pool, Row, Sheet, _is_alive, decode, encode
+from toolcrib.policy.telemetry.telemetry import Watch
 
 from .conftest import call, figure, make_watch
 

@@ -14,9 +14,10 @@ from opentelemetry.sdk.trace.sampling import ALWAYS_OFF, Sampler, SamplingResult
 from opentelemetry.trace import SpanKind, StatusCode
 
 from tests.support.tracing import Traces
+from toolcrib import __version__
 from toolcrib.errors import ConfigurationError
-from toolcrib.policies.telemetry import Watch, spans
-from toolcrib.version import __version__
+from toolcrib.policy.telemetry import tracing as spans
+from toolcrib.policy.telemetry.telemetry import Watch
 
 from .conftest import Wire, begin, call, conduct, end, figure, make_watch, one
 
@@ -236,14 +237,14 @@ def run_alone(script: str) -> Sequence[str]:
 def test_only_those_who_report_to_opentelemetry_load_it() -> None:
     loaded = "import sys; print(sorted({n.partition('.')[0] for n in sys.modules} & {'opentelemetry'}))"
     make = (
-        "from toolcrib.policies.telemetry import Watch; from toolcrib.policy import Telemetry;"
+        "from toolcrib.policy.telemetry.telemetry import Watch; from toolcrib.policy import Telemetry;"
         "Watch(Telemetry(prometheus=True), server='a', version='1').exposition();"
     )
     assert run_alone(make + loaded) == ["[]"]
 
 
 def test_it_says_how_to_get_opentelemetry_where_it_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delitem(sys.modules, "toolcrib.policies.telemetry.spans", raising=False)
+    monkeypatch.delitem(sys.modules, "toolcrib.policy.telemetry.tracing", raising=False)
     monkeypatch.setitem(sys.modules, "opentelemetry", None)
     with pytest.raises(ConfigurationError, match="opentelemetry-api is not installed") as caught:
         make_watch(opentelemetry=True)
@@ -252,7 +253,7 @@ def test_it_says_how_to_get_opentelemetry_where_it_is_missing(monkeypatch: pytes
 
 
 def test_another_module_that_is_missing_is_another_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delitem(sys.modules, "toolcrib.policies.telemetry.spans", raising=False)
+    monkeypatch.delitem(sys.modules, "toolcrib.policy.telemetry.tracing", raising=False)
     monkeypatch.setitem(sys.modules, "toolcrib.context", None)
     with pytest.raises(ModuleNotFoundError, match=r"toolcrib\.context"):
         make_watch(opentelemetry=True)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from toolcrib.errors import SourceError
-from toolcrib.sources.static import scan
+from toolcrib.sources.scan import scan
 
 OURS = "from toolcrib import MCPServer, tool\nserver = MCPServer('x')\n"
 ADD = f"{OURS}\n@tool\ndef add(a: int): 'Add.'\n\n"

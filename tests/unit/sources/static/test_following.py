@@ -8,7 +8,7 @@ from textwrap import dedent
 
 import pytest
 
-from toolcrib.sources.static import Scan, scan
+from toolcrib.sources.scan import Scan, scan
 
 HEAD = "from toolcrib import Application, MCPServer, Tool, ToolRegistry, tool\nserver = MCPServer('s')\n"
 F = "def f(a: int) -> int:\n    '''Words.'''\n    return a\n"

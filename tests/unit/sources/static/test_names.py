@@ -9,8 +9,8 @@ import pytest
 from tests.support.reading import definition_of, expression, read
 from toolcrib import Tool
 from toolcrib.errors import SourceError
-from toolcrib.sources.static.library import Library
-from toolcrib.sources.static.reader import Reader
+from toolcrib.sources.scan.library import Library
+from toolcrib.sources.scan.reader import Reader
 
 
 def lay(folder: Path, files: dict[str, str]) -> None:

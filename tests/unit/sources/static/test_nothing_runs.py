@@ -9,8 +9,8 @@ import pytest
 
 from toolcrib import build_catalog
 from toolcrib.errors import SourceError
-from toolcrib.sources.loading import load_file, load_module, nothing_runs
-from toolcrib.sources.static import scan
+from toolcrib.sources.modules import load_file, load_module, nothing_runs
+from toolcrib.sources.scan import scan
 
 PAYLOAD = """\
 from pathlib import Path

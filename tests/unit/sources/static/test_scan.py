@@ -10,7 +10,7 @@ from textwrap import dedent
 import pytest
 
 from toolcrib.errors import ConfigurationError, SourceError
-from toolcrib.sources.static import Scan, scan
+from toolcrib.sources.scan import Scan, scan
 
 TWO = '''
     from toolcrib import tool

@@ -19,7 +19,7 @@ from tests.support.registered import (
     headers,
     import_targets,
 )
-from toolcrib.sources.static import scan
+from toolcrib.sources.scan import scan
 
 pytest.importorskip("mcp", reason="mcp is not installed: fixtures for it cannot be imported")
 pytest.importorskip("fastmcp", reason="fastmcp is not installed: fixtures for it cannot be imported")

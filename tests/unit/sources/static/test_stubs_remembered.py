@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from tests.support.reading import definition_of, expression, read
-from toolcrib.sources.static import scan
-from toolcrib.sources.static.hints import names_in, spell
+from toolcrib.sources.scan import scan
+from toolcrib.sources.scan.hints import names_in, spell
 
 HEAD = "from toolcrib import tool\n"
 

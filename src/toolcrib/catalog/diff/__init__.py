@@ -1,0 +1,1 @@
+"""Compare two catalogs: what changed in each tool, and how much it matters."""

@@ -1,0 +1,373 @@
+"""The clients toolcrib can write itself into: where their files are, how an entry looks, what to do next.
+
+One row each; the facts are the clients' own. Knows paths and shapes; refuses to open a file.
+
+Where somebody is: platform, home, environment, current folder.
+
+Handed in, so that the places of Windows can be asked for on Linux. Knows what each platform calls the folder
+for an application's data; refuses to know applications.
+
+A server as a client is told of it: a command to start or an address to call, and a name.
+
+Knows how toolcrib is started and which names every client takes. Refuses to know clients and files.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+import sysconfig
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath, PureWindowsPath
+from typing import Any, Literal, Protocol
+from urllib.parse import urlsplit
+
+from toolcrib.cli.connect.json_file import COMMENTED, LENIENT, PLAIN, JsonEditor
+from toolcrib.cli.connect.toml_file import TomlEditor
+from toolcrib.errors import ConfigurationError
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """`platform` as in `sys.platform`; `folder` is the project's."""
+
+    platform: str
+    home: Path
+    folder: Path
+    environ: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def here(cls) -> Machine:
+        return cls(sys.platform, Path.home(), Path.cwd(), os.environ)
+
+    @property
+    def application_data(self) -> Path:
+        """Where desktop applications keep what belongs to a user."""
+        match self.platform:
+            case "win32":
+                return self.variable("APPDATA") or self.home / "AppData" / "Roaming"
+            case "darwin":
+                return self.home / "Library" / "Application Support"
+            case _:
+                return self.variable("XDG_CONFIG_HOME") or self.home / ".config"
+
+    @property
+    def local_data(self) -> Path:
+        """Windows' folder for what does not travel with the user."""
+        return self.variable("LOCALAPPDATA") or self.home / "AppData" / "Local"
+
+    def variable(self, name: str) -> Path | None:
+        """A folder that a variable names; an empty one names nothing."""
+        value = self.environ.get(name, "").strip()
+        return Path(value) if value else None
+
+
+DEFAULT_NAME = "toolcrib"
+MAX_NAME = 32  # clients put it before the names of tools, and 64 characters must hold both
+# Codex and Claude Code take letters, digits, - and _; Gemini CLI takes a name apart at its first _.
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]*")
+_TAKEN = frozenset({"claude-browser", "claude-in-chrome", "claude-preview", "computer-use", "workspace"})
+_PROGRAM = "from toolcrib.cli import main; main()"
+_LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
+
+
+@dataclass(frozen=True, slots=True)
+class StdioServer:
+    """A program that the client starts and speaks to over its standard streams."""
+
+    command: str
+    args: Sequence[str] = ()
+    env: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class HttpServer:
+    """A server that runs already."""
+
+    url: str
+
+
+Server = StdioServer | HttpServer
+
+
+def stdio_server(targets: Iterable[str] = (), env: Mapping[str, str] | None = None) -> StdioServer:
+    """`toolcrib serve --stdio`, with an absolute path: clients have a PATH and a folder of their own.
+
+    `targets` must say where they are from anywhere.
+    """
+    command, *first = find_program(sys.executable, sysconfig.get_path("scripts"))
+    return StdioServer(command, (*first, "serve", "--stdio", *targets), dict(env or {}))
+
+
+def find_program(python: str, scripts: str) -> list[str]:
+    """The installed command of this interpreter's environment, or the interpreter told to run it.
+
+    Links are not followed: behind the link of a virtual environment is another one's interpreter.
+    """
+    python = os.path.abspath(python)
+    for folder in (os.path.dirname(python), scripts):
+        for name in ("toolcrib", "toolcrib.exe"):
+            path = os.path.join(folder, name)
+            if os.path.isfile(path):
+                return [path]
+    return [python, "-c", _PROGRAM]
+
+
+def check_name(name: str) -> str:
+    """The name, if every client takes it. Raises ConfigurationError."""
+    if not _NAME.fullmatch(name) or len(name) > MAX_NAME:
+        raise ConfigurationError(
+            f"{name!r} is not a name that every client takes",
+            hint=f"use letters, digits and hyphens, at most {MAX_NAME}: {name_from(name)}",
+        )
+    if name.lower() in _TAKEN:
+        raise ConfigurationError(f"Claude Code keeps the name {name!r} for itself", hint="use another one")
+    return name
+
+
+def name_from(text: str) -> str:
+    """A valid name made of any text."""
+    name = re.sub(r"[^A-Za-z0-9]+", "-", text).strip("-")[:MAX_NAME].strip("-") or DEFAULT_NAME
+    return f"{name}-tools"[:MAX_NAME] if name.lower() in _TAKEN else name
+
+
+def check_url(url: str) -> str:
+    """The address, if it is one. Raises ConfigurationError."""
+    try:
+        parts = urlsplit(url)
+        is_address = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        is_address = False
+    if not is_address or not url.isascii() or any(letter.isspace() for letter in url):
+        raise ConfigurationError(
+            f"{url!r} is not the address of a server", hint="it looks like http://127.0.0.1:8000/mcp"
+        )
+    return url
+
+
+def is_toolcrib(entry: Any) -> bool:
+    """Whether an entry that was found somewhere starts toolcrib."""
+    if not isinstance(entry, Mapping):
+        return False
+    command, args = entry.get("command"), entry.get("args")
+    if not isinstance(command, str):
+        return False
+    names = {PurePosixPath(command).name.lower(), PureWindowsPath(command).name.lower()}
+    if names & {"toolcrib", "toolcrib.exe"}:
+        return True
+    words = [item for item in args if isinstance(item, str)] if isinstance(args, list) else []
+    return words[:2] in (["-c", _PROGRAM], ["-m", "toolcrib"]) or "toolcrib" in words[:-1]
+
+
+def is_local(entry: Any) -> bool:
+    """Whether an entry that was found somewhere leads to a server on this machine."""
+    url = entry.get("url", entry.get("httpUrl")) if isinstance(entry, Mapping) else None
+    try:
+        return isinstance(url, str) and urlsplit(url).hostname in _LOOPBACK
+    except ValueError:
+        return False
+
+
+Scope = Literal["user", "project"]
+
+
+class Editor(Protocol):
+    """What a file format can do; `put` and `drop` return the whole new text."""
+
+    def servers(self, text: str) -> dict[str, Any]: ...
+    def put(self, text: str, name: str, entry: dict[str, Any]) -> str: ...
+    def drop(self, text: str, name: str) -> str: ...
+    def show(self, name: str, entry: dict[str, Any]) -> str: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Client:
+    """`http_key` is None where the file takes no address; `project_file` None where there is one file only.
+
+    `stdio_type` and `http_type` are what an entry says of its transport, if anything. `mark` is what lies
+    there once the client has run.
+    """
+
+    key: str
+    title: str
+    editor: Editor
+    user_file: Callable[[Machine], Path]
+    mark: Callable[[Machine], Path]
+    project_file: str | None
+    http_key: str | None
+    stdio_type: str | None
+    http_type: str | None
+    next_step: str
+    next_step_in_project: str = ""
+    aliases: tuple[str, ...] = ()
+
+    def file(self, machine: Machine, scope: Scope) -> Path:
+        """Raises ConfigurationError where there is no such file."""
+        if scope == "user":
+            return self.user_file(machine)
+        if self.project_file is None:
+            raise ConfigurationError(
+                f"{self.title} has one configuration, the user's", hint="leave out --scope project"
+            )
+        return machine.folder / self.project_file
+
+    def scopes(self) -> tuple[Scope, ...]:
+        return ("user",) if self.project_file is None else ("user", "project")
+
+    def say_next(self, scope: Scope) -> str:
+        return self.next_step_in_project if scope == "project" else self.next_step
+
+    def is_found(self, machine: Machine) -> bool:
+        return self.mark(machine).exists() or self.user_file(machine).exists()
+
+
+def entry_for(client: Client, server: Server) -> dict[str, Any]:
+    """What the client wants to read about a server. Raises ConfigurationError where it takes no address."""
+    match server:
+        case StdioServer(command, args, env):
+            kind = {"type": client.stdio_type} if client.stdio_type else {}
+            more: dict[str, Any] = {"env": dict(env)} if env else {}
+            return {**kind, "command": command, "args": list(args), **more}
+        case HttpServer(url):
+            if client.http_key is None:
+                raise ConfigurationError(
+                    f"{client.title} takes no address in its file, only commands",
+                    hint="leave out --url: it then starts the server itself",
+                )
+            return {**({"type": client.http_type} if client.http_type else {}), client.http_key: url}
+
+
+def snippet(name: str, server: Server) -> str:
+    """An entry as most clients read it, ready to paste."""
+    match server:
+        case StdioServer(command, args, env):
+            entry: dict[str, Any] = {
+                "command": command,
+                "args": list(args),
+                **({"env": dict(env)} if env else {}),
+            }
+        case HttpServer(url):
+            entry = {"type": "http", "url": url}
+    return JsonEditor("mcpServers").show(name, entry)
+
+
+def _claude_desktop(machine: Machine) -> Path:
+    """On Windows the packaged application sees its own copy of the roaming folder, and only that."""
+    usual = machine.application_data / "Claude" / "claude_desktop_config.json"
+    if machine.platform != "win32":
+        return usual
+    packages = sorted((machine.local_data / "Packages").glob("Claude_*"))
+    files = [package / "LocalCache" / "Roaming" / "Claude" / usual.name for package in packages]
+    return next((file for file in files if file.exists()), files[0] if files else usual)
+
+
+def _claude_code(machine: Machine) -> Path:
+    return (machine.variable("CLAUDE_CONFIG_DIR") or machine.home) / ".claude.json"
+
+
+def _vscode(machine: Machine) -> Path:
+    if portable := machine.variable("VSCODE_PORTABLE"):
+        return portable / "user-data" / "User" / "mcp.json"
+    return (machine.variable("VSCODE_APPDATA") or machine.application_data) / "Code" / "User" / "mcp.json"
+
+
+def _gemini(machine: Machine) -> Path:
+    return (machine.variable("GEMINI_CLI_HOME") or machine.home) / ".gemini" / "settings.json"
+
+
+def _codex(machine: Machine) -> Path:
+    return (machine.variable("CODEX_HOME") or machine.home / ".codex") / "config.toml"
+
+
+CLIENTS = (
+    Client(
+        "claude-desktop",
+        "Claude Desktop",
+        JsonEditor("mcpServers", PLAIN),
+        _claude_desktop,
+        mark=lambda machine: _claude_desktop(machine).parent,
+        project_file=None,
+        http_key=None,
+        stdio_type=None,
+        http_type=None,
+        next_step="quit Claude Desktop and open it again; Settings, Developer shows the server",
+    ),
+    Client(
+        "claude-code",
+        "Claude Code",
+        JsonEditor("mcpServers", PLAIN),
+        _claude_code,
+        mark=lambda machine: machine.variable("CLAUDE_CONFIG_DIR") or machine.home / ".claude",
+        project_file=".mcp.json",
+        http_key="url",
+        stdio_type="stdio",
+        http_type="http",
+        next_step="start claude anew; /mcp shows the server",
+        next_step_in_project="start claude in this folder and approve the server; /mcp shows it",
+    ),
+    Client(
+        "cursor",
+        "Cursor",
+        JsonEditor("mcpServers", LENIENT),
+        lambda machine: machine.home / ".cursor" / "mcp.json",
+        mark=lambda machine: machine.home / ".cursor",
+        project_file=".cursor/mcp.json",
+        http_key="url",
+        stdio_type="stdio",
+        http_type=None,
+        next_step="switch it on in Cursor's settings, Tools & MCP; restart Cursor if it is not there",
+        next_step_in_project="open this folder in Cursor and switch it on in the settings, Tools & MCP",
+    ),
+    Client(
+        "vscode",
+        "VS Code",
+        JsonEditor("servers", LENIENT),
+        _vscode,
+        mark=lambda machine: _vscode(machine).parent,
+        project_file=".vscode/mcp.json",
+        http_key="url",
+        stdio_type="stdio",
+        http_type="http",
+        next_step="run 'MCP: List Servers' from VS Code's command palette and start it there",
+        next_step_in_project="open this folder in VS Code and start it with 'MCP: List Servers'",
+        aliases=("vs-code", "code"),
+    ),
+    Client(
+        "gemini",
+        "Gemini CLI",
+        JsonEditor("mcpServers", COMMENTED),
+        _gemini,
+        mark=lambda machine: _gemini(machine).parent,
+        project_file=".gemini/settings.json",
+        http_key="httpUrl",
+        stdio_type=None,
+        http_type=None,
+        next_step="start gemini anew; /mcp shows the server",
+        next_step_in_project="start gemini in this folder, which it must trust; /mcp shows the server",
+        aliases=("gemini-cli",),
+    ),
+    Client(
+        "codex",
+        "Codex",
+        TomlEditor("mcp_servers"),
+        _codex,
+        mark=lambda machine: _codex(machine).parent,
+        project_file=".codex/config.toml",
+        http_key="url",
+        stdio_type=None,
+        http_type=None,
+        next_step="start codex anew; /mcp shows the server",
+        next_step_in_project="start codex in this folder, which it must trust; /mcp shows the server",
+    ),
+)
+
+
+def find_client(name: str) -> Client | None:
+    """A client by its key, its title or another word for it."""
+    wanted = name.casefold().replace(" ", "-").replace("_", "-")
+    for client in CLIENTS:
+        if wanted in (client.key, client.title.casefold().replace(" ", "-"), *client.aliases):
+            return client
+    return None

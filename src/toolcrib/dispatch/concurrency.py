@@ -1,0 +1,216 @@
+"""What runs of one tool, and how much of it may run at once.
+
+A lane counts the calls of one tool and keeps those that wait for a thread. It knows numbers and the order
+of arrival; what a call does, and on which thread, it refuses to know.
+
+How often something may be said: so many times in so many seconds, the rest is counted.
+
+Knows numbers only: neither what is said nor to whom. The caller brings the clock and the lock.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from enum import Enum
+
+from toolcrib.errors import ToolBusyError
+
+
+class Ration:
+    """`limit` portions per window of `window_s` seconds."""
+
+    __slots__ = ("_given", "_limit", "_missed", "_window_end", "_window_s")
+
+    def __init__(self, limit: int, window_s: float) -> None:
+        self._limit = limit
+        self._window_s = window_s
+        self._window_end = 0.0
+        self._given = 0
+        self._missed = 0
+
+    def take(self, now: float) -> bool:
+        """Take a portion if one is left; otherwise count that it was missed."""
+        if now >= self._window_end:
+            self._window_end = now + self._window_s
+            self._given = 0
+        if self._given < self._limit:
+            self._given += 1
+            return True
+        self._missed += 1
+        return False
+
+    def take_missed(self) -> int:
+        """How many were missed since this was last asked."""
+        missed, self._missed = self._missed, 0
+        return missed
+
+    def is_over(self, now: float) -> bool:
+        """True once the window has passed, so that a summary of what was missed is due."""
+        return now >= self._window_end
+
+
+logger = logging.getLogger("toolcrib")
+
+NOTICE_EVERY_S = 60.0
+
+Outlive = Callable[[], Callable[[], None]]
+"""Called when a call is given up whose code may still run; what it returns is called, perhaps on another
+thread, when that code has ended. So whoever counts calls goes on counting this one."""
+
+
+class Raised(Exception):  # noqa: N818 - not an error of ours: an envelope for the tool's
+    """The tool's own code raised `error`: anything, `SystemExit` and `KeyboardInterrupt` included."""
+
+    def __init__(self, error: BaseException) -> None:
+        super().__init__(error)
+        self.error = error
+
+
+class Stage(Enum):
+    """How far a call that needs a thread has come."""
+
+    WAITING = "waiting"
+    RUNNING = "running"
+    ABANDONED = "abandoned"
+    ENDED = "ended"
+
+
+class Ticket:
+    """One call's place in its lane. Only the lane changes `stage`, under its lock."""
+
+    __slots__ = ("__weakref__", "stage")
+
+    def __init__(self) -> None:
+        self.stage = Stage.WAITING
+
+
+class Tally:
+    """The calls that were given up and still run, over all lanes of a runner."""
+
+    __slots__ = ("_lock", "count")
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self.count = 0
+
+    def add(self, number: int) -> None:
+        with self._lock:
+            self.count += number
+
+
+class Lane:
+    """The running state of one tool.
+
+    `running` counts the calls whose code runs now; `abandoned` counts those among them that nobody waits
+    for any more. An abandoned call keeps its slot until its code really ends: otherwise a tool that hangs
+    would collect threads without bound.
+    """
+
+    __slots__ = (
+        "_elsewhere",
+        "_queue",
+        "_threads",
+        "_threads_lost",
+        "abandoned",
+        "blocked",
+        "lock",
+        "max_queue",
+        "max_threads",
+        "name",
+        "stuck",
+    )
+
+    def __init__(self, name: str, max_threads: int = 32, max_queue: int = 1000) -> None:
+        self.name = name
+        self.max_threads = max_threads
+        self.max_queue = max_queue
+        self._elsewhere: list[None] = []
+        self.abandoned = 0
+        # Those on threads: only they are bounded here.
+        self._threads = 0
+        self._threads_lost = 0
+        self.lock = threading.Lock()
+        self.blocked = Ration(1, NOTICE_EVERY_S)
+        self.stuck = Ration(1, NOTICE_EVERY_S)
+        # Ordered, so that a call leaving from the middle of a long queue costs no search.
+        self._queue: OrderedDict[Ticket, None] = OrderedDict()
+
+    def __repr__(self) -> str:
+        counts = f"{self.running} running, {self.waiting} waiting, {self.abandoned} abandoned"
+        return f"<Lane {self.name!r}: {counts}>"
+
+    @property
+    def waiting(self) -> int:
+        return len(self._queue)
+
+    @property
+    def running(self) -> int:
+        return self._threads + len(self._elsewhere)
+
+    def enter(self) -> None:
+        """A call begins to run, on no thread of its own."""
+        self._elsewhere.append(None)  # in one step, which a sum would not be; so it needs no lock
+
+    def leave(self) -> None:
+        self._elsewhere.pop()
+
+    def admit(self, ticket: Ticket) -> bool:
+        """True: run it now. False: it waits, and `finish` of another call will hand it out."""
+        with self.lock:
+            if self._threads < self.max_threads:
+                self._threads += 1
+                ticket.stage = Stage.RUNNING
+                return True
+            is_stuck = self._threads_lost >= self.max_threads
+            if not is_stuck and len(self._queue) < self.max_queue:
+                self._queue[ticket] = None
+                return False
+            tell = is_stuck and self.stuck.take(time.monotonic())
+        if not is_stuck:
+            raise ToolBusyError(
+                f"Tool '{self.name}' is busy: {self.max_queue} calls are waiting already. Try again later."
+            )
+        if tell:
+            logger.warning(
+                "tool '%s' is stuck: all %d calls it may run at once were given up and have not ended; "
+                "new calls are refused until one ends",
+                self.name,
+                self.max_threads,
+                extra={"tool_name": self.name, "abandoned": self.abandoned},
+            )
+        raise ToolBusyError(
+            f"Tool '{self.name}' is busy: {self.max_threads} earlier calls ran out of time and still "
+            "hold its threads. Try again later."
+        )
+
+    def abandon(self, ticket: Ticket) -> Stage:
+        """Nobody waits for this call any more. Returns how far it had come."""
+        with self.lock:
+            stage = ticket.stage
+            if stage is Stage.WAITING:
+                del self._queue[ticket]
+                ticket.stage = Stage.ENDED
+            elif stage is Stage.RUNNING:
+                ticket.stage = Stage.ABANDONED
+                self._threads_lost += 1
+                self.abandoned += 1
+            return stage
+
+    def finish(self, ticket: Ticket) -> tuple[bool, Ticket | None]:
+        """The code has ended. Returns whether somebody still waits for it, and who gets its slot."""
+        with self.lock:
+            is_awaited = ticket.stage is Stage.RUNNING
+            if ticket.stage is Stage.ABANDONED:
+                self._threads_lost -= 1
+                self.abandoned -= 1
+            ticket.stage = Stage.ENDED
+            if self._queue:
+                successor, _ = self._queue.popitem(last=False)
+                successor.stage = Stage.RUNNING
+                return is_awaited, successor
+            self._threads -= 1
+            return is_awaited, None

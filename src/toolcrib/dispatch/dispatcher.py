@@ -1,0 +1,624 @@
+"""The one way to call a tool: look up, check, convert, run, check the output, normalise.
+
+Knows the registry and how to have code run. Has two doors, `call` and `view`, and nothing sees tools by
+another way. What goes wrong in a call becomes a Result that its caller can act on; only an unknown tool
+raises. Refuses to know protocols and where tools come from.
+
+What a call of one tool needs, gathered once; and what became of its calls.
+
+Knows a tool and what building it came to; refuses to know registries and how code runs.
+
+What the caller of a tool is told when it fails: the author's words, or a reference and nothing else.
+
+Knows the kinds of failure; refuses to know how calls run.
+
+What a plain function leaves to be awaited, and what becomes of it.
+
+Knows coroutines, futures and async generators; refuses to know where they run.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import inspect
+import secrets
+import sys
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from toolcrib.content import BUILT_IN, Result, text_block
+from toolcrib.context import LOCAL, NOBODY, Channel, Context, InputNeeded, Principal
+from toolcrib.definition import MAX_TIMEOUT_S, Mirrored
+from toolcrib.dispatch.concurrency import Lane, Outlive, Raised
+from toolcrib.dispatch.crash_log import CrashReporter
+from toolcrib.dispatch.deadline import Clock
+from toolcrib.dispatch.lifespan import Owners
+from toolcrib.dispatch.middleware import Admit, Attempt, Policy, refused
+from toolcrib.dispatch.runners import Runner
+from toolcrib.dispatch.tool_search import Storefront, could_be_front
+from toolcrib.errors import (
+    CallError,
+    DefinitionError,
+    InvalidResultError,
+    PolicyError,
+    ToolBusyError,
+    ToolCrashedError,
+    ToolNotFoundError,
+    ToolTimeoutError,
+)
+from toolcrib.registry.index import Snapshot
+from toolcrib.registry.registry import ToolRegistry
+from toolcrib.tool import Built, Tool
+
+if TYPE_CHECKING:
+    from toolcrib.schema.arguments import Converted
+    from toolcrib.schema.received import Received
+    from toolcrib.schema.result import ResultConverter
+
+DEFAULT_THREADS = 32
+
+
+@dataclass(slots=True)
+class ToolStats:
+    """What became of a tool's calls so far."""
+
+    calls: int = 0
+    errors: int = 0
+    total_s: float = 0.0
+
+    def to_json(self) -> dict[str, Any]:
+        average = self.total_s / self.calls * 1000 if self.calls else 0.0
+        return {"calls": self.calls, "errors": self.errors, "average_ms": round(average, 3)}
+
+
+class Plan:
+    """Everything a call of one tool needs, gathered once."""
+
+    __slots__ = (
+        "arguments",
+        "context",
+        "flaw",
+        "handler",
+        "is_plain",
+        "is_stream",
+        "lane",
+        "mirrored",
+        "mode",
+        "owner",
+        "positional",
+        "results",
+        "server",
+        "stats",
+        "timeout_s",
+        "tool",
+    )
+
+    def __init__(self, tool: Tool, built: Built, stats: ToolStats) -> None:
+        binder = built.arguments.binder
+        run = tool.options.run
+        self.tool = tool
+        self.stats = stats
+        self.lane = Lane(tool.name, max_threads=tool.options.max_threads or DEFAULT_THREADS)
+        self.handler = tool.handler
+        self.owner = tool.owner
+        self.mirrored = built.definition.mirrored
+        self.arguments = built.arguments
+        self.results = built.results
+        self.timeout_s = tool.options.timeout_s
+        self.context = binder.context
+        self.server = binder.server
+        self.positional = binder.positional
+        self.is_plain = binder.context is None and binder.server is None and not binder.positional
+        self.is_stream = inspect.isasyncgenfunction(tool.handler)
+        self.mode = "async" if tool.is_async and run != "process" else "thread" if run == "auto" else run
+        self.flaw: DefinitionError | None = None
+        try:
+            tool.check()
+        except DefinitionError as error:
+            self.flaw = error
+
+    @property
+    def converter(self) -> ResultConverter:
+        """What makes data of results where the tool runs, which is another process."""
+        from toolcrib.schema.result import ResultConverter  # few servers have such tools
+
+        results = self.results
+        function = None if results.dump is None else self.tool.callee.handler
+        return ResultConverter(self.tool.name, function, has_schema=results.schema is not None)
+
+    def bind(
+        self, checked: dict[str, Any], context: Context | None, server: Any
+    ) -> tuple[list[Any], dict[str, Any]]:
+        """Checked arguments as positional and keyword arguments of the handler."""
+        values = dict(self.arguments.bind(checked))
+        if self.context is not None:
+            values[self.context] = context
+        if self.server is not None:
+            values[self.server] = server
+        return [values.pop(name, default) for name, default in self.positional], values
+
+
+def tool_modules(tool: Tool) -> list[tuple[str, str]]:
+    """Modules that were loaded from a file, which another process has to load first."""
+    module = sys.modules.get(getattr(tool.callee.function, "__module__", None) or "")
+    path = getattr(module, "__toolcrib_file__", None)
+    return [(module.__name__, path)] if module is not None and path else []
+
+
+class Conversion:
+    """Converts the arguments of one call before it runs, where somebody wants to see what the tool gets.
+
+    `given` is what to call the tool with: `checked` until then. Converting takes time that `clock` counts.
+    """
+
+    __slots__ = ("_checked", "_limit", "_outlive", "_plan", "_runner", "clock", "given")
+
+    def __init__(
+        self,
+        runner: Runner,
+        plan: Plan,
+        checked: dict[str, Any],
+        limit: float | None,
+        outlive: Outlive | None,
+    ) -> None:
+        self._runner = runner
+        self._plan = plan
+        self._checked = self.given = checked
+        self._limit = limit
+        self._outlive = outlive
+        self.clock: Clock | None = None
+
+    async def __call__(self) -> Received:
+        """Where the tool would do it: on a thread, if that is where its code runs."""
+        plan, arguments = self._plan, self._plan.arguments
+        if plan.mode == "thread" and arguments.runs_code:
+            self.clock = None if self._limit is None else Clock(self._limit)
+            values = await self._runner.run_thread(
+                plan.lane, self._convert, self._limit, None, self.clock, self._outlive
+            )
+        else:
+            values = self._runner.run_inline(plan.lane, self._convert)
+        self.given = values
+        return arguments.receive(self._checked, values)
+
+    def _convert(self) -> Converted:
+        return self._plan.arguments.convert(self._checked)
+
+
+def failed(
+    plan: Plan,
+    error: CallError | DefinitionError | Raised,
+    crashes: CrashReporter,
+    given: Any = None,
+    call_id: str | None = None,
+) -> Result:
+    """The result of a call that failed. What nobody foresaw is reported with the reference it is told by (the
+    id of the call, where it has one), and without the values that the tool was `given`."""
+    plan.stats.errors += 1
+    if isinstance(error, PolicyError):
+        return refused(error)
+    told = _explain(plan, error.error if isinstance(error, Raised) else error, crashes, given, call_id)
+    text = _words_of(told)
+    if text is None or len(text) > plan.results.max_bytes:
+        told = InvalidResultError(f"Tool '{plan.tool.name}' failed, and its words cannot be sent.")
+        text = str(told)
+    return Result([text_block(text)], is_error=True, error=told)
+
+
+def _explain(
+    plan: Plan, error: BaseException, crashes: CrashReporter, given: Any, call_id: str | None
+) -> CallError:
+    """What the caller is told of an exception: the author's words, or a reference and nothing else."""
+    cause = error
+    while isinstance(cause, BaseExceptionGroup) and len(cause.exceptions) == 1:
+        cause = cause.exceptions[0]  # a task group wraps the one error there was
+    if isinstance(cause, CallError):
+        return cause
+    reference = call_id or secrets.token_hex(4)
+    crashes.report(plan.tool.name, error, reference, given)
+    if isinstance(error, DefinitionError):
+        hint = (error.hint if error.tool == plan.tool.name else None) or "see the log of the server"
+        text = f"Tool '{plan.tool.name}' cannot run as it is defined: {hint} (reference {reference})."
+        return ToolCrashedError(text)
+    return ToolCrashedError(f"Tool '{plan.tool.name}' failed unexpectedly (reference {reference}).")
+
+
+def raise_questions(error: BaseException) -> None:
+    """A tool that needs answers has not failed. Tasks of the tool's own may have asked at the same time."""
+    if isinstance(error, InputNeeded):
+        raise error
+    if isinstance(error, BaseExceptionGroup):
+        asked, rest = error.split(InputNeeded)
+        if asked is not None and rest is None:
+            questions: dict[str, Any] = {}
+            for part in _leaves(asked):
+                questions |= part.questions
+            raise InputNeeded(questions)
+
+
+def _leaves(group: BaseExceptionGroup[Any]) -> Iterator[Any]:
+    for part in group.exceptions:
+        if isinstance(part, BaseExceptionGroup):
+            yield from _leaves(part)
+        else:
+            yield part
+
+
+def _words_of(error: CallError) -> str | None:
+    """The text of an error as it can be sent; None where there is none to be had."""
+    try:
+        text = str(error) or type(error).__name__
+    except Exception:
+        return None  # an error class of the author's that cannot show itself
+    return text if text.isascii() else text.encode("utf-8", "replace").decode()
+
+
+def is_unfinished(value: Any) -> bool:
+    """Whether something is still to be awaited: a coroutine, a future, an async generator."""
+    return type(value) not in BUILT_IN and (inspect.isawaitable(value) or hasattr(value, "__anext__"))
+
+
+async def settle(plan: Plan, value: Any) -> Result:
+    """The result of what had to be awaited."""
+    if not hasattr(value, "__anext__"):
+        value = await value
+    if hasattr(value, "__anext__"):
+        value = await plan.results.gather(value)
+    return plan.results.finish(value)
+
+
+DEFAULT_TIMEOUT_S = 60.0
+KEPT_STATS = 1000
+"""Tools that are gone are remembered in the figures, up to so many."""
+
+
+class Dispatcher:
+    """Calls the tools of one registry. `server` is handed to handlers that ask for it."""
+
+    def __init__(
+        self,
+        registry: ToolRegistry,
+        *,
+        server: Any = None,
+        timeout_s: float | None = DEFAULT_TIMEOUT_S,
+        policy: Policy | None = None,
+    ) -> None:
+        self.registry = registry
+        self.server = server
+        self.timeout_s = None if timeout_s is None else _check_limit(timeout_s)
+        self.runner = Runner()
+        self.crashes = CrashReporter()
+        self.owners = Owners(registry, self.crashes)
+        self.policy = policy
+        self.storefront: Storefront | None = None
+        self.is_stopped = False
+        self.stats: dict[str, ToolStats] = {}
+        self._lock = threading.Lock()
+        self._seen: Snapshot | None = None
+        self._plans: dict[str, Plan] = {}
+        self._plan_of: dict[Tool, Plan] = {}
+        self._viewed: tuple[Snapshot, tuple[Tool, ...]] | None = None
+
+    @property
+    def depends_on_principal(self) -> bool:
+        """Whether two callers may see different tools."""
+        return self.policy is not None and self.policy.depends_on_principal
+
+    def view(self, principal: Principal = LOCAL) -> tuple[Tool, ...]:
+        """The tools a principal may see, which are those it may call: one object until they change."""
+        snapshot = self.registry.snapshot
+        viewed = self._viewed
+        if viewed is None or viewed[0] is not snapshot:
+            viewed = self._viewed = (snapshot, tuple(self.registry.published()))
+        return viewed[1] if self.policy is None else self.policy.view(principal, viewed[1])
+
+    def is_visible(self, principal: Principal, tool: Tool) -> bool:
+        """Whether a tool is among those that a principal may see."""
+        if self.policy is None:
+            return True
+        return self.policy.is_visible(principal, tool) and self._is_there(tool, principal)
+
+    def _is_there(self, tool: Tool, principal: Principal) -> bool:
+        """An older version is not listed for itself: it is there for whoever is shown the newest."""
+        newest = self.registry.snapshot.find(tool.name) or tool
+        if newest is tool or self.policy is None or self.policy.is_visible(principal, newest):
+            return True
+        return tool not in self.registry.versions(tool.name)  # one of the pair, for whom that name is free
+
+    def shown(self, principal: Principal = LOCAL) -> tuple[Tool, ...]:
+        """What a principal is shown that asks for the tools: those in view, unless they are too many."""
+        return self.view(principal) if self.storefront is None else self.storefront.judge(principal).shown
+
+    def forward(self, name: str, arguments: Any, principal: Principal) -> tuple[str, dict[str, Any]] | None:
+        """The call that another one means, where it calls the tool that calls others."""
+        return None if self.storefront is None else self.storefront.forward(name, arguments, principal)
+
+    def has_list_changed(self) -> bool:
+        """The tools have: whether anybody is told of other ones than before."""
+        return self.storefront is None or self.depends_on_principal or self.storefront.has_changed()
+
+    def is_immediate(self, name: str) -> bool:
+        """Whether a call of this tool runs on the loop and waits for nothing; where in doubt, it does not."""
+        plan = self._plans.get(name)
+        return (
+            plan is not None
+            and plan.mode == "inline"
+            and self._seen is self.registry.snapshot
+            and (plan.owner is None or self.owners.is_open(plan.owner))
+        )
+
+    def mirrored(self, name: Any, principal: Principal = LOCAL) -> Mirrored | None:
+        """The arguments of a tool that clients repeat in headers; None where this caller has no such tool."""
+        plan = self._plans.get(name) if type(name) is str else None
+        if plan is not None and self._seen is self.registry.snapshot:
+            hidden = plan.mirrored and not self.is_visible(principal, plan.tool)
+            return None if hidden else plan.mirrored
+        tool = self.registry.try_get(name) if isinstance(name, str) else None
+        try:
+            known = tool is not None and self.is_visible(principal, tool)
+            return tool.definition.mirrored if tool is not None and known else None
+        except DefinitionError:
+            return None  # it cannot be called either
+
+    async def call(
+        self,
+        name: str,
+        arguments: Mapping[str, Any] | None = None,
+        *,
+        principal: Principal = LOCAL,
+        channel: Channel = NOBODY,
+        timeout_s: float | None = None,
+    ) -> Result:
+        """Call a tool. Raises ToolNotFoundError, and ValueError for a `timeout_s` that is none; every other
+        failure is a Result with `is_error`."""
+        if self.is_stopped:
+            stopped = ToolBusyError(f"Tool '{name}' cannot run: the server has stopped.")
+            return Result([text_block(str(stopped))], is_error=True, error=stopped)
+        if self._seen is not self.registry.snapshot:
+            self._refresh()
+        plan = self._plans.get(name)
+        if plan is None:
+            meant = self.forward(name, arguments, principal)
+            if meant is not None:
+                return await self.call(*meant, principal=principal, channel=channel, timeout_s=timeout_s)
+            try:
+                plan = self._plan(name, principal)
+                if self.policy is not None and not self._is_there(plan.tool, principal):
+                    raise ToolNotFoundError(name)
+            except ToolNotFoundError:
+                if self.policy is not None:
+                    await self.policy.miss(Attempt(name, arguments, principal, channel))
+                raise
+        limit = self.timeout_s if plan.timeout_s is None else plan.timeout_s
+        if timeout_s is not None:
+            limit = _shorten(limit, timeout_s)
+        if self.policy is None:
+            return await self._perform(plan, arguments, principal, limit, channel)
+        front = self.storefront
+        is_front = front is not None and front.find(name, principal) is plan.tool
+        attempt = Attempt(name, arguments, principal, channel)
+        perform = functools.partial(self._perform, plan, arguments, principal, limit)
+        return await self.policy.conduct(attempt, plan.tool, perform, is_front=is_front)
+
+    async def _perform(
+        self,
+        plan: Plan,
+        arguments: Mapping[str, Any] | None,
+        principal: Principal,
+        limit: float | None,
+        channel: Channel,
+        admit: Admit | None = None,
+        timeout_s: float | None = None,
+        outlive: Outlive | None = None,
+        call_id: str | None = None,
+        converts: bool = False,
+    ) -> Result:
+        """Check, have admitted, run. A policy may give less time and another channel, and hears of code that
+        runs on when the call is answered. A crash is reported under its `call_id`."""
+        limit = limit if timeout_s is None else _shorten(limit, timeout_s)
+        started = time.perf_counter()
+        context: Context | None = None
+        clock: Clock | None = None
+        stats = plan.stats
+        stats.calls += 1
+        if plan.owner is not None:
+            self.owners.enter(plan.owner)
+        try:
+            if plan.flaw is not None:
+                return failed(plan, plan.flaw, self.crashes, call_id=call_id)
+            checked = given = plan.arguments.check(arguments)
+            if admit is not None:
+                ahead = converts and not plan.arguments.keeps(checked)
+                convert = Conversion(self.runner, plan, checked, limit, outlive) if ahead else None
+                if (pending := admit(checked, convert)) is not None:
+                    await pending
+                given, clock = (checked, None) if convert is None else (convert.given, convert.clock)
+            if plan.owner is not None and not self.owners.is_open(plan.owner):
+                await self.owners.open_for(plan.tool, limit, call_id)
+            if plan.context is not None:
+                clock = clock or (None if limit is None else Clock(limit))
+                context = self._context(plan, checked, principal, channel, limit, clock)
+            if plan.mode == "async":
+                result: Result = await self.runner.run_async(
+                    plan.lane, self._invoke(plan, given, context), limit, clock, outlive
+                )
+            else:
+                result = await self._run_sync(plan, given, context, limit, clock, outlive)
+            if result.is_error:
+                stats.errors += 1
+            return result
+        except (CallError, DefinitionError, Raised) as error:
+            if isinstance(error, Raised):
+                raise_questions(error.error)
+            return failed(plan, error, self.crashes, arguments, call_id)
+        except asyncio.CancelledError:
+            stats.errors += 1
+            raise
+        finally:
+            if context is not None:
+                context.cancel()  # whatever of the tool runs on has nobody to talk to any more
+            if plan.owner is not None:
+                self.owners.leave(plan.owner)
+            # Two lines: in one, another thread could run between reading the sum and writing it.
+            elapsed = time.perf_counter() - started
+            stats.total_s += elapsed
+
+    def drop(self, attempt: Attempt, error: BaseException) -> None:
+        """A call came that there was no room for."""
+        if self.policy is not None:
+            self.policy.drop(attempt, error)
+
+    # --- running ---
+
+    async def _invoke(self, plan: Plan, checked: dict[str, Any], context: Context | None) -> Result:
+        """The whole of an async call that can run the author's code, so that all of it is guarded."""
+        if plan.is_plain:
+            value = plan.handler(**plan.arguments.bind(checked))
+        else:
+            args, values = plan.bind(checked, context, self.server)
+            value = plan.handler(*args, **values)
+        if not plan.is_stream:
+            value = await value
+        if type(value) not in BUILT_IN and is_unfinished(value):
+            return await settle(plan, value)
+        return plan.results.finish(value)
+
+    async def _run_sync(
+        self,
+        plan: Plan,
+        checked: dict[str, Any],
+        context: Context | None,
+        limit: float | None,
+        clock: Clock | None,
+        outlive: Outlive | None,
+    ) -> Result:
+        if plan.mode == "process":
+            return await self._run_process(plan, checked, limit, outlive)
+        started = time.monotonic()
+        work = functools.partial(self._work, plan, checked, context)
+        if plan.mode == "inline":
+            outcome = self.runner.run_inline(plan.lane, work)
+        else:
+            abandon = None if context is None else context.cancel
+            outcome = await self.runner.run_thread(plan.lane, work, limit, abandon, clock, outlive)
+        if isinstance(outcome, Result):
+            return outcome
+        if asyncio.current_task() is None:
+            await asyncio.sleep(0)  # it was begun without a task, for speed; whoever did that makes one now
+        left = None if limit is None else max(0.0, limit - (time.monotonic() - started))
+        try:
+            result: Result = await self.runner.run_async(
+                plan.lane, settle(plan, outcome), left, outlive=outlive
+            )
+        except ToolTimeoutError:
+            raise ToolTimeoutError(f"Tool '{plan.tool.name}' did not finish within {limit:g} s.") from None
+        return result
+
+    def _work(self, plan: Plan, checked: dict[str, Any], context: Context | None) -> Any:
+        """The whole of a sync call. What a plain function leaves to be awaited is awaited on the loop."""
+        args, values = plan.bind(checked, context, self.server)
+        value = plan.handler(*args, **values)
+        return value if is_unfinished(value) else plan.results.finish(value)
+
+    async def _run_process(
+        self, plan: Plan, checked: dict[str, Any], limit: float | None, outlive: Outlive | None
+    ) -> Result:
+        args, values = self.runner.run_inline(plan.lane, lambda: plan.bind(checked, None, self.server))
+        results = plan.results
+        plain_bytes = results.max_bytes if results.dump is None else 0
+        modules, converter = tool_modules(plan.tool), plan.converter
+        returned = await self.runner.run_process(
+            plan.lane, plan.handler, tuple(args), values, limit, modules, outlive, converter, plain_bytes
+        )
+        finish = results.finish if plain_bytes and not returned.is_converted else results.receive
+        result: Result = self.runner.run_inline(plan.lane, lambda: finish(returned.value))
+        return result
+
+    # --- inside ---
+
+    def _plan(self, name: str, principal: Principal) -> Plan:
+        """The plan of a tool that is called for the first time, or by another spelling than its name."""
+        snapshot = self.registry.snapshot
+        front = self.storefront
+        stand_in = None if front is None else front.find(name, principal)
+        if stand_in is not None:
+            return Plan(stand_in, stand_in.built, self.stats.setdefault(name, ToolStats()))
+        tool = snapshot.find(name)
+        if tool is None:
+            raise ToolNotFoundError(name)
+        plan = self._plan_of.get(tool)
+        if plan is None:
+            try:
+                built = tool.built
+            except DefinitionError as error:
+                self.registry.quarantine(tool, error)
+                raise ToolNotFoundError(name) from error  # what cannot be built is not published
+            plan = Plan(tool, built, self.stats.setdefault(tool.name, ToolStats()))
+        with self._lock:
+            if self._seen is snapshot:  # or else the tool may be gone already, and must not come back
+                plan = self._plan_of.setdefault(tool, plan)
+                if name == tool.name and (front is None or not could_be_front(name)):
+                    self._plans[name] = plan  # of the others, who calls decides what is meant
+        return plan
+
+    def _refresh(self) -> None:
+        """Keep the plans of tools that are still there; calls under way keep the plan they have."""
+        with self._lock:
+            snapshot = self.registry.snapshot
+            self._plan_of = {
+                tool: plan
+                for tool, plan in self._plan_of.items()
+                if tool in self.registry.versions(tool.name)
+            }
+            self._plans = {
+                name: plan for name, plan in self._plans.items() if snapshot.find(name) is plan.tool
+            }
+            if len(self.stats) > 2 * len(snapshot.tools) + KEPT_STATS:
+                self.stats = {name: item for name, item in self.stats.items() if snapshot.find(name)}
+            self._seen = snapshot
+
+    def _context(
+        self,
+        plan: Plan,
+        checked: dict[str, Any],
+        principal: Principal,
+        channel: Channel,
+        limit: float | None,
+        clock: Clock | None,
+    ) -> Context:
+        return Context(
+            tool=plan.tool.name,
+            arguments=checked,
+            principal=principal,
+            channel=channel,
+            server=self.server,
+            deadline=None if limit is None else time.monotonic() + limit,
+            loop=asyncio.get_running_loop(),
+            pause=None if clock is None else clock.hold,
+        )
+
+    async def renew(self) -> None:
+        """The code behind tools has changed: processes that know the old one end, applications without tools
+        are closed."""
+        self.runner.renew()
+        await self.owners.close_unused()
+
+    def close(self) -> None:
+        self.runner.close()
+        self.crashes.flush(1.0)
+
+
+def _shorten(limit: float | None, asked: float) -> float:
+    """A caller may ask for less time than the tool has, not for more."""
+    asked = _check_limit(asked)
+    return asked if limit is None else min(asked, limit)
+
+
+def _check_limit(timeout_s: Any) -> float:
+    if not isinstance(timeout_s, int | float) or not 0 < timeout_s <= MAX_TIMEOUT_S:
+        raise ValueError(f"timeout_s must be above 0 and at most {MAX_TIMEOUT_S:g}, got {timeout_s!r}")
+    return timeout_s

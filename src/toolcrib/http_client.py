@@ -1,0 +1,471 @@
+"""The one HTTP client towards the world: APIs, keys, documents, providers.
+
+A path goes in, an answer comes out, and what must not happen cannot: a request that leaves the base
+address, a redirect that carries credentials elsewhere, a line break in a header, an answer without end.
+Whatever fails is an APIError in words a model can act on, free of query strings, header values and
+credentials. Cookies are not kept, since one client serves many callers.
+
+Knows HTTP and addresses. Refuses to know what an answer means, its status included. It is the only
+importer of httpx2, and drives its transports itself, because httpx2's client logs every query string.
+
+Where a request may go, and what its headers may hold: the guard before anything is sent.
+
+A path that leaves the base address, one that two readers could understand differently, a line break in a
+header: all refused, in words that never repeat what was asked for, since that can hold a secret. Knows
+addresses and headers as text; refuses to know who sends them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import re
+import threading
+import time
+import weakref
+from base64 import b64encode
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
+from contextlib import aclosing, asynccontextmanager, contextmanager
+from dataclasses import KW_ONLY, dataclass, field
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack
+from urllib.parse import unquote
+
+from toolcrib.errors import APIError, ConfigurationError
+from toolcrib.validation import codec
+
+if TYPE_CHECKING:
+    import httpx2
+
+_DEFAULT_PORTS = {"http": 80, "https": 443}
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+_ABSOLUTE = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):/(?:/([^/?#]*))?(.*)")
+_HOST = re.compile(r"([\w.-]+|\[[0-9A-Fa-f:.]+\])(?::(\d{1,5}))?")
+_HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_OWN_HEADERS = frozenset({"host", "content-length", "transfer-encoding"})
+
+
+class RefusedError(ValueError):
+    """Why a request is not sent; the text never repeats what was asked for."""
+
+
+@dataclass(frozen=True)
+class Address:
+    scheme: str
+    host: str
+    port: int
+    userinfo: str
+    path: str
+
+    @classmethod
+    def parse(cls, url: str) -> Address:
+        match = _ABSOLUTE.fullmatch(url)
+        if match is None or match[1].lower() not in _DEFAULT_PORTS:
+            raise RefusedError("only http and https addresses can be asked")
+        scheme = match[1].lower()
+        userinfo, _, place = (match[2] or "").rpartition("@")
+        host = _HOST.fullmatch(place)
+        if host is None or int(host[2] or 0) > 65535 or "\\" in userinfo:
+            raise RefusedError("the address names no valid host")
+        return cls(scheme, host[1].lower(), int(host[2] or _DEFAULT_PORTS[scheme]), userinfo, match[3])
+
+    @property
+    def place(self) -> str:
+        return f"{self.host}:{self.port}"
+
+    @property
+    def origin(self) -> str:
+        return f"{self.scheme}://{self.host if self.port == _DEFAULT_PORTS[self.scheme] else self.place}"
+
+
+def _check_path(path: str) -> None:
+    """Refuse what a server may read as another path than we do, however often it decodes."""
+    if "\\" in path:
+        raise RefusedError("the path contains a backslash")
+    for _ in range(4):
+        if any(part.partition(";")[0].strip() in (".", "..") for part in re.split(r"[/\\]", path)):
+            raise RefusedError("the path contains a '.' or '..' segment")
+        if _CONTROL.search(path):
+            raise RefusedError("the path contains a line break or another control character")
+        path, before = unquote(path), path
+        if path == before:
+            return
+    raise RefusedError("the path is percent-encoded too many times")
+
+
+def resolve(base: Address | None, path: str) -> tuple[Address, str, str]:
+    """Where a request goes: the address, the path with its query, and the path as texts may show it.
+
+    The base's own path stays out of texts: it can carry a token. A `#` is sent encoded, since a value
+    spliced into a path means it literally and a fragment never reaches a server.
+    """
+    if _CONTROL.search(path):
+        raise RefusedError("the address contains a line break or another control character")
+    if path.startswith("//"):
+        raise RefusedError("the path names another host")
+    address = Address.parse(path) if _ABSOLUTE.match(path) else base
+    if address is None:
+        raise RefusedError("no base_url is set, so only a full http or https address can be asked")
+    if address is not base:
+        path = address.path
+        if base and (address.origin != base.origin or address.userinfo not in ("", base.userinfo)):
+            raise RefusedError(f"the address leads away from {base.origin}")
+    elif path and not path.startswith("?"):
+        path = address.path.rstrip("/") + "/" + path.lstrip("/")
+    else:
+        path = address.path + path
+    route, mark, query = path.replace("#", "%23").partition("?")
+    _check_path(route)
+    prefix = base.path.rstrip("/") if base else ""
+    if route != prefix and not route.startswith(f"{prefix}/"):
+        raise RefusedError("the address leads out of the base path")
+    shown = "".join(c if c.isprintable() else "?" for c in route[len(prefix) :][:200])
+    return base or address, (route or "/") + mark + query, shown or "/"
+
+
+def clean_headers(headers: Mapping[str, Any] | None) -> dict[str, str]:
+    cleaned = {}
+    for name, value in (headers or {}).items():
+        if value is None:
+            continue
+        if not _HEADER_NAME.fullmatch(name):
+            raise RefusedError("the name of a header is not valid")
+        if name.lower() in _OWN_HEADERS:
+            raise RefusedError(f"the header {name} is set by the client itself")
+        text = str(value).strip(" \t")
+        if _CONTROL.search(text.replace("\t", " ")):
+            raise RefusedError(f"the header {name} has a line break or another control character in it")
+        cleaned[name.lower()] = text
+    return cleaned
+
+
+def is_loopback(host: str) -> bool:
+    """Whether an address is of this machine alone; a name like 127.example.org is not."""
+    try:
+        return host.lower() == "localhost" or ipaddress.ip_address(host.partition("%")[0]).is_loopback
+    except ValueError:
+        return False
+
+
+def fold_address(address: str | None) -> str:
+    """What counts as one client address: an IPv6 network of 64 bits belongs to one customer."""
+    if address is None or ":" not in address:
+        return address or ""
+    try:
+        parsed = ipaddress.IPv6Address(address.partition("%")[0])
+    except ValueError:
+        return address
+    return str(parsed.ipv4_mapped or ipaddress.IPv6Network((int(parsed) >> 64 << 64, 64)))
+
+
+MAX_BYTES = 16 * 1024 * 1024
+MAX_REDIRECTS = 5
+_FAILURES = (  # what the engine may raise, in words; the first kind that fits counts
+    ("ConnectTimeout", "cannot connect to {place} within {time_s:g} s"),
+    ("PoolTimeout", "all connections are in use and none became free within {time_s:g} s"),
+    ("TimeoutException", "no answer within {time_s:g} s"),
+    ("ConnectError", "cannot connect to {place}"),
+    ("ProxyError", "the proxy cannot connect to {place}"),
+    ("DecodingError", "the answer is compressed in a way that cannot be read"),
+    ("LocalProtocolError", "the request cannot be sent"),
+    ("HTTPError", "{place} broke off before the answer was complete"),
+)
+_NEVER_SENT = ("ConnectTimeout", "PoolTimeout", "ConnectError", "ProxyError")
+
+
+def _engine() -> Any:
+    """The marked place: httpx2 costs more than the rest of toolcrib, so it loads with the first request."""
+    import httpx2
+
+    return httpx2
+
+
+class RequestOptions(TypedDict, total=False):
+    """What `request` and `arequest` take besides method and path. One kind of body at a time."""
+
+    params: Mapping[str, Any] | None  # joins the path's own query; None is left out, a list repeats the name
+    headers: Mapping[str, Any] | None
+    json: Any  # a body of JSON, None included
+    data: Mapping[str, Any] | None  # a form
+    files: Any  # a multipart form, together with `data`
+    content: bytes | str | None  # a body as it is
+    timeout_s: float | None  # for the whole exchange
+
+
+@dataclass(frozen=True)
+class Response:
+    """An answer, read to its end."""
+
+    label: str  # "GET /weather": the request as texts may show it
+    status_code: int
+    headers: Mapping[str, str]  # names in any case
+    content: bytes = field(repr=False)
+    request: httpx2.Request = field(repr=False)
+
+
+def _choose_body(sent: dict[str, str], own_type: bool, options: RequestOptions) -> dict[str, Any]:
+    """The engine's body arguments. The kind of body decides the content type, unless the request does."""
+    data, files, content = options.get("data"), options.get("files"), options.get("content")
+    if sum(("json" in options, data is not None or bool(files), content is not None)) > 1:
+        raise TypeError("give one body: json=, data= with or without files=, or content=")
+    if "json" in options:
+        if not own_type and "json" not in sent.get("content-type", ""):
+            sent["content-type"] = "application/json"
+        try:
+            return {"content": codec.encode(options["json"])}
+        except codec.NotFiniteError as error:
+            raise RefusedError(f"{error.path or 'the body'} is {error.value}, which is not JSON") from None
+    if files or (data is not None and not own_type):
+        sent.pop("content-type", None)  # the engine writes it, with the boundary
+    return {"data": data, "files": files, "content": content}
+
+
+@dataclass
+class _Exchange:
+    """One request on its way: what is sent, what texts may say of it, how much may come back."""
+
+    label: str
+    place: str
+    request: httpx2.Request
+    timeout_s: float
+    max_bytes: int
+    deadline: float
+    redirects: int = 0
+    body: bytearray = field(default_factory=bytearray)
+
+    @contextmanager
+    def failing_in_words(self) -> Iterator[None]:
+        """Turn whatever the engine raises into an APIError that repeats none of it."""
+        engine = _engine()
+        reached = True
+        try:
+            yield
+            return
+        except TimeoutError:
+            words = "no answer within {time_s:g} s"
+        except engine.HTTPError as error:
+            kind, words = next(item for item in _FAILURES if isinstance(error, getattr(engine, item[0])))
+            reached = kind not in _NEVER_SENT
+        words = words.format(place=self.place, time_s=self.timeout_s)
+        raise APIError(f"{self.label}: {words}", reached=reached) from None
+
+    def take(self, chunk: bytes, answer: httpx2.Response) -> None:
+        self.body += chunk
+        if len(self.body) > self.max_bytes:
+            limit = f"{self.max_bytes} bytes" if self.max_bytes < 1 << 20 else f"{self.max_bytes >> 20} MiB"
+            raise APIError(f"{self.label} answered with more than {limit}", status=answer.status_code)
+        if time.monotonic() > self.deadline:
+            raise TimeoutError  # a server that drips is in time with every single read
+
+    def follow(self, answer: httpx2.Response) -> bool:
+        """Go where the answer redirects: on the same origin, and only what has no body to repeat."""
+        if not answer.has_redirect_location or self.request.method not in ("GET", "HEAD"):
+            return False
+        here = self.request.url
+        try:
+            url = here.join(answer.headers["location"])
+        except (ValueError, _engine().InvalidURL):
+            url = here.copy_with(host="")  # nowhere
+        self.redirects += 1
+        elsewhere = (url.scheme, url.netloc, url.userinfo) != (here.scheme, here.netloc, b"")
+        if elsewhere or self.redirects > MAX_REDIRECTS:
+            where = "to another address, which is refused" if elsewhere else "too often"
+            raise APIError(f"{self.label}: redirected {where}", status=answer.status_code)
+        self.request.url = url
+        self.body.clear()
+        return True
+
+    def response(self, answer: httpx2.Response) -> Response:
+        return Response(self.label, answer.status_code, answer.headers, bytes(self.body), self.request)
+
+
+class Stream:
+    """An answer that is still coming."""
+
+    def __init__(self, exchange: _Exchange, answer: httpx2.Response) -> None:
+        self._exchange = exchange
+        self._answer = answer
+        self.status_code: int = answer.status_code
+        self.headers: Mapping[str, str] = answer.headers
+
+    async def chunks(self) -> AsyncGenerator[bytes, None]:
+        """What comes, as it comes. How much is enough is the reader's to say."""
+        with self._exchange.failing_in_words():
+            async with aclosing(self._answer.aiter_bytes()) as chunks:
+                async for chunk in chunks:
+                    yield chunk
+
+
+@lru_cache(256)
+def _proxy_for(scheme: str, host: str) -> str | None:
+    """The proxy that the environment names; it is read once for each host."""
+    from urllib.request import getproxies, proxy_bypass  # the engine has loaded it
+
+    proxies = {} if host in ("localhost", "127.0.0.1", "::1") else getproxies()
+    proxy = proxies.get(scheme) or proxies.get("all")
+    if not proxy or proxy_bypass(host):
+        return None
+    return proxy if "://" in proxy else f"http://{proxy}"
+
+
+async def _keep_open(pool: httpx2.AsyncHTTPTransport) -> AsyncGenerator[None, None]:
+    """Tie a pool to its event loop: a loop that ends closes its generators, and with this one the pool."""
+    try:
+        yield
+    finally:
+        await pool.aclose()
+
+
+@dataclass(eq=False, repr=False)
+class Outbound:
+    """A guarded client for one base address, or for any http(s) address where none is given.
+
+    Safe to use from many threads and event loops at once: one pool of connections serves all threads, and
+    each loop has its own. It may be used again after it was closed.
+    """
+
+    base_url: str = ""
+    _: KW_ONLY
+    headers: Mapping[str, Any] | Callable[[], Mapping[str, Any]] | None = None
+    auth: tuple[str, str] | None = None  # instead of the name and password in the base URL
+    timeout_s: float = 30.0
+    max_bytes: int = MAX_BYTES
+    max_connections: int = 100
+    follow_redirects: bool = False
+
+    def __post_init__(self) -> None:
+        try:
+            self._base = resolve(None, self.base_url)[0] if self.base_url else None
+            if self._base and ("?" in self._base.path or "#" in self._base.path):
+                raise RefusedError("it has more than a scheme, a host and a path")
+        except RefusedError as error:
+            raise ConfigurationError(f"not a usable address: {error}", key="base_url") from None
+        self._lock = threading.Lock()
+        self._pools: dict[str | None, tuple[httpx2.HTTPTransport, Callable[[], object]]] = {}
+        self._loop_pools: dict[Any, tuple[httpx2.AsyncHTTPTransport, AsyncGenerator[None, None]]] = {}
+
+    def load(self) -> None:
+        """Load the engine now, where the first request comes at a time that has none to spare."""
+        _engine()
+
+    def request(self, method: str, path: str, **options: Unpack[RequestOptions]) -> Response:
+        """Send, and read the whole answer whatever its status; RequestOptions lists the options."""
+        exchange = self._prepare(method, path, options)
+        while True:
+            with exchange.failing_in_words():
+                answer = self._pool(exchange.request.url).handle_request(exchange.request)
+                try:
+                    for chunk in answer.iter_bytes():
+                        exchange.take(chunk, answer)
+                finally:
+                    answer.close()
+            if not (self.follow_redirects and exchange.follow(answer)):
+                return exchange.response(answer)
+
+    async def arequest(self, method: str, path: str, **options: Unpack[RequestOptions]) -> Response:
+        """`request` for event loops."""
+        exchange = self._prepare(method, path, options)
+        while True:
+            with exchange.failing_in_words():
+                async with asyncio.timeout(exchange.deadline - time.monotonic()):
+                    pool = await self._loop_pool(exchange.request.url)
+                    answer = await pool.handle_async_request(exchange.request)
+                    try:
+                        async with aclosing(answer.aiter_bytes()) as chunks:
+                            async for chunk in chunks:
+                                exchange.take(chunk, answer)
+                    finally:
+                        await answer.aclose()
+            if not (self.follow_redirects and exchange.follow(answer)):
+                return exchange.response(answer)
+
+    @asynccontextmanager
+    async def stream(
+        self, method: str, path: str, **options: Unpack[RequestOptions]
+    ) -> AsyncGenerator[Stream, None]:
+        """Send, and hand out the answer while it comes, whatever its status; leaving closes it.
+
+        `timeout_s` is for connecting and sending only: how long an answer may take is the reader's to say.
+        Redirects are not followed and the size is not limited.
+        """
+        exchange = self._prepare(method, path, options)
+        exchange.request.extensions["timeout"]["read"] = None
+        with exchange.failing_in_words():
+            pool = await self._loop_pool(exchange.request.url)
+            answer = await pool.handle_async_request(exchange.request)
+        try:
+            yield Stream(exchange, answer)
+        finally:
+            with exchange.failing_in_words():
+                await answer.aclose()
+
+    def close(self) -> None:
+        """Close the connections of threads. Those of an event loop close with `aclose`, or with the loop."""
+        with self._lock:
+            pools, self._pools = self._pools, {}
+        for _, close in pools.values():
+            close()
+
+    async def aclose(self) -> None:
+        """Close all connections, also those of other loops that still run."""
+        self.close()
+        while self._loop_pools:
+            (loop, _), (pool, keeper) = self._loop_pools.popitem()
+            if loop is asyncio.get_running_loop():
+                await keeper.aclose()
+            elif loop.is_running():
+                asyncio.run_coroutine_threadsafe(pool.aclose(), loop)
+
+    def _prepare(self, method: str, path: str, options: RequestOptions) -> _Exchange:
+        if unknown := options.keys() - RequestOptions.__annotations__.keys():
+            raise TypeError(f"unknown option: {', '.join(sorted(unknown))}")
+        engine, method = _engine(), method.upper()
+        standing = self.headers() if callable(self.headers) else self.headers
+        timeout_s = options.get("timeout_s") or self.timeout_s
+        try:
+            address, target, shown = resolve(self._base, path)
+            url = engine.URL(address.origin + target)
+            if url.userinfo or url.origin != engine.URL(address.origin).origin:
+                raise RefusedError("the address can be read in two ways")
+            params = {k: v for k, v in (options.get("params") or {}).items() if v is not None}
+            own = clean_headers(options.get("headers"))
+            sent = {"accept": "*/*", "accept-encoding": "gzip, deflate", "user-agent": "toolcrib"}
+            sent |= clean_headers(standing) | own
+            login = ":".join(self.auth or unquote(address.userinfo).partition(":")[::2])
+            if login != ":" and "authorization" not in sent:
+                sent["authorization"] = "Basic " + b64encode(login.encode()).decode()
+            request = engine.Request(
+                method,
+                url.copy_merge_params(params) if params else url,
+                **_choose_body(sent, "content-type" in own, options),
+                headers=[(name.encode(), value.encode()) for name, value in sent.items()],
+                extensions={"timeout": dict.fromkeys(("connect", "read", "write", "pool"), timeout_s)},
+            )
+        except RefusedError as error:
+            raise APIError(f"{method} refused: {error}") from None
+        except (ValueError, engine.InvalidURL):
+            raise APIError(f"{method} refused: the address or a value in it cannot be sent") from None
+        deadline = time.monotonic() + timeout_s
+        return _Exchange(f"{method} {shown}", address.place, request, timeout_s, self.max_bytes, deadline)
+
+    def _pool(self, url: httpx2.URL) -> httpx2.HTTPTransport:
+        proxy = _proxy_for(url.scheme, url.host)
+        with self._lock:
+            if proxy not in self._pools:
+                pool = _engine().HTTPTransport(limits=self._limits(), proxy=proxy)
+                self._pools[proxy] = pool, weakref.finalize(self, pool.close)
+            return self._pools[proxy][0]
+
+    async def _loop_pool(self, url: httpx2.URL) -> httpx2.AsyncHTTPTransport:
+        key = asyncio.get_running_loop(), _proxy_for(url.scheme, url.host)
+        held = self._loop_pools.get(key)
+        if held is None:
+            for ended in [key for key in list(self._loop_pools) if key[0].is_closed()]:
+                self._loop_pools.pop(ended, None)
+            pool = _engine().AsyncHTTPTransport(limits=self._limits(), proxy=key[1])
+            held = self._loop_pools[key] = pool, _keep_open(pool)
+            await anext(held[1])
+        return held[0]
+
+    def _limits(self) -> Any:
+        return _engine().Limits(max_connections=self.max_connections)

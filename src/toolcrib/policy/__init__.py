@@ -1,0 +1,8 @@
+"""Policy around calls: access rules, quotas, audit and telemetry.
+
+from toolcrib.policy import Limit, Policy, Rule
+"""
+
+from toolcrib.config.settings import Audit, Auth, Limit, OAuth, Policy, Rule, Telemetry
+
+__all__ = ["Audit", "Auth", "Limit", "OAuth", "Policy", "Rule", "Telemetry"]

@@ -1,0 +1,5 @@
+"""Telemetry: Prometheus metrics and OpenTelemetry spans."""
+
+from toolcrib.policy.telemetry.telemetry import Watch
+
+__all__ = ["Watch"]

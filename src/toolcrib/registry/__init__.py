@@ -1,0 +1,5 @@
+"""The tool registry."""
+
+from toolcrib.registry.registry import Change, Report, ToolRegistry
+
+__all__ = ["Change", "Report", "ToolRegistry"]

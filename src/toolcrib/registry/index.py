@@ -1,0 +1,254 @@
+"""One key space: which tool answers to which spelling.
+
+A name, its case-folded form, the long form of a shortened name and every alias share one index. Entries of
+one name differ by version. Knows names and versions; refuses to know locks, events and definitions.
+
+What a tool is called in a registry: prefixed by its namespace, checked, shortened where it must be.
+
+Knows names as they are written. Refuses to know which of them are taken.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from toolcrib.definition import NameRule, shorten_name
+from toolcrib.errors import ConfusableNameError, Finding, ToolAlreadyExistsError
+from toolcrib.tool import Tool
+
+_LONGEST = 512  # what is longer is not shortened but refused: it was never a name
+
+
+def name_tool(tool: Tool, namespace: str | None, separator: str, rule: NameRule) -> Tool:
+    """The tool under its name in a registry. `namespace` wins over the one the tool came with; "" is none."""
+    options = tool.options
+    for alias in options.aliases:
+        rule.check(alias, tool.source)
+    prefix = tool.namespace if namespace is None else namespace
+    full = tool.long_name or tool.name
+    if prefix and isinstance(full, str):
+        full = f"{prefix}{separator}{full}"
+        if options.aliases:
+            tool = tool.with_options(aliases=[f"{prefix}{separator}{alias}" for alias in options.aliases])
+    name = _fit(full, tool, rule)
+    if name == tool.name and tool.namespace is None:
+        return tool
+    tool = tool.renamed(name, long_name=None if name == full else full)
+    tool.namespace = None  # it is in the name now
+    return tool
+
+
+def _fit(name: object, tool: Tool, rule: NameRule) -> str:
+    """`name`, or its short form where only its length is against the rule; `strict` shortens nothing."""
+    if (
+        isinstance(name, str)
+        and rule.label != "strict"
+        and rule.longest < len(name) <= _LONGEST
+        and rule.pattern.fullmatch(name)
+    ):
+        name = shorten_name(name, rule.longest)
+    return rule.check(name, tool.source)
+
+
+def remark_shortened(tool: Tool) -> list[Finding]:
+    """A name is never cut silently."""
+    if tool.long_name is None:
+        return []
+    text = f"Tool name '{tool.long_name}' is too long and becomes '{tool.name}'; both can be called"
+    where = tool.source
+    return [Finding("shortened-name", "warning", text, tool=tool.name, file=where.file, line=where.line)]
+
+
+_LOOKS_LIKE = str.maketrans({"I": "l", "1": "l", "0": "o", "O": "o"})
+_PARTS = re.compile(r"[0-9]+|[A-Za-z]+")
+_END = (0, 0, "~")
+
+
+def version_key(version: str | None) -> tuple[tuple[int, int, str], ...]:
+    """Orders versions: numbers as numbers, none oldest, `2.0beta` before `2.0` before `2.0.1`."""
+    if version is None:
+        return ()
+    return (*(_part_key(part) for part in _PARTS.findall(version)), _END)
+
+
+def _part_key(part: str) -> tuple[int, int, str]:
+    if not part.isdigit():
+        return (0, 0, part.lower())
+    digits = part.lstrip("0")
+    return (1, len(digits), digits)  # compares as numbers do, however many digits there are
+
+
+def skeleton(name: str) -> str:
+    """What a name looks like: names with one skeleton are easily taken for each other."""
+    return name.translate(_LOOKS_LIKE).casefold().replace("rn", "m")
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One version of one tool, as registered."""
+
+    tool: Tool
+    enabled: bool
+
+
+class Group:
+    """All versions of one name, newest first. Replaced whole on every change, so readers see one state."""
+
+    __slots__ = ("entries", "newest", "spellings")
+
+    def __init__(self, entries: Sequence[Entry]) -> None:
+        if len(entries) == 1:  # nearly always
+            self.entries: tuple[Entry, ...] = (entries[0],)
+            self.newest = entries[0] if entries[0].enabled else None
+            self.spellings = spellings(entries[0].tool)
+            return
+        self.entries = tuple(sorted(entries, key=lambda entry: version_key(entry.tool.version), reverse=True))
+        self.newest = next((entry for entry in self.entries if entry.enabled), None)
+        names = (name for entry in self.entries for name in spellings(entry.tool))
+        self.spellings = tuple(dict.fromkeys(names))
+
+    def of_version(self, version: str | None) -> Entry | None:
+        return next((entry for entry in self.entries if entry.tool.version == version), None)
+
+
+@dataclass(slots=True)
+class KeySpace:
+    """The mutable truth behind a registry.
+
+    `groups` are kept by folded name in the order of registration; `names` and `looks` lead to them from
+    every folded spelling and from what it looks like. `listed` counts the groups with an enabled version.
+    """
+
+    groups: dict[str, Group] = field(default_factory=dict)
+    names: dict[str, str] = field(default_factory=dict)
+    looks: dict[str, str] = field(default_factory=dict)
+    listed: int = 0
+
+    def copy(self) -> KeySpace:
+        return KeySpace(dict(self.groups), dict(self.names), dict(self.looks), self.listed)
+
+    def group_of(self, spelling: str) -> Group | None:
+        return self.groups.get(self.names.get(spelling.casefold(), ""))
+
+    def find(self, name: str) -> list[Entry]:
+        """Every entry a name means: all versions, or the one after `@`."""
+        group = self.group_of(name)
+        if group is not None:
+            return list(group.entries)
+        base, _, version = name.rpartition("@")
+        group = self.group_of(base)
+        entry = None if group is None else group.of_version(version)
+        return [] if entry is None else [entry]
+
+    def holder(self, name: str, version: str | None) -> Entry | None:
+        """The entry of this folded name and version: what a newcomer would be a duplicate of."""
+        group = self.groups.get(name.casefold())
+        return None if group is None else group.of_version(version)
+
+    def check_free(self, tool: Tool, *, confusable: bool) -> None:
+        """Raise where a spelling of `tool` belongs to a tool of another name, or looks like one that does."""
+        folded = tool.name.casefold()
+        for spelling in spellings(tool):
+            owner = self.names.get(spelling.casefold(), folded)
+            if owner != folded:
+                existing = self.groups[owner].entries[0].tool
+                raise ToolAlreadyExistsError(spelling, source=tool.source, existing=existing.source)
+            twin = self.looks.get(skeleton(spelling), folded)
+            if confusable and twin != folded:
+                raise _confusable(spelling, tool, self.groups[twin].entries[0].tool)
+
+    def put(self, tool: Tool, *, enabled: bool) -> None:
+        """Store `tool`, in place of the entry of its name and version if there is one; the order stays."""
+        folded = tool.name.casefold()
+        group = self.groups.get(folded)
+        others = [] if group is None else [e for e in group.entries if e.tool.version != tool.version]
+        self._set(folded, [*others, Entry(tool, enabled)])
+
+    def drop(self, entries: list[Entry]) -> list[Entry]:
+        """Take entries of one group out; returns them."""
+        folded = entries[0].tool.name.casefold()
+        self._set(folded, [entry for entry in self.groups[folded].entries if entry not in entries])
+        return entries
+
+    def set_enabled(self, entries: list[Entry], enabled: bool) -> list[Entry]:
+        """Switch entries of one group; returns those that were not so already."""
+        folded = entries[0].tool.name.casefold()
+        changed = [entry for entry in entries if entry.enabled is not enabled]
+        if changed:
+            everything = self.groups[folded].entries
+            self._set(folded, [Entry(e.tool, enabled) if e in changed else e for e in everything])
+        return changed
+
+    def _set(self, folded: str, entries: list[Entry]) -> None:
+        """Make these the entries of a name. Every change comes through here, so the indexes stay true."""
+        before = self.groups.get(folded)
+        if before is not None:
+            self.listed -= before.newest is not None
+            for spelling in before.spellings:
+                self.names.pop(spelling.casefold(), None)
+                look = skeleton(spelling)
+                if self.looks.get(look) == folded:
+                    del self.looks[look]
+        if not entries:
+            del self.groups[folded]
+            return
+        group = self.groups[folded] = Group(entries)
+        self.listed += group.newest is not None
+        for spelling in group.spellings:
+            self.names[spelling.casefold()] = folded
+            self.looks.setdefault(skeleton(spelling), folded)
+
+
+def _confusable(spelling: str, tool: Tool, existing: Tool) -> ConfusableNameError:
+    error = ConfusableNameError(
+        spelling,
+        message=f"Tool '{spelling}' looks like a tool that is already registered",
+        source=tool.source,
+        existing=existing.source,
+    )
+    error.hint = f"it is easily taken for '{existing.name}' at {existing.source}; rename one"
+    return error
+
+
+def spellings(tool: Tool) -> tuple[str, ...]:
+    """Every name a tool answers to."""
+    if tool.long_name is None:
+        return (tool.name, *tool.options.aliases)
+    return (tool.name, tool.long_name, *tool.options.aliases)
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """An immutable view: everything a reader needs, nothing it could see change."""
+
+    revision: int
+    index: dict[str, Group]
+    groups: tuple[Group, ...]
+    tools: tuple[Tool, ...]
+
+    @classmethod
+    def of(cls, space: KeySpace, revision: int) -> Snapshot:
+        groups = tuple(space.groups.values())
+        index: dict[str, Group] = {}
+        for group in groups:
+            for spelling in group.spellings:
+                index[spelling.casefold()] = group
+                index[spelling] = group  # looked up first, without folding
+        return cls(revision, index, groups, tuple(group.newest.tool for group in groups if group.newest))
+
+    def find(self, name: str) -> Tool | None:
+        """The tool a name means: the newest enabled version, or the one after `@`."""
+        group = self.group_of(name)
+        if group is not None:
+            return None if group.newest is None else group.newest.tool
+        base, _, version = name.rpartition("@")
+        group = self.group_of(base)
+        entry = None if group is None else group.of_version(version)
+        return entry.tool if entry is not None and entry.enabled else None
+
+    def group_of(self, spelling: str) -> Group | None:
+        """All versions that answer to a spelling."""
+        group = self.index.get(spelling)
+        return self.index.get(spelling.casefold()) if group is None else group

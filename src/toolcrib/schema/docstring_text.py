@@ -1,0 +1,349 @@
+"""Types as docstrings write them: trimming their text, telling them from prose, turning the simple ones real.
+
+Knows the spellings people use ("str, optional", "list of int", "{'a', 'b'}") and the handful of builtin hints
+they stand for. Refuses to evaluate anything, to import what a name may refer to, and to guess: a text it is
+not sure of is not a hint.
+
+Lines, paragraphs and sentences: the layout of a docstring, whatever its dialect.
+
+Knows indentation, bullets, fences, wrapped prose and where a sentence ends. Refuses to know sections: it is
+told which lines belong together and never decides it. A cleaned line is plain spaces, then words, and
+nothing after them; an empty one is "".
+"""
+
+from __future__ import annotations
+
+import operator
+import re
+from functools import reduce
+from types import GenericAlias, NoneType
+from typing import Any, Literal
+
+# Quantifiers are possessive where they may meet a long run: a docstring is a stranger's text, and the time
+# spent on it must grow no faster than its length.
+_STRUCTURE = re.compile(r"[-*+•] |---|===|#{1,6} |\d{1,3}[.)] |>>> |\.\.\. |```|~~~|\|")
+_LABEL = re.compile(r"\w[\w ]{0,30}:(?:\s|$)")
+_EXAMPLE = re.compile(r" *+(?:[Ee]xamples?|[Ee]jemplos?)::?(?!:)\s*+(.*)")
+_SENTENCE_END = re.compile(r"[.!?][\"')\]`*]*+\s++[\"'(\[`*]*+(\S)")
+_DOTTED_LETTERS = re.compile(r"(?<!\w)\w\.(?:\w\.){1,4}$")
+_MANY_BREAKS = re.compile(r"\n{3,}")
+_SHOWN = bytes(range(0x20, 0x7F)) + b"\n"
+_SECOND_MARGIN = re.compile(r"\n( *+)[^ \n]")
+
+_NEVER_LAST = frozenset(("e.g", "i.e", "vs", "cf", "approx", "dr", "mr", "mrs", "ms", "prof", "fig", "eq"))
+
+
+def clean_lines(text: str) -> list[str]:
+    """Split into lines without the indentation that all but the first have in common."""
+    if (lines := _clean_tidy(text)) is not None:
+        return lines
+    if "\r" in text:
+        text = text.replace("\r\n", "\n").replace("\r", "\n")
+    first, *others = text.split("\n")
+    measured: list[tuple[int, str]] = []
+    margin = None
+    for line in others:
+        body = line.lstrip()
+        indent = len(line) - len(body)
+        if body and indent and "\t" in line:
+            indent = len(line[:indent].expandtabs())
+        if body and (margin is None or indent < margin):
+            margin = indent
+        measured.append((indent, body.rstrip()))
+    margin = margin or 0
+    return [first.strip(), *[" " * (indent - margin) + body if body else "" for indent, body in measured]]
+
+
+def _clean_tidy(text: str) -> list[str] | None:
+    """The short way for most texts: visible ASCII, every line but the first at the margin or deeper, or
+    empty, and nothing behind the words. None for all others."""
+    margin = _SECOND_MARGIN.search(text)
+    if margin is None or text[0] == " " or not is_plainly_shown(text):
+        return None
+    edge = f"\n{margin[1]}"
+    empty = text.count("\n\n") + text.endswith("\n") if len(edge) > 1 else 0
+    if text.count(edge) + empty != text.count("\n"):
+        return None
+    text = text.replace(edge, "\n")
+    return None if " \n" in text or text[-1] == " " else text.split("\n")
+
+
+def is_plainly_shown(text: str) -> bool:
+    """Whether a text is ASCII that a reader sees, on lines. Its bytes tell it quicker than its characters."""
+    return text.isascii() and not text.encode().translate(None, _SHOWN)
+
+
+def indent_of(line: str) -> int:
+    return len(line) - len(line.lstrip(" "))
+
+
+def trim(block: list[str]) -> list[str]:
+    """Take the empty lines off both ends."""
+    start, end = 0, len(block)
+    while start < end and not block[start]:
+        start += 1
+    while end > start and not block[end - 1]:
+        end -= 1
+    return block[start:end]
+
+
+def find_block_end(lines: list[str], start: int, level: int) -> int:
+    """Find where the lines that are empty or deeper than `level` end."""
+    deeper = " " * (level + 1)
+    end = start
+    while end < len(lines) and (not lines[end] or lines[end].startswith(deeper)):
+        end += 1
+    return end
+
+
+def flow(first: str, rest: list[str]) -> str:
+    """Join a text and its continuation: wrapped prose becomes one line, what has a shape keeps it."""
+    filled = [indent_of(line) for line in rest if line]
+    if not filled:
+        return first
+    margin = min(filled)
+    # The first continuation line sets the indent of its paragraph, wherever its author aligned it.
+    level = filled[0] if rest[0] else margin
+    pieces = [first]
+    shaped = fenced = after_blank = False
+    for line in rest:
+        if not line:
+            after_blank = True
+            continue
+        body = line.lstrip(" ")
+        if after_blank:
+            shaped, level = fenced, margin
+        shaped = shaped or len(line) - len(body) > level or _STRUCTURE.match(body) is not None
+        if body.startswith(("```", "~~~")):
+            fenced = not fenced
+        pieces.append("\n\n" if after_blank else "\n" if shaped else " ")
+        pieces.append(line[margin:] if shaped else body)
+        after_blank = False
+    return "".join(pieces).strip()
+
+
+def join_prose(lines: list[str]) -> str:
+    """Put the lines of a description together, never more than one empty line in a row."""
+    prose = "\n".join(lines)
+    return (_MANY_BREAKS.sub("\n\n", prose) if "\n\n\n" in prose else prose).strip()
+
+
+def join_first_paragraph(prose: str) -> str:
+    first = prose.partition("\n\n")[0]
+    return " ".join(map(str.strip, first.split("\n"))) if "\n" in first else first
+
+
+def finish_sentence(prose: str) -> str:
+    """Write a lone sentence on one line without its full stop; leave anything longer as it is."""
+    sentence = prose
+    if "\n\n" in prose:
+        return prose
+    if "\n" in prose:
+        lines = prose.split("\n")
+        if any(map(_stands_alone, lines)):
+            return prose
+        sentence = " ".join(lines)
+    if _has_more_sentences(sentence):
+        return prose
+    if (
+        not sentence.endswith(".")
+        or sentence.endswith(("..", " etc."))
+        or _DOTTED_LETTERS.search(sentence[-12:])
+    ):
+        return sentence
+    return sentence[:-1].rstrip() or sentence
+
+
+def _stands_alone(line: str) -> bool:
+    """Tell whether a line would lose its meaning inside a paragraph."""
+    if not line or line[0] == " " or _STRUCTURE.match(line):
+        return True
+    return line[0].isupper() and _LABEL.match(line) is not None
+
+
+def _has_more_sentences(text: str) -> bool:
+    for end in _SENTENCE_END.finditer(text):
+        if end[1].isupper():
+            before = text[max(0, end.start() - 8) : end.start()].split()
+            if not before or before[-1].lower().lstrip("(\"'") not in _NEVER_LAST:
+                return True
+    return False
+
+
+def find_examples(lines: list[str]) -> list[str]:
+    """Collect what follows `Example:` on its line and, deeper, below it."""
+    found: list[str] = []
+    number = 0
+    while number < len(lines):
+        line = lines[number]
+        number += 1
+        if match := _EXAMPLE.match(line):
+            end = find_block_end(lines, number, indent_of(line))
+            below = trim(lines[number:end])
+            margin = min((indent_of(deeper) for deeper in below if deeper), default=0)
+            text = "\n".join([match[1], *[deeper[margin:] for deeper in below]]).strip("\n")
+            found += [text] if text else []
+            number = end
+    return found
+
+
+_DEEPEST = 8  # no honest type nests deeper, and a stranger's text must not exhaust the stack
+
+_ROLE = re.compile(r":(?:[a-z]{1,12}:){1,2}(?=`)")
+_QUALIFIER = re.compile(
+    r"\*?(?:optional|required|keyword[- ]only|positional[- ]only)\*?(?: *+\(?defaults?\b.*)?|defaults?\b.*",
+    re.I,
+)
+_TRAILING_DEFAULT = re.compile(r"\((?:optional|defaults?\b[^()]*+)\)$", re.I)
+_TOKEN = re.compile(r"'[^']*+'|\"[^\"]*+\"|[\[({\])}]|,|\|| or ")
+_JOINT = re.compile(r" ?\| ?|, ?| or | of ")
+_BRACKETED = re.compile(r"[^\W\d][\w.]*+\[.*\](?:(?: ?\| ?| or )[\w.]++)?|\{.*\}")
+_SUBSCRIPT = re.compile(r"([\w.]++)\[(.*)\]")
+_INTEGER = re.compile(r"-?[0-9]{1,18}")
+
+_USUAL_TYPES = """
+    str string int integer float number bool boolean list dict tuple set frozenset bytes object array ndarray
+    array_like callable iterator generator None Any List Dict Tuple Set Optional Union Iterator Generator
+    AsyncIterator AsyncGenerator Iterable Sequence Mapping Callable Path datetime date Decimal UUID
+"""
+_TYPE_WORDS = frozenset(_USUAL_TYPES.split())
+_BUILTINS: dict[str, Any] = {
+    "str": str,
+    "string": str,
+    "int": int,
+    "integer": int,
+    "float": float,
+    "number": float,
+    "bool": bool,
+    "boolean": bool,
+    "list": list,
+    "dict": dict,
+    "object": dict,
+    "none": NoneType,
+}
+_CONSTANTS = {"True": True, "False": False, "None": None}
+
+
+def clean_type(text: str) -> str | None:
+    """Take off a type what is not type: optional, required, a default (the signature has the real one)."""
+    if "`" in text:
+        text = _ROLE.sub("", text).replace("`~", "").replace("`", "")
+    text = text.strip()
+    if text.endswith(")"):
+        text = _TRAILING_DEFAULT.sub("", text).rstrip()
+    if "," in text:
+        parts = _split_outside(text, ",")
+        kept = [part for part in parts if not _QUALIFIER.fullmatch(part)]
+        text = text if len(kept) == len(parts) else ", ".join(kept)
+    elif _QUALIFIER.fullmatch(text):
+        return None
+    return text or None
+
+
+def looks_like_type(text: str) -> bool:
+    """Tell a type from the beginning of a sentence; in doubt it is a sentence."""
+    if text in _TYPE_WORDS:
+        return True
+    if len(text) > 200 or _is_sentence(text):
+        return False
+    return _BRACKETED.fullmatch(text) is not None or all(map(_is_type_word, _JOINT.split(text)))
+
+
+def _is_sentence(text: str) -> bool:
+    """Tell by its first two words, where that is enough: a type has a space only where two are joined."""
+    first, space, rest = text.partition(" ")
+    if not space or first[-1:] in ("", ",", "|") or "[" in text or "{" in text:
+        return False
+    return not rest.startswith(("|", "or ", "of "))
+
+
+def _is_type_word(word: str) -> bool:
+    if word in _TYPE_WORDS or _BRACKETED.fullmatch(word):
+        return True
+    # A plain word proves nothing, nor does the capital of a sentence; CamelCase and dotted.paths do.
+    if word.isidentifier():
+        return word[0].isupper() and not word.isupper() and any(char.isupper() for char in word[1:])
+    return "." in word and all(part.isidentifier() for part in word.split("."))
+
+
+def _split_outside(text: str, *separators: str) -> list[str]:
+    """Split at separators that stand outside brackets and quotes."""
+    parts, start, depth = [], 0, 0
+    for token in _TOKEN.finditer(text):
+        mark = token[0]
+        if mark in "([{":
+            depth += 1
+        elif mark in ")]}":
+            depth -= 1
+        elif depth <= 0 and mark in separators:
+            parts.append(text[start : token.start()].strip())
+            start = token.end()
+    parts.append(text[start:].strip())
+    return parts
+
+
+def type_hint_of(text: str) -> object | None:
+    """Turn the text of a simple type into the builtin hint it stands for; None where that is not certain."""
+    hint = _read_hint(clean_type(text) or "", 0)
+    return None if hint is NoneType else hint
+
+
+def _read_hint(text: str, depth: int) -> Any:
+    if depth > _DEEPEST:
+        return None
+    known = _BUILTINS.get(text.removeprefix("typing.").lower())
+    if known is not None:
+        return known
+    alternatives = _split_outside(text, "|", " or ")
+    if len(alternatives) > 1:
+        return _unite([_read_hint(part, depth + 1) for part in alternatives])
+    if text.startswith("{") and text.endswith("}"):
+        return _read_literal(text[1:-1])
+    if text[:8].lower() == "list of ":
+        return _read_list(_to_singular(text[8:].strip()), depth)
+    subscript = _SUBSCRIPT.fullmatch(text)
+    if subscript is None:
+        return None
+    return _read_subscript(subscript[1].removeprefix("typing.").lower(), subscript[2], depth)
+
+
+def _read_subscript(name: str, inner: str, depth: int) -> Any:
+    if name == "literal":
+        return _read_literal(inner)
+    if name == "list":
+        return _read_list(inner, depth)
+    parts = _split_outside(inner, ",")
+    if name == "dict" and len(parts) == 2 and _read_hint(parts[0], depth + 1) is str:
+        value = Any if parts[1] == "Any" else _read_hint(parts[1], depth + 1)
+        return None if value is None else GenericAlias(dict, (str, value))
+    if name in ("optional", "union"):
+        hints = [_read_hint(part, depth + 1) for part in parts]
+        return _unite([*hints, NoneType] if name == "optional" else hints)
+    return None
+
+
+def _read_list(inner: str, depth: int) -> Any:
+    item = Any if inner == "Any" else _read_hint(inner.strip(), depth + 1)
+    return None if item is None else GenericAlias(list, (item,))
+
+
+def _to_singular(name: str) -> str:
+    return name[:-1] if name.endswith("s") and name[:-1].lower() in _BUILTINS else name
+
+
+def _unite(hints: list[Any]) -> Any:
+    return None if None in hints else reduce(operator.or_, hints)
+
+
+def _read_literal(inner: str) -> Any:
+    values: list[Any] = []
+    for part in _split_outside(inner, ","):
+        if len(part) > 1 and part[0] == part[-1] and part[0] in "'\"" and "\\" not in part:
+            values.append(part[1:-1])
+        elif _INTEGER.fullmatch(part):
+            values.append(int(part))
+        elif part in _CONSTANTS:
+            values.append(_CONSTANTS[part])
+        else:
+            return None
+    return Literal[tuple(values)]

@@ -1,0 +1,253 @@
+"""What only pydantic can say; the only module that imports it, and only when something needs it.
+
+A model whose fields tell all is read by records.py like any other class. Validators that want the raw value,
+schema extras that are code, discriminated unions and pydantic's own types come here.
+"""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set, ValuesView
+from functools import cache
+from pathlib import PurePath
+from typing import Annotated, Any, Literal
+
+from toolcrib.errors import InvalidSignatureError
+from toolcrib.schema.shapes import Foreign
+from toolcrib.validation import codec
+from toolcrib.validation.validator import check_schema
+
+Mode = Literal["validation", "serialization"]
+"""Which way values go: in, to be checked, or out. The words are pydantic's."""
+
+_FIELDS = "__pydantic_fields__"
+_HOOKS = ("__get_pydantic_core_schema__", "__get_pydantic_json_schema__")
+_AS_TEXT = ("ipaddress", "fractions", "zoneinfo", "pydantic", "pydantic_core")
+
+
+# --- reading classes by their fields -----------------------------------------------------------------
+
+
+def is_pydantic(hint: type) -> bool:
+    """Whether this is a pydantic model or dataclass; told by an attribute, so that pydantic is not loaded."""
+    return _FIELDS in hint.__dict__
+
+
+def fields_of(cls: Any) -> dict[str, Any]:
+    """The fields of a pydantic class, names in their hints resolved."""
+    if not cls.__pydantic_complete__ and hasattr(cls, "model_rebuild"):
+        cls.model_rebuild(raise_errors=False)
+    if not cls.__pydantic_complete__:
+        raise InvalidSignatureError(
+            f"class '{cls.__name__}' is not fully defined",
+            hint=f"define what it refers to in module {cls.__module__}, not inside a function",
+        )
+    fields: dict[str, Any] = vars(cls)[_FIELDS]
+    return fields
+
+
+def config_of(cls: Any) -> Mapping[str, Any]:
+    config = getattr(cls, "model_config", None)
+    return getattr(cls, "__pydantic_config__", {}) if config is None else config
+
+
+def tells_all(cls: Any, mode: Mode) -> bool:
+    """Whether the fields of a pydantic class say all there is to say about its schema."""
+    config = config_of(cls)
+    if config.get("extra") == "allow" or callable(config.get("json_schema_extra")):
+        return False
+    if getattr(cls, "__pydantic_root_model__", False) or _has_hooks(cls):
+        return False
+    decorators = cls.__pydantic_decorators__
+    if mode == "serialization":
+        return not (
+            decorators.computed_fields
+            or decorators.field_serializers
+            or decorators.model_serializers
+            or any(info.exclude for info in fields_of(cls).values())
+        )
+    validators = (*decorators.field_validators.values(), *decorators.model_validators.values())
+    older = (*decorators.validators, *decorators.root_validators)
+    return not older and all(validator.info.mode == "after" for validator in validators)
+
+
+def published_names(cls: Any) -> tuple[tuple[str, str], ...]:
+    """Pairs of attribute and name for the fields of a pydantic class. Aliases come last: an alias may be the
+    attribute of another field, and is the one that is published."""
+    fields = fields_of(cls)
+    pairs = [(name, name) for name in fields]
+    if config_of(cls).get("validate_by_alias") is not False:
+        for name, info in fields.items():
+            alias = info.alias if info.validation_alias is None else info.validation_alias
+            pairs += [(name, item) for item in getattr(alias, "choices", (alias,)) if isinstance(item, str)]
+    return tuple(pairs)
+
+
+def find_made(value: Any) -> list[str]:
+    """The fields of a pydantic model that a default factory has filled, and nothing has set since."""
+    if not hasattr(value, "__pydantic_fields_set__"):
+        return []
+    given = value.__pydantic_fields_set__
+    return [
+        name for name, info in fields_of(type(value)).items() if info.default_factory and name not in given
+    ]
+
+
+def takes_dicts(cls: Any) -> bool:
+    """Whether pydantic makes the same model of a dict as the constructor does of the known names in it."""
+    config = config_of(cls)
+    return (
+        hasattr(cls, "__pydantic_custom_init__")
+        and not cls.__pydantic_custom_init__
+        and not config.get("populate_by_name")
+        and not config.get("validate_by_name")
+    )
+
+
+def list_maker(cls: Any) -> Callable[[list[Any]], list[Any]]:
+    """Makes a list of models out of a list of dicts. Raises ValueError for the first that is refused."""
+    adapt, _ = _engine()
+    make: Callable[[list[Any]], list[Any]] = adapt(_list_of(cls)).validate_python
+    return make
+
+
+def _has_hooks(cls: type) -> bool:
+    """Whether the class, or one of its bases outside pydantic, describes itself."""
+    return any(
+        hook in base.__dict__
+        for base in cls.__mro__
+        if base.__module__.partition(".")[0] != "pydantic"
+        for hook in _HOOKS
+    )
+
+
+# --- everything else ---------------------------------------------------------------------------------
+
+
+@cache
+def _engine() -> tuple[Any, Any]:
+    """The one place that loads pydantic where the user's own code has not: about 90 ms."""
+    from pydantic import TypeAdapter
+    from pydantic.json_schema import GenerateJsonSchema
+    from pydantic.warnings import UnsupportedFieldAttributeWarning
+
+    class Untitled(GenerateJsonSchema):
+        """Publishes what the author wrote: no titles made out of names, no OpenAPI discriminators."""
+
+        ignored_warning_kinds = {"skipped-choice", "non-serializable-default", "skipped-discriminator"}
+
+        def field_title_should_be_set(self, schema: Any) -> bool:  # noqa: ARG002 - pydantic's signature
+            return False
+
+        def tagged_union_schema(self, schema: Any) -> dict[str, Any]:
+            made = super().tagged_union_schema(schema)
+            made.pop("discriminator", None)
+            return made
+
+    def adapt(hint: Any) -> Any:
+        with warnings.catch_warnings():  # of aliases and defaults, which are taken care of elsewhere
+            warnings.simplefilter("ignore", UnsupportedFieldAttributeWarning)
+            return TypeAdapter(hint)
+
+    return adapt, Untitled
+
+
+def foreign(hint: Any, mode: Mode) -> Foreign:
+    """A shape described, checked and made by pydantic."""
+    adapt, generator = _engine()
+    adapter = adapt(hint)
+    schema = adapter.json_schema(mode=mode, by_alias=True, schema_generator=generator)
+    check_schema(schema)  # patterns and schema extras are its author's
+    python = hint if isinstance(hint, type) else None
+
+    def load(value: Any) -> Any:
+        return adapter.validate_json(codec.encode(value))  # JSON rules: a date may be text, even if strict
+
+    @cache
+    def adapt_list() -> Any:
+        return adapt(_list_of(hint))
+
+    def load_list(value: Any) -> Any:
+        return adapt_list().validate_json(codec.encode(value))
+
+    name = getattr(getattr(hint, "__origin__", hint), "__name__", "")
+    return Foreign(_without_class_names(schema, name), load, _dump_with(adapter, python), python, load_list)
+
+
+def _list_of(hint: Any) -> Any:
+    """A list of which nothing more is looked at after the first item that is refused."""
+    from pydantic import FailFast
+
+    return Annotated[list[hint], FailFast()]
+
+
+def _dump_with(adapter: Any, python: Any) -> Callable[[Any], Any]:
+    """Serialises by what was declared: fields that only a subclass has stay at home."""
+
+    def dump(value: Any) -> Any:
+        if python is not None and not isinstance(value, python):
+            try:
+                value = adapter.validate_python(value)
+            except ValueError:
+                raise TypeError(f"it is not a {python.__name__}") from None
+        return adapter.dump_python(value, mode="json", by_alias=True, warnings=False)
+
+    return dump
+
+
+def _without_class_names(schema: dict[str, Any], name: str) -> dict[str, Any]:
+    """Drop the titles that repeat the names of classes."""
+    for key, part in ((name, schema), *schema.get("$defs", {}).items()):
+        title = part.get("title")
+        if title is not None and _key(key).endswith(_key(title)):
+            del part["title"]
+    return schema
+
+
+def _key(name: str) -> str:
+    return re.sub(r"[^\w.-]", "_", name)
+
+
+# --- plain data out of anything ----------------------------------------------------------------------
+
+
+def to_plain(value: Any) -> Any:
+    """Plain JSON data out of anything that has an obvious form; raises TypeError where there is none."""
+    return codec.to_plain(value, _unknown)
+
+
+_PLAINER: tuple[tuple[Any, Callable[[Any], Any]], ...] = (
+    (str, str.__str__),  # subclasses: the codec takes none, lest it lose what they add
+    (int, int.__int__),
+    (float, float.__float__),
+    ((PurePath, complex), str),
+    (re.Pattern, lambda value: value.pattern),
+    (Mapping, dict),
+    ((Sequence, Set, ValuesView, Iterator), list),
+)
+
+
+def _unknown(value: Any) -> Any:
+    """Something plainer than what the codec does not know by itself."""
+    if isinstance(value, type):
+        raise TypeError(f"the class {value.__name__} has no JSON form")
+    if hasattr(value, "model_dump"):
+        return value.model_dump(mode="json", by_alias=True)
+    for kind, make in _PLAINER:
+        if isinstance(value, kind):
+            return make(value)
+    if type(value).__module__.partition(".")[0] in _AS_TEXT:
+        return str(value)
+    return _from_array(value)
+
+
+def _from_array(value: Any) -> Any:
+    """The numbers of NumPy and its like, by the methods that they share."""
+    item = getattr(value, "item", None)
+    if callable(item) and getattr(value, "shape", None) == ():
+        return item()
+    tolist = getattr(value, "tolist", None)
+    if callable(tolist):
+        return tolist()
+    raise TypeError(f"a value of type {type(value).__name__} has no JSON form")

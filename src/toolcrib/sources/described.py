@@ -1,0 +1,78 @@
+"""Tools that are only described: by a file, by another server, or by a catalog of another day.
+
+A described tool has a definition like any other and goes wherever tools go: into lists, exports, locks and
+searches. A call of it says that its code is not here. Knows definitions; refuses to know where they are from.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from toolcrib.definition import OptionFields, ToolDefinition, ToolOptions
+from toolcrib.errors import ToolError
+from toolcrib.schema.function import Blueprint, build_handler
+from toolcrib.schema.parameters import Callee
+from toolcrib.tool import Tool
+
+_OPTIONS = {
+    "readOnlyHint": "read_only",
+    "destructiveHint": "destructive",
+    "idempotentHint": "idempotent",
+    "openWorldHint": "open_world",
+}
+
+
+class Absent:
+    """What stands where the code of a described tool would be."""
+
+    def __init__(self, name: str) -> None:
+        self.__name__ = name
+        self.__doc__ = None
+
+    async def __call__(self, arguments: dict[str, Any]) -> Any:  # noqa: ARG002
+        raise ToolError(f"'{self.__name__}' is only described here: the code behind it is not available")
+
+
+def describe(definition: ToolDefinition) -> Tool:
+    """A tool with exactly this definition. What is wrong with the definition shows when the tool is built."""
+    callee = Callee(Absent(definition.name))
+    callee.source = definition.source
+    build = partial(_build, definition)
+    return Tool(callee, definition.name, options_in(definition), build, definition)
+
+
+def is_described(tool: Tool) -> bool:
+    return isinstance(tool.callee.handler, Absent)
+
+
+def options_in(definition: ToolDefinition) -> ToolOptions:
+    """What an author would have had to say for this definition."""
+    hints = {
+        option: definition.annotations[hint]
+        for hint, option in _OPTIONS.items()
+        if isinstance(definition.annotations.get(hint), bool)
+    }
+    if hints.get("read_only") and hints.get("destructive"):
+        del hints["destructive"]  # which means nothing beside the other
+    given: OptionFields = {
+        "name": definition.name,
+        "title": definition.title,
+        "description": definition.description,
+        "input_schema": definition.input_schema,
+        "output_schema": definition.output_schema,
+        "tags": definition.tags,
+        "version": definition.version,
+        "metadata": definition.metadata,
+        "icons": definition.icons,
+        "meta": definition.meta,
+        **hints,  # type: ignore[typeddict-item]
+    }
+    return ToolOptions(**given)
+
+
+def _build(definition: ToolDefinition, callee: Callee, name: str, options: ToolOptions) -> Blueprint:
+    blueprint = build_handler(callee, name, options)
+    blueprint.annotations = dict(definition.annotations)
+    blueprint.returns, blueprint.raises = definition.returns, definition.raises
+    return blueprint

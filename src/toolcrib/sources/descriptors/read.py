@@ -1,0 +1,334 @@
+"""Reads descriptors: a file, or a folder of files that each describe a tool.
+
+One wrong entry, or one wrong file of a folder, is a finding that hides no other. Knows where descriptors lie;
+what they say is for forms.py, how they are written for text.py.
+
+The forms in which tools are described: MCP's, ours, OpenAI's, a catalog (document C), and the files of
+registries with `{id, name, category, description, schema}`.
+
+Knows the spellings and nothing of files. One form is read as all are: a part has a few names, and whatever
+has none of them is metadata and stays at home.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from toolcrib.definition import MCP, OptionFields, ToolDefinition, find_unfit_annotations
+from toolcrib.errors import (
+    DefinitionError,
+    Finding,
+    InvalidNameError,
+    InvalidSchemaError,
+    InvalidToolError,
+    Source,
+    SourceError,
+)
+from toolcrib.sources.described import describe
+from toolcrib.sources.descriptors.text import SUFFIXES, Document, kind_of, read_document
+from toolcrib.sources.modules import is_foreign, python_files
+from toolcrib.tool import Tool
+from toolcrib.validation import codec
+
+SCHEMA_KEYS = ("inputSchema", "input_schema", "schema", "parameters")
+_OUTPUT_KEYS = ("outputSchema", "output_schema")
+_META_KEYS = ("_meta", "meta")
+_OPTION_KEYS = ("group", "aliases", "scopes", "enabled")
+_KNOWN = frozenset(
+    (
+        *("name", "title", "description", "annotations", "tags", "version", "metadata", "icons"),
+        *("returns", "raises", "type", "strict", *SCHEMA_KEYS, *_OUTPUT_KEYS, *_META_KEYS, *_OPTION_KEYS),
+    )
+)
+LISTS = ("tools", "functionSchema", "functions")
+"""The keys below which a document keeps its tools."""
+
+
+def find_entries(value: Any) -> tuple[Any, tuple[str, ...]] | None:
+    """The list or object of tools in a document, and the keys that lead to it. None: the document describes
+    none, or is one itself."""
+    if isinstance(value, list):
+        return value, ()
+    if not isinstance(value, dict):
+        return None
+    if isinstance(value.get("result"), dict) and isinstance(value["result"].get("tools"), list):
+        return value["result"]["tools"], ("result", "tools")  # an answer to tools/list, as it came
+    for key in LISTS:
+        # A server's card has a name and a description too; only a tool has a schema.
+        if isinstance(value.get(key), list | dict) and not any(part in value for part in SCHEMA_KEYS):
+            return value[key], (key,)
+    return None
+
+
+def is_entry(value: Any) -> bool:
+    """Whether this describes one tool."""
+    if not isinstance(value, dict):
+        return False
+    inner = value.get("function")
+    entry = inner if isinstance(inner, dict) else value
+    return ("name" in entry or "id" in entry) and any(key in entry for key in (*SCHEMA_KEYS, "description"))
+
+
+def make_tool(entry: Any, source: Source, *, key: str | None = None) -> Tool:
+    """The tool that an entry describes; `key` is its name where it says none. Raises DefinitionError."""
+    if not isinstance(entry, Mapping):
+        words = f"An entry must be an object that describes a tool, got {type(entry).__name__}"
+        raise InvalidToolError(words, tool=key, source=source)
+    if isinstance(entry.get("function"), Mapping):
+        entry = entry["function"]
+    name, title, identity = _names_in(entry, key, source)
+    if not any(part in entry for part in (*SCHEMA_KEYS, "description")):
+        raise InvalidToolError(
+            f"Tool '{name}' has neither a description nor a schema",
+            tool=name,
+            source=source,
+            hint=f"give it a description and one of {', '.join(SCHEMA_KEYS)}",
+        )
+    definition = ToolDefinition(
+        name=name,
+        description=_text(entry, "description", name, source) or "",
+        input_schema=_object(entry, SCHEMA_KEYS, name, source) or {"type": "object", "properties": {}},
+        output_schema=_object(entry, _OUTPUT_KEYS, name, source),
+        title=title,
+        annotations=_annotations_in(entry, name, source),
+        tags=_tags_in(entry, name, source),
+        version=_version_in(entry, name, source),
+        metadata=_metadata_in(entry, identity, name, source),
+        source=source,
+        returns=_text(entry, "returns", name, source) or "",
+        raises=_raises_in(entry, name, source),
+        icons=_value_of(entry, "icons", name, source) or (),
+        meta=_object(entry, _META_KEYS, name, source) or {},
+    )
+    options: OptionFields = {}
+    for option in _OPTION_KEYS:
+        if entry.get(option) is not None:
+            options[option] = entry[option]  # type: ignore[literal-required]
+    tool = describe(definition)
+    return tool.with_options(**options) if options else tool
+
+
+def _names_in(entry: Mapping[str, Any], key: str | None, source: Source) -> tuple[str, str | None, Any]:
+    """Name, title, and an id that is neither. Registries call the one `id` that others call `name`, and give
+    a title as the name."""
+    identity, name = entry.get("id"), entry.get("name", key)
+    if name is None and isinstance(identity, str):
+        name, identity = identity, None
+    if not isinstance(name, str):
+        words = "A tool has no name" if name is None else f"Tool name must be string, got {type(name)}"
+        raise InvalidToolError(words, source=source, hint="give every tool a name")
+    title = _text(entry, "title", name, source)
+    try:
+        return MCP.check(name, source), title, identity
+    except InvalidNameError:
+        if not isinstance(identity, str) or MCP.pattern.fullmatch(identity) is None:
+            raise
+    return MCP.check(identity, source), title or name, None
+
+
+# --- parts -------------------------------------------------------------------------------------------
+
+
+def _value_of(entry: Mapping[str, Any], key: str, name: str, source: Source) -> Any:
+    """A part that is data. TOML has no null, so what needs one may stand there as JSON in a text."""
+    value = entry.get(key)
+    if not isinstance(value, str):
+        return value
+    try:
+        return codec.parse(value.encode())
+    except ValueError as error:
+        raise InvalidSchemaError(
+            f"'{key}' of tool '{name}' is a text that is not JSON: {error}", tool=name, source=source
+        ) from None
+
+
+def _object(entry: Mapping[str, Any], keys: tuple[str, ...], name: str, source: Source) -> Any:
+    """The first of these parts that is there, as a dict; None where there is none."""
+    for key in keys:
+        value = _value_of(entry, key, name, source)
+        if value is None:
+            continue
+        if not isinstance(value, Mapping):
+            words = f"'{key}' of tool '{name}' must be an object, got {type(value).__name__}"
+            raise InvalidSchemaError(words, tool=name, source=source)
+        return value
+    return None
+
+
+def _text(entry: Mapping[str, Any], key: str, name: str, source: Source) -> str | None:
+    value = entry.get(key)
+    if value is not None and not isinstance(value, str):
+        words = f"'{key}' of tool '{name}' must be text, got {type(value).__name__}"
+        raise InvalidToolError(words, tool=name, source=source)
+    return value
+
+
+def _tags_in(entry: Mapping[str, Any], name: str, source: Source) -> tuple[str, ...]:
+    tags = entry.get("tags") or []
+    if not isinstance(tags, list) or not all(isinstance(tag, str) for tag in tags):
+        words = f"'tags' of tool '{name}' must be a list of texts, got {tags!r:.80}"
+        raise InvalidToolError(words, tool=name, source=source)
+    category = entry.get("category")
+    labels = [*tags, category] if isinstance(category, str) and category else tags
+    return tuple(dict.fromkeys(labels))
+
+
+def _annotations_in(entry: Mapping[str, Any], name: str, source: Source) -> dict[str, Any]:
+    given = _object(entry, ("annotations",), name, source) or {}
+    annotations = {key: value for key, value in given.items() if value is not None}
+    for key, kind in find_unfit_annotations(annotations):
+        words = f"annotations.{key} of tool '{name}' must be {kind}, got {annotations[key]!r:.80}"
+        raise InvalidToolError(words, tool=name, source=source)
+    return annotations
+
+
+def _version_in(entry: Mapping[str, Any], name: str, source: Source) -> str | None:
+    """A version is text: 1.10 as a number would be 1.1."""
+    version = entry.get("version")
+    if version is None or isinstance(version, str):
+        return version
+    if isinstance(version, int) and not isinstance(version, bool):
+        return str(version)
+    words = f"'version' of tool '{name}' must be text, got {version!r:.80}"
+    raise InvalidToolError(words, tool=name, source=source, hint="write it in quotes")
+
+
+def _metadata_in(entry: Mapping[str, Any], identity: Any, name: str, source: Source) -> dict[str, Any]:
+    """What was given as metadata, and every part that has no meaning here."""
+    given = _object(entry, ("metadata",), name, source) or {}
+    rest = {key: value for key, value in entry.items() if key not in _KNOWN and key != "id"}
+    return {**({} if identity is None else {"id": identity}), **rest, **given}
+
+
+def _raises_in(entry: Mapping[str, Any], name: str, source: Source) -> tuple[tuple[str, str], ...]:
+    raises = entry.get("raises") or []
+    try:
+        return tuple((str(item["name"]), str(item.get("description", ""))) for item in raises)
+    except (TypeError, KeyError, AttributeError):
+        words = f"'raises' of tool '{name}' must be a list of objects with name and description"
+        raise InvalidToolError(words, tool=name, source=source) from None
+
+
+MAX_FILES = 20_000
+
+_FORMS = 'give a list of tools, {"tools": [...]}, or one {name, description, schema}'
+
+
+class NothingDescribedError(SourceError):
+    """A file can be read and speaks of something else than tools."""
+
+    code = "nothing-described"
+
+
+@dataclass(slots=True)
+class Descriptors:
+    """What was described, what is wrong with the rest, and the files that were read."""
+
+    tools: list[Tool] = field(default_factory=list)
+    findings: list[Finding] = field(default_factory=list)
+    files: list[Path] = field(default_factory=list)
+
+
+def read_descriptors(path: str | os.PathLike[str]) -> Descriptors:
+    """The tools that a file describes, or the files of a folder. Every tool is built, so that what is wrong
+    with it is known. Raises SourceError where nothing can be read at all."""
+    place = Path(path)
+    found = Descriptors()
+    if place.is_dir():
+        _read_folder(place, found)
+        return found
+    if kind_of(place) is None:
+        raise SourceError(
+            f"{place} is no descriptor", source=Source(str(place)), hint=f"one ends in {', '.join(SUFFIXES)}"
+        )
+    take_document(read_document(place), found)
+    return found
+
+
+def is_descriptor(path: Path) -> bool:
+    """Whether tools are described here, and not written: a file by its name, a folder by what it holds. A
+    TOML file may be a configuration as well, so it is looked into."""
+    if path.is_dir():
+        return next(descriptor_files(path), None) is not None and not python_files(path)
+    if kind_of(path) != "toml":
+        return kind_of(path) is not None
+    try:
+        value = read_document(path).value
+    except SourceError:
+        return False
+    found = find_entries(value)
+    return is_entry(value) or (found is not None and isinstance(found[0], list))
+
+
+def descriptor_files(folder: Path) -> Iterator[Path]:
+    """Every file below a folder that may be a descriptor, by its name, in a stable order."""
+    for place, folders, files in os.walk(folder):
+        folders[:] = sorted(name for name in folders if not is_foreign(name))
+        for name in sorted(files):
+            if not name.startswith(".") and kind_of(Path(name)) is not None:
+                yield Path(place, name)
+
+
+def _read_folder(folder: Path, found: Descriptors) -> None:
+    for number, path in enumerate(descriptor_files(folder)):
+        if number == MAX_FILES:
+            words = f"{folder} has more than {MAX_FILES} files; the others were not read"
+            found.findings.append(SourceError(words, source=Source(str(folder))).finding)
+            break
+        try:
+            take_document(read_document(path), found)
+        except NothingDescribedError as error:  # a folder may hold other files too
+            found.files.append(path)
+            found.findings.append(replace(error.finding, level="warning"))
+        except SourceError as error:
+            found.files.append(path)
+            found.findings.append(error.finding)
+    if not found.files:
+        raise SourceError(
+            f"{folder} has no file that could describe a tool",
+            source=Source(str(folder)),
+            hint=f"a descriptor ends in {', '.join(SUFFIXES)}",
+        )
+
+
+def take_document(document: Document, found: Descriptors) -> None:
+    """Add what a document describes."""
+    entries = list(_entries_of(document))  # raises before anything is added
+    found.files.append(document.path)
+    for entry, key, line in entries:
+        source = Source(str(document.path), line)
+        try:
+            tool = make_tool(entry, source, key=key)
+            found.findings += tool.check().findings
+            found.tools.append(tool)
+        except DefinitionError as error:
+            if error.source.file is None:
+                error.source = source
+            found.findings.append(error.finding)
+
+
+def _entries_of(document: Document) -> Iterator[tuple[Any, str | None, int | None]]:
+    value, path = document.value, document.path
+    if isinstance(value, dict) and ("openapi" in value or "swagger" in value):
+        raise NothingDescribedError(
+            f"{path} is an OpenAPI document, which is not supported yet",
+            source=Source(str(path)),
+            hint="describe its operations as tools, or write an APIApplication",
+        )
+    found = find_entries(value)
+    if found is None and is_entry(value):
+        yield value, None, 1
+        return
+    if found is None:
+        kind = "an object without" if isinstance(value, dict) else f"a {type(value).__name__}, not"
+        words = f"{path} describes no tools: it is {kind} a list of them"
+        raise NothingDescribedError(words, source=Source(str(path)), hint=_FORMS)
+    container, keys = found
+    lines = document.entry_lines(container, keys)
+    items = container.items() if isinstance(container, dict) else ((None, entry) for entry in container)
+    for (key, entry), line in zip(items, lines, strict=True):
+        yield entry, key, line

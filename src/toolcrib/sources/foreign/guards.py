@@ -1,0 +1,337 @@
+"""Refuse servers of other libraries that decide themselves who sees or calls a tool.
+
+toolcrib takes the functions out of a server and runs them itself. Code that the server's author put between
+clients and functions (an overridden `call_tool`, middleware, authentication, a replaced request handler)
+would not run, and its access control would be lost. Such a server is refused as a whole, with the reasons.
+
+The rule is an allow-list: every object on the way from a client to a function must be of a class of the
+library or a subclass, and each of its methods the library's own, except for those that only register,
+describe or start (`_is_harmless_name`).
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import sys
+import sysconfig
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from pathlib import Path
+from types import (
+    BuiltinFunctionType,
+    FunctionType,
+    GetSetDescriptorType,
+    MemberDescriptorType,
+    MethodType,
+    ModuleType,
+)
+from typing import Any, NamedTuple
+
+from toolcrib.errors import NOWHERE, Source, SourceError
+from toolcrib.schema.parameters import locate
+from toolcrib.sources.foreign.recognition import PACKAGES, library_of, package_of
+
+_LIBRARIES = PACKAGES | {"universal_mcp"}
+"""The packages whose overrides the adapter knows: universal-mcp's servers subclass those of `mcp`."""
+_HELPERS = frozenset({"contextlib", "typing", "typing_extensions"})
+"""Modules whose decorators the libraries use on their own methods; the wrapped function is in the closure."""
+_INNER = {
+    property: "fget",
+    classmethod: "__func__",
+    staticmethod: "__func__",
+    MethodType: "__func__",
+    functools.cached_property: "func",
+}
+"""Kinds of methods that the libraries use, and where each keeps its function. Other kinds are not theirs."""
+_CHOSEN = ("fastmcp.server.middleware", "fastmcp.contrib")
+"""Where fastmcp keeps middleware for authors to choose from; it installs the rest itself."""
+_DEFAULTS = frozenset({"DereferenceRefsMiddleware", "ToolInjectionMiddleware"})
+"""Middleware of fastmcp whose effect toolcrib has too: flat schemas, and tools that middleware adds."""
+
+_SINGLE = {
+    "mcp": ("_tool_manager", "tool_manager", "_lowlevel_server", "_mcp_server"),
+    "fastmcp": ("_tool_manager", "_lowlevel_server", "_mcp_server"),
+    None: ("_inner", "server"),  # of providers and mounts; a server may use these names for anything
+}
+_SEVERAL = ("providers", "_transforms", "_mounted_servers")
+"""Attributes that lead from a server to the other objects its calls pass through, and to mounted servers."""
+_METHODS = {
+    "tools/list": "tools/list",
+    "tools/call": "tools/call",
+    "ListToolsRequest": "tools/list",  # SDK 1.x has the types of requests as keys
+    "CallToolRequest": "tools/call",
+}
+_HARMLESS = frozenset(
+    {
+        *("completion", "custom_route", "description", "disable", "enable", "generate_name", "icons"),
+        *("import_server", "instructions", "lifespan", "mount", "name", "settings", "title", "tool"),
+        *("version", "website_url"),
+    }
+)
+MAX_REASONS = 5
+
+_INSTALLED = frozenset({"site-packages", "dist-packages"})
+_REPLACED = frozenset(
+    {
+        *("LoggingMiddleware", "StructuredLoggingMiddleware", "ErrorHandlingMiddleware"),
+        *("TimingMiddleware", "DetailedTimingMiddleware"),
+    }
+)
+"""Middleware of fastmcp that toolcrib needs no counterpart of."""
+_USE_RULES = "run it with its own library, or move the check into toolcrib rules ([[rules]], Rule)"
+_USE_AUTH = "run it with its own library, or remove auth= there and set up [auth] of toolcrib"
+_REMOVE = "remove it, toolcrib logs and times calls itself; or run the server with its own library"
+
+
+class _Reason(NamedTuple):
+    words: str
+    culprit: Any
+    """The class or callable that toolcrib would not run, to point at."""
+    hint: str = _USE_RULES
+
+
+def check_guards(server: Any) -> None:
+    """Raise SourceError where a server, or one mounted in it, has guards that toolcrib would not run."""
+    found = {reason.words: reason for reason in _find_guards(server)}
+    reasons = list(islice(found.values(), MAX_REASONS))
+    if reasons:
+        raise SourceError(
+            f"Server '{server.name}' is not served: {'; '.join(reason.words for reason in reasons)}",
+            source=_locate(reasons, server),
+            hint="; ".join(dict.fromkeys(reason.hint for reason in reasons)),
+        )
+
+
+def is_own(thing: Any, name: str) -> bool:
+    """Whether a method of an object is the one that its library wrote."""
+    is_written = any(name in vars(kind) for kind in type(thing).__mro__)
+    return is_written and not any(
+        True for attribute in (name, "__getattribute__") for _ in _find_override(thing, attribute)
+    )
+
+
+def _find_guards(server: Any) -> Iterator[_Reason]:
+    for attribute, part in _walk(server):
+        if not _is_of_library(part):
+            words = f"{attribute} is a {type(part).__name__}, which toolcrib would not run"
+            yield _Reason(words, type(part))
+            continue
+        for name in sorted(_method_names(part)):
+            yield from _find_override(part, name)
+        yield from _find_handlers(part)
+        yield from _find_middleware(part)
+        yield from _find_filters(part)
+        yield from _find_authentication(part)
+
+
+def _walk(server: Any) -> Iterator[tuple[str, Any]]:
+    """The objects that calls pass through, each with the attribute it was found in: managers, low-level
+    servers, providers, transforms, mounted servers."""
+    seen: set[int] = set()
+    waiting = [("server", server)]
+    while waiting:
+        attribute, part = waiting.pop()
+        if part is None or id(part) in seen:
+            continue
+        seen.add(id(part))
+        yield attribute, part
+        if _is_of_library(part):  # any other object may have anything in these attributes
+            waiting += [(name, getattr(part, name, None)) for name in _SINGLE[library_of(part)]]
+            waiting += [(name, item) for name in _SEVERAL for item in getattr(part, name, None) or ()]
+
+
+def _is_of_library(part: Any) -> bool:
+    return any(package_of(kind) in _LIBRARIES for kind in type(part).__mro__)
+
+
+# --- methods -----------------------------------------------------------------------------------------
+
+
+def _method_names(part: Any) -> set[str]:
+    """The methods and properties of the library that stand between a client and a function."""
+    names = {
+        name
+        for kind in type(part).__mro__
+        if package_of(kind) in _LIBRARIES
+        for name, value in vars(kind).items()
+        if (callable(value) or hasattr(value, "__get__")) and not _is_harmless_name(name, part)
+    }
+    return names | {"__getattribute__"}
+
+
+def _is_harmless_name(name: str, part: Any) -> bool:
+    """Whether a method only registers, describes or starts something, or is about resources and prompts."""
+    if name.startswith(("__", "add_", "from_", "remove_")) or name in _HARMLESS:
+        return True
+    if "resource" in name or "prompt" in name:
+        return True
+    return name.startswith("run") and library_of(part) is not None
+
+
+def _find_override(part: Any, name: str) -> Iterator[_Reason]:
+    kind = next((kind for kind in type(part).__mro__ if name in vars(kind)), object)
+    if kind is object:
+        return
+    written = vars(kind)[name]
+    held = getattr(part, "__dict__", {}).get(name)
+    if package_of(kind) not in _LIBRARIES:
+        yield _Reason(f"class {kind.__name__} overrides {name}, which toolcrib would not run", kind)
+    elif (foreign := _find_foreign(written)) is not None:
+        words = f"{name} of class {kind.__name__} was replaced by code that toolcrib would not run"
+        yield _Reason(words, foreign)
+    elif held is not None and not isinstance(written, functools.cached_property):
+        words = (
+            f"{name} was replaced on this {type(part).__name__} object by code that toolcrib would not run"
+        )
+        yield _Reason(words, held)
+
+
+def _find_foreign(thing: Any) -> Any:
+    """The first callable in a method, or in what it wraps, that no library wrote, or None."""
+    kind = type(thing)
+    if kind in _INNER:
+        return _find_foreign(getattr(thing, _INNER[kind]))
+    if kind is functools.partial:
+        return _first_foreign((thing.func, *thing.args, *thing.keywords.values()))
+    if kind is FunctionType:
+        # Not `__module__`, which a decorator copies from the function it wraps.
+        package = str(thing.__globals__.get("__name__", "")).partition(".")[0]
+        return thing if package not in _LIBRARIES | _HELPERS else _first_foreign(_closure_of(thing))
+    if isinstance(thing, type):
+        return None if package_of(thing) in _LIBRARIES | {"builtins"} else thing
+    is_method = callable(thing) or hasattr(kind, "__get__")
+    is_known = kind in (MemberDescriptorType, GetSetDescriptorType) or package_of(kind) in _LIBRARIES
+    return thing if is_method and not is_known else None
+
+
+def _first_foreign(things: Iterable[Any]) -> Any:
+    """The first of the callables among some values that no library wrote, or None."""
+    called = (item for item in things if callable(item) and not isinstance(item, type | BuiltinFunctionType))
+    return next((found for item in called if (found := _find_foreign(item)) is not None), None)
+
+
+def _closure_of(function: FunctionType) -> Iterator[Any]:
+    for cell in function.__closure__ or ():
+        try:
+            yield cell.cell_contents
+        except ValueError:
+            continue  # not assigned yet
+
+
+# --- what else stands between ------------------------------------------------------------------------
+
+
+def _find_handlers(part: Any) -> Iterator[_Reason]:
+    """Request handlers of a low-level server that its library did not install."""
+    for table in ("_request_handlers", "request_handlers"):
+        for key, entry in (getattr(part, table, None) or {}).items():
+            method = _METHODS.get(key if isinstance(key, str) else getattr(key, "__name__", ""))
+            foreign = _find_foreign(getattr(entry, "handler", entry)) if method else None
+            if foreign is not None:
+                words = f"the handler of {method} was replaced by {_name_of(foreign)}"
+                yield _Reason(f"{words}, which toolcrib would not run", foreign)
+
+
+def _find_middleware(part: Any) -> Iterator[_Reason]:
+    items = [item for item in getattr(part, "middleware", None) or () if not _is_default(item)]
+    if items:
+        names = ", ".join(map(_name_of, items))
+        is_replaced = all(
+            package_of(type(item)) in _LIBRARIES and _name_of(item) in _REPLACED for item in items
+        )
+        yield _Reason(
+            f"toolcrib does not run the middleware of adopted servers ({names})",
+            next((item for item in items if not _is_installed(locate(_code_of(item)).file)), None),
+            _REMOVE if is_replaced else _USE_RULES,
+        )
+    extensions = getattr(part, "_extensions", None) or ()
+    for item in extensions.values() if isinstance(extensions, dict) else extensions:
+        if _find_foreign(getattr(item, "intercept_tool_call", None)) is not None:
+            yield _Reason(f"toolcrib does not run the extensions of adopted servers ({_name_of(item)})", item)
+
+
+def _is_default(middleware: Any) -> bool:
+    """Whether the library installs it by itself, or toolcrib does the same."""
+    kind = type(middleware)
+    if package_of(kind) not in _LIBRARIES:
+        return False
+    is_chosen = kind.__module__.startswith(_CHOSEN)
+    return not is_chosen or any(base.__name__ in _DEFAULTS for base in kind.__mro__)
+
+
+def _find_filters(part: Any) -> Iterator[_Reason]:
+    """Filters of fastmcp 2, which its full list of tools does not apply. Later versions mark the tools."""
+    if hasattr(part, "_should_enable_component"):
+        for name in ("include_tags", "exclude_tags"):
+            if getattr(part, name, None):
+                yield _Reason(f"toolcrib does not apply {name} of server '{part.name}'", None)
+
+
+def _find_authentication(part: Any) -> Iterator[_Reason]:
+    """Tokens that a server asks for over HTTP: `auth` of fastmcp, settings and verifier of the SDK."""
+    library = library_of(part)
+    if library == "mcp":
+        named = [getattr(part, name, None) for name in ("_auth_server_provider", "_token_verifier")]
+        held = [*named, getattr(part.settings, "auth", None)]
+    else:
+        held = [getattr(part, "auth", None)] if library else []
+    found = next((item for item in held if item is not None), None)
+    if found is not None:
+        words = f"toolcrib does not run the authentication of server '{part.name}' ({_name_of(found)})"
+        yield _Reason(words, None, _USE_AUTH)
+
+
+# --- where it was written ----------------------------------------------------------------------------
+
+
+def _locate(reasons: Iterable[_Reason], server: Any) -> Source:
+    """Where the first guard was written, or else where the server was made; never in installed libraries."""
+    places = (locate(_code_of(reason.culprit)) for reason in reasons)
+    return next((place for place in places if not _is_installed(place.file)), None) or _locate_server(server)
+
+
+def _locate_server(server: Any) -> Source:
+    """The assignment of a server to a global name, in the module that has it."""
+    place = NOWHERE
+    modules: list[Any] = list(sys.modules.values())
+    for module in modules:
+        values = dict(vars(module)) if isinstance(module, ModuleType) else {}
+        name = next((name for name, value in values.items() if value is server), None)
+        file = values.get("__file__")
+        if name is None or not isinstance(file, str):
+            continue
+        line = _find_assignment(file, name)
+        if line is not None:
+            return Source(file, line)
+        place = Source(file)
+    return place
+
+
+def _find_assignment(file: str, name: str) -> int | None:
+    try:
+        tree = ast.parse(Path(file).read_bytes())
+    except (OSError, SyntaxError, ValueError):
+        return None
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) and node.id == name:
+            return node.lineno
+    return None
+
+
+def _is_installed(file: str | None) -> bool:
+    """Whether a file is unknown, or part of an installed package or of Python."""
+    if file is None:
+        return True
+    path = Path(file)
+    return not _INSTALLED.isdisjoint(path.parts) or path.is_relative_to(sysconfig.get_path("stdlib"))
+
+
+def _code_of(thing: Any) -> Any:
+    """The function or class that somebody wrote."""
+    return thing if isinstance(getattr(thing, "__name__", None), str) else type(thing)
+
+
+def _name_of(thing: Any) -> str:
+    name: str = _code_of(thing).__name__
+    return name

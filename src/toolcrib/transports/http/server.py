@@ -1,0 +1,166 @@
+"""Listens, lets connections live and end, and stops in good order.
+
+Knows sockets, signals and time-outs; refuses to know requests.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from toolcrib.transports.http.connection import Connection
+from toolcrib.transports.http.endpoint import Endpoint
+from toolcrib.transports.http.output import UnreadStore
+
+logger = logging.getLogger("toolcrib")
+
+SWEEP_S = 0.5
+DRAIN_S = 10.0
+MAX_CONNECTIONS = 10_000
+MAX_URLS = 16
+SPARE_FILES = 32
+READ_SIZE = 64 * 1024
+"""Bytes that are read at a time, and so may have to be held for a connection that is not to be read."""
+BACKLOG = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Times:
+    """How long a client may take, in seconds: for its headers, between two pieces of a body and for all of
+    it, between two requests, and to read what it was sent."""
+
+    header_s: float = 10.0
+    body_idle_s: float = 10.0
+    body_s: float = 60.0
+    idle_s: float = 30.0
+    write_s: float = 30.0
+
+
+class Serving:
+    """One listening server."""
+
+    def __init__(
+        self, endpoint: Endpoint, *, times: Times | None = None, max_connections: int = MAX_CONNECTIONS
+    ) -> None:
+        import httptools  # the engine of this lane: only those who serve HTTP pay for it
+
+        self.endpoint = endpoint
+        self.times = times or Times()
+        self.parser_error = httptools.HttpParserError
+        self.parser_upgrade = httptools.HttpParserUpgrade
+        self._new_parser = httptools.HttpRequestParser
+        self.loop = asyncio.get_running_loop()
+        self.now = self.loop.time()
+        self.unread = UnreadStore()
+        self.is_draining = False
+        self._max_connections = _affordable(max_connections)
+        self._connections: set[Connection] = set()
+        self._servers: list[asyncio.Server] = []
+        self._sweeper: asyncio.TimerHandle | None = None
+        self._empty = asyncio.Event()
+        self._buffer = memoryview(bytearray(READ_SIZE))
+        self._urls: dict[bytes, tuple[str, str]] = {}
+
+    def read_url(self, url: bytes) -> tuple[str, str]:
+        """Path and query. The few that are asked for again and again are kept."""
+        found = self._urls.get(url)
+        if found is None:
+            path, _, query = url.decode("latin-1").partition("?")
+            found = (path, query)
+            if len(self._urls) < MAX_URLS and len(url) <= len(self.endpoint.path) + 1:
+                self._urls[url] = found
+        return found
+
+    def read_buffer(self) -> memoryview:
+        """What a connection reads into: one buffer serves all where a read ends before the next begins, which
+        is everywhere but on Windows. Loops read up to 256 KiB into buffers of their own."""
+        return self._buffer if sys.platform != "win32" else memoryview(bytearray(READ_SIZE))
+
+    def new_parser(self, connection: Connection) -> Any:
+        return self._new_parser(connection)
+
+    @property
+    def connections(self) -> int:
+        return len(self._connections)
+
+    async def listen(self, sockets: Sequence[socket.socket]) -> None:
+        for each in sockets:
+            server = await self.loop.create_server(lambda: Connection(self), sock=each, backlog=BACKLOG)
+            self._servers.append(server)
+        self._sweep()
+
+    async def stop(self, drain_s: float = DRAIN_S) -> None:
+        """Take nothing new, let what runs end, but not for longer than `drain_s`."""
+        self.is_draining = self.endpoint.is_draining = True
+        for server in self._servers:
+            server.close()
+        self.endpoint.engine.close()
+        for connection in list(self._connections):
+            connection.end()
+        self._empty.clear()
+        if self._connections:
+            try:
+                async with asyncio.timeout(drain_s):
+                    await self._empty.wait()
+            except TimeoutError:
+                logger.warning("%d connections were cut off: their calls did not end", len(self._connections))
+        for connection in list(self._connections):
+            connection.transport.abort()
+        if self._sweeper is not None:
+            self._sweeper.cancel()
+
+    def admit(self, connection: Connection) -> bool:
+        """Whether there is room for one more. It is remembered all the same: it has to be answered."""
+        self._connections.add(connection)
+        return len(self._connections) <= self._max_connections
+
+    def forget(self, connection: Connection) -> None:
+        self._connections.discard(connection)
+        if not self._connections:
+            self._empty.set()
+
+    def _sweep(self) -> None:
+        """Let go of those whose time is over. The time that connections see is that of the last sweep: near
+        enough for seconds, and it costs nothing."""
+        now = self.now = self.loop.time()
+        late = [item for item in self._connections if item.read_by < now or item.write_by < now]
+        for connection in late:
+            connection.expire()
+        self._sweeper = self.loop.call_later(SWEEP_S, self._sweep)
+
+
+def _affordable(wanted: int) -> int:
+    """As many connections as there are files to be had for them."""
+    try:
+        import resource
+    except ImportError:  # Windows
+        return wanted
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return wanted if soft == resource.RLIM_INFINITY else max(8, min(wanted, soft - SPARE_FILES))
+
+
+def bind(host: str, port: int) -> list[socket.socket]:
+    """Listening sockets for a name; raises OSError in words of the system."""
+    found = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    sockets: list[socket.socket] = []
+    try:
+        for family, kind, protocol, _, address in dict.fromkeys(found):
+            each = socket.socket(family, kind, protocol)
+            sockets.append(each)
+            each.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            if family == socket.AF_INET6:
+                each.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+            if port == 0 and len(sockets) > 1:  # the same port for every family
+                address = (address[0], sockets[0].getsockname()[1], *address[2:])
+            each.bind(address)
+            each.setblocking(False)
+    except OSError:
+        for each in sockets:
+            each.close()
+        raise
+    return sockets

@@ -1,0 +1,1 @@
+"""JSON codec, JSON Schema validation and schema limits."""
