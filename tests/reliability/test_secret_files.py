@@ -58,7 +58,7 @@ for name in ("audit.db", "audit.jsonl"):
     scribe.close()
 """,
     "an export of an audit log": """\
-from toolcrib.cli.extract import writing
+from toolcrib.cli.audit import writing
 with writing(str(folder / "out.jsonl"), None) as write:
     write("{}")
 """,
