@@ -20,7 +20,7 @@ from tests.support.catalogs import ADAPTER, MODELS
 from tests.support.faulty import FAULTS, Faults, FaultyOS, faulty_connect, faulty_open
 from tests.support.files import write
 from toolcrib import build_catalog, get_catalog_cached
-from toolcrib.config import files as vault
+from toolcrib.config import atomic_file
 from toolcrib.policy.audit import jsonl_store as files
 from toolcrib.policy.audit import key, open_log
 from toolcrib.policy.audit.store import FAILURES
@@ -117,13 +117,13 @@ def test_g2_a_file_of_the_cache_or_the_lock_is_the_old_or_the_new(
     path = tmp_path / "folder" / "toolcrib.lock"
     old, new = b"old" * 1000, b"new" * 2000
     for number in range(1, MOST + 1):
-        vault.write_file(path, old)
+        atomic_file.write_file(path, old)
         faults = Faults(number, kind)
         with monkeypatch.context() as patch:
-            patch.setattr(vault, "os", FaultyOS(faults))
-            patch.setattr(vault, "open", faulty_open(faults), raising=False)
+            patch.setattr(atomic_file, "os", FaultyOS(faults))
+            patch.setattr(atomic_file, "open", faulty_open(faults), raising=False)
             try:
-                vault.write_file(path, new)
+                atomic_file.write_file(path, new)
             except OSError:
                 assert path.read_bytes() == old
             else:
@@ -145,8 +145,8 @@ def test_g2_a_cache_that_cannot_be_written_changes_no_answer(
         (tmp_path / ".cache/tool_catalog.json").unlink(missing_ok=True)
         faults = Faults(number, kind)
         with monkeypatch.context() as patch:
-            patch.setattr(vault, "os", FaultyOS(faults))
-            patch.setattr(vault, "open", faulty_open(faults), raising=False)
+            patch.setattr(atomic_file, "os", FaultyOS(faults))
+            patch.setattr(atomic_file, "open", faulty_open(faults), raising=False)
             assert get_catalog_cached() == truth
         assert get_catalog_cached() == truth
         if not faults.was_hit:

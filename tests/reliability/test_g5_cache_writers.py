@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from toolcrib.catalog.cache import load, store
-from toolcrib.config.files import STALE_S
+from toolcrib.config.atomic_file import STALE_S
 
 WRITER = """\
 import sys

@@ -31,7 +31,7 @@ from toolcrib.catalog.inputs import (
     hash_files,
     read_settings,
 )
-from toolcrib.config.files import read_file, write_file
+from toolcrib.config.atomic_file import read_file, write_file
 from toolcrib.registry.registry import ToolRegistry
 from toolcrib.validation import codec
 

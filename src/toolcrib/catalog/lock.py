@@ -23,7 +23,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any, Literal
 
 from toolcrib.catalog.diff.compare import GRADES, Change, compare_tools, definition_of
-from toolcrib.config.files import write_file
+from toolcrib.config.atomic_file import write_file
 from toolcrib.definition import ToolDefinition
 from toolcrib.errors import (
     BatchError,

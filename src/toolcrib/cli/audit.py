@@ -43,7 +43,7 @@ from toolcrib.cli.options import Command, F, Failure, show_examples, takes_json
 from toolcrib.cli.output import Terminal, shorten_paths, telling
 from toolcrib.cli.text import count, one_line, safe, suggest
 from toolcrib.config import FILE_NAME, load_config
-from toolcrib.config.files import open_new
+from toolcrib.config.atomic_file import open_new
 from toolcrib.policy.audit.checkpoints import find_seals
 from toolcrib.policy.audit.reader import Reader, open_log
 from toolcrib.policy.audit.verify import Verdict

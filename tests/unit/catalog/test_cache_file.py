@@ -16,7 +16,7 @@ from tests.support.catalogs import ADAPTER, MODELS
 from tests.support.files import write
 from toolcrib import build_catalog, get_catalog_cached
 from toolcrib.catalog.cache import MAX_BYTES, load, seal, unseal
-from toolcrib.config.files import STALE_S, read_file, write_file
+from toolcrib.config.atomic_file import STALE_S, read_file, write_file
 
 CATALOG = {"version": "0" * 12, "hash": "0" * 40, "count": 0, "promptList": "", "functionSchema": []}
 

@@ -22,7 +22,7 @@ from typing import Any, Literal, NoReturn
 
 from toolcrib.cli.connect.clients import Client
 from toolcrib.cli.connect.json_file import CannotEditError, MalformedError
-from toolcrib.config.files import open_new, sync_folder
+from toolcrib.config.atomic_file import open_new, sync_folder
 from toolcrib.errors import ConfigurationError
 
 _BOM = b"\xef\xbb\xbf"

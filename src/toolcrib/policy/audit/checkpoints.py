@@ -15,7 +15,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Literal
 
-from toolcrib.config.files import write_file
+from toolcrib.config.atomic_file import write_file
 from toolcrib.policy.audit.jsonl_store import GrowingFile, read_lines, read_lines_back
 from toolcrib.policy.audit.key import Secret
 from toolcrib.validation import codec

@@ -19,7 +19,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from toolcrib.config.files import PRIVATE, open_new, sweep, sync_folder
+from toolcrib.config.atomic_file import PRIVATE, open_new, remove_stale, sync_folder
 from toolcrib.policy.audit.record import NO_RECORD, Head, head_of
 from toolcrib.policy.audit.store import DELETED, REPLACED, BrokenError, Compose, GoneError
 
@@ -101,7 +101,7 @@ class GrowingFile:
 
     def replace_from(self, start: int) -> None:
         """Drop what is before `start`: written beside it, moved in its place. Needs the lock."""
-        sweep(self.path)
+        remove_stale(self.path)
         draft = self.path.parent / f".{self.path.name}.{os.getpid()}.{os.urandom(6).hex()}.tmp"
         try:
             with (

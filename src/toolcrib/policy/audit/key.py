@@ -12,7 +12,7 @@ import stat
 from hashlib import blake2b
 from pathlib import Path
 
-from toolcrib.config.files import sync_folder
+from toolcrib.config.atomic_file import sync_folder
 from toolcrib.errors import ConfigurationError
 from toolcrib.policy.audit import jsonl_store as files
 

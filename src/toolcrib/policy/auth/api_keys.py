@@ -34,7 +34,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal, NoReturn
 
-from toolcrib.config.files import PRIVATE, find_other_owner, write_file
+from toolcrib.config.atomic_file import PRIVATE, find_other_owner, write_file
 from toolcrib.context import Principal
 from toolcrib.errors import ConfigurationError
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from toolcrib.config.files import STALE_S
+from toolcrib.config.atomic_file import STALE_S
 from toolcrib.policy.audit import jsonl_store as files
 from toolcrib.policy.audit.jsonl_store import GrowingFile
 

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from tests.support.clocks import Clock
-from toolcrib.config import files as vault
+from toolcrib.config import atomic_file
 from toolcrib.errors import ConfigurationError
 from toolcrib.policy.auth import api_keys as module
 from toolcrib.policy.auth.api_keys import KeyFile
@@ -196,7 +196,7 @@ def test_a_disk_that_is_full_leaves_the_file_as_it_was(
     def fail(descriptor: int) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr(vault.os, "fsync", fail)
+    monkeypatch.setattr(atomic_file.os, "fsync", fail)
     with pytest.raises(ConfigurationError, match="cannot be written: No space left on device"):
         file.create("bo")
     monkeypatch.undo()
