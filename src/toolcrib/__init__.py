@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from toolcrib.catalog.build import build_catalog
     from toolcrib.catalog.cache import get_catalog_cached
 
-logs.install()
+logs.install_filter()
 
 __all__ = [
     "APIApplication",

@@ -1,37 +1,21 @@
-"""The log as lines: for people, or one JSON object each for programs.
+"""Log formatting and redaction.
 
     handler = configure("json", "info")   # everything that toolcrib logs, to stderr
 
-What is logged is partly foreign: names that clients ask for, words of exceptions. So one record is one line
-(or, for people, one line and indented ones that we laid out ourselves), nothing in it steers a terminal or
-hides from a reader, secrets are taken out of words and fields, and everything has an end. Fields that a
-record carries (`tool_name`, `call_id`, `principal`, `outcome`, ...) are keys of the object. Records of the
-logger `toolcrib` come without secrets already (`logfilter.py`); from others they are taken out here.
-Knows log records; refuses to know who writes them and why.
+Records of the logger `toolcrib` are redacted by a filter on that logger, so no handler sees a secret, whoever
+configured logging. Log text is partly foreign (names that clients send, messages of exceptions): one record
+is one line (in text format one line and indented ones), control characters are escaped and every length is
+bounded. Fields of a record (`tool_name`, `call_id`, `principal`, `outcome`, ...) are keys of the JSON object.
 
-Text without the secrets that somebody let slip into it.
+Redaction is a safety net: it removes what looks like a credential and the values of environment variables
+that are named like one. A secret without any such mark is not recognised.
 
-Takes out what looks like a credential (headers, bearer tokens, our own keys, signed tokens, passwords in
-addresses, keys of known makes, whatever is called a password), and the very values of environment variables
-that are named like one. A net, not a wall: who writes a secret plainly and calls it nothing is not caught.
-Knows forms of secrets; refuses to know where the text goes.
-
-Redact what toolcrib logs, whoever handles it.
-
-Everything is logged on the logger `toolcrib`, and a filter there cleans each record before any handler sees
-it: its message, its fields and its exception. So it does not matter who configured logging, or whether
-anybody did. Loaded with the package; what it needs for its work is loaded for the first record.
-
-A traceback as plain text of bounded size that cannot be mistaken for something else.
-
-Error messages are foreign text: what could end a line or move a terminal's cursor is written out instead.
-Knows exceptions and frames; refuses to know logs and tools.
+The package imports this module on start-up, so patterns are compiled when the first record needs them.
 """
 
 from __future__ import annotations
 
 import functools
-import json
 import linecache
 import logging
 import math
@@ -40,263 +24,276 @@ import re
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
+from copy import copy
 from itertools import islice
 from types import TracebackType
 from typing import IO, Any, Literal
 
 from toolcrib.errors import ConfigurationError
 
-HIDDEN = "[redacted]"
-MIN_VALUE = 8
-"""A shorter value of a variable is more likely to be a word that means nothing."""
-SHORT = 16
-"""A single word that is shorter is in none of the forms below: it is not even looked at."""
+# --- redaction -----------------------------------------------------------------------------------------
 
-MAKES = (
+HIDDEN = "[redacted]"
+MIN_SECRET_LENGTH = 8
+"""Shorter values of environment variables are likely to be ordinary words."""
+MIN_PATTERN_LENGTH = 16
+"""A shorter single word matches none of the patterns."""
+
+KEY_PREFIXES = (
     r"sk-(?:ant-|proj-)?|[sr]k_(?:live|test)_|whsec_|gh[oprsu]_|github_pat_|glpat-|xox[a-z]-|xapp-|npm_|pypi-|hf_"
     r"|ya29\.|AKIA|ASIA|AROA|AIDA|AIza"
 )
-"""How keys of known makes begin, wherever we look for them: at least 16 more signs follow."""
-_NAMES = (
+"""Prefixes of well-known API keys, as a pattern; at least 16 more characters follow."""
+_SECRET_WORDS = (
     r"pass(?:word|wd|phrase)|pwd|secret|credentials?|cookie"
     r"|token|(?:api|access|private|account|signing|encryption|auth)[_ -]?key|client[_ -]?secret"
 )
-_SECRET_NAME = re.compile(rf"(?i)(?:^|[_. -])(?:{_NAMES}|(?:proxy[_-]?)?authorization|auth|pass|dsn)s?$")
-_SECRET_VARIABLE = re.compile(rf"(?i)(?:^|_)(?:{_NAMES}|key|auth|pass|pat|dsn)s?(?:_[0-9]+)?$")
-_FOLDER = "PWD"
-"""Every shell's name for the folder it is in: a part of most paths in a log, and no password."""
-_CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
-
-_STARTS = """
+_MARKER_LIST = """
     authorization bearer basic tck_ eyj :// pass pwd secret credential cookie token key
     sk- k_live_ k_test_ whsec_ gho_ ghp_ ghr_ ghs_ ghu_ _pat_ glpat- xox xapp- npm_ pypi- hf_ ya29. akia asia
     aroa aida aiza
 """
-_HINTS = tuple(_STARTS.split())
-"""What has none of this holds no secret that we would know."""
+_MARKERS = tuple(_MARKER_LIST.split())
+"""Every text that one of the patterns matches contains at least one of these, in lower case."""
 
-_FORMS: tuple[tuple[re.Pattern[str], str], ...] = (
-    (
-        re.compile(r"(?s)(-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----).*?(?:-----END [^-]*-----|$)"),
-        r"\1",
-    ),
-    (
-        re.compile(
-            r"(?i)\b((?:proxy-)?authorization[\"']?\s*[:=,]\s*(?:b(?=[\"']))?[\"']?)(?:[a-z][\w-]*\s+)?"
-            r"[^\s\"',;)}\]]+"
-        ),
-        r"\1",
-    ),
-    (re.compile(r"(?i)\b((?:set-)?cookie[\"']?\s*[:=]\s*(?:b(?=[\"']))?[\"']?)[^\"'\r\n]+"), r"\1"),
-    (re.compile(r"(?i)\b(bearer\s+)[a-z0-9._~+/=-]{6,}"), r"\1"),
-    (re.compile(r"\b([Bb]asic\s+)(?=\S*(?:[a-z][A-Z]|[0-9=]))[A-Za-z0-9+/]{8,}={0,2}"), r"\1"),
-    (re.compile(r"\b(tck_)[A-Za-z0-9_.~-]+"), r"\1"),
-    (re.compile(r"(?<![\w-])eyJ[\w-]{4,}\.[\w-]{2,}(?:\.[\w-]*)*"), ""),
-    (re.compile(r"(?i)\b([a-z][a-z0-9+.-]{1,20}://[^\s/:@]*:)[^\s/]*(?=@)"), r"\1"),
-    (re.compile(rf"\b({MAKES})[\w-]{{16,}}"), r"\1"),
-    (
-        re.compile(
-            rf"(?i)((?:(?<![a-z])(?:{_NAMES})s?|(?-i:(?<=[a-z])(?:Password|Secret|Token|(?:Api|Access|Private)Key)))"
-            r"[\"']?\s*(?:=>|[:=])\s*(?:b(?=[\"']))?)(?![\"']?\[redacted\])"
-            r"(?:\"(?:[^\"\\]|\\.)*\"?|'(?:[^'\\]|\\.)*'?|[^\s\"'&,;)}\]]+)"
-        ),
-        r"\1",
-    ),
-    (  # a command as a list, which is how subprocess shows it: ['login', '--password', 'x']
-        re.compile(
-            rf"(?i)([\"']--?(?:[\w-]*[_-])?(?:{_NAMES})[\"'],\s*(?:b(?=[\"']))?)"
-            r"(?:\"(?:[^\"\\]|\\.)*\"?|'(?:[^'\\]|\\.)*'?)"
-        ),
-        r"\1",
-    ),
-)
+Redact = Callable[[str], str]
 
 
-def find_secrets(environ: Mapping[str, str]) -> Iterator[str]:
-    """The values of variables that are named like secrets."""
-    for name, value in environ.items():
-        if name != _FOLDER and len(value.strip()) >= MIN_VALUE and _SECRET_VARIABLE.search(name):
-            yield value.strip()
+@functools.cache
+def _secret_patterns() -> tuple[tuple[re.Pattern[str], str], ...]:
+    """Return patterns of secrets, each with the part of the match that is kept."""
+    return (
+        (
+            re.compile(r"(?s)(-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----).*?(?:-----END [^-]*-----|$)"),
+            r"\1",
+        ),
+        (
+            re.compile(
+                r"(?i)\b((?:proxy-)?authorization[\"']?\s*[:=,]\s*(?:b(?=[\"']))?[\"']?)(?:[a-z][\w-]*\s+)?"
+                r"[^\s\"',;)}\]]+"
+            ),
+            r"\1",
+        ),
+        (re.compile(r"(?i)\b((?:set-)?cookie[\"']?\s*[:=]\s*(?:b(?=[\"']))?[\"']?)[^\"'\r\n]+"), r"\1"),
+        (re.compile(r"(?i)\b(bearer\s+)[a-z0-9._~+/=-]{6,}"), r"\1"),
+        (re.compile(r"\b([Bb]asic\s+)(?=\S*(?:[a-z][A-Z]|[0-9=]))[A-Za-z0-9+/]{8,}={0,2}"), r"\1"),
+        (re.compile(r"\b(tck_)[A-Za-z0-9_.~-]+"), r"\1"),
+        (re.compile(r"(?<![\w-])eyJ[\w-]{4,}\.[\w-]{2,}(?:\.[\w-]*)*"), ""),
+        (re.compile(r"(?i)\b([a-z][a-z0-9+.-]{1,20}://[^\s/:@]*:)[^\s/]*(?=@)"), r"\1"),
+        (re.compile(rf"\b({KEY_PREFIXES})[\w-]{{16,}}"), r"\1"),
+        (
+            re.compile(
+                rf"(?i)((?:(?<![a-z])(?:{_SECRET_WORDS})s?|(?-i:(?<=[a-z])(?:Password|Secret|Token|(?:Api|Access|Private)Key)))"
+                r"[\"']?\s*(?:=>|[:=])\s*(?:b(?=[\"']))?)(?![\"']?\[redacted\])"
+                r"(?:\"(?:[^\"\\]|\\.)*\"?|'(?:[^'\\]|\\.)*'?|[^\s\"'&,;)}\]]+)"
+            ),
+            r"\1",
+        ),
+        (  # a command as a list, which is how subprocess shows it: ['login', '--password', 'x']
+            re.compile(
+                rf"(?i)([\"']--?(?:[\w-]*[_-])?(?:{_SECRET_WORDS})[\"'],\s*(?:b(?=[\"']))?)"
+                r"(?:\"(?:[^\"\\]|\\.)*\"?|'(?:[^'\\]|\\.)*'?)"
+            ),
+            r"\1",
+        ),
+    )
 
 
 @functools.lru_cache(maxsize=1024)
 def is_secret_name(name: str) -> bool:
-    """Whether something of this name is likely to be a secret: `api_key`, `accessToken`, `Authorization`."""
-    return _SECRET_NAME.search(_CAMEL.sub("_", name)) is not None
+    """Return whether the name is one of a secret: `api_key`, `accessToken`, `Authorization`."""
+    words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name)
+    pattern = rf"(?i)(?:^|[_. -])(?:{_SECRET_WORDS}|(?:proxy[_-]?)?authorization|auth|pass|dsn)s?$"
+    return re.search(pattern, words) is not None
 
 
-def make_redactor(environ: Mapping[str, str]) -> Callable[[str], str]:
-    """A function that takes secrets out of a text, those of this environment among them."""
+def find_secrets(environ: Mapping[str, str]) -> Iterator[str]:
+    """Yield the values of variables that are named like secrets."""
+    pattern = re.compile(rf"(?i)(?:^|_)(?:{_SECRET_WORDS}|key|auth|pass|pat|dsn)s?(?:_[0-9]+)?$")
+    for name, value in environ.items():
+        # PWD is the current folder in every shell, and part of most paths in a log.
+        if name != "PWD" and len(value.strip()) >= MIN_SECRET_LENGTH and pattern.search(name):
+            yield value.strip()
+
+
+def make_redactor(environ: Mapping[str, str]) -> Redact:
+    """Return a function that removes secrets from a text, including those of this environment."""
     values = sorted(set(find_secrets(environ)), key=len, reverse=True)
     known = re.compile("|".join(map(re.escape, values))) if values else None
 
     def redact(text: str) -> str:
         if known is not None:
             text = known.sub(HIDDEN, text)
-        if (len(text) < SHORT and text.isalnum()) or not _may_hold_secret(text):
+        if (len(text) < MIN_PATTERN_LENGTH and text.isalnum()) or not _may_hold_secret(text):
             return text
-        for form, kept in _FORMS:
-            text = form.sub(kept + HIDDEN, text)
+        for pattern, kept in _secret_patterns():
+            text = pattern.sub(kept + HIDDEN, text)
         return text
 
     return redact
 
 
 def _may_hold_secret(text: str) -> bool:
-    """Most texts do not, and a pattern of all these would look ten times as long."""
+    """Return whether any marker occurs. Ten times as fast as the patterns, and mostly False."""
     lowered = text.lower()
-    for hint in _HINTS:  # noqa: SIM110 - a generator takes twice as long
-        if hint in lowered:
+    for marker in _MARKERS:  # noqa: SIM110 - a generator takes twice as long
+        if marker in lowered:
             return True
     return False
 
 
-REDACTED = "_toolcrib_redacted"
-"""An attribute of records that are clean, so that nobody cleans them again."""
-USUAL = frozenset(vars(logging.makeLogRecord({}))) | {"asctime", "message", "taskName", REDACTED}
-"""The attributes of every record; all others are fields."""
-MAX_READ = 64 * 1024
-"""Longer texts are cut: patterns would take long over them, and nobody reads on."""
-MAX_DEPTH = 8
-MAX_CAUSES = 16
-_PLAIN = (bool, int, float, type(None))
+# --- the filter ----------------------------------------------------------------------------------------
 
-Redact = Callable[[str], str]
+REDACTED = "_toolcrib_redacted"
+"""An attribute of records that were redacted already."""
+STANDARD_ATTRIBUTES = frozenset(vars(logging.makeLogRecord({}))) | {
+    "asctime",
+    "message",
+    "taskName",
+    REDACTED,
+}
+"""The attributes of every record; all others are fields."""
+MAX_REDACT_CHARS = 64 * 1024
+"""Longer texts are cut, because patterns would take long."""
+_MAX_REDACT_DEPTH = 8
+_MAX_CAUSES = 16
 
 
 class RedactingFilter(logging.Filter):
-    """Cleans records in place and lets all of them pass."""
+    """Redacts records in place (message, fields and exception) and drops none."""
 
-    def __init__(self) -> None:
+    def __init__(self, environ: Mapping[str, str] = os.environ) -> None:
         super().__init__()
+        self._environ = environ
         self._redact: Redact | None = None
 
     def refresh(self) -> None:
-        """Look for secrets in the environment again, where programs often put them after an import."""
+        """Read the environment again: programs often set variables after the import."""
         self._redact = None
+
+    def redact(self, text: str) -> str:
+        if self._redact is None:
+            self._redact = make_redactor(self._environ)
+        return self._redact(text[:MAX_REDACT_CHARS])
 
     def filter(self, record: logging.LogRecord) -> bool:
         if getattr(record, REDACTED, False):
             return True
         try:
-            self._clean(record, self._find_redact())
-        except Exception as error:  # an exception that cannot show itself
-            record.msg, record.args = "(a record that cannot be redacted: %s)", (type(error).__name__,)
+            self._clean(record)
+        except Exception as error:  # for example an exception whose `__str__` raises
+            record.msg, record.args = "(record cannot be redacted: %s)", (type(error).__name__,)
             record.exc_info = record.exc_text = record.stack_info = None
-            for name in [name for name in vars(record) if name not in USUAL]:
+            for name in list(_fields(record)):
                 delattr(record, name)
         setattr(record, REDACTED, True)
         return True
 
-    def _find_redact(self) -> Redact:
-        redact = self._redact
-        if redact is None:
-            known = make_redactor(os.environ)
-            redact = self._redact = lambda text: known(text if len(text) <= MAX_READ else text[:MAX_READ])
-        return redact
-
-    def _clean(self, record: logging.LogRecord, redact: Redact) -> None:
-
-        text = _message_of(record)
-        clean = redact(text)
-        if clean != text:
+    def _clean(self, record: logging.LogRecord) -> None:
+        message = _message(record)
+        clean = self.redact(message)
+        if clean != message:
             record.msg, record.args = clean, ()
-        for name, value in list(vars(record).items()):
-            if name not in USUAL:
-                setattr(record, name, HIDDEN if is_secret_name(name) else _clean_value(value, redact))
+        for name, value in _fields(record).items():
+            setattr(record, name, HIDDEN if is_secret_name(name) else self._clean_value(value))
         if record.stack_info:
-            record.stack_info = redact(record.stack_info)
-        if record.exc_info and record.exc_info[1] is not None:
-            _clean_error(record, record.exc_info[1], redact)
+            record.stack_info = self.redact(record.stack_info)
+        error = _error(record)
+        if error is not None:
+            text = logging.Formatter().formatException(record.exc_info)  # type: ignore[arg-type]  # it has one
+            clean = self.redact(text)
+            if clean != text:
+                copied = self._copy_error(error, _MAX_CAUSES)
+                record.exc_text = clean  # formatters of the standard library use this
+                record.exc_info = (type(copied), copied, error.__traceback__)
+
+    def _clean_value(self, value: Any, depth: int = _MAX_REDACT_DEPTH) -> Any:
+        """Return the value without secrets; the same object where it has none and is not a container."""
+        if isinstance(value, str):
+            return self.redact(value)
+        if value is None or isinstance(value, bool | int | float):
+            return value
+        if depth > 0 and isinstance(value, Mapping):
+            return {
+                self.redact(key) if isinstance(key, str) else key: (
+                    HIDDEN if is_secret_name(str(key)) else self._clean_value(item, depth - 1)
+                )
+                for key, item in value.items()
+            }
+        if depth > 0 and type(value) in (list, tuple, set, frozenset):
+            return type(value)(self._clean_value(item, depth - 1) for item in value)
+        try:
+            text = str(value)
+        except Exception:  # no handler can show it either
+            return value
+        clean = self.redact(text)
+        return value if clean == text else clean
+
+    def _copy_error(self, error: BaseException, depth: int) -> BaseException:
+        """Return an exception of the same name, traceback and causes whose texts are redacted."""
+        kind = type(error)
+        copied: BaseException
+        if isinstance(error, BaseExceptionGroup):
+            parts = [self._copy_error(part, depth - 1) for part in error.exceptions[: max(depth, 1)]]
+            copied = BaseExceptionGroup(self.redact(error.message), parts)
+        else:
+            copied = type(kind.__name__, (Exception,), {"__module__": kind.__module__})(
+                self.redact(_error_text(error))
+            )
+        copied.__traceback__ = error.__traceback__
+        for note in getattr(error, "__notes__", None) or ():
+            copied.add_note(self.redact(str(note)))
+        if depth > 0:
+            if error.__cause__ is not None:
+                copied.__cause__ = self._copy_error(error.__cause__, depth - 1)
+            elif error.__context__ is not None and not error.__suppress_context__:
+                copied.__context__ = self._copy_error(error.__context__, depth - 1)
+        copied.__suppress_context__ = error.__suppress_context__
+        return copied
 
 
-FILTER = RedactingFilter()
+package_filter = RedactingFilter()
 
 
-def install() -> None:
-    """Put the filter on the logger of this package; a second time does nothing."""
-    logging.getLogger("toolcrib").addFilter(FILTER)
+def install_filter() -> None:
+    """Put the filter on the logger of this package; calling it again has no effect."""
+    logging.getLogger("toolcrib").addFilter(package_filter)
 
 
-def _message_of(record: logging.LogRecord) -> str:
+def _fields(record: logging.LogRecord) -> dict[str, Any]:
+    return {name: value for name, value in vars(record).items() if name not in STANDARD_ATTRIBUTES}
+
+
+def _message(record: logging.LogRecord) -> str:
     try:
         return record.getMessage()
-    except Exception as error:  # the words and their arguments do not fit together
-        record.msg = f"{record.msg} ({type(error).__name__} while this was put together)"
-        record.args = ()
-        return record.msg
+    except Exception as error:  # the format string and its arguments do not match
+        return f"{record.msg} ({type(error).__name__} while formatting this message)"
 
 
-def _clean_value(value: Any, redact: Redact, depth: int = MAX_DEPTH) -> Any:
-    """The same value where there is no secret in it."""
-    if isinstance(value, str):
-        return redact(value)
-    if isinstance(value, _PLAIN):
-        return value
-    if depth > 0 and isinstance(value, Mapping):
-        return {
-            key: HIDDEN if is_secret_name(str(key)) else _clean_value(item, redact, depth - 1)
-            for key, item in value.items()
-        }
-    if depth > 0 and type(value) in (list, tuple, set, frozenset):
-        return type(value)(_clean_value(item, redact, depth - 1) for item in value)
-    try:
-        text = str(value)
-    except Exception:  # then nobody else can show it either
-        return value
-    clean = redact(text)
-    return value if clean == text else clean
+def _error(record: logging.LogRecord) -> BaseException | None:
+    return record.exc_info[1] if record.exc_info else None
 
 
-def _clean_error(record: logging.LogRecord, error: BaseException, redact: Redact) -> None:
-    """Replace an exception whose traceback holds a secret by one that looks like it and does not."""
-    text = logging.Formatter().formatException(record.exc_info)  # type: ignore[arg-type]  # it has one
-    clean = redact(text)
-    if clean == text:
-        return
-    stand_in = _stand_in(error, redact, MAX_CAUSES)
-    record.exc_text = clean  # formatters of the standard library take this
-    record.exc_info = (type(stand_in), stand_in, error.__traceback__)
-
-
-def _stand_in(error: BaseException, redact: Redact, left: int) -> BaseException:
-    kind = type(error)
-    text = redact(_words_of(error))
-    made: BaseException
-    if isinstance(error, BaseExceptionGroup):
-        parts = [_stand_in(part, redact, left - 1) for part in error.exceptions[: max(left, 1)]]
-        made = BaseExceptionGroup(redact(error.message), parts)
-    else:
-        made = type(kind.__name__, (Exception,), {"__module__": kind.__module__})(text)
-    made.__traceback__ = error.__traceback__
-    for note in getattr(error, "__notes__", None) or ():
-        made.add_note(redact(str(note)))
-    if left > 0:
-        if error.__cause__ is not None:
-            made.__cause__ = _stand_in(error.__cause__, redact, left - 1)
-        elif error.__context__ is not None and not error.__suppress_context__:
-            made.__context__ = _stand_in(error.__context__, redact, left - 1)
-    made.__suppress_context__ = error.__suppress_context__
-    return made
-
-
-def _words_of(error: BaseException) -> str:
+def _error_text(error: BaseException) -> str:
     try:
         return str(error)
-    except Exception:
-        return "(its text cannot be had)"
+    except BaseException:
+        return "(no text: __str__ failed)"
 
+
+# --- tracebacks ----------------------------------------------------------------------------------------
 
 MAX_FRAMES = 50
-MAX_WORDS = 500
+MAX_ERROR_CHARS = 500
 MAX_ERRORS = 4
 
-_OWN_FOLDER = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+_OWN_FOLDER = os.path.dirname(os.path.abspath(__file__)) + os.sep
 
 
-def escape(text: str, limit: int = MAX_WORDS) -> str:
-    """The text on one line, without anything that a terminal or a log reader could take for its own."""
-    cut = text if len(text) <= limit else text[:limit] + "..."
+def escape(text: str, limit: int = MAX_ERROR_CHARS) -> str:
+    """Return the text on one line: cut to `limit`, line breaks and control characters escaped."""
+    cut = _cut(text, limit)
     if cut.isprintable():
         return cut
     return "".join(
@@ -304,31 +301,31 @@ def escape(text: str, limit: int = MAX_WORDS) -> str:
     )
 
 
-def describe(error: BaseException) -> str:
-    """Type and words of an error on one line, whatever its `__str__` does."""
-    try:
-        kind, words = type(error).__name__, str(error)
-    except BaseException:
-        return f"{type(error).__name__} (its text cannot be had)"
-    return escape(f"{kind}: {words}" if words else kind)
+def describe_error(error: BaseException) -> str:
+    """Return type and message of an exception on one line, even where its `__str__` fails."""
+    kind, text = type(error).__name__, _error_text(error)
+    return escape(f"{kind}: {text}" if text else kind)
 
 
 def format_trace(error: BaseException, max_bytes: int) -> str:
-    """Where it was raised, causes first, each line indented; `MAX_FRAMES` frames at most in all."""
+    """Return tracebacks of an exception and its causes, the first cause first, each line indented.
+
+    At most `MAX_FRAMES` frames in all.
+    """
     chain = _list_causes(error)
     share = MAX_FRAMES // len(chain)
     lines: list[str] = []
     for relation, cause in chain:
         lines += _format_frames(cause.__traceback__, share)
-        lines.append(f"  {describe(cause)}")
+        lines.append(f"  {describe_error(cause)}")
         lines += _format_notes(cause)
         if relation:
             lines.append(f"  ... {relation}:")
-    return _fit("\n".join(lines), max_bytes)
+    return _cut_middle("\n".join(lines), max_bytes)
 
 
 def _list_causes(error: BaseException) -> list[tuple[str, BaseException]]:
-    """The error and what led to it, the earliest first, each with how it relates to the next."""
+    """Return the exception and its causes, the first cause first, each with its relation to the next."""
     found: list[tuple[str, BaseException]] = [("", error)]
     seen = {id(error)}
     while len(found) < MAX_ERRORS:
@@ -344,35 +341,36 @@ def _find_cause(error: BaseException) -> tuple[str, BaseException | None]:
     if error.__cause__ is not None:
         return "which caused", error.__cause__
     if error.__context__ is not None and not error.__suppress_context__:
-        return "and while that was handled", error.__context__
+        return "and while handling it", error.__context__
     if isinstance(error, BaseExceptionGroup):
         return f"the first of {len(error.exceptions)} in", error.exceptions[0]
     return "", None
 
 
 def _format_frames(trace: TracebackType | None, share: int) -> list[str]:
-    places: list[tuple[str, int | None, str]] = []
+    frames: list[tuple[str, int | None, str]] = []
     while trace is not None:
         code = trace.tb_frame.f_code
-        places.append((code.co_filename, trace.tb_lineno, code.co_name))
+        frames.append((code.co_filename, trace.tb_lineno, code.co_name))
         trace = trace.tb_next
-    own = next((i for i, place in enumerate(places) if not place[0].startswith(_OWN_FOLDER)), 0)
-    places = places[own:]  # how a call gets to a tool is no news
-    left_out = len(places) - share
-    if left_out <= 0:
-        return [line for place in places for line in _format_place(*place)]
-    first = share // 2
+    # The frames of toolcrib between the call and the tool are the same for every tool.
+    first = next((i for i, frame in enumerate(frames) if not frame[0].startswith(_OWN_FOLDER)), 0)
+    frames = frames[first:]
+    omitted = len(frames) - share
+    if omitted <= 0:
+        return [line for frame in frames for line in _format_frame(*frame)]
+    half = share // 2
     return [
-        *(line for place in places[:first] for line in _format_place(*place)),
-        f"  ... {left_out} frames left out ...",
-        *(line for place in places[first + left_out :] for line in _format_place(*place)),
+        *(line for frame in frames[:half] for line in _format_frame(*frame)),
+        f"  ... {omitted} frames left out ...",
+        *(line for frame in frames[half + omitted :] for line in _format_frame(*frame)),
     ]
 
 
-def _format_place(file: str, line: int | None, function: str) -> list[str]:
-    place = f'  File "{escape(file)}", line {line}, in {escape(function)}'
+def _format_frame(file: str, line: int | None, function: str) -> list[str]:
+    head = f'  File "{escape(file)}", line {line}, in {escape(function)}'
     source = linecache.getline(file, line).strip() if line else ""
-    return [place, f"    {escape(source, 120)}"] if source else [place]
+    return [head, f"    {escape(source, 120)}"] if source else [head]
 
 
 def _format_notes(error: BaseException) -> list[str]:
@@ -383,8 +381,8 @@ def _format_notes(error: BaseException) -> list[str]:
     return [f"  | {escape(line)}" for line in islice(lines, 2 * MAX_FRAMES)]
 
 
-def _fit(text: str, max_bytes: int) -> str:
-    """Cut out the middle: the beginning says who called, the end says what happened."""
+def _cut_middle(text: str, max_bytes: int) -> str:
+    """Cut the middle: the first frames show the caller, the last lines the error."""
     data = text.encode("utf-8", "backslashreplace")
     if len(data) <= max_bytes:
         return text
@@ -393,154 +391,180 @@ def _fit(text: str, max_bytes: int) -> str:
     return (data[:half] + mark + data[-half:]).decode("utf-8", "ignore")
 
 
+def _cut(text: str, length: int) -> str:
+    return text if len(text) <= length else f"{text[:length]}..."
+
+
+# --- formatting ----------------------------------------------------------------------------------------
+
 Format = Literal["text", "json"]
 FORMATS: tuple[Format, ...] = ("text", "json")
 LEVELS = ("debug", "info", "warning", "error", "critical")
-MAX_MESSAGE = 16 * 1024
-MAX_FIELD = 2 * 1024
+MAX_MESSAGE_CHARS = 16 * 1024
+MAX_FIELD_CHARS = 2 * 1024
 MAX_ITEMS = 50
-MAX_DEPTH_LOGS = 4
+MAX_DEPTH = 4
 MAX_TRACE_BYTES = 8 * 1024
-MAX_EXACT = 2**53
-"""Beyond it, readers of JSON round whole numbers."""
+MAX_EXACT_INTEGER = 2**53
+"""JSON readers round larger integers."""
 
-_OWN = frozenset({"ts", "level", "logger", "process", "message", "trace"})
-_LAID_OUT = ("error_type", "errors")
-"""The fields of records whose words are in lines of our own making: crashes, and refused reloads."""
-_TOLD = ("tool_name", "principal", "error_code", "duration_ms", "call_id")
-_PLAIN_logs = re.compile(r"[\w.:@/+-]+")
+_JSON_KEYS = frozenset({"ts", "level", "logger", "process", "message", "trace"})
+_MULTILINE_FIELDS = ("error_type", "errors")
+"""Records with these fields (crashes, refused reloads) have several lines, laid out by toolcrib."""
+_CALL_FIELDS = ("tool_name", "principal", "error_code", "duration_ms", "call_id")
 
 
-class Lines(logging.Formatter):
-    """One record as one line."""
+class LineFormatter(logging.Formatter):
+    """Base of the formatters: one record, one line, no secrets."""
 
-    def __init__(self, *, marks_process: bool = False, environ: Mapping[str, str] | None = None) -> None:
+    def __init__(self, *, show_process: bool = False, environ: Mapping[str, str] | None = None) -> None:
         super().__init__()
-        self._pid = os.getpid() if marks_process else None
-        self._redact: Callable[[str], str] = make_redactor(os.environ if environ is None else environ)
+        self._pid = os.getpid() if show_process else None
+        self._filter = RedactingFilter(os.environ if environ is None else environ)
 
-    def _words(self, record: logging.LogRecord) -> str:
-        try:
-            text = record.getMessage()
-        except Exception as error:  # the words and their arguments do not fit together
-            text = f"{record.msg} ({type(error).__name__} while this was put together)"
-        return self._clean(text, MAX_MESSAGE, record)
+    def format(self, record: logging.LogRecord) -> str:
+        if not getattr(record, REDACTED, False):  # of another logger, or made by hand
+            record = copy(record)
+            self._filter.filter(record)
+        return self._format(record)
 
-    def _clean(self, text: str, length: int, record: logging.LogRecord) -> str:
-        """Cut after secrets are out: half of one would not be recognised."""
-        text = text[:MAX_READ]
-        return _cut(text if getattr(record, REDACTED, False) else self._redact(text), length)
+    def _format(self, record: logging.LogRecord) -> str:
+        raise NotImplementedError
 
-    def _trace(self, record: logging.LogRecord) -> str | None:
-        error = record.exc_info[1] if record.exc_info else None
-        return None if error is None else self._redact(format_trace(error, MAX_TRACE_BYTES))
+    def _format_trace(self, record: logging.LogRecord) -> str | None:
+        error = _error(record)
+        # It shows lines of source code, where the record has none.
+        return None if error is None else self._filter.redact(format_trace(error, MAX_TRACE_BYTES))
 
 
-class TextLines(Lines):
-    """`12:30:05 warning: words`. Traces of errors only where `shows_traces` says so."""
+class TextFormatter(LineFormatter):
+    """`12:30:05 warning: message`. Tracebacks only with `show_traces`."""
 
     def __init__(
         self,
         *,
-        marks_process: bool = False,
-        shows_traces: bool = False,
+        show_process: bool = False,
+        show_traces: bool = False,
         environ: Mapping[str, str] | None = None,
     ) -> None:
-        super().__init__(marks_process=marks_process, environ=environ)
-        self._shows_traces = shows_traces
+        super().__init__(show_process=show_process, environ=environ)
+        self._show_traces = show_traces
 
-    def format(self, record: logging.LogRecord) -> str:
-        words = self._words(record)
-        if any(hasattr(record, name) for name in _LAID_OUT):
-            text = "\n  ".join(map(_escape, words.replace("\r\n", "\n").split("\n  ")))
+    def _format(self, record: logging.LogRecord) -> str:
+        message = _cut(_message(record), MAX_MESSAGE_CHARS)
+        if any(hasattr(record, name) for name in _MULTILINE_FIELDS):
+            text = "\n  ".join(map(_escape_all, message.replace("\r\n", "\n").split("\n  ")))
         else:
-            text = _escape(words)
+            text = _escape_all(message)
         clock = time.strftime("%H:%M:%S", time.localtime(record.created))
-        mark = "" if self._pid is None else f"[{self._pid}] "
-        text += self._tell_fields(record) + self._explain(record)
-        return f"{clock} {mark}{record.levelname.lower()}: {text}"
+        process = "" if self._pid is None else f"[{self._pid}] "
+        text += _format_call_fields(record) + self._format_error(record)
+        return f"{clock} {process}{record.levelname.lower()}: {text}"
 
-    def _tell_fields(self, record: logging.LogRecord) -> str:
-        """The fields of a call that has ended: its words alone do not say which."""
-        if not hasattr(record, "outcome"):
-            return ""
-        given = ((name, getattr(record, name, None)) for name in _TOLD)
-        shown = (
-            (name, self._clean(str(value), MAX_FIELD, record)) for name, value in given if value is not None
-        )
-        return "".join(f" {name}={_quote(value)}" for name, value in shown)
-
-    def _explain(self, record: logging.LogRecord) -> str:
-        error = record.exc_info[1] if record.exc_info else None
+    def _format_error(self, record: logging.LogRecord) -> str:
+        error = _error(record)
         if error is None:
             return ""
-        if self._shows_traces:
-            return f"\n{self._trace(record)}"
-        return f": {self._redact(describe(error))}"
+        if self._show_traces:
+            return f"\n{self._format_trace(record)}"
+        return f": {self._filter.redact(describe_error(error))}"
 
 
-class JSONLines(Lines):
-    """`{"ts": "...", "level": "warning", "logger": "toolcrib", "message": "words", ...}`."""
+def _format_call_fields(record: logging.LogRecord) -> str:
+    """Return the fields that tell which call has ended, for records with an `outcome`."""
+    if not hasattr(record, "outcome"):
+        return ""
+    given = ((name, getattr(record, name, None)) for name in _CALL_FIELDS)
+    return "".join(
+        f" {name}={_quote(_cut(str(value), MAX_FIELD_CHARS))}" for name, value in given if value is not None
+    )
 
-    def format(self, record: logging.LogRecord) -> str:
-        words, trace = self._words(record), self._trace(record)
+
+class JSONFormatter(LineFormatter):
+    """`{"ts": "...", "level": "warning", "logger": "toolcrib", "message": "...", ...}`."""
+
+    def _format(self, record: logging.LogRecord) -> str:
+        message, trace = _cut(_message(record), MAX_MESSAGE_CHARS), self._format_trace(record)
         if trace is None and hasattr(record, "error_type"):
-            words, _, trace = words.partition("\n")  # the report of a crash brings its own
-        facts: dict[str, Any] = {
-            "ts": _tell_time(record.created),
+            message, _, trace = message.partition("\n")  # a crash report has its traceback in the message
+        line: dict[str, Any] = {
+            "ts": _format_time(record.created),
             "level": record.levelname.lower(),
             "logger": record.name,
-            "message": words,
+            "message": message,
         }
         if self._pid is not None:
-            facts["process"] = self._pid
-        for name, value in vars(record).items():
-            if name not in USUAL:
-                shown = HIDDEN if is_secret_name(name) else self._show(value, record)
-                facts[f"{name}_" if name in _OWN else name] = shown
-        error = record.exc_info[1] if record.exc_info else None
+            line["process"] = self._pid
+        for name, value in _fields(record).items():
+            line[f"{name}_" if name in _JSON_KEYS else name] = _to_json_value(value)
+        error = _error(record)
         if error is not None:
-            facts.setdefault("error_type", type(error).__name__)
+            line.setdefault("error_type", type(error).__name__)
         if trace:
-            facts["trace"] = trace
-        return _to_json(facts)
+            line["trace"] = trace
+        return _to_json(line)
 
-    def _show(self, value: Any, record: logging.LogRecord) -> Any:
-        """A field as JSON can say it, without secrets and without being endless."""
-        try:
-            return self._plain(value, MAX_DEPTH_LOGS, record)
-        except Exception as error:  # a class that cannot show itself, or a number of too many digits
-            return f"({type(value).__name__}: {type(error).__name__})"
 
-    def _plain(self, value: Any, depth: int, record: logging.LogRecord) -> Any:
-        if value is None or isinstance(value, bool):
-            return value
-        if type(value) is int and abs(value) <= MAX_EXACT:
-            return value
-        if type(value) is float and math.isfinite(value):
-            return value
-        if isinstance(value, Mapping | list | tuple | set | frozenset) and depth > 0:
-            return self._plain_items(value, depth - 1, record)
-        return self._clean(str(value), MAX_FIELD, record)
+def _to_json_value(value: Any) -> Any:
+    """Return a field as JSON can hold it, with bounded size."""
+    try:
+        return _convert(value, MAX_DEPTH)
+    except Exception as error:  # `__str__` failed, or an integer with too many digits
+        return f"({type(value).__name__}: {type(error).__name__})"
 
-    def _plain_items(self, value: Any, depth: int, record: logging.LogRecord) -> Any:
-        if not isinstance(value, Mapping):
-            return [self._plain(item, depth, record) for item in islice(value, MAX_ITEMS)]
+
+def _convert(value: Any, depth: int) -> Any:
+    if value is None or isinstance(value, bool):
+        return value
+    if type(value) is int and abs(value) <= MAX_EXACT_INTEGER:
+        return value
+    if type(value) is float and math.isfinite(value):
+        return value
+    if depth > 0 and isinstance(value, Mapping):
         return {
-            self._plain(str(name), 0, record): (
-                HIDDEN if is_secret_name(str(name)) else self._plain(item, depth, record)
-            )
+            _cut(str(name), MAX_FIELD_CHARS): _convert(item, depth - 1)
             for name, item in islice(value.items(), MAX_ITEMS)
         }
+    if depth > 0 and isinstance(value, list | tuple | set | frozenset):
+        return [_convert(item, depth - 1) for item in islice(value, MAX_ITEMS)]
+    return _cut(str(value), MAX_FIELD_CHARS)
 
 
-class LogLines(logging.Handler):
-    """Writes lines to a stream. That nobody reads it any more must not become a call's trouble."""
+def _escape_all(text: str) -> str:
+    return escape(text, len(text))
 
-    def __init__(self, stream: IO[str], lines: Lines, level: str) -> None:
-        super().__init__(read_level(level))
+
+def _quote(value: str) -> str:
+    """Quote a value that could be mistaken for the next field."""
+    return value if re.fullmatch(r"[\w.:@/+-]+", value) else _to_json(value)
+
+
+def _to_json(value: Any) -> str:
+    """Return JSON on one line; what is not printable is escaped."""
+    import json  # most programs that import toolcrib log no JSON
+
+    text = json.dumps(value, ensure_ascii=False)
+    if text.isprintable():
+        return text
+    return "".join(letter if letter.isprintable() else json.dumps(letter)[1:-1] for letter in text)
+
+
+def _format_time(created_s: float) -> str:
+    """Return a time in UTC to the millisecond, as in RFC 3339."""
+    ms = math.floor(created_s * 1000)
+    return f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(ms // 1000))}.{ms % 1000:03d}Z"
+
+
+# --- setup ---------------------------------------------------------------------------------------------
+
+
+class LineHandler(logging.Handler):
+    """Writes lines to a stream. A closed or full stream never makes a call fail."""
+
+    def __init__(self, stream: IO[str], formatter: LineFormatter, level: str) -> None:
+        super().__init__(parse_level(level))
         self._stream = stream
-        self.setFormatter(lines)
+        self.setFormatter(formatter)
 
     def emit(self, record: logging.LogRecord) -> None:
         try:
@@ -550,68 +574,41 @@ class LogLines(logging.Handler):
             pass
 
 
-def make_lines(
-    format: str = "text",  # noqa: A002 - the word that files and the command have for it
+def make_formatter(
+    format: str = "text",  # noqa: A002 - the name of the setting
     *,
-    marks_process: bool = False,
-    shows_traces: bool = False,
-) -> Lines:
-    """The lines of a format by its name. Raises ConfigurationError."""
+    show_process: bool = False,
+    show_traces: bool = False,
+) -> LineFormatter:
+    """Return the formatter of a format's name. Raises ConfigurationError."""
     if format == "json":
-        return JSONLines(marks_process=marks_process)
+        return JSONFormatter(show_process=show_process)
     if format == "text":
-        return TextLines(marks_process=marks_process, shows_traces=shows_traces)
+        return TextFormatter(show_process=show_process, show_traces=show_traces)
     raise ConfigurationError(f"must be one of {', '.join(FORMATS)}, got {format!r}", key="log.format")
 
 
-def read_level(level: str) -> int:
+def parse_level(level: str) -> int:
     if level not in LEVELS:
         raise ConfigurationError(f"must be one of {', '.join(LEVELS)}, got {level!r}", key="log.level")
     return logging.getLevelNamesMapping()[level.upper()]
 
 
 def configure(
-    format: str = "text",  # noqa: A002 - as above
+    format: str = "text",  # noqa: A002 - the name of the setting
     level: str = "warning",
     stream: IO[str] | None = None,
 ) -> logging.Handler:
-    """Write what toolcrib logs to a stream, stderr unless told. Gives the handler; a second call replaces it.
+    """Write what toolcrib logs to a stream, by default stderr. A second call replaces the handler.
 
     For programs that serve without the command line and have no logging of their own. Raises
     ConfigurationError.
     """
-    handler = LogLines(sys.stderr if stream is None else stream, make_lines(format), level)
+    handler = LineHandler(sys.stderr if stream is None else stream, make_formatter(format), level)
     logger = logging.getLogger("toolcrib")
-    for old in [each for each in logger.handlers if type(each) is LogLines]:
+    for old in [each for each in logger.handlers if type(each) is LineHandler]:
         logger.removeHandler(old)
     logger.addHandler(handler)
     logger.setLevel(handler.level)
     logger.propagate = False
     return handler
-
-
-def _escape(text: str) -> str:
-    return escape(text, len(text))
-
-
-def _quote(value: str) -> str:
-    """A value that cannot be mistaken for the next field."""
-    return value if _PLAIN_logs.fullmatch(value) else _to_json(value)
-
-
-def _to_json(facts: Any) -> str:
-    """On one line, with the same letters written out: whoever reads the JSON gets the text as it was."""
-    text = json.dumps(facts, ensure_ascii=False)
-    if text.isprintable():
-        return text
-    return "".join(letter if letter.isprintable() else json.dumps(letter)[1:-1] for letter in text)
-
-
-def _tell_time(created_s: float) -> str:
-    """In UTC, to the millisecond, as RFC 3339 has it."""
-    ms = math.floor(created_s * 1000)
-    return f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(ms // 1000))}.{ms % 1000:03d}Z"
-
-
-def _cut(text: str, length: int) -> str:
-    return text if len(text) <= length else f"{text[:length]}..."

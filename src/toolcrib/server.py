@@ -18,7 +18,7 @@ from contextlib import asynccontextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, Unpack, overload
 
-from toolcrib import logs as logfilter
+from toolcrib import logs
 from toolcrib.content import Result, text_block
 from toolcrib.context import LOCAL, NOBODY, Channel, Principal
 from toolcrib.definition import STRICT, NameRule, OptionFields, ToolDefinition
@@ -348,7 +348,7 @@ class MCPServer(Registrar):
             self._shutting_down = self.dispatcher.is_stopped = False
         self._running = True
         self._ended = Future()
-        logfilter.FILTER.refresh()
+        logs.package_filter.refresh()
         for name in sorted(self._idle_switches):
             logger.warning("%s", idle_switch(name))
         try:

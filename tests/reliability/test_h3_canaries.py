@@ -17,7 +17,7 @@ from tests.support.lanes import Served, serving
 from tests.support.peer import Response, request
 from tests.support.tracing import Traces, open_traces
 from toolcrib import MCPServer, ToolError
-from toolcrib.logs import LogLines, make_lines
+from toolcrib.logs import LineHandler, make_formatter
 from toolcrib.policy import Audit, Auth, Limit, Policy, Rule, Telemetry
 from toolcrib.policy.auth.api_keys import KeyFile
 
@@ -146,8 +146,8 @@ def scene(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mo
     traces = open_traces()
     traces.clear()
     lines, words = io.StringIO(), io.StringIO()
-    handlers = [LogLines(lines, make_lines("json"), "debug")]
-    handlers.append(LogLines(words, make_lines("text", shows_traces=True), "debug"))
+    handlers = [LineHandler(lines, make_formatter("json"), "debug")]
+    handlers.append(LineHandler(words, make_formatter("text", show_traces=True), "debug"))
     logger = logging.getLogger("toolcrib")
     before = logger.level
     for handler in handlers:

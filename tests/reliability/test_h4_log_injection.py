@@ -18,7 +18,7 @@ from tests.support.lanes import LANES, serving
 from tests.support.peer import request
 from toolcrib import Context, MCPServer, ToolNotFoundError
 from toolcrib.context import Principal
-from toolcrib.logs import LogLines, make_lines
+from toolcrib.logs import LineHandler, make_formatter
 from toolcrib.policy import Audit, Auth, Policy
 from toolcrib.policy.auth.api_keys import KeyFile
 
@@ -105,8 +105,8 @@ class Log:
 def log() -> Iterator[Log]:
     found = Log(Tally(), io.StringIO(), io.StringIO())
     handlers: list[logging.Handler] = [found.tally]
-    handlers.append(LogLines(found.lines, make_lines("json"), "debug"))
-    handlers.append(LogLines(found.words, make_lines("text", shows_traces=True), "debug"))
+    handlers.append(LineHandler(found.lines, make_formatter("json"), "debug"))
+    handlers.append(LineHandler(found.words, make_formatter("text", show_traces=True), "debug"))
     logger = logging.getLogger("toolcrib")
     before = logger.level
     for handler in handlers:

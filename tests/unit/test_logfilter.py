@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from toolcrib import MCPServer
-from toolcrib.logs import FILTER, MAX_READ, REDACTED, JSONLines, install
+from toolcrib.logs import MAX_REDACT_CHARS, REDACTED, JSONFormatter, install_filter, package_filter
 
 SECRET = "Bearer abcdef0123456789"
 CLEAN = "Bearer [redacted]"
@@ -47,8 +47,8 @@ def caught(error: BaseException, cause: BaseException | None = None) -> BaseExce
 
 
 def test_there_is_one_filter_however_often_it_is_installed() -> None:
-    install()
-    assert logging.getLogger("toolcrib").filters == [FILTER]
+    install_filter()
+    assert logging.getLogger("toolcrib").filters == [package_filter]
 
 
 def test_a_message_without_a_secret_keeps_its_arguments(kept: Kept) -> None:
@@ -64,12 +64,12 @@ def test_a_secret_in_an_argument_is_gone_from_the_record(kept: Kept) -> None:
 
 def test_a_message_that_does_not_fit_its_arguments_is_still_clean(kept: Kept) -> None:
     assert (
-        log(kept, f"%d {SECRET}", "x").getMessage() == f"%d {CLEAN} (TypeError while this was put together)"
+        log(kept, f"%d {SECRET}", "x").getMessage() == f"%d {CLEAN} (TypeError while formatting this message)"
     )
 
 
 def test_a_long_message_is_cut(kept: Kept) -> None:
-    assert len(log(kept, "%s", "x" * (MAX_READ + 1)).getMessage()) == MAX_READ
+    assert len(log(kept, "%s", "x" * (MAX_REDACT_CHARS + 1)).getMessage()) == MAX_REDACT_CHARS
 
 
 def test_fields_are_clean_at_every_depth_and_keep_their_types(kept: Kept) -> None:
@@ -151,18 +151,18 @@ def test_a_record_that_cannot_be_cleaned_says_nothing(kept: Kept, monkeypatch: p
     def fail(text: str) -> str:
         raise RecursionError
 
-    monkeypatch.setattr(FILTER, "_redact", fail)
+    monkeypatch.setattr(package_filter, "_redact", fail)
     record = log(kept, SECRET, extra={"said": SECRET}, exc_info=caught(ValueError(SECRET)))
-    assert record.getMessage() == "(a record that cannot be redacted: RecursionError)"
+    assert record.getMessage() == "(record cannot be redacted: RecursionError)"
     assert "abcdef" not in repr(vars(record))
 
 
 def test_a_clean_record_is_not_cleaned_again(kept: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
     record = log(kept, SECRET, extra={"said": SECRET})
     before = dict(vars(record))
-    monkeypatch.setattr(FILTER, "_redact", None)
-    assert FILTER.filter(record)
-    lines = JSONLines(environ={"SOME_TOKEN": "redacted"})
+    monkeypatch.setattr(package_filter, "_redact", None)
+    assert package_filter.filter(record)
+    lines = JSONFormatter(environ={"SOME_TOKEN": "redacted"})
     assert CLEAN in lines.format(record)
     assert REDACTED not in lines.format(record)
     assert dict(vars(record)) == before
@@ -176,4 +176,4 @@ async def test_secrets_of_the_environment_are_looked_up_again_when_a_server_star
     async with MCPServer():
         assert log(kept, "it is tangerine-dream").getMessage() == "it is [redacted]"
     monkeypatch.undo()
-    FILTER.refresh()
+    package_filter.refresh()

@@ -15,7 +15,7 @@ import pytest
 
 from toolcrib import logs
 from toolcrib.errors import ConfigurationError
-from toolcrib.logs import JSONLines, LogLines, TextLines, configure, make_lines
+from toolcrib.logs import JSONFormatter, LineHandler, TextFormatter, configure, make_formatter
 
 HOSTILE = "a\nb\r\nc\x1b[31md\u202ee\x00f\u2028g\tz\x85\ud800\U000e0041"
 
@@ -38,7 +38,7 @@ def raised(error: BaseException) -> BaseException:
 
 
 def to_json(*words: Any, **facts: Any) -> dict[str, Any]:
-    line = JSONLines(environ={}).format(record(*words, **facts))
+    line = JSONFormatter(environ={}).format(record(*words, **facts))
     assert "\n" not in line
     assert line.isprintable()
     found: dict[str, Any] = json.loads(line)
@@ -46,7 +46,7 @@ def to_json(*words: Any, **facts: Any) -> dict[str, Any]:
 
 
 def to_text(*words: Any, **facts: Any) -> str:
-    line = TextLines(environ={}).format(record(*words, **facts))
+    line = TextFormatter(environ={}).format(record(*words, **facts))
     assert re.match(r"\d\d:\d\d:\d\d ", line)
     return line[9:]
 
@@ -86,11 +86,11 @@ def test_text_that_nobody_sees_is_written_out_and_read_back_as_it_was() -> None:
 
 
 def test_letters_of_other_languages_stay_readable() -> None:
-    assert "погода 天気" in JSONLines(environ={}).format(record("погода 天気"))
+    assert "погода 天気" in JSONFormatter(environ={}).format(record("погода 天気"))
 
 
 def test_the_process_is_marked_where_there_are_several() -> None:
-    line = JSONLines(marks_process=True, environ={}).format(record())
+    line = JSONFormatter(show_process=True, environ={}).format(record())
     assert json.loads(line)["process"] == os.getpid()
 
 
@@ -98,7 +98,7 @@ def test_a_field_cannot_take_the_place_of_one_of_ours() -> None:
     fields = {"ts": "x", "level": "y", "logger": "z", "trace": "t"}
     made = record()
     made.__dict__.update(fields)
-    found = json.loads(JSONLines(environ={}).format(made))
+    found = json.loads(JSONFormatter(environ={}).format(made))
     assert (found["level"], found["logger"]) == ("warning", "toolcrib")
     assert [found[name] for name in ("ts_", "level_", "logger_", "trace_")] == ["x", "y", "z", "t"]
 
@@ -144,7 +144,7 @@ def test_a_message_has_an_end() -> None:
 
 
 def test_words_that_do_not_fit_their_arguments_are_logged_all_the_same() -> None:
-    assert to_json("%d of %d", 1)["message"] == "%d of %d (TypeError while this was put together)"
+    assert to_json("%d of %d", 1)["message"] == "%d of %d (TypeError while formatting this message)"
 
 
 def test_an_error_comes_with_its_type_and_a_trace_that_has_an_end() -> None:
@@ -175,7 +175,9 @@ def test_a_crash_that_is_told_in_one_line_has_no_trace() -> None:
 
 def test_a_record_is_the_time_the_level_and_the_words() -> None:
     assert to_text("%d tools", 3) == "warning: 3 tools"
-    assert TextLines(marks_process=True, environ={}).format(record())[9:] == f"[{os.getpid()}] warning: words"
+    assert (
+        TextFormatter(show_process=True, environ={}).format(record())[9:] == f"[{os.getpid()}] warning: words"
+    )
 
 
 def test_foreign_text_cannot_end_a_line_or_steer_a_terminal() -> None:
@@ -213,7 +215,7 @@ def test_what_we_laid_out_in_lines_stays_in_lines_that_are_indented(field: str) 
 def test_an_error_is_told_in_the_same_line_and_its_trace_only_where_asked_for() -> None:
     error = raised(ValueError("too\nbad"))
     assert to_text("it failed", error=error) == r"warning: it failed: ValueError: too\nbad"
-    lines = TextLines(shows_traces=True, environ={}).format(record("it failed", error=error)).split("\n")
+    lines = TextFormatter(show_traces=True, environ={}).format(record("it failed", error=error)).split("\n")
     assert lines[0].endswith("warning: it failed")
     assert lines[-1] == r"  ValueError: too\nbad"
     assert all(line.startswith("  ") for line in lines[1:])
@@ -222,8 +224,8 @@ def test_an_error_is_told_in_the_same_line_and_its_trace_only_where_asked_for() 
 def test_a_record_without_an_error_though_one_was_asked_for_is_a_plain_line() -> None:
     made = record("words")
     made.exc_info = (None, None, None)
-    assert TextLines(environ={}).format(made)[9:] == "warning: words"
-    assert "error_type" not in json.loads(JSONLines(environ={}).format(made))
+    assert TextFormatter(environ={}).format(made)[9:] == "warning: words"
+    assert "error_type" not in json.loads(JSONFormatter(environ={}).format(made))
 
 
 # --- secrets -----------------------------------------------------------------------------------------
@@ -237,7 +239,7 @@ SLIPS = [
 
 
 @pytest.mark.parametrize(("text", "secret"), SLIPS)
-@pytest.mark.parametrize("lines", [JSONLines, TextLines])
+@pytest.mark.parametrize("lines", [JSONFormatter, TextFormatter])
 def test_secrets_are_taken_out_of_words_fields_errors_and_traces(lines: Any, text: str, secret: str) -> None:
     formatter = lines(environ={"SHOP_SECRET": "correct-horse"})
     error = raised(ValueError(text))
@@ -249,8 +251,8 @@ def test_secrets_are_taken_out_of_words_fields_errors_and_traces(lines: Any, tex
         record(f"raised\n  {text}", error_type="ValueError"),
     ):
         assert secret not in formatter.format(made)
-    if lines is TextLines:
-        shown = TextLines(shows_traces=True, environ={"SHOP_SECRET": "correct-horse"}).format(
+    if lines is TextFormatter:
+        shown = TextFormatter(show_traces=True, environ={"SHOP_SECRET": "correct-horse"}).format(
             record(error=error)
         )
         assert secret not in shown.splitlines()[-1]
@@ -262,9 +264,9 @@ def test_a_field_that_is_named_like_a_secret_is_not_shown() -> None:
 
 def test_a_secret_at_the_very_end_of_what_is_shown_is_not_cut_in_half() -> None:
     text = "x" * (16 * 1024 - 6) + " correct-horse"
-    shown = JSONLines(environ={"SHOP_SECRET": "correct-horse"}).format(record(text))
+    shown = JSONFormatter(environ={"SHOP_SECRET": "correct-horse"}).format(record(text))
     assert "correct" not in shown
-    assert "correct" not in JSONLines(environ={"SHOP_SECRET": "correct-horse"}).format(
+    assert "correct" not in JSONFormatter(environ={"SHOP_SECRET": "correct-horse"}).format(
         record(request="x" * 2040 + " correct-horse")
     )
 
@@ -273,7 +275,7 @@ def test_the_environment_of_the_process_is_where_secrets_are_looked_up(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("SHOP_SECRET", "correct-horse")
-    assert "correct" not in JSONLines().format(record("correct-horse"))
+    assert "correct" not in JSONFormatter().format(record("correct-horse"))
 
 
 # --- setting it up -----------------------------------------------------------------------------------
@@ -319,14 +321,14 @@ def test_every_line_is_there_as_soon_as_it_is_logged() -> None:
             self.flushed = self.getvalue()
 
     stream = Held()
-    LogLines(stream, make_lines(), "info").emit(record("now"))
+    LineHandler(stream, make_formatter(), "info").emit(record("now"))
     assert stream.flushed.endswith("warning: now\n")
 
 
 def test_a_stream_that_nobody_reads_any_more_is_nobody_s_trouble() -> None:
     stream = io.StringIO()
     stream.close()
-    LogLines(stream, make_lines(), "info").emit(record())
+    LineHandler(stream, make_formatter(), "info").emit(record())
 
 
 @pytest.mark.parametrize(
@@ -345,13 +347,13 @@ def test_what_cannot_be_is_refused_by_its_key(arguments: tuple[str, ...], key: s
 
 
 def test_the_lines_of_a_format_know_what_they_are_told() -> None:
-    assert type(make_lines("json", marks_process=True)) is JSONLines
-    text = make_lines("text", marks_process=True, shows_traces=True)
+    assert type(make_formatter("json", show_process=True)) is JSONFormatter
+    text = make_formatter("text", show_process=True, show_traces=True)
     assert f"[{os.getpid()}]" in text.format(record())
     assert "\n  File" in text.format(record(error=raised(ValueError("x"))))
-    assert json.loads(make_lines("json", marks_process=True).format(record()))["process"] == os.getpid()
+    assert json.loads(make_formatter("json", show_process=True).format(record()))["process"] == os.getpid()
 
 
 def test_no_level_is_missing() -> None:
-    assert [logs.read_level(level) for level in logs.LEVELS] == [10, 20, 30, 40, 50]
+    assert [logs.parse_level(level) for level in logs.LEVELS] == [10, 20, 30, 40, 50]
     assert sys.modules["toolcrib.logs"].FORMATS == ("text", "json")

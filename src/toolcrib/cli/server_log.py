@@ -11,19 +11,19 @@ from types import TracebackType
 from typing import Self
 
 from toolcrib.cli.output import Terminal
-from toolcrib.logs import JSONLines, LogLines, make_lines
+from toolcrib.logs import JSONFormatter, LineHandler, make_formatter
 
 _LEVELS = {"error": logging.ERROR, "warning": logging.WARNING, "debug": logging.DEBUG}
 
 
-class Journal(LogLines):
+class Journal(LineHandler):
     """`with` it while a server runs. `marks_process` writes the number of the process, where there are
     several."""
 
     def __init__(
         self, terminal: Terminal, level: str, *, style: str | None = None, marks_process: bool = False
     ) -> None:
-        lines = make_lines(style or "text", marks_process=marks_process, shows_traces=terminal.debug)
+        lines = make_formatter(style or "text", show_process=marks_process, show_traces=terminal.debug)
         super().__init__(terminal.err, lines, level)
         self._terminal = terminal
         self._logger = logging.getLogger("toolcrib")
@@ -44,7 +44,7 @@ class Journal(LogLines):
 
 def speak_json(terminal: Terminal, *, marks_process: bool = False) -> None:
     """Say everything as the log does from now on: what programs read has no line that is another thing."""
-    lines = JSONLines(marks_process=marks_process)
+    lines = JSONFormatter(show_process=marks_process)
 
     def spell(label: str, words: str, hint: str | None) -> str:
         level = _LEVELS.get(label, logging.INFO)

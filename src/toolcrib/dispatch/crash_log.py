@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from toolcrib.dispatch.concurrency import Ration
-from toolcrib.logs import describe, escape, format_trace
+from toolcrib.logs import describe_error, escape, format_trace
 
 SHORTEST = 6
 """Anything shorter is likely to be a word like others, and its absence would only puzzle."""
@@ -200,9 +200,8 @@ class CrashReporter:
 
 
 def _log_report(report: _Report) -> None:
-    line = (
-        f"tool '{escape(report.tool_name)}' raised {describe(report.error)} (call {escape(report.call_id)})"
-    )
+    what = describe_error(report.error)
+    line = f"tool '{escape(report.tool_name)}' raised {what} (call {escape(report.call_id)})"
     if report.is_full:
         line = f"{line}\n{_show_trace(report.error, MAX_BYTES - len(line.encode()) - 1)}"
     logger.error(

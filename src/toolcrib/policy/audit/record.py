@@ -24,7 +24,7 @@ from hashlib import sha256
 from typing import Any, NamedTuple
 
 from toolcrib.errors import ConfigurationError, Faults
-from toolcrib.logs import HIDDEN, MAKES
+from toolcrib.logs import HIDDEN, KEY_PREFIXES
 from toolcrib.validation import codec
 
 GENESIS = b"0" * 64
@@ -183,7 +183,7 @@ _SECRET_PART = re.compile(
 _PATTERNS = (
     r"-----BEGIN [A-Z0-9 ]{1,40}-----(?:[^-]|-(?!----END))*(?:-----END [A-Z0-9 ]{1,40}-----)?",
     r"(?<![\w-])eyJ[\w-]{6,}\.[\w-]{6,}(?:\.[\w-]*)?",
-    rf"\b(?:tck_|{MAKES})[\w-]{{16,}}",
+    rf"\b(?:tck_|{KEY_PREFIXES})[\w-]{{16,}}",
     r"(?i:\b(?:bearer|basic|digest)\s+[\w.~+/=-]{8,})",
     r"(?<=://)[^\s/@:]{0,256}:[^\s/]{1,256}(?=@)",
     r"(?i:(?:(?<=authorization: )|(?<=cookie: ))[^\r\n]{1,1024})",
