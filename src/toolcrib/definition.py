@@ -23,12 +23,12 @@ from types import MappingProxyType
 from typing import Any, Literal, TypedDict
 
 from toolcrib.errors import (
-    NOWHERE,
+    NO_LOCATION,
     DefinitionError,
     InvalidNameError,
     InvalidSchemaError,
     InvalidToolError,
-    Source,
+    Location,
 )
 from toolcrib.validation import codec
 from toolcrib.validation import validator as validation
@@ -206,7 +206,7 @@ class NameRule:
     longest: int
     words: str
 
-    def check(self, name: object, source: Source = NOWHERE) -> str:
+    def check(self, name: object, source: Location = NO_LOCATION) -> str:
         if not isinstance(name, str):
             raise InvalidToolError(f"Tool name must be string, got {type(name)}", source=source)
         if not 1 <= len(name) <= self.longest:
@@ -446,7 +446,7 @@ class ToolDefinition:
     tags: tuple[str, ...] = ()
     version: str | None = None
     metadata: Mapping[str, Any] = field(default_factory=dict)
-    source: Source = NOWHERE
+    source: Location = NO_LOCATION
     returns: str = ""
     raises: tuple[tuple[str, str], ...] = ()
     icons: Sequence[Mapping[str, Any]] = ()

@@ -54,7 +54,7 @@ Level = Literal["error", "warning", "advice"]
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class Location:
     """Where something was written."""
 
     file: str | None = None
@@ -66,7 +66,7 @@ class Source:
         return f"{self.file}:{self.line}" if self.line else self.file
 
 
-NOWHERE = Source()
+NO_LOCATION = Location()
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,8 +83,8 @@ class Finding:
     hint: str | None = None
 
     @property
-    def where(self) -> Source:
-        return Source(self.file, self.line)
+    def where(self) -> Location:
+        return Location(self.file, self.line)
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -112,7 +112,7 @@ class DefinitionError(ToolcribError, ValueError):
         *,
         tool: str | None = None,
         parameter: str | None = None,
-        source: Source = NOWHERE,
+        source: Location = NO_LOCATION,
         hint: str | None = None,
     ) -> None:
         super().__init__(message)
@@ -164,8 +164,8 @@ class ToolAlreadyExistsError(DefinitionError):
         name: str,
         *,
         message: str | None = None,
-        source: Source = NOWHERE,
-        existing: Source = NOWHERE,
+        source: Location = NO_LOCATION,
+        existing: Location = NO_LOCATION,
     ) -> None:
         hint = (
             f"the first one is at {existing}; rename one, give a namespace or a version"
@@ -194,7 +194,7 @@ class DriftError(DefinitionError):
         message: str,
         *,
         tool: str | None = None,
-        source: Source = NOWHERE,
+        source: Location = NO_LOCATION,
         hint: str | None = None,
         is_fatal: bool = True,
     ) -> None:
@@ -245,14 +245,14 @@ class ConfigurationError(ToolcribError, ValueError):
         """What else is wrong there, where more was looked at."""
 
 
-class Faults:
+class ErrorCollector:
     """Everything that is wrong with settings, gathered to be told at once."""
 
     def __init__(self) -> None:
         self._found: list[ConfigurationError] = []
 
     @contextmanager
-    def gathering(self) -> Iterator[None]:
+    def collecting(self) -> Iterator[None]:
         """Keep the error that is raised here, and go on behind it."""
         try:
             yield
@@ -263,7 +263,7 @@ class Faults:
         self._found += (error, *error.others)
         error.others = ()
 
-    def tell(self) -> None:
+    def raise_errors(self) -> None:
         """Raise the first of all there are, with the others: in the order of their lines, where they have
         any."""
         if self._found:

@@ -26,7 +26,7 @@ from toolcrib.definition import (
     check_schema_words,
     check_words,
 )
-from toolcrib.errors import DefinitionError, Finding, InvalidToolError, Source
+from toolcrib.errors import DefinitionError, Finding, InvalidToolError, Location
 from toolcrib.schema.parameters import Callee, check_parameters, inspect_callable, name_of
 from toolcrib.validation import codec
 
@@ -273,7 +273,7 @@ class Tool:
         return self.callee.handler if self._built is None else self._built.handler
 
     @property
-    def source(self) -> Source:
+    def source(self) -> Location:
         return self.callee.source
 
     @property

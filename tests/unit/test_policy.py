@@ -322,7 +322,7 @@ def test_lists_become_values_that_stay_as_they_are() -> None:
 )
 def test_an_error_names_the_nearest_place_that_was_written(key: str, line: int | None) -> None:
     policy = Policy(file="toolcrib.toml", lines={"rules": 5, "rules[2]": 7, "rules[2].when.amount": 9})
-    error = policy.wrong(key, "is wrong", "mend it")
+    error = policy.error_at(key, "is wrong", "mend it")
     assert (error.file, error.key, error.line, error.hint) == ("toolcrib.toml", key, line, "mend it")
 
 

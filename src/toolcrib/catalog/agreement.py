@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from toolcrib.definition import ToolDefinition
-from toolcrib.errors import Finding, Source
+from toolcrib.errors import Finding, Location
 from toolcrib.tool import Tool
 from toolcrib.validation import codec
 
@@ -35,7 +35,7 @@ class Difference:
     what: str
     scanned: Any
     registered: Any
-    where: Source
+    where: Location
     is_announced: bool = False
 
     @property
@@ -118,7 +118,7 @@ class _Announced:
     def doubts(self, name: str) -> bool:
         return name.casefold() in self._doubted
 
-    def covers(self, name: str, source: Source) -> bool:
+    def covers(self, name: str, source: Location) -> bool:
         if name.casefold() in self._tools:
             return True
         if source.file is None:
@@ -195,7 +195,7 @@ def _same(one: Any, other: Any) -> bool:
         return bool(one == other)
 
 
-def _same_place(one: Source, other: Source) -> bool:
+def _same_place(one: Location, other: Location) -> bool:
     if one.file is None or other.file is None:
         return one.file == other.file
     return one.line == other.line and _real(one.file) == _real(other.file)

@@ -12,7 +12,7 @@ refuses to know tools.
 
 What a catalog is made of, and what that holds now: a registry, or files and the settings they are read by.
 
-Source files are read by the static scan and descriptors as data; nothing is imported. A file that changes
+Location files are read by the static scan and descriptors as data; nothing is imported. A file that changes
 while it is read makes the reading be done again, and one that never rests is told. Refuses to know what
 becomes of the tools; which files an adapter means is for adapter.py.
 """
@@ -33,7 +33,7 @@ from pathlib import Path
 from typing import Any
 
 from toolcrib.config import FILE_NAME, Config, load_config, switches_in
-from toolcrib.errors import ConfigurationError, Finding, InvalidToolError, Source, SourceError
+from toolcrib.errors import ConfigurationError, Finding, InvalidToolError, Location, SourceError
 from toolcrib.registry.registry import ToolRegistry
 from toolcrib.registry.selection import select
 from toolcrib.sources import collect
@@ -377,7 +377,7 @@ def _find_files(texts: Iterable[str], settings: Config, descriptor: PathName | N
         is_there = os.path.exists(path)
         raise SourceError(
             f"{path} cannot be read" if is_there else f"There is no file or module {text}",
-            source=Source(str(path)),
+            source=Location(str(path)),
             hint=f"name one: build_catalog('tools.py'), or let {path.stem}{STAND_INS[0]} describe it",
         )
     return FileInputs(tuple(dict.fromkeys(targets)), settings, remarks)

@@ -32,7 +32,7 @@ from toolcrib.errors import (
     DriftError,
     Finding,
     Level,
-    Source,
+    Location,
 )
 from toolcrib.registry.registry import ToolRegistry
 from toolcrib.sources.described import describe
@@ -92,7 +92,7 @@ class Pin:
             title=wire.get("title"),
             annotations=wire.get("annotations", {}),
             version=self.version,
-            source=Source(self.source),
+            source=Location(self.source),
             icons=wire.get("icons", ()),
             meta=wire.get("_meta", {}),
         )
@@ -115,7 +115,7 @@ class Pin:
         return {key: value for key, value in facts.items() if value not in (None, [])}
 
 
-def _show_source(source: Source, folder: Path | None) -> str | None:
+def _show_source(source: Location, folder: Path | None) -> str | None:
     """Where a tool is from, as every machine would say it: from the lock's folder, or only the last names."""
     if source.file is None:
         return None

@@ -36,7 +36,7 @@ from toolcrib.cli.output import Terminal, show_place
 from toolcrib.cli.text import Styled, count, join, one_line, style
 from toolcrib.client.session import VERSIONS
 from toolcrib.config import FILE_NAME, LockConfig, load_config
-from toolcrib.errors import ConfigurationError, DefinitionError, Finding, Source
+from toolcrib.errors import ConfigurationError, DefinitionError, Finding, Location
 from toolcrib.sources.described import describe
 from toolcrib.tool import Tool
 
@@ -342,10 +342,10 @@ def _place_finding(finding: Finding, root: Path, name: str) -> Finding:
     return replace(finding, message=message, file=_rename(finding.where, root, name).file)
 
 
-def _rename(source: Source, root: Path, name: str) -> Source:
+def _rename(source: Location, root: Path, name: str) -> Location:
     if source.file is None or not Path(source.file).is_relative_to(root):
         return source
-    return Source(f"{name}:{Path(source.file).relative_to(root).as_posix()}", source.line)
+    return Location(f"{name}:{Path(source.file).relative_to(root).as_posix()}", source.line)
 
 
 EXAMPLES = """

@@ -133,7 +133,7 @@ class _Report:
         try:
             return KeyFile(file).entries()
         except ConfigurationError as error:
-            raise self.access.policy.place_error("auth.keys", error) from None
+            raise self.access.policy.error_from("auth.keys", error) from None
 
     @property
     def _is_shut_out(self) -> bool:

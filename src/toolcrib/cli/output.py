@@ -22,7 +22,7 @@ from contextlib import contextmanager
 from typing import IO, Any
 
 from toolcrib.cli.text import join, one_line, safe, safe_json, style
-from toolcrib.errors import Finding, Source
+from toolcrib.errors import Finding, Location
 
 _COLOURS = {"error": "red", "warning": "yellow", "advice": "cyan", "hint": "cyan", "note": "cyan"}
 
@@ -35,7 +35,7 @@ def shorten_paths(text: str) -> str:
     return text.replace(os.getcwd() + os.sep, "")
 
 
-def show_place(source: Source) -> str:
+def show_place(source: Location) -> str:
     return safe(shorten_paths(str(source))) if source.file else "-"
 
 

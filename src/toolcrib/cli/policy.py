@@ -82,7 +82,7 @@ def find_unreadable(server: MCPServer, refused: Policy | None = None) -> list[Fi
     try:
         KeyFile(auth.keys).entries()
     except ConfigurationError as error:
-        found = finding_of(policy.place_error("auth.keys", error))
+        found = finding_of(policy.error_from("auth.keys", error))
         return [replace(found, level="warning", message=f"{found.message}: serve will refuse to start")]
     return []
 
@@ -108,7 +108,7 @@ def warn_apart(policy: Policy, workers: int, terminal: Terminal) -> None:
         words = (
             f"each of {workers} workers counts for itself: callers may come up to {workers} times as often"
         )
-        error = policy.wrong("auth.requests", words)
+        error = policy.error_at("auth.requests", words)
         terminal.say("note", error, "[[limits]] with a store under [policy] count calls exactly")
 
 
@@ -129,5 +129,5 @@ def refuse_apart(policy: Policy, workers: int) -> None:
         more if counts else f"one yes would be good for {workers} calls"
     )
     hint = 'name a file under [policy]: store = "policy.db"; or use one process'
-    error = policy.wrong((counts or asks)[0], problem, hint)
+    error = policy.error_at((counts or asks)[0], problem, hint)
     raise Failure(str(error), error.hint)

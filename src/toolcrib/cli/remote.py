@@ -36,7 +36,7 @@ from toolcrib.definition import (
     check_words,
 )
 from toolcrib.dispatch.tool_search import CALL, SEARCH
-from toolcrib.errors import ConfigurationError, DefinitionError, Finding, Source, ToolNotFoundError
+from toolcrib.errors import ConfigurationError, DefinitionError, Finding, Location, ToolNotFoundError
 from toolcrib.tool import Tool
 from toolcrib.validation import codec
 
@@ -269,7 +269,7 @@ class _Shown:
         return self.definition.name
 
     @property
-    def source(self) -> Source:
+    def source(self) -> Location:
         return self.definition.source
 
     @property

@@ -14,7 +14,7 @@ from toolcrib.client.http import Path, marks_in
 from toolcrib.client.session import SERVER_INFO
 from toolcrib.content import Result
 from toolcrib.definition import ToolDefinition
-from toolcrib.errors import BadAnswerError, Source
+from toolcrib.errors import BadAnswerError, Location
 
 logger = logging.getLogger("toolcrib")
 
@@ -77,7 +77,7 @@ def _read_tool(item: Any, place: str, over_http: bool) -> RemoteTool:
         annotations=annotations if isinstance(annotations, Mapping) else {},
         icons=icons if isinstance(icons, list) and all(isinstance(icon, Mapping) for icon in icons) else (),
         meta=meta if isinstance(meta, Mapping) else {},
-        source=Source(place),
+        source=Location(place),
     )
     return RemoteTool(definition, item, marks)
 

@@ -209,17 +209,17 @@ def parse_config(text: str, path: Path, environ: Mapping[str, str] | None = None
     search, lint, lock, catalog, log = (
         reader.try_section(document, name) for name in ("search", "lint", "lock", "catalog", "log")
     )
-    with reader.faults.gathering():
+    with reader.problems.collecting():
         reader.refuse_unknown("", document, (*_SECTIONS, *_DEMANDS))
     given = {"server": server, "http": http, "search": search, "lint": lint, "lock": lock}
     for name, section in {**given, "catalog": catalog, "log": log}.items():
-        with reader.faults.gathering():
+        with reader.problems.collecting():
             reader.refuse_unknown(name, section, _SECTIONS[name])
     switches = {key: value for key, value in tools.items() if _SWITCH.fullmatch(key)}
-    with reader.faults.gathering():
+    with reader.problems.collecting():
         reader.refuse_unknown("tools", tools, (*_SECTIONS["tools"], *switches), "enable_GROUP_tools")
     overrides: Mapping[str, bool] = {}
-    with reader.faults.gathering():
+    with reader.problems.collecting():
         overrides = switches_in(environ or {})
     folder = path.resolve().parent
     config = Config(
@@ -265,7 +265,7 @@ def parse_config(text: str, path: Path, environ: Mapping[str, str] | None = None
         exclude=tuple(reader.try_take(tools, "tools", "exclude", read_texts) or ()),
         lines=reader.lines,
     )
-    reader.faults.tell()
+    reader.problems.raise_errors()
     return config
 
 

@@ -51,7 +51,7 @@ from typing import Any, NoReturn, TypeVar
 
 from toolcrib.config.settings import Audit, Auth, Limit, OAuth, Policy, Rule, Telemetry, find_line
 from toolcrib.definition import MAX_TIMEOUT_S
-from toolcrib.errors import ConfigurationError, Faults
+from toolcrib.errors import ConfigurationError, ErrorCollector
 
 
 class Reader:
@@ -60,7 +60,7 @@ class Reader:
     def __init__(self, text: str, path: Path) -> None:
         self.file = str(path)
         self.lines = lines_of_keys(text)
-        self.faults = Faults()
+        self.problems = ErrorCollector()
 
     def section(self, document: Mapping[str, Any], name: str) -> Mapping[str, Any]:
         section = document.get(name, {})
@@ -78,12 +78,12 @@ class Reader:
 
     def try_section(self, document: Mapping[str, Any], name: str) -> Mapping[str, Any]:
         """The same, and what is wrong is kept for later."""
-        with self.faults.gathering():
+        with self.problems.collecting():
             return self.section(document, name)
         return {}
 
     def try_take(self, section: Mapping[str, Any], name: str, key: str, read: Callable[[Any], Any]) -> Any:
-        with self.faults.gathering():
+        with self.problems.collecting():
             return self.take(section, name, key, read)
         return None
 
@@ -91,7 +91,7 @@ class Reader:
         self, section: str, given: Iterable[str], known: Iterable[str], besides: str | None = None
     ) -> None:
         names = list(known)
-        faults = Faults()
+        problems = ErrorCollector()
         for key in given:
             if key in names:
                 continue
@@ -103,9 +103,9 @@ class Reader:
                 if close
                 else f"known here: {', '.join([*names, *([besides] if besides else [])])}"
             )
-            with faults.gathering():
+            with problems.collecting():
                 self.refuse(f"{section}.{key}" if section else key, "unknown key", hint)
-        faults.tell()
+        problems.raise_errors()
 
     def refuse(self, key: str, problem: str, hint: str | None = None) -> NoReturn:
         raise ConfigurationError(problem, file=self.file, key=key, line=find_line(self.lines, key), hint=hint)
@@ -268,7 +268,7 @@ def read_policy(document: Mapping[str, Any], reader: Reader, folder: Path) -> Po
 def _read_general(document: Mapping[str, Any], reader: Reader, folder: Path) -> dict[str, Any]:
     general = reader.try_section(document, "policy")
     known = ("default", "store", "local_scopes")
-    with reader.faults.gathering():
+    with reader.problems.collecting():
         reader.refuse_unknown("policy", general, known)
     given = {key: value for key, value in general.items() if key in known}
     return {**given, "store": reader.try_take(general, "policy", "store", Below(folder))}
@@ -317,7 +317,7 @@ _NEEDED: dict[type, tuple[str, str, str | None]] = {
 
 def _make_all(kind: type[_Value], items: Any, reader: Reader, name: str) -> list[_Value]:
     if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
-        with reader.faults.gathering():
+        with reader.problems.collecting():
             reader.refuse(name, "must be a list of tables", f"write [[{name}]] above the keys of each")
         return [_STAND_INS[kind](1)]
     return [
@@ -333,13 +333,13 @@ def _make(
     known = [item.name for item in fields(kind) if item.name not in more]
     given = {key: value for key, value in table.items() if key in known}
     is_whole = len(given) == len(table)  # what seems to be missing may be what is misspelt
-    with reader.faults.gathering():
+    with reader.problems.collecting():
         reader.refuse_unknown(place, table, known)
     needed = _NEEDED.get(kind)
     if needed is not None and needed[0] not in given:
         given[needed[0]] = _ANYWHERE
         if is_whole:
-            with reader.faults.gathering():
+            with reader.problems.collecting():
                 reader.refuse(place, *needed[1:])
     try:
         return kind(**given, **more)
@@ -353,9 +353,9 @@ def _keep(reader: Reader, error: ConfigurationError, name: Callable[[str | None]
     for each in (error, *error.others):
         if each.file is not None:
             each.others = ()
-            reader.faults.add(each)
+            reader.problems.add(each)
         elif key := name(each.key):
-            with reader.faults.gathering():
+            with reader.problems.collecting():
                 reader.refuse(key, each.message, each.hint)
 
 

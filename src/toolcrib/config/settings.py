@@ -32,7 +32,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from toolcrib.errors import ConfigurationError, Faults
+from toolcrib.errors import ConfigurationError, ErrorCollector
 
 _PERIODS_S = {"s": 1, "sec": 1, "second": 1, "m": 60, "min": 60, "minute": 60, "h": 3600, "hour": 3600}
 _RATE = re.compile(r"\s*(\d+)\s*/\s*(\d*)\s*([a-z]+)\s*")
@@ -68,7 +68,7 @@ class Rate:
         return f"{self.count} in {self.period_s:g} s"
 
 
-class Fields(Faults):
+class Fields(ErrorCollector):
     """Looks at the fields of a frozen value while it is made. Who has looked at all of them, `tell`s."""
 
     def __init__(self, holder: object) -> None:
@@ -83,7 +83,7 @@ class Fields(Faults):
 
     def texts(self, *keys: str) -> None:
         for key in keys:
-            with self.gathering():
+            with self.collecting():
                 self.keep(key, read_texts(key, getattr(self._holder, key)))
 
     def text(self, *keys: str) -> None:
@@ -162,7 +162,7 @@ class Rule:
         fields.text("because", "name")
         if not isinstance(self.when, Mapping):
             fields.refuse("must be a table of conditions", "when")
-        fields.tell()
+        fields.raise_errors()
 
     @property
     def effect(self) -> Effect:
@@ -221,7 +221,7 @@ class Limit:
         fields.text("name")
         if not any(getattr(self, key) is not None for key in _AMOUNTS):
             fields.refuse(f"limits nothing: it has none of {', '.join(_AMOUNTS)}")
-        fields.tell()
+        fields.raise_errors()
 
 
 _AMOUNTS = ("rate", "concurrency", "daily", "timeout_s", "max_arguments_bytes", "max_result_bytes")
@@ -274,7 +274,7 @@ class OAuth:
             fields.refuse("names none, so no token would do", "algorithms")
         fields.text("role_claim")
         fields.number("leeway_s", 0, 300)
-        fields.tell()
+        fields.raise_errors()
 
 
 _URL = re.compile(
@@ -312,7 +312,7 @@ class Auth:
             if label in labels[: number - 1]:
                 words = f"two authorization servers with one label, {label!r}"
                 fields.refuse(words, f"oauth[{number}].label", hint="give one another label")
-        fields.tell()
+        fields.raise_errors()
 
 
 @dataclass(frozen=True)
@@ -350,7 +350,7 @@ class Audit:
         fields.number("wait_s", 0.01, 60)
         fields.number("keep_days", 1, 36_500, whole=True)
         fields.number("keep_records", 1_000, MAX_COUNT, whole=True)
-        fields.tell()
+        fields.raise_errors()
 
 
 METRICS_SCOPE = "metrics:read"
@@ -385,7 +385,7 @@ class Telemetry:
         elif scope != METRICS_SCOPE and self.metrics_open is True:
             hint = "leave metrics_open out, or metrics_scope"
             fields.refuse("is asked of nobody: the figures are open", "metrics_scope", hint)
-        fields.tell()
+        fields.raise_errors()
 
 
 _PATH = re.compile(r"/[A-Za-z0-9._~/-]*")
@@ -421,7 +421,7 @@ class Policy:
         fields = Fields(self)
         fields.keep("rules", tuple(self.rules))
         fields.keep("limits", tuple(self.limits))
-        with fields.gathering():
+        with fields.collecting():
             fields.keep("local_scopes", read_texts("policy.local_scopes", self.local_scopes))
         for key in ("roles", "scopes"):
             table = getattr(self, key)
@@ -430,7 +430,7 @@ class Policy:
                 continue
             read: dict[str, Sequence[str]] = {}
             for name, items in table.items():
-                with fields.gathering():
+                with fields.collecting():
                     read[name] = read_texts(f"{key}.{name}", items)
             fields.keep(key, read)
         if self.store is not None:
@@ -440,22 +440,22 @@ class Policy:
             fields.refuse(f"must be allow or deny, got {self.default!r}", "policy.default")
         if self.default == "allow" and allows:
             hint = 'leave policy.default out, or set it to "deny"'
-            fields.add(self.wrong(f"rules[{allows[0]}]", "allows what is allowed anyway", hint))
-        fields.tell()
+            fields.add(self.error_at(f"rules[{allows[0]}]", "allows what is allowed anyway", hint))
+        fields.raise_errors()
 
     @property
     def denies_by_default(self) -> bool:
         return self.default == "deny" or (self.default is None and any(rule.allow for rule in self.rules))
 
-    def wrong(self, key: str, problem: str, hint: str | None = None) -> ConfigurationError:
+    def error_at(self, key: str, problem: str, hint: str | None = None) -> ConfigurationError:
         """An error about one key, with the place where it, or what holds it, was written."""
         line = find_line(self.lines, key)
         return ConfigurationError(problem, file=self.file, key=key, line=line, hint=hint)
 
-    def place_error(self, key: str, error: ConfigurationError) -> ConfigurationError:
+    def error_from(self, key: str, error: ConfigurationError) -> ConfigurationError:
         """An error about a file that a key names, or about the key itself, with the place of the key."""
         problem = error.message if error.file is None else f"{error.file}: {error.message}"
-        return self.wrong(error.key or key, problem, error.hint)
+        return self.error_at(error.key or key, problem, error.hint)
 
 
 def find_line(lines: Mapping[str, int], key: str) -> int | None:

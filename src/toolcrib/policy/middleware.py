@@ -44,7 +44,7 @@ from toolcrib.errors import (
     CannotAskError,
     ConfigurationError,
     DeniedError,
-    Faults,
+    ErrorCollector,
     InsufficientScopeError,
     InvalidResultError,
     NotConfirmedError,
@@ -380,24 +380,24 @@ class Guard:
 
     def __init__(self, policy: Policy, *, server: str = "toolcrib", version: str = "0") -> None:
         self.policy = policy
-        faults = Faults()
-        with faults.gathering():
+        problems = ErrorCollector()
+        with problems.collecting():
             self.access = Access(policy)
-        with faults.gathering():
+        with problems.collecting():
             self.quota = Quota(policy)
         self.audit: AuditLog | None = None
         self.watch: Watch | None = None
         if policy.audit is not None:
             from toolcrib.policy.audit import AuditLog  # loads SQLite, which not everybody wants
 
-            with faults.gathering(), _placing(policy, "audit"):
+            with problems.collecting(), _placing(policy, "audit"):
                 self.audit = AuditLog(policy.audit, server=server)
         if policy.telemetry is not None:
             from toolcrib.policy.telemetry.telemetry import Watch  # loads what it reports to
 
-            with faults.gathering(), _placing(policy, "telemetry"):
+            with problems.collecting(), _placing(policy, "telemetry"):
                 self.watch = Watch(policy.telemetry, server=server, version=version)
-        faults.tell()
+        problems.raise_errors()
         if self.watch is not None and (audit := self.audit) is not None:
             self.watch.gauge("audit_gaps_total", lambda: audit.gaps)
             self.watch.gauge("audit_queue", lambda: audit.waiting)
@@ -423,7 +423,7 @@ class Guard:
             try:
                 await self.audit.open()
             except ConfigurationError as error:
-                raise self.policy.place_error("audit.file", error) from None
+                raise self.policy.error_from("audit.file", error) from None
         await self.quota.open()
 
     async def close(self) -> None:
@@ -562,8 +562,8 @@ class _Gate:
 
 def check_rest(policy: Policy, tools: Sequence[Tool]) -> list[ConfigurationError]:
     """What of a policy that no guard can be made of means none of these tools, as far as it is understood."""
-    faults = Faults()  # told by whoever tried to make the guard
-    return [*Access(policy, faults).check(tools), *Quota(policy, faults).check(tools)]
+    problems = ErrorCollector()  # told by whoever tried to make the guard
+    return [*Access(policy, problems).check(tools), *Quota(policy, problems).check(tools)]
 
 
 @contextmanager
@@ -572,7 +572,7 @@ def _placing(policy: Policy, section: str) -> Iterator[None]:
     try:
         yield
     except ConfigurationError as error:
-        first, *others = (policy.place_error(section, each) for each in (error, *error.others))
+        first, *others = (policy.error_from(section, each) for each in (error, *error.others))
         first.others = tuple(others)
         raise first from None
 

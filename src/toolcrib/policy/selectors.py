@@ -10,7 +10,7 @@ from fnmatch import fnmatchcase
 
 from toolcrib.config.settings import Policy
 from toolcrib.context import Principal
-from toolcrib.errors import ConfigurationError, Faults
+from toolcrib.errors import ConfigurationError, ErrorCollector
 from toolcrib.registry.selection import read_selector
 from toolcrib.tool import Tool
 
@@ -23,14 +23,14 @@ class ToolMatch:
     def __init__(self, policy: Policy, key: str, selectors: Sequence[str]) -> None:
         self.selectors = selectors
         self._tests: list[Callable[[Tool], bool]] = []
-        faults = Faults()
+        problems = ErrorCollector()
         for selector in selectors:
-            with faults.gathering():
+            with problems.collecting():
                 try:
                     self._tests.append(read_selector(selector))
                 except ConfigurationError as error:
-                    raise policy.wrong(key, error.message, error.hint) from None
-        faults.tell()
+                    raise policy.error_at(key, error.message, error.hint) from None
+        problems.raise_errors()
 
     def fits(self, tool: Tool) -> bool:
         return any(test(tool) for test in self._tests)
@@ -51,19 +51,19 @@ class WhoMatch:
         self._roles = tuple(name.removeprefix("role:") for name in who if name.startswith("role:"))
         self._table: Mapping[str, Sequence[str]] = policy.roles
         brings_roles = policy.auth is not None  # keys and tokens have roles of their own
-        faults = Faults()
+        problems = ErrorCollector()
         for role in self._roles:
-            with faults.gathering():
+            with problems.collecting():
                 if role not in policy.roles and not brings_roles:
                     known = ", ".join(sorted(policy.roles)) or "none are defined"
-                    raise policy.wrong(key, f"there is no role {role!r}", f"roles: {known}")
+                    raise policy.error_at(key, f"there is no role {role!r}", f"roles: {known}")
         if policy.file is not None:  # code may have callers of its own
             places = {f"roles.{role}": policy.roles.get(role, ()) for role in self._roles}
             for place, names in {key: self._names, **places}.items():
                 for name in names:
-                    with faults.gathering():
+                    with problems.collecting():
                         _refuse_nobody(policy, place, name)
-        faults.tell()
+        problems.raise_errors()
 
     def fits(self, principal: Principal) -> bool:
         if not self._names and not self._roles:
@@ -86,7 +86,7 @@ def _refuse_nobody(policy: Policy, key: str, name: str) -> None:
     if name in ("local", "anonymous") or (colon and kind in kinds) or any(mark in name for mark in "*?["):
         return
     hint = "names are: local, anonymous, key:NAME, oauth:SUBJECT, role:NAME"
-    raise policy.wrong(key, f"nobody who calls is named {name!r}", hint)
+    raise policy.error_at(key, f"nobody who calls is named {name!r}", hint)
 
 
 def roles_of(principal: Principal, policy: Policy) -> list[str]:

@@ -25,7 +25,7 @@ from typing import Any, Literal, get_args
 
 from toolcrib.definition import NAME_RULES, NameRule, ToolDefinition
 from toolcrib.errors import (
-    NOWHERE,
+    NO_LOCATION,
     BatchError,
     DefinitionError,
     Finding,
@@ -158,7 +158,7 @@ def _is_same(old: Tool, new: Tool) -> bool:
         return bool(
             old is new
             or (
-                replace(old.definition, source=NOWHERE) == replace(new.definition, source=NOWHERE)
+                replace(old.definition, source=NO_LOCATION) == replace(new.definition, source=NO_LOCATION)
                 and old.options == new.options
                 and old.long_name == new.long_name
                 and _essence(old.callee.function) == _essence(new.callee.function)

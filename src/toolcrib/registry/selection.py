@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from fnmatch import fnmatchcase
 
-from toolcrib.errors import ConfigurationError, DefinitionError, Faults
+from toolcrib.errors import ConfigurationError, DefinitionError, ErrorCollector
 from toolcrib.registry.index import spellings
 from toolcrib.tool import Tool
 
@@ -21,10 +21,10 @@ HINTS = ("read-only", "destructive", "idempotent", "open-world")
 def select(tools: Iterable[Tool], include: Sequence[str] = (), exclude: Sequence[str] = ()) -> list[Tool]:
     """The tools that some `include` selector means (all, if there is none) and no `exclude` selector does."""
     everything = list(tools)
-    faults = Faults()
-    wanted = _matching(everything, include, faults) if include else set(everything)
-    unwanted = _matching(everything, exclude, faults)
-    faults.tell()
+    problems = ErrorCollector()
+    wanted = _matching(everything, include, problems) if include else set(everything)
+    unwanted = _matching(everything, exclude, problems)
+    problems.raise_errors()
     return [tool for tool in everything if tool in wanted and tool not in unwanted]
 
 
@@ -38,12 +38,12 @@ def without_repeats(tools: Iterable[Tool]) -> Iterator[Tool]:
             yield tool
 
 
-def _matching(tools: list[Tool], selectors: Sequence[str], faults: Faults) -> set[Tool]:
+def _matching(tools: list[Tool], selectors: Sequence[str], problems: ErrorCollector) -> set[Tool]:
     if isinstance(selectors, str):
         raise ConfigurationError(f"selectors must be a list, got the text {selectors!r}")
     found: set[Tool] = set()
     for selector in selectors:
-        with faults.gathering():
+        with problems.collecting():
             fits = read_selector(selector)
             matched = {tool for tool in tools if fits(tool)}
             if not matched:

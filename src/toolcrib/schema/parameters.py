@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from types import FunctionType, MethodType
 from typing import Any, NamedTuple
 
-from toolcrib.errors import NOWHERE, InvalidSignatureError, InvalidToolError, Source
+from toolcrib.errors import NO_LOCATION, InvalidSignatureError, InvalidToolError, Location
 
 _VARIABLE: dict[Any, str] = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD: "**"}
 _VARIABLE_FLAGS = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS
@@ -205,16 +205,16 @@ def parameter_names(callee: Callee) -> set[str]:
     return {*(parameter.name for parameter in callee.parameters), *written}
 
 
-def locate(function: Any) -> Source:
+def locate(function: Any) -> Location:
     code = getattr(function, "__code__", None)
     if code is not None:
-        return Source(code.co_filename, code.co_firstlineno)
+        return Location(code.co_filename, code.co_firstlineno)
     if isinstance(function, type):
         try:
-            return Source(inspect.getsourcefile(function), inspect.getsourcelines(function)[1])
+            return Location(inspect.getsourcefile(function), inspect.getsourcelines(function)[1])
         except (OSError, TypeError):
-            return NOWHERE
-    return NOWHERE
+            return NO_LOCATION
+    return NO_LOCATION
 
 
 def is_async_callable(handler: Any) -> bool:

@@ -32,7 +32,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, TypeGuard
 
-from toolcrib.errors import ConfigurationError, DefinitionError, Finding, Source, SourceError
+from toolcrib.errors import ConfigurationError, DefinitionError, Finding, Location, SourceError
 from toolcrib.registry.registry import ToolRegistry
 from toolcrib.schema.parameters import locate
 from toolcrib.sources.applications import APIApplication, Application
@@ -210,7 +210,7 @@ def _load_as(name: str, path: Path, folder: Path | None = None) -> ModuleType:
     places = None if folder is None else [str(folder)]
     spec = importlib.util.spec_from_file_location(name, path, submodule_search_locations=places)
     if spec is None or spec.loader is None:
-        raise SourceError(f"{path} is not a Python file", source=Source(str(path)))
+        raise SourceError(f"{path} is not a Python file", source=Location(str(path)))
     for listener in spec_listeners:
         listener(spec)
     module = importlib.util.module_from_spec(spec)
@@ -241,7 +241,7 @@ def _explain(name: str, what: str, path: Path | None, error: BaseException) -> D
             f"There is no module '{name}'", hint="give a file, a folder, a module or module:object"
         )
     if isinstance(error, SyntaxError):
-        where = Source(error.filename or file, error.lineno)
+        where = Location(error.filename or file, error.lineno)
         return SourceError(f"{where.file or what} has a syntax error: {error.msg}", source=where)
     words = f"{what} cannot be imported: {type(error).__name__}: {error}"
     where, origin = _find_line(error, file), _find_line(error, None)
@@ -264,7 +264,7 @@ def _is_beside(other: Path, path: Path) -> bool:
     )
 
 
-def _find_line(error: BaseException, file: str | None) -> Source:
+def _find_line(error: BaseException, file: str | None) -> Location:
     """The last line of the file itself that the error came through, else the last line there is."""
     frames = [
         frame
@@ -272,7 +272,7 @@ def _find_line(error: BaseException, file: str | None) -> Source:
         if not frame.filename.startswith("<frozen") and frame.filename not in machinery
     ]
     chosen = [frame for frame in frames if frame.filename == file] or frames
-    return Source(chosen[-1].filename, chosen[-1].lineno) if chosen else Source(file)
+    return Location(chosen[-1].filename, chosen[-1].lineno) if chosen else Location(file)
 
 
 def _advise(error: BaseException) -> str | None:
@@ -504,7 +504,7 @@ def find_object(module: ModuleType, name: str, target: str) -> Any:
             close = difflib.get_close_matches(part, known, n=1)
             raise SourceError(
                 f"There is no '{part}' in {target.rpartition(':')[0]}",
-                source=Source(_file_of(module)),
+                source=Location(_file_of(module)),
                 hint=f"did you mean '{close[0]}'?" if close else None,
             ) from None
     return thing

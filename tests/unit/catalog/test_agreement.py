@@ -8,11 +8,11 @@ import pytest
 
 from toolcrib.catalog.agreement import DIFFERS, ONLY_REGISTERED, ONLY_SCANNED, Difference, compare
 from toolcrib.definition import ToolDefinition
-from toolcrib.errors import Finding, Source
+from toolcrib.errors import Finding, Location
 from toolcrib.sources.described import describe
 from toolcrib.tool import Tool
 
-HERE = Source("a.py", 3)
+HERE = Location("a.py", 3)
 SCHEMA: dict[str, Any] = {
     "type": "object",
     "properties": {"city": {"type": "string", "description": "Where"}, "days": {"type": "integer"}},
@@ -53,7 +53,7 @@ def changed(name: str, **keywords: Any) -> dict[str, Any]:
         ({"tags": ("a",)}, "tags"),
         ({"version": "2"}, ""),
         ({"metadata": {"k": 1}}, "metadata"),
-        ({"source": Source("a.py", 4)}, "source"),
+        ({"source": Location("a.py", 4)}, "source"),
         ({"meta": {"a/b": 1}}, "meta"),
     ],
 )
@@ -108,12 +108,12 @@ def test_another_name_at_the_place_of_a_doubted_tool_was_announced() -> None:
     doubt = Finding("unresolved-option", "warning", "Option 'name' cannot be told", "forecast", file="a.py")
     for scanned, registered in ((tool(), tool("other")), (tool("other"), tool())):
         assert all(item.is_announced for item in compare([scanned], [registered], [doubt]))
-    elsewhere = tool("other", source=Source("a.py", 9))
+    elsewhere = tool("other", source=Location("a.py", 9))
     assert [item.is_announced for item in compare([tool()], [elsewhere], [doubt])] == [True, False]
 
 
 def test_a_tool_of_a_text_is_announced_where_more_was_guessed() -> None:
-    made = tool("made", source=Source("<string>", 1))
+    made = tool("made", source=Location("<string>", 1))
     more = Finding("guessed-more", "advice", "What exec() runs here is not read", file="a.py")
     assert [item.is_announced for item in compare([], [made], [more])] == [True]
     assert [item.is_announced for item in compare([], [made])] == [False]

@@ -39,7 +39,7 @@ from toolcrib.catalog.lint import injection as planted
 from toolcrib.catalog.lint import links as outward
 from toolcrib.catalog.lint.rule import Remark, Rule, Subject
 from toolcrib.definition import ToolDefinition
-from toolcrib.errors import NOWHERE, Source
+from toolcrib.errors import NO_LOCATION, Location
 from toolcrib.sources.described import is_described
 from toolcrib.tool import Tool
 from toolcrib.validation import codec
@@ -351,7 +351,7 @@ class Change:
     pointer: str = ""
     old: str | None = None
     new: str | None = None
-    source: Source = NOWHERE
+    source: Location = NO_LOCATION
 
     @property
     def message(self) -> str:
@@ -590,7 +590,7 @@ def _added(tools: Sequence[Tool], names: Sequence[str]) -> Iterator[Change]:
 # --- shapes ------------------------------------------------------------------------------------------------
 
 
-def _change(item: Difference, tool: str, source: Source) -> Change:
+def _change(item: Difference, tool: str, source: Location) -> Change:
     old, new = _show_compare(item.old), _show_compare(item.new)
     if old is not None and new is not None:
         old, new = _from_where_they_differ(old, new)

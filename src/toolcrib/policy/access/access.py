@@ -11,7 +11,7 @@ from typing import Any
 
 from toolcrib.config.settings import Policy
 from toolcrib.context import LOCAL, Principal
-from toolcrib.errors import ConfigurationError, Faults
+from toolcrib.errors import ConfigurationError, ErrorCollector
 from toolcrib.policy.access.checks import check_rules, check_scopes
 from toolcrib.policy.access.conditions import is_changing
 from toolcrib.policy.access.decision import DEFAULT, Case, Decision, Judgement, ask_for
@@ -27,7 +27,7 @@ MAX_VIEWS = 1_000
 
 class Access:
     """The rules and scopes of one policy. Raises ConfigurationError for what cannot be understood; given
-    `faults`, it keeps that there instead, and does without."""
+    `problems`, it keeps that there instead, and does without."""
 
     __slots__ = (
         "_about",
@@ -40,19 +40,19 @@ class Access:
         "rules",
     )
 
-    def __init__(self, policy: Policy, faults: Faults | None = None) -> None:
+    def __init__(self, policy: Policy, problems: ErrorCollector | None = None) -> None:
         self.policy = policy
-        found = Faults() if faults is None else faults
+        found = ErrorCollector() if problems is None else problems
         self.rules: list[CompiledRule] = []
         for number, rule in enumerate(policy.rules, start=1):
-            with found.gathering():
+            with found.collecting():
                 self.rules.append(CompiledRule(policy, number, rule))
         self._scopes: dict[str, ToolMatch] = {}
         for scope, selectors in policy.scopes.items():
-            with found.gathering():
+            with found.collecting():
                 self._scopes[scope] = ToolMatch(policy, f"scopes.{scope}", selectors)
-        if faults is None:
-            found.tell()
+        if problems is None:
+            found.raise_errors()
         self.depends_on_principal = any(
             rule.effect != "confirm" and not rule.is_for_all for rule in self.rules
         )

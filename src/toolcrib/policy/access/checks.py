@@ -45,7 +45,7 @@ def _find_idle(
     policy: Policy, key: str, match: ToolMatch, tools: Sequence[Tool]
 ) -> Iterator[ConfigurationError]:
     for selector in match.idle(tools):
-        yield policy.wrong(key, f"{selector!r} matches no tool", _suggest(selector, tools))
+        yield policy.error_at(key, f"{selector!r} matches no tool", _suggest(selector, tools))
 
 
 def _check_condition(
@@ -58,11 +58,11 @@ def _check_condition(
     having = [(tool, reach) for tool, reach in reaches if reach.is_possible]
     if not having:
         names = sorted({name for _, reach in reaches for name in reach.root.get("properties", {})})
-        return policy.wrong(key, f"{_say(meant)} no such argument", _choose(path, names))
+        return policy.error_at(key, f"{_say(meant)} no such argument", _choose(path, names))
     if any(can_hold(Condition(reach, demand), permits=rule.effect == "allow") for _, reach in having):
         return None
     takes = _say_tools([tool for tool, _ in having])
-    return policy.wrong(key, f"can never hold: {takes} no such value there", f"it says: {path} {demand}")
+    return policy.error_at(key, f"can never hold: {takes} no such value there", f"it says: {path} {demand}")
 
 
 def _say(tools: Sequence[Tool]) -> str:

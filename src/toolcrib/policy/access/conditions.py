@@ -27,7 +27,7 @@ from fnmatch import translate
 from typing import Any, Final
 
 from toolcrib.config.settings import Policy
-from toolcrib.errors import DefinitionError, Faults, InvalidSchemaError
+from toolcrib.errors import DefinitionError, ErrorCollector, InvalidSchemaError
 from toolcrib.schema.arguments import Binder
 from toolcrib.schema.received import OPAQUE, Received
 from toolcrib.tool import Tool
@@ -183,24 +183,24 @@ def read_demand(policy: Policy, key: str, given: Any) -> Demand:
         name = "one_of" if isinstance(given, list | tuple) else "equals"
         return Demand((_READERS[name](policy, key, given),))
     if not given:
-        raise policy.wrong(key, "asks nothing", f"operators: {_NAMES}")
+        raise policy.error_at(key, "asks nothing", f"operators: {_NAMES}")
     exists = None
     operators = []
-    faults = Faults()
+    problems = ErrorCollector()
     for name, constant in given.items():
         place = f"{key}.{name}"
-        with faults.gathering():
+        with problems.collecting():
             if name == "exists":
                 if not isinstance(constant, bool):
-                    raise policy.wrong(place, f"must be true or false, got {constant!r}")
+                    raise policy.error_at(place, f"must be true or false, got {constant!r}")
                 exists = constant
             elif name in _READERS:
                 operators.append(_READERS[name](policy, place, constant))
             else:
                 inside = f"{key.partition('.when.')[2]}.{name}"
                 hint = f'operators: {_NAMES}; for what is inside an object, write "{inside}" in quotes'
-                raise policy.wrong(place, "is no operator", hint)
-    faults.tell()
+                raise policy.error_at(place, "is no operator", hint)
+    problems.raise_errors()
     return Demand(tuple(operators), exists)
 
 
@@ -211,7 +211,7 @@ def _read_equals(policy: Policy, key: str, constant: Any) -> Operator:
 
 def _read_one_of(policy: Policy, key: str, constants: Any) -> Operator:
     if not isinstance(constants, list | tuple) or not constants:
-        raise policy.wrong(key, f"must be a list of values, got {constants!r}")
+        raise policy.error_at(key, f"must be a list of values, got {constants!r}")
     for constant in constants:
         _plain(policy, key, constant)
     known = tuple(constants)
@@ -232,7 +232,9 @@ def _read_one_of(policy: Policy, key: str, constants: Any) -> Operator:
 def _read_not(policy: Policy, key: str, given: Any) -> Operator:
     inner = read_demand(policy, key, given)
     if inner.exists is not None or any(operator.inner is not None for operator in inner.operators):
-        raise policy.wrong(key, "turns values round, not itself", "write exists = false, or leave both out")
+        raise policy.error_at(
+            key, "turns values round, not itself", "write exists = false, or leave both out"
+        )
 
     def check(value: Any) -> Verdict:
         found = inner.holds(value, True)
@@ -244,12 +246,12 @@ def _read_not(policy: Policy, key: str, given: Any) -> Operator:
 def _read_text(name: str, make: Callable[[str], Callable[[str], Verdict]]) -> Callable[..., Operator]:
     def read(policy: Policy, key: str, constant: Any) -> Operator:
         if not isinstance(constant, str) or not constant:
-            raise policy.wrong(key, f"must be a text that is not empty, got {constant!r}")
+            raise policy.error_at(key, f"must be a text that is not empty, got {constant!r}")
         try:
             fits = make(constant)
         except ValueError as error:  # InvalidSchemaError is one, too
             message = error.message if isinstance(error, InvalidSchemaError) else str(error)
-            raise policy.wrong(key, message) from None
+            raise policy.error_at(key, message) from None
         return Operator(name, (constant,), _text_check(fits))
 
     return read
@@ -285,7 +287,7 @@ def _make_matches(pattern: str) -> Callable[[str], Verdict]:
 def _read_number(name: str, compares: Callable[[Any, Any], bool]) -> Callable[..., Operator]:
     def read(policy: Policy, key: str, constant: Any) -> Operator:
         if not is_finite(constant):
-            raise policy.wrong(key, f"must be a number, got {constant!r}")
+            raise policy.error_at(key, f"must be a number, got {constant!r}")
 
         def check(value: Any) -> Verdict:
             if type(value) is float or is_number(value):
@@ -299,17 +301,17 @@ def _read_number(name: str, compares: Callable[[Any, Any], bool]) -> Callable[..
 
 def _read_max_length(policy: Policy, key: str, constant: Any) -> Operator:
     if not isinstance(constant, int) or isinstance(constant, bool) or constant < 0:
-        raise policy.wrong(key, f"must be a whole number of characters, got {constant!r}")
+        raise policy.error_at(key, f"must be a whole number of characters, got {constant!r}")
     return Operator("max_length", (constant,), _text_check(lambda text: len(text) <= constant))
 
 
 def _plain(policy: Policy, key: str, constant: Any) -> None:
     if isinstance(constant, list | tuple | Mapping):
         hint = "lists are compared item by item; for what is inside an object, write a path: order.amount"
-        raise policy.wrong(key, f"must be a text, a number, true or false, got {constant!r}", hint)
+        raise policy.error_at(key, f"must be a text, a number, true or false, got {constant!r}", hint)
     if constant is not None and not isinstance(constant, str | bool) and not is_finite(constant):
         hint = "dates and times come as texts, and are compared as texts"
-        raise policy.wrong(key, f"must be a text, a number, true or false, got {constant!r}", hint)
+        raise policy.error_at(key, f"must be a text, a number, true or false, got {constant!r}", hint)
 
 
 _READERS: Mapping[str, Callable[[Policy, str, Any], Operator]] = {

@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import PurePath
 
 from toolcrib.config.settings import Policy, Rule
-from toolcrib.errors import Faults
+from toolcrib.errors import ErrorCollector
 from toolcrib.policy.access.conditions import Demand, Reach, read_demand
 from toolcrib.policy.access.decision import Clause, Condition
 from toolcrib.policy.selectors import ToolMatch, WhoMatch
@@ -26,20 +26,22 @@ class CompiledRule:
         self.rule = rule
         self.effect = rule.effect
         self.label = say_rule(policy, number, rule)
-        faults = Faults()
-        with faults.gathering():
+        problems = ErrorCollector()
+        with problems.collecting():
             self.tools = ToolMatch(policy, f"{self.key}.{rule.effect}", rule.tools)
-        with faults.gathering():
+        with problems.collecting():
             self.who = WhoMatch(policy, f"{self.key}.who", rule.who)
         self.is_for_all = not rule.who or "*" in rule.who
         self.demands: dict[str, Demand] = {}
         for path, given in rule.when.items():
             key = f"{self.key}.when.{path}"
-            with faults.gathering():
+            with problems.collecting():
                 if not all(str(path).split(".")):
-                    raise policy.wrong(key, "is no path", "names of arguments, and dots to look into objects")
+                    raise policy.error_at(
+                        key, "is no path", "names of arguments, and dots to look into objects"
+                    )
                 self.demands[path] = read_demand(policy, key, given)
-        faults.tell()
+        problems.raise_errors()
 
     def bind(self, tool: Tool) -> Clause:
         """The rule as it is for one tool."""

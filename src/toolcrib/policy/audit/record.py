@@ -23,7 +23,7 @@ from fnmatch import fnmatchcase
 from hashlib import sha256
 from typing import Any, NamedTuple
 
-from toolcrib.errors import ConfigurationError, Faults
+from toolcrib.errors import ConfigurationError, ErrorCollector
 from toolcrib.logs import HIDDEN, KEY_PREFIXES
 from toolcrib.validation import codec
 
@@ -204,12 +204,12 @@ class Redaction:
         self._values = tuple(values)
         self._names = tuple(name.lower() for name in redact if not name.startswith("re:"))
         self._patterns: list[re.Pattern[str]] = []
-        faults = Faults()
+        problems = ErrorCollector()
         for name in redact:
             if name.startswith("re:"):
-                with faults.gathering():
+                with problems.collecting():
                     self._patterns.append(_compile(name.removeprefix("re:")))
-        faults.tell()
+        problems.raise_errors()
 
     def pick(self, arguments: Mapping[str, Any]) -> dict[str, Any] | None:
         """What may be recorded. None: nothing."""

@@ -28,7 +28,7 @@ from typing import NamedTuple, TypeVar
 
 from toolcrib.config.settings import DAY_S, Limit, Policy, Rate
 from toolcrib.context import Principal
-from toolcrib.errors import Faults, ThrottledError
+from toolcrib.errors import ErrorCollector, ThrottledError
 from toolcrib.policy.selectors import ToolMatch, WhoMatch
 from toolcrib.registry.selection import tags_of
 from toolcrib.tool import Tool
@@ -73,12 +73,12 @@ class Term:
         self.limit = limit
         self.number = number
         self.label = limit.name or f"limits[{number}]"
-        faults = Faults()
-        with faults.gathering():
+        problems = ErrorCollector()
+        with problems.collecting():
             self._tools = ToolMatch(policy, f"limits[{number}].tools", limit.tools)
-        with faults.gathering():
+        with problems.collecting():
             self._who = WhoMatch(policy, f"limits[{number}].who", limit.who)
-        faults.tell()
+        problems.raise_errors()
 
     def fits(self, principal: Principal, tool: Tool) -> bool:
         return self._tools.fits(tool) and self._who.fits(principal)

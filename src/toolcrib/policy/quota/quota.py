@@ -13,7 +13,7 @@ from typing import Any
 
 from toolcrib.config.settings import Policy
 from toolcrib.context import Principal
-from toolcrib.errors import ConfigurationError, Faults
+from toolcrib.errors import ConfigurationError, ErrorCollector
 from toolcrib.policy.quota.limits import NS, Demand, Term, refuse_size
 from toolcrib.policy.quota.memory_store import MemoryStore
 from toolcrib.policy.quota.store import Slot, Store
@@ -24,25 +24,25 @@ KNOWN = 10_000
 
 
 class Quota:
-    """How much callers may call. The clocks are for tests; `now` never goes back, `wall` may. `faults` keeps
-    what cannot be understood, as for `Access`."""
+    """How much callers may call. The clocks are for tests; `now` never goes back, `wall` may. `problems`
+    keeps what cannot be understood, as for `Access`."""
 
     def __init__(
         self,
         policy: Policy,
-        faults: Faults | None = None,
+        problems: ErrorCollector | None = None,
         *,
         now: Callable[[], float] = time.monotonic,
         wall: Callable[[], float] = time.time,
     ) -> None:
         self._policy = policy
-        found = Faults() if faults is None else faults
+        found = ErrorCollector() if problems is None else problems
         self._terms: list[Term] = []
         for number, limit in enumerate(policy.limits, start=1):
-            with found.gathering():
+            with found.collecting():
                 self._terms.append(Term(policy, number, limit))
-        if faults is None:
-            found.tell()
+        if problems is None:
+            found.raise_errors()
         self._known: dict[tuple[Principal, Tool], Demand | None] = {}
         now_ns = time.monotonic_ns if now is time.monotonic else lambda: round(now() * NS)
         self._memory = MemoryStore(now_ns, wall)
@@ -57,7 +57,7 @@ class Quota:
         """The limits that mean none of these tools. Forgets those that were there before."""
         self._known = {}
         return [
-            self._policy.wrong(
+            self._policy.error_at(
                 f"limits[{term.number}].tools",
                 f"{selector!r} matches no tool",
                 "see `toolcrib list` for what there is",

@@ -418,10 +418,10 @@ class SqliteStore:
         if isinstance(problem, NotAStoreError):
             await self.close()
             hint = "name a file that is not there yet"
-            raise self._policy.wrong("policy.store", f"{self._path} {problem}", hint)
+            raise self._policy.error_at("policy.store", f"{self._path} {problem}", hint)
         if isinstance(problem, OSError) and not isinstance(problem, TimeoutError):
             await self.close()
-            raise self._policy.wrong("policy.store", f"{self._path} cannot be opened: {problem.strerror}")
+            raise self._policy.error_at("policy.store", f"{self._path} cannot be opened: {problem.strerror}")
 
     async def close(self) -> None:
         thread = self._thread

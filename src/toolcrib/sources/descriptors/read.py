@@ -25,7 +25,7 @@ from toolcrib.errors import (
     InvalidNameError,
     InvalidSchemaError,
     InvalidToolError,
-    Source,
+    Location,
     SourceError,
 )
 from toolcrib.sources.described import describe
@@ -73,7 +73,7 @@ def is_entry(value: Any) -> bool:
     return ("name" in entry or "id" in entry) and any(key in entry for key in (*SCHEMA_KEYS, "description"))
 
 
-def make_tool(entry: Any, source: Source, *, key: str | None = None) -> Tool:
+def make_tool(entry: Any, source: Location, *, key: str | None = None) -> Tool:
     """The tool that an entry describes; `key` is its name where it says none. Raises DefinitionError."""
     if not isinstance(entry, Mapping):
         words = f"An entry must be an object that describes a tool, got {type(entry).__name__}"
@@ -112,7 +112,7 @@ def make_tool(entry: Any, source: Source, *, key: str | None = None) -> Tool:
     return tool.with_options(**options) if options else tool
 
 
-def _names_in(entry: Mapping[str, Any], key: str | None, source: Source) -> tuple[str, str | None, Any]:
+def _names_in(entry: Mapping[str, Any], key: str | None, source: Location) -> tuple[str, str | None, Any]:
     """Name, title, and an id that is neither. Registries call the one `id` that others call `name`, and give
     a title as the name."""
     identity, name = entry.get("id"), entry.get("name", key)
@@ -133,7 +133,7 @@ def _names_in(entry: Mapping[str, Any], key: str | None, source: Source) -> tupl
 # --- parts -------------------------------------------------------------------------------------------
 
 
-def _value_of(entry: Mapping[str, Any], key: str, name: str, source: Source) -> Any:
+def _value_of(entry: Mapping[str, Any], key: str, name: str, source: Location) -> Any:
     """A part that is data. TOML has no null, so what needs one may stand there as JSON in a text."""
     value = entry.get(key)
     if not isinstance(value, str):
@@ -146,7 +146,7 @@ def _value_of(entry: Mapping[str, Any], key: str, name: str, source: Source) -> 
         ) from None
 
 
-def _object(entry: Mapping[str, Any], keys: tuple[str, ...], name: str, source: Source) -> Any:
+def _object(entry: Mapping[str, Any], keys: tuple[str, ...], name: str, source: Location) -> Any:
     """The first of these parts that is there, as a dict; None where there is none."""
     for key in keys:
         value = _value_of(entry, key, name, source)
@@ -159,7 +159,7 @@ def _object(entry: Mapping[str, Any], keys: tuple[str, ...], name: str, source: 
     return None
 
 
-def _text(entry: Mapping[str, Any], key: str, name: str, source: Source) -> str | None:
+def _text(entry: Mapping[str, Any], key: str, name: str, source: Location) -> str | None:
     value = entry.get(key)
     if value is not None and not isinstance(value, str):
         words = f"'{key}' of tool '{name}' must be text, got {type(value).__name__}"
@@ -167,7 +167,7 @@ def _text(entry: Mapping[str, Any], key: str, name: str, source: Source) -> str 
     return value
 
 
-def _tags_in(entry: Mapping[str, Any], name: str, source: Source) -> tuple[str, ...]:
+def _tags_in(entry: Mapping[str, Any], name: str, source: Location) -> tuple[str, ...]:
     tags = entry.get("tags") or []
     if not isinstance(tags, list) or not all(isinstance(tag, str) for tag in tags):
         words = f"'tags' of tool '{name}' must be a list of texts, got {tags!r:.80}"
@@ -177,7 +177,7 @@ def _tags_in(entry: Mapping[str, Any], name: str, source: Source) -> tuple[str, 
     return tuple(dict.fromkeys(labels))
 
 
-def _annotations_in(entry: Mapping[str, Any], name: str, source: Source) -> dict[str, Any]:
+def _annotations_in(entry: Mapping[str, Any], name: str, source: Location) -> dict[str, Any]:
     given = _object(entry, ("annotations",), name, source) or {}
     annotations = {key: value for key, value in given.items() if value is not None}
     for key, kind in find_unfit_annotations(annotations):
@@ -186,7 +186,7 @@ def _annotations_in(entry: Mapping[str, Any], name: str, source: Source) -> dict
     return annotations
 
 
-def _version_in(entry: Mapping[str, Any], name: str, source: Source) -> str | None:
+def _version_in(entry: Mapping[str, Any], name: str, source: Location) -> str | None:
     """A version is text: 1.10 as a number would be 1.1."""
     version = entry.get("version")
     if version is None or isinstance(version, str):
@@ -197,14 +197,14 @@ def _version_in(entry: Mapping[str, Any], name: str, source: Source) -> str | No
     raise InvalidToolError(words, tool=name, source=source, hint="write it in quotes")
 
 
-def _metadata_in(entry: Mapping[str, Any], identity: Any, name: str, source: Source) -> dict[str, Any]:
+def _metadata_in(entry: Mapping[str, Any], identity: Any, name: str, source: Location) -> dict[str, Any]:
     """What was given as metadata, and every part that has no meaning here."""
     given = _object(entry, ("metadata",), name, source) or {}
     rest = {key: value for key, value in entry.items() if key not in _KNOWN and key != "id"}
     return {**({} if identity is None else {"id": identity}), **rest, **given}
 
 
-def _raises_in(entry: Mapping[str, Any], name: str, source: Source) -> tuple[tuple[str, str], ...]:
+def _raises_in(entry: Mapping[str, Any], name: str, source: Location) -> tuple[tuple[str, str], ...]:
     raises = entry.get("raises") or []
     try:
         return tuple((str(item["name"]), str(item.get("description", ""))) for item in raises)
@@ -243,7 +243,9 @@ def read_descriptors(path: str | os.PathLike[str]) -> Descriptors:
         return found
     if kind_of(place) is None:
         raise SourceError(
-            f"{place} is no descriptor", source=Source(str(place)), hint=f"one ends in {', '.join(SUFFIXES)}"
+            f"{place} is no descriptor",
+            source=Location(str(place)),
+            hint=f"one ends in {', '.join(SUFFIXES)}",
         )
     take_document(read_document(place), found)
     return found
@@ -277,7 +279,7 @@ def _read_folder(folder: Path, found: Descriptors) -> None:
     for number, path in enumerate(descriptor_files(folder)):
         if number == MAX_FILES:
             words = f"{folder} has more than {MAX_FILES} files; the others were not read"
-            found.findings.append(SourceError(words, source=Source(str(folder))).finding)
+            found.findings.append(SourceError(words, source=Location(str(folder))).finding)
             break
         try:
             take_document(read_document(path), found)
@@ -290,7 +292,7 @@ def _read_folder(folder: Path, found: Descriptors) -> None:
     if not found.files:
         raise SourceError(
             f"{folder} has no file that could describe a tool",
-            source=Source(str(folder)),
+            source=Location(str(folder)),
             hint=f"a descriptor ends in {', '.join(SUFFIXES)}",
         )
 
@@ -300,7 +302,7 @@ def take_document(document: Document, found: Descriptors) -> None:
     entries = list(_entries_of(document))  # raises before anything is added
     found.files.append(document.path)
     for entry, key, line in entries:
-        source = Source(str(document.path), line)
+        source = Location(str(document.path), line)
         try:
             tool = make_tool(entry, source, key=key)
             found.findings += tool.check().findings
@@ -316,7 +318,7 @@ def _entries_of(document: Document) -> Iterator[tuple[Any, str | None, int | Non
     if isinstance(value, dict) and ("openapi" in value or "swagger" in value):
         raise NothingDescribedError(
             f"{path} is an OpenAPI document, which is not supported yet",
-            source=Source(str(path)),
+            source=Location(str(path)),
             hint="describe its operations as tools, or write an APIApplication",
         )
     found = find_entries(value)
@@ -326,7 +328,7 @@ def _entries_of(document: Document) -> Iterator[tuple[Any, str | None, int | Non
     if found is None:
         kind = "an object without" if isinstance(value, dict) else f"a {type(value).__name__}, not"
         words = f"{path} describes no tools: it is {kind} a list of them"
-        raise NothingDescribedError(words, source=Source(str(path)), hint=_FORMS)
+        raise NothingDescribedError(words, source=Location(str(path)), hint=_FORMS)
     container, keys = found
     lines = document.entry_lines(container, keys)
     items = container.items() if isinstance(container, dict) else ((None, entry) for entry in container)

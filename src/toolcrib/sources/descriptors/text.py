@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, NoReturn
 
-from toolcrib.errors import Source, SourceError
+from toolcrib.errors import Location, SourceError
 from toolcrib.sources.descriptors.yaml import YamlError, read_yaml
 from toolcrib.validation import codec
 
@@ -108,7 +108,7 @@ def _read_bytes(path: Path) -> bytes:
 
 
 def _refuse(path: Path, problem: str, line: int | None = None, hint: str | None = None) -> NoReturn:
-    raise SourceError(f"{path} {problem}", source=Source(str(path), line), hint=hint) from None
+    raise SourceError(f"{path} {problem}", source=Location(str(path), line), hint=hint) from None
 
 
 # --- JSON --------------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass, field
 from typing import Any
 
-from toolcrib.errors import Source, SourceError
+from toolcrib.errors import Location, SourceError
 
 MAX_DEPTH = 64
 MAX_WEIGHT = 500_000
@@ -46,7 +46,7 @@ def load_engine(what: str) -> Any:
     except ImportError:
         raise SourceError(
             f"{what} is YAML, and PyYAML is not installed",
-            source=Source(what),
+            source=Location(what),
             hint="pip install 'toolcrib[yaml]', or write JSON or TOML",
         ) from None
 

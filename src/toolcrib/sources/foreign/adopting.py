@@ -18,7 +18,7 @@ from typing import Any
 
 from toolcrib.context import Context
 from toolcrib.definition import ToolOptions
-from toolcrib.errors import DefinitionError, Finding, InvalidSignatureError, Source
+from toolcrib.errors import DefinitionError, Finding, InvalidSignatureError, Location
 from toolcrib.schema.annotations import hints_of_function
 from toolcrib.schema.parameters import EMPTY, Callee, check_parameters, find_function, locate, words_of
 from toolcrib.sources.foreign.context import Guest
@@ -46,7 +46,7 @@ def adopt(offer: Offer, guest: Guest, lender: Lender) -> tuple[Tool, list[Findin
     return tool, findings
 
 
-def _refuse_uses(offer: Offer, source: Source) -> None:
+def _refuse_uses(offer: Offer, source: Location) -> None:
     for parameter in offer.contexts:
         found = dict(find_refusals(offer.function, parameter))
         if found:
@@ -60,7 +60,7 @@ def _refuse_uses(offer: Offer, source: Source) -> None:
             )
 
 
-def _remarks(offer: Offer, source: Source) -> Iterator[Finding]:
+def _remarks(offer: Offer, source: Location) -> Iterator[Finding]:
     if offer.guarded:
         words = f"Tool '{offer.name}' has an authorization check, which is not made here: it is off"
         hint = f'turn it on with registry.enable("{offer.name}") if everybody may call it'
@@ -76,7 +76,7 @@ def _remarks(offer: Offer, source: Source) -> Iterator[Finding]:
 # --- from a function ---------------------------------------------------------------------------------
 
 
-def _from_function(offer: Offer, lender: Lender, source: Source) -> Tool:
+def _from_function(offer: Offer, lender: Lender, source: Location) -> Tool:
     handler, takes_context = handler_of(offer, lender)
     handler = _dress(handler, offer, takes_context)
     options = ToolOptions(**offer.options())
@@ -214,7 +214,7 @@ def _root(schema: Mapping[str, Any]) -> Mapping[str, Any]:
 # --- from their own way to run it --------------------------------------------------------------------
 
 
-def _from_run(offer: Offer, lender: Lender, source: Source) -> Tool:
+def _from_run(offer: Offer, lender: Lender, source: Location) -> Tool:
     options = ToolOptions(**offer.options())
     options = replace(options, description=getattr(offer.tool, "description", None) or "")
 
@@ -224,7 +224,7 @@ def _from_run(offer: Offer, lender: Lender, source: Source) -> Tool:
     return Tool(_callee_of(runner_of(offer, lender), source), offer.name, options, build, offer.tool)
 
 
-def _callee_of(handler: Any, source: Source) -> Callee:
+def _callee_of(handler: Any, source: Location) -> Callee:
     """A handler of ours in front of something that was written elsewhere."""
     callee = Callee(handler)
     callee.source = source

@@ -28,7 +28,7 @@ from types import (
 )
 from typing import Any, NamedTuple
 
-from toolcrib.errors import NOWHERE, Source, SourceError
+from toolcrib.errors import NO_LOCATION, Location, SourceError
 from toolcrib.schema.parameters import locate
 from toolcrib.sources.foreign.recognition import PACKAGES, library_of, package_of
 
@@ -285,15 +285,15 @@ def _find_authentication(part: Any) -> Iterator[_Reason]:
 # --- where it was written ----------------------------------------------------------------------------
 
 
-def _locate(reasons: Iterable[_Reason], server: Any) -> Source:
+def _locate(reasons: Iterable[_Reason], server: Any) -> Location:
     """Where the first guard was written, or else where the server was made; never in installed libraries."""
     places = (locate(_code_of(reason.culprit)) for reason in reasons)
     return next((place for place in places if not _is_installed(place.file)), None) or _locate_server(server)
 
 
-def _locate_server(server: Any) -> Source:
+def _locate_server(server: Any) -> Location:
     """The assignment of a server to a global name, in the module that has it."""
-    place = NOWHERE
+    place = NO_LOCATION
     modules: list[Any] = list(sys.modules.values())
     for module in modules:
         values = dict(vars(module)) if isinstance(module, ModuleType) else {}
@@ -303,8 +303,8 @@ def _locate_server(server: Any) -> Source:
             continue
         line = _find_assignment(file, name)
         if line is not None:
-            return Source(file, line)
-        place = Source(file)
+            return Location(file, line)
+        place = Location(file)
     return place
 
 

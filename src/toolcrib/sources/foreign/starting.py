@@ -10,7 +10,7 @@ from __future__ import annotations
 import ast
 from pathlib import Path
 
-from toolcrib.errors import Source, SourceError
+from toolcrib.errors import Location, SourceError
 
 _SERVERS = frozenset({"FastMCP", "MCPServer"})
 _STARTS = frozenset({"run", "run_async", "run_http_async", "run_stdio_async", "run_streamable_http_async"})
@@ -29,7 +29,7 @@ def check_start(path: Path) -> None:
     if line is not None:
         raise SourceError(
             f"{path.name} starts its server when it is imported",
-            source=Source(str(path), line),
+            source=Location(str(path), line),
             hint='put it below `if __name__ == "__main__":`',
         )
 

@@ -33,8 +33,8 @@ from toolcrib.errors import (
     ConfigurationError,
     DefinitionError,
     Finding,
+    Location,
     RegistrationClosedError,
-    Source,
     SourceError,
 )
 from toolcrib.registry.registry import Change, Report, ToolRegistry, is_known
@@ -218,7 +218,7 @@ class Loader:
         real = os.path.realpath(file)
         if not self._allows_open and is_open_to_all(real):
             finding = self._refused[real] = _refuse_open(real)
-            raise SourceError(finding.message, source=Source(real), hint=finding.hint)
+            raise SourceError(finding.message, source=Location(real), hint=finding.hint)
 
     def _note(self, file: str, content: bytes) -> None:
         self._reads[os.path.realpath(file)] = digest_of(content)

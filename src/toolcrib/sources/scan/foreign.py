@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from toolcrib.definition import ToolOptions
-from toolcrib.errors import DefinitionError, Finding, InvalidSignatureError, Source
+from toolcrib.errors import DefinitionError, Finding, InvalidSignatureError, Location
 from toolcrib.schema.function import Blueprint, build_blueprint, build_handler
 from toolcrib.schema.parameters import EMPTY, Callee, check_parameters, words_of
 from toolcrib.sources.foreign.adopting import is_any_list
@@ -294,7 +294,7 @@ def _is_unsaid(hint: Any, maker: str) -> bool:
         return False
 
 
-def _refuse_uses(function: Function, contexts: list[str], name: str, source: Source) -> None:
+def _refuse_uses(function: Function, contexts: list[str], name: str, source: Location) -> None:
     for parameter in contexts:
         found = dict(find_refusals_in(function.node, parameter))
         if found:
@@ -308,7 +308,7 @@ def _refuse_uses(function: Function, contexts: list[str], name: str, source: Sou
             )
 
 
-def _gaps(function: Function, parameter: str, name: str, place: Source) -> Iterator[Finding]:
+def _gaps(function: Function, parameter: str, name: str, place: Location) -> Iterator[Finding]:
     for written, why in dict(find_gaps_in(function.node, parameter)).items():
         words = f"Tool '{name}' uses {written}, which {why}"
         yield Finding("foreign-request", "warning", words, name, parameter, place.file, place.line)

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from toolcrib.definition import NO_OPTIONS, STRICT, ToolOptions
-from toolcrib.errors import DefinitionError, Finding, InvalidSignatureError, Source
+from toolcrib.errors import DefinitionError, Finding, InvalidSignatureError, Location
 from toolcrib.registry.registry import ToolRegistry, refusal
 from toolcrib.sources import objects as strict
 from toolcrib.sources.applications import APIApplication
@@ -132,7 +132,7 @@ class Workshop:
             raise InvalidSignatureError(
                 f"Tool '{name}' has {count} parameters, which no scan reads and no model fills in",
                 tool=name,
-                source=Source(str(function.scope.module.file.path), function.line),
+                source=Location(str(function.scope.module.file.path), function.line),
                 hint="take one object with fields",
             )
         is_bound = function.holder is not None or "class" in function.kinds
@@ -159,7 +159,7 @@ class Workshop:
             self.refuse(error, said)
             return NO_OPTIONS
 
-    def unknown_handler(self, label: str, where: Source, guess: Guess) -> Any:
+    def unknown_handler(self, label: str, where: Location, guess: Guess) -> Any:
         """What stands where a handler cannot be followed: it takes whatever its schema admits."""
 
         async def handler(arguments: dict[str, Any]) -> None:
@@ -244,7 +244,7 @@ class Workshop:
 
     def refuse(self, error: DefinitionError, said: Said) -> None:
         if error.source.file is None:
-            error.source = Source(str(said.scope.module.file.path), said.line)
+            error.source = Location(str(said.scope.module.file.path), said.line)
         self.findings.append(error.finding)
 
     # --- servers ---

@@ -10,7 +10,7 @@ import ast
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
-from toolcrib.errors import DefinitionError, Finding, Source
+from toolcrib.errors import DefinitionError, Finding, Location
 from toolcrib.sources.scan.remarks import Unresolved
 from toolcrib.sources.scan.things import Function, Guess, Known, Listing, Module, Pairs, Part, Thing
 
@@ -129,7 +129,7 @@ class _TableReader:
             return self.evaluator.data_of(thing)  # no function at all: others say so
         except (Unresolved, RecursionError, DefinitionError):
             guess = Guess("guessed-handler", "its handler cannot be followed")
-            where = Source(str(self.module.file.path), 1 if key is None else key.lineno)
+            where = Location(str(self.module.file.path), 1 if key is None else key.lineno)
             return self.workshop.unknown_handler(label, where, guess)
 
     def key(self, part: Part) -> Any:

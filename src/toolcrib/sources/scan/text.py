@@ -18,7 +18,7 @@ import tokenize
 import warnings
 from pathlib import Path
 
-from toolcrib.errors import Source, SourceError
+from toolcrib.errors import Location, SourceError
 
 MAX_BYTES = 5 * 1024 * 1024
 MAX_PARTS = 400_000
@@ -151,4 +151,4 @@ def _decode(data: bytes, path: Path) -> str:
 
 
 def _refusal(path: Path, words: str, hint: str, line: int | None = None) -> SourceError:
-    return SourceError(words, source=Source(str(path), line), hint=hint)
+    return SourceError(words, source=Location(str(path), line), hint=hint)

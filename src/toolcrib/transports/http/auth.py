@@ -43,7 +43,7 @@ class Reception:
         if self._figures in (path, f"{path}/"):
             words = f"is where the server itself is: nobody could call at {path}"
             hint = 'choose another, such as "/metrics"'
-            raise guard.policy.wrong("telemetry.metrics_path", words, hint)
+            raise guard.policy.error_at("telemetry.metrics_path", words, hint)
         self._is_open = telemetry is not None and telemetry.metrics_open
         self._scope = "" if telemetry is None else telemetry.metrics_scope
 
@@ -65,7 +65,7 @@ class Reception:
             )
             await keeper.open()
         except ConfigurationError as error:
-            raise self._guard.policy.place_error("auth.keys", error) from None
+            raise self._guard.policy.error_from("auth.keys", error) from None
         self._keeper = keeper
         self._attendance = Attendance(keeper.is_good)
 

@@ -11,14 +11,14 @@ from toolcrib.catalog.lint import inspect_tools
 from toolcrib.catalog.lint.rule import Subject
 from toolcrib.catalog.lint.similarity import find_alike, find_missing_occasion, find_same_words
 from toolcrib.definition import ToolDefinition
-from toolcrib.errors import Source
+from toolcrib.errors import Location
 from toolcrib.sources.described import describe
 
 
 def subject(name: str, description: str, *parameters: str, file: str | None = None) -> Subject:
     properties = {parameter: {"type": "string"} for parameter in parameters}
     schema = {"type": "object", "properties": properties}
-    definition = ToolDefinition(name, description, schema, source=Source(file, 1 if file else None))
+    definition = ToolDefinition(name, description, schema, source=Location(file, 1 if file else None))
     return Subject(describe(definition))
 
 
