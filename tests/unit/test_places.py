@@ -133,7 +133,7 @@ def test_an_empty_reference_means_the_whole() -> None:
     ("reference", "words"),
     [
         *(
-            (text, "not there")
+            (text, "does not exist")
             for text in ("#/$defs/b", "#x", "#/allOf/1", "#/allOf/x", "#/allOf/²", "#/type/a")
         ),
         ("#/$defs/a/default", "which is data"),

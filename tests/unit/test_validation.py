@@ -40,7 +40,7 @@ def told(schema: dict[str, Any], value: Any) -> list[str]:
         ({"pattern": "(?=a)"}, '"(?=a)" is not a pattern that runs in linear time'),
         ({"pattern": "(?=" + "a" * 200 + ")"}, "... is not a pattern that runs in linear time"),
         ({"items": {"pattern": "(?=" + "a" * 200 + ")"}}, "(at items/pattern)"),
-        ({"$ref": "#/$defs/a"}, "which is not there"),
+        ({"$ref": "#/$defs/a"}, "which does not exist"),
         ({"default": float("nan")}, "Schema has nan at 'default', which is not JSON"),
         ({"enum": [1, float("-inf")]}, "Schema has -inf at 'enum[1]', which is not JSON"),
         ({"default": object()}, "Schema is not JSON: Encoding objects of type object is unsupported"),

@@ -30,7 +30,7 @@ from toolcrib.client.link import MAX_BYTES, Inbox, Outgoing, SessionEndedError
 from toolcrib.errors import APIError, BadAnswerError, ClientError, LinkError
 from toolcrib.http_client import Outbound, Stream
 from toolcrib.validation import codec
-from toolcrib.validation.limits import LISTED_SCHEMAS, SINGLE_SCHEMAS
+from toolcrib.validation.schema_tree import LISTED_SCHEMAS, SINGLE_SCHEMAS
 
 Path = tuple[str, ...]
 

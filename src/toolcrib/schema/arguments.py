@@ -23,7 +23,7 @@ from toolcrib.schema.received import OPAQUE, Received
 from toolcrib.schema.repair import Repairer
 from toolcrib.schema.shapes import MISSING
 from toolcrib.validation import codec
-from toolcrib.validation.limits import Schema
+from toolcrib.validation.schema_tree import Schema
 from toolcrib.validation.validator import Problem, Validator, describe_value, format_path, show_name
 
 

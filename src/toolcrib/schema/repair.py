@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from toolcrib.validation import codec
-from toolcrib.validation.limits import Schema
+from toolcrib.validation.schema_tree import Schema
 
 _MAX_DEPTH = 32
 _MAX_VALUES = 20_000

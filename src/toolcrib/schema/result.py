@@ -27,7 +27,7 @@ from toolcrib.schema.conversion import Convert
 from toolcrib.schema.function import build_blueprint
 from toolcrib.schema.parameters import Callee
 from toolcrib.validation import codec
-from toolcrib.validation.limits import Schema
+from toolcrib.validation.schema_tree import Schema
 from toolcrib.validation.validator import Validator
 
 MAX_RESULT_BYTES = 16 * 1024 * 1024

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
-from toolcrib.validation.limits import Schema
+from toolcrib.validation.schema_tree import Schema
 
 
 class Missing:

@@ -29,9 +29,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import accumulate, zip_longest
 from typing import Any
-from urllib.parse import unquote
 
 from toolcrib.errors import InvalidSchemaError
+from toolcrib.validation.schema_tree import DATA_KEYWORDS, NAMED_SCHEMAS, REFERENCES, Resolver, Schema
 
 MAX_DEPTH = 32
 MAX_SUBSCHEMAS = 1_000
@@ -44,34 +44,6 @@ PATTERN_BUDGET = 250_000
 """Positions of a pattern times characters of a text: what matching may cost. About 5 ms."""
 LIGHT_PATTERN = 10
 """Patterns of so few positions become a small automaton; texts of any length are cheap for them."""
-
-LISTED_SCHEMAS = frozenset({"anyOf", "oneOf", "allOf", "prefixItems"})
-"""Their value is a list of schemas."""
-SINGLE_SCHEMAS = frozenset(
-    {
-        "additionalProperties",
-        "contains",
-        "contentSchema",
-        "else",
-        "if",
-        "items",
-        "not",
-        "propertyNames",
-        "then",
-        "unevaluatedItems",
-        "unevaluatedProperties",
-    }
-)
-"""Their value is a schema."""
-NAMED_SCHEMAS = frozenset(
-    {"$defs", "definitions", "dependencies", "dependentSchemas", "patternProperties", "properties"}
-)
-"""Keywords whose value maps names to schemas, so that its keys are no keywords."""
-DATA = frozenset({"const", "default", "enum", "example", "examples"})
-"""Keywords whose value is data and no schema, whatever it looks like."""
-REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
-
-Schema = Mapping[str, Any]
 
 
 def check_bounds(schema: Schema) -> None:
@@ -89,7 +61,7 @@ def check_bounds(schema: Schema) -> None:
                 raise InvalidSchemaError(f"Schema lists more than {MAX_LISTED} values in one place")
             continue
         _check_keys(node)
-        if keyword in DATA or keyword in NAMED_SCHEMAS:
+        if keyword in DATA_KEYWORDS or keyword in NAMED_SCHEMAS:
             continue
         subschemas += 1
         if subschemas > MAX_SUBSCHEMAS:
@@ -103,7 +75,7 @@ def check_bounds(schema: Schema) -> None:
 def walk_schema(schema: Any) -> Iterator[tuple[Any, int, str | None]]:
     """Every mapping and list in a schema, with its depth, and with the keyword that says what it is.
 
-    That is a keyword of DATA for data, of NAMED_SCHEMAS for a map of schemas, and None for a schema.
+    That is a keyword of DATA_KEYWORDS for data, of NAMED_SCHEMAS for a map of schemas, and None for a schema.
     """
     waiting: list[tuple[Any, int, str | None]] = [(schema, 1, None)]
     while waiting:
@@ -114,18 +86,18 @@ def walk_schema(schema: Any) -> Iterator[tuple[Any, int, str | None]]:
                 if isinstance(child, Mapping | list | tuple):
                     waiting.append((child, depth + 1, _role(key, keyword)))
         else:
-            inner = keyword if keyword in DATA else None
+            inner = keyword if keyword in DATA_KEYWORDS else None
             waiting.extend(
                 (item, depth + 1, inner) for item in node if isinstance(item, Mapping | list | tuple)
             )
 
 
 def _role(key: Any, keyword: str | None) -> str | None:
-    if keyword in DATA:
+    if keyword in DATA_KEYWORDS:
         return keyword
     if keyword in NAMED_SCHEMAS:
         return None
-    return key if key in DATA or key in NAMED_SCHEMAS else None
+    return key if key in DATA_KEYWORDS or key in NAMED_SCHEMAS else None
 
 
 def _check_keys(node: Schema) -> None:
@@ -283,8 +255,7 @@ class Graph:
     """All nodes that can be reached from the root, which is `top`."""
 
     def __init__(self, root: Schema) -> None:
-        self._root = root
-        self._anchors: dict[str, Any] | None = None
+        self._resolver = Resolver(root)
         self._nodes: dict[int, Node] = {}
         self._waiting: list[tuple[Any, Node]] = []
         self.top = self._node(root)
@@ -308,7 +279,7 @@ class Graph:
         words = schema.keys()
         if not words.isdisjoint(REFERENCES):
             references = [schema[word] for word in REFERENCES if isinstance(schema.get(word), str)]
-            node.targets = [self._node(self._resolve(reference)) for reference in references]
+            node.targets = [self._node(self._resolver.resolve(reference)) for reference in references]
         if not words.isdisjoint(_BESIDE):
             node.beside = [self._node(child) for child in _list_beside(schema)]
         node.beside += node.targets
@@ -342,32 +313,6 @@ class Graph:
     def _found(self, schema: Schema, *words: str) -> list[Node]:
         return [self._node(schema[word]) for word in words if isinstance(schema.get(word), dict)]
 
-    def _resolve(self, reference: str) -> Any:
-        """What a reference means: the root, an anchor, or what a pointer points at."""
-        target = unquote(reference[1:])
-        if not target:
-            return self._root
-        if target[0] != "/":
-            if self._anchors is None:
-                self._anchors = _find_anchors(self._root)
-            if target not in self._anchors:
-                raise _missing(reference)
-            return self._anchors[target]
-        node: Any = self._root
-        is_keyword = True
-        for part in target[1:].split("/"):
-            name = part.replace("~1", "/").replace("~0", "~")
-            if isinstance(node, dict) and name in node:
-                if is_keyword and name in DATA:
-                    raise InvalidSchemaError(f"Schema refers to {reference[:100]!r}, which is data")
-                node = node[name]
-                is_keyword = not (is_keyword and name in NAMED_SCHEMAS)
-            elif isinstance(node, list) and name.isdecimal() and int(name) < len(node):
-                node = node[int(name)]
-            else:
-                raise _missing(reference)
-        return node
-
 
 def _list_beside(schema: Schema) -> Iterable[Any]:
     for word in _LISTS:
@@ -377,24 +322,6 @@ def _list_beside(schema: Schema) -> Iterable[Any]:
             yield schema[word]
     for word in _MAPS:
         yield from _mapped(schema.get(word)).values()
-
-
-def _missing(reference: str) -> InvalidSchemaError:
-    return InvalidSchemaError(f"Schema refers to {reference[:100]!r}, which is not there")
-
-
-def _find_anchors(root: Schema) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for node, _, keyword in walk_schema(root):
-        if keyword is not None or not isinstance(node, dict):
-            continue
-        for word in ("$anchor", "$dynamicAnchor", "$id", "id"):
-            name = node.get(word)
-            if not isinstance(name, str) or (word.endswith("id") and not name.startswith("#")):
-                continue
-            if found.setdefault(name.lstrip("#"), node) is not node:
-                raise InvalidSchemaError(f"Schema has the anchor {name[:100]!r} twice")
-    return found
 
 
 def _weigh(schema: dict[str, Any]) -> int:

@@ -17,12 +17,13 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from functools import lru_cache
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from toolcrib.errors import InvalidSchemaError
 from toolcrib.validation import codec
 from toolcrib.validation import limits as bounds
 from toolcrib.validation.limits import Effort, measure
+from toolcrib.validation.schema_tree import Schema, expanded_size
 
 if TYPE_CHECKING:
     import jsonschema_rs
@@ -121,6 +122,11 @@ def _engine() -> Any:
     return jsonschema_rs
 
 
+def _pattern_options() -> Any:
+    """Patterns run on an engine of linear time, in a bounded space."""
+    return _engine().RegexOptions(size_limit=_PATTERN_BYTES, dfa_size_limit=_PATTERN_BYTES)
+
+
 def _refuse(uri: str) -> Any:
     raise LookupError(f"{uri} is not fetched")
 
@@ -187,7 +193,7 @@ def _compile(text: bytes) -> tuple[Any, Effort]:
             plain,
             validate_formats=True,
             retriever=_refuse,
-            pattern_options=engine.RegexOptions(size_limit=_PATTERN_BYTES, dfa_size_limit=_PATTERN_BYTES),
+            pattern_options=_pattern_options(),
         )
     except Exception as error:  # the engine raises ValueError, ValidationError and ReferencingError
         raise InvalidSchemaError(_explain_refusal(error)) from None
@@ -223,6 +229,69 @@ def _explain_refusal(error: Exception) -> str:
     where = "/".join(str(part) for part in getattr(error, "instance_path", ()) or ())
     where = re.sub(r"allOf/\d+/then/pattern$", "pattern", where)  # where its author has put it
     return f"{text[:300]} (at {where[:_MAX_PATH]})" if where else text[:300]
+
+
+# --- comparing schemas -------------------------------------------------------------------------------
+
+Answer = Literal["yes", "no", "unknown"]
+_MAX_EXPANDED = 20_000
+
+
+def canonicalize(schema: Schema | bool) -> jsonschema_rs.CanonicalSchema:
+    """Return the engine's canonical form of a schema, for `covers`, `satisfiability` and `intersect`.
+
+    Raise InvalidSchemaError for what is not a schema or refers outside itself.
+    """
+    engine = _engine()
+    try:
+        canonical: jsonschema_rs.CanonicalSchema = engine.canonicalize(
+            _plain(schema), validate_formats=True, retriever=_refuse, pattern_options=_pattern_options()
+        )
+    except Exception as error:  # the engine raises ValueError, ValidationError and CanonicalizationError
+        raise InvalidSchemaError(_explain_refusal(error)) from None
+    return canonical
+
+
+def covers(wider: Schema | bool, narrower: Schema | bool) -> Answer:
+    """Whether every value that is valid for `narrower` is valid for `wider`; only "yes" is a proof."""
+    return _answer(canonicalize(wider).covers(canonicalize(narrower)))
+
+
+def satisfiability(schema: Schema | bool) -> Answer:
+    """Whether some value is valid; only "no" is a proof."""
+    return _answer(canonicalize(schema).satisfiability())
+
+
+def intersect(one: Schema | bool, other: Schema | bool) -> Any:
+    """Return a schema for the values that are valid for both, or None where the engine cannot write it."""
+    first, second = canonicalize(one), canonicalize(other)
+    try:
+        return first.intersect(second).to_json_schema()
+    except ValueError:  # UnsupportedOperand, UnsupportedResult
+        return None
+
+
+def dereference(schema: Schema, *, limit: int = _MAX_EXPANDED) -> dict[str, Any]:
+    """Return the schema with every `$ref` replaced by its target, except those that lead in a circle.
+
+    Raise InvalidSchemaError where a target is missing, or where the result has more than `limit` subschemas.
+    """
+    if expanded_size(schema, limit) > limit:
+        raise InvalidSchemaError(f"Schema has more than {limit} parts once its references are resolved")
+    try:
+        expanded: dict[str, Any] = _engine().dereference(_plain(schema), retriever=_refuse)
+    except Exception as error:  # the engine raises ValueError and ReferencingError
+        raise InvalidSchemaError(_explain_refusal(error)) from None
+    return expanded
+
+
+def _plain(schema: Schema | bool) -> Any:
+    return schema if isinstance(schema, bool) else codec.decode(_encode(schema))
+
+
+def _answer(verdict: Any) -> Answer:
+    answer: Answer = verdict.value
+    return answer
 
 
 # --- words -------------------------------------------------------------------------------------------

@@ -27,7 +27,7 @@ from toolcrib.catalog.export.schema import (
 from toolcrib.catalog.export.subset import Subset
 from toolcrib.catalog.export.verdict import Change, Journal, Path, RefusedError
 from toolcrib.validation import codec
-from toolcrib.validation.limits import LISTED_SCHEMAS, SINGLE_SCHEMAS
+from toolcrib.validation.schema_tree import LISTED_SCHEMAS, SINGLE_SCHEMAS
 
 LARGEST = 512 * 1024
 """Bytes of one exported schema; no provider takes so much, and nobody would want to pay for it."""

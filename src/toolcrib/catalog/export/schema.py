@@ -28,7 +28,7 @@ from urllib.parse import unquote
 from toolcrib.catalog.export.verdict import Journal, Path, RefusedError, point
 from toolcrib.errors import InvalidSchemaError
 from toolcrib.validation import codec
-from toolcrib.validation.limits import LISTED_SCHEMAS, SINGLE_SCHEMAS
+from toolcrib.validation.schema_tree import LISTED_SCHEMAS, SINGLE_SCHEMAS
 from toolcrib.validation.validator import Validator
 
 Node = dict[str, Any]

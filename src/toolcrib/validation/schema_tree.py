@@ -1,0 +1,231 @@
+"""The structure of a JSON Schema: its subschemas and its references.
+
+Everything that walks or rewrites a schema, or follows its references, does it here. Nothing is fetched: a
+reference leads to a place in the same schema or is an error.
+
+    for path, subschema in walk(schema): ...           # ("properties", "a", "items"), {...}
+    resolve(schema, "#/$defs/User")                    # the subschema, or InvalidSchemaError
+    rewrite(schema, lambda node: {**node, "title": ""})
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+from urllib.parse import unquote
+
+from toolcrib.errors import InvalidSchemaError
+
+Schema = Mapping[str, Any]
+Path = tuple[str | int, ...]
+"""Keywords, names and indices that lead from the root of a schema to one of its parts."""
+
+LISTED_SCHEMAS = frozenset({"allOf", "anyOf", "oneOf", "prefixItems"})
+"""Keywords whose value is a list of schemas. (`items` may be one in drafts before 2020-12.)"""
+SINGLE_SCHEMAS = frozenset(
+    {
+        "additionalItems",
+        "additionalProperties",
+        "contains",
+        "contentSchema",
+        "else",
+        "if",
+        "items",
+        "not",
+        "propertyNames",
+        "then",
+        "unevaluatedItems",
+        "unevaluatedProperties",
+    }
+)
+"""Keywords whose value is a schema."""
+NAMED_SCHEMAS = frozenset(
+    {"$defs", "definitions", "dependencies", "dependentSchemas", "patternProperties", "properties"}
+)
+"""Keywords whose value maps names to schemas."""
+DATA_KEYWORDS = frozenset({"const", "default", "enum", "example", "examples"})
+"""Keywords whose value is data, even where it looks like a schema."""
+REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
+DEFINITION_PREFIX = "#/$defs/"
+
+_MAX_CHAIN = 100
+_SCHEMA_KEYWORDS = LISTED_SCHEMAS | SINGLE_SCHEMAS | NAMED_SCHEMAS
+
+
+# --- subschemas --------------------------------------------------------------------------------------
+
+
+def children(schema: Any) -> Iterator[tuple[Path, Any]]:
+    """Yield the direct subschemas, booleans included, each with its path below `schema`."""
+    if not isinstance(schema, Mapping) or schema.keys().isdisjoint(_SCHEMA_KEYWORDS):
+        return
+    for key, value in schema.items():
+        if key not in _SCHEMA_KEYWORDS:
+            continue
+        if isinstance(value, Mapping):
+            if key in NAMED_SCHEMAS:
+                for name, child in value.items():
+                    if isinstance(child, Mapping | bool):  # `dependencies` may list names instead
+                        yield (key, name), child
+            elif key in SINGLE_SCHEMAS:
+                yield (key,), value
+        elif isinstance(value, list | tuple):
+            if key in LISTED_SCHEMAS or key == "items":
+                for index, child in enumerate(value):
+                    yield (key, index), child
+        elif isinstance(value, bool) and key in SINGLE_SCHEMAS:
+            yield (key,), value
+
+
+def walk(schema: Any) -> Iterator[tuple[Path, Schema]]:
+    """Yield a schema and all its subschemas that are objects, parents first, each with its path.
+
+    References are not followed.
+    """
+    pending: list[tuple[Path, Any]] = [((), schema)]
+    while pending:
+        path, node = pending.pop()
+        if isinstance(node, Mapping):
+            yield path, node
+            pending += [((*path, *step), child) for step, child in reversed(list(children(node)))]
+
+
+def rewrite(schema: Any, change: Callable[[dict[str, Any]], Any]) -> Any:
+    """Return a copy in which every subschema that is an object was replaced by `change(subschema)`.
+
+    Subschemas are changed before the schema that holds them; what `change` gets is a copy that it may keep.
+    """
+    if not isinstance(schema, Mapping):
+        return schema
+    copy = dict(schema)
+    for key in copy.keys() & _SCHEMA_KEYWORDS:
+        value = copy[key]
+        if isinstance(value, Mapping):
+            if key in NAMED_SCHEMAS:
+                copy[key] = {name: rewrite(child, change) for name, child in value.items()}
+            elif key in SINGLE_SCHEMAS:
+                copy[key] = rewrite(value, change)
+        elif isinstance(value, list | tuple) and (key in LISTED_SCHEMAS or key == "items"):
+            copy[key] = [rewrite(child, change) for child in value]
+    return change(copy)
+
+
+# --- references --------------------------------------------------------------------------------------
+
+
+def has_references(schema: Any) -> bool:
+    return any(keyword in node for _, node in walk(schema) for keyword in REFERENCES)
+
+
+def rewrite_references(schema: Any, change: Callable[[str], str]) -> Any:
+    """Return a copy in which every `$ref` was replaced by `change(reference)`."""
+
+    def replace(node: dict[str, Any]) -> dict[str, Any]:
+        reference = node.get("$ref")
+        return {**node, "$ref": change(reference)} if isinstance(reference, str) else node
+
+    return rewrite(schema, replace)
+
+
+def resolve(root: Schema, reference: str) -> Any:
+    """Return the part of `root` that a reference points to. Raise InvalidSchemaError where there is none."""
+    return Resolver(root).resolve(reference)
+
+
+class Resolver:
+    """Resolves the references of one schema: JSON pointers, anchors, and `#` for the schema itself."""
+
+    __slots__ = ("_anchors", "root")
+
+    def __init__(self, root: Schema) -> None:
+        self.root = root
+        self._anchors: dict[str, Any] | None = None
+
+    def resolve(self, reference: str) -> Any:
+        """Return the part of the schema that a reference points to, or raise InvalidSchemaError."""
+        if not reference.startswith("#"):
+            raise InvalidSchemaError(
+                f"Schema refers to {reference[:100]!r}, outside itself",
+                hint="copy the referenced schema into $defs",
+            )
+        fragment = unquote(reference[1:])
+        if not fragment:
+            return self.root
+        if fragment[0] == "/":
+            return self._resolve_pointer(fragment, reference)
+        if self._anchors is None:
+            self._anchors = _find_anchors(self.root)
+        if fragment not in self._anchors:
+            raise _not_found(reference)
+        return self._anchors[fragment]
+
+    def follow(self, schema: Any) -> Any:
+        """Return the schema at the end of a chain of `$ref`; keywords beside a `$ref` are not looked at.
+
+        Where a reference cannot be resolved, or the chain has no end, return the schema that has it.
+        """
+        for _ in range(_MAX_CHAIN):
+            reference = schema.get("$ref") if isinstance(schema, Mapping) else None
+            if not isinstance(reference, str):
+                break
+            try:
+                schema = self.resolve(reference)
+            except InvalidSchemaError:
+                break
+        return schema
+
+    def _resolve_pointer(self, pointer: str, reference: str) -> Any:
+        node: Any = self.root
+        is_schema = True  # else it maps names to schemas
+        for token in pointer[1:].split("/"):
+            name = token.replace("~1", "/").replace("~0", "~")
+            if isinstance(node, Mapping) and name in node:
+                if is_schema and name in DATA_KEYWORDS:
+                    raise InvalidSchemaError(f"Schema refers to {reference[:100]!r}, which is data")
+                node = node[name]
+                is_schema = not (is_schema and name in NAMED_SCHEMAS)
+            elif isinstance(node, list | tuple) and name.isdecimal() and int(name) < len(node):
+                node = node[int(name)]
+            else:
+                raise _not_found(reference)
+        return node
+
+
+def _not_found(reference: str) -> InvalidSchemaError:
+    return InvalidSchemaError(f"Schema refers to {reference[:100]!r}, which does not exist")
+
+
+def _find_anchors(root: Schema) -> dict[str, Any]:
+    anchors: dict[str, Any] = {}
+    for _, node in walk(root):
+        for keyword in ("$anchor", "$dynamicAnchor", "$id", "id"):
+            name = node.get(keyword)
+            if not isinstance(name, str) or (keyword.endswith("id") and not name.startswith("#")):
+                continue
+            if anchors.setdefault(name.lstrip("#"), node) is not node:
+                raise InvalidSchemaError(f"Schema has the anchor {name[:100]!r} twice")
+    return anchors
+
+
+def expanded_size(schema: Schema, limit: int) -> int:
+    """Count the subschemas that a schema has once every `$ref` is replaced by its target.
+
+    A definition is not written out inside itself. Counting stops above `limit`, so that a schema that
+    grows exponentially costs little.
+    """
+    resolver = Resolver(schema)
+    total = 0
+    pending: list[tuple[Any, frozenset[int]]] = [(schema, frozenset())]
+    while pending and total <= limit:
+        node, inside = pending.pop()
+        total += 1
+        if not isinstance(node, Mapping):
+            continue
+        if isinstance(node.get("$ref"), str):
+            target = resolver.resolve(node["$ref"])
+            if id(target) in inside:
+                continue
+            inside = inside | {id(target)}
+            pending.append((target, inside))
+        pending += [(child, inside) for _, child in children(node)]
+    return total

@@ -1,0 +1,188 @@
+"""Walking and rewriting schemas, and following their references."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from toolcrib.errors import InvalidSchemaError
+from toolcrib.validation.schema_tree import (
+    Resolver,
+    children,
+    expanded_size,
+    has_references,
+    resolve,
+    rewrite,
+    rewrite_references,
+    walk,
+)
+from toolcrib.validation.validator import canonicalize, covers, dereference, intersect, satisfiability
+
+STRING = {"type": "string"}
+
+
+def test_children_are_the_subschemas_of_every_keyword() -> None:
+    schema = {
+        "properties": {"a": STRING, "enum": True},
+        "dependencies": {"a": ["b"], "b": {}},
+        "anyOf": [{}, False],
+        "items": [{}],
+        "additionalItems": {},
+        "additionalProperties": False,
+        "not": {},
+        "enum": [{"not": {}}],
+        "default": {"properties": {"x": {}}},
+        "allOf": 5,
+        "x-own": {"not": {}},
+    }
+    assert [path for path, _ in children(schema)] == [
+        ("properties", "a"),
+        ("properties", "enum"),
+        ("dependencies", "b"),
+        ("anyOf", 0),
+        ("anyOf", 1),
+        ("items", 0),
+        ("additionalItems",),
+        ("additionalProperties",),
+        ("not",),
+    ]
+    assert list(children(True)) == list(children({"type": "object"})) == []
+
+
+def test_walk_yields_parents_first_in_the_order_of_the_schema() -> None:
+    schema = {"properties": {"a": {"items": STRING}, "b": True}, "$defs": {"c": STRING}}
+    assert [path for path, _ in walk(schema)] == [
+        (),
+        ("properties", "a"),
+        ("properties", "a", "items"),
+        ("$defs", "c"),
+    ]
+
+
+def test_rewrite_changes_inner_schemas_first_and_leaves_data_and_the_original_alone() -> None:
+    schema = {"properties": {"title": {"title": "x", "anyOf": [{"title": "y"}]}}, "default": {"title": "z"}}
+
+    def drop_title(node: dict[str, Any]) -> Any:
+        node.pop("title", None)
+        return node if node else True
+
+    assert rewrite(schema, drop_title) == {
+        "properties": {"title": {"anyOf": [True]}},
+        "default": {"title": "z"},
+    }
+    assert schema["properties"]["title"]["title"] == "x"
+    assert rewrite(False, drop_title) is False
+
+
+def test_references_are_rewritten_where_they_are_references() -> None:
+    schema = {
+        "properties": {"$ref": {"$ref": "#/a"}},
+        "items": [{"$ref": "#/b", "title": "t"}],
+        "const": {"$ref": "#/c"},
+    }
+    assert rewrite_references(schema, lambda text: text.upper()) == {
+        "properties": {"$ref": {"$ref": "#/A"}},
+        "items": [{"$ref": "#/B", "title": "t"}],
+        "const": {"$ref": "#/c"},
+    }
+    assert has_references(schema)
+    assert has_references({"not": {"$dynamicRef": "#x"}})
+    assert not has_references({"const": {"$ref": "#"}, "properties": {"$ref": {}}})
+
+
+@pytest.mark.parametrize(
+    "reference",
+    ["#/$defs/a~1b~0c", "#/$defs/a~1b%7E0c", "#/%24defs/a~1b~0c", "#/allOf/0", "#/properties/default", "#n"],
+)
+def test_a_reference_is_a_pointer_or_an_anchor(reference: str) -> None:
+    target = {"$anchor": "n"}
+    root = {"$defs": {"a/b~c": target}, "properties": {"default": target}, "allOf": [target]}
+    assert resolve(root, reference) is target
+    assert resolve(root, "#") is root
+
+
+@pytest.mark.parametrize(
+    ("reference", "message"),
+    [
+        ("#/$defs/b", "does not exist"),
+        ("#x", "does not exist"),
+        ("#/allOf/1", "does not exist"),
+        ("#/allOf/x", "does not exist"),
+        ("#/allOf/²", "does not exist"),
+        ("#/type/a", "does not exist"),
+        ("#/$defs/a/default", "which is data"),
+        ("#/$defs/a/enum/0", "which is data"),
+        ("other.json#/a", "outside itself"),
+        ("", "outside itself"),
+    ],
+)
+def test_a_reference_that_leads_nowhere_is_an_error(reference: str, message: str) -> None:
+    root = {"type": "object", "$defs": {"a": {"default": {}, "enum": [{}]}}, "allOf": [{}]}
+    with pytest.raises(InvalidSchemaError, match=message):
+        resolve(root, reference)
+
+
+def test_an_anchor_may_be_set_once() -> None:
+    with pytest.raises(InvalidSchemaError, match="anchor 'x' twice"):
+        resolve({"$defs": {"a": {"$anchor": "x"}, "b": {"$dynamicAnchor": "x"}}}, "#x")
+    root = {"$defs": {"a": {"$anchor": "x"}, "b": {"default": {"$anchor": "x"}, "$id": "a.json"}}}
+    assert resolve(root, "#x") is root["$defs"]["a"]
+
+
+def test_old_drafts_spell_anchors_as_ids() -> None:
+    root: dict[str, Any] = {"$defs": {"a": {"$id": "#new"}, "b": {"id": "#old"}}}
+    assert resolve(root, "#new") is root["$defs"]["a"]
+    assert resolve(root, "#old") is root["$defs"]["b"]
+
+
+def test_a_chain_of_references_is_followed_to_its_end() -> None:
+    root = {
+        "$defs": {"a": {"$ref": "#/$defs/b"}, "b": STRING, "c": {"$ref": "#/$defs/c"}, "d": {"$ref": "x"}}
+    }
+    resolver = Resolver(root)
+    assert resolver.follow({"$ref": "#/$defs/a"}) is STRING
+    assert resolver.follow(STRING) is STRING
+    assert resolver.follow(True) is True
+    assert resolver.follow(root["$defs"]["c"]) is root["$defs"]["c"]
+    assert resolver.follow(root["$defs"]["d"]) is root["$defs"]["d"]
+
+
+def doubling(levels: int) -> dict[str, Any]:
+    defs = {f"d{i}": {"allOf": [{"$ref": f"#/$defs/d{i + 1}"}] * 2} for i in range(levels)}
+    return {"$ref": "#/$defs/d0", "$defs": {**defs, f"d{levels}": STRING}}
+
+
+def test_the_expanded_size_is_counted_no_further_than_its_limit() -> None:
+    assert expanded_size({"properties": {"a": STRING}}, 100) == 2
+    assert expanded_size({"properties": {"a": {"$ref": "#"}}}, 100) <= 5
+    assert expanded_size(doubling(30), 100) == 101
+
+
+def test_dereferencing_replaces_references_except_circular_ones() -> None:
+    node = {"properties": {"next": {"$ref": "#/$defs/node"}}}
+    schema = {"properties": {"a": {"$ref": "#/$defs/text"}}, "$defs": {"text": STRING, "node": node}}
+    expanded = dereference(schema)
+    assert expanded["properties"]["a"] == STRING
+    assert has_references(expanded)
+    with pytest.raises(InvalidSchemaError, match="more than 20000 parts"):
+        dereference(doubling(30))
+    with pytest.raises(InvalidSchemaError, match="does not exist"):
+        dereference({"$ref": "#/$defs/a"})
+    with pytest.raises(InvalidSchemaError, match="outside itself"):
+        dereference({"$ref": "https://example.org/a.json"})
+
+
+def test_schemas_are_compared_by_the_engine() -> None:
+    number, integer = {"type": "number"}, {"type": "integer"}
+    assert covers(number, integer) == "yes"
+    assert covers(integer, number) in ("no", "unknown")
+    assert covers(True, number) == "yes"
+    assert satisfiability({"type": "string", "minLength": 1}) == "yes"
+    assert satisfiability({"allOf": [{"type": "string"}, {"type": "integer"}]}) == "no"
+    both = intersect({"type": "integer", "minimum": 1}, {"type": "integer", "maximum": 5})
+    assert covers(both, {"enum": [1, 5]}) == covers({"enum": [1, 2, 3, 4, 5]}, both) == "yes"
+    assert satisfiability(intersect(number, {"type": "string"})) == "no"
+    for bad in ({"type": 5}, {"$ref": "https://example.org/a.json"}, {"$ref": "#/$defs/a"}):
+        with pytest.raises(InvalidSchemaError):
+            canonicalize(bad)
