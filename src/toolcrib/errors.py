@@ -15,9 +15,9 @@
     ├── ConfigurationError (ValueError)          a setting is wrong; names file and key
     ├── ToolNotFoundError (ValueError, LookupError)   no such tool: a protocol error on the wire
     ├── ClientError                              talking to another MCP server failed
-    │   ├── LinkError (ConnectionError)          nothing answers there, it refused, or it went away
-    │   ├── NoAnswerError (TimeoutError)         it did not answer in time
-    │   ├── BadAnswerError                       it answered with what is not MCP
+    │   ├── TransportError (ConnectionError)          nothing answers there, it refused, or it went away
+    │   ├── ResponseTimeoutError (TimeoutError)         it did not answer in time
+    │   ├── InvalidResponseError                       it answered with what is not MCP
     │   └── RemoteError                          it answered with a JSON-RPC error
     ├── AgentError                               a model gave no answer; `kind` says why
     └── CallError                                a call failed; becomes an `isError` result
@@ -288,7 +288,7 @@ class ClientError(ToolcribError):
     code = "client-failed"
 
 
-class LinkError(ClientError, ConnectionError):
+class TransportError(ClientError, ConnectionError):
     """Nothing answers there, it refused before MCP was spoken, or it went away. `status` is HTTP's."""
 
     code = "no-link"
@@ -298,11 +298,11 @@ class LinkError(ClientError, ConnectionError):
         self.status = status
 
 
-class NoAnswerError(ClientError, TimeoutError):
+class ResponseTimeoutError(ClientError, TimeoutError):
     code = "no-answer"
 
 
-class BadAnswerError(ClientError):
+class InvalidResponseError(ClientError):
     code = "bad-answer"
 
 

@@ -436,13 +436,13 @@ class MCPServer(Registrar):
 
         Starts the server where it does not run, and stops it again. Options are those of `Client`.
         """
-        from toolcrib.client import Client, MemoryLink  # for tests mostly
+        from toolcrib.client import Client, MemoryTransport  # for tests mostly
 
         is_own = not self._running
         if is_own:
             await self.start()
         try:
-            async with Client(MemoryLink(self.wiring.connect), **options) as client:
+            async with Client(MemoryTransport(self.wiring.connect), **options) as client:
                 yield client
         finally:
             if is_own:

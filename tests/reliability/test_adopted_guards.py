@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.command import PATIENCE_S, TOOLCRIB, Serving
+from tests.support.command import DISCOVER_WAIT_S, TOOLCRIB, Serving
 
 SDK = """
 from mcp.server.mcpserver import MCPServer
@@ -157,7 +157,7 @@ def folder(tmp_path: Path) -> Path:
 
 def run(*words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [*TOOLCRIB, *words], capture_output=True, text=True, timeout=PATIENCE_S, check=False
+        [*TOOLCRIB, *words], capture_output=True, text=True, timeout=DISCOVER_WAIT_S, check=False
     )
 
 
@@ -223,7 +223,7 @@ def test_add_raises_with_the_reason(folder: Path) -> None:
         [TOOLCRIB[0], "-W", "ignore", "-c", code],
         capture_output=True,
         text=True,
-        timeout=PATIENCE_S,
+        timeout=DISCOVER_WAIT_S,
         check=False,
     )
     assert done.returncode == 0, done.stderr

@@ -18,7 +18,7 @@ from pathlib import Path
 from tests.support.command import TOOLCRIB
 from toolcrib import MCPServer
 from toolcrib.client import Client
-from toolcrib.client.stdio import StdioLink
+from toolcrib.client.stdio import StdioTransport
 
 WAYS = ["serve", "serve --stdio", "run http", "run stdio"]
 ROOT = Path(__file__).resolve().parents[2]
@@ -46,7 +46,7 @@ async def started(way: str, file: Path, **variables: str) -> AsyncIterator[tuple
         [sys.executable, str(file), transport] if kind == "run" else [*TOOLCRIB, *way.split(), str(file)]
     )
     if transport in ("stdio", "--stdio"):
-        async with Client(StdioLink(command, env=env, on_stderr=kept.append)) as client:
+        async with Client(StdioTransport(command, env=env, on_stderr=kept.append)) as client:
             yield client, lambda: "".join(kept)
         return
     if kind == "serve":

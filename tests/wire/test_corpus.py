@@ -44,7 +44,7 @@ class Client:
         except ClosedError:
             self._reconnect()
             alive = self.peer.post(_PING)
-        return wrong if alive.result == {} else "it does not answer any more"
+        return wrong if alive.result == {} else "it is not supported by this clientany more"
 
     def _reconnect(self) -> None:
         self.peer.socket.close()

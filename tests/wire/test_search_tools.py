@@ -15,7 +15,7 @@ from toolcrib import Context, MCPServer, ToolError
 from toolcrib.client import Client
 from toolcrib.context import Answer, Form
 from toolcrib.dispatch.tool_search import CALL, PINNED, SEARCH
-from toolcrib.errors import NoAnswerError, RemoteError
+from toolcrib.errors import RemoteError, ResponseTimeoutError
 
 ERAS = ("2026-07-28", "2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
 NAME = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
@@ -164,7 +164,7 @@ async def test_a_tool_asks_through_the_pair(era: str) -> None:
 
 
 async def test_a_call_that_nobody_waits_for_ends_the_tool(client: Client) -> None:
-    with pytest.raises(NoAnswerError):
+    with pytest.raises(ResponseTimeoutError):
         await client.call(CALL, {"name": "wait"}, timeout_s=0.1)
 
     async def has_ended() -> bool:

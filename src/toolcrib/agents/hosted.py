@@ -34,7 +34,7 @@ from toolcrib.agents.provider import Status
 from toolcrib.agents.session import SessionCtx
 from toolcrib.catalog.export import Export, export
 from toolcrib.catalog.export import ToolCall as RoutedCall
-from toolcrib.client.http import Events, TooLongError
+from toolcrib.client.http import EventReader, TooLongError
 from toolcrib.errors import AgentError, APIError, ConfigurationError
 from toolcrib.http_client import Outbound, Stream, is_loopback
 from toolcrib.tool import Tool
@@ -266,7 +266,7 @@ class Service:
             for item in self._decode_all(await self._read_all(answer, _MAX_ANSWER_BYTES)):
                 yield item
             return
-        events = Events(_MAX_EVENT_BYTES)
+        events = EventReader(_MAX_EVENT_BYTES)
         size = 0
         async with aclosing(answer.chunks()) as chunks:
             async for chunk in chunks:
@@ -281,7 +281,7 @@ class Service:
             if found is not None:
                 yield found
 
-    def _decode_events(self, events: Events, chunk: bytes) -> list[Json | None]:
+    def _decode_events(self, events: EventReader, chunk: bytes) -> list[Json | None]:
         try:
             return [self._decode(event.data) for event in events.feed(chunk) if event.data.strip()]
         except TooLongError:

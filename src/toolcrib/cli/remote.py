@@ -22,7 +22,7 @@ from toolcrib.cli.load import is_address
 from toolcrib.cli.options import F, Failure
 from toolcrib.cli.output import Terminal
 from toolcrib.cli.text import suggest
-from toolcrib.client import Client, Link, RemoteTool, StdioLink
+from toolcrib.client import Client, RemoteTool, StdioTransport, Transport
 from toolcrib.client.client import DEFAULT_TIMEOUT_S
 from toolcrib.client.session import VERSIONS
 from toolcrib.client.tools import read_tools
@@ -169,7 +169,7 @@ class Remote:
             raise Failure(error.message, error.hint) from None
         return results[0]
 
-    def _link(self, terminal: Terminal) -> str | Link:
+    def _link(self, terminal: Terminal) -> str | Transport:
         if isinstance(self.target, str):
             return self.target
 
@@ -178,7 +178,7 @@ class Remote:
                 terminal.say("stderr", line)
 
         # What a server says on stderr is in the error if it fails; else only --debug is interested.
-        return StdioLink(self.target, on_stderr=pass_on if terminal.debug else None)
+        return StdioTransport(self.target, on_stderr=pass_on if terminal.debug else None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,15 +1,23 @@
-"""An MCP client of both eras: over HTTP, to a child process, or in memory.
+"""MCP client for servers of any protocol version, over HTTP, to a child process, or in memory.
 
-Begin with `Client`. A link carries messages (`HttpLink`, `PairLink`, `StdioLink`, `MemoryLink`); everything
-above it is the same for all.
+async with Client("http://127.0.0.1:8000/mcp") as client:
+    result = await client.call("add", {"a": 1, "b": 2})
 """
 
 from toolcrib.client.client import Client
-from toolcrib.client.http import HttpLink
-from toolcrib.client.legacy_sse import PairLink
-from toolcrib.client.link import Link
-from toolcrib.client.memory import MemoryLink, Pipe
-from toolcrib.client.stdio import StdioLink
+from toolcrib.client.http import HttpTransport
+from toolcrib.client.legacy_sse import LegacySseTransport
+from toolcrib.client.stdio import StdioTransport
 from toolcrib.client.tools import RemoteTool
+from toolcrib.client.transport import MemoryTransport, Pipe, Transport
 
-__all__ = ["Client", "HttpLink", "Link", "MemoryLink", "PairLink", "Pipe", "RemoteTool", "StdioLink"]
+__all__ = [
+    "Client",
+    "HttpTransport",
+    "LegacySseTransport",
+    "MemoryTransport",
+    "Pipe",
+    "RemoteTool",
+    "StdioTransport",
+    "Transport",
+]

@@ -1,13 +1,4 @@
-"""The client: one connection to one MCP server, of whatever age, over whatever link.
-
-Knows what can be asked of a server with tools, and puts session, handshake and links together for it.
-Refuses to know bytes and eras where a part below knows them better.
-
-Hears that a server's tools have changed, and tells whoever wants to know.
-
-A legacy session says so by itself; 2026-07-28 is asked to with `subscriptions/listen`, again and again where
-that breaks off. Knows both ways; refuses to know what the change is.
-"""
+"""MCP client: one connection to one server, of any protocol version, over any transport."""
 
 from __future__ import annotations
 
@@ -22,33 +13,33 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from toolcrib.client.http import HttpLink, argument_headers
-from toolcrib.client.legacy_sse import PairLink
-from toolcrib.client.link import Link, SessionEndedError
-from toolcrib.client.questions import Answers, Ask, CannotAnswerError, Sample
+from toolcrib.client.http import HttpTransport, argument_headers
+from toolcrib.client.legacy_sse import LegacySseTransport
+from toolcrib.client.questions import Ask, CannotAnswerError, InputHandlers, Sample
 from toolcrib.client.session import (
-    DEAF,
     LEGACY,
+    NO_LISTENERS,
     VERSIONS,
-    Dialect,
-    Hearing,
+    Envelope,
+    Listeners,
     OnLog,
     OnProgress,
     Peer,
     Session,
-    greet,
+    negotiate,
 )
-from toolcrib.client.stdio import StdioLink
+from toolcrib.client.stdio import StdioTransport
 from toolcrib.client.tools import RemoteTool, read_result, read_tools
+from toolcrib.client.transport import SessionEndedError, Transport
 from toolcrib.content import Result
 from toolcrib.context import Folder
 from toolcrib.errors import (
-    BadAnswerError,
     ClientError,
     ConfigurationError,
-    LinkError,
+    InvalidResponseError,
     RemoteError,
     ToolNotFoundError,
+    TransportError,
 )
 
 logger = logging.getLogger("toolcrib")
@@ -58,43 +49,46 @@ OnChange = Callable[[], object]
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 1.0, 30.0
 
 
-class Watch:
-    """The listeners of one client, and the one subscription that serves them all."""
+class ChangeWatcher:
+    """Call listeners when the server's tools change.
+
+    Legacy servers notify by themselves; a 2026-07-28 server is asked to with `subscriptions/listen`, which is
+    repeated when the stream breaks off."""
 
     def __init__(self, session: Session, peer: Peer, timeout_s: float) -> None:
         self._session = session
         self._peer = peer
         self._timeout_s = timeout_s
-        self._bells: list[_Bell] = []
-        self._is_heard: asyncio.Future[bool] | None = None
+        self._listeners: list[_Listener] = []
+        self._is_subscribed: asyncio.Future[bool] | None = None
 
     def add(self, callback: OnChange) -> asyncio.Future[bool]:
-        """From now on `callback` is called. The future says whether the server will tell anything."""
-        self._bells.append(_Bell(callback, self._session))
-        if self._is_heard is None:
-            self._is_heard = asyncio.get_running_loop().create_future()
+        """Add a callback. The future tells whether the server will announce changes."""
+        self._listeners.append(_Listener(callback, self._session))
+        if self._is_subscribed is None:
+            self._is_subscribed = asyncio.get_running_loop().create_future()
             if self._session.spawn(self._listen()) is None:
-                self._settle(False)
-        return asyncio.shield(self._is_heard)
+                self._resolve(False)
+        return asyncio.shield(self._is_subscribed)
 
-    def ring(self) -> None:
-        for bell in self._bells:
-            bell.ring()
+    def notify(self) -> None:
+        for listener in self._listeners:
+            listener.notify()
 
-    def _settle(self, is_heard: bool) -> None:
-        if self._is_heard is not None and not self._is_heard.done():
-            self._is_heard.set_result(is_heard)
+    def _resolve(self, is_subscribed: bool) -> None:
+        if self._is_subscribed is not None and not self._is_subscribed.done():
+            self._is_subscribed.set_result(is_subscribed)
 
     async def _listen(self) -> None:
-        timer = asyncio.get_running_loop().call_later(self._timeout_s, self._settle, False)
+        timer = asyncio.get_running_loop().call_later(self._timeout_s, self._resolve, False)
         try:
-            if self._peer.tells_changes and self._peer.is_modern:
+            if self._peer.announces_changes and self._peer.is_modern:
                 await self._subscribe()
-            elif self._peer.tells_changes:
-                self._settle(await self._session.link.listen())
+            elif self._peer.announces_changes:
+                self._resolve(await self._session.transport.listen())
         finally:
             timer.cancel()
-            self._settle(False)
+            self._resolve(False)
 
     async def _subscribe(self) -> None:
         pause_s = _FIRST_PAUSE_S
@@ -103,29 +97,31 @@ class Watch:
         def acknowledge() -> None:
             nonlocal pause_s, is_first
             pause_s = _FIRST_PAUSE_S
-            self._settle(True)
+            self._resolve(True)
             if not is_first:
-                self.ring()  # what changed while nobody listened is not told again
+                self.notify()  # changes during the interruption were not announced
             is_first = False
 
-        wish = {"notifications": {"toolsListChanged": True}}
-        hearing = Hearing(on_acknowledged=acknowledge)
+        subscription = {"notifications": {"toolsListChanged": True}}
+        listeners = Listeners(on_acknowledged=acknowledge)
         while True:
             try:
-                await self._session.request("subscriptions/listen", wish, timeout_s=None, hearing=hearing)
+                await self._session.request(
+                    "subscriptions/listen", subscription, timeout_s=None, listeners=listeners
+                )
             except RemoteError as error:
-                logger.debug("%s does not tell what changes: %s", self._session.link.place, error)
+                logger.debug("%s does not announce changes: %s", self._session.transport.label, error)
                 return
             except ClientError as error:
-                logger.debug("%s: listening broke off: %s", self._session.link.place, error)
+                logger.debug("%s: subscription interrupted: %s", self._session.transport.label, error)
             if self._session.is_closed:
                 return
             await asyncio.sleep(pause_s)
             pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
 
 
-class _Bell:
-    """Calls one listener, one call at a time: all that happens meanwhile is one more call."""
+class _Listener:
+    """Run one callback at a time; changes that arrive meanwhile cause one more run."""
 
     def __init__(self, callback: OnChange, session: Session) -> None:
         self._callback = callback
@@ -133,52 +129,52 @@ class _Bell:
         self._is_busy = False
         self._is_due = False
 
-    def ring(self) -> None:
+    def notify(self) -> None:
         if self._is_busy:
             self._is_due = True
             return
         try:
             work = self._callback()
-        except Exception as error:  # the listener is broken; the conversation is not
-            logger.warning("a listener to changes failed: %s: %s", type(error).__name__, error)
+        except Exception as error:  # a failing callback must not end the session
+            logger.warning("a tools-changed callback failed: %s: %s", type(error).__name__, error)
             return
         if inspect.iscoroutine(work):
             self._is_busy = self._session.spawn(self._finish(work)) is not None
             if not self._is_busy:
-                work.close()  # the session has ended, or is flooded: somebody else must look
+                work.close()  # the session is closed or overloaded
 
     async def _finish(self, work: Coroutine[Any, Any, Any]) -> None:
         try:
             await work
         except Exception as error:
-            logger.warning("a listener to changes failed: %s: %s", type(error).__name__, error)
+            logger.warning("a tools-changed callback failed: %s: %s", type(error).__name__, error)
         finally:
             self._is_busy = False
         if self._is_due:
             self._is_due = False
-            self.ring()
+            self.notify()
 
 
 DEFAULT_TIMEOUT_S = 60.0
 MAX_ROUNDS = 10
-"""How often one call may come back with questions."""
+"""How many rounds of questions one call may take."""
 MAX_PAGES = 1000
 MAX_TOOLS = 100_000
 _MAX_QUESTIONS = 100
 _HEADER_MISMATCH, _UNKNOWN_METHOD, _INVALID_PARAMS = -32020, -32601, -32602
-_SAYS_UNKNOWN = re.compile(r"(unknown|no such|not found|does not exist|doesn't exist)", re.IGNORECASE)
+_UNKNOWN_TOOL = re.compile(r"(unknown|no such|not found|does not exist|doesn't exist)", re.IGNORECASE)
 
 
 class Client:
-    """`async with Client("http://127.0.0.1:8000/mcp") as client: await client.call("add", {"a": 1})`
+    """A connection to one MCP server.
 
-    The target is an address, a command as a list of words (never a shell), or a link. `protocol` is "auto" or
-    a version to insist on. `on_ask`, `on_sample` and `folders` answer what a server asks while it works.
+    The target is a URL, a command as a list of arguments (no shell), or a `Transport`. `protocol` is "auto"
+    or the version to require. `on_ask`, `on_sample` and `folders` answer requests from the server.
     """
 
     def __init__(
         self,
-        target: str | Sequence[str] | Link,
+        target: str | Sequence[str] | Transport,
         *,
         protocol: str = "auto",
         headers: Mapping[str, str] | None = None,
@@ -190,23 +186,23 @@ class Client:
     ) -> None:
         if protocol != "auto" and protocol not in VERSIONS:
             raise ConfigurationError(
-                f"unknown version {protocol!r}",
+                f"unknown protocol version {protocol!r}",
                 key="protocol",
-                hint=f"there are: auto, {', '.join(VERSIONS)}",
+                hint=f"supported: auto, {', '.join(VERSIONS)}",
             )
         self.timeout_s = timeout_s
         self._protocol = protocol
-        self._link = _link_to(target, headers)
-        self._answers = Answers(on_ask, on_sample, folders)
+        self._transport = _make_transport(target, headers)
+        self._input_handlers = InputHandlers(on_ask, on_sample, folders)
         self._info = dict(info or {"name": "toolcrib", "version": _own_version()})
         self._session: Session | None = None
         self._peer: Peer | None = None
-        self._watch: Watch | None = None
-        self._renewing = asyncio.Lock()
-        self._known: dict[str, RemoteTool] = {}
-        self._hears_log = False
+        self._watcher: ChangeWatcher | None = None
+        self._reconnecting = asyncio.Lock()
+        self._tools: dict[str, RemoteTool] = {}
+        self._log_requested = False
 
-    # --- the connection ---
+    # --- connecting ---
 
     async def __aenter__(self) -> Self:
         await self.connect()
@@ -218,55 +214,59 @@ class Client:
         await self.close()
 
     async def connect(self) -> None:
-        """Reach the server and settle on a version of the protocol. Raises a ClientError in words."""
+        """Connect and negotiate the protocol version. Raises ClientError."""
         try:
             try:
-                await self._begin(self._protocol)
+                await self._connect_with(self._protocol)
             except ClientError as error:
-                await self._begin_otherwise(error)
-            if self._answers.are_any and not self._get_peer().is_modern:
-                await self._link.listen()  # questions may come on a stream of their own
+                await self._retry_connect(error)
+            if self._input_handlers.can_answer and not self._get_peer().is_modern:
+                await self._transport.listen()  # server requests arrive on a separate stream
         except BaseException:
             await self.close()
             raise
 
-    async def _begin(self, protocol: str) -> None:
-        dialect = Dialect(LEGACY[0], self._info)
-        self._session = Session(self._link, dialect, self._answers, self._notice_change)
-        await self._link.start(self._session)
-        self._peer = await greet(self._session, protocol, self.timeout_s)
+    async def _connect_with(self, protocol: str) -> None:
+        envelope = Envelope(LEGACY[0], self._info)
+        self._session = Session(self._transport, envelope, self._input_handlers, self._on_tools_changed)
+        await self._transport.start(self._session)
+        self._peer = await negotiate(self._session, protocol, self.timeout_s)
 
-    async def _begin_otherwise(self, error: ClientError) -> None:
-        """Some old servers die of a greeting they do not know; some have only the oldest kind of HTTP."""
-        old, version = self._link, LEGACY[0] if self._protocol == "auto" else self._protocol
-        if isinstance(old, StdioLink) and self._protocol == "auto" and old.was_alive:
-            other: Link = old
-        elif isinstance(old, HttpLink) and isinstance(error, LinkError) and error.status in (404, 405):
-            other = PairLink(old.address, headers=old.headers)
+    async def _retry_connect(self, error: ClientError) -> None:
+        """Retry as an old server needs it: some exit on unknown requests, some only speak HTTP+SSE."""
+        old, version = self._transport, LEGACY[0] if self._protocol == "auto" else self._protocol
+        if isinstance(old, StdioTransport) and self._protocol == "auto" and old.has_exited:
+            other: Transport = old
+        elif (
+            isinstance(old, HttpTransport)
+            and isinstance(error, TransportError)
+            and error.status in (404, 405)
+        ):
+            other = LegacySseTransport(old.address, headers=old.headers)
         else:
             raise error
         await self.close()
-        self._link = other
+        self._transport = other
         try:
-            await self._begin(version)
+            await self._connect_with(version)
         except ClientError as failure:
             raise (failure if other is old else error) from None
 
     async def close(self) -> None:
-        """Let go of the server; what still waits fails. Safe to call twice."""
-        session, self._session, self._peer, self._watch = self._session, None, None, None
+        """Disconnect; pending requests fail. Safe to call twice."""
+        session, self._session, self._peer, self._watcher = self._session, None, None, None
         try:
             if session is not None:
                 await session.close()
         finally:
-            await self._link.close()
+            await self._transport.close()
 
-    # --- what the server says of itself ---
+    # --- the server ---
 
     @property
-    def place(self) -> str:
-        """Where the server is, for texts."""
-        return self._link.place
+    def label(self) -> str:
+        """The server as shown in messages."""
+        return self._transport.label
 
     @property
     def protocol_version(self) -> str:
@@ -286,31 +286,33 @@ class Client:
 
     def _get_peer(self) -> Peer:
         if self._peer is None:
-            raise LinkError(f"{self.place}: not connected", status=None)
+            raise TransportError(f"{self.label}: not connected", status=None)
         return self._peer
 
-    # --- asking ---
+    # --- requests ---
 
     async def ping(self) -> None:
-        """Whether the server is there: returns, or raises."""
+        """Check that the server responds; raise ClientError if not."""
         await self._request("server/discover" if self._get_peer().is_modern else "ping", {})
 
     async def list_tools(self) -> list[RemoteTool]:
-        """All tools, over all pages. One that cannot be used is warned of and left out."""
+        """Return the tools of all pages. A tool with an invalid definition is skipped with a warning."""
         found: dict[str, RemoteTool] = {}
         async for tool in self._list_pages():
             if tool.name in found:
-                logger.warning("%s lists '%.100s' twice; the first one counts", self.place, tool.name)
+                logger.warning(
+                    "%s lists the tool '%.100s' twice; the second is ignored", self.label, tool.name
+                )
                 continue
             found[tool.name] = tool
             if len(found) > MAX_TOOLS:
-                raise BadAnswerError(f"{self.place} lists more than {MAX_TOOLS} tools")
-        self._known = found
+                raise InvalidResponseError(f"{self.label} lists more than {MAX_TOOLS} tools")
+        self._tools = found
         return list(found.values())
 
     async def _list_pages(self) -> AsyncGenerator[RemoteTool, None]:
         peer = self._get_peer()
-        over_http = self._link.has_streams and peer.is_modern
+        over_http = self._transport.has_request_streams and peer.is_modern
         seen: set[str] = set()
         params: dict[str, Any] = {}
         for _ in range(MAX_PAGES):
@@ -320,16 +322,16 @@ class Client:
                 if error.rpc_code == _UNKNOWN_METHOD and "tools" not in peer.capabilities:
                     return
                 raise
-            for tool in read_tools(page.get("tools"), self.place, over_http=over_http):
+            for tool in read_tools(page.get("tools"), self.label, over_http=over_http):
                 yield tool
             cursor = page.get("nextCursor")
             if cursor is None:
                 return
             if not isinstance(cursor, str) or cursor in seen:
-                raise BadAnswerError(f"{self.place} lists its tools in a circle")
+                raise InvalidResponseError(f"{self.label} repeats a tools/list cursor")
             seen.add(cursor)
             params = {"cursor": cursor}
-        raise BadAnswerError(f"{self.place} lists its tools on more than {MAX_PAGES} pages")
+        raise InvalidResponseError(f"{self.label} lists its tools on more than {MAX_PAGES} pages")
 
     async def call(
         self,
@@ -340,38 +342,38 @@ class Client:
         on_progress: OnProgress | None = None,
         on_log: OnLog | None = None,
     ) -> Result:
-        """Call a tool. A result with `is_error` is a result; ToolNotFoundError and ClientErrors are raised.
+        """Call a tool. Raises ToolNotFoundError and ClientError; an error of the tool itself is a result.
 
-        `timeout_s` counts the server's time: while a person thinks about a question, the clock stands still.
+        `timeout_s` does not count the time that a person needs to answer questions.
         """
         peer = self._get_peer()
-        hearing = Hearing(on_progress, on_log)
+        listeners = Listeners(on_progress, on_log)
         if on_log is not None:
-            await self._ask_for_log(peer)
+            await self._request_log(peer)
         left_s = timeout_s or self.timeout_s
         asked = {"name": name, "arguments": dict(arguments or {})}
-        answers: dict[str, Any] = {}
+        input_handlers: dict[str, Any] = {}
         for turn in range(MAX_ROUNDS):
             started = time.monotonic()
-            result = await self._call_once({**asked, **answers}, max(left_s, 0.001), hearing)
+            result = await self._call_once({**asked, **input_handlers}, max(left_s, 0.001), listeners)
             left_s -= time.monotonic() - started
             kind = result.get("resultType", "complete") if peer.is_modern else "complete"
             if kind == "complete":
-                return read_result(result, self.place)
+                return read_result(result, self.label)
             if kind != "input_required":
-                raise BadAnswerError(f"{self.place} returned a result of the unknown kind {kind!r:.40}")
-            answers = await self._answer(result, turn)
-        raise BadAnswerError(f"{self.place} asked {MAX_ROUNDS} times and still has no result")
+                raise InvalidResponseError(f"{self.label} returned the unknown resultType {kind!r:.40}")
+            input_handlers = await self._answer_inputs(result, turn)
+        raise InvalidResponseError(f"{self.label} asked for input {MAX_ROUNDS} times without a result")
 
     def on_tools_changed(self, callback: OnChange) -> asyncio.Future[bool]:
-        """Have `callback`, plain or async, called whenever the server's tools change.
+        """Call `callback`, a function or coroutine function, whenever the server's tools change.
 
-        What it returns can be awaited: True once the server has agreed to tell, False if it never will.
+        The returned future is True once the server has agreed to announce changes, False if it never will.
         """
-        if self._watch is None:
+        if self._watcher is None:
             peer = self._get_peer()
-            self._watch = Watch(self._get_session(), peer, self.timeout_s)
-        return self._watch.add(callback)
+            self._watcher = ChangeWatcher(self._get_session(), peer, self.timeout_s)
+        return self._watcher.add(callback)
 
     # --- inside ---
 
@@ -382,90 +384,102 @@ class Client:
         *,
         timeout_s: float | None = None,
         headers: Mapping[str, str] | None = None,
-        hearing: Hearing = DEAF,
+        listeners: Listeners = NO_LISTENERS,
     ) -> dict[str, Any]:
         session, peer = self._get_session(), self._get_peer()
         limit_s = timeout_s or self.timeout_s
         try:
-            return await session.request(method, params, timeout_s=limit_s, headers=headers, hearing=hearing)
+            return await session.request(
+                method, params, timeout_s=limit_s, headers=headers, listeners=listeners
+            )
         except SessionEndedError:
-            async with self._renewing:
+            async with self._reconnecting:
                 if self._peer is peer:
-                    self._peer = await greet(session, peer.protocol_version, self.timeout_s)
-        return await session.request(method, params, timeout_s=limit_s, headers=headers, hearing=hearing)
+                    self._peer = await negotiate(session, peer.protocol_version, self.timeout_s)
+        return await session.request(method, params, timeout_s=limit_s, headers=headers, listeners=listeners)
 
     def _get_session(self) -> Session:
         if self._session is None:
-            raise LinkError(f"{self.place}: not connected")
+            raise TransportError(f"{self.label}: not connected")
         return self._session
 
-    def _notice_change(self) -> None:
-        if self._watch is not None:
-            self._watch.ring()
+    def _on_tools_changed(self) -> None:
+        if self._watcher is not None:
+            self._watcher.notify()
 
-    async def _call_once(self, params: dict[str, Any], limit_s: float, hearing: Hearing) -> dict[str, Any]:
+    async def _call_once(
+        self, params: dict[str, Any], limit_s: float, listeners: Listeners
+    ) -> dict[str, Any]:
         name = params["name"]
         try:
-            return await self._send_call(params, limit_s, hearing)
+            return await self._send_call(params, limit_s, listeners)
         except RemoteError as error:
             if error.rpc_code == _HEADER_MISMATCH and self._get_peer().is_modern:
-                await self.list_tools()  # its schema says which headers were missing
-                return await self._send_call(params, limit_s, hearing)
+                await self.list_tools()  # the schema names the missing headers
+                return await self._send_call(params, limit_s, listeners)
             about_name = error.rpc_code == _INVALID_PARAMS and name in error.message
-            if about_name and name not in self._known and _SAYS_UNKNOWN.search(error.message):
+            if about_name and name not in self._tools and _UNKNOWN_TOOL.search(error.message):
                 raise ToolNotFoundError(name) from None
             raise
 
-    async def _send_call(self, params: dict[str, Any], limit_s: float, hearing: Hearing) -> dict[str, Any]:
-        tool = self._known.get(params["name"])
-        headers = argument_headers(tool.header_marks, params["arguments"]) if tool is not None else None
-        return await self._request("tools/call", params, timeout_s=limit_s, headers=headers, hearing=hearing)
+    async def _send_call(
+        self, params: dict[str, Any], limit_s: float, listeners: Listeners
+    ) -> dict[str, Any]:
+        tool = self._tools.get(params["name"])
+        headers = argument_headers(tool.header_arguments, params["arguments"]) if tool is not None else None
+        return await self._request(
+            "tools/call", params, timeout_s=limit_s, headers=headers, listeners=listeners
+        )
 
-    async def _answer(self, result: Mapping[str, Any], turn: int) -> dict[str, Any]:
-        """What the next round carries: the state as it came, and the answers to what was asked."""
+    async def _answer_inputs(self, result: Mapping[str, Any], turn: int) -> dict[str, Any]:
+        """Return the params of the next round: the state as received, and the answers."""
         questions, state = result.get("inputRequests"), result.get("requestState")
         again: dict[str, Any] = {} if state is None else {"requestState": state}
         if not questions and state is not None:
-            await asyncio.sleep(min(0.05 * 2**turn, 2))  # the server is busy and says: not now
+            await asyncio.sleep(min(0.05 * 2**turn, 2))  # the server asks to retry later
             return again
         if not isinstance(questions, Mapping) or not 0 < len(questions) <= _MAX_QUESTIONS:
-            raise BadAnswerError(f"{self.place} wants input and asks nothing")
+            raise InvalidResponseError(f"{self.label} requires input but asks no questions")
         replies = again["inputResponses"] = {}
         for key, question in questions.items():
             question = question if isinstance(question, Mapping) else {}
             try:
-                replies[key] = await self._answers.give(str(question.get("method")), question.get("params"))
+                replies[key] = await self._input_handlers.answer(
+                    str(question.get("method")), question.get("params")
+                )
             except CannotAnswerError as error:
-                raise BadAnswerError(f"{self.place} asks what has no answer: {error}") from None
+                raise InvalidResponseError(
+                    f"{self.label} asked for input that is not available: {error}"
+                ) from None
         return again
 
-    async def _ask_for_log(self, peer: Peer) -> None:
-        """A legacy session wants to be told once; 2026-07-28 with every request."""
-        if self._hears_log or peer.is_modern or "logging" not in peer.capabilities:
+    async def _request_log(self, peer: Peer) -> None:
+        """Set the log level of a legacy session; 2026-07-28 sends it with every request."""
+        if self._log_requested or peer.is_modern or "logging" not in peer.capabilities:
             return
-        self._hears_log = True
+        self._log_requested = True
         try:
             await self._request("logging/setLevel", {"level": "debug"})
         except RemoteError as error:
-            logger.debug("%s does not set its log's level: %s", self.place, error)
+            logger.debug("%s did not set its log level: %s", self.label, error)
 
 
-def _link_to(target: str | Sequence[str] | Link, headers: Mapping[str, str] | None) -> Link:
+def _make_transport(target: str | Sequence[str] | Transport, headers: Mapping[str, str] | None) -> Transport:
     if isinstance(target, str):
         if not target.lower().startswith(("http://", "https://")):
             raise ConfigurationError(
-                f"not an address: {target!r:.100}",
-                hint="a command is a list of words: ['python', 'server.py']",
+                f"not a URL: {target!r:.100}",
+                hint="pass a command as a list: ['python', 'server.py']",
             )
-        return HttpLink(target, headers=headers)
+        return HttpTransport(target, headers=headers)
     if headers:
-        raise ConfigurationError("only an address takes headers", key="headers")
-    return StdioLink(target) if isinstance(target, Sequence) else target
+        raise ConfigurationError("headers are only supported for URLs", key="headers")
+    return StdioTransport(target) if isinstance(target, Sequence) else target
 
 
 @cache
 def _own_version() -> str:
-    from importlib import metadata  # loads more than this whole package, and only a connection needs it
+    from importlib import metadata  # delayed: slow to import
 
     try:
         return metadata.version("toolcrib")

@@ -1,7 +1,6 @@
-"""What a server asks while it works: read from the wire, answered by the client's owner, written back.
+"""Answer requests from a server: elicitation, sampling and roots.
 
-The same questions come as requests in a legacy session and inside an `input_required` result on 2026-07-28;
-both are answered here. Knows how questions and answers are spelt; refuses to know how they travel.
+They arrive as requests in a legacy session and inside an `input_required` result on 2026-07-28.
 """
 
 from __future__ import annotations
@@ -19,17 +18,15 @@ _UNKNOWN, _INVALID = -32601, -32602
 
 
 class CannotAnswerError(Exception):
-    """A question that this client was not made to answer, or that is none; `rpc_code` is what to reply.
-
-    Never leaves the client."""
+    """An invalid request, or one without a handler; `rpc_code` is the error code to reply with."""
 
     def __init__(self, message: str, rpc_code: int) -> None:
         super().__init__(message)
         self.rpc_code = rpc_code
 
 
-class Answers:
-    """Who answers what. What nobody answers is not offered to the server."""
+class InputHandlers:
+    """The handlers of one client. Only capabilities with a handler are announced."""
 
     def __init__(
         self,
@@ -39,14 +36,14 @@ class Answers:
     ) -> None:
         self._on_ask = on_ask
         self._on_sample = on_sample
-        self._folders = None if folders is None else [_folder(item) for item in folders]
+        self._folders = None if folders is None else [_to_folder(item) for item in folders]
 
     @property
-    def are_any(self) -> bool:
+    def can_answer(self) -> bool:
         return bool(self._on_ask or self._on_sample or self._folders is not None)
 
     def capabilities(self, version: str) -> dict[str, Any]:
-        """What the server is told it may ask, as the protocol's version spells it."""
+        """Return the client capabilities in the form of a protocol version."""
         offered: dict[str, Any] = {}
         if self._on_ask is not None and version >= "2025-06-18":
             offered["elicitation"] = {"form": {}, "url": {}} if version >= "2025-11-25" else {}
@@ -56,40 +53,40 @@ class Answers:
             offered["roots"] = {}
         return offered
 
-    async def give(self, method: str, params: Any) -> dict[str, Any]:
-        """The answer to one question. Raises CannotAnswerError, or what its answerer raises."""
+    async def answer(self, method: str, params: Any) -> dict[str, Any]:
+        """Return the answer to one request. Raises CannotAnswerError, or what the handler raises."""
         params = params if isinstance(params, Mapping) else {}
         if method == "elicitation/create" and self._on_ask is not None:
             question = _read_question(params)
-            return _spell_answer(await self._on_ask(question), question)
+            return _write_answer(await self._on_ask(question), question)
         if method == "sampling/createMessage" and self._on_sample is not None:
-            return _spell_completion(await self._on_sample(_read_prompt(params)))
+            return _write_completion(await self._on_sample(_read_prompt(params)))
         if method == "roots/list" and self._folders is not None:
-            return {"roots": [_spell_folder(item) for item in self._folders]}
-        raise CannotAnswerError(f"This client does not answer {method}", _UNKNOWN)
+            return {"roots": [_write_root(item) for item in self._folders]}
+        raise CannotAnswerError(f"{method} is not supported by this client", _UNKNOWN)
 
 
 def _read_question(params: Mapping[str, Any]) -> Form | Visit:
     message = params.get("message", "")
     if not isinstance(message, str):
-        raise CannotAnswerError("The question has no message", _INVALID)
+        raise CannotAnswerError("message must be a string", _INVALID)
     if params.get("mode", "form") == "url":
         url = params.get("url")
         if not isinstance(url, str):
-            raise CannotAnswerError("The question has no url", _INVALID)
+            raise CannotAnswerError("url is required", _INVALID)
         return Visit(message, url)
     schema = params.get("requestedSchema")
     if not isinstance(schema, Mapping):
-        raise CannotAnswerError("The question has no requestedSchema", _INVALID)
+        raise CannotAnswerError("requestedSchema is required", _INVALID)
     return Form(message, schema)
 
 
-def _spell_answer(answer: Answer, question: Form | Visit) -> dict[str, Any]:
+def _write_answer(answer: Answer, question: Form | Visit) -> dict[str, Any]:
     if not answer or isinstance(question, Visit):
         return {"action": answer.action}
     properties = question.schema.get("properties", {})
     properties = properties if isinstance(properties, Mapping) else {}
-    # A field that was left out means its default, which the server need not know again.
+    # A field that was left out has its default value.
     defaults = {
         name: field["default"]
         for name, field in properties.items()
@@ -101,7 +98,7 @@ def _spell_answer(answer: Answer, question: Form | Visit) -> dict[str, Any]:
 def _read_prompt(params: Mapping[str, Any]) -> Prompt:
     messages, max_tokens = params.get("messages"), params.get("maxTokens")
     if not isinstance(messages, list):
-        raise CannotAnswerError("The question has no messages", _INVALID)
+        raise CannotAnswerError("message must be a strings", _INVALID)
     known = ("messages", "maxTokens", "systemPrompt", "_meta")
     return Prompt(
         messages,
@@ -111,17 +108,17 @@ def _read_prompt(params: Mapping[str, Any]) -> Prompt:
     )
 
 
-def _spell_completion(completion: Completion) -> dict[str, Any]:
+def _write_completion(completion: Completion) -> dict[str, Any]:
     content = completion.content
-    spelt = {
+    written = {
         "role": completion.role,
         "content": {"type": "text", "text": content} if isinstance(content, str) else content,
         "model": completion.model or "unknown",
     }
-    return spelt if completion.stop_reason is None else {**spelt, "stopReason": completion.stop_reason}
+    return written if completion.stop_reason is None else {**written, "stopReason": completion.stop_reason}
 
 
-def _folder(item: str | Path | Folder) -> Folder:
+def _to_folder(item: str | Path | Folder) -> Folder:
     if isinstance(item, Folder):
         return item
     if isinstance(item, str) and "://" in item:
@@ -130,5 +127,5 @@ def _folder(item: str | Path | Folder) -> Folder:
     return Folder(path.as_uri(), path.name or None)
 
 
-def _spell_folder(folder: Folder) -> dict[str, Any]:
+def _write_root(folder: Folder) -> dict[str, Any]:
     return {"uri": folder.uri} if folder.name is None else {"uri": folder.uri, "name": folder.name}

@@ -1,19 +1,10 @@
-"""Finds out which era a server speaks, and gets to know it.
+"""JSON-RPC session of the client: requests, responses, notifications, and the protocol handshake.
 
-Newest first: `server/discover` of 2026-07-28, and where that is not understood the `initialize` of before.
-Only an answer counts as one: a server that cannot be reached is an error, not an old server. Knows both
-greetings; refuses to know links.
+Each request ends in one of four ways: a result, an error, a timeout, or the end of the connection. Nothing
+that a server sends raises in a background task.
 
-How requests are dressed in each era of the protocol.
-
-2026-07-28 puts an envelope into every request; before, a handshake said it all once. Knows versions and
-where things go in a request; refuses to know how the era is found out.
-
-Requests and their answers over one link: ids, correlation, time limits, notifications, questions.
-
-Whatever a server sends, each request ends in one of four ways: an answer, an error in words, a time-out, or
-the link's end. Nothing a server does raises in a task of its own. Knows JSON-RPC and the notifications of
-MCP; refuses to know how bytes travel and what results mean.
+The handshake tries the newest version first: `server/discover` of 2026-07-28, then `initialize`. A server
+that cannot be reached is an error, not an old server.
 """
 
 from __future__ import annotations
@@ -26,15 +17,15 @@ from itertools import count
 from typing import Any
 
 from toolcrib.client.http import headers_for
-from toolcrib.client.link import Link, Outgoing
-from toolcrib.client.questions import Answers, CannotAnswerError
+from toolcrib.client.questions import CannotAnswerError, InputHandlers
+from toolcrib.client.transport import Outgoing, Transport
 from toolcrib.errors import (
-    BadAnswerError,
     ClientError,
     InvalidArgumentsError,
-    LinkError,
-    NoAnswerError,
+    InvalidResponseError,
     RemoteError,
+    ResponseTimeoutError,
+    TransportError,
 )
 from toolcrib.validation import codec
 
@@ -48,8 +39,11 @@ SUBSCRIPTION = f"{_PREFIX}subscriptionId"
 
 
 @dataclass(frozen=True, slots=True)
-class Dialect:
-    """One version, and what this client says of itself."""
+class Envelope:
+    """What surrounds the parameters of a request in one protocol version.
+
+    2026-07-28 sends version, client info and capabilities with every request; older versions negotiate once.
+    """
 
     version: str
     info: Mapping[str, Any]
@@ -59,10 +53,10 @@ class Dialect:
     def is_modern(self) -> bool:
         return self.version == MODERN
 
-    def dress(
+    def wrap(
         self, params: Mapping[str, Any], token: int | None = None, log_level: str | None = None
     ) -> dict[str, Any]:
-        """The params of a request, with everything that must stand beside them."""
+        """Return the params of a request with the `_meta` that the version requires."""
         meta: dict[str, Any] = {}
         if self.is_modern:
             meta[f"{_PREFIX}protocolVersion"] = self.version
@@ -75,12 +69,12 @@ class Dialect:
         return {**params, "_meta": meta} if meta else dict(params)
 
     def headers(self, method: str, params: Mapping[str, Any]) -> dict[str, str]:
-        """What HTTP carries beside one request. A legacy session's headers are the same for all of them."""
+        """Return the HTTP headers specific to one request."""
         return headers_for(self.version, method, params) if self.is_modern else {}
 
     @property
-    def standing_headers(self) -> dict[str, str]:
-        """What HTTP carries beside everything from the handshake on."""
+    def session_headers(self) -> dict[str, str]:
+        """The HTTP headers of every message after a legacy handshake."""
         return {} if self.is_modern or self.version < "2025-06-18" else {"mcp-protocol-version": self.version}
 
 
@@ -89,30 +83,30 @@ logger = logging.getLogger("toolcrib")
 OnProgress = Callable[[float, float | None, str | None], object]
 OnLog = Callable[[str, Any], object]
 
-_FAREWELL_S = 2.0
+_CLOSE_S = 2.0
 _MAX_TASKS = 64
 _MAX_WARNINGS = 5
 _INTERNAL = -32603
 
 
 @dataclass(frozen=True, slots=True)
-class Hearing:
-    """Who hears what a server says while a request runs."""
+class Listeners:
+    """Callbacks for what a server sends while a request runs."""
 
     on_progress: OnProgress | None = None
     on_log: OnLog | None = None
     on_acknowledged: Callable[[], object] | None = None
 
 
-DEAF = Hearing()
+NO_LISTENERS = Listeners()
 
 
 @dataclass(slots=True, eq=False)
-class _Waiting:
-    """A request without an answer yet. `limit` is its clock; `left_s` what is on it while it stands still."""
+class _Pending:
+    """A request without a response. `left_s` is the time left while its timeout is paused."""
 
-    hearing: Hearing
-    is_greeting: bool
+    listeners: Listeners
+    is_handshake: bool
     answer: asyncio.Future[dict[str, Any]]
     limit: asyncio.Timeout | None = None
     left_s: float | None = None
@@ -120,25 +114,25 @@ class _Waiting:
 
 @dataclass(slots=True, eq=False)
 class Session:
-    """One conversation. The link's inbox."""
+    """One session with a server; receives the messages of its transport."""
 
-    link: Link
-    dialect: Dialect
-    answers: Answers
+    transport: Transport
+    envelope: Envelope
+    input_handlers: InputHandlers
     on_tools_changed: Callable[[], object] = lambda: None
-    _waiting: dict[int, _Waiting] = field(default_factory=dict)
+    _pending: dict[int, _Pending] = field(default_factory=dict)
     _ids: count[int] = field(default_factory=lambda: count(1))
     _tasks: set[asyncio.Task[Any]] = field(default_factory=set)
     _questions: dict[int | str, asyncio.Task[Any]] = field(default_factory=dict)
-    _thinking: int = 0
-    _strange: int = 0
-    _end: ClientError | None = None
+    _answering: int = 0
+    _unexpected: int = 0
+    _closed_by: ClientError | None = None
 
     @property
     def is_closed(self) -> bool:
-        return self._end is not None
+        return self._closed_by is not None
 
-    # --- asking ---
+    # --- requests ---
 
     async def request(
         self,
@@ -147,61 +141,65 @@ class Session:
         *,
         timeout_s: float | None,
         headers: Mapping[str, str] | None = None,
-        hearing: Hearing = DEAF,
-        is_greeting: bool = False,
+        listeners: Listeners = NO_LISTENERS,
+        is_handshake: bool = False,
     ) -> dict[str, Any]:
-        """The result. One that is cancelled or late is cancelled at the server too, greetings excepted."""
-        if self._end is not None:
-            raise _again(self._end)
-        number = next(self._ids)
-        token = number if hearing.on_progress is not None else None
-        dressed = self.dialect.dress(params, token, "debug" if hearing.on_log is not None else None)
+        """Return the result. A request that times out or is cancelled is also cancelled at the server."""
+        if self._closed_by is not None:
+            raise _copy_error(self._closed_by)
+        request_id = next(self._ids)
+        token = request_id if listeners.on_progress is not None else None
+        wrapped = self.envelope.wrap(params, token, "debug" if listeners.on_log is not None else None)
         try:
-            data = codec.encode({"jsonrpc": "2.0", "id": number, "method": method, "params": dressed})
+            data = codec.encode({"jsonrpc": "2.0", "id": request_id, "method": method, "params": wrapped})
         except (TypeError, ValueError, OverflowError, RecursionError) as error:
             raise InvalidArgumentsError(f"The arguments are not JSON: {error}") from None
-        sent = Outgoing(data, number, {**self.dialect.headers(method, params), **(headers or {})})
+        sent = Outgoing(data, request_id, {**self.envelope.headers(method, params), **(headers or {})})
         answer: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
-        waiting = self._waiting[number] = _Waiting(hearing, is_greeting, answer)
+        pending = self._pending[request_id] = _Pending(listeners, is_handshake, answer)
         try:
-            async with asyncio.timeout(timeout_s) as waiting.limit:
-                await self.link.send(sent)
-                return await waiting.answer
+            async with asyncio.timeout(timeout_s) as pending.limit:
+                await self.transport.send(sent)
+                return await pending.answer
         except TimeoutError:
-            self._let_go(number, "it took too long")
-            strange = f"; messages that belong to none: {self._strange}" if self._strange else ""
-            limit = f"{timeout_s:g} s" if timeout_s is not None else "its time"
-            raise NoAnswerError(f"{self.link.place}: no answer to {method} within {limit}{strange}") from None
+            self._cancel(request_id, "timeout")
+            strange = f"; unexpected messages: {self._unexpected}" if self._unexpected else ""
+            limit = f"{timeout_s:g} s" if timeout_s is not None else "the time limit"
+            raise ResponseTimeoutError(
+                f"{self.transport.label}: no response to {method} within {limit}{strange}"
+            ) from None
         except asyncio.CancelledError:
-            self._let_go(number, "the caller does not wait any more")
+            self._cancel(request_id, "cancelled by the caller")
             raise
         finally:
-            del self._waiting[number]
-            if waiting.answer.done() and not waiting.answer.cancelled():
-                waiting.answer.exception()  # seen, even where the time was up in the same moment
+            del self._pending[request_id]
+            if pending.answer.done() and not pending.answer.cancelled():
+                pending.answer.exception()  # mark as retrieved, even if the timeout came first
 
     async def notify(self, method: str, params: Mapping[str, Any] | None = None) -> None:
         message: dict[str, Any] = {"jsonrpc": "2.0", "method": method}
         if params is not None:
             message["params"] = params
-        await self.link.send(Outgoing(codec.encode(message), headers=self.dialect.headers(method, {})))
+        await self.transport.send(Outgoing(codec.encode(message), headers=self.envelope.headers(method, {})))
 
-    def _let_go(self, number: int, reason: str) -> None:
-        """Tell the server: by closing the request's stream where that says it, else by a notification."""
-        self.link.abandon(number)
-        if not self._waiting[number].is_greeting and not (self.link.has_streams and self.dialect.is_modern):
-            words = {"requestId": number, "reason": reason}
-            self.spawn(self._quietly(lambda: self.notify("notifications/cancelled", words)))
+    def _cancel(self, request_id: int, reason: str) -> None:
+        """Cancel at the server: by closing the request's stream if it has one, else by a notification."""
+        self.transport.cancel(request_id)
+        if not self._pending[request_id].is_handshake and not (
+            self.transport.has_request_streams and self.envelope.is_modern
+        ):
+            text = {"requestId": request_id, "reason": reason}
+            self.spawn(self._send_quietly(lambda: self.notify("notifications/cancelled", text)))
 
-    async def _quietly(self, send: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    async def _send_quietly(self, send: Callable[[], Coroutine[Any, Any, None]]) -> None:
         try:
-            async with asyncio.timeout(_FAREWELL_S):
+            async with asyncio.timeout(_CLOSE_S):
                 await send()
         except (ClientError, TimeoutError) as error:
-            logger.debug("%s: %s", self.link.place, error)
+            logger.debug("%s: %s", self.transport.label, error)
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None] | None:
-        """Run beside everything else, until the session closes. None where too much runs already."""
+        """Run in the background until the session closes; return None if too much runs already."""
         if len(self._tasks) >= _MAX_TASKS or self.is_closed:
             work.close()
             return None
@@ -211,186 +209,194 @@ class Session:
         return task
 
     async def close(self) -> None:
-        """End everything that waits. The link is its owner's to close."""
-        for number in list(self._waiting):
-            self._let_go(number, "the client goes")
-        self.closed(LinkError(f"{self.link.place}: the connection was closed"))
-        farewells = [task for task in self._tasks if task not in self._questions.values()]
+        """Fail all pending requests. The transport stays open: its owner closes it."""
+        for request_id in list(self._pending):
+            self._cancel(request_id, "the client is closing")
+        self.closed(TransportError(f"{self.transport.label}: connection closed"))
+        closing = [task for task in self._tasks if task not in self._questions.values()]
         for task in self._questions.values():
             task.cancel()
-        if farewells:
-            await asyncio.wait(farewells, timeout=_FAREWELL_S / 4)
+        if closing:
+            await asyncio.wait(closing, timeout=_CLOSE_S / 4)
         left = list(self._tasks)
         for task in left:
             task.cancel()
         await asyncio.gather(*left, return_exceptions=True)
 
-    # --- the inbox ---
+    # --- receiving ---
 
-    def is_waiting(self, number: int) -> bool:
-        waiting = self._waiting.get(number)
-        return waiting is not None and not waiting.answer.done()
+    def is_pending(self, request_id: int) -> bool:
+        pending = self._pending.get(request_id)
+        return pending is not None and not pending.answer.done()
 
-    def failed(self, number: int | None, error: ClientError) -> None:
-        numbers = list(self._waiting) if number is None else [number]
-        for item in numbers:
-            if self.is_waiting(item):
-                self._waiting[item].answer.set_exception(error if number is not None else _again(error))
+    def failed(self, request_id: int | None, error: ClientError) -> None:
+        request_ids = list(self._pending) if request_id is None else [request_id]
+        for item in request_ids:
+            if self.is_pending(item):
+                self._pending[item].answer.set_exception(
+                    error if request_id is not None else _copy_error(error)
+                )
 
     def closed(self, error: ClientError) -> None:
-        if self._end is None:
-            self._end = error
+        if self._closed_by is None:
+            self._closed_by = error
         self.failed(None, error)
 
     def message(self, data: bytes, via: int | None = None) -> None:
         try:
             message = codec.decode(data)
         except ValueError:
-            self._mistrust(data, via, "not JSON")
+            self._reject(data, via, "invalid JSON")
             return
         for item in message if isinstance(message, list) else (message,):
             if not isinstance(item, dict):
-                self._mistrust(data, via, "not a message")
+                self._reject(data, via, "a message that is not JSON-RPC")
             elif isinstance(item.get("method"), str):
-                self._hear(item, via)
+                self._take_request(item, via)
             elif "result" in item or "error" in item:
                 self._take_answer(item, via)
             else:
-                self._mistrust(data, via, "not a message")
+                self._reject(data, via, "a message that is not JSON-RPC")
 
-    def _mistrust(self, data: bytes, via: int | None, what: str) -> None:
-        """Say what came, and end the one request that it can only have been the answer to."""
+    def _reject(self, data: bytes, via: int | None, what: str) -> None:
+        """Report an invalid message, and fail the request whose stream carried it."""
         shown = data[:200].decode("utf-8", "replace")
-        self._strange += 1
+        self._unexpected += 1
         if via is not None:
-            self.failed(via, BadAnswerError(f"{self.link.place} answered with what is {what}: {shown!r}"))
-        elif self._strange <= _MAX_WARNINGS:
-            more = "; more of it will not be shown" if self._strange == _MAX_WARNINGS else ""
-            logger.warning("%s sent what is %s: %r%s", self.link.place, what, shown, more)
+            self.failed(via, InvalidResponseError(f"{self.transport.label} sent {what}: {shown!r}"))
+        elif self._unexpected <= _MAX_WARNINGS:
+            more = "; further ones are not logged" if self._unexpected == _MAX_WARNINGS else ""
+            logger.warning("%s sent %s: %r%s", self.transport.label, what, shown, more)
 
     def _take_answer(self, message: dict[str, Any], via: int | None) -> None:
-        number = message.get("id")
-        if number is None and "error" in message:
-            # An error without an id answers the request whose stream it came on, or the only one there is.
-            number = via if via is not None or len(self._waiting) != 1 else next(iter(self._waiting))
-        if type(number) is not int or not self.is_waiting(number):
-            self._strange += 1
-            logger.debug("%s answered a request that does not wait: %.100r", self.link.place, number)
+        request_id = message.get("id")
+        if request_id is None and "error" in message:
+            # An error without an id belongs to the request of its stream, or to the only pending one.
+            request_id = via if via is not None or len(self._pending) != 1 else next(iter(self._pending))
+        if type(request_id) is not int or not self.is_pending(request_id):
+            self._unexpected += 1
+            logger.debug(
+                "%s responded to a request that is not pending: %.100r", self.transport.label, request_id
+            )
             return
-        answer = self._waiting[number].answer
+        answer = self._pending[request_id].answer
         error = message.get("error")
         if isinstance(error, dict) and type(error.get("code")) is int:
-            words = error.get("message")
-            words = words if isinstance(words, str) and words else "an error without words"
-            answer.set_exception(RemoteError(words, rpc_code=error["code"], data=error.get("data")))
+            text = error.get("message")
+            text = text if isinstance(text, str) and text else "an error without a message"
+            answer.set_exception(RemoteError(text, rpc_code=error["code"], data=error.get("data")))
         elif error is None and isinstance(message.get("result"), dict):
             answer.set_result(message["result"])
         else:
-            words = f"{self.link.place} answered with neither a result nor an error"
-            answer.set_exception(BadAnswerError(words))
+            text = f"{self.transport.label} sent a response with neither result nor error"
+            answer.set_exception(InvalidResponseError(text))
 
-    # --- what the server says unasked ---
+    # --- notifications and requests from the server ---
 
-    def _hear(self, message: dict[str, Any], via: int | None) -> None:
+    def _take_request(self, message: dict[str, Any], via: int | None) -> None:
         method, params = message["method"], message.get("params")
         params = params if isinstance(params, dict) else {}
         if message.get("id") is not None:
-            self._hear_question(message["id"], method, params)
+            self._take_question(message["id"], method, params)
         elif method == "notifications/progress":
-            self._hear_progress(params)
+            self._take_progress(params)
         elif method == "notifications/message":
-            self._hear_log(params, via)
+            self._take_log(params, via)
         elif method == "notifications/tools/list_changed":
-            self._tell(self.on_tools_changed)
+            self._notify_listener(self.on_tools_changed)
         elif method == "notifications/subscriptions/acknowledged":
             meta = params.get("_meta")
-            number = meta.get(SUBSCRIPTION) if isinstance(meta, dict) else via
-            waiting = self._waiting.get(number) if type(number) is int else None
-            if waiting is not None and waiting.hearing.on_acknowledged is not None:
-                self._tell(waiting.hearing.on_acknowledged)
+            request_id = meta.get(SUBSCRIPTION) if isinstance(meta, dict) else via
+            pending = self._pending.get(request_id) if type(request_id) is int else None
+            if pending is not None and pending.listeners.on_acknowledged is not None:
+                self._notify_listener(pending.listeners.on_acknowledged)
         elif method == "notifications/cancelled":
-            number = params.get("requestId")
-            question = self._questions.get(number) if isinstance(number, int | str) else None
+            request_id = params.get("requestId")
+            question = self._questions.get(request_id) if isinstance(request_id, int | str) else None
             if question is not None:
                 question.cancel()
 
-    def _hear_progress(self, params: dict[str, Any]) -> None:
+    def _take_progress(self, params: dict[str, Any]) -> None:
         token, progress, total = params.get("progressToken"), params.get("progress"), params.get("total")
-        waiting = self._waiting.get(token) if type(token) is int else None
-        if waiting is None or waiting.hearing.on_progress is None or not _is_number(progress):
+        pending = self._pending.get(token) if type(token) is int else None
+        if pending is None or pending.listeners.on_progress is None or not _is_number(progress):
             return
-        words = params.get("message")
-        self._tell(
-            waiting.hearing.on_progress,
+        text = params.get("message")
+        self._notify_listener(
+            pending.listeners.on_progress,
             progress,
             total if _is_number(total) else None,
-            words if isinstance(words, str) else None,
+            text if isinstance(text, str) else None,
         )
 
-    def _hear_log(self, params: dict[str, Any], via: int | None) -> None:
-        """A log line does not say whose it is; where the stream does not say it either, all hear it."""
+    def _take_log(self, params: dict[str, Any], via: int | None) -> None:
+        """Log notifications carry no request id: without a stream of their own they go to every listener."""
         level = params.get("level")
-        for number, waiting in list(self._waiting.items()):
-            if waiting.hearing.on_log is not None and via in (None, number):
-                self._tell(
-                    waiting.hearing.on_log, level if isinstance(level, str) else "info", params.get("data")
+        for request_id, pending in list(self._pending.items()):
+            if pending.listeners.on_log is not None and via in (None, request_id):
+                self._notify_listener(
+                    pending.listeners.on_log, level if isinstance(level, str) else "info", params.get("data")
                 )
 
-    def _tell(self, hear: Callable[..., object], *words: Any) -> None:
+    def _notify_listener(self, listener: Callable[..., object], *arguments: Any) -> None:
         try:
-            hear(*words)
-        except Exception as error:  # the listener is broken; the conversation is not
-            logger.warning("a listener to %s failed: %s: %s", self.link.place, type(error).__name__, error)
+            listener(*arguments)
+        except Exception as error:  # a failing callback must not end the session
+            logger.warning(
+                "a callback for %s failed: %s: %s", self.transport.label, type(error).__name__, error
+            )
 
-    # --- questions of a legacy session ---
+    # --- requests from the server in a legacy session ---
 
-    def _hear_question(self, number: Any, method: str, params: dict[str, Any]) -> None:
-        if self.dialect.is_modern or not isinstance(number, int | str) or number in self._questions:
-            self._strange += 1
-            logger.debug("%s sent a request that it must not send: %.100s", self.link.place, method)
+    def _take_question(self, request_id: Any, method: str, params: dict[str, Any]) -> None:
+        if self.envelope.is_modern or not isinstance(request_id, int | str) or request_id in self._questions:
+            self._unexpected += 1
+            logger.debug(
+                "%s sent a request that the protocol does not allow: %.100s", self.transport.label, method
+            )
             return
-        task = self.spawn(self._answer_question(number, method, params))
+        task = self.spawn(self._answer_question(request_id, method, params))
         if task is not None:
-            self._questions[number] = task
-            task.add_done_callback(lambda _: self._questions.pop(number, None))
+            self._questions[request_id] = task
+            task.add_done_callback(lambda _: self._questions.pop(request_id, None))
 
-    async def _answer_question(self, number: int | str, method: str, params: dict[str, Any]) -> None:
-        reply: dict[str, Any] = {"jsonrpc": "2.0", "id": number}
+    async def _answer_question(self, request_id: int | str, method: str, params: dict[str, Any]) -> None:
+        reply: dict[str, Any] = {"jsonrpc": "2.0", "id": request_id}
         try:
-            reply["result"] = {} if method == "ping" else await self._think(method, params)
+            reply["result"] = {} if method == "ping" else await self._answer_paused(method, params)
             data = codec.encode(reply)
         except CannotAnswerError as error:
-            data = _refusal(number, error.rpc_code, str(error))
-        except Exception as error:  # the answerer is the owner's code
-            logger.warning("no answer to %s: %s: %s", method, type(error).__name__, error)
-            data = _refusal(number, _INTERNAL, "The client failed to answer")
-        await self._quietly(lambda: self.link.send(Outgoing(data)))
+            data = _error_for(request_id, error.rpc_code, str(error))
+        except Exception as error:  # handlers are user code
+            logger.warning("could not answer %s: %s: %s", method, type(error).__name__, error)
+            data = _error_for(request_id, _INTERNAL, "Client error")
+        await self._send_quietly(lambda: self.transport.send(Outgoing(data)))
 
-    async def _think(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
-        """Answer while all clocks stand still: a person may think as long as they like."""
-        self._thinking += 1
+    async def _answer_paused(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
+        """Answer with all timeouts paused, since a person may be asked."""
+        self._answering += 1
         self._stop_clocks()
         try:
-            return await self.answers.give(method, params)
+            return await self.input_handlers.answer(method, params)
         finally:
-            self._thinking -= 1
-            if not self._thinking:
+            self._answering -= 1
+            if not self._answering:
                 self._start_clocks()
 
     def _stop_clocks(self) -> None:
         now = asyncio.get_running_loop().time()
-        for waiting in self._waiting.values():
-            limit = waiting.limit
+        for pending in self._pending.values():
+            limit = pending.limit
             if limit is not None and not limit.expired() and (due := limit.when()) is not None:
-                waiting.left_s = due - now
+                pending.left_s = due - now
                 limit.reschedule(None)
 
     def _start_clocks(self) -> None:
         now = asyncio.get_running_loop().time()
-        for waiting in self._waiting.values():
-            limit, left_s = waiting.limit, waiting.left_s
+        for pending in self._pending.values():
+            limit, left_s = pending.limit, pending.left_s
             if limit is not None and left_s is not None and not limit.expired():
-                waiting.left_s = None
+                pending.left_s = None
                 limit.reschedule(now + left_s)
 
 
@@ -398,27 +404,27 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _refusal(number: int | str, code: int, words: str) -> bytes:
-    return codec.encode({"jsonrpc": "2.0", "id": number, "error": {"code": code, "message": words}})
+def _error_for(request_id: int | str, code: int, text: str) -> bytes:
+    return codec.encode({"jsonrpc": "2.0", "id": request_id, "error": {"code": code, "message": text}})
 
 
-def _again(error: ClientError) -> ClientError:
-    """The same error for another request: an exception that is raised twice tells of the wrong place."""
-    if isinstance(error, BadAnswerError):
-        return BadAnswerError(str(error))
-    return LinkError(str(error), status=error.status if isinstance(error, LinkError) else None)
+def _copy_error(error: ClientError) -> ClientError:
+    """Return a copy of an error, so that each request raises its own."""
+    if isinstance(error, InvalidResponseError):
+        return InvalidResponseError(str(error))
+    return TransportError(str(error), status=error.status if isinstance(error, TransportError) else None)
 
 
-PATIENCE_S = 5.0
-"""How long `server/discover` may go unanswered before `initialize` is tried beside it: some servers are slow
-to start, and some never answer what they do not know."""
+DISCOVER_WAIT_S = 5.0
+"""How long to wait for `server/discover` before also trying `initialize`: some servers start slowly, and some
+never respond to unknown methods."""
 _NOT_AN_ERA = (401, 403, 407)
 _UNSUPPORTED_VERSION = -32022
 
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """What a server says of itself."""
+    """What the server announced about itself."""
 
     protocol_version: str
     capabilities: Mapping[str, Any]
@@ -430,34 +436,34 @@ class Peer:
         return self.protocol_version == MODERN
 
     @property
-    def tells_changes(self) -> bool:
+    def announces_changes(self) -> bool:
         tools = self.capabilities.get("tools")
         return isinstance(tools, Mapping) and tools.get("listChanged") is True
 
 
-async def greet(session: Session, protocol: str, timeout_s: float) -> Peer:
-    """Settle on a version: `protocol`, or for "auto" the newest that both sides know."""
+async def negotiate(session: Session, protocol: str, timeout_s: float) -> Peer:
+    """Negotiate the version: `protocol`, or for "auto" the newest that both sides support."""
     if protocol == MODERN:
         return await _discover(session, timeout_s)
     if protocol != "auto":
         return await _initialize(session, protocol, timeout_s)
     probe = asyncio.ensure_future(_discover(session, timeout_s))
     try:
-        await asyncio.wait([probe], timeout=min(PATIENCE_S, timeout_s))
+        await asyncio.wait([probe], timeout=min(DISCOVER_WAIT_S, timeout_s))
         if not probe.done():
-            return await _greet_both_ways(session, probe, timeout_s)
+            return await _negotiate_both(session, probe, timeout_s)
         try:
             return probe.result()
-        except (RemoteError, BadAnswerError, LinkError) as error:
+        except (RemoteError, InvalidResponseError, TransportError) as error:
             if not _may_be_legacy(session, error):
                 raise
         return await _initialize(session, LEGACY[0], timeout_s)
     finally:
-        await _drop(probe)
+        await _cancel_and_wait(probe)
 
 
-async def _greet_both_ways(session: Session, probe: asyncio.Future[Peer], timeout_s: float) -> Peer:
-    """A server that is slow, or deaf to the new greeting: whichever greeting it answers well counts."""
+async def _negotiate_both(session: Session, probe: asyncio.Future[Peer], timeout_s: float) -> Peer:
+    """Wait for either handshake of a server that is slow or ignores `server/discover`."""
     old = asyncio.ensure_future(_initialize(session, LEGACY[0], timeout_s))
     try:
         await asyncio.wait([probe, old], return_when=asyncio.FIRST_COMPLETED)
@@ -466,27 +472,27 @@ async def _greet_both_ways(session: Session, probe: asyncio.Future[Peer], timeou
             peer = first.result()
         except ClientError:
             peer = await second
-        # Each greeting speaks its own dialect and the last one sent has the word: say it for good.
-        _settle(session, peer)
+        # Each handshake has set its own version: set the negotiated one.
+        _resolve(session, peer)
         return peer
     finally:
-        await _drop(old)
+        await _cancel_and_wait(old)
 
 
-async def _drop(greeting: asyncio.Future[Peer]) -> None:
+async def _cancel_and_wait(greeting: asyncio.Future[Peer]) -> None:
     greeting.cancel()
     await asyncio.gather(greeting, return_exceptions=True)
 
 
 def _may_be_legacy(session: Session, error: ClientError) -> bool:
-    if isinstance(error, LinkError):
+    if isinstance(error, TransportError):
         return error.status is not None and error.status not in _NOT_AN_ERA and not session.is_closed
     supported = _supported(error) if isinstance(error, RemoteError) else []
     return not supported or any(version in LEGACY for version in supported)
 
 
 def _supported(error: RemoteError) -> list[Any]:
-    """The versions that an error names, if it is about versions."""
+    """Return the versions named by an unsupported-version error."""
     if error.rpc_code != _UNSUPPORTED_VERSION or not isinstance(error.data, Mapping):
         return []
     supported = error.data.get("supported")
@@ -494,56 +500,58 @@ def _supported(error: RemoteError) -> list[Any]:
 
 
 async def _discover(session: Session, timeout_s: float) -> Peer:
-    _speak(session, MODERN)
-    session.link.reset()
+    _use_version(session, MODERN)
+    session.transport.reset()
     try:
-        result = await session.request("server/discover", {}, timeout_s=timeout_s, is_greeting=True)
+        result = await session.request("server/discover", {}, timeout_s=timeout_s, is_handshake=True)
     except RemoteError as error:
         if MODERN not in _supported(error):
             raise
-        # It names this very version: whatever it disliked may be over.
-        result = await session.request("server/discover", {}, timeout_s=timeout_s, is_greeting=True)
+        # The server lists this very version: try once more.
+        result = await session.request("server/discover", {}, timeout_s=timeout_s, is_handshake=True)
     versions = result.get("supportedVersions")
     if not isinstance(versions, list) or MODERN not in versions:
-        raise BadAnswerError(f"{session.link.place} does not offer {MODERN}")
+        raise InvalidResponseError(f"{session.transport.label} does not support {MODERN}")
     meta = result.get("_meta")
     return _peer(MODERN, result, meta.get(SERVER_INFO) if isinstance(meta, Mapping) else None)
 
 
 async def _initialize(session: Session, version: str, timeout_s: float) -> Peer:
-    _speak(session, version)
-    session.link.reset()
+    _use_version(session, version)
+    session.transport.reset()
     greeting = {
         "protocolVersion": version,
-        "capabilities": session.dialect.capabilities,
-        "clientInfo": session.dialect.info,
+        "capabilities": session.envelope.capabilities,
+        "clientInfo": session.envelope.info,
     }
-    result = await session.request("initialize", greeting, timeout_s=timeout_s, is_greeting=True)
+    result = await session.request("initialize", greeting, timeout_s=timeout_s, is_handshake=True)
     agreed = result.get("protocolVersion")
     if agreed not in LEGACY:
-        raise BadAnswerError(f"{session.link.place} speaks protocol version {agreed!r:.40}, unknown here")
+        raise InvalidResponseError(
+            f"{session.transport.label} negotiated the unknown protocol version {agreed!r:.40}"
+        )
     peer = _peer(agreed, result, result.get("serverInfo"))
-    _settle(session, peer)
+    _resolve(session, peer)
     try:
         async with asyncio.timeout(timeout_s):
             await session.notify("notifications/initialized")
     except TimeoutError:
-        raise NoAnswerError(f"{session.link.place} does not take messages") from None
+        raise ResponseTimeoutError(f"{session.transport.label} does not accept messages") from None
     return peer
 
 
-def _speak(session: Session, version: str) -> None:
-    capabilities = session.answers.capabilities(version)
-    session.dialect = replace(session.dialect, version=version, capabilities=capabilities)
+def _use_version(session: Session, version: str) -> None:
+    capabilities = session.input_handlers.capabilities(version)
+    session.envelope = replace(session.envelope, version=version, capabilities=capabilities)
 
 
-def _settle(session: Session, peer: Peer) -> None:
-    if session.dialect.version != peer.protocol_version:
-        _speak(session, peer.protocol_version)
+def _resolve(session: Session, peer: Peer) -> None:
+    if session.envelope.version != peer.protocol_version:
+        _use_version(session, peer.protocol_version)
     if peer.is_modern:
-        session.link.reset()
+        session.transport.reset()
     else:
-        session.link.settle(session.dialect.standing_headers)
+        session.transport.set_session_headers(session.envelope.session_headers)
 
 
 def _peer(version: str, result: Mapping[str, Any], info: Any) -> Peer:

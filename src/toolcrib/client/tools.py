@@ -1,7 +1,4 @@
-"""A server's tools and results, read from the wire with a stranger's caution.
-
-Knows what a list of tools and a call's result look like. Refuses to know how they were asked for.
-"""
+"""Parse the tools and results that a server sends. Input is untrusted."""
 
 from __future__ import annotations
 
@@ -10,22 +7,22 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from toolcrib.client.http import Path, marks_in
 from toolcrib.client.session import SERVER_INFO
 from toolcrib.content import Result
 from toolcrib.definition import ToolDefinition
-from toolcrib.errors import BadAnswerError, Location
+from toolcrib.errors import InvalidResponseError, InvalidSchemaError, Location
 
 logger = logging.getLogger("toolcrib")
 
 
 @dataclass(frozen=True)
 class RemoteTool:
-    """A tool of another server. `wire` is all that server says of it, as it came."""
+    """A tool of another server; `wire` is its definition as received."""
 
     definition: ToolDefinition
     wire: Mapping[str, Any] = field(repr=False)
-    header_marks: Mapping[Path, str] = field(default_factory=dict, repr=False)
+    header_arguments: Mapping[tuple[str, ...], str] = field(default_factory=dict, repr=False)
+    """The path of each argument that is repeated in an HTTP header, and the header's name."""
 
     @property
     def name(self) -> str:
@@ -44,28 +41,23 @@ class RemoteTool:
         return self.definition.output_schema
 
 
-def read_tools(items: Any, place: str, *, over_http: bool) -> Iterator[RemoteTool]:
-    """The tools of one page. What is wrong with one hides no other: it is warned of and left out."""
+def read_tools(items: Any, label: str, *, over_http: bool) -> Iterator[RemoteTool]:
+    """Yield the tools of one page, skipping invalid ones with a warning."""
     if not isinstance(items, list):
-        raise BadAnswerError(f"{place} listed no tools: the answer has no list of them")
+        raise InvalidResponseError(f"{label} sent a tools/list result without tools")
     for item in items:
         try:
-            yield _read_tool(item, place, over_http)
+            yield _read_tool(item, label, over_http)
         except ValueError as error:
-            logger.warning("%s lists a tool that cannot be used: %s", place, error)
+            logger.warning("%s lists an invalid tool: %s", label, error)
 
 
-def _read_tool(item: Any, place: str, over_http: bool) -> RemoteTool:
+def _read_tool(item: Any, label: str, over_http: bool) -> RemoteTool:
     if not isinstance(item, Mapping) or not isinstance(item.get("name"), str):
-        raise ValueError("it has no name")
+        raise ValueError("missing name")
     name, schema, output = item["name"], item.get("inputSchema"), item.get("outputSchema")
     if not isinstance(schema, Mapping):
         raise ValueError(f"'{name:.100}' has no inputSchema")
-    try:
-        # Over HTTP a mark that cannot be followed makes the tool uncallable; elsewhere marks mean nothing.
-        marks = marks_in(schema) if over_http else {}
-    except ValueError as error:
-        raise ValueError(f"'{name:.100}': {error}") from None
     annotations, title = item.get("annotations"), item.get("title")
     description, icons, meta = item.get("description"), item.get("icons"), item.get("_meta")
     definition = ToolDefinition(
@@ -77,18 +69,23 @@ def _read_tool(item: Any, place: str, over_http: bool) -> RemoteTool:
         annotations=annotations if isinstance(annotations, Mapping) else {},
         icons=icons if isinstance(icons, list) and all(isinstance(icon, Mapping) for icon in icons) else (),
         meta=meta if isinstance(meta, Mapping) else {},
-        source=Location(place),
+        source=Location(label),
     )
-    return RemoteTool(definition, item, marks)
+    try:
+        # Over HTTP an invalid x-mcp-header makes the tool uncallable; other transports ignore it.
+        header_arguments = definition.mirrored if over_http else {}
+    except (InvalidSchemaError, RecursionError) as error:
+        raise ValueError(f"'{name:.100}': {error}") from None
+    return RemoteTool(definition, item, header_arguments)
 
 
-def read_result(result: Mapping[str, Any], place: str) -> Result:
-    """A call's result. Raises BadAnswerError for content that is none."""
+def read_result(result: Mapping[str, Any], label: str) -> Result:
+    """Parse the result of a call. Raises InvalidResponseError."""
     content = result.get("content", [])
     if not isinstance(content, list) or not all(_is_block(item) for item in content):
-        raise BadAnswerError(f"{place} returned content that is none")
+        raise InvalidResponseError(f"{label} returned invalid content")
     if "content" not in result and "structuredContent" not in result:
-        raise BadAnswerError(f"{place} returned a result without content")
+        raise InvalidResponseError(f"{label} returned a result without content")
     meta = result.get("_meta")
     meta = {key: item for key, item in meta.items() if key != SERVER_INFO} if isinstance(meta, dict) else None
     return Result(

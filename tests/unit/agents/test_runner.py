@@ -28,7 +28,7 @@ from toolcrib.agents import (
 )
 from toolcrib.client import Client
 from toolcrib.content import text_block
-from toolcrib.errors import ConfigurationError, LinkError
+from toolcrib.errors import ConfigurationError, TransportError
 from toolcrib.tool import Tool
 
 
@@ -238,7 +238,7 @@ async def test_tools_of_another_server_will_do_too() -> None:
             assert runner.session.toolCatalog["count"] == 6
         assert parrot.heard[1] == ["3", "not today"]
         assert await client.list_tools()  # whoever connected it closes it
-    with pytest.raises(LinkError):
+    with pytest.raises(TransportError):
         await AgentRunner(Client(["no-such-server-anywhere"]), Parrot()).start()
 
 
@@ -253,7 +253,7 @@ async def test_a_toolbox_of_ones_own_may_fail_in_any_way() -> None:
             if name == "late":
                 raise TimeoutError
             if name == "broken":
-                raise LinkError("the line is down")
+                raise TransportError("the line is down")
             raise KeyError("what?")
 
     calls = [ToolCall(name, name) for name in ("late", "broken", "odd")]

@@ -161,7 +161,7 @@ def test_the_time_for_a_call_can_be_limited(desk: Desk, address: str) -> None:
     done = desk.run("call", "-t", address, "wait", "mark=x", "--timeout", "0.3")
     assert time.monotonic() - started < 10
     assert done.exit_code == 1
-    assert done.stderr == f"error: {address}: no answer to tools/call within 0.3 s\n"
+    assert done.stderr == f"error: {address}: no response to tools/call within 0.3 s\n"
 
 
 def test_a_question_is_declined_where_nobody_is_at_the_terminal(desk: Desk, address: str) -> None:
@@ -197,7 +197,7 @@ def test_headers_reach_the_server(desk: Desk) -> None:
         done = desk.run("list", url, "--header", "Authorization: Bearer abc", "--header", "X-Y:z")
         thread.join(10)
     assert done.exit_code == 1
-    assert f"error: {url} refuses access (401 Unauthorized)" in done.stderr
+    assert f"error: {url} denied access (401 Unauthorized)" in done.stderr
     assert b"authorization: Bearer abc\r\n" in heard[0]
     assert b"x-y: z\r\n" in heard[0]
 
@@ -211,14 +211,14 @@ def test_an_address_where_nothing_answers_is_said_in_words(desk: Desk) -> None:
         url = f"http://127.0.0.1:{taken.getsockname()[1]}/mcp"
         done = desk.run("list", url)
     assert (done.exit_code, done.stdout) == (1, "")
-    assert done.stderr == f"error: nothing answers at {url}: is the server running?\n"
+    assert done.stderr == f"error: Cannot connect to {url}: is the server running?\n"
 
 
 def test_a_server_that_dies_is_quoted(desk: Desk) -> None:
     path = desk.write("server.py", "import nowhere_to_be_found")
     done = desk.run("list", "--command", shlex.join([sys.executable, str(path)]))
     assert done.exit_code == 1
-    assert "ended (exit code 1) and said:" in done.stderr
+    assert "exited with code 1. Its stderr:" in done.stderr
     assert "ModuleNotFoundError: No module named 'nowhere_to_be_found'" in done.stderr
 
 

@@ -7,7 +7,7 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from toolcrib.client import Client, MemoryLink
+from toolcrib.client import Client, MemoryTransport
 
 Reply = dict[str, Any] | Callable[["Puppet", dict[str, Any]], Any]
 
@@ -101,7 +101,7 @@ class Puppet:
                 await self._news.wait()
 
     def client(self, **options: Any) -> Client:
-        return Client(MemoryLink(self.open, "puppet"), **{"timeout_s": 5, **options})
+        return Client(MemoryTransport(self.open, "puppet"), **{"timeout_s": 5, **options})
 
 
 def text(words: str) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from toolcrib.client import session as handshake
-from toolcrib.errors import BadAnswerError, ConfigurationError, NoAnswerError, RemoteError
+from toolcrib.errors import ConfigurationError, InvalidResponseError, RemoteError, ResponseTimeoutError
 
 from .puppet import DISCOVERED, INITIALIZED, LEGACY, META, MODERN, Puppet, legacy, modern, silence, text
 
@@ -105,7 +105,7 @@ async def test_the_server_may_choose_another_old_version() -> None:
 @pytest.mark.parametrize("agreed", ["1999-01-01", "2026-07-28", None, 5, ["x"]])
 async def test_a_version_nobody_knows_is_an_error(agreed: Any) -> None:
     puppet = Puppet({"initialize": {**INITIALIZED, "protocolVersion": agreed}})
-    with pytest.raises(BadAnswerError, match=r"puppet speaks protocol version .* unknown here"):
+    with pytest.raises(InvalidResponseError, match=r"puppet negotiated the unknown protocol version"):
         await puppet.client().connect()
     assert not puppet.is_open
 
@@ -118,7 +118,7 @@ async def test_the_newest_version_can_be_insisted_on() -> None:
 
 
 def test_a_version_that_does_not_exist_is_refused_at_once() -> None:
-    with pytest.raises(ConfigurationError, match="protocol: unknown version '2026'") as error:
+    with pytest.raises(ConfigurationError, match="protocol: unknown protocol version '2026'") as error:
         modern().client(protocol="2026")
     assert error.value.hint is not None
     assert "2025-11-25" in error.value.hint
@@ -140,7 +140,7 @@ async def test_nonsense_about_itself_does_not_keep_a_server_from_being_used(capa
 
 @pytest.fixture
 def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(handshake, "PATIENCE_S", 0.05)
+    monkeypatch.setattr(handshake, "DISCOVER_WAIT_S", 0.05)
 
 
 @pytest.mark.usefixtures("_impatient")
@@ -181,7 +181,7 @@ async def test_a_slow_legacy_server_that_then_refuses_the_new_greeting_is_still_
 @pytest.mark.usefixtures("_impatient")
 async def test_a_server_that_answers_no_greeting_is_an_error_in_time() -> None:
     puppet = Puppet({"server/discover": silence, "initialize": silence})
-    with pytest.raises(NoAnswerError, match=r"puppet: no answer to .* within 0\.1 s"):
+    with pytest.raises(ResponseTimeoutError, match=r"puppet: no response to .* within 0\.1 s"):
         await puppet.client(timeout_s=0.1).connect()
     assert not puppet.is_open
     assert not puppet.named("notifications/cancelled")

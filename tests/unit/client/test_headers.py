@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolcrib.client.http import argument_headers, headers_for, marks_in, to_header
+from toolcrib.client.http import argument_headers, headers_for, to_header
+from toolcrib.definition import mirrored_parameters
 
 STRING = {"type": "string", "x-mcp-header": "A"}
 
@@ -41,9 +42,8 @@ def test_marks_are_found_below_properties_only() -> None:
     schema = an_object(
         a=STRING, b=an_object(c={"type": "integer", "x-mcp-header": "C"}), d={"type": "string"}
     )
-    assert marks_in(schema) == {("a",): "A", ("b", "c"): "C"}
-    assert marks_in({"type": "object"}) == {}
-    assert marks_in(True) == {}
+    assert mirrored_parameters(schema) == {("a",): "A", ("b", "c"): "C"}
+    assert mirrored_parameters({"type": "object"}) == {}
 
 
 @pytest.mark.parametrize(
@@ -67,12 +67,15 @@ def test_marks_are_found_below_properties_only() -> None:
 )
 def test_a_mark_that_must_not_be_followed_is_refused(schema: Any) -> None:
     with pytest.raises(ValueError, match="x-mcp-header"):
-        marks_in(schema)
+        mirrored_parameters(schema)
 
 
 def test_data_is_no_place_for_marks() -> None:
     assert (
-        marks_in(an_object(a={"type": "string", "default": STRING, "enum": [STRING], "const": STRING})) == {}
+        mirrored_parameters(
+            an_object(a={"type": "string", "default": STRING, "enum": [STRING], "const": STRING})
+        )
+        == {}
     )
 
 

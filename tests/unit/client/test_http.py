@@ -11,7 +11,7 @@ import pytest
 
 from toolcrib.client import Client
 from toolcrib.context import Answer as Said
-from toolcrib.errors import LinkError, RemoteError
+from toolcrib.errors import RemoteError, TransportError
 
 from .puppet import DISCOVERED, INITIALIZED, text
 from .stage import Answer, Stage, legacy, modern
@@ -115,7 +115,7 @@ async def test_a_session_that_is_always_forgotten_is_an_error() -> None:
         answer.send(404)
 
     async with legacy(tools_call=forgetful) as stage, stage.client() as client:
-        with pytest.raises(LinkError, match="has forgotten the session"):
+        with pytest.raises(TransportError, match="no longer knows the session"):
             await client.call("t")
     assert len(stage.named("initialize")) == 2
 
@@ -253,7 +253,7 @@ async def test_a_rest_that_is_not_given_is_an_error(status: int) -> None:
 
     play = legacy(tools_call=cut, GET=lambda answer: answer.send(status))
     async with play as stage, stage.client() as client:
-        with pytest.raises(LinkError, match="ended its answer early and does not give the rest"):
+        with pytest.raises(TransportError, match="closed the stream early and does not resume it"):
             await client.call("t")
 
 
@@ -308,18 +308,18 @@ async def test_an_address_where_nothing_answers_is_said_in_words() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         place = f"127.0.0.1:{taken.getsockname()[1]}"
-        with pytest.raises(LinkError) as caught:
+        with pytest.raises(TransportError) as caught:
             await Client(f"http://ann:s3cret@{place}/mcp?key=s3cret").connect()
-    assert str(caught.value) == f"nothing answers at http://{place}/mcp: is the server running?"
+    assert str(caught.value) == f"Cannot connect to http://{place}/mcp: is the server running?"
 
 
 @pytest.mark.parametrize(
     ("status", "words"),
     [
-        (401, "refuses access (401 Unauthorized): does it want an Authorization header?"),
-        (403, "refuses access (403 Forbidden)"),
-        (404, "there is no MCP server at"),
-        (405, "(405 Method Not Allowed): is the path right? It is often /mcp"),
+        (401, "denied access (401 Unauthorized): an Authorization header may be required"),
+        (403, "denied access (403 Forbidden)"),
+        (404, "No MCP server at"),
+        (405, "(405 Method Not Allowed): check the path, usually /mcp"),
         (500, "answered 500 Internal Server Error: oh no"),
         (799, "answered 799: oh no"),
     ],
@@ -330,7 +330,7 @@ async def test_a_refusal_is_said_in_words(status: int, words: str) -> None:
 
     acts = {"server/discover": refuse, "initialize": refuse, "GET": refuse}
     async with Stage({**acts}) as stage:
-        with pytest.raises(LinkError) as caught:
+        with pytest.raises(TransportError) as caught:
             await stage.client().connect()
         assert words in str(caught.value)
         assert caught.value.status == status
@@ -342,9 +342,9 @@ async def test_whoever_has_shown_credentials_is_not_asked_for_some() -> None:
         answer.send(401, b"", WWW_Authenticate='Bearer realm="x", error="invalid_token"')
 
     async with Stage({"server/discover": refuse, "initialize": refuse, "GET": refuse}) as stage:
-        with pytest.raises(LinkError) as caught:
+        with pytest.raises(TransportError) as caught:
             await stage.client().connect()
-    assert "does not take these credentials (401 Unauthorized)" in str(caught.value)
+    assert "rejected the credentials (401 Unauthorized)" in str(caught.value)
 
 
 @pytest.mark.parametrize("status", [200, 400, 404, 500])
@@ -380,7 +380,7 @@ async def test_a_redirect_is_followed_on_the_same_server_only(target: str, follo
                 assert (await client.call("t")).text == "well"
             assert len(stage.requests) == 3
         else:
-            with pytest.raises(LinkError, match=r"redirects to .*: use that address if you trust it"):
+            with pytest.raises(TransportError, match=r"redirects to .*; use that address if you trust it"):
                 await stage.client().connect()
 
 
@@ -389,5 +389,5 @@ async def test_redirects_without_end_are_an_error() -> None:
         answer.send(308, Location=f"/n{len(stage.requests)}")
 
     async with Stage({"server/discover": move, "initialize": move}) as stage:
-        with pytest.raises(LinkError, match="redirects too often"):
+        with pytest.raises(TransportError, match="redirects too many times"):
             await stage.client().connect()

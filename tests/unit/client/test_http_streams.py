@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from toolcrib.errors import BadAnswerError, LinkError, NoAnswerError
+from toolcrib.errors import InvalidResponseError, ResponseTimeoutError, TransportError
 
 from .puppet import INITIALIZED, text
 from .stage import Answer, Stage, legacy, modern
@@ -46,7 +46,7 @@ async def test_a_stream_that_has_nothing_new_for_long_is_given_up() -> None:
     async with legacy(tools_call=cut, GET=lambda answer: answer.start_events()) as stage:
         client = stage.client()
         await client.connect()
-        with pytest.raises(LinkError, match="ended its answer before it was complete"):
+        with pytest.raises(TransportError, match="closed the stream before the response was complete"):
             await client.call("t")
         await client.close()
     assert len(stage.named("GET")) == 5
@@ -58,7 +58,7 @@ async def test_a_stream_that_always_has_something_new_is_followed_until_the_time
         answer.event(number=f"g{len(stage.named('GET'))}", retry=1)
 
     async with legacy(tools_call=cut, GET=never) as stage, stage.client() as client:
-        with pytest.raises(NoAnswerError):
+        with pytest.raises(ResponseTimeoutError):
             await client.call("t", timeout_s=0.3)
         assert len(stage.named("GET")) > 5
 
@@ -66,7 +66,7 @@ async def test_a_stream_that_always_has_something_new_is_followed_until_the_time
 async def test_a_session_that_ends_during_a_call_does_not_repeat_the_call() -> None:
     """The call may have been carried out: only who made it can know whether it may be made again."""
     async with legacy(tools_call=cut, GET=lambda answer: answer.send(404)) as stage, stage.client() as client:
-        with pytest.raises(LinkError, match="does not give the rest"):
+        with pytest.raises(TransportError, match="does not resume it"):
             await client.call("t")
     assert len(stage.named("tools/call")) == 1
 
@@ -131,7 +131,7 @@ async def test_a_standing_stream_that_does_not_open_keeps_nobody_waiting(
 async def test_a_server_that_does_not_take_the_handshakes_last_word_is_an_error_in_time() -> None:
     async with legacy() as stage:
         stage.acts["notifications/initialized"] = hang
-        with pytest.raises(NoAnswerError, match="does not take messages"):
+        with pytest.raises(ResponseTimeoutError, match="does not accept messages"):
             await stage.client(timeout_s=0.3).connect()
 
 
@@ -187,10 +187,10 @@ def pour(stage: Pair, answer: Answer) -> None:
 @pytest.mark.parametrize(
     ("reply", "kind", "words"),
     [
-        (refuse, LinkError, "answered 500: oh no"),
-        (end, LinkError, "closed the connection"),
-        (pour, BadAnswerError, "sent more than 32 MiB at once"),
-        (lambda stage, answer: hang_up(answer), LinkError, "broke off"),
+        (refuse, TransportError, "answered 500: oh no"),
+        (end, TransportError, "closed the connection"),
+        (pour, InvalidResponseError, "sent an event larger than 32 MiB"),
+        (lambda stage, answer: hang_up(answer), TransportError, "broke off"),
     ],
 )
 async def test_trouble_with_the_oldest_kind_is_said_in_words(reply: Any, kind: Any, words: str) -> None:
@@ -204,7 +204,7 @@ async def test_trouble_with_the_oldest_kind_is_said_in_words(reply: Any, kind: A
 async def test_a_call_of_the_oldest_kind_is_cancelled_by_a_message() -> None:
     async with Pair(lambda stage, answer: answer.send(202)) as stage, stage.client() as client:
         stage.acts["notifications/cancelled"] = lambda answer: answer.send(202)
-        with pytest.raises(NoAnswerError):
+        with pytest.raises(ResponseTimeoutError):
             await client.call("t", timeout_s=0.1)
         assert (await stage.wait_for("notifications/cancelled")).path == "/messages"
 
@@ -216,6 +216,6 @@ async def test_no_message_goes_to_another_server_that_an_endpoint_names() -> Non
 
     posts = dict.fromkeys(("server/discover", "initialize"), lambda answer: answer.send(405))
     async with Stage({}) as elsewhere, Stage({**posts, "GET": lure}) as stage:
-        with pytest.raises(LinkError, match="there is no MCP server"):
+        with pytest.raises(TransportError, match="No MCP server"):
             await stage.client().connect()
         assert elsewhere.requests == []

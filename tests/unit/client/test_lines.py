@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolcrib.client.http import Event, Events, Lines, TooLongError
+from toolcrib.client.http import EventReader, LineReader, ServerSentEvent, TooLongError
 
 
 def cut(data: bytes, places: list[int]) -> list[bytes]:
@@ -17,12 +17,12 @@ def cut(data: bytes, places: list[int]) -> list[bytes]:
 
 
 def read_lines(chunks: list[bytes], limit: int = 1000) -> list[bytes | None]:
-    lines = Lines(limit)
+    lines = LineReader(limit)
     return [line for chunk in chunks for line in lines.feed(chunk)]
 
 
-def read_events(*chunks: bytes, limit: int = 1000) -> list[Event]:
-    events = Events(limit)
+def read_events(*chunks: bytes, limit: int = 1000) -> list[ServerSentEvent]:
+    events = EventReader(limit)
     return [event for chunk in chunks for event in events.feed(chunk)]
 
 
@@ -39,7 +39,7 @@ def test_a_line_that_is_too_long_is_none_and_the_next_is_read(places: list[int])
 
 
 def test_a_line_without_end_is_told_once_and_not_kept() -> None:
-    lines = Lines(10)
+    lines = LineReader(10)
     assert list(lines.feed(b"x" * 11)) == [None]
     for _ in range(100):
         assert list(lines.feed(b"x" * 1000)) == []
@@ -56,7 +56,7 @@ def test_an_event_has_a_name_data_and_an_id(end: bytes) -> None:
     data = end.join(
         [b"event: note", b"data: one", b"data:two", b"id: 7", b"retry: 50", b": comment", b"", b"x", b""]
     )
-    assert read_events(data) == [Event("note", b"one\ntwo", "7", 50)]
+    assert read_events(data) == [ServerSentEvent("note", b"one\ntwo", "7", 50)]
 
 
 STREAM = b"\xef\xbb\xbfdata: a\r\n\r\n:c\n\nid: 1\ndata\n\nid\ndata: b\rdata: c\r\revent: x\ndata: d\n\n"
@@ -65,21 +65,21 @@ STREAM = b"\xef\xbb\xbfdata: a\r\n\r\n:c\n\nid: 1\ndata\n\nid\ndata: b\rdata: c\
 @given(st.lists(st.integers(0, len(STREAM))))
 def test_events_are_the_same_however_they_are_cut(places: list[int]) -> None:
     assert read_events(*cut(STREAM, places)) == [
-        Event("message", b"a", None, None),
-        Event("message", b"", "1", None),
-        Event("message", b"b\nc", "", None),
-        Event("x", b"d", "", None),
+        ServerSentEvent("message", b"a", None, None),
+        ServerSentEvent("message", b"", "1", None),
+        ServerSentEvent("message", b"b\nc", "", None),
+        ServerSentEvent("x", b"d", "", None),
     ]
 
 
 def test_an_id_alone_is_remembered_without_an_event() -> None:
-    events = Events(100)
+    events = EventReader(100)
     assert list(events.feed(b"id: 5\nretry: 9\n\nid: a\0b\n\nretry: soon\n\nretry: 9999999999\n\n")) == []
     assert (events.last_id, events.retry_ms) == ("5", 9)
 
 
 def test_an_event_that_never_ends_is_not_an_event() -> None:
-    assert read_events(b"data: a\n\ndata: b\n") == [Event("message", b"a", None, None)]
+    assert read_events(b"data: a\n\ndata: b\n") == [ServerSentEvent("message", b"a", None, None)]
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pytest
 
 from toolcrib.client import client as client_module
 from toolcrib.context import Answer, Completion, Folder, Form, Prompt, Visit
-from toolcrib.errors import BadAnswerError, NoAnswerError
+from toolcrib.errors import InvalidResponseError, ResponseTimeoutError
 
 from .puppet import Puppet, legacy, modern, silence, text
 
@@ -196,7 +196,7 @@ async def test_what_cannot_be_answered_is_an_error_at_both_ends(question: dict[s
     reply = await answer_to("2025-11-25", question, **answers)
     assert reply["error"]["code"] in (-32601, -32602)
     async with modern(tools_call=asking(question)).client(**answers) as client:
-        with pytest.raises(BadAnswerError, match="puppet asks what has no answer"):
+        with pytest.raises(InvalidResponseError, match="puppet asked for input that is not available"):
             await client.call("t")
 
 
@@ -207,8 +207,8 @@ async def test_a_failing_answerer_fails_a_modern_call_and_is_told_a_legacy_serve
         raise ZeroDivisionError("oh")
 
     reply = await answer_to("2025-11-25", FORM, on_ask=on_ask)
-    assert reply["error"] == {"code": -32603, "message": "The client failed to answer"}
-    assert "no answer to elicitation/create: ZeroDivisionError: oh" in caplog.text
+    assert reply["error"] == {"code": -32603, "message": "Client error"}
+    assert "could not answer elicitation/create: ZeroDivisionError: oh" in caplog.text
     with pytest.raises(ZeroDivisionError):
         await answer_to("2026-07-28", FORM, on_ask=on_ask)
 
@@ -253,7 +253,7 @@ async def test_a_server_that_asks_for_ever_is_stopped(monkeypatch: pytest.Monkey
     question = {"resultType": "input_required", "inputRequests": {"q": FORM}}
     puppet = modern(tools_call=question)
     async with puppet.client(on_ask=say_ada) as client:
-        with pytest.raises(BadAnswerError, match="puppet asked 3 times and still has no result"):
+        with pytest.raises(InvalidResponseError, match="puppet asked for input 3 times without a result"):
             await client.call("t")
     assert len(puppet.named("tools/call")) == 3
 
@@ -273,7 +273,8 @@ async def test_a_server_that_asks_for_ever_is_stopped(monkeypatch: pytest.Monkey
 async def test_input_that_is_wanted_but_not_asked_for_is_an_error(wants: dict[str, Any]) -> None:
     async with modern(tools_call={"resultType": "input_required", **wants}).client(on_ask=say_ada) as client:
         with pytest.raises(
-            BadAnswerError, match=r"puppet (wants input and asks nothing|asks what has no answer)"
+            InvalidResponseError,
+            match=r"puppet (requires input but asks no questions|asked for input that is not available)",
         ):
             await client.call("t")
 
@@ -298,7 +299,7 @@ async def test_the_rounds_of_a_call_share_its_time() -> None:
 
     puppet = modern(tools_call=slow)
     async with puppet.client(on_ask=say_ada) as client:
-        with pytest.raises(NoAnswerError):
+        with pytest.raises(ResponseTimeoutError):
             await client.call("t", timeout_s=0.25)
     assert len(puppet.named("tools/call")) == 3
 
@@ -308,7 +309,7 @@ async def test_the_clock_runs_on_once_the_person_has_answered() -> None:
         puppet.say({"jsonrpc": "2.0", "id": 1, **FORM})
 
     async with legacy(tools_call=ask_then_sleep).client(on_ask=say_ada) as client:
-        with pytest.raises(NoAnswerError):
+        with pytest.raises(ResponseTimeoutError):
             await client.call("t", timeout_s=0.1)
 
 

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from toolcrib.errors import (
-    BadAnswerError,
     InvalidArgumentsError,
-    LinkError,
-    NoAnswerError,
+    InvalidResponseError,
     RemoteError,
+    ResponseTimeoutError,
     ToolcribError,
+    TransportError,
 )
 
 from .puppet import Puppet, both, legacy, modern, silence, text
@@ -98,8 +98,8 @@ async def test_garbage_is_warned_of_a_few_times_and_no_more(caplog: pytest.LogCa
         await client.call("t")
     warned = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
     assert len(warned) == 5
-    assert warned[0] == "puppet sent what is not JSON: 'hello from print 0'"
-    assert "more of it will not be shown" in warned[-1]
+    assert warned[0] == "puppet sent invalid JSON: 'hello from print 0'"
+    assert "further ones are not logged" in warned[-1]
 
 
 @pytest.mark.parametrize(
@@ -120,7 +120,9 @@ async def test_an_answer_that_is_neither_result_nor_error_is_said_to_be_so(answe
         puppet.say({"jsonrpc": "2.0", "id": message["id"], **answer})
 
     async with modern(tools_call=reply).client() as client:
-        with pytest.raises(BadAnswerError, match="puppet answered with neither a result nor an error"):
+        with pytest.raises(
+            InvalidResponseError, match="puppet sent a response with neither result nor error"
+        ):
             await client.call("t")
 
 
@@ -139,7 +141,7 @@ async def test_an_error_without_words_is_still_an_error() -> None:
         puppet.say({"jsonrpc": "2.0", "id": message["id"], "error": {"code": 5}})
 
     async with modern(tools_call=reply).client() as client:
-        with pytest.raises(RemoteError, match="an error without words"):
+        with pytest.raises(RemoteError, match="an error without a message"):
             await client.call("t")
 
 
@@ -187,7 +189,7 @@ async def test_messages_in_one_array_are_all_heard() -> None:
 async def test_a_server_that_never_answers_is_an_error_in_time() -> None:
     async with modern(tools_call=silence).client() as client:
         started = time.monotonic()
-        with pytest.raises(NoAnswerError, match=r"^puppet: no answer to tools/call within 0\.05 s$"):
+        with pytest.raises(ResponseTimeoutError, match=r"^puppet: no response to tools/call within 0\.05 s$"):
             await client.call("t", timeout_s=0.05)
         assert time.monotonic() - started < 2
 
@@ -197,7 +199,7 @@ async def test_a_time_out_tells_of_answers_that_belong_to_no_request() -> None:
         puppet.say({"jsonrpc": "2.0", "id": 4711, "result": {}})
 
     async with modern(tools_call=reply).client() as client:
-        with pytest.raises(NoAnswerError, match=r"; messages that belong to none: 1$"):
+        with pytest.raises(ResponseTimeoutError, match=r"; unexpected messages: 1$"):
             await client.call("t", timeout_s=0.05)
 
 
@@ -214,7 +216,7 @@ async def test_a_flood_of_notifications_does_not_stop_the_clock() -> None:
 
     seen: list[Any] = []
     async with modern(tools_call=flood).client() as client:
-        with pytest.raises(NoAnswerError):
+        with pytest.raises(ResponseTimeoutError):
             await client.call("t", timeout_s=0.1, on_progress=lambda *step: seen.append(step))
     assert seen
 
@@ -237,16 +239,16 @@ async def test_a_call_nobody_waits_for_is_cancelled_at_the_server(puppet: Puppet
 async def test_a_call_that_is_too_late_is_cancelled_at_the_server() -> None:
     puppet = modern(tools_call=silence)
     async with puppet.client() as client:
-        with pytest.raises(NoAnswerError):
+        with pytest.raises(ResponseTimeoutError):
             await client.call("t", timeout_s=0.05)
         told = await puppet.wait_for("notifications/cancelled")
-    assert told["params"] == {"requestId": puppet.named("tools/call")[0]["id"], "reason": "it took too long"}
+    assert told["params"] == {"requestId": puppet.named("tools/call")[0]["id"], "reason": "timeout"}
 
 
 async def test_an_answer_after_the_end_is_dropped() -> None:
     puppet = modern(tools_call=silence)
     async with puppet.client() as client:
-        with pytest.raises(NoAnswerError):
+        with pytest.raises(ResponseTimeoutError):
             await client.call("t", timeout_s=0.02)
         puppet.answer(puppet.named("tools/call")[0], text("late"))
         puppet.replies["tools/call"] = text("in time")
@@ -260,11 +262,11 @@ async def test_closing_ends_what_waits_and_tells_the_server() -> None:
     task = asyncio.create_task(client.call("t"))
     await puppet.wait_for("tools/call")
     await client.close()
-    with pytest.raises(LinkError, match="puppet: the connection was closed"):
+    with pytest.raises(TransportError, match="puppet: connection closed"):
         await task
     assert puppet.named("notifications/cancelled")
     await client.close()
-    with pytest.raises(LinkError, match="puppet: not connected"):
+    with pytest.raises(TransportError, match="puppet: not connected"):
         await client.call("t")
 
 
@@ -317,7 +319,7 @@ async def test_a_listener_that_fails_is_warned_of_and_the_call_goes_on(
 
     async with modern(tools_call=reply).client() as client:
         assert (await client.call("t", on_progress=fail)).text == "well"
-    assert "a listener to puppet failed: ZeroDivisionError: oh" in caplog.text
+    assert "a callback for puppet failed: ZeroDivisionError: oh" in caplog.text
 
 
 @pytest.mark.parametrize(
@@ -333,5 +335,5 @@ async def test_arguments_that_are_not_json_are_refused_before_they_are_sent(argu
 
 
 def test_every_error_is_one_of_toolcribs() -> None:
-    assert issubclass(LinkError, ToolcribError | ConnectionError)
-    assert issubclass(NoAnswerError, TimeoutError)
+    assert issubclass(TransportError, ToolcribError | ConnectionError)
+    assert issubclass(ResponseTimeoutError, TimeoutError)

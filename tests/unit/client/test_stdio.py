@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from toolcrib.client import Client, StdioLink
+from toolcrib.client import Client, StdioTransport
 from toolcrib.client import stdio as stdio_module
-from toolcrib.errors import BadAnswerError, LinkError, NoAnswerError
+from toolcrib.errors import InvalidResponseError, ResponseTimeoutError, TransportError
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="looks at processes the POSIX way")
 
@@ -86,7 +86,7 @@ async def test_a_child_gets_the_environment_and_the_folder_it_is_given(tmp_path:
         serve()
         """,
     )
-    link = StdioLink(command, env={"WORD": "hello"}, cwd=tmp_path)
+    link = StdioTransport(command, env={"WORD": "hello"}, cwd=tmp_path)
     async with Client(link) as client:
         assert (await client.call("t")).text == f"hello {os.environ['HOME']} {tmp_path}"
 
@@ -94,21 +94,21 @@ async def test_a_child_gets_the_environment_and_the_folder_it_is_given(tmp_path:
 @pytest.mark.parametrize(
     ("command", "words"),
     [
-        (["/nowhere/program"], "cannot start the server: there is no '/nowhere/program'"),
-        (["no-such-program-here", "x"], "cannot start the server: there is no 'no-such-program-here'"),
-        (["/"], "cannot start the server '/': "),
-        (["a\0b"], "cannot start the server"),
+        (["/nowhere/program"], "Cannot start the server: '/nowhere/program' not found"),
+        (["no-such-program-here", "x"], "Cannot start the server: 'no-such-program-here' not found"),
+        (["/"], "Cannot start the server '/': "),
+        (["a\0b"], "Cannot start the server"),
     ],
 )
 async def test_a_program_that_cannot_be_started_is_named(command: list[str], words: str) -> None:
-    with pytest.raises(LinkError) as caught:
+    with pytest.raises(TransportError) as caught:
         await Client(command).connect()
     assert words in str(caught.value)
 
 
 async def test_a_folder_that_is_not_there_is_named() -> None:
-    with pytest.raises(LinkError, match="there is no '/nowhere'"):
-        await Client(StdioLink([sys.executable], cwd="/nowhere")).connect()
+    with pytest.raises(TransportError, match="'/nowhere' not found"):
+        await Client(StdioTransport([sys.executable], cwd="/nowhere")).connect()
 
 
 async def test_no_shell_ever_reads_the_command(tmp_path: Path) -> None:
@@ -122,9 +122,9 @@ async def test_no_shell_ever_reads_the_command(tmp_path: Path) -> None:
 
 async def test_a_child_that_dies_at_once_is_quoted(tmp_path: Path) -> None:
     command = program(tmp_path, "import nowhere_to_be_found")
-    with pytest.raises(LinkError) as caught:
+    with pytest.raises(TransportError) as caught:
         await Client(command).connect()
-    assert "ended (exit code 1) and said:" in str(caught.value)
+    assert "exited with code 1. Its stderr:" in str(caught.value)
     assert "ModuleNotFoundError: No module named 'nowhere_to_be_found'" in str(caught.value)
 
 
@@ -135,9 +135,9 @@ async def test_a_child_that_dies_during_a_call_ends_it_at_once(tmp_path: Path) -
     )
     async with Client(command) as client:
         async with asyncio.timeout(5):
-            with pytest.raises(LinkError, match=r"ended \(exit code 7\) and said:\n    last words"):
+            with pytest.raises(TransportError, match=r"exited with code 7. Its stderr:\n    last words"):
                 await client.call("t")
-            with pytest.raises(LinkError, match="exit code 7"):
+            with pytest.raises(TransportError, match="exited with code 7"):
                 await client.call("t")
 
 
@@ -146,7 +146,7 @@ async def test_a_child_that_closes_its_output_is_as_good_as_gone(tmp_path: Path)
     command = program(tmp_path, "def call(request): os.close(1)\nserve()")
     async with Client(command) as client:
         async with asyncio.timeout(5):
-            with pytest.raises(LinkError, match="closed its output"):
+            with pytest.raises(TransportError, match="closed its stdout"):
                 await client.call("t")
 
 
@@ -170,7 +170,7 @@ async def test_a_server_that_dies_of_the_new_greeting_is_started_again_for_the_o
 
 async def test_a_server_that_must_be_modern_is_not_started_again(tmp_path: Path) -> None:
     command = program(tmp_path, "open(sys.argv[1], 'a').write('x'); sys.exit(3)")
-    with pytest.raises(LinkError, match="exit code 3"):
+    with pytest.raises(TransportError, match="exited with code 3"):
         await Client([*command, str(tmp_path / "runs")], protocol="2026-07-28").connect()
     assert (tmp_path / "runs").read_text() == "x"
 
@@ -193,7 +193,7 @@ async def test_garbage_on_stdout_is_reported_and_not_fatal(
     )
     async with Client(command) as client:
         assert (await client.call("t")).text == "well"
-    assert "sent what is not JSON: 'debug: hello'" in caplog.text
+    assert "sent invalid JSON: 'debug: hello'" in caplog.text
 
 
 async def test_lines_may_end_the_windows_way_and_come_in_pieces(tmp_path: Path) -> None:
@@ -221,7 +221,7 @@ async def test_a_line_of_sixty_mebibytes_is_skipped_and_its_call_ended(tmp_path:
         """,
     )
     async with Client(command, timeout_s=30) as client:
-        with pytest.raises(BadAnswerError, match="sent a line of more than 32 MiB"):
+        with pytest.raises(InvalidResponseError, match="sent a line longer than 32 MiB"):
             await client.call("t")
         assert (await client.call("t")).text == "well"
 
@@ -244,7 +244,7 @@ async def test_stderr_is_heard_and_never_blocks(tmp_path: Path) -> None:
         """,
     )
     heard: list[str] = []
-    async with Client(StdioLink(command, on_stderr=heard.append)) as client:
+    async with Client(StdioTransport(command, on_stderr=heard.append)) as client:
         assert (await client.call("t")).text == "well"
     assert len("".join(heard)) == 1_000_000
 
@@ -259,9 +259,9 @@ async def test_a_listener_to_stderr_that_fails_is_warned_of(
         tmp_path,
         "def call(request): os.write(2, b'x'); time.sleep(0.05); answer(request, text('well'))\nserve()",
     )
-    async with Client(StdioLink(command, on_stderr=fail)) as client:
+    async with Client(StdioTransport(command, on_stderr=fail)) as client:
         assert (await client.call("t")).text == "well"
-    assert "the listener to stderr failed: ZeroDivisionError: oh" in caplog.text
+    assert "the stderr callback failed: ZeroDivisionError: oh" in caplog.text
 
 
 @pytest.mark.usefixtures("_hurried")
@@ -276,7 +276,7 @@ async def test_a_flood_on_stdout_does_not_stop_the_clock(tmp_path: Path) -> None
     )
     async with Client(command) as client:
         started = time.monotonic()
-        with pytest.raises(NoAnswerError):
+        with pytest.raises(ResponseTimeoutError):
             await client.call("t", timeout_s=0.3)
         assert time.monotonic() - started < 3
 
@@ -286,7 +286,7 @@ async def test_a_child_that_does_not_read_does_not_hang_its_client(tmp_path: Pat
     command = program(tmp_path, "greet(json.loads(sys.stdin.readline()))\ntime.sleep(60)")
     async with Client(command) as client:
         for _ in range(3):
-            with pytest.raises(NoAnswerError):
+            with pytest.raises(ResponseTimeoutError):
                 await client.call("t", {"x": "y" * 1_000_000}, timeout_s=0.1)
 
 
@@ -340,7 +340,7 @@ async def test_a_pipe_that_somebody_keeps_open_does_not_hide_the_end(tmp_path: P
     )
     async with Client(command) as client:
         async with asyncio.timeout(2):
-            with pytest.raises(LinkError, match="exit code 5"):
+            with pytest.raises(TransportError, match="exited with code 5"):
                 await client.call("t")
 
 
@@ -362,7 +362,7 @@ def test_no_pipe_and_no_transport_is_left_open(tmp_path: Path) -> None:
         try:
             async with Client(command) as client:
                 await client.call("t")
-        except LinkError:
+        except TransportError:
             pass
 
     for body in ("serve()", "sys.exit(1)", "def call(request): os._exit(1)\nserve()"):
