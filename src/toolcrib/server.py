@@ -24,6 +24,7 @@ from toolcrib.context import LOCAL, NOBODY, Channel, Principal
 from toolcrib.definition import STRICT, NameRule, OptionFields, ToolDefinition
 from toolcrib.dispatch.dispatcher import DEFAULT_TIMEOUT_S, Dispatcher
 from toolcrib.dispatch.event_loop import is_in_loop, run_loop
+from toolcrib.dispatch.middleware import Middleware, Pipeline, check_middleware
 from toolcrib.dispatch.runners import Runner
 from toolcrib.dispatch.tool_search import DEFAULT_BUDGET_TOKENS, Publish, Storefront, check_wishes
 from toolcrib.errors import (
@@ -44,12 +45,13 @@ from toolcrib.tool import MCPTool, Tool, options_of
 if TYPE_CHECKING:
     from toolcrib.client import Client
     from toolcrib.config.settings import Policy
-    from toolcrib.policy.middleware import Guard
+    from toolcrib.policy.enforcer import PolicyEnforcer
     from toolcrib.transports.serving import Wiring
 
 logger = logging.getLogger("toolcrib")
 
 F = TypeVar("F", bound=Callable[..., Any])
+M = TypeVar("M", bound=Middleware)
 STARTED = "Cannot register tools after server has started"
 STOPPING = "Server is shutting down, registration not allowed"
 
@@ -211,6 +213,7 @@ class MCPServer(Registrar):
     serve as one, they share a `key` to seal what waits for answers, and set `keeps_sessions=False`. A list of
     more than `search_budget_tokens` gives way to two tools that find and call the others, unless `search` is
     "never"; with "always", any list. A `policy` says who may call what, how much, and what is recorded.
+    `middleware` runs around every call: see `toolcrib.dispatch.middleware`.
     """
 
     def __init__(
@@ -236,6 +239,7 @@ class MCPServer(Registrar):
         search: Publish = "auto",
         search_budget_tokens: int = DEFAULT_BUDGET_TOKENS,
         policy: Policy | None = None,
+        middleware: Iterable[Middleware] = (),
     ) -> None:
         self.name = _check_name(name)
         self.core_engine = core_engine
@@ -263,9 +267,12 @@ class MCPServer(Registrar):
             "keeps_sessions": keeps_sessions,
         }
         self._wiring: Wiring | None = None
-        self.guard: Guard | None = None
+        self.enforcer: PolicyEnforcer | None = None
+        self._middleware = [check_middleware(part) for part in middleware]
         if policy is not None:
             self.enforce(policy)
+        elif self._middleware:
+            self._compose()
 
     # --- using ---
 
@@ -328,10 +335,22 @@ class MCPServer(Registrar):
         """Put a policy around every call from now on. Raises ConfigurationError where it makes no sense."""
         if self._running:
             raise ConfigurationError("a policy has to be there before the server runs", key="policy")
-        from toolcrib.policy.middleware import Guard  # most servers have none
+        from toolcrib.policy.enforcer import PolicyEnforcer  # most servers have none
 
-        self.guard = Guard(policy, server=self.name, version=self.identity["version"])
-        self.dispatcher.policy = self.guard
+        self.enforcer = PolicyEnforcer(policy, server=self.name, version=self.identity["version"])
+        self._compose()
+
+    def middleware(self, part: M) -> M:
+        """Add middleware, innermost so far: a decorator for async functions, or called with an object."""
+        if self._running:
+            raise ConfigurationError("middleware has to be added before the server runs", key="middleware")
+        self._middleware.append(check_middleware(part))
+        self._compose()
+        return part
+
+    def _compose(self) -> None:
+        added = self._middleware
+        self.dispatcher.use(Pipeline(added=added) if self.enforcer is None else self.enforcer.pipeline(added))
 
     # --- living ---
 
@@ -358,8 +377,10 @@ class MCPServer(Registrar):
                 self.registry.check()
             else:
                 self.registry.seal(STARTED)
-            if self.guard is not None:
-                await self._start_guard(self.guard)
+            if self.enforcer is not None:
+                self._check_policy(self.enforcer)
+            if self.dispatcher.pipeline is not None:
+                await self.dispatcher.pipeline.open()
             if self.dispatcher.storefront is not None:
                 self.dispatcher.storefront.open()
             await self.dispatcher.owners.open_all()
@@ -369,13 +390,12 @@ class MCPServer(Registrar):
             await self.stop()
             raise
 
-    async def _start_guard(self, guard: Guard) -> None:
+    def _check_policy(self, enforcer: PolicyEnforcer) -> None:
         tools = self.registry.published()
         if self.dynamic:
-            guard.look_again(tools)  # what it is about may come yet
-        elif wrong := guard.check(tools):
+            enforcer.warn_unmatched(tools)  # the tools that are meant may be added later
+        elif wrong := enforcer.check(tools):
             raise wrong[0]
-        await guard.open()
 
     async def stop(self) -> None:
         """Close the applications and whatever still runs; nothing can be registered any more. May be called
@@ -388,8 +408,8 @@ class MCPServer(Registrar):
             await self.dispatcher.owners.close_all()
         finally:
             self.dispatcher.close()
-            if self.guard is not None:
-                await self.guard.close()
+            if self.dispatcher.pipeline is not None:
+                await self.dispatcher.pipeline.close()
             self._running = False
             try:
                 self._ended.set_result(None)
@@ -414,7 +434,7 @@ class MCPServer(Registrar):
             from toolcrib.transports.serving import Wiring  # a server that only calls its tools needs no wire
 
             self._wiring = Wiring(
-                self.dispatcher, self.guard, name=self.name, dynamic=self.dynamic, **self.identity
+                self.dispatcher, self.enforcer, name=self.name, dynamic=self.dynamic, **self.identity
             )
             if self._running:
                 self._wiring.open()

@@ -204,9 +204,9 @@ class Shop(RuleBasedStateMachine):
 
     @invariant()
     def a_witness_is_a_call_that_passes(self) -> None:
-        assert self.server.guard is not None
+        assert self.server.enforcer is not None
         for tool in self.server.dispatcher.view(self.caller):
-            decision = self.server.guard.access.decide(self.caller, tool)
+            decision = self.server.enforcer.access.decide(self.caller, tool)
             assert decision.witness is not None
             arguments = {"n": 0, **decision.witness}
             end = self._call(tool.name, arguments, self.caller)

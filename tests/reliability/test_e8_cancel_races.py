@@ -25,7 +25,7 @@ from toolcrib import Context, MCPServer, ToolError
 from toolcrib.context import Answer, Nobody, Principal, Question, Reply
 from toolcrib.errors import CannotAskError
 from toolcrib.policy import Limit, Policy
-from toolcrib.policy.middleware import OUTCOMES
+from toolcrib.policy.outcome import OUTCOMES
 from toolcrib.protocol.calls import ASK_S
 
 IS_LONG = bool(os.environ.get("TOOLCRIB_SOAK"))
@@ -126,12 +126,12 @@ class World:
         self.most = max(self.most, self.active)
 
     @property
-    def guard(self) -> Any:
-        return self.server.guard
+    def enforcer(self) -> Any:
+        return self.server.enforcer
 
     @property
     def spent(self) -> int:
-        return sum(self.guard.quota._memory.ledger.spent.values())
+        return sum(self.enforcer.quota._memory.ledger.spent.values())
 
 
 class Client(Voice):
@@ -246,7 +246,7 @@ async def settle(world: World) -> None:
 
 def check_rest(world: World, seed: int) -> None:
     """Nothing stays behind: no place, no one in line, no task, no question."""
-    store = world.guard.quota.describe_store()
+    store = world.enforcer.quota.describe_store()
     left = {
         "places": store["places"],
         "waiting": store["waiting"],

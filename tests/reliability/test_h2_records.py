@@ -285,7 +285,7 @@ async def test_of_a_crowd_of_calls_none_is_missing_and_none_is_there_twice(
     async with open_bench(tmp_path, rules=RULES, limits=BOUNDS, wait_s=60.0) as bench:
         crowd = Crowd(bench, SEED)
         await crowd.run(CALLS)
-        assert bench.guard.audit.gaps == 0
+        assert bench.enforcer.audit.gaps == 0
     records, intents = bench.records(), bench.records("intent")
     found = Counter(item["request"] for item in records)
     assert not set(crowd.expected) - set(found), "missing"

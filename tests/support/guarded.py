@@ -48,8 +48,8 @@ class Bench:
         _add_tools(self)
 
     @property
-    def guard(self) -> Any:
-        return self.server.guard
+    def enforcer(self) -> Any:
+        return self.server.enforcer
 
     def records(self, *kinds: str) -> list[dict[str, Any]]:
         """What is on the record: of calls, unless other kinds are asked for."""

@@ -20,11 +20,10 @@ from toolcrib import Application, Context, MCPServer, ToolRegistry, tool
 from toolcrib.context import LOCAL, NOBODY
 from toolcrib.definition import MAX_TIMEOUT_S
 from toolcrib.dispatch import dispatcher as dispatch
-from toolcrib.dispatch.middleware import Attempt
 from toolcrib.dispatch.tool_search import CALL, SEARCH
 from toolcrib.errors import ThrottledError, ToolBusyError, ToolNotFoundError, ToolTimeoutError
 from toolcrib.policy import Limit, Policy, Telemetry
-from toolcrib.policy.middleware import Guard
+from toolcrib.policy.enforcer import PolicyEnforcer
 from toolcrib.validation import limits as effort
 
 
@@ -100,14 +99,14 @@ async def test_a_call_that_was_begun_without_a_task_may_turn_out_to_need_one() -
 
 
 def test_a_call_that_there_is_no_room_for_is_counted_where_nothing_is_recorded() -> None:
-    guard = Guard(Policy(telemetry=Telemetry(prometheus=True)))
+    enforcer = PolicyEnforcer(Policy(telemetry=Telemetry(prometheus=True)))
     server = MCPServer()
-    server.dispatcher.policy = guard
-    server.dispatcher.drop(Attempt("add", {"a": 1}, LOCAL, NOBODY), ToolBusyError("There is no room."))
-    assert guard.watch is not None
-    figures = guard.watch.exposition()[1].decode()
+    server.dispatcher.use(enforcer.pipeline())
+    server.dispatcher.reject("add", {"a": 1}, LOCAL, NOBODY, ToolBusyError("There is no room."))
+    assert enforcer.telemetry is not None
+    figures = enforcer.telemetry.exposition()[1].decode()
     assert [line for line in figures.splitlines() if "calls_total{" in line and 'outcome="throttled"' in line]
-    MCPServer().dispatcher.drop(Attempt("add", {}, LOCAL, NOBODY), ToolBusyError("No room."))  # nobody hears
+    MCPServer().dispatcher.reject("add", {}, LOCAL, NOBODY, ToolBusyError("No room."))  # nothing to record
 
 
 # --- what a policy brings along ---
@@ -162,9 +161,8 @@ async def test_a_place_is_taken_until_what_was_left_to_be_awaited_has_ended() ->
 
 async def test_a_call_that_there_is_no_room_for_is_on_the_record_as_it_was_made(tmp_path: Path) -> None:
     async with open_bench(tmp_path) as bench:
-        bench.server.dispatcher.drop(
-            Attempt("add", {"a": 1}, BEN, NOBODY), ToolBusyError("There is no room.")
-        )
+        error = ToolBusyError("There is no room.")
+        bench.server.dispatcher.reject("add", {"a": 1}, BEN, NOBODY, error)
         await bench.server.call("add", {"a": 1}, principal=BEN)
     dropped, called = bench.records()
     assert (dropped["decision"], dropped["code"]) == ("unheard", "busy")

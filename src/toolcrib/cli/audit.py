@@ -47,7 +47,7 @@ from toolcrib.config.atomic_file import open_new
 from toolcrib.policy.audit.checkpoints import find_seals
 from toolcrib.policy.audit.reader import Reader, open_log
 from toolcrib.policy.audit.verify import Verdict
-from toolcrib.policy.middleware import OUTCOMES
+from toolcrib.policy.outcome import OUTCOMES
 from toolcrib.validation import codec
 
 DAY_S = 86_400.0

@@ -188,8 +188,8 @@ def _run(
 
     async def run() -> Result:
         try:
-            if server.guard is not None:
-                await server.guard.open()  # a file that cannot be used is told before anything runs
+            if server.dispatcher.pipeline is not None:
+                await server.dispatcher.pipeline.open()  # fails before anything runs
             return await server.call(name, arguments, timeout_s=timeout_s, channel=AtTerminal(terminal))
         except ToolNotFoundError:
             # It is there, or it would not have been found: who has the file may know that.

@@ -98,11 +98,11 @@ class _Report:
         self.terminal = terminal
         self.loaded = loaded
         self.as_json = as_json
-        guard = loaded.server.guard
-        self.access = Access(Policy()) if guard is None else guard.access
+        enforcer = loaded.server.enforcer
+        self.access = Access(Policy()) if enforcer is None else enforcer.access
         self.state: State | None = None
         self.principal = self._find_principal(who, roles, scopes)
-        if guard is None:
+        if enforcer is None:
             terminal.say("note", "there is no policy: everybody may call everything", "see docs/access.md")
         for finding in (*loaded.errors, *find_idle(loaded.server)):
             terminal.tell(finding)

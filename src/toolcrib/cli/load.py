@@ -201,7 +201,7 @@ class Loader:
             name_rule=own.registry.rule,
             separator=own.registry.separator,
             timeout_s=limit or own.dispatcher.timeout_s,
-            policy=None if own.guard is None else own.guard.policy,
+            policy=None if own.enforcer is None else own.enforcer.policy,
         )
 
 
@@ -470,7 +470,7 @@ class OfferLoader(Loader):
             on_duplicate=registry.on_duplicate,
             separator=registry.separator,
             timeout_s=own.dispatcher.timeout_s,
-            policy=None if own.guard is None else own.guard.policy,
+            policy=None if own.enforcer is None else own.enforcer.policy,
         )
         front = own.dispatcher.storefront
         server.publish_search(*(("never", None) if front is None else (front.publish, front.budget_tokens)))
@@ -593,7 +593,7 @@ def _search_words(offer: Offer) -> list[str] | None:
 
 
 def _credentials(offer: Offer) -> str | None:
-    auth = None if offer.server.guard is None else offer.server.guard.policy.auth
+    auth = None if offer.server.enforcer is None else offer.server.enforcer.policy.auth
     return None if auth is None else "a key" if auth.keys is not None else "a token"
 
 

@@ -40,7 +40,7 @@ def put_around(server: MCPServer, configs: Sequence[Config]) -> None:
     if len(asking) > 1:
         files = ", ".join(str(config.file) for config in asking)
         raise Failure(f"There is more than one policy: {files}", "keep the sections of a policy in one file")
-    if server.guard is not None:
+    if server.enforcer is not None:
         raise Failure(f"{asking[0].file} has a policy, and so has the server in the code", "keep one of them")
     policy = asking[0].policy
     if policy is not None:
@@ -65,15 +65,15 @@ def find_idle(server: MCPServer, refused: Policy | None = None) -> list[Finding]
     """What of a policy means no tool of the server; or of one that it `refused` for something else."""
     tools = server.registry.published()
     if refused is not None:
-        from toolcrib.policy.middleware import check_rest  # most servers have none
+        from toolcrib.policy.enforcer import check_unmatched  # most servers have none
 
-        return [finding_of(error) for error in check_rest(refused, tools)]
-    return [] if server.guard is None else [finding_of(error) for error in server.guard.check(tools)]
+        return [finding_of(error) for error in check_unmatched(refused, tools)]
+    return [] if server.enforcer is None else [finding_of(error) for error in server.enforcer.check(tools)]
 
 
 def find_unreadable(server: MCPServer, refused: Policy | None = None) -> list[Finding]:
     """A file of keys that a server would not start with. It need not be on the machine that checks."""
-    policy = refused if server.guard is None else server.guard.policy
+    policy = refused if server.enforcer is None else server.enforcer.policy
     auth = None if policy is None else policy.auth
     if policy is None or auth is None or auth.keys is None:
         return []

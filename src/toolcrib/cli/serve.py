@@ -169,10 +169,10 @@ def run_http(
     offer, summary = load(wishes, terminal, **identity)
     if is_refused(summary, wishes, terminal):
         return 1
-    if offer.server.guard is not None:  # that of files was looked at before; this one may be of the code
-        refuse_apart(offer.server.guard.policy, wishes.workers or 1)
+    if offer.server.enforcer is not None:  # that of files was looked at before; this one may be of the code
+        refuse_apart(offer.server.enforcer.policy, wishes.workers or 1)
     _leave_unsaid(offer)
-    watch = None if offer.server.guard is None else offer.server.guard.watch
+    watch = None if offer.server.enforcer is None else offer.server.enforcer.telemetry
     if watch is not None and figures is not None:
         watch.share(Path(figures))
     chosen = replace(

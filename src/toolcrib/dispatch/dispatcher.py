@@ -26,7 +26,7 @@ import secrets
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Awaitable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -37,7 +37,7 @@ from toolcrib.dispatch.concurrency import Lane, Outlive, Raised
 from toolcrib.dispatch.crash_log import CrashReporter
 from toolcrib.dispatch.deadline import Clock
 from toolcrib.dispatch.lifespan import Owners
-from toolcrib.dispatch.middleware import Admit, Attempt, Policy, refused
+from toolcrib.dispatch.middleware import Call, Next, Pipeline, refusal_result
 from toolcrib.dispatch.runners import Runner
 from toolcrib.dispatch.tool_search import Storefront, could_be_front
 from toolcrib.errors import (
@@ -80,10 +80,12 @@ class Plan:
 
     __slots__ = (
         "arguments",
+        "chain",
         "context",
         "flaw",
         "handler",
         "is_plain",
+        "is_search_tool",
         "is_stream",
         "lane",
         "mirrored",
@@ -115,6 +117,8 @@ class Plan:
         self.is_plain = binder.context is None and binder.server is None and not binder.positional
         self.is_stream = inspect.isasyncgenfunction(tool.handler)
         self.mode = "async" if tool.is_async and run != "process" else "thread" if run == "auto" else run
+        self.chain: Next | None = None  # through the middleware, composed when the tool is first called
+        self.is_search_tool = False
         self.flaw: DefinitionError | None = None
         try:
             tool.check()
@@ -200,7 +204,7 @@ def failed(
     id of the call, where it has one), and without the values that the tool was `given`."""
     plan.stats.errors += 1
     if isinstance(error, PolicyError):
-        return refused(error)
+        return refusal_result(error)
     told = _explain(plan, error.error if isinstance(error, Raised) else error, crashes, given, call_id)
     text = _words_of(told)
     if text is None or len(text) > plan.results.max_bytes:
@@ -285,7 +289,6 @@ class Dispatcher:
         *,
         server: Any = None,
         timeout_s: float | None = DEFAULT_TIMEOUT_S,
-        policy: Policy | None = None,
     ) -> None:
         self.registry = registry
         self.server = server
@@ -293,7 +296,7 @@ class Dispatcher:
         self.runner = Runner()
         self.crashes = CrashReporter()
         self.owners = Owners(registry, self.crashes)
-        self.policy = policy
+        self.pipeline: Pipeline | None = None
         self.storefront: Storefront | None = None
         self.is_stopped = False
         self.stats: dict[str, ToolStats] = {}
@@ -306,7 +309,7 @@ class Dispatcher:
     @property
     def depends_on_principal(self) -> bool:
         """Whether two callers may see different tools."""
-        return self.policy is not None and self.policy.depends_on_principal
+        return self.pipeline is not None and self.pipeline.depends_on_principal
 
     def view(self, principal: Principal = LOCAL) -> tuple[Tool, ...]:
         """The tools a principal may see, which are those it may call: one object until they change."""
@@ -314,18 +317,18 @@ class Dispatcher:
         viewed = self._viewed
         if viewed is None or viewed[0] is not snapshot:
             viewed = self._viewed = (snapshot, tuple(self.registry.published()))
-        return viewed[1] if self.policy is None else self.policy.view(principal, viewed[1])
+        return viewed[1] if self.pipeline is None else self.pipeline.view(principal, viewed[1])
 
     def is_visible(self, principal: Principal, tool: Tool) -> bool:
         """Whether a tool is among those that a principal may see."""
-        if self.policy is None:
+        if self.pipeline is None:
             return True
-        return self.policy.is_visible(principal, tool) and self._is_there(tool, principal)
+        return self.pipeline.is_visible(principal, tool) and self._is_there(tool, principal)
 
     def _is_there(self, tool: Tool, principal: Principal) -> bool:
         """An older version is not listed for itself: it is there for whoever is shown the newest."""
         newest = self.registry.snapshot.find(tool.name) or tool
-        if newest is tool or self.policy is None or self.policy.is_visible(principal, newest):
+        if newest is tool or self.pipeline is None or self.pipeline.is_visible(principal, newest):
             return True
         return tool not in self.registry.versions(tool.name)  # one of the pair, for whom that name is free
 
@@ -387,22 +390,43 @@ class Dispatcher:
                 return await self.call(*meant, principal=principal, channel=channel, timeout_s=timeout_s)
             try:
                 plan = self._plan(name, principal)
-                if self.policy is not None and not self._is_there(plan.tool, principal):
+                if self.pipeline is not None and not self._is_there(plan.tool, principal):
                     raise ToolNotFoundError(name)
             except ToolNotFoundError:
-                if self.policy is not None:
-                    await self.policy.miss(Attempt(name, arguments, principal, channel))
+                if self.pipeline is not None:
+                    call = self.pipeline.begin(name, None, arguments, principal, channel)
+                    await self.pipeline.reject_unknown(call)
                 raise
         limit = self.timeout_s if plan.timeout_s is None else plan.timeout_s
         if timeout_s is not None:
             limit = _shorten(limit, timeout_s)
-        if self.policy is None:
+        if self.pipeline is None:
             return await self._perform(plan, arguments, principal, limit, channel)
-        front = self.storefront
-        is_front = front is not None and front.find(name, principal) is plan.tool
-        attempt = Attempt(name, arguments, principal, channel)
-        perform = functools.partial(self._perform, plan, arguments, principal, limit)
-        return await self.policy.conduct(attempt, plan.tool, perform, is_front=is_front)
+        call = self.pipeline.begin(
+            name, plan.tool, arguments, principal, channel, limit, is_search_tool=plan.is_search_tool
+        )
+        chain = plan.chain
+        if chain is None:
+            chain = plan.chain = self._compose(plan, self.pipeline)
+        return await chain(call)
+
+    def _compose(self, plan: Plan, pipeline: Pipeline) -> Next:
+        """Return the way of a call of one tool through the middleware."""
+
+        def run(call: Call) -> Awaitable[Result]:
+            return self._perform(plan, call.arguments, call.principal, call.timeout_s, call.channel, call)
+
+        def fail(call: Call, error: BaseException) -> Result:
+            told = error if isinstance(error, CallError) else Raised(error)
+            return failed(plan, told, self.crashes, call.arguments, call.id)
+
+        return pipeline.compose(plan.tool, run, fail)
+
+    def use(self, pipeline: Pipeline | None) -> None:
+        """Put other middleware around calls from now on."""
+        with self._lock:
+            self.pipeline = pipeline
+            self._plans, self._plan_of = {}, {}  # they hold what was composed before
 
     async def _perform(
         self,
@@ -411,15 +435,11 @@ class Dispatcher:
         principal: Principal,
         limit: float | None,
         channel: Channel,
-        admit: Admit | None = None,
-        timeout_s: float | None = None,
-        outlive: Outlive | None = None,
-        call_id: str | None = None,
-        converts: bool = False,
+        call: Call | None = None,
     ) -> Result:
-        """Check, have admitted, run. A policy may give less time and another channel, and hears of code that
-        runs on when the call is answered. A crash is reported under its `call_id`."""
-        limit = limit if timeout_s is None else _shorten(limit, timeout_s)
+        """Validate the arguments, let middleware check them, run the tool. `call` is there where the
+        server has middleware."""
+        outlive, call_id = (None, None) if call is None else (call.outlive, call.id)
         started = time.perf_counter()
         context: Context | None = None
         clock: Clock | None = None
@@ -431,12 +451,10 @@ class Dispatcher:
             if plan.flaw is not None:
                 return failed(plan, plan.flaw, self.crashes, call_id=call_id)
             checked = given = plan.arguments.check(arguments)
-            if admit is not None:
-                ahead = converts and not plan.arguments.keeps(checked)
-                convert = Conversion(self.runner, plan, checked, limit, outlive) if ahead else None
-                if (pending := admit(checked, convert)) is not None:
-                    await pending
-                given, clock = (checked, None) if convert is None else (convert.given, convert.clock)
+            if call is not None:
+                if call.checks:
+                    given, clock = await self._run_checks(plan, call, checked, limit)
+                call.has_run = True
             if plan.owner is not None and not self.owners.is_open(plan.owner):
                 await self.owners.open_for(plan.tool, limit, call_id)
             if plan.context is not None:
@@ -467,10 +485,29 @@ class Dispatcher:
             elapsed = time.perf_counter() - started
             stats.total_s += elapsed
 
-    def drop(self, attempt: Attempt, error: BaseException) -> None:
-        """A call came that there was no room for."""
-        if self.policy is not None:
-            self.policy.drop(attempt, error)
+    async def _run_checks(
+        self, plan: Plan, call: Call, checked: dict[str, Any], limit: float | None
+    ) -> tuple[dict[str, Any], Clock | None]:
+        """Let middleware check validated arguments. Returns what to call the tool with."""
+        convert: Conversion | None = None
+        if call.sees_converted and not plan.arguments.keeps(checked):
+            convert = call.convert = Conversion(self.runner, plan, checked, limit, call.outlive)
+        for check in call.checks:
+            if (pending := check(call, checked)) is not None:
+                await pending
+        return (checked, None) if convert is None else (convert.given, convert.clock)
+
+    def reject(
+        self,
+        name: str,
+        arguments: Mapping[str, Any] | None,
+        principal: Principal,
+        channel: Channel,
+        error: BaseException,
+    ) -> None:
+        """Record a call that ended before its tool was looked up, because there was no room for it."""
+        if self.pipeline is not None:
+            self.pipeline.reject(self.pipeline.begin(name, None, arguments, principal, channel), error)
 
     # --- running ---
 
@@ -546,7 +583,9 @@ class Dispatcher:
         front = self.storefront
         stand_in = None if front is None else front.find(name, principal)
         if stand_in is not None:
-            return Plan(stand_in, stand_in.built, self.stats.setdefault(name, ToolStats()))
+            found = Plan(stand_in, stand_in.built, self.stats.setdefault(name, ToolStats()))
+            found.is_search_tool = True
+            return found
         tool = snapshot.find(name)
         if tool is None:
             raise ToolNotFoundError(name)

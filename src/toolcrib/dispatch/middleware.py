@@ -1,104 +1,360 @@
-"""What dispatch asks of a policy, and what it tells it of a call.
+"""Middleware: code that runs around every call of a tool.
 
-Dispatch sits below the policies that wrap it, so the contract between them is here: one attempt to call a
-tool goes in, its result comes out, and in between the policy lets it run or does not. Knows the shape of
-that; refuses to know any policy.
+    class Timing:
+        async def __call__(self, call, next):
+            started = time.perf_counter()
+            result = await next(call)
+            print(call.tool.name, time.perf_counter() - started)
+            return result
+
+    server = MCPServer(middleware=[Timing()])
+
+A middleware is an async callable that takes a `Call` and `next`. It returns what `next(call)` returns,
+changes it, or returns a `Result` of its own without calling `next`. To refuse a call it raises a
+`CallError` (`DeniedError`, say). An object may have more methods, all optional:
+
+- `visible(principal, tool) -> bool`: a tool that is not visible is neither listed nor known to that
+  principal;
+- `check_arguments(call, arguments)`: look at validated arguments before the tool runs, raise `CallError` to
+  refuse; may be async;
+- `applies_to(tool) -> bool`: asked once per tool; where it is False the middleware is left out for that tool;
+- `open()` and `close()`, sync or async: called when the server starts and stops.
+
+Access control, quotas, audit and telemetry are middleware too. The order is fixed, outermost first: audit,
+telemetry, outcome, access, quota, required audit records, then the middleware of the server in the order it
+was added. So added middleware sees only calls that the policy admits, and what it does is part of the audit
+record.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+import inspect
+import itertools
+import logging
+import secrets
+import time
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any
 
 from toolcrib.content import Result, text_block
-from toolcrib.context import Channel, Principal
+from toolcrib.context import Channel, InputNeeded, Principal
 from toolcrib.dispatch.concurrency import Outlive
-from toolcrib.errors import PolicyError
+from toolcrib.errors import ConfigurationError, PolicyError, ToolNotFoundError
 from toolcrib.tool import Tool
+from toolcrib.validation import codec
 
 if TYPE_CHECKING:
     from toolcrib.schema.received import Received
 
+logger = logging.getLogger("toolcrib")
+
 REFUSAL = "toolcrib/refusal"
-"""The key of a result's `_meta` that says to machines why a call was refused."""
+"""The key of a result's `_meta` that tells programs why a call was refused."""
+MAX_VIEWS = 1_000
 
-
-@dataclass(slots=True, eq=False)
-class Attempt:
-    """One attempt to call a tool. `name` is as the caller spelt it, and may be that of no tool."""
-
-    name: str
-    arguments: Mapping[str, Any] | None
-    principal: Principal
-    channel: Channel
-
-
-class Parting(asyncio.Future[bool]):
-    """What a call waits for that has run, be it well or not: its record. Nothing of the tool goes on after
-    it, so whoever sends the reply may wait without a task."""
-
-
+Next = Callable[["Call"], Awaitable[Result]]
+Middleware = Callable[["Call", Next], Awaitable[Result]]
+Check = Callable[["Call", dict[str, Any]], Awaitable[None] | None]
+"""Looks at validated arguments before the tool runs. Raises CallError to refuse, InputNeeded to ask first."""
 Convert = Callable[[], Awaitable["Received"]]
-"""Converts the arguments of a call and gives them as the tool gets them. The tool is called with these."""
-
-Admit = Callable[[dict[str, Any], Convert | None], Awaitable[None] | None]
-"""Looks at checked arguments before the tool runs, and has them converted where it asked for that.
-Raises CallError to refuse, InputNeeded to ask first; what it gives, if anything, is waited for and does the
-same."""
+"""Converts the arguments of a call and returns them as the tool gets them. The tool is called with these."""
+Fail = Callable[["Call", BaseException], Result]
 
 
-class Perform(Protocol):
-    """Checks the arguments, has them admitted, runs the tool. Failures are in the Result; only InputNeeded
-    and CancelledError come out. `call_id` is what a crash is told by, to the caller and in the log;
-    `timeout_s` is for less time than the tool has. `converts` lets `admit` see what the tool gets."""
+class Call:
+    """One call of a tool on its way through the middleware, and the record of how it ended.
 
-    def __call__(
+    Middleware may replace `arguments`, `channel` and `checks`, and `shorten` the time limit, before it
+    calls `next`.
+    """
+
+    __slots__ = (
+        "arguments",
+        "arguments_bytes",
+        "arguments_digest",
+        "channel",
+        "checks",
+        "code",
+        "convert",
+        "decision",
+        "duration_s",
+        "has_run",
+        "id",
+        "is_search_tool",
+        "name",
+        "outcome",
+        "outlive",
+        "principal",
+        "result_bytes",
+        "rule",
+        "sees_converted",
+        "started",
+        "timeout_s",
+        "tool",
+    )
+
+    def __init__(
         self,
+        id_: str,
+        name: str,
+        tool: Tool | None,
+        arguments: Mapping[str, Any] | None,
+        principal: Principal,
         channel: Channel,
-        admit: Admit | None = None,
         timeout_s: float | None = None,
-        outlive: Outlive | None = None,
-        call_id: str | None = None,
-        converts: bool = False,
-    ) -> Awaitable[Result]: ...
+        checks: tuple[Check, ...] = (),
+        is_search_tool: bool = False,
+    ) -> None:
+        self.started = time.perf_counter()
+        self.id = id_
+        """Names the call in the audit log, in log lines and in the report of a crash."""
+        self.name = name
+        """The name as the caller spelt it."""
+        self.tool = tool
+        """None for a call of a tool that does not exist, which only audit and telemetry see."""
+        self.arguments = arguments
+        """The arguments as they were received, not validated yet."""
+        self.principal = principal
+        self.channel = channel
+        self.timeout_s = timeout_s
+        self.checks = checks
+        self.is_search_tool = is_search_tool
+        """Whether the tool only finds and calls other tools: access rules apply to those instead."""
+        self.sees_converted = False
+        """Whether a check wants to see the arguments as the tool gets them."""
+        self.convert: Convert | None = None
+        """Where `sees_converted` is set and conversion can change the arguments: converts them."""
+        self.outlive: Outlive | None = None
+        """Called where the call is answered while its code still runs."""
+        self.has_run = False
+        """Whether the arguments passed all checks, so that the tool was called."""
+        self.decision = "allowed"
+        self.rule: str | None = None
+        self.arguments_bytes: int | None = None
+        self.arguments_digest: str | None = None
+        self.outcome = ""
+        self.code: str | None = None
+        self.duration_s = 0.0
+        self.result_bytes: int | None = None
+
+    def shorten(self, timeout_s: float) -> None:
+        """Give the tool at most this many seconds; a limit that is shorter already stays."""
+        if self.timeout_s is None or timeout_s < self.timeout_s:
+            self.timeout_s = timeout_s
+
+    def measure_arguments(self) -> int:
+        """Return the size of the arguments as JSON, in bytes."""
+        if self.arguments_bytes is None:
+            self.arguments_bytes = len(codec.encode(self.arguments or {}))
+        return self.arguments_bytes
 
 
-class Policy(Protocol):
-    """What stands around every call."""
+class RecordWritten(asyncio.Future[bool]):
+    """Awaited by a call that has ended, until its audit record is written.
 
-    @property
-    def depends_on_principal(self) -> bool:
-        """Whether two callers may see different tools."""
-        ...
+    Nothing of the tool runs after it, so the transport that sends the reply may wait for it without a task.
+    """
+
+
+class Pipeline:
+    """The middleware of one server.
+
+    `observers` see every call, also of unknown tools; `policy` decides about calls of tools that exist;
+    `added` is the middleware of the server's author.
+    """
+
+    def __init__(
+        self,
+        observers: Iterable[Middleware] = (),
+        policy: Iterable[Middleware] = (),
+        added: Iterable[Middleware] = (),
+    ) -> None:
+        self._observers = tuple(observers)
+        self._policy = tuple(policy)
+        self._added = tuple(added)
+        parts = (*self._observers, *self._policy, *self._added)
+        self._parts = parts
+        self._opened: list[Any] = []
+        self._filters = [part for part in parts if hasattr(part, "visible")]
+        self._views: dict[tuple[Tool, ...], tuple[Tool, ...]] = {}
+        self.checks: tuple[Check, ...] = tuple(
+            part.check_arguments for part in parts if hasattr(part, "check_arguments")
+        )
+        self.depends_on_principal = any(getattr(part, "depends_on_principal", True) for part in self._filters)
+        """Whether two principals may see different tools."""
+        self._id_prefix = secrets.token_hex(5)
+        self._numbers = itertools.count(1)
+        self._unknown = _chain(self._observers, _raise_unknown)
+
+    # --- life cycle ---
+
+    async def open(self) -> None:
+        """Open every middleware, outermost first."""
+        for part in self._parts:
+            if hasattr(part, "open"):
+                self._opened.append(part)  # before it is opened: one that fails half-way is closed as well
+                await _call_hook(part.open)
+
+    async def close(self) -> None:
+        """Close what was opened, innermost first."""
+        while self._opened:
+            part = self._opened.pop()
+            try:
+                if hasattr(part, "close"):
+                    await _call_hook(part.close)
+            except Exception:
+                logger.exception("closing middleware %s failed", type(part).__name__)
+
+    # --- visibility ---
 
     def view(self, principal: Principal, tools: tuple[Tool, ...]) -> tuple[Tool, ...]:
-        """Those of the tools that a principal may see: one object as long as neither changes."""
-        ...
+        """Return the tools that a principal may see: the same object as long as they stay the same."""
+        for part in self._filters:
+            if hasattr(part, "view"):  # it remembers what it decided
+                tools = part.view(principal, tools)
+                continue
+            seen = tuple(tool for tool in tools if part.visible(principal, tool))
+            if len(seen) < len(tools):
+                if len(self._views) >= MAX_VIEWS:
+                    self._views = {}
+                tools = self._views.setdefault(seen, seen)
+        return tools
 
     def is_visible(self, principal: Principal, tool: Tool) -> bool:
-        """Whether a tool is among those."""
-        ...
+        return all(part.visible(principal, tool) for part in self._filters)
 
-    async def conduct(
-        self, attempt: Attempt, tool: Tool, perform: Perform, *, is_front: bool = False
-    ) -> Result:
-        """See a call through. `is_front` says that the tool only finds and calls others, and shows nobody
-        what they may not see. Raises ToolNotFoundError for a tool that is not for this caller."""
-        ...
+    # --- calls ---
 
-    def drop(self, attempt: Attempt, error: BaseException) -> None:
-        """Take note of a call that ended before anybody looked for its tool: there was no room for it."""
-        ...
+    def begin(
+        self,
+        name: str,
+        tool: Tool | None,
+        arguments: Mapping[str, Any] | None,
+        principal: Principal,
+        channel: Channel,
+        timeout_s: float | None = None,
+        *,
+        is_search_tool: bool = False,
+    ) -> Call:
+        id_ = f"{self._id_prefix}{next(self._numbers):x}"
+        return Call(id_, name, tool, arguments, principal, channel, timeout_s, self.checks, is_search_tool)
 
-    async def miss(self, attempt: Attempt) -> None:
-        """Take note of a call of a tool that is not there."""
-        ...
+    def compose(self, tool: Tool, run: Next, fail: Fail) -> Next:
+        """Return the whole way of a call of one tool, ending in `run`. `fail` makes a result of an
+        exception that added middleware raised."""
+        added = _select(self._added, tool)
+        if added:
+            run = _contain(_chain([_hiding(part) for part in added], run), fail)
+        return _chain((*self._observers, *_select(self._policy, tool)), run)
+
+    async def reject_unknown(self, call: Call) -> None:
+        """Let audit and telemetry see a call of a tool that does not exist. Raises ToolNotFoundError."""
+        call.decision = "unknown"
+        await self._unknown(call)
+
+    def reject(self, call: Call, error: BaseException) -> None:
+        """Let audit and telemetry see a call that ended before its tool was looked up, for want of room."""
+        call.decision = "unheard"
+
+        async def run(_: Call) -> Result:
+            raise error
+
+        try:
+            _chain(self._observers, run)(call).__await__().send(None)  # it has nothing to wait for
+        except BaseException as raised:
+            if raised is not error and not isinstance(raised, StopIteration):
+                raise
 
 
-def refused(error: PolicyError) -> Result:
-    """A call that a policy refused, for people and for machines."""
-    error.__traceback__ = None  # it knows the whole call, arguments included, and would keep it
+def check_middleware(part: Any) -> Middleware:
+    """Raise ConfigurationError for what cannot be a middleware."""
+    if inspect.isclass(part):
+        raise ConfigurationError(
+            f"middleware must be an object, got the class {part.__name__}",
+            key="middleware",
+            hint=f"pass an instance: {part.__name__}()",
+        )
+    hint = "write `async def my_middleware(call, next): return await next(call)`"
+    if not callable(part):
+        raise ConfigurationError(
+            f"middleware must be callable, got {type(part).__name__}", key="middleware", hint=hint
+        )
+    try:
+        inspect.signature(part).bind(None, None)
+    except TypeError:
+        name = getattr(part, "__name__", type(part).__name__)
+        raise ConfigurationError(
+            f"middleware must take two arguments, call and next: {name} does not", key="middleware", hint=hint
+        ) from None
+    except ValueError:
+        pass  # a callable without a signature
+    return part  # type: ignore[no-any-return]
+
+
+def refusal_result(error: PolicyError) -> Result:
+    """Return the result of a call that was refused, with the reason for people and for programs."""
+    error.__traceback__ = None  # it refers to the whole call, arguments included, and would keep it alive
     meta = {REFUSAL: {"code": error.code, **(error.details or {})}}
     return Result([text_block(str(error))], is_error=True, error=error, meta=meta)
+
+
+def _select(parts: Iterable[Middleware], tool: Tool) -> list[Middleware]:
+    return [part for part in parts if not hasattr(part, "applies_to") or part.applies_to(tool)]
+
+
+def _chain(parts: Iterable[Middleware], run: Next) -> Next:
+    for part in reversed(tuple(parts)):
+        run = _link(part, run)
+    return run
+
+
+def _link(part: Middleware, following: Next) -> Next:
+    def run(call: Call) -> Awaitable[Result]:
+        return part(call, following)
+
+    return run
+
+
+def _hiding(part: Middleware) -> Middleware:
+    """Make an added middleware refuse calls of tools that it hides."""
+    if not hasattr(part, "visible"):
+        return part
+
+    def run(call: Call, following: Next) -> Awaitable[Result]:
+        if not call.is_search_tool and not part.visible(call.principal, call.tool):
+            call.decision = "denied"
+            raise ToolNotFoundError(call.name)
+        return part(call, following)
+
+    return run
+
+
+def _contain(added: Next, fail: Fail) -> Next:
+    """Turn what added middleware raises, or returns by mistake, into a result."""
+
+    async def run(call: Call) -> Result:
+        try:
+            result = await added(call)
+        except (InputNeeded, ToolNotFoundError, asyncio.CancelledError, GeneratorExit):
+            raise
+        except PolicyError as error:
+            call.decision = "denied"
+            return refusal_result(error)
+        except BaseException as error:
+            return fail(call, error)
+        if not isinstance(result, Result):
+            return fail(call, TypeError(f"middleware returned {type(result).__name__}, expected Result"))
+        return result
+
+    return run
+
+
+def _raise_unknown(call: Call) -> Awaitable[Result]:
+    raise ToolNotFoundError(call.name)
+
+
+async def _call_hook(hook: Callable[[], Any]) -> None:
+    outcome = hook()
+    if inspect.isawaitable(outcome):
+        await outcome

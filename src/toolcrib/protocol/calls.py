@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Any
 from toolcrib.content import Result, text_block
 from toolcrib.context import LOCAL, RESERVED, InputNeeded, Principal, Question
 from toolcrib.context import Reply as PeerReply
-from toolcrib.dispatch.middleware import Attempt
 from toolcrib.errors import (
     CannotAskError,
     InsufficientScopeError,
@@ -243,8 +242,7 @@ class Call(Exchange):
         self.close()
 
     def _drop(self, error: BaseException) -> None:
-        attempt = Attempt(self.name, self.arguments, self.link.principal, self)
-        self.engine.dispatcher.drop(attempt, error)
+        self.engine.dispatcher.reject(self.name, self.arguments, self.link.principal, self, error)
 
     def _send_for_scopes(self, error: InsufficientScopeError) -> Reply:
         """HTTP has a way to ask for more: the client fetches a better token, and comes again."""

@@ -20,8 +20,8 @@ from toolcrib.http_client import is_loopback
 from toolcrib.protocol import Engine
 
 if TYPE_CHECKING:
-    from toolcrib.policy.middleware import Guard
-    from toolcrib.policy.telemetry.telemetry import Watch
+    from toolcrib.policy.enforcer import PolicyEnforcer
+    from toolcrib.policy.telemetry.telemetry import TelemetryMiddleware
     from toolcrib.transports.http.auth import Reception
     from toolcrib.transports.http.endpoint import Endpoint
     from toolcrib.transports.http.server import Times
@@ -80,21 +80,23 @@ class HTTPOptions:
 class Wiring:
     """The wire of one server."""
 
-    def __init__(self, dispatcher: Dispatcher, guard: Guard | None = None, **identity: Any) -> None:
-        self._guard = guard
+    def __init__(
+        self, dispatcher: Dispatcher, enforcer: PolicyEnforcer | None = None, **identity: Any
+    ) -> None:
+        self._enforcer = enforcer
         self.engine = Engine(dispatcher, **identity)
-        if guard is not None and guard.watch is not None:
-            self._show(guard.watch, dispatcher)
+        if enforcer is not None and enforcer.telemetry is not None:
+            self._show(enforcer.telemetry, dispatcher)
         self._registry = dispatcher.registry
         self._unsubscribe: Callable[[], None] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._timer: asyncio.TimerHandle | None = None
 
-    def _show(self, watch: Watch, dispatcher: Dispatcher) -> None:
+    def _show(self, telemetry: TelemetryMiddleware, dispatcher: Dispatcher) -> None:
         engine = self.engine
-        watch.gauge("calls_queued", lambda: engine.gate.waiting)
-        watch.gauge("sessions", lambda: len(engine.sessions) + len(engine.pipes))
-        watch.gauge("threads_abandoned", lambda: dispatcher.runner.abandoned)
+        telemetry.gauge("calls_queued", lambda: engine.gate.waiting)
+        telemetry.gauge("sessions", lambda: len(engine.sessions) + len(engine.pipes))
+        telemetry.gauge("threads_abandoned", lambda: dispatcher.runner.abandoned)
 
     # --- news ---
 
@@ -127,8 +129,8 @@ class Wiring:
 
     def _announce(self) -> None:
         self._timer = None
-        if self._guard is not None:
-            self._guard.look_again(self._registry.published())
+        if self._enforcer is not None:
+            self._enforcer.warn_unmatched(self._registry.published())
         self.engine.announce_change()
 
     # --- transports, each loaded when it is wanted ---
@@ -154,15 +156,15 @@ class Wiring:
 
     def _reception(self, options: HTTPOptions) -> Reception | None:
         """Who lets callers in, and who shows figures; None where nobody has to."""
-        guard = self._guard
-        policy = None if guard is None else guard.policy
-        if guard is None or policy is None or (policy.auth is None and guard.watch is None):
+        enforcer = self._enforcer
+        policy = None if enforcer is None else enforcer.policy
+        if enforcer is None or policy is None or (policy.auth is None and enforcer.telemetry is None):
             return None
         from toolcrib.transports.http.auth import Reception
 
         name = self.engine.info["name"]
         return Reception(
-            guard,
+            enforcer,
             name,
             host=options.host,
             port=options.port,
@@ -172,7 +174,7 @@ class Wiring:
 
     def _is_bare(self, options: HTTPOptions) -> bool:
         """Whether nobody would have to say who they are, and nobody has said that this is meant."""
-        policy = None if self._guard is None else self._guard.policy
+        policy = None if self._enforcer is None else self._enforcer.policy
         return not options.insecure and (policy is None or policy.auth is None)
 
     def _check_open(self, host: str, options: HTTPOptions) -> None:

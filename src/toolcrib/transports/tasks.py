@@ -15,7 +15,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 from toolcrib.dispatch.deadline import Started, is_amid
-from toolcrib.dispatch.middleware import Parting
+from toolcrib.dispatch.middleware import RecordWritten
 from toolcrib.protocol import Exchange, Reply
 from toolcrib.protocol.calls import Call
 from toolcrib.protocol.messages import INTERNAL_ERROR, Fault, refusal
@@ -31,7 +31,7 @@ class Late:
 
     __slots__ = ("_record", "_work", "exchange")
 
-    def __init__(self, exchange: Exchange, work: Coroutine[Any, Any, Reply], record: Parting) -> None:
+    def __init__(self, exchange: Exchange, work: Coroutine[Any, Any, Reply], record: RecordWritten) -> None:
         self.exchange = exchange
         self._work = work
         self._record = record
@@ -124,7 +124,7 @@ def _run_inline(exchange: Exchange, late: type[AnyLate]) -> Reply | Work | AnyLa
     finally:
         if host is not None:
             asyncio.tasks._enter_task(loop, host)
-    return late(exchange, work, yielded) if type(yielded) is Parting else _go_on_in_task(work, yielded)
+    return late(exchange, work, yielded) if type(yielded) is RecordWritten else _go_on_in_task(work, yielded)
 
 
 def _run_eagerly(exchange: Exchange, late: type[AnyLate]) -> Reply | Work | AnyLate:
@@ -169,7 +169,7 @@ class _Shell(Started):
         super().__init__(work, None)
         self.reply: Reply | None = None
         self.error: BaseException | None = None
-        self.record: Parting | None = None
+        self.record: RecordWritten | None = None
         self._has_begun = False
         self._is_over = False
 
@@ -182,7 +182,7 @@ class _Shell(Started):
         except BaseException as error:
             self.error = error
         else:
-            if type(yielded) is Parting and (task is None or not is_amid(task)):
+            if type(yielded) is RecordWritten and (task is None or not is_amid(task)):
                 self.record = yielded
             else:
                 self._yielded, self._is_over = yielded, False

@@ -142,7 +142,7 @@ def test_a_policy_in_the_file_and_one_in_the_code_are_one_too_many() -> None:
 def test_files_without_a_policy_change_nothing() -> None:
     server = MCPServer("shop")
     enforce(server, [Config(), Config()])
-    assert server.guard is None
+    assert server.enforcer is None
     assert find_idle(server) == []
     refuse_idle(server)
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import functools
 import json
 import logging
 from pathlib import Path
@@ -13,11 +15,12 @@ import pytest
 from toolcrib import MCPServer, Tool
 from toolcrib.content import File, Image, Result, text_block
 from toolcrib.context import Nobody, Principal
-from toolcrib.dispatch.middleware import Attempt
+from toolcrib.dispatch.middleware import Call
 from toolcrib.errors import AuditUnavailableError, ToolNotFoundError
 from toolcrib.policy import Audit, Policy
 from toolcrib.policy.audit import AuditLog, open_log
-from toolcrib.policy.middleware import Case, is_longer, size_of
+from toolcrib.policy.audit.middleware import AuditMiddleware, RequiredRecord
+from toolcrib.policy.outcome import OutcomeMiddleware, exceeds_size, result_size
 
 ANA = Principal("key:ana")
 
@@ -26,8 +29,21 @@ def make(**options: Any) -> Tool:
     return Tool.from_function(lambda: "", name="report", description="Give it.", **options)
 
 
-def case_of(arguments: Any, tool: Tool | None, log: AuditLog | None = None) -> Case:
-    return Case(log, None, "id", Attempt("report", arguments, ANA, Nobody()), tool)
+def call_of(
+    arguments: Any, tool: Tool | None, *, id_: str = "id", name: str = "report", channel: Any = None
+) -> Call:
+    return Call(id_, name, tool, arguments, ANA, channel or Nobody())
+
+
+async def end(ended: Result | BaseException) -> Result:
+    """What the tool does."""
+    if isinstance(ended, BaseException):
+        raise ended
+    return ended
+
+
+async def run(ended: Result | BaseException, call: Call) -> Result:
+    return await OutcomeMiddleware()(call, lambda _: end(ended))
 
 
 class Leaver(Nobody):
@@ -41,9 +57,9 @@ async def record(tmp_path: Path, *ends: Any, tool: Tool | None = None, **audit: 
     await log.open()
     for number, (ended, channel) in enumerate(ends):
         arguments = {"a": 1, "password": "x"}
-        case = Case(log, None, f"id{number}", Attempt("Report", arguments, ANA, channel), tool)
-        if (recording := case.end(ended)) is not None:
-            await recording
+        call = call_of(arguments, tool, id_=f"id{number}", name="Report", channel=channel)
+        with contextlib.suppress(asyncio.CancelledError, GeneratorExit, ToolNotFoundError):
+            await AuditMiddleware(log, Policy())(call, functools.partial(run, ended))
     await log.close()
     return [item for item in open_log(tmp_path / "audit.db").records() if item["kind"] == "call"]
 
@@ -77,10 +93,10 @@ async def test_values_are_recorded_where_that_is_wished_and_never_secrets(tmp_pa
 
 
 def test_the_size_of_arguments_is_measured_once_and_only_when_asked() -> None:
-    case = case_of({"a": 1}, make())
-    assert case._size is None
-    assert case.measure() == case.measure() == len('{"a":1}')
-    assert case_of(None, make()).measure() == len("{}")
+    call = call_of({"a": 1}, make())
+    assert call.arguments_bytes is None
+    assert call.measure_arguments() == call.measure_arguments() == len('{"a":1}')
+    assert call_of(None, make()).measure_arguments() == len("{}")
 
 
 @pytest.mark.parametrize(
@@ -105,15 +121,17 @@ async def test_only_what_must_be_recorded_begins_with_a_record(
     assert kinds == ["opened", *before, "call", "closed"]
 
 
-async def test_where_nothing_is_recorded_nothing_has_to_be() -> None:
-    await case_of({}, make(audit="required")).begin(make(audit="required"))
+async def test_without_an_audit_log_a_required_record_is_not_missed() -> None:
+    server = MCPServer(policy=Policy())
+    server.add(make(audit="required"))
+    assert not (await server.call("report")).is_error
 
 
 async def test_a_store_that_cannot_be_opened_refuses_what_must_be_recorded(tmp_path: Path) -> None:
     log = AuditLog(Audit(tmp_path / "none" / "audit.db", wait_s=0.01), server="test")
     (tmp_path / "none").write_text("not a folder")
     with pytest.raises(AuditUnavailableError, match="Tool 'report' cannot run now"):
-        await case_of({}, make(audit="required"), log).begin(make())
+        await RequiredRecord(log)(call_of({}, make(audit="required")), lambda _: end(Result([])))
     (tmp_path / "none").unlink()
     await log.close()
 
@@ -122,11 +140,12 @@ async def test_the_log_says_how_a_call_ended_and_only_where_somebody_reads_it(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level(logging.WARNING, "toolcrib")
-    case = case_of({"password": "hush"}, make())
-    assert case.end(Result([])) is None
+    call, outcome = call_of({"password": "hush"}, make()), OutcomeMiddleware()
+    await outcome(call, lambda _: end(Result([])))
     assert not caplog.records
     caplog.set_level(logging.INFO, "toolcrib")
-    assert case.end(ToolNotFoundError("report")) is None
+    with pytest.raises(ToolNotFoundError):
+        await outcome(call, lambda _: end(ToolNotFoundError("report")))
     [line] = caplog.records
     told = {key: getattr(line, key) for key in ("call_id", "tool_name", "principal", "outcome", "error_code")}
     assert told == {
@@ -140,14 +159,14 @@ async def test_the_log_says_how_a_call_ended_and_only_where_somebody_reads_it(
 
 
 def test_the_size_of_a_result_is_that_of_its_texts_and_data() -> None:
-    assert size_of(Result([])) == 0
-    assert size_of(Result([text_block("abc"), text_block("de")])) == 5
-    assert size_of(Result([text_block("äöü€")])) == 9
-    assert size_of(Result([Image(b"PNG").to_block()])) == 4
-    assert size_of(Result([File("Dear reader", uri="desk://1").to_block()])) == len("Dear reader")
-    assert size_of(Result([File(b"\0" * 9, uri="desk://2").to_block(), text_block("ab")])) == 14
+    assert result_size(Result([])) == 0
+    assert result_size(Result([text_block("abc"), text_block("de")])) == 5
+    assert result_size(Result([text_block("äöü€")])) == 9
+    assert result_size(Result([Image(b"PNG").to_block()])) == 4
+    assert result_size(Result([File("Dear reader", uri="desk://1").to_block()])) == len("Dear reader")
+    assert result_size(Result([File(b"\0" * 9, uri="desk://2").to_block(), text_block("ab")])) == 14
     link = {"type": "resource_link", "uri": "x", "description": "y" * 100}
-    assert size_of(Result([link])) == len(json.dumps(link, separators=(",", ":")))
+    assert result_size(Result([link])) == len(json.dumps(link, separators=(",", ":")))
 
 
 @pytest.mark.parametrize(
@@ -161,5 +180,5 @@ def test_the_size_of_a_result_is_that_of_its_texts_and_data() -> None:
     ],
 )
 def test_the_larger_of_content_and_structured_content_counts_for_a_limit(result: Result, size: int) -> None:
-    assert not is_longer(result, size)
-    assert is_longer(result, size - 1)
+    assert not exceeds_size(result, size)
+    assert exceeds_size(result, size - 1)

@@ -23,7 +23,7 @@ from toolcrib import Context
 from toolcrib.context import Answer, Form, InputNeeded, Nobody, Question, Reply
 from toolcrib.errors import NotConfirmedError
 from toolcrib.policy import Limit, Rule
-from toolcrib.policy.middleware import MAX_NAMED, MAX_SHOWN, confirm
+from toolcrib.policy.access.middleware import MAX_NAMED, MAX_SHOWN, confirm
 
 WIPE = {"what": "disk"}
 RULES = [Rule(confirm=["wipe"])]
@@ -121,7 +121,7 @@ async def test_the_mark_that_is_burned_is_that_of_the_state_and_outlives_it() ->
 
 
 async def test_where_nobody_can_be_asked_it_does_not_run() -> None:
-    with pytest.raises(NotConfirmedError, match="runs only when a person agrees, and none can be asked here"):
+    with pytest.raises(NotConfirmedError, match="requires confirmation by a person, and nobody can be asked"):
         await confirm("wipe", {}, None, Nobody(), burn_gladly)
 
 
@@ -257,7 +257,7 @@ async def test_a_modern_client_that_cannot_be_asked_is_told_what_it_lacks(tmp_pa
     async with open_bench(tmp_path, rules=RULES) as bench, Voice(bench.server) as client:
         error = (await client.call("wipe", WIPE))["error"]
         assert error["data"] == {"requiredCapabilities": {"elicitation": {}}}
-        assert error["message"].startswith("Tool 'wipe' runs only when a person agrees")
+        assert error["message"].startswith("Tool 'wipe' requires confirmation by a person")
         assert bench.runs["wipe"] == 0
     assert [(item["outcome"], item["code"]) for item in bench.records()] == [("denied", "not-confirmed")]
 

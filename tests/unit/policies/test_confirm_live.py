@@ -47,7 +47,7 @@ async def test_an_older_client_that_cannot_be_asked_gets_no_run(
     ):
         result = (await client.call("wipe", WIPE))["result"]
         assert result["isError"] is True
-        assert "none can be asked here" in result["content"][0]["text"]
+        assert "nobody can be asked" in result["content"][0]["text"]
         assert result["_meta"]["toolcrib/refusal"]["code"] == "not-confirmed"
         assert bench.runs["wipe"] == 0
     assert bench.outcomes() == ["denied"]

@@ -15,7 +15,7 @@ from toolcrib import MCPServer, Result
 from toolcrib.context import Principal
 from toolcrib.errors import ConfigurationError, InvalidResultError, ToolNotFoundError
 from toolcrib.policy import Audit, Limit, Policy, Rule
-from toolcrib.policy.middleware import Guard
+from toolcrib.policy.enforcer import PolicyEnforcer
 
 WRITER = Principal("key:ana", frozenset({"orders:write"}))
 REVISIONS = ("2024-11-05", "2025-03-26", *LIVE, MODERN)
@@ -130,7 +130,7 @@ async def test_whoever_lacks_a_scope_is_told_which_and_nothing_is_counted(tmp_pa
         assert result.is_error
         assert refusal_of(result) == {"code": "insufficient-scope", "scopes": ["orders:admin"]}
         assert result.content[0]["text"] == (
-            "Tool 'order' needs a scope that you were not given: orders:admin"
+            "Tool 'order' requires a scope that you do not have: orders:admin"
         )
         both = Principal("key:ana", frozenset({"orders:write", "orders:admin"}))
         assert not (await bench.server.call("order", {"item": "ink"}, principal=both)).is_error
@@ -312,21 +312,21 @@ async def test_a_record_says_how_long_and_how_large(tmp_path: Path) -> None:
 async def test_a_policy_that_demands_nothing_makes_no_file_and_no_record(tmp_path: Path) -> None:
     async with open_bench(tmp_path, audit=False) as bench:
         assert not (await bench.server.call("add", {"a": 1})).is_error
-        assert bench.guard.audit is None
-        assert bench.guard.watch is None
+        assert bench.enforcer.audit is None
+        assert bench.enforcer.telemetry is None
     assert os.listdir(tmp_path) == []
 
 
 def test_what_means_no_tool_is_wrong_and_all_of_it_is_told() -> None:
     rules = [Rule(deny=["nothing"])]
-    guard = Guard(Policy(rules=rules, limits=[Limit(rate="1/s", tools=["nobody"])]))
-    assert [error.key for error in guard.check([])] == ["rules[1].deny", "limits[1].tools"]
+    enforcer = PolicyEnforcer(Policy(rules=rules, limits=[Limit(rate="1/s", tools=["nobody"])]))
+    assert [error.key for error in enforcer.check([])] == ["rules[1].deny", "limits[1].tools"]
 
 
 def test_a_pattern_of_the_audit_that_cannot_be_read_is_told_with_its_place(tmp_path: Path) -> None:
     audit = Audit(tmp_path / "audit.db", redact=["re:("])
     with pytest.raises(ConfigurationError) as caught:
-        Guard(Policy(audit=audit, file="toolcrib.toml", lines={"audit.redact": 7}))
+        PolicyEnforcer(Policy(audit=audit, file="toolcrib.toml", lines={"audit.redact": 7}))
     assert str(caught.value).startswith("toolcrib.toml:7: audit.redact: ")
 
 

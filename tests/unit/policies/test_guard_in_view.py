@@ -11,11 +11,11 @@ from tests.support.guarded import ANA, Bench, open_bench
 from toolcrib import Application, Tool, tool
 from toolcrib.errors import ToolNotFoundError
 from toolcrib.policy import Limit, Policy, Rule, Telemetry
-from toolcrib.policy.middleware import Guard
+from toolcrib.policy.enforcer import PolicyEnforcer
 
 
 def figures_of(bench: Bench) -> list[str]:
-    text: str = bench.guard.watch.exposition()[1].decode()
+    text: str = bench.enforcer.telemetry.exposition()[1].decode()
     return text.splitlines()
 
 
@@ -52,10 +52,10 @@ async def test_figures_tell_of_gaps_in_the_record(tmp_path: Path) -> None:
 def test_what_means_nothing_is_said_once_and_again_when_it_comes_back(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    guard = Guard(Policy(rules=[Rule(deny=["secret"])]))
+    enforcer = PolicyEnforcer(Policy(rules=[Rule(deny=["secret"])]))
     secret = Tool.from_function(lambda: "", name="secret", description="Tell.")
     for tools, said in (([], 1), ([], 1), ([secret], 1), ([], 2)):
-        guard.look_again(tools)
+        enforcer.warn_unmatched(tools)
         assert caplog.text.count("'secret' matches no tool") == said
 
 

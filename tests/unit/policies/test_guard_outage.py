@@ -14,7 +14,7 @@ from toolcrib.policy.quota.memory_store import MemoryStore
 
 def break_store(bench: Bench) -> None:
     """Have the store fail from now on, as a disk does that is gone: its place is a folder."""
-    scribe = bench.guard.audit._scribe
+    scribe = bench.enforcer.audit._scribe
     scribe.abandon()
     scribe.path = bench.file.parent / "gone" / "audit.db"
     (bench.file.parent / "gone").write_text("not a folder")
@@ -28,15 +28,15 @@ async def test_a_destructive_tool_does_not_run_before_an_outage_is_noticed(
         result = await bench.server.call("wipe", {"what": "disk"})  # the first of all
         assert (result.meta or {}).get("toolcrib/refusal") == {"code": "audit-unavailable"}
         (bench.file.parent / "gone").unlink()
-        bench.guard.audit._scribe.path = bench.file
-        await until(lambda: not bench.guard.audit.is_failing)
+        bench.enforcer.audit._scribe.path = bench.file
+        await until(lambda: not bench.enforcer.audit.is_failing)
         assert not (await bench.server.call("wipe", {"what": "disk"})).is_error
         monkeypatch.setattr(log, "FRESH_S", 0.0)  # a while later
         break_store(bench)
         assert (await bench.server.call("wipe", {"what": "disk"})).is_error
         assert bench.runs["wipe"] == 1
         (bench.file.parent / "gone").unlink()
-        bench.guard.audit._scribe.path = bench.file
+        bench.enforcer.audit._scribe.path = bench.file
 
 
 async def test_whether_it_can_be_recorded_is_tried_only_where_it_is_not_known(
@@ -57,22 +57,22 @@ async def test_where_nothing_can_be_recorded_what_must_be_does_not_run(
         assert not (await bench.server.call("add", {"a": 1})).is_error
         break_store(bench)
         assert not (await bench.server.call("add", {"a": 1})).is_error  # others go on
-        await until(lambda: bench.guard.audit.is_failing)
+        await until(lambda: bench.enforcer.audit.is_failing)
         for tool, arguments in (("pay", {"amount": 5}), ("wipe", {"what": "disk"})):
             result = await bench.server.call(tool, arguments)
             assert result.is_error
             assert (result.meta or {}).get("toolcrib/refusal") == {"code": "audit-unavailable"}
             assert result.content[0]["text"] == (
-                f"Tool '{tool}' cannot run now: its calls must be recorded, and cannot be."
+                f"Tool '{tool}' cannot run now: its calls must be recorded, and the audit log is unavailable."
             )
         assert not bench.runs["pay"]
         assert not bench.runs["wipe"]
         assert not (await bench.server.call("add", {"a": 1})).is_error
         assert bench.runs["add"] == 3
-        assert bench.guard.audit.gaps >= 3
+        assert bench.enforcer.audit.gaps >= 3
         (bench.file.parent / "gone").unlink()
-        bench.guard.audit._scribe.path = bench.file
-        await until(lambda: not bench.guard.audit.is_failing)
+        bench.enforcer.audit._scribe.path = bench.file
+        await until(lambda: not bench.enforcer.audit.is_failing)
         assert not (await bench.server.call("wipe", {"what": "disk"})).is_error
     assert any("audit" in record.message for record in caplog.records)
     outcomes = [(item["tool"], item["outcome"]) for item in bench.records()]

@@ -27,7 +27,7 @@ from toolcrib.errors import (
     ToolNotFoundError,
     ToolTimeoutError,
 )
-from toolcrib.policy.middleware import OUTCOMES, Outcome, outcome_of
+from toolcrib.policy.outcome import OUTCOMES, Outcome, outcome_of
 
 WORDS = [
     (ToolNotFoundError("x"), "denied", "unknown-tool"),

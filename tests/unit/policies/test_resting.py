@@ -12,8 +12,8 @@ from toolcrib import Tool
 from toolcrib.context import LOCAL, Answer, Form, InputNeeded, Nobody, Question, Reply
 from toolcrib.errors import CannotAskError, ThrottledError
 from toolcrib.policy import Limit, Policy
-from toolcrib.policy.middleware import Resting
 from toolcrib.policy.quota import Quota, Slot
+from toolcrib.policy.quota.middleware import PausingChannel
 
 TOOL = Tool.from_function(lambda: "", name="report", description="Give it.")
 ASKED = {"sure": Form("Sure?")}
@@ -61,12 +61,12 @@ def is_free(quota: Quota) -> bool:
     return True
 
 
-def rest(answer: Any = None) -> tuple[Caller, Slot, Resting]:
+def rest(answer: Any = None) -> tuple[Caller, Slot, PausingChannel]:
     caller = Caller(answer)
     caller.quota = Quota(Policy(limits=[Limit(concurrency=1)]))
     slot = caller.quota.enter(LOCAL, TOOL, lambda: 0)
     assert isinstance(slot, Slot)
-    return caller, slot, Resting(caller, slot)
+    return caller, slot, PausingChannel(caller, slot)
 
 
 def test_everything_but_questions_goes_straight_to_the_caller() -> None:

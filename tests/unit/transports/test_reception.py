@@ -15,7 +15,7 @@ from tests.support.stage import Paper
 from toolcrib.errors import ConfigurationError
 from toolcrib.policy import Auth, OAuth, Policy, Telemetry
 from toolcrib.policy.auth.api_keys import KeyFile
-from toolcrib.policy.middleware import Guard
+from toolcrib.policy.enforcer import PolicyEnforcer
 from toolcrib.transports.http.auth import Reception
 from toolcrib.transports.http.messages import Answer, Request, Talk
 from toolcrib.transports.http.responses import Admission
@@ -27,8 +27,8 @@ class House:
     """A reception, and those who came through."""
 
     def __init__(self, policy: Policy, host: str = "127.0.0.1") -> None:
-        self.guard = Guard(policy)
-        self.reception = Reception(self.guard, "house", host=host, port=0, path="/mcp")
+        self.enforcer = PolicyEnforcer(policy)
+        self.reception = Reception(self.enforcer, "house", host=host, port=0, path="/mcp")
         self.visitors: list[str] = []
 
     def handle(self, request: Request) -> Answer:
@@ -121,8 +121,8 @@ async def test_who_comes_too_often_is_told_when_to_come_again(keys: tuple[Path, 
         assert 1 <= int(dict(refused.fields)[b"retry-after"]) <= 1800
         assert b"Too many requests" in refused.body
         assert len(house.visitors) == 2
-        assert house.guard.watch is not None
-        figures = house.guard.watch.exposition()[1].decode()
+        assert house.enforcer.telemetry is not None
+        figures = house.enforcer.telemetry.exposition()[1].decode()
         assert '"429"' in figures
 
 

@@ -15,7 +15,7 @@ from tests.support.stage import Paper
 from toolcrib.errors import ConfigurationError
 from toolcrib.policy import Auth, OAuth, Policy
 from toolcrib.policy.auth.api_keys import KeyFile
-from toolcrib.policy.middleware import Guard
+from toolcrib.policy.enforcer import PolicyEnforcer
 from toolcrib.transports.http import sse as attendance
 from toolcrib.transports.http.auth import Reception
 from toolcrib.transports.http.messages import Answer, Lasting, Request, Talk
@@ -42,7 +42,7 @@ class Stream(Lasting):
 
 @asynccontextmanager
 async def open_door(auth: Auth) -> AsyncIterator[Reception]:
-    reception = Reception(Guard(Policy(auth=auth)), "house", host="127.0.0.1", port=0, path="/mcp")
+    reception = Reception(PolicyEnforcer(Policy(auth=auth)), "house", host="127.0.0.1", port=0, path="/mcp")
     await reception.open(8123)
     try:
         yield reception

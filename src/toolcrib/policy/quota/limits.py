@@ -67,7 +67,7 @@ class PlaceNeed(NamedTuple):
 class Term:
     """One limit of a policy. `number` is its place there, beginning with 1."""
 
-    __slots__ = ("_tools", "_who", "label", "limit", "number")
+    __slots__ = ("_who", "label", "limit", "number", "tools")
 
     def __init__(self, policy: Policy, number: int, limit: Limit) -> None:
         self.limit = limit
@@ -75,17 +75,17 @@ class Term:
         self.label = limit.name or f"limits[{number}]"
         problems = ErrorCollector()
         with problems.collecting():
-            self._tools = ToolMatch(policy, f"limits[{number}].tools", limit.tools)
+            self.tools = ToolMatch(policy, f"limits[{number}].tools", limit.tools)
         with problems.collecting():
             self._who = WhoMatch(policy, f"limits[{number}].who", limit.who)
         problems.raise_errors()
 
     def fits(self, principal: Principal, tool: Tool) -> bool:
-        return self._tools.fits(tool) and self._who.fits(principal)
+        return self.tools.fits(tool) and self._who.fits(principal)
 
     def idle(self, tools: Iterable[Tool]) -> list[str]:
         """Its selectors that mean none of the tools."""
-        return self._tools.idle(list(tools))
+        return self.tools.idle(list(tools))
 
     def rate_needs(self, keys: list[str], share: int) -> Iterator[RateNeed]:
         rate = self.limit.rate

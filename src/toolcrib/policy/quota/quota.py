@@ -67,6 +67,10 @@ class Quota:
             if selector != "*"  # what holds for every tool holds for none yet
         ]
 
+    def limits_tool(self, tool: Tool) -> bool:
+        """Whether any limit is about this tool, whoever calls it."""
+        return any(term.tools.fits(tool) for term in self._terms)
+
     def enter(
         self, principal: Principal, tool: Tool, size: Callable[[], int], *, resumes: str | None = None
     ) -> Slot | Awaitable[Slot] | None:

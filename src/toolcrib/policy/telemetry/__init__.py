@@ -1,5 +1,5 @@
 """Telemetry: Prometheus metrics and OpenTelemetry spans."""
 
-from toolcrib.policy.telemetry.telemetry import Watch
+from toolcrib.policy.telemetry.telemetry import TelemetryMiddleware
 
-__all__ = ["Watch"]
+__all__ = ["TelemetryMiddleware"]

@@ -1,11 +1,11 @@
 """In view: what others may watch of a server's calls, as figures for Prometheus and spans for OpenTelemetry.
 
-    watch = Watch(Telemetry(prometheus=True), server="shop", version="1.4")
-    running = watch.begin("refund", channel, call_id)
+    telemetry = TelemetryMiddleware(Telemetry(prometheus=True), server="shop", version="1.4")
+    running = telemetry.begin("refund", channel, call_id)
     try:
-        result = await watch.within(running, perform())
+        result = await telemetry.within(running, perform())
     finally:
-        watch.end(running, tool="refund", outcome="ok", code=None, duration_s=0.02, ...)
+        telemetry.end(running, tool="refund", outcome="ok", code=None, duration_s=0.02, ...)
 
 Knows tools by name, outcomes, durations and sizes; refuses to know arguments, results and who called. What is
 not asked for is not loaded. Nothing here makes a call fail.
@@ -20,7 +20,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from toolcrib import __version__
 from toolcrib.config.settings import Telemetry
+from toolcrib.content import Result
 from toolcrib.context import Channel
+from toolcrib.dispatch.middleware import Call, Next
 from toolcrib.errors import ConfigurationError
 from toolcrib.policy.telemetry.metrics import CONTENT_TYPE, NAME, PREFIX, Figures, Sheet, write
 
@@ -28,7 +30,7 @@ if TYPE_CHECKING:
     from toolcrib.policy.telemetry.metrics import Pool
     from toolcrib.policy.telemetry.tracing import Tracing
 
-__all__ = ["Watch"]
+__all__ = ["TelemetryMiddleware"]
 
 logger = logging.getLogger("toolcrib")
 
@@ -38,7 +40,7 @@ _BEGUN = object()
 """What a call has in hand that was begun and has no span."""
 
 
-class Watch:
+class TelemetryMiddleware:
     """What is watched of one server. Takes calls from any thread."""
 
     def __init__(self, options: Telemetry, *, server: str, version: str) -> None:
@@ -52,6 +54,22 @@ class Watch:
             self._gauges["calls_running"] = lambda: figures.running
         if options.opentelemetry:
             self._trace_calls()
+
+    async def __call__(self, call: Call, next: Next) -> Result:
+        tool = None if call.tool is None else call.tool.name
+        running = self.begin(tool, call.channel, call.id)
+        try:
+            return await self.within(running, next(call))
+        finally:
+            self.end(
+                running,
+                tool=tool,
+                outcome=call.outcome,
+                code=call.code,
+                duration_s=call.duration_s,
+                arguments_bytes=call.arguments_bytes,
+                result_bytes=call.result_bytes,
+            )
 
     def begin(self, tool: str | None, channel: Channel, call_id: str | None = None) -> Any:
         """A call comes in. None for a tool that is not there: its name is the caller's text, and not told.

@@ -18,7 +18,7 @@ from toolcrib.transports.http.messages import Answer, Fields, Lasting, Refusal, 
 from toolcrib.transports.http.sse import Attendance
 
 if TYPE_CHECKING:
-    from toolcrib.policy.middleware import Guard
+    from toolcrib.policy.enforcer import PolicyEnforcer
 
 _READ_ONLY = ((b"allow", b"GET, HEAD"),)
 _KNOWN = (Principal, Refused)
@@ -27,8 +27,10 @@ _KNOWN = (Principal, Refused)
 class Reception:
     """One server's way in. `open` has to be awaited before anybody comes."""
 
-    def __init__(self, guard: Guard, name: str, *, host: str, port: int, path: str, workers: int = 1) -> None:
-        self._guard = guard
+    def __init__(
+        self, enforcer: PolicyEnforcer, name: str, *, host: str, port: int, path: str, workers: int = 1
+    ) -> None:
+        self._enforcer = enforcer
         self._name = name
         self._host = host
         self._port = port
@@ -36,20 +38,20 @@ class Reception:
         self._workers = workers
         self._keeper: Doorkeeper | None = None
         self._attendance: Attendance[Pass] | None = None
-        self._watch = guard.watch
-        telemetry = guard.policy.telemetry
-        shows = self._watch is not None and telemetry is not None and telemetry.prometheus
+        self._telemetry = enforcer.telemetry
+        telemetry = enforcer.policy.telemetry
+        shows = self._telemetry is not None and telemetry is not None and telemetry.prometheus
         self._figures = telemetry.metrics_path if telemetry is not None and shows else None
         if self._figures in (path, f"{path}/"):
             words = f"is where the server itself is: nobody could call at {path}"
             hint = 'choose another, such as "/metrics"'
-            raise guard.policy.error_at("telemetry.metrics_path", words, hint)
+            raise enforcer.policy.error_at("telemetry.metrics_path", words, hint)
         self._is_open = telemetry is not None and telemetry.metrics_open
         self._scope = "" if telemetry is None else telemetry.metrics_scope
 
     async def open(self, port: int) -> None:
         """`port` is the one that is really listened on."""
-        auth = self._guard.policy.auth
+        auth = self._enforcer.policy.auth
         if auth is None or self._keeper is not None:
             return
         host = f"[{self._host}]" if ":" in self._host else self._host
@@ -65,7 +67,7 @@ class Reception:
             )
             await keeper.open()
         except ConfigurationError as error:
-            raise self._guard.policy.error_from("auth.keys", error) from None
+            raise self._enforcer.policy.error_from("auth.keys", error) from None
         self._keeper = keeper
         self._attendance = Attendance(keeper.is_good)
 
@@ -85,7 +87,7 @@ class Reception:
         """Find out who sends a request. None: it may be handled; else what is answered instead."""
         keeper = self._keeper
         if keeper is None:
-            if self._guard.policy.auth is not None:  # not open yet, or closed already: nobody can be known
+            if self._enforcer.policy.auth is not None:  # not open yet, or closed already: nobody can be known
                 return self._refuse(Refused(503, "The server is starting or stopping", (), 1.0))
             request.is_admitted = True
             return self._show_figures(request) if request.path == self._figures else None
@@ -124,8 +126,8 @@ class Reception:
             self._attendance.add(stream, shown)
 
     def _refuse(self, refused: Refused) -> Answer:
-        if self._watch is not None:
-            self._watch.count_refusal(str(refused.status))
+        if self._telemetry is not None:
+            self._telemetry.count_refusal(str(refused.status))
         fields = refused.fields
         if refused.retry_after_s is not None:
             fields = (*fields, (b"retry-after", b"%d" % max(1, math.ceil(refused.retry_after_s))))
@@ -141,8 +143,8 @@ class Reception:
         return Refused(403, words, keeper.challenge([self._scope]))
 
     def _show_figures(self, request: Request) -> Answer:
-        assert self._watch is not None  # nosec B101  # without one there is no such path
-        return _page(request, *self._watch.exposition())
+        assert self._telemetry is not None  # nosec B101  # without one there is no such path
+        return _page(request, *self._telemetry.exposition())
 
 
 def _page(request: Request, kind: bytes, body: bytes) -> Answer:

@@ -14,7 +14,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from tests.support.tracing import Traces, open_traces
 from toolcrib.context import Nobody
 from toolcrib.policy import Telemetry
-from toolcrib.policy.telemetry.telemetry import Watch
+from toolcrib.policy.telemetry.telemetry import TelemetryMiddleware
 
 
 @dataclass
@@ -25,23 +25,25 @@ class Wire(Nobody):
     trace: Any = None
 
 
-def begin(watch: Watch, call_id: str | None = None, *, request: Any = None, trace: Any = None) -> Any:
+def begin(
+    watch: TelemetryMiddleware, call_id: str | None = None, *, request: Any = None, trace: Any = None
+) -> Any:
     """A call that begins."""
     return watch.begin("refund", Wire(request, trace), call_id)
 
 
-def make_watch(**options: Any) -> Watch:
-    return Watch(Telemetry(**options), server="shop", version="1.4")
+def make_watch(**options: Any) -> TelemetryMiddleware:
+    return TelemetryMiddleware(Telemetry(**options), server="shop", version="1.4")
 
 
-def call(watch: Watch, outcome: str = "ok", code: str | None = None, **facts: Any) -> None:
+def call(watch: TelemetryMiddleware, outcome: str = "ok", code: str | None = None, **facts: Any) -> None:
     """A call that begins and ends."""
     running = begin(watch)
     given = {"tool": "refund", "duration_s": 0.02, **facts}
     watch.end(running, outcome=outcome, code=code, **given)
 
 
-def read_figures(watch: Watch) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
+def read_figures(watch: TelemetryMiddleware) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
     """Every sample by its name and labels, as Prometheus' own reader understands the page."""
     families = text_string_to_metric_families(watch.exposition()[1].decode())
     return {
@@ -51,11 +53,13 @@ def read_figures(watch: Watch) -> dict[tuple[str, tuple[tuple[str, str], ...]], 
     }
 
 
-def figure(watch: Watch, name: str, **labels: str) -> float | None:
+def figure(watch: TelemetryMiddleware, name: str, **labels: str) -> float | None:
     return read_figures(watch).get((name, tuple(sorted(labels.items()))))
 
 
-def end(watch: Watch, running: Any, outcome: str = "ok", code: str | None = None, **facts: Any) -> None:
+def end(
+    watch: TelemetryMiddleware, running: Any, outcome: str = "ok", code: str | None = None, **facts: Any
+) -> None:
     given = {"tool": "refund", "duration_s": 0.02, **facts}
     watch.end(running, outcome=outcome, code=code, **given)
 
@@ -69,7 +73,7 @@ def current() -> int:
     return trace.get_current_span().get_span_context().span_id
 
 
-async def conduct(watch: Watch, work: Callable[[], Awaitable[Any]]) -> Any:
+async def conduct(watch: TelemetryMiddleware, work: Callable[[], Awaitable[Any]]) -> Any:
     running = begin(watch)
     try:
         return await watch.within(running, work())

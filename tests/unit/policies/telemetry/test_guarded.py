@@ -11,12 +11,12 @@ from opentelemetry import trace
 from tests.support.tracing import Traces
 from toolcrib import MCPServer, ToolNotFoundError
 from toolcrib.policy import Audit, Limit, Policy, Rule, Telemetry
-from toolcrib.policy.telemetry.telemetry import Watch
+from toolcrib.policy.telemetry.telemetry import TelemetryMiddleware
 
 from .conftest import figure
 
 
-def make_server(**demands: object) -> tuple[MCPServer, Watch]:
+def make_server(**demands: object) -> tuple[MCPServer, TelemetryMiddleware]:
     policy = Policy(telemetry=Telemetry(prometheus=True, opentelemetry=True), **demands)  # type: ignore[arg-type]
     server = MCPServer("shop", version="1.4", policy=policy)
 
@@ -44,9 +44,9 @@ def make_server(**demands: object) -> tuple[MCPServer, Watch]:
         """Not for anybody."""
         return "hidden"
 
-    assert server.guard is not None
-    assert server.guard.watch is not None
-    return server, server.guard.watch
+    assert server.enforcer is not None
+    assert server.enforcer.telemetry is not None
+    return server, server.enforcer.telemetry
 
 
 async def test_spans_of_tools_are_below_their_calls_in_every_mode(traces: Traces) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from toolcrib.policy.telemetry.metrics import Pool, Row, Sheet, _is_alive, decode, encode
-from toolcrib.policy.telemetry.telemetry import Watch
+from toolcrib.policy.telemetry.telemetry import TelemetryMiddleware
 
 from .conftest import call, figure, make_watch
 
@@ -22,7 +22,7 @@ SHEET = Sheet(
 
 
 @pytest.fixture
-def crew(tmp_path: Path) -> Iterator[list[Watch]]:
+def crew(tmp_path: Path) -> Iterator[list[TelemetryMiddleware]]:
     watches = [make_watch(prometheus=True) for _ in range(3)]
     for watch in watches:
         watch.share(tmp_path)
@@ -43,7 +43,7 @@ def dead_pid() -> int:
     return done.pid
 
 
-def test_whoever_is_asked_tells_what_all_have_counted(crew: list[Watch]) -> None:
+def test_whoever_is_asked_tells_what_all_have_counted(crew: list[TelemetryMiddleware]) -> None:
     for number, watch in enumerate(crew, start=1):
         for _ in range(number):
             call(watch)
@@ -55,7 +55,7 @@ def test_whoever_is_asked_tells_what_all_have_counted(crew: list[Watch]) -> None
         assert figure(watch, "toolcrib_call_duration_seconds_count", tool="refund") == 6
 
 
-def test_no_sum_is_lower_than_one_that_was_told_before(crew: list[Watch]) -> None:
+def test_no_sum_is_lower_than_one_that_was_told_before(crew: list[TelemetryMiddleware]) -> None:
     told = 0.0
     for number in range(30):
         call(crew[number % 3])

@@ -17,7 +17,7 @@ from tests.support.tracing import Traces
 from toolcrib import __version__
 from toolcrib.errors import ConfigurationError
 from toolcrib.policy.telemetry import tracing as spans
-from toolcrib.policy.telemetry.telemetry import Watch
+from toolcrib.policy.telemetry.telemetry import TelemetryMiddleware
 
 from .conftest import Wire, begin, call, conduct, end, figure, make_watch, one
 
@@ -189,7 +189,7 @@ class Broken(Sampler):
         return "broken"
 
 
-def set_up(watch: Watch, provider: TracerProvider) -> None:
+def set_up(watch: TelemetryMiddleware, provider: TracerProvider) -> None:
     assert watch._tracing is not None
     watch._tracing._tracer = provider.get_tracer("test")
 
@@ -237,8 +237,9 @@ def run_alone(script: str) -> Sequence[str]:
 def test_only_those_who_report_to_opentelemetry_load_it() -> None:
     loaded = "import sys; print(sorted({n.partition('.')[0] for n in sys.modules} & {'opentelemetry'}))"
     make = (
-        "from toolcrib.policy.telemetry.telemetry import Watch; from toolcrib.policy import Telemetry;"
-        "Watch(Telemetry(prometheus=True), server='a', version='1').exposition();"
+        "from toolcrib.policy.telemetry.telemetry import TelemetryMiddleware;"
+        "from toolcrib.policy import Telemetry;"
+        "TelemetryMiddleware(Telemetry(prometheus=True), server='a', version='1').exposition();"
     )
     assert run_alone(make + loaded) == ["[]"]
 

@@ -1,0 +1,168 @@
+"""Access control around a call: who may call the tool, with which arguments, and whose confirmation it needs.
+
+On 2026-07-28 the answer to a confirmation comes back with a sealed state that is bound to the caller, the
+tool and the exact arguments. Its mark can be used once, so that one yes is one call. Older clients are
+asked while the call waits, which leaves nothing to use twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from toolcrib.content import Result
+from toolcrib.context import CONFIRMATION, Answer, Channel, Form, InputNeeded, Principal
+from toolcrib.definition import find_hidden
+from toolcrib.dispatch.middleware import Call, Next
+from toolcrib.errors import (
+    CannotAskError,
+    DeniedError,
+    InsufficientScopeError,
+    NotConfirmedError,
+    ToolNotFoundError,
+)
+from toolcrib.policy.access.access import Access
+from toolcrib.policy.access.decision import Decision, Judgement
+from toolcrib.schema.received import Received
+from toolcrib.tool import Tool
+from toolcrib.validation import codec
+
+MAX_SHOWN = 200
+MAX_NAMED = 20
+STATE_S = 900.0
+"""How long a used mark is remembered: longer than any state lives."""
+
+UseOnce = Callable[[str, float], Awaitable[bool]]
+"""Returns True the first time a mark is used, within so many seconds."""
+
+
+class AccessMiddleware:
+    """Lets a call pass, hides the tool, or refuses: as the access rules and scopes of a policy say."""
+
+    def __init__(self, access: Access, use_once: UseOnce) -> None:
+        self._access = access
+        self._use_once = use_once
+        self.depends_on_principal = access.depends_on_principal
+
+    def visible(self, principal: Principal, tool: Tool) -> bool:
+        return self._access.is_visible(principal, tool)
+
+    def view(self, principal: Principal, tools: tuple[Tool, ...]) -> tuple[Tool, ...]:
+        return self._access.view(principal, tools)
+
+    def __call__(self, call: Call, next: Next) -> Awaitable[Result]:
+        if call.is_search_tool or call.tool is None:
+            return next(call)
+        decision = self._access.decide(call.principal, call.tool)
+        call.rule = decision.rule
+        if decision.missing or not decision.is_visible:
+            call.decision = "denied"
+            raise _refuse(call, call.tool, decision)
+        if not decision.is_final:
+            call.sees_converted = decision.case.compares_received
+            call.checks = (_ArgumentCheck(call.tool.name, decision, self._use_once), *call.checks)
+        return next(call)
+
+
+class _ArgumentCheck:
+    """Applies the rules that depend on arguments.
+
+    The arguments are judged as they came, then as the tool gets them, then confirmed. So no validator of
+    the tool sees arguments that are refused as they came, and a person is asked about the values that the
+    tool is called with.
+    """
+
+    __slots__ = ("_decision", "_tool", "_use_once")
+
+    def __init__(self, tool: str, decision: Decision, use_once: UseOnce) -> None:
+        self._tool = tool
+        self._decision = decision
+        self._use_once = use_once
+
+    def __call__(self, call: Call, checked: dict[str, Any]) -> Awaitable[None] | None:
+        judgement = self._judge(call, checked)
+        if call.convert is None and judgement.confirm is None:
+            return None
+        return self._check_converted(call, checked, judgement)
+
+    async def _check_converted(self, call: Call, checked: dict[str, Any], judgement: Judgement) -> None:
+        received = None if call.convert is None else await call.convert()
+        if received is not None:
+            judgement = self._judge(call, checked, received)
+        if judgement.confirm is not None:
+            shown = checked if received is None else received.shown()
+            try:
+                words = judgement.confirm.words
+                await confirm(self._tool, shown, words, call.channel, self._use_once, sent=checked)
+            except NotConfirmedError:
+                call.decision = "denied"
+                raise
+
+    def _judge(self, call: Call, checked: dict[str, Any], received: Received | None = None) -> Judgement:
+        judgement = self._decision.judge(checked, received)
+        call.rule = judgement.rule
+        if not judgement.is_allowed:
+            call.decision = "denied"
+            problem = f"Tool '{self._tool}' may not be called with these arguments"
+            raise DeniedError(f"{problem}: {judgement.because}" if judgement.because else f"{problem}.")
+        return judgement
+
+
+async def confirm(
+    tool: str,
+    arguments: dict[str, Any],
+    words: str | None,
+    channel: Channel,
+    use_once: UseOnce,
+    *,
+    sent: dict[str, Any] | None = None,
+) -> None:
+    """Ask a person to agree to a call with these arguments, as the tool gets them. Raise NotConfirmedError,
+    or InputNeeded where the client has to call again with the answer.
+
+    The client calls again with a state that is bound to the arguments as they were `sent`. Where others are
+    shown, the key of the question holds a digest of them: a yes counts only for the values that were shown.
+    """
+    key = CONFIRMATION
+    if sent is not None and sent is not arguments:
+        shown = codec.digest(arguments)
+        key = key if shown == codec.digest(sent) else f"{key}.{shown}"
+    question = Form(_question(tool, arguments, words))
+    try:
+        replies = await channel.ask({key: question})
+    except CannotAskError as error:
+        message = f"Tool '{tool}' requires confirmation by a person, and nobody can be asked: {error}"
+        raise NotConfirmedError(message, details=error.details) from None
+    mark = channel.resumes
+    if mark is not None and not await use_once(mark, STATE_S):
+        raise InputNeeded({key: question})  # this yes was for a call that was made already
+    answer = replies[key]
+    if not isinstance(answer, Answer) or not answer:
+        raise NotConfirmedError(f"Tool '{tool}' was not run: the person did not agree.")
+
+
+def _question(tool: str, arguments: dict[str, Any], words: str | None) -> str:
+    """Return the question, with the arguments as they will be used, so that it is clear what a yes means."""
+    lines = [f"Run '{tool}'" + (" with these arguments?" if arguments else "?")]
+    lines += [
+        f"  {_printable(name)}: {_printable(value)}" for name, value in list(arguments.items())[:MAX_NAMED]
+    ]
+    if len(arguments) > MAX_NAMED:
+        lines.append(f"  and {len(arguments) - MAX_NAMED} more")
+    return "\n".join(([words] if words else []) + lines)
+
+
+def _printable(value: Any) -> str:
+    """Return a value as text in which nothing is invisible or looks like another line of the question."""
+    text = value if isinstance(value, str) else codec.encode(value).decode()
+    if find_hidden(text) is not None or "\n" in text:
+        text = text.encode("unicode_escape").decode()
+    return text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}... ({len(text)} characters)"
+
+
+def _refuse(call: Call, tool: Tool, decision: Decision) -> Exception:
+    """A tool that a principal may never call does not exist for it; a missing scope is named."""
+    if not decision.is_visible:
+        return ToolNotFoundError(call.name)
+    problem = f"Tool '{tool.name}' requires a scope that you do not have: {' '.join(decision.missing)}"
+    return InsufficientScopeError(problem, details={"scopes": list(decision.missing)})
