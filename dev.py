@@ -25,7 +25,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent
 DEV_LOCK = ROOT / "requirements" / "dev.lock"
-COSTS = "tests/reliability/test_f8_cost.py"
+COSTS = "tests/reliability/test_request_cost.py"
 """Weighs processor time, so nothing else runs beside it."""
 BENCH_LOCK = ROOT / "requirements" / "bench.lock"
 

@@ -1,0 +1,212 @@
+"""The place of an issuer's keys is down, slow, enormous, full of garbage, or elsewhere; and keys rotate.
+What is known serves on, a fetch takes two seconds at most, and nobody is asked more than once in ten.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+import pytest
+
+from tests.support.issuing import RESOURCE, Clock, KeyHouse, Mint, Page, make_key, publish, see
+from toolcrib.context import Principal
+from toolcrib.policy import OAuth
+from toolcrib.policy.auth.oauth import Issuer
+from toolcrib.policy.auth.tokens import BadTokenError, UnprovenError
+
+pytestmark = pytest.mark.row("D7")
+
+MB = 1024 * 1024
+HOUR_S, DAY_S = 3600.0, 86_400.0
+
+
+@pytest.fixture
+def now() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def issuer(house: KeyHouse, now: Clock) -> Issuer:
+    return Issuer(OAuth(issuer=house.origin, jwks_uri=house.jwks_uri), resource=RESOURCE, now=now)
+
+
+@pytest.fixture
+def mint(house: KeyHouse) -> Mint:
+    return Mint(house.origin)
+
+
+async def outcome(issuer: Issuer, token: str) -> str:
+    try:
+        return (await see(issuer.verify(token))).name
+    except BadTokenError as error:
+        return type(error).__name__
+
+
+@asynccontextmanager
+async def watching() -> AsyncIterator[Callable[[], float]]:
+    """How long the event loop stood still at most."""
+    worst = 0.0
+
+    async def watch() -> None:
+        nonlocal worst
+        while True:
+            begin = time.perf_counter()
+            await asyncio.sleep(0.005)
+            worst = max(worst, time.perf_counter() - begin)
+
+    task = asyncio.create_task(watch())
+    try:
+        yield lambda: worst
+    finally:
+        task.cancel()
+
+
+def break_down(house: KeyHouse, how: str) -> None:
+    pages = {
+        "an error": Page(b"", 500),
+        "gone": Page(b"", 404),
+        "garbage": Page(b"\x00\xff" * 1000),
+        "a web page": Page(b"<!doctype html><p>Please log in"),
+        "no keys": Page({"keys": []}),
+        "keys of the wrong kind": Page({"keys": [{"kty": "oct", "k": "AAAA", "kid": "one"}]}),
+        "private keys": Page({"keys": [make_key().as_dict(private=True)]}),
+        "a redirect": Page(b"", 302, {"Location": f"{house.origin}/elsewhere"}),
+        "50 MB": Page(b" " * (50 * MB)),
+        "bombs": Page(b"[" * 200_000),
+        "unpacks to more": Page(b"x" * 100, headers={"Content-Encoding": "gzip"}),
+    }
+    house.pages["/keys"] = pages[how]
+    house.pages["/elsewhere"] = Page(publish(make_key(), make_key(kid="two")))
+
+
+BROKEN = (
+    "an error",
+    "gone",
+    "garbage",
+    "a web page",
+    "no keys",
+    "keys of the wrong kind",
+    "private keys",
+    "a redirect",
+    "50 MB",
+    "bombs",
+    "unpacks to more",
+)
+
+
+@pytest.mark.parametrize("how", BROKEN)
+async def test_without_keys_nobody_gets_in_and_nobody_is_called_a_liar(
+    house: KeyHouse, issuer: Issuer, mint: Mint, now: Clock, how: str
+) -> None:
+    break_down(house, how)
+    async with watching() as standstill_s:
+        for at in (0.0, 9.9, 10.0, 19.9):
+            now.at = at
+            assert [await outcome(issuer, mint()) for _ in range(20)] == ["UnprovenError"] * 20
+        assert standstill_s() < 0.5
+    assert house.visits == ["/keys"] * 2
+    house.publish(make_key())
+    now.at = 20.0
+    assert await outcome(issuer, mint()) == "oauth:ana"
+
+
+@pytest.mark.parametrize("how", BROKEN)
+async def test_known_keys_serve_on_for_a_day(
+    house: KeyHouse, issuer: Issuer, mint: Mint, now: Clock, how: str
+) -> None:
+    assert await outcome(issuer, mint()) == "oauth:ana"
+    break_down(house, how)
+    house.visits.clear()
+    for at in (1.0, HOUR_S - 1, HOUR_S, 2 * HOUR_S, DAY_S - 1):
+        now.at = at
+        assert await outcome(issuer, mint()) == "oauth:ana"
+        await issuer.warm()  # waits for what goes on in the background
+    assert house.visits == ["/keys"] * 3  # not a second after another
+    now.at = DAY_S
+    assert await outcome(issuer, mint()) == "UnprovenError"
+
+
+async def test_an_issuer_that_is_down_costs_next_to_nothing(now: Clock) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))  # bound, and nobody listens
+        origin = f"http://127.0.0.1:{taken.getsockname()[1]}"
+        issuer = Issuer(OAuth(issuer=origin), resource=RESOURCE, now=now)
+        token = Mint(origin)()
+        assert await outcome(issuer, token) == "UnprovenError"
+        begin = time.perf_counter()
+        assert {await outcome(issuer, token) for _ in range(200)} == {"UnprovenError"}
+        assert time.perf_counter() - begin < 1.0
+
+
+async def test_a_slow_issuer_is_waited_for_two_seconds_by_all_together(
+    house: KeyHouse, issuer: Issuer, mint: Mint
+) -> None:
+    house.pages["/keys"].holds = True
+    begin = time.perf_counter()
+    async with watching() as standstill_s:
+        found = await asyncio.gather(*(outcome(issuer, mint()) for _ in range(50)))
+        assert standstill_s() < 0.5
+    assert set(found) == {"UnprovenError"}
+    assert 1.9 < time.perf_counter() - begin < 3.0
+    assert house.visits == ["/keys"]
+
+
+async def test_whoever_has_known_keys_does_not_wait_for_a_slow_issuer(
+    house: KeyHouse, issuer: Issuer, mint: Mint, now: Clock
+) -> None:
+    assert await outcome(issuer, mint()) == "oauth:ana"
+    house.pages["/keys"].holds = True
+    now.at = 0.9 * HOUR_S
+    for _ in range(20):
+        assert isinstance(issuer.verify(mint()), Principal)
+    house.released.set()
+    await issuer.warm()
+    assert house.visits == ["/keys"] * 2
+
+
+async def test_a_storm_of_unknown_keys_is_one_fetch_in_ten_seconds(
+    house: KeyHouse, issuer: Issuer, mint: Mint, now: Clock
+) -> None:
+    await issuer.warm()
+    forged = Mint(house.origin, make_key(kid="two"))
+    for second in range(60):
+        now.at = float(second)
+        tokens = [forged({"kid": f"{second}-{number}"}) for number in range(3)]
+        found = await asyncio.gather(*(outcome(issuer, token) for token in tokens))
+        assert set(found) == {"BadTokenError"}
+        assert await outcome(issuer, mint()) == "oauth:ana"
+    assert len(house.visits) == 6
+
+
+async def test_rotation_is_noticed_by_the_first_token_of_the_new_key(
+    house: KeyHouse, issuer: Issuer, mint: Mint, now: Clock
+) -> None:
+    old = mint()
+    assert await outcome(issuer, old) == "oauth:ana"
+    fresh = Mint(house.origin, make_key(kid="two"))
+    house.publish(fresh.key, make_key())
+    now.at = 10.0
+    found = await asyncio.gather(*(outcome(issuer, fresh(sub=f"u{number}")) for number in range(50)))
+    assert found == [f"oauth:u{number}" for number in range(50)]
+    assert await outcome(issuer, old) == "oauth:ana"
+    assert house.visits == ["/keys"] * 2
+    house.publish(fresh.key)
+    now.at = 10.0 + 0.8 * HOUR_S
+    assert await outcome(issuer, old) == "oauth:ana"
+    await issuer.warm()
+    assert await outcome(issuer, old) == "BadTokenError"
+
+
+async def test_the_answer_says_when_to_come_back(
+    house: KeyHouse, issuer: Issuer, mint: Mint, now: Clock
+) -> None:
+    house.pages.clear()
+    await issuer.warm()
+    now.at = 4.0
+    with pytest.raises(UnprovenError) as caught:
+        await see(issuer.verify(mint()))
+    assert caught.value.retry_after_s == 6.0

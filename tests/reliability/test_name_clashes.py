@@ -1,0 +1,135 @@
+"""Duplicate, case-only and confusable names across sources are refused, naming both sources."""
+
+from __future__ import annotations
+
+import inspect
+import itertools
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from tests.support.files import forgotten_imports, write
+from tests.support.tools import names
+from toolcrib import MCPServer, Tool, ToolAlreadyExistsError
+from toolcrib.errors import BatchError, ConfusableNameError
+
+pytestmark = pytest.mark.row("C3")
+
+SCHEMA: dict[str, Any] = {"type": "object", "properties": {}}
+PAIRS = [
+    ("send_mail", "send_mail"),
+    ("send_mail", "Send_Mail"),
+    ("SEND_MAIL", "send_mail"),
+    ("delete_all", "de1ete_all"),
+    ("delete_all", "deIete_all"),
+    ("drop_o", "drop_0"),
+    ("modern", "modem"),
+]
+
+
+@pytest.fixture(autouse=True)
+def _forget() -> Iterator[None]:
+    with forgotten_imports():
+        yield
+
+
+async def work(arguments: dict[str, Any]) -> str:
+    return "done"
+
+
+def from_function(name: str, folder: Path) -> Any:
+    return Tool.from_function(work, name=name, input_schema=SCHEMA)
+
+
+def from_application(name: str, folder: Path) -> Any:
+    return SimpleNamespace(list_tools=lambda: [from_function(name, folder)])
+
+
+def from_object(name: str, folder: Path) -> Any:
+    return SimpleNamespace(name=name, description="Do it.", input_schema=SCHEMA, execute=work)
+
+
+def from_table(name: str, folder: Path) -> Any:
+    return {name: {"description": "Do it.", "schema": SCHEMA, "handler": work}}
+
+
+def from_file(name: str, folder: Path) -> Any:
+    return write_tool(name, folder) / "clash_tool.py"
+
+
+def from_folder(name: str, folder: Path) -> Any:
+    return str(write_tool(name, folder))
+
+
+def from_server(name: str, folder: Path) -> Any:
+    server = MCPServer()
+    server.add(from_function(name, folder))
+    return server
+
+
+def write_tool(name: str, folder: Path) -> Path:
+    text = f"from toolcrib import tool\n@tool(name={name!r})\ndef function(): ...\n"
+    return write(folder, {"clash_tool.py": text})
+
+
+SOURCES: list[Callable[[str, Path], Any]] = [
+    from_function,
+    from_application,
+    from_object,
+    from_table,
+    from_file,
+    from_folder,
+    from_server,
+]
+
+
+@pytest.mark.parametrize(
+    ("first", "second"), list(itertools.product(SOURCES, SOURCES)), ids=lambda f: f.__name__
+)
+def test_no_source_overrides_another(first: Any, second: Any, tmp_path: Path) -> None:
+    for number, (held, newcomer) in enumerate(PAIRS):
+        server = MCPServer()
+        server.add(first(held, tmp_path / f"{number}a"))
+        existing = server.registry.get(held)
+        thing = second(newcomer, tmp_path / f"{number}b")
+        with pytest.raises((ToolAlreadyExistsError, BatchError)):
+            server.add(thing, strict=True)
+        try:
+            report = server.add(thing)
+        except ToolAlreadyExistsError as error:
+            finding, both = error.finding, (error.source, error.existing)
+            assert both[1] == existing.source
+        else:
+            (finding,) = report.errors
+        assert finding.code == ("duplicate-name" if held.lower() == newcomer.lower() else "confusable-name")
+        assert finding.file in (__file__, str(tmp_path / f"{number}b" / "clash_tool.py"))
+        assert str(existing.source) in (finding.hint or "")
+        assert server.registry.get_all() == [existing]
+
+
+def test_within_one_batch_the_first_wins_and_the_second_is_told(tmp_path: Path) -> None:
+    server = MCPServer()
+    report = server.add(*(from_function(name, tmp_path) for pair in PAIRS[:4] for name in pair))
+    assert names(server.registry) == ["send_mail", "delete_all"]
+    assert len(report.errors) == 6
+
+
+def test_the_places_are_lines_that_can_be_opened(tmp_path: Path) -> None:
+    server = MCPServer()
+    server.add(from_file("send_mail", tmp_path))
+    with pytest.raises(ToolAlreadyExistsError) as refusal:
+        server.add(from_function("send_mail", tmp_path))
+    assert str(refusal.value.existing) == f"{tmp_path / 'clash_tool.py'}:2"
+    assert refusal.value.source.line == inspect.getsourcelines(work)[1]
+
+
+def test_an_alias_can_be_no_disguise(tmp_path: Path) -> None:
+    server = MCPServer()
+    server.add(from_function("delete_all", tmp_path))
+    for alias, kind in (("Delete_All", ToolAlreadyExistsError), ("de1ete_all", ConfusableNameError)):
+        with pytest.raises(kind):
+            server.add(lambda: 1, name="harmless", aliases=[alias])
+    assert names(server.registry) == ["delete_all"]
