@@ -22,7 +22,7 @@ settings.load_profile(os.environ.get("TOOLCRIB_PROPERTY", "everyday"))
 
 if "TOOLCRIB_SOAK" not in os.environ:  # whose tests fetch packages
     # Everyday tests trust nobody on the internet, and to read whom the system trusts takes each client 40 ms.
-    os.environ.setdefault("SSL_CERT_DIR", str(Path(__file__).parent / "support" / "no_certificates"))
+    os.environ.setdefault("SSL_CERT_DIR", str(Path(__file__).parent / "fixtures" / "no_certificates"))
 
 # Every worker reads every test, and every process that is started all of toolcrib: what is compiled for them
 # is kept, even where Python is told to keep nothing. Of what tests write themselves, nothing is.

@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-STAND_INS = Path(__file__).parent / "stand_ins"
+STAND_INS = Path(__file__).parents[1] / "fixtures" / "stand_ins"
 
 
 def describe(tool: Any) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from typing import Any
 from tests.support import importing
 from toolcrib.sources.scan import Scan
 
-SCANNED = Path(__file__).parent / "scanned"
+SCANNED = Path(__file__).parents[1] / "fixtures" / "scanned"
 SOURCE = Path(importing.__file__).resolve().parents[2] / "src"
 DOUBTS = ("approximate-", "guessed-", "unresolved-")
 
