@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from fastmcp import Client
 
-from tests.unit.adapters.answering import GUESTS
-from tests.unit.adapters.test_sdk_servers import data_of, own_data_of
+from tests.unit.sources.foreign.answering import GUESTS
+from tests.unit.sources.foreign.test_sdk_servers import data_of, own_data_of
 from toolcrib import MCPServer, collect
 
 pytestmark = pytest.mark.filterwarnings("ignore::mcp.shared.exceptions.MCPDeprecationWarning")

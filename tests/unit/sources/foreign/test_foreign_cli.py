@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from tests.support.files import forgotten_imports
-from tests.unit.adapters.answering import GUESTS
+from tests.unit.sources.foreign.answering import GUESTS
 from toolcrib.cli import app
 
 SHOP, DESK = GUESTS / "sdk_shop.py", GUESTS / "fast_desk.py"

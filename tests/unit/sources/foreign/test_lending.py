@@ -8,7 +8,7 @@ import pytest
 from fastmcp.server.context import _current_context
 from fastmcp.server.dependencies import fastmcp_request_ctx
 
-from tests.unit.adapters.answering import GUESTS, Person
+from tests.unit.sources.foreign.answering import GUESTS, Person
 from toolcrib import MCPServer
 from toolcrib.context import Answer, Completion, Folder, Folders, Form, Prompt
 

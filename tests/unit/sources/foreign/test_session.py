@@ -7,7 +7,7 @@ from typing import Any
 import mcp_types as types
 import pytest
 
-from tests.unit.adapters.answering import Person
+from tests.unit.sources.foreign.answering import Person
 from toolcrib.context import Answer, Completion, Context, Folders, Form, Prompt, Visit
 from toolcrib.errors import ToolError
 from toolcrib.sources.foreign.recognition import is_low_level, library_of

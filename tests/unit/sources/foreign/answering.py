@@ -10,7 +10,7 @@ from toolcrib import MCPServer, Result
 from toolcrib.context import InputNeeded, Question, Reply
 from toolcrib.errors import CannotAskError
 
-GUESTS = Path(__file__).parents[2] / "fixtures" / "foreign_servers"
+GUESTS = Path(__file__).parents[3] / "fixtures" / "foreign_servers"
 
 
 class Person:

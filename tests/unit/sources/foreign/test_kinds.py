@@ -17,7 +17,7 @@ from fastmcp.utilities.tasks import TaskConfig
 from mcp.server.mcpserver import Context as OfficialContext
 from mcp.server.mcpserver import MCPServer as OfficialServer
 
-from tests.unit.adapters.answering import Person
+from tests.unit.sources.foreign.answering import Person
 from toolcrib import MCPServer, collect
 from toolcrib.context import Answer
 from toolcrib.errors import SourceError

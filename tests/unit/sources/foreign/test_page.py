@@ -12,9 +12,9 @@ import pytest
 from mcp.client.client import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 
-from tests.unit.adapters.answering import GUESTS
+from tests.unit.sources.foreign.answering import GUESTS
 
-ROOT = Path(__file__).resolve().parents[3]
+ROOT = Path(__file__).resolve().parents[4]
 PAGE = ROOT / "docs" / "coming-from.md"
 _BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 _SERVE = (
