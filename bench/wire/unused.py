@@ -23,11 +23,11 @@ from bench.wire.messages import MODERN, question
 
 TURNS = 60
 CUT = {
-    ("toolcrib.dispatch", "Dispatcher"): ("call", "_perform"),
+    ("toolcrib.dispatch.dispatcher", "Dispatcher"): ("call", "_perform"),
     ("toolcrib.transports.http.endpoint", "Endpoint"): ("admit", "_post"),
 }
 """Where a call without a policy comes by something that asks for one."""
-_NAMES = {"policy", "reception", "admit"}
+_NAMES = {"pipeline", "reception", "call"}
 
 
 class Cutter(ast.NodeTransformer):

@@ -21,7 +21,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from toolcrib.dispatch.concurrency import Ration
+from toolcrib.dispatch.rate_limit import LogLimiter
 from toolcrib.logs import describe_error, escape, format_trace
 
 SHORTEST = 6
@@ -83,8 +83,8 @@ class _Rations:
     def __init__(self) -> None:
         self.missed = 0
         self.missed_until = 0.0
-        self.full = Ration(FULL_REPORTS, FULL_WINDOW_S)
-        self.short = Ration(SHORT_LINES, SHORT_WINDOW_S)
+        self.full = LogLimiter(FULL_REPORTS, FULL_WINDOW_S)
+        self.short = LogLimiter(SHORT_LINES, SHORT_WINDOW_S)
 
 
 class CrashReporter:
@@ -195,7 +195,7 @@ class CrashReporter:
 
     def _forget(self, now: float) -> None:
         """Tools come and go; what nobody has spoken of for a while needs no memory."""
-        for name in [name for name, rations in self._rations.items() if rations.full.is_over(now)]:
+        for name in [name for name, rations in self._rations.items() if rations.full.is_idle(now)]:
             del self._rations[name]
 
 

@@ -20,7 +20,7 @@ from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from toolcrib.dispatch.concurrency import Ration
+from toolcrib.dispatch.rate_limit import LogLimiter
 from toolcrib.dispatch.watchdog import HERE
 
 logger = logging.getLogger("toolcrib")
@@ -142,8 +142,7 @@ def _code_of(handler: object) -> object:
 def _tell_of_exit(error: BaseException) -> None:
     if not _EXITS.take(time.monotonic()):
         return
-    missed = _EXITS.take_missed()
-    more = f" ({missed} more times since this was last said)" if missed else ""
+    more = _EXITS.take_missed()
     logger.error(
         "a task or callback on the event loop of the server raised %r: ignored%s",
         error,
@@ -152,8 +151,8 @@ def _tell_of_exit(error: BaseException) -> None:
     )
 
 
-_EXITS = Ration(10, 60.0)
-_STOPS = Ration(10, 60.0)
+_EXITS = LogLimiter(10, 60.0)
+_STOPS = LogLimiter(10, 60.0)
 _STOPS_LOCK = threading.Lock()
 
 
@@ -161,10 +160,9 @@ def _tell_of_stop() -> None:
     with _STOPS_LOCK:
         if not _STOPS.take(time.monotonic()):
             return
-        missed = _STOPS.take_missed()
+        more = _STOPS.take_missed()
     lane = HERE.marker.lane  # None where a callback or a thread does it: nobody knows whose it is
     who = "something" if lane is None else f"tool '{lane.name}'"
-    more = f" ({missed} more times since this was last said)" if missed else ""
     logger.warning(
         "%s called stop() on the event loop of the server: ignored%s",
         who,

@@ -175,8 +175,7 @@ def _tell(lane: Lane, blocked_s: float, place: str) -> None:
     with lane.lock:
         if not lane.blocked.take(time.monotonic()):
             return
-        missed = lane.blocked.take_missed()
-    more = f" ({missed} more times since this was last said)" if missed else ""
+        more = lane.blocked.take_missed()
     try:
         logger.warning(
             "tool '%s' blocks the event loop (for %.1f s, at %s); run it on a thread: "

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from toolcrib.dispatch.concurrency import Lane, Ration, Stage, Ticket
+from toolcrib.dispatch.concurrency import Lane, Stage, Ticket
 from toolcrib.errors import ToolBusyError
 
 
@@ -51,15 +51,6 @@ def test_calls_still_queue_behind_a_lane_of_which_only_a_part_is_abandoned():
     lane.abandon(second)
     with pytest.raises(ToolBusyError):
         lane.admit(Ticket())
-
-
-def test_a_ration_gives_so_much_per_window_and_counts_the_rest():
-    ration = Ration(2, 10.0)
-    assert [ration.take(now) for now in (100.0, 101.0, 102.0, 109.9)] == [True, True, False, False]
-    assert not ration.is_over(109.9)
-    assert ration.take(110.0)
-    assert ration.take_missed() == 2
-    assert ration.take_missed() == 0
 
 
 def test_importing_the_package_loads_none_of_what_processes_need():

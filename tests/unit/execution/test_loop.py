@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from toolcrib.dispatch import event_loop as module
-from toolcrib.dispatch.concurrency import Ration
 from toolcrib.dispatch.event_loop import make_loop, run_loop
+from toolcrib.dispatch.rate_limit import LogLimiter
 
 
 @pytest.fixture(params=["uvloop", "asyncio"])
@@ -24,8 +24,8 @@ def loop(
 ) -> Iterator[asyncio.AbstractEventLoop]:
     if request.param == "asyncio":
         monkeypatch.setitem(sys.modules, "uvloop", None)
-    monkeypatch.setattr(module, "_STOPS", Ration(1, 0.0))
-    monkeypatch.setattr(module, "_EXITS", Ration(1, 60.0))
+    monkeypatch.setattr(module, "_STOPS", LogLimiter(1, 0.0))
+    monkeypatch.setattr(module, "_EXITS", LogLimiter(1, 60.0))
     loop = make_loop()
     assert request.param in ("asyncio", type(loop).__mro__[2].__module__)
     yield loop
@@ -50,13 +50,13 @@ def test_stopping_is_ignored_and_told(
 def test_what_is_not_told_is_counted(
     loop: asyncio.AbstractEventLoop, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ration = Ration(1, 60.0)
-    monkeypatch.setattr(module, "_STOPS", ration)
+    limiter = LogLimiter(1, 60.0)
+    monkeypatch.setattr(module, "_STOPS", limiter)
     loop.run_until_complete(stop_and_go_on())
     assert len(caplog.messages) == 1
-    ration._window_end = 0.0
+    limiter.reset()
     loop.run_until_complete(stop_and_go_on())
-    assert caplog.messages[1].endswith("ignored (1 more times since this was last said)")
+    assert caplog.messages[1].endswith("ignored (1 more times since the last message)")
 
 
 def test_a_loop_that_waits_for_nothing_can_be_stopped(
@@ -150,9 +150,9 @@ def test_an_exit_of_a_callback_is_ignored_and_told(
 ) -> None:
     assert loop.run_until_complete(exit_twice_and_go_on()) == "done"
     assert caplog.messages == [EXITS]
-    module._EXITS._window_end = 0.0
+    module._EXITS.reset()
     loop.run_until_complete(exit_twice_and_go_on())
-    assert caplog.messages == [EXITS, f"{EXITS} (1 more times since this was last said)"]
+    assert caplog.messages == [EXITS, f"{EXITS} (1 more times since the last message)"]
 
 
 @pytest.mark.parametrize("kind", [SystemExit, KeyboardInterrupt])

@@ -137,10 +137,10 @@ async def test_a_tool_that_blocks_again_is_not_named_again_but_counted(runner, l
         runner.run_inline(lane, lambda: block(0.5))
         await asyncio.sleep(0)
     assert log.names == ["probe"]
-    lane.blocked._window_end = 0.0  # a minute later
+    lane.blocked.reset()  # a minute later
     runner.run_inline(lane, lambda: log.wait(2))
     assert log.names == ["probe", "probe"]
-    assert "(2 more times since this was last said)" in log.seen[1][1].getMessage()
+    assert "(2 more times since the last message)" in log.seen[1][1].getMessage()
 
 
 async def test_each_loop_has_its_own_marker(runner, log):

@@ -26,10 +26,10 @@ from urllib.parse import urlsplit
 
 from toolcrib.config.settings import Auth, Rate
 from toolcrib.context import ANONYMOUS, Principal
+from toolcrib.dispatch.rate_limit import RateLimiter
 from toolcrib.errors import ConfigurationError
 from toolcrib.http_client import fold_address
 from toolcrib.policy.auth.api_keys import PREFIX, KeyFile, WatchedKeys, hash_secret, is_whole
-from toolcrib.policy.auth.rate_limit import Meter
 from toolcrib.policy.auth.tokens import (
     MAX_TOKEN_BYTES,
     BadTokenError,
@@ -193,10 +193,10 @@ class Doorkeeper:
             name=name,
         )
         self._unshown: Verdict = ANONYMOUS if auth.optional else self._challenges.ask()
-        self._failures = Meter(Rate.read(auth.max_failures).share(workers), now=now)
+        self._failures = _limiter(Rate.read(auth.max_failures).share(workers), now)
         # Not shared out: whoever keeps one connection comes to one worker, and would have a part only.
-        self._requests = None if auth.requests is None else Meter(Rate.read(auth.requests), now=now)
-        self._log_lines = Meter(_LOG_RATE, now=now)
+        self._requests = None if auth.requests is None else _limiter(Rate.read(auth.requests), now)
+        self._log_lines = _limiter(_LOG_RATE, now)
 
     async def open(self) -> None:
         """Read the keys. Raises ConfigurationError where they cannot be read. What issuers publish is fetched
@@ -425,3 +425,7 @@ def _find_resource(auth: Auth, resource: str | None) -> str | None:
         hint = 'say where clients find this server: resource = "https://tools.example.com/mcp"'
         raise ConfigurationError("is needed to check tokens", key="auth.oauth.resource", hint=hint)
     return said[0]
+
+
+def _limiter(rate: Rate, now: Callable[[], float]) -> RateLimiter:
+    return RateLimiter(rate.count, rate.period_s, now=now)

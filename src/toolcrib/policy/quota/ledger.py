@@ -16,7 +16,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from toolcrib.policy.quota.limits import BUSY_NS, NS, Day, Demand, Term, refuse
+from toolcrib.dispatch.rate_limit import NS
+from toolcrib.policy.quota.limits import BUSY_NS, Day, Demand, Term, refuse
 from toolcrib.policy.quota.store import RUNNING, Marks, Places, Rates, Slot, Spent
 
 MAX_BUCKETS = 100_000
@@ -87,9 +88,9 @@ class Ledger:
         is_new = self._is_new(slot)
         self._leave_line(slot, rank)
         if is_new and slot.is_charged:
-            for key, scale, step, _, _ in slot.demand.rates:
-                due, _ = self.rates.get(key) or (0, scale)
-                self.rates[key] = (max(due, now_ns * scale) + step, scale)
+            for key, pace, _ in slot.demand.rates:
+                due, _ = self.rates.get(key) or (0, 0)
+                self.rates[key] = (pace.admit(due, now_ns)[1], pace.scale)
         slot.rank = RUNNING
         self.places.run(slot)
         return True
@@ -159,20 +160,18 @@ class Ledger:
         budgets that takes longest."""
         worst: tuple[int, Term, str] | None = None
         dues = []
-        for key, scale, step, tolerance, term in demand.rates:
-            now = now_ns * scale
+        for key, pace, term in demand.rates:
             entry = self.rates.get(key)
-            due = now if entry is None or entry[0] < now else entry[0]
-            if due - now > tolerance + step:  # more than calls can have made it: the clock began anew
-                due = now + tolerance + step
-                self.rates[key] = (due, scale)
-            beyond = due - now + self.places.total(key) * step - tolerance
-            if beyond > 0:
-                wait_ns = -(-beyond // scale)
-            elif entry is not None or self._has_room(now_ns):
-                dues.append((key, due + step, scale))
-                continue
-            else:
+            due = 0 if entry is None else entry[0]
+            latest = now_ns * pace.scale + pace.tolerance + pace.step
+            if due > latest:  # more than calls can have made it: the clock began anew
+                due = latest
+                self.rates[key] = (due, pace.scale)
+            wait_ns, next_due = pace.admit(due, now_ns, self.places.total(key))
+            if not wait_ns:
+                if entry is not None or self._has_room(now_ns):
+                    dues.append((key, next_due, pace.scale))
+                    continue
                 wait_ns = BUSY_NS
             if worst is None or wait_ns > worst[0]:
                 worst = (wait_ns, term, "rate")

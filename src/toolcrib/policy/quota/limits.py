@@ -22,18 +22,17 @@ Knows two clocks; refuses to know what is counted.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple, TypeVar
 
 from toolcrib.config.settings import DAY_S, Limit, Policy, Rate
 from toolcrib.context import Principal
+from toolcrib.dispatch.rate_limit import NS, Pace
 from toolcrib.errors import ErrorCollector, ThrottledError
 from toolcrib.policy.selectors import ToolMatch, WhoMatch
 from toolcrib.registry.selection import tags_of
 from toolcrib.tool import Tool
 
-NS = 1_000_000_000
 SHARE = 10
 """Where the common store is out, each process counts for itself, up to one in so many."""
 
@@ -41,12 +40,8 @@ _Number = TypeVar("_Number", int, float)
 
 
 class RateNeed(NamedTuple):
-    """Time is counted in 1/`scale` ns, so that `step`, the time between two calls, is whole."""
-
     key: str
-    scale: int
-    step: int
-    tolerance: int
+    pace: Pace
     term: Term
 
 
@@ -91,13 +86,10 @@ class Term:
         rate = self.limit.rate
         if not isinstance(rate, Rate):
             return
-        period_ns = round(rate.period_s * NS)
-        common = math.gcd(rate.count, period_ns)
-        scale, step = rate.count // common, period_ns // common * share
-        burst = max(1, (self.limit.burst or rate.count) // share)
+        pace = Pace.of(rate.count, rate.period_s, self.limit.burst, share)
         for key in keys:
             # With the rate, as a file outlives a change of it: the same figures would mean another time.
-            yield RateNeed(f"rate {rate}|{key}", scale, step, (burst - 1) * step, self)
+            yield RateNeed(f"rate {rate}|{key}", pace, self)
 
     def budget_needs(self, keys: list[str], share: int) -> Iterator[BudgetNeed]:
         if self.limit.daily is not None:

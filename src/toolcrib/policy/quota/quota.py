@@ -13,8 +13,9 @@ from typing import Any
 
 from toolcrib.config.settings import Policy
 from toolcrib.context import Principal
+from toolcrib.dispatch.rate_limit import NS
 from toolcrib.errors import ConfigurationError, ErrorCollector
-from toolcrib.policy.quota.limits import NS, Demand, Term, refuse_size
+from toolcrib.policy.quota.limits import Demand, Term, refuse_size
 from toolcrib.policy.quota.memory_store import MemoryStore
 from toolcrib.policy.quota.store import Slot, Store
 from toolcrib.tool import Tool

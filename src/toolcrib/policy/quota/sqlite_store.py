@@ -29,9 +29,10 @@ from pathlib import Path
 from typing import Any
 
 from toolcrib.config.settings import Policy
+from toolcrib.dispatch.rate_limit import NS
 from toolcrib.errors import ThrottledError
 from toolcrib.policy.quota.ledger import MAX_BUCKETS, Ledger
-from toolcrib.policy.quota.limits import NS, Day, refuse_late
+from toolcrib.policy.quota.limits import Day, refuse_late
 from toolcrib.policy.quota.memory_store import BACK, Job, MemoryStore
 from toolcrib.policy.quota.store import RUNNING, Slot
 

@@ -139,11 +139,11 @@ def test_the_share_of_one_process_is_a_tenth_and_at_least_one():
     demand = Demand([Term(policy, 1, wide), Term(policy, 2, narrow)], ANA, REPORT)
     local = demand.local
     assert demand.local is local
-    assert [(need.step, need.tolerance, need.scale) for need in demand.rates] == [
+    assert [(need.pace.step, need.pace.tolerance, need.pace.scale) for need in demand.rates] == [
         (100_000_000, 4_900_000_000, 1),
         (12_000_000_000, 48_000_000_000, 1),
     ]
-    assert [(need.step, need.tolerance, need.scale) for need in local.rates] == [
+    assert [(need.pace.step, need.pace.tolerance, need.pace.scale) for need in local.rates] == [
         (1_000_000_000, 4_000_000_000, 1),
         (120_000_000_000, 0, 1),
     ]
@@ -155,5 +155,5 @@ def test_the_share_of_one_process_is_a_tenth_and_at_least_one():
 def test_a_rate_is_counted_in_the_largest_parts_that_are_exact():
     term = Term(Policy(limits=[]), 1, Limit(rate="7/min"))
     (need,) = Demand([term], ANA, REPORT).rates
-    assert (need.scale, need.step, need.tolerance) == (7, 60_000_000_000, 360_000_000_000)
+    assert (need.pace.scale, need.pace.step, need.pace.tolerance) == (7, 60_000_000_000, 360_000_000_000)
     assert need.key == "rate 7 in 60 s|1:|principal=key:ana"
