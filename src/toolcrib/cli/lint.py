@@ -10,9 +10,9 @@ from typing import Any, Unpack
 import click
 
 from toolcrib import __version__
-from toolcrib.catalog.lint import OTHERS, RULES, Choice, Inspection, Rule, inspect_tools
-from toolcrib.catalog.lint.ignore import remark_unknown
-from toolcrib.catalog.lint.table import GROUPS, describe_other, is_known
+from toolcrib.catalog.lint import OTHERS, Choice, Inspection, Rule, inspect_tools
+from toolcrib.catalog.lint.ignore import find_unknown_codes
+from toolcrib.catalog.lint.table import describe_other, is_known, load_groups, load_rules
 from toolcrib.cli.catalog import Stock, Whence, gather, takes_stock
 from toolcrib.cli.options import Command, Failure, takes_json
 from toolcrib.cli.output import Terminal, shorten_paths, show_place
@@ -98,7 +98,7 @@ def lint(
             chosen, harder, remarks = _read_settings(config)
             wanted, raised, found = [*wanted, *chosen], [*raised, *harder], [*found, *remarks]
     inspection = inspect_tools(
-        stock.tools, found=found, ignore=wanted, error=raised, obeys_source=not no_ignore
+        stock.tools, found=found, ignore=wanted, error=raised, use_comments=not no_ignore
     )
     shown = [finding for finding in inspection.findings if _reaches(finding, level)]
     if as_sarif:
@@ -126,7 +126,9 @@ def _reaches(finding: Finding, level: str) -> bool:
 def _read_choice(text: str, option: str) -> Choice:
     choice = Choice.parse(text)
     if not is_known(choice.code):
-        raise Failure(f"{option}: there is no rule '{choice.code}'", suggest(choice.code, [*RULES, *OTHERS]))
+        raise Failure(
+            f"{option}: there is no rule '{choice.code}'", suggest(choice.code, [*load_rules(), *OTHERS])
+        )
     return choice
 
 
@@ -147,8 +149,8 @@ def _read_settings(config: Config) -> tuple[list[Choice], list[Choice], list[Fin
     error = [Choice.parse(text) for text in config.lint.error]
     file = str(config.file)
     remarks = [
-        *remark_unknown(ignore, file, config.lines.get("lint.ignore")),
-        *remark_unknown(error, file, config.lines.get("lint.error")),
+        *find_unknown_codes([choice.code for choice in ignore], file, config.lines.get("lint.ignore")),
+        *find_unknown_codes([choice.code for choice in error], file, config.lines.get("lint.error")),
     ]
     return ignore, error, remarks
 
@@ -207,30 +209,30 @@ def _sum_up(stock: Stock, inspection: Inspection, shown: Sequence[Finding]) -> s
 def _list_rules(as_json: bool, terminal: Terminal) -> int:
     if as_json:
         terminal.json(
-            {"rules": [_rule_json(group, rule) for group, rules in GROUPS.items() for rule in rules]}
+            {"rules": [_rule_json(group, rule) for group, rules in load_groups().items() for rule in rules]}
         )
         return 0
-    width = max(map(len, RULES))
-    for group, rules in GROUPS.items():
+    width = max(map(len, load_rules()))
+    for group, rules in load_groups().items():
         terminal.data(terminal.style_out(group, bold=True))
         for rule in rules:
             terminal.data(f"  {rule.code:<{width}}  {rule.level:<7}  {rule.summary}")
         terminal.data("")
-    terminal.data(f"{count(len(RULES), 'rule')}; `toolcrib lint --explain CODE` says more about one.")
+    terminal.data(f"{count(len(load_rules()), 'rule')}; `toolcrib lint --explain CODE` says more about one.")
     return 0
 
 
 def _rule_json(group: str, rule: Rule) -> dict[str, Any]:
     facts = {"code": rule.code, "level": rule.level, "group": group}
-    return {**facts, "summary": rule.summary, "why": rule.why, "mend": rule.mend}
+    return {**facts, "summary": rule.summary, "why": rule.why, "mend": rule.fix}
 
 
 def _explain(code: str, terminal: Terminal) -> int:
     code = code.strip().lower()
-    rule = RULES.get(code)
+    rule = load_rules().get(code)
     if rule is not None:
         terminal.data(
-            f"{rule.code} ({rule.level})\n\n  {rule.summary}.\n  {rule.why}\n\n  To mend it: {rule.mend}.\n"
+            f"{rule.code} ({rule.level})\n\n  {rule.summary}.\n  {rule.why}\n\n  To mend it: {rule.fix}.\n"
             f"  To opt out: `# toolcrib: ignore[{rule.code}]` on the line of the def or of the finding, or\n"
             f'  `[lint] ignore = ["{rule.code}"]` in toolcrib.toml, or --ignore {rule.code}.'
         )
@@ -239,4 +241,4 @@ def _explain(code: str, terminal: Terminal) -> int:
     if other is not None:
         terminal.data(f"{code}\n\n  {other}; from reading and building tools, see `toolcrib check`.")
         return 0
-    raise Failure(f"There is no rule '{code}'", suggest(code, [*RULES, *OTHERS]))
+    raise Failure(f"There is no rule '{code}'", suggest(code, [*load_rules(), *OTHERS]))

@@ -47,14 +47,13 @@ def test_findings_are_printed_as_other_linters_do(desk: Desk) -> None:
     done = desk.run("lint", "tools.py")
     assert done.exit_code == 1
     assert done.stdout == (
-        "tools.py:4: warning[unmarked-risk] 'delete_order' has no hint on whether it is destructive, and"
-        " 'delete' "
-        "sounds as if it were\n"
-        "    hint: say it: destructive=True, or destructive=False where it can be undone\n"
-        "tools.py:6: warning[asks-for-secrecy] The description of 'delete_order' asks the model to keep"
-        " quiet: "
+        "tools.py:4: warning[unmarked-risk] 'delete_order' sounds destructive ('delete') and is not marked as"
+        " such or as harmless\n"
+        "    hint: set destructive=True, or destructive=False where it can be undone\n"
+        "tools.py:6: warning[asks-for-secrecy] The description of 'delete_order' tells the model to keep"
+        " something from the user: "
         "'do not tell the user.'\n"
-        "    hint: read the text as the model would; if you did not write it, do not use the tool\n"
+        "    hint: read the text as a model would; if you did not write it, do not use the tool\n"
         "\n"
         "1 tool; 2 warnings.\n"
     )
@@ -116,7 +115,7 @@ def test_settings_are_those_of_the_current_folder(desk: Desk) -> None:
         "toolcrib.toml", '[lint]\nignore = ["unmarked-risk", "no-such"]\nerror = ["asks-for-secrecy"]\n'
     )
     done = desk.run("lint", "tools.py")
-    assert "toolcrib.toml:2: warning[unknown-rule] There is no rule 'no-such'" in done.stdout
+    assert "toolcrib.toml:2: warning[unknown-rule] Unknown rule 'no-such'" in done.stdout
     assert "error[asks-for-secrecy]" in done.stdout
     assert "unmarked-risk" not in done.stdout
 
@@ -222,7 +221,7 @@ def test_the_rules_can_be_listed(desk: Desk) -> None:
 def test_one_rule_can_be_explained(desk: Desk) -> None:
     said = desk.run("lint", "--explain", "near-duplicate").stdout
     assert said.startswith("near-duplicate (warning)\n")
-    assert "To mend it: make it one tool, or say what sets them apart." in said
+    assert "To mend it: make it one tool, or say how they differ." in said
     assert "# toolcrib: ignore[near-duplicate]" in said
     assert "from reading and building" in desk.run("lint", "--explain", "stale-parameter").stdout
 

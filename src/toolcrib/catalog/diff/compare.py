@@ -33,11 +33,8 @@ from typing import Any
 from toolcrib.catalog.diff.renames import LookAlikes, find_renamed_tools
 from toolcrib.catalog.diff.schemas import Difference, Grade, compare_schemas
 from toolcrib.catalog.diff.subset import ANNOTATIONS
-from toolcrib.catalog.lint import credentials
-from toolcrib.catalog.lint import hidden_text as disguise
-from toolcrib.catalog.lint import injection as planted
-from toolcrib.catalog.lint import links as outward
-from toolcrib.catalog.lint.rule import Remark, Rule, Subject
+from toolcrib.catalog.lint import LintedTool, Problem, Rule
+from toolcrib.catalog.lint.table import SUSPICION_RULES
 from toolcrib.definition import ToolDefinition
 from toolcrib.errors import NO_LOCATION, Location
 from toolcrib.sources.described import is_described
@@ -122,7 +119,6 @@ def compare_scopes(old: Sequence[str], new: Sequence[str]) -> Iterator[Differenc
         yield Difference("scopes-added", "breaking", "", template, (", ".join(come),), [*old], [*new])
 
 
-_RULES = (*planted.RULES, *credentials.RULES, *outward.RULES, *disguise.RULES)
 _ADDRESS = re.compile(
     r"(?:https?|wss?|ftp)://(?:[^\s/@]*@)?([\w.:\[\]-]+)|\b(www\.[\w.-]+)|[\w+-]@((?:[\w-]+\.)+[a-z]{2,})",
     re.IGNORECASE,
@@ -135,16 +131,16 @@ def find_suspicious(
 ) -> Iterator[Difference]:
     """What is of a kind that the old definition had not."""
     found = list(_inspect(*new))
-    known = {_mark(rule, remark) for rule, remark in _inspect(*old)} if found and old is not None else set()
-    for rule, remark in found:
-        mark = _mark(rule, remark)
+    known = {_mark(rule, problem) for rule, problem in _inspect(*old)} if found and old is not None else set()
+    for rule, problem in found:
+        mark = _mark(rule, problem)
         if mark in known:
             continue
         known.add(mark)
         summary = rule.summary.replace("{", "{{").replace("}", "}}")
         template = f"{summary[0].lower()}{summary[1:]}: {{0}}"
-        pointer = f"/inputSchema/properties/{remark.parameter}" if remark.parameter else ""
-        yield Difference(rule.code, "suspicious", pointer, template, (_show(remark),))
+        pointer = f"/inputSchema/properties/{problem.parameter}" if problem.parameter else ""
+        yield Difference(rule.code, "suspicious", pointer, template, (_show(problem),))
     addresses = list(_addresses(new[1].to_wire()))
     hosts = {host for host, _, _ in _addresses(old[1].to_wire())} if addresses and old is not None else set()
     for host, pointer, text in addresses:
@@ -154,20 +150,20 @@ def find_suspicious(
             yield Difference("new-address", "suspicious", pointer, template, (host,), None, text)
 
 
-def _inspect(tool: Tool, definition: ToolDefinition) -> Iterator[tuple[Rule, Remark]]:
-    subject = Subject(tool, definition)
-    for rule in _RULES:
-        if rule.look is not None:
-            for remark in rule.look(subject):
-                yield rule, remark
+def _inspect(tool: Tool, definition: ToolDefinition) -> Iterator[tuple[Rule, Problem]]:
+    linted = LintedTool(tool, definition)
+    for rule in SUSPICION_RULES:
+        if rule.check is not None:
+            for problem in rule.check(linted):
+                yield rule, problem
 
 
-def _mark(rule: Rule, remark: Remark) -> tuple[str, str]:
-    return rule.code, remark.excerpt or remark.message
+def _mark(rule: Rule, problem: Problem) -> tuple[str, str]:
+    return rule.code, problem.excerpt or problem.message
 
 
-def _show(remark: Remark) -> str:
-    text = " ".join((remark.excerpt or remark.message).split())
+def _show(problem: Problem) -> str:
+    text = " ".join((problem.excerpt or problem.message).split())
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
 
 

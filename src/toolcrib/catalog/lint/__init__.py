@@ -1,19 +1,18 @@
-"""Whether tools are fit to be shown to a model: rules with stable codes, over one tool or over all.
+"""Lint rules: whether tools are fit for a model, and whether something was planted in them.
 
     from toolcrib.catalog.lint import inspect_tools
 
     for finding in inspect_tools(server.registry).findings:
         print(finding)
 
-`names`, `words`, `parameters`, `contradictions`, `risk` and `cost` ask whether a definition is good;
-`likeness` whether it can be told from others; `planted`, `credentials`, `outward` and `disguise` whether
-somebody put into it what does not belong there. `table` lists them all. Nothing here fails anything: whoever
-asks decides.
+Rules have stable codes and only report; the caller decides what fails. `table` lists them. The modules
+`descriptions`, `parameters`, `contradictions`, `hints` and `similarity` are about quality; `injection`,
+`credentials`, `links` and `hidden_text` look for planted text.
 """
 
 from toolcrib.catalog.lint.ignore import Choice
 from toolcrib.catalog.lint.parameters import list_choices
-from toolcrib.catalog.lint.rule import Remark, Rule, Subject
+from toolcrib.catalog.lint.rule import LintedTool, Problem, Rule
 from toolcrib.catalog.lint.run import Ignored, Inspection, advise, inspect_tools
 from toolcrib.catalog.lint.table import OTHERS, RULES, SUSPICIONS, render_table
 
@@ -24,9 +23,9 @@ __all__ = [
     "Choice",
     "Ignored",
     "Inspection",
-    "Remark",
+    "LintedTool",
+    "Problem",
     "Rule",
-    "Subject",
     "advise",
     "inspect_tools",
     "list_choices",

@@ -1,6 +1,6 @@
-"""Rules for schemas that contradict themselves, or the words beside them.
+"""Rules for schemas that contradict themselves or their descriptions.
 
-Knows schemas as data. What no call could ever keep to was refused before; this is what a caller gets wrong.
+Schemas that no call could satisfy are refused at registration; these are the ones that mislead a caller.
 """
 
 from __future__ import annotations
@@ -10,14 +10,12 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from toolcrib.catalog.lint.rule import Remark, Rule, Subject, each_parameter, quote
+from toolcrib.catalog.lint.rule import LintedTool, Problem, Rule, quote
 
-_LIMITS = (
-    ("minimum", "maximum"),
-    ("minLength", "maxLength"),
-    ("minItems", "maxItems"),
-    ("minProperties", "maxProperties"),
-)
+_NUMBER_LIMITS = ("minimum", "maximum")
+_STRING_LIMITS = ("minLength", "maxLength")
+_ARRAY_LIMITS = ("minItems", "maxItems")
+_LIMITS = (_NUMBER_LIMITS, _STRING_LIMITS, _ARRAY_LIMITS, ("minProperties", "maxProperties"))
 _TYPES: dict[str, tuple[type, ...]] = {
     "string": (str,),
     "integer": (int,),
@@ -31,64 +29,59 @@ _VALUE = (
     r"(?P<value>\"[^\"\n]{1,60}\"|'[^'\n]{1,60}'|`[^`\n]{1,60}`|-?\d+(?:\.\d+)?\b|true\b|false\b|none\b"
     r"|null\b)"
 )
-_SAID_DEFAULT = re.compile(
+_DEFAULT_BEFORE = re.compile(
     rf"\b(?:defaults?(?: value)?(?: is|\s*[:=]|s? to)|by default)\s*[:=]?\s*{_VALUE}", re.IGNORECASE
 )
 _DEFAULT_AFTER = re.compile(rf"(?<![\w.-]){_VALUE},?\s{{1,9}}\(?by default\b", re.IGNORECASE)
-_SAYS_OPTIONAL = re.compile(r"\s*[(\[]?optional\b", re.IGNORECASE)
-_SAYS_REQUIRED = re.compile(r"\s*(?:[(\[]required[)\]]|required[.:])", re.IGNORECASE)
+_OPTIONAL = re.compile(r"\s*[(\[]?optional\b", re.IGNORECASE)
+_REQUIRED = re.compile(r"\s*(?:[(\[]required[)\]]|required[.:])", re.IGNORECASE)
+_CONSTANTS = {"true": True, "false": False, "none": None, "null": None}
 
 
-def find_unknown_required(subject: Subject) -> Iterator[Remark]:
-    if not subject.required or subject.definition.input_schema.get("patternProperties"):
+def find_unknown_required(tool: LintedTool) -> Iterator[Problem]:
+    if not tool.required or tool.definition.input_schema.get("patternProperties"):
         return
-    for name in sorted(subject.required - subject.parameters.keys()):
-        yield Remark(
-            f"'{subject.name}' requires {quote(name)}, which is none of its parameters", parameter=name
-        )
+    for name in sorted(tool.required - tool.parameters.keys()):
+        message = f"'{tool.name}' requires {quote(name)}, which is not one of its parameters"
+        yield Problem(message, parameter=name)
 
 
-def find_repeated_choices(subject: Subject) -> Iterator[Remark]:
-    for name, schema in each_parameter(subject):
+def _enums(tool: LintedTool) -> Iterator[tuple[str, Mapping[str, Any], list[Any] | tuple[Any, ...]]]:
+    for name, schema in tool.parameter_schemas.items():
         choices = schema.get("enum")
-        if not isinstance(choices, list | tuple):
-            continue
-        seen: set[str] = set()
-        for choice in choices:
-            key = json.dumps(choice, sort_keys=True, default=str)
-            if key in seen:
-                yield Remark(
-                    f"Parameter '{name}' of '{subject.name}' lists {quote(key)} twice", parameter=name
-                )
-                break
-            seen.add(key)
+        if isinstance(choices, list | tuple):
+            yield name, schema, choices
 
 
-def find_unfit_choices(subject: Subject) -> Iterator[Remark]:
-    for name, schema in each_parameter(subject):
-        choices = schema.get("enum")
-        if not isinstance(choices, list | tuple):
-            continue
-        wrong = next((choice for choice in choices if not _fits_type(schema, choice)), None)
-        if wrong is not None or (None in choices and not _fits_type(schema, None)):
-            shown = quote(json.dumps(wrong, default=str))
-            yield Remark(
-                f"Parameter '{name}' of '{subject.name}' offers {shown}, which its type refuses",
-                parameter=name,
+def find_repeated_choices(tool: LintedTool) -> Iterator[Problem]:
+    for name, _, choices in _enums(tool):
+        encoded = [json.dumps(choice, sort_keys=True, default=str) for choice in choices]
+        repeated = next((text for index, text in enumerate(encoded) if text in encoded[:index]), None)
+        if repeated is not None:
+            yield Problem(
+                f"Parameter '{name}' of '{tool.name}' lists {quote(repeated)} twice", parameter=name
             )
 
 
-def find_unfit_defaults(subject: Subject) -> Iterator[Remark]:
-    for name, schema in each_parameter(subject):
-        if "default" not in schema or schema["default"] is None:
-            continue  # null is how many say that there is none
-        default, choices = schema["default"], schema.get("enum")
-        unlisted = isinstance(choices, list | tuple) and default not in choices
-        if unlisted or not _fits_type(schema, default) or not _fits_limits(schema, default):
+def find_invalid_choices(tool: LintedTool) -> Iterator[Problem]:
+    for name, schema, choices in _enums(tool):
+        wrong = [choice for choice in choices if not _fits_type(schema, choice)]
+        if wrong:
+            shown = quote(json.dumps(wrong[0], default=str))
+            message = f"Parameter '{name}' of '{tool.name}' lists {shown}, which its type does not allow"
+            yield Problem(message, parameter=name)
+
+
+def find_invalid_defaults(tool: LintedTool) -> Iterator[Problem]:
+    for name, schema in tool.parameter_schemas.items():
+        default, choices = schema.get("default"), schema.get("enum")
+        if default is None:
+            continue  # null often stands for no default
+        is_unlisted = isinstance(choices, list | tuple) and default not in choices
+        if is_unlisted or not _fits_type(schema, default) or not _fits_limits(schema, default):
             shown = quote(json.dumps(default, default=str))
-            yield Remark(
-                f"Parameter '{name}' of '{subject.name}' has the default {shown}, which its own schema"
-                " refuses",
+            yield Problem(
+                f"Parameter '{name}' of '{tool.name}' has the default {shown}, which its schema refuses",
                 parameter=name,
             )
 
@@ -110,86 +103,83 @@ def _fits_type(schema: Mapping[str, Any], value: Any) -> bool:
 
 
 def _fits_limits(schema: Mapping[str, Any], value: Any) -> bool:
-    size = value if isinstance(value, int | float) else len(value) if isinstance(value, str | list) else None
-    if size is None or isinstance(value, bool):
+    if isinstance(value, str):
+        size, keys = float(len(value)), _STRING_LIMITS
+    elif isinstance(value, list):
+        size, keys = float(len(value)), _ARRAY_LIMITS
+    elif _is_number(value):
+        size, keys = value, _NUMBER_LIMITS
+    else:
         return True
-    pair = _LIMITS[1] if isinstance(value, str) else _LIMITS[2] if isinstance(value, list) else _LIMITS[0]
-    lowest, highest = (schema.get(key) for key in pair)
-    if isinstance(lowest, int | float) and size < lowest:
+    low, high = (schema.get(key) for key in keys)
+    if isinstance(low, int | float) and size < low:
         return False
-    return not (isinstance(highest, int | float) and size > highest)
+    return not (isinstance(high, int | float) and size > high)
 
 
-def find_impossible_limits(subject: Subject) -> Iterator[Remark]:
-    for name, schema in each_parameter(subject):
-        for low, high in _LIMITS:
-            lowest, highest = schema.get(low), schema.get(high)
-            if isinstance(lowest, int | float) and isinstance(highest, int | float) and lowest > highest:
-                yield Remark(
-                    f"No value of '{name}' of '{subject.name}' keeps to {low} {lowest} and {high} {highest}",
-                    parameter=name,
-                )
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def find_other_defaults(subject: Subject) -> Iterator[Remark]:
-    """Only where the words name a value of the same kind: "defaults to the current folder" is prose."""
-    for name, schema in each_parameter(subject):
-        words = schema.get("description")
-        if not isinstance(words, str) or "efault" not in words or "default" not in schema:
+def find_impossible_limits(tool: LintedTool) -> Iterator[Problem]:
+    for name, schema in tool.parameter_schemas.items():
+        for low_key, high_key in _LIMITS:
+            low, high = schema.get(low_key), schema.get(high_key)
+            if isinstance(low, int | float) and isinstance(high, int | float) and low > high:
+                limits = f"{low_key} {low} and {high_key} {high}"
+                yield Problem(f"No value of '{name}' of '{tool.name}' satisfies {limits}", parameter=name)
+
+
+def find_other_defaults(tool: LintedTool) -> Iterator[Problem]:
+    """Compare only where the description names a value: "defaults to the current folder" is prose."""
+    for name, schema in tool.parameter_schemas.items():
+        description = schema.get("description")
+        if not isinstance(description, str) or "efault" not in description or "default" not in schema:
             continue
-        said = _SAID_DEFAULT.search(words) or _DEFAULT_AFTER.search(words)
-        if said is None:
+        found = _DEFAULT_BEFORE.search(description) or _DEFAULT_AFTER.search(description)
+        if found is None:
             continue
-        claimed, default = _read_value(said["value"]), schema["default"]
-        if isinstance(default, list | dict) or claimed == default or str(claimed) == str(default):
+        described, default = _parse_value(found["value"]), schema["default"]
+        if isinstance(default, list | dict) or described == default or str(described) == str(default):
             continue
-        if type(claimed) is type(default) or _are_numbers(claimed, default):
+        if type(described) is type(default) or (_is_number(described) and _is_number(default)):
             shown = json.dumps(default, default=str)
-            yield Remark(
-                f"The words on '{name}' of '{subject.name}' give the default {said['value']}, its schema"
+            yield Problem(
+                f"The description of '{name}' of '{tool.name}' gives the default {found['value']}, its schema"
                 f" {shown}",
                 parameter=name,
             )
 
 
-def _read_value(text: str) -> Any:
+def _parse_value(text: str) -> Any:
     if text[0] in "\"'`":
         text = text[1:-1]
-        return {"true": True, "false": False}.get(text.lower(), text)
-    plain = {"true": True, "false": False, "none": None, "null": None}
-    if text.lower() in plain:
-        return plain[text.lower()]
+        return _CONSTANTS[text.lower()] if text.lower() in ("true", "false") else text
+    if text.lower() in _CONSTANTS:
+        return _CONSTANTS[text.lower()]
     return float(text) if "." in text else int(text)
 
 
-def _are_numbers(*values: Any) -> bool:
-    return all(isinstance(value, int | float) and not isinstance(value, bool) for value in values)
-
-
-def find_other_need(subject: Subject) -> Iterator[Remark]:
-    for name, schema in each_parameter(subject):
-        words = schema.get("description")
-        if not isinstance(words, str):
+def find_other_required(tool: LintedTool) -> Iterator[Problem]:
+    for name, schema in tool.parameter_schemas.items():
+        description = schema.get("description")
+        if not isinstance(description, str):
             continue
-        if name in subject.required and _SAYS_OPTIONAL.match(words):
-            yield Remark(
-                f"The words call '{name}' of '{subject.name}' optional, its schema requires it",
-                "give it a default, or drop the word",
-                name,
-            )
-        elif name not in subject.required and "default" not in schema and _SAYS_REQUIRED.match(words):
-            yield Remark(
-                f"The words call '{name}' of '{subject.name}' required, its schema does not", parameter=name
-            )
+        if name in tool.required and _OPTIONAL.match(description):
+            message = f"The description calls '{name}' of '{tool.name}' optional, but its schema requires it"
+            yield Problem(message, "give it a default, or remove the word", name)
+        elif name not in tool.required and "default" not in schema and _REQUIRED.match(description):
+            message = f"The description calls '{name}' of '{tool.name}' required, but its schema does not"
+            yield Problem(message, parameter=name)
 
 
 RULES = (
     Rule(
         "unknown-required",
         "warning",
-        "The schema requires a parameter that it does not have",
-        "No model can give what it is not told of, and every call without it is refused.",
-        "add it to `properties`, or take it off `required`",
+        "The schema requires a parameter that it does not define",
+        "A model cannot pass what it does not know, and every call without it is refused.",
+        "add it to `properties`, or remove it from `required`",
         find_unknown_required,
         in_check=True,
     ),
@@ -197,43 +187,43 @@ RULES = (
         "repeated-choice",
         "warning",
         "An enum lists a value twice",
-        "Some providers refuse the whole list of tools for it, and one of the two was meant to be another.",
-        "remove one, or write what was meant",
+        "Some providers refuse the whole list of tools, and one of the two was probably meant to differ.",
+        "remove or correct one of them",
         find_repeated_choices,
         in_check=True,
     ),
     Rule(
         "unfit-choice",
         "warning",
-        "An enum offers a value that the type refuses",
-        "A model that takes the offer is told that it is wrong.",
+        "An enum lists a value that the type does not allow",
+        "A model that chooses it is refused.",
         "change the type or the value",
-        find_unfit_choices,
+        find_invalid_choices,
         in_check=True,
     ),
     Rule(
         "unfit-default",
         "warning",
-        "A default does not keep to its own schema",
-        "A model that repeats the default is told that it is wrong.",
+        "A default does not satisfy its own schema",
+        "A model that repeats the default is refused.",
         "change the default or the schema",
-        find_unfit_defaults,
+        find_invalid_defaults,
         in_check=True,
     ),
     Rule(
         "impossible-limits",
         "warning",
-        "No value keeps to both limits",
-        "Every call that gives the parameter is refused.",
-        "exchange them",
+        "No value satisfies both limits",
+        "Every call that passes the parameter is refused.",
+        "swap them",
         find_impossible_limits,
         in_check=True,
     ),
     Rule(
         "other-default",
         "warning",
-        "The words give another default than the schema",
-        "A model leaves out what it wants to be 10, and gets 20.",
+        "The description gives another default than the schema",
+        "A model leaves out a value it expects to be 10, and gets 20.",
         "change one of them",
         find_other_defaults,
         in_check=True,
@@ -241,9 +231,9 @@ RULES = (
     Rule(
         "other-need",
         "advice",
-        "The words say optional or required, the schema says otherwise",
-        "A model believes the words and is refused, or gives what it need not.",
+        "The description and the schema disagree on whether a parameter is required",
+        "A model follows the description and is refused, or passes what it could leave out.",
         "change one of them",
-        find_other_need,
+        find_other_required,
     ),
 )

@@ -1,7 +1,7 @@
-"""Rules for what looks like a credential: keys of known makes, private keys, tokens, passwords in addresses.
+"""Rule for credentials in definitions: keys of known issuers, private keys, tokens, passwords in URLs.
 
-Knows the forms that issuers gave their keys. What is long and random is only taken for one where its name
-says key, token or password. A finding never repeats what it found.
+A long random string counts only where its name says key, token or password: ids and hashes are random too. A
+finding never repeats the credential.
 """
 
 from __future__ import annotations
@@ -11,13 +11,14 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 
-from toolcrib.catalog.lint.rule import Remark, Rule, Subject, Text
+from toolcrib.catalog.lint.rule import LintedTool, Problem, Rule, Text, text_problem
 
-# What must occur, the form, and whose it is.
-_FORMS: tuple[tuple[str, re.Pattern[str], str], ...] = tuple(
-    (hint, re.compile(pattern), whose)
-    for hint, pattern, whose in (
-        ("-----BEGIN", r"-----BEGIN (?:[A-Z0-9]+ )*PRIVATE KEY(?: BLOCK)?-----", "a private key"),
+_PRIVATE_KEY = "a private key"
+# A piece that must occur, the pattern, and what it is.
+_KNOWN_FORMATS: tuple[tuple[str, re.Pattern[str], str], ...] = tuple(
+    (piece, re.compile(pattern), label)
+    for piece, pattern, label in (
+        ("-----BEGIN", r"-----BEGIN (?:[A-Z0-9]+ )*PRIVATE KEY(?: BLOCK)?-----", _PRIVATE_KEY),
         ("KIA", r"(?<![A-Za-z0-9])AKIA[0-9A-Z]{16}(?![A-Za-z0-9])", "an AWS access key"),
         ("ASIA", r"(?<![A-Za-z0-9])ASIA[0-9A-Z]{16}(?![A-Za-z0-9])", "an AWS access key"),
         ("gh", r"\bgh[pousr]_[A-Za-z0-9]{30,}", "a GitHub token"),
@@ -43,92 +44,83 @@ _FORMS: tuple[tuple[str, re.Pattern[str], str], ...] = tuple(
         ("earer ", r"\b[Bb]earer [A-Za-z0-9_\-.=+/]{24,}", "a bearer token"),
     )
 )
-_SAID = re.compile(
+_ASSIGNED = re.compile(
     r"(?i)\b(?:pass(?:word|wd|phrase)?|pwd|secret|token|api[_ -]?key|access[_ -]?key|client[_ -]?secret"
-    r"|auth)\b"
-    r"[\"']?\s*(?:=|:|is)\s*[\"'`]?(?P<value>[^\s\"'`,;<>{}()]{8,})"
+    r"|auth)\b[\"']?\s*(?:=|:|is)\s*[\"'`]?(?P<value>[^\s\"'`,;<>{}()]{8,})"
 )
-_IN_ADDRESS = re.compile(r"\b[a-z][a-z0-9+.-]{1,20}://[^\s/:@]{1,64}:(?P<value>[^\s/:@]{8,})@[\w.-]+")
-_KEY_NAME = re.compile(r"(?i)key|token|secret|passw|passphrase|pwd|auth|credential|bearer|signature")
-_KEY_WORDS = ("pass", "pwd", "secret", "token", "key", "auth")
+_IN_URL = re.compile(r"\b[a-z][a-z0-9+.-]{1,20}://[^\s/:@]{1,64}:(?P<value>[^\s/:@]{8,})@[\w.-]+")
+_SECRET_NAME = re.compile(r"(?i)key|token|secret|passw|passphrase|pwd|auth|credential|bearer|signature")
+_SECRET_WORDS = ("pass", "pwd", "secret", "token", "key", "auth")
 _RANDOM = re.compile(r"[A-Za-z0-9+/_=-]{20,200}")
 _PLACEHOLDER = re.compile(
     r"(?i)example|your|xxx|placeholder|changeme|dummy|sample|fake|test|redacted|\.\.\.|…|\*\*|<|\$|%|\{"
-    r"|insert|"
-    r"1234|abcd|qwer|secret|password|token|hunter|foobar|0000|my[_-]|here|hash|uuid"
+    r"|insert|1234|abcd|qwer|secret|password|token|hunter|foobar|0000|my[_-]|here|hash|uuid"
 )
 
 
-def find_credentials(subject: Subject) -> Iterator[Remark]:
-    for text in subject.texts if _may_hold_any(subject) else ():
-        whose = _recognise(text)
-        if whose is not None:
-            found, label = whose
-            yield Remark(
-                f"{text.label} of '{subject.name}' holds what looks like {label} ({mask(found)})",
-                parameter=text.parameter,
-                excerpt=found,
-            )
+def find_credentials(tool: LintedTool) -> Iterator[Problem]:
+    for text in tool.texts if _may_have_credentials(tool) else ():
+        credential = _find_credential(text)
+        if credential is not None:
+            value, label = credential
+            shown = f"{value[:4]}..., {len(value)} characters"
+            yield text_problem(tool, text, f"contains what looks like {label} ({shown})", value)
 
 
-def _may_hold_any(subject: Subject) -> bool:
-    joined, lowered = subject.joined, subject.lowered
+def _may_have_credentials(tool: LintedTool) -> bool:
+    text = tool.joined_text
     return (
-        any(hint in joined for hint, _, _ in _FORMS)
-        or any(_KEY_NAME.search(name) for name in subject.parameters)
-        or (any(word in lowered for word in _KEY_WORDS) and _SAID.search(joined) is not None)
-        or ("://" in joined and _IN_ADDRESS.search(joined) is not None)
+        any(piece in text for piece, _, _ in _KNOWN_FORMATS)
+        or any(_SECRET_NAME.search(name) for name in tool.parameters)
+        or (any(word in tool.lower_text for word in _SECRET_WORDS) and _ASSIGNED.search(text) is not None)
+        or ("://" in text and _IN_URL.search(text) is not None)
     )
 
 
-def _recognise(text: Text) -> tuple[str, str] | None:
+def _find_credential(text: Text) -> tuple[str, str] | None:
+    """Return the credential in a text and what it is."""
     value = text.text
     if len(value) < 12 or text.kind == "link":
         return None
-    for hint, form, label in _FORMS:
-        if hint in value:
-            for found in form.finditer(value):
-                if label == "a private key" or _is_random(found[0]):
+    for piece, pattern, label in _KNOWN_FORMATS:
+        if piece in value:
+            for found in pattern.finditer(value):
+                if label == _PRIVATE_KEY or not _is_placeholder(found[0]):
                     return found[0], label
     if ":" in value or "=" in value or " is " in value:
-        for pattern, label in ((_IN_ADDRESS, "a password in an address"), (_SAID, "a password")):
+        for pattern, label in ((_IN_URL, "a password in a URL"), (_ASSIGNED, "a password")):
             for found in pattern.finditer(value):
-                if _is_random(found["value"]) and _looks_made(found["value"]):
+                if _is_random(found["value"]):
                     return found["value"], label
-    is_named = text.kind == "value" and _KEY_NAME.search(text.parameter or "") is not None
-    if is_named and _RANDOM.fullmatch(value) and _is_random(value) and _looks_made(value):
+    is_named = text.kind == "value" and _SECRET_NAME.search(text.parameter or "") is not None
+    if is_named and _RANDOM.fullmatch(value) and _is_random(value):
         return value, "a credential"
     return None
 
 
+def _is_placeholder(text: str) -> bool:
+    """Tell `sk-your-key-here`, `AKIAIOSFODNN7EXAMPLE` and `xxxxxxxx` from keys."""
+    return _PLACEHOLDER.search(text) is not None or len(set(text)) < min(8, len(text) * 0.4)
+
+
 def _is_random(text: str) -> bool:
-    """Not a stand-in: `sk-your-key-here`, `AKIAIOSFODNN7EXAMPLE`, `xxxxxxxx`."""
-    return _PLACEHOLDER.search(text) is None and len(set(text)) >= min(8, len(text) * 0.4)
-
-
-def _looks_made(text: str) -> bool:
-    """Drawn by lot: letters and digits mixed, and hardly any repeated. Words, paths and dates are not."""
-    digits = sum(character.isdigit() for character in text)
-    letters = sum(character.isalpha() for character in text)
-    if not digits or not letters or text.count("/") > 2 or text.count(".") > 1:
+    """Tell generated keys, which mix letters and digits, from placeholders, words, paths and dates."""
+    has_digit = any(character.isdigit() for character in text)
+    has_letter = any(character.isalpha() for character in text)
+    if not has_digit or not has_letter or text.count("/") > 2 or text.count(".") > 1 or len(text) < 10:
         return False
     counts = Counter(text).values()
     entropy = -sum(count / len(text) * math.log2(count / len(text)) for count in counts)
-    return entropy >= min(3.0, math.log2(len(text)) * 0.85) and len(text) >= 10
-
-
-def mask(text: str) -> str:
-    """As much as is needed to find it, and no more."""
-    return f"{text[:4]}..., {len(text)} characters"
+    return entropy >= min(3.0, math.log2(len(text)) * 0.85) and not _is_placeholder(text)
 
 
 RULES = (
     Rule(
         "credential",
         "error",
-        "A text holds what looks like a key, a token or a password",
-        "Every client, every model and every log that sees the definition has it then.",
-        "withdraw it where it was issued, and read it from the environment",
+        "A text contains what looks like a key, a token or a password",
+        "Every client, model and log that sees the definition gets it.",
+        "revoke it, and read it from the environment",
         find_credentials,
         in_check=True,
     ),

@@ -1,116 +1,207 @@
-"""Rules for descriptions: there is one, it says something, and it is worth its length.
-
-Knows one tool's words. Whether they are planted is looked at elsewhere.
-"""
+"""Rules for names, descriptions and their cost: telling, documented, and no longer than needed."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from toolcrib.catalog.lint.names import to_snake
-from toolcrib.catalog.lint.rule import Remark, Rule, Subject, each_parameter
+from toolcrib.catalog.lint.rule import LintedTool, Problem, Rule
+from toolcrib.definition import STRICT
 from toolcrib.schema.parameters import words_of
 
-SHORTEST_DESCRIPTION = 10
-LONGEST_DESCRIPTION = 500
+# --- names --------------------------------------------------------------------------------------------
+
+_VAGUE_NAME = re.compile(
+    "action|bar|call|compute|data|do|execute|foo|func|function|get|handle|handler|helper|main|method|misc|"
+    "my_function|my_tool|process|query|run|set|stuff|task|test|thing|tool|util|utils|work|.",
+    re.IGNORECASE,
+)
+# The property names that the strictest of the large providers accepts.
+_PORTABLE_PARAMETER = re.compile(r"[A-Za-z0-9_.-]{1,64}")
+
+
+def find_long_name(tool: LintedTool) -> Iterator[Problem]:
+    name = tool.name
+    if tool.tool.long_name is None and len(name) > STRICT.longest:
+        yield Problem(f"The name '{name}' has {len(name)} characters")
+
+
+def find_name_style(tool: LintedTool) -> Iterator[Problem]:
+    name = tool.name
+    if STRICT.pattern.fullmatch(name) is None:
+        yield Problem(f"The name '{name}' is not in snake_case", f"call it '{to_snake_case(name)}'")
+
+
+def find_vague_name(tool: LintedTool) -> Iterator[Problem]:
+    if _VAGUE_NAME.fullmatch(tool.name):
+        yield Problem(f"The name '{tool.name}' does not say what the tool does")
+
+
+def find_odd_parameter_names(tool: LintedTool) -> Iterator[Problem]:
+    for name in tool.parameters:
+        if _PORTABLE_PARAMETER.fullmatch(name) is None:
+            shown = name if len(name) <= 64 else f"{name[:61]}..."
+            yield Problem(
+                f"The name of parameter '{shown}' of '{tool.name}' is refused by some providers",
+                f"call it '{to_snake_case(name, 'value')[:64]}'",
+                name,
+            )
+
+
+def to_snake_case(name: str, prefix: str = "tool") -> str:
+    text = re.sub(r"([a-z0-9])([A-Z])", r"\1_\2", name)
+    text = re.sub(r"[^A-Za-z0-9]+", "_", text).strip("_").lower()
+    return f"{prefix}_{text}".rstrip("_") if not text or text[0].isdigit() else text
+
+
+# --- descriptions -------------------------------------------------------------------------------------
+
+MIN_DESCRIPTION = 10
+MAX_DESCRIPTION = 500
 HUGE_DESCRIPTION_BYTES = 8 * 1024
 _FILLER = frozenset({"a", "an", "the", "this", "tool", "function", "to", "for", "of"})
-_EXAMPLES = (
-    "example",
-    "ejemplo",
-    "beispiel",
-    "exemple",
-    "esempi",
-    "e.g.",
-    "for instance",
-    "such as",
-    ">>>",
-    "```",
-)
+_EXAMPLE_WORDS = ("example", "ejemplo", "beispiel", "exemple", "esempi", "e.g.", "for instance", "such as")
+_EXAMPLE_SIGNS = (*_EXAMPLE_WORDS, ">>>", "```")
 _CALL = re.compile(r"\w\((?:[^()\n]*=[^()\n]*|\"[^()\n]*\")\)")
 
 
-def find_missing_docstring(subject: Subject) -> Iterator[Remark]:
-    if not subject.description and _could_have_docstring(subject):
-        yield Remark(f"Tool '{subject.name}' has no docstring: its name is all a model has to go by")
+def find_missing_docstring(tool: LintedTool) -> Iterator[Problem]:
+    if not tool.description and _could_have_docstring(tool):
+        yield Problem(f"Tool '{tool.name}' has no docstring; models have only its name to go by")
 
 
-def find_missing_description(subject: Subject) -> Iterator[Remark]:
-    if not subject.description and not _could_have_docstring(subject):
-        yield Remark(f"Tool '{subject.name}' has no description: its name is all a model has to go by")
+def find_missing_description(tool: LintedTool) -> Iterator[Problem]:
+    if not tool.description and not _could_have_docstring(tool):
+        yield Problem(f"Tool '{tool.name}' has no description; models have only its name to go by")
 
 
-def _could_have_docstring(subject: Subject) -> bool:
-    return not subject.has_own_schema and not (words_of(subject.tool.handler) or "").strip()
+def _could_have_docstring(tool: LintedTool) -> bool:
+    return not tool.has_own_schema and not (words_of(tool.tool.handler) or "").strip()
 
 
-def find_repeated_name(subject: Subject) -> Iterator[Remark]:
-    if subject.description and _repeats(subject):
-        yield Remark(f"The description of '{subject.name}' only repeats its name")
+def find_repeated_name(tool: LintedTool) -> Iterator[Problem]:
+    if tool.description and _repeats_name(tool):
+        yield Problem(f"The description of '{tool.name}' only repeats its name")
 
 
-def find_short_description(subject: Subject) -> Iterator[Remark]:
-    length = len(subject.description)
-    if 0 < length < SHORTEST_DESCRIPTION and not _repeats(subject):
-        yield Remark(f"The description of '{subject.name}' has only {length} character{'s' * (length > 1)}")
+def find_short_description(tool: LintedTool) -> Iterator[Problem]:
+    length = len(tool.description)
+    if 0 < length < MIN_DESCRIPTION and not _repeats_name(tool):
+        yield Problem(f"The description of '{tool.name}' has only {length} character{'s' * (length > 1)}")
 
 
-def _repeats(subject: Subject) -> bool:
-    if len(subject.description) > 40 + 2 * len(subject.name):
-        return False  # there is more to it
-    said = set(re.findall(r"\w+", subject.description.lower().replace("_", " "))) - _FILLER
-    return said <= set(to_snake(subject.name).split("_")) - _FILLER
+def _repeats_name(tool: LintedTool) -> bool:
+    if len(tool.description) > 40 + 2 * len(tool.name):
+        return False
+    words = set(re.findall(r"\w+", tool.description.lower().replace("_", " "))) - _FILLER
+    return words <= set(to_snake_case(tool.name).split("_")) - _FILLER
 
 
-def find_huge_description(subject: Subject) -> Iterator[Remark]:
-    size = _count_bytes(subject.description)
+def find_huge_description(tool: LintedTool) -> Iterator[Problem]:
+    size = _count_bytes(tool.description)
     if size > HUGE_DESCRIPTION_BYTES:
-        yield Remark(f"The description of '{subject.name}' takes {size // 1024} KiB of every model's context")
+        yield Problem(f"The description of '{tool.name}' takes {size // 1024} KiB of every context window")
 
 
-def find_long_description(subject: Subject) -> Iterator[Remark]:
-    length = len(subject.description)
-    if length > LONGEST_DESCRIPTION and _count_bytes(subject.description) <= HUGE_DESCRIPTION_BYTES:
-        yield Remark(f"The description of '{subject.name}' has {length} characters")
+def find_long_description(tool: LintedTool) -> Iterator[Problem]:
+    length = len(tool.description)
+    if length > MAX_DESCRIPTION and _count_bytes(tool.description) <= HUGE_DESCRIPTION_BYTES:
+        yield Problem(f"The description of '{tool.name}' has {length} characters")
 
 
 def _count_bytes(text: str) -> int:
     return len(text) if text.isascii() else len(text.encode("utf-8", "replace"))
 
 
-def find_missing_example(subject: Subject) -> Iterator[Remark]:
-    """Only where a call is not plain from the names: two texts to give, or something that has parts."""
-    if not subject.description:
-        return  # which is said already
-    needed = [schema for name, schema in each_parameter(subject) if name in subject.required]
+def find_missing_example(tool: LintedTool) -> Iterator[Problem]:
+    """Ask for an example only where a call is not obvious: two free texts, or a structured parameter."""
+    if not tool.description:
+        return  # reported already
+    needed = [schema for name, schema in tool.parameter_schemas.items() if name in tool.required]
     texts = sum(schema.get("type") == "string" and "enum" not in schema for schema in needed)
-    if texts < 2 and not any(map(_has_parts, needed)):
+    if texts < 2 and not any(map(_is_structured, needed)):
         return
-    if any(word in subject.lowered for word in _EXAMPLES) or _CALL.search(subject.joined):
+    if any(sign in tool.lower_text for sign in _EXAMPLE_SIGNS) or _CALL.search(tool.joined_text):
         return
-    if any(schema.get("examples") for _, schema in each_parameter(subject)):
-        return
-    yield Remark(
-        f"Nothing shows what a call of '{subject.name}' looks like",
-        'give the schema "examples", or add an example to the description'
-        if subject.has_own_schema
-        else None,
-    )
+    if not any(schema.get("examples") for schema in tool.parameter_schemas.values()):
+        own = 'give the schema "examples", or add an example to the description'
+        yield Problem(f"No example shows how to call '{tool.name}'", own if tool.has_own_schema else None)
 
 
-def _has_parts(schema: Mapping[str, Any]) -> bool:
+def _is_structured(schema: Mapping[str, Any]) -> bool:
     return "$ref" in schema or schema.get("type") == "object" or bool(schema.get("properties"))
 
 
-_SAY = "say what it does, and when to use it"
-RULES = (
+# --- cost ---------------------------------------------------------------------------------------------
+
+COSTLY_TOOL = 1_000
+COSTLY_LIST = 10_000
+"""The number of tokens beyond which a server may offer a search instead of its list."""
+
+
+def find_costly_tool(tool: LintedTool) -> Iterator[Problem]:
+    if tool.token_count > COSTLY_TOOL:
+        yield Problem(f"'{tool.name}' costs about {tool.token_count:,} tokens in every conversation")
+
+
+def find_costly_list(tools: Sequence[LintedTool]) -> Iterator[tuple[LintedTool, Problem]]:
+    costs = [(tool.token_count, index) for index, tool in enumerate(tools)]
+    total = sum(cost for cost, _ in costs)
+    if total > COSTLY_LIST:
+        largest = sorted(costs, reverse=True)[:3]
+        shown = ", ".join(f"'{tools[index].name}' ({cost:,})" for cost, index in largest)
+        message = f"The list of {len(tools):,} tools costs about {total:,} tokens; largest: {shown}"
+        yield tools[largest[0][1]], Problem(message)
+
+
+# --- the rules ----------------------------------------------------------------------------------------
+
+_NAME_ONLY = "Models have only its name to go by."
+_EXPLAIN = "say what it does, and when to use it"
+NAME_RULES = (
+    Rule(
+        "long-name",
+        "advice",
+        "The name is longer than 50 characters",
+        "Clients add prefixes to names, and providers accept 64 characters in all.",
+        f"stay below {STRICT.longest}: clients add prefixes",
+        find_long_name,
+        in_check=True,
+    ),
+    Rule(
+        "name-style",
+        "advice",
+        "The name is not in snake_case",
+        "Lower-case letters, digits and underscores work everywhere, and one style keeps a catalog readable.",
+        "use snake_case",
+        find_name_style,
+        in_check=True,
+    ),
+    Rule(
+        "vague-name",
+        "advice",
+        "The name does not say what the tool does",
+        "The name is what a model sees first; among a hundred tools, 'run' says nothing.",
+        "name the action and its object: find_order, send_invoice",
+        find_vague_name,
+        in_check=True,
+    ),
+    Rule(
+        "parameter-name",
+        "warning",
+        "A parameter has a name that some providers refuse",
+        "A blank, a slash or an accented letter in one property makes a provider refuse the whole list.",
+        "use letters, digits and underscores, at most 64",
+        find_odd_parameter_names,
+    ),
+)
+DESCRIPTION_RULES = (
     Rule(
         "missing-docstring",
         "warning",
         "A function has no docstring",
-        "Its name is all that a model has to go by.",
+        _NAME_ONLY,
         "write one: what it does, when to use it, its Args",
         find_missing_docstring,
         in_check=True,
@@ -119,8 +210,8 @@ RULES = (
         "missing-description",
         "warning",
         "A tool has no description",
-        "Its name is all that a model has to go by.",
-        _SAY,
+        _NAME_ONLY,
+        _EXPLAIN,
         find_missing_description,
         in_check=True,
     ),
@@ -128,17 +219,17 @@ RULES = (
         "repeats-name",
         "advice",
         "The description only repeats the name",
-        "It costs tokens and tells nothing.",
-        _SAY,
+        "It costs tokens and adds nothing.",
+        _EXPLAIN,
         find_repeated_name,
         in_check=True,
     ),
     Rule(
         "short-description",
         "advice",
-        f"The description has fewer than {SHORTEST_DESCRIPTION} characters",
-        "A word or two do not tell a model when this is the tool to use.",
-        _SAY,
+        f"The description has fewer than {MIN_DESCRIPTION} characters",
+        "A word or two do not tell a model when to use the tool.",
+        _EXPLAIN,
         find_short_description,
         in_check=True,
     ),
@@ -146,7 +237,7 @@ RULES = (
         "huge-description",
         "warning",
         "The description takes more than 8 KiB",
-        "Every conversation pays for it, and what matters drowns in it.",
+        "Every conversation pays for it, and the important part is lost in it.",
         "keep what a caller needs, move the rest to the documentation",
         find_huge_description,
         in_check=True,
@@ -154,18 +245,36 @@ RULES = (
     Rule(
         "long-description",
         "advice",
-        f"The description has more than {LONGEST_DESCRIPTION} characters",
+        f"The description has more than {MAX_DESCRIPTION} characters",
         "Strict servers and some clients cut or refuse longer ones.",
-        f"{LONGEST_DESCRIPTION} are enough for most; strict servers refuse more",
+        f"{MAX_DESCRIPTION} are enough for most tools; strict servers refuse more",
         find_long_description,
         in_check=True,
     ),
     Rule(
         "no-example",
         "advice",
-        "A call is not plain from the names, and no example shows one",
-        "With two texts to give, or something that has parts, one line of example saves a failed call.",
+        "A call is not obvious from the names, and there is no example",
+        "With two texts or a structured parameter to fill in, one line of example saves a failed call.",
         'add a line to the docstring: `Example: send_invoice(order=12, to="ann@example.org")`',
         find_missing_example,
+    ),
+)
+COST_RULES = (
+    Rule(
+        "costly-tool",
+        "advice",
+        f"A tool costs more than {COSTLY_TOOL:,} tokens",
+        "Every conversation pays for its description and schema, whether it is used or not.",
+        "shorten its description, or split the tool",
+        find_costly_tool,
+    ),
+    Rule(
+        "costly-list",
+        "advice",
+        f"All tools together cost more than {COSTLY_LIST:,} tokens",
+        "A long list crowds out the conversation, and models choose worse from it.",
+        "offer a search instead ([search] in toolcrib.toml), or serve fewer: [tools] include",
+        check_all=find_costly_list,
     ),
 )

@@ -1,13 +1,10 @@
-"""Opt-outs: comments in the source, and `code` or `code:TOOL` in settings and on the command line.
+"""Ignoring findings: comments in the source, and `code` or `code:TOOL` in settings and on the command line.
 
     # toolcrib: ignore[long-description]     on the line of a decorator, of the def, or of the finding
     # toolcrib: ignore                       everything about that tool
 
-Knows findings by code, tool and line. Refuses to hide that a tool was refused: that is no question of taste.
-
-Where in a source file a finding belongs, and where a tool begins and ends there.
-
-Reads Python source as text and syntax; never runs it. A file that is no Python has lines and nothing else.
+Refused tools cannot be ignored. This module also finds the line of a source file that a finding is about; it
+reads source as text and syntax and never runs it.
 """
 
 from __future__ import annotations
@@ -25,16 +22,18 @@ from fnmatch import fnmatchcase
 from functools import lru_cache
 from pathlib import Path
 
-from toolcrib.catalog.lint.table import RULES, is_known
+from toolcrib.catalog.lint.table import IGNORE_RULES, is_known, load_rules
 from toolcrib.errors import Finding
 
-_LARGEST_BYTES = 20 * 1024 * 1024
-_SHORTEST_EXCERPT = 6
+# --- source files -------------------------------------------------------------------------------------
+
+_MAX_BYTES = 20 * 1024 * 1024
+_MIN_EXCERPT = 6
 
 
 @dataclass(slots=True)
 class Span:
-    """A function or class: where its decorators begin, its `def`, its body, and where it ends."""
+    """The lines of a function or class: its first decorator, its `def`, its body and its end."""
 
     first: int
     head: int
@@ -45,17 +44,15 @@ class Span:
 
 @dataclass(slots=True)
 class SourceText:
+    """The lines of a file and, for Python, its definitions by the line that they begin in."""
+
     lines: list[str]
     spans: dict[int, Span]
 
-    def span_at(self, line: int) -> Span | None:
-        """The definition that begins in a line, its decorators counted."""
-        return self.spans.get(line)
-
     def find(self, excerpt: str, span: Span) -> int | None:
-        """The first line of a definition that holds the beginning of a text, case and blanks aside."""
+        """Return the first line of a definition with the beginning of a text, ignoring case and blanks."""
         wanted = " ".join(excerpt.split()).casefold()[:24]
-        if len(wanted) < _SHORTEST_EXCERPT:
+        if len(wanted) < _MIN_EXCERPT:
             return None
         for number in range(span.first, min(span.last, len(self.lines)) + 1):
             if wanted in " ".join(self.lines[number - 1].split()).casefold():
@@ -63,7 +60,7 @@ class SourceText:
         return None
 
     def find_parameter(self, name: str, span: Span) -> int | None:
-        """Where a parameter is described, or else where it is declared."""
+        """Return the line where a parameter is described, or else where it is declared."""
         described = re.compile(
             rf"\s*(?::param\s+(?:\w+\s+)?)?\*{{0,2}}{re.escape(name)}\s*(?:\([^)]*\))?\s*:"
         )
@@ -74,18 +71,18 @@ class SourceText:
 
 
 def read_source(file: str) -> SourceText | None:
-    """The lines of a file, and its definitions where it is Python; None where it cannot be read."""
+    """Read a source file; return None if that fails."""
     try:
-        facts = os.stat(file)
+        status = os.stat(file)
     except (OSError, ValueError):
         return None
-    if not stat.S_ISREG(facts.st_mode) or facts.st_size > _LARGEST_BYTES:
+    if not stat.S_ISREG(status.st_mode) or status.st_size > _MAX_BYTES:
         return None
-    return _read(file, facts.st_mtime_ns, facts.st_size)
+    return _read_version(file, status.st_mtime_ns, status.st_size)
 
 
 @lru_cache(maxsize=512)
-def _read(file: str, mtime_ns: int, size: int) -> SourceText | None:  # noqa: ARG001 - they tell versions apart
+def _read_version(file: str, mtime_ns: int, size: int) -> SourceText | None:  # noqa: ARG001 - part of the key
     path = Path(file)
     try:
         data = path.read_bytes()
@@ -98,20 +95,19 @@ def _read(file: str, mtime_ns: int, size: int) -> SourceText | None:  # noqa: AR
 def _read_spans(data: bytes) -> dict[int, Span]:
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # what the source does wrong is not ours to say
+            warnings.simplefilter("ignore")
             tree = ast.parse(data)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return {}
     spans: dict[int, Span] = {}
-    waiting: list[ast.AST] = [tree]
-    while waiting:
-        node = waiting.pop()
-        for child in ast.iter_child_nodes(node):
+    nodes: list[ast.AST] = [tree]
+    while nodes:
+        for child in ast.iter_child_nodes(nodes.pop()):
             if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
                 span = _span_of(child)
                 spans[span.first] = spans[span.head] = span
             if not isinstance(child, ast.expr):
-                waiting.append(child)
+                nodes.append(child)
     return spans
 
 
@@ -119,21 +115,19 @@ def _span_of(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> Spa
     first = min([node.lineno, *(item.lineno for item in node.decorator_list)])
     last = node.end_lineno or node.lineno
     body = node.body[0].lineno if node.body else last
-    if isinstance(node, ast.ClassDef):
-        return Span(first, node.lineno, body, last)
-    arguments = node.args
-    found = {
-        item.arg: item.lineno for item in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)
-    }
-    return Span(first, node.lineno, body, last, found)
+    parameters = {}
+    if not isinstance(node, ast.ClassDef):
+        arguments = (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)
+        parameters = {item.arg: item.lineno for item in arguments}
+    return Span(first, node.lineno, body, last, parameters)
 
 
-_MARK = re.compile(r"#\s*toolcrib:\s*ignore\b(?:\[(?P<codes>[^\]]*)\]?)?", re.IGNORECASE)
+# --- settings -----------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """A code, and the tools that it is meant for: `undocumented-result:shop_*`."""
+    """A code and a glob of the tools it applies to: `undocumented-result:shop_*`."""
 
     code: str
     tools: str = "*"
@@ -143,110 +137,103 @@ class Choice:
         code, _, tools = text.partition(":")
         return cls(code.strip().lower(), tools.strip() or "*")
 
-    def fits(self, finding: Finding) -> bool:
+    def matches(self, finding: Finding) -> bool:
         return self.code == finding.code and (
             self.tools == "*" or fnmatchcase(finding.tool or "", self.tools)
         )
 
 
 def can_be_ignored(finding: Finding) -> bool:
-    return finding.code in RULES or finding.level != "error"
+    return finding.level != "error" or finding.code in load_rules()
 
 
 def is_chosen(finding: Finding, choices: Sequence[Choice]) -> bool:
-    return any(choice.fits(finding) for choice in choices)
+    return any(choice.matches(finding) for choice in choices)
 
 
-def remark_unknown(choices: Iterable[Choice], file: str | None, line: int | None) -> Iterator[Finding]:
-    for choice in choices:
-        if not is_known(choice.code):
-            yield unknown(choice.code, file, line)
+def find_unknown_codes(codes: Iterable[str], file: str | None, line: int | None) -> Iterator[Finding]:
+    """Yield a finding for each code that no rule has."""
+    for code in codes:
+        if not is_known(code):
+            import difflib  # delayed: only for misspelt codes
+
+            close = difflib.get_close_matches(code, list(load_rules()), n=1)
+            rule = IGNORE_RULES[0]
+            hint = f"did you mean '{close[0]}'?" if close else rule.fix
+            yield Finding(rule.code, rule.level, f"Unknown rule '{code}'", file=file, line=line, hint=hint)
 
 
-def unknown(code: str, file: str | None, line: int | None) -> Finding:
-    import difflib  # only where something is misspelt
+# --- comments -----------------------------------------------------------------------------------------
 
-    rule = RULES["unknown-rule"]
-    close = difflib.get_close_matches(code, list(RULES), n=1)
-    hint = f"did you mean '{close[0]}'?" if close else rule.mend
-    return Finding(rule.code, rule.level, f"There is no rule '{code}'", file=file, line=line, hint=hint)
-
-
-# --- comments ----------------------------------------------------------------------------------------
+_COMMENT = re.compile(r"#\s*toolcrib:\s*ignore\b(?:\[(?P<codes>[^\]]*)\]?)?", re.IGNORECASE)
 
 
 @dataclass(slots=True)
-class Mark:
-    """One comment. No codes: everything."""
+class IgnoreComment:
+    """One comment; without codes it ignores everything."""
 
     line: int
     codes: frozenset[str]
     used: set[str] = field(default_factory=set)
 
 
-class Marks:
-    """The comments of the files that findings and tools are in; each file is read once."""
+class IgnoreComments:
+    """The ignore comments of all files with findings or tools; each file is read once."""
 
     def __init__(self) -> None:
-        self.files: dict[str, dict[int, Mark]] = {}
+        self._files: dict[str, dict[int, IgnoreComment]] = {}
 
-    def visit(self, file: str) -> dict[int, Mark]:
-        marks = self.files.get(file)
-        if marks is None:
+    def read(self, file: str) -> dict[int, IgnoreComment]:
+        """Return the comments of a file by line."""
+        comments = self._files.get(file)
+        if comments is None:
             source = read_source(file)
-            marks = self.files[file] = {} if source is None else _read_marks(source)
-        return marks
+            comments = self._files[file] = {} if source is None else _read_comments(source)
+        return comments
 
-    def ignores(self, finding: Finding, tool_line: int | None) -> bool:
-        """Whether a comment on the finding's line, or at the head of its tool, speaks of it."""
-        if finding.file is None or not (marks := self.visit(finding.file)):
+    def ignore(self, finding: Finding, tool_line: int | None) -> bool:
+        """Tell whether a comment on the finding's line, or at the head of its tool, ignores it."""
+        if finding.file is None or not (comments := self.read(finding.file)):
             return False
         lines = {finding.line, tool_line}
         source = read_source(finding.file)
-        span = source.span_at(tool_line) if source is not None and tool_line else None
+        span = source.spans.get(tool_line) if source is not None and tool_line else None
         if span is not None:
-            lines.update(_head_of(span))
+            lines.update(range(span.first, max(span.head + 1, span.body)))  # decorators and signature
         for line in lines:
-            mark = marks.get(line or 0)
-            if mark is not None and (not mark.codes or finding.code in mark.codes):
-                mark.used.add(finding.code)
+            comment = comments.get(line or 0)
+            if comment is not None and (not comment.codes or finding.code in comment.codes):
+                comment.used.add(finding.code)
                 return True
         return False
 
-    def remarks(self) -> Iterator[Finding]:
-        """What is wrong with the comments themselves."""
-        idle = RULES["idle-ignore"]
-        for file, marks in self.files.items():
-            for mark in marks.values():
-                for code in sorted(mark.codes):
-                    if not is_known(code):
-                        yield unknown(code, file, mark.line)
-                unused = sorted(code for code in mark.codes - mark.used if is_known(code))
-                if unused or not (mark.codes or mark.used):
-                    what = f"of {', '.join(unused)} " if unused else ""
-                    words = f"Nothing {what}is left to ignore here"
-                    yield Finding(idle.code, idle.level, words, file=file, line=mark.line, hint=idle.mend)
+    def find_problems(self) -> Iterator[Finding]:
+        """Yield findings about the comments: unknown codes, and codes that ignore nothing."""
+        rule = IGNORE_RULES[1]
+        for file, comments in self._files.items():
+            for comment in comments.values():
+                yield from find_unknown_codes(sorted(comment.codes), file, comment.line)
+                unused = sorted(code for code in comment.codes - comment.used if is_known(code))
+                if unused or not (comment.codes or comment.used):
+                    what = f"{', '.join(unused)} findings" if unused else "findings"
+                    message = f"There are no {what} to ignore here"
+                    yield Finding(rule.code, rule.level, message, file=file, line=comment.line, hint=rule.fix)
 
 
-def _head_of(span: Span) -> range:
-    """The decorators and the signature, up to where the body begins."""
-    return range(span.first, max(span.head + 1, span.body))
-
-
-def _read_marks(source: SourceText) -> dict[int, Mark]:
+def _read_comments(source: SourceText) -> dict[int, IgnoreComment]:
     if not any("toolcrib:" in line for line in source.lines):
         return {}
-    found = {}
-    for line, comment in _comments(source):
-        mark = _MARK.search(comment)
-        if mark is not None:
-            codes = (item.strip().lower() for item in (mark["codes"] or "").split(","))
-            found[line] = Mark(line, frozenset(code for code in codes if code))
-    return found
+    comments = {}
+    for line, text in _list_comments(source):
+        found = _COMMENT.search(text)
+        if found is not None:
+            codes = (item.strip().lower() for item in (found["codes"] or "").split(","))
+            comments[line] = IgnoreComment(line, frozenset(code for code in codes if code))
+    return comments
 
 
-def _comments(source: SourceText) -> Iterator[tuple[int, str]]:
-    """Comments alone, where the file is Python: a docstring that shows one is no opt-out."""
+def _list_comments(source: SourceText) -> Iterator[tuple[int, str]]:
+    """Yield the comments of Python source, so that a docstring which shows one has no effect."""
     if not source.spans:
         yield from enumerate(source.lines, 1)
         return

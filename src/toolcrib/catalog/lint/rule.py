@@ -1,11 +1,13 @@
-"""What a rule is, what it is shown, and what it says.
+"""The lint rule contract: `Rule`, the tool it is shown, and the problems it reports.
 
-A rule is a small function with a code that never changes. Most look at one tool; a few look at all of them
-together. A rule says what it saw; its code, its level and the place are put to that elsewhere.
+A rule is a function with a code that never changes. Most look at one tool (`check`), a few at all tools
+together (`check_all`):
 
-Every text in a definition, with words for where it stands: nothing that a model reads goes unread here.
+    def find_todo(tool: LintedTool) -> Iterator[Problem]:
+        if "TODO" in tool.description:
+            yield Problem(f"The description of '{tool.name}' contains a TODO")
 
-Knows the shape of definitions and schemas. Refuses to judge.
+    rule = Rule("todo", "advice", "A description contains a TODO", "Models read it.", "finish it", find_todo)
 """
 
 from __future__ import annotations
@@ -16,69 +18,68 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
 
-from toolcrib.catalog.lint.normalize import fold
-from toolcrib.catalog.lint.phrases import Gist
+from toolcrib.catalog.lint.phrases import TextIndex
 from toolcrib.catalog.tokens import cost_of
 from toolcrib.definition import ToolDefinition
 from toolcrib.errors import Finding, Level
 from toolcrib.sources.described import is_described
 from toolcrib.tool import Tool
 
-Kind = Literal["name", "words", "value", "link"]
-"""A name is read as words between underscores; words are prose; a value is data; a link is an icon's."""
+# --- the texts of a definition ------------------------------------------------------------------------
 
-INPUT = "the input schema"
-_DEEPEST = 40
-_PROSE = frozenset({"description", "title", "$comment", "markdownDescription", "enumDescriptions"})
-_NAMED = frozenset({"properties", "$defs", "definitions", "patternProperties", "dependentSchemas"})
-_HOLDERS = frozenset(
+TextKind = Literal["name", "prose", "value", "link"]
+"""Names are read as words between underscores, values are data, links belong to icons."""
+
+_INPUT_SCHEMA = "the input schema"
+_MAX_DEPTH = 40
+_PROSE_KEYWORDS = frozenset({"description", "title", "$comment", "markdownDescription", "enumDescriptions"})
+_NAMED_SCHEMAS = frozenset({"properties", "$defs", "definitions", "patternProperties", "dependentSchemas"})
+_SUBSCHEMAS = frozenset(
     {"items", "prefixItems", "contains", "additionalProperties", "propertyNames", "anyOf", "oneOf", "allOf"}
 ) | {"not", "if", "then", "else", "unevaluatedItems", "unevaluatedProperties"}
-# Their values are JSON Schema's own words, names that stand elsewhere too, or places in the same schema.
-_PLUMBING = frozenset(
-    {"$schema", "$ref", "$dynamicRef", "$id", "$anchor", "$dynamicAnchor", "required", "format"}
+# Their values belong to JSON Schema, repeat names, or are references within the schema.
+_STRUCTURAL_KEYWORDS = frozenset(
+    {"type", "$schema", "$ref", "$dynamicRef", "$id", "$anchor", "$dynamicAnchor", "required", "format"}
 )
-_DATA = frozenset({"default", "const", "enum", "examples", "example", "pattern"})
+_DATA_KEYWORDS = frozenset({"default", "const", "enum", "examples", "example", "pattern"})
 _TYPES = frozenset({"string", "integer", "number", "boolean", "object", "array", "null"})
 
 
 @dataclass(frozen=True, slots=True)
 class Text:
+    """A text of a definition. `where` describes its location, as in "the title"."""
+
     where: str
     text: str
-    kind: Kind = "words"
+    kind: TextKind = "prose"
     parameter: str | None = None
 
     @property
     def plain(self) -> str:
-        """The text as words: a name is read between its underscores."""
+        """The text as words; names are split at underscores and hyphens."""
         return self.text.replace("_", " ").replace("-", " ") if self.kind == "name" else self.text
-
-    @property
-    def label(self) -> str:
-        """The place, at the beginning of a sentence."""
-        return f"{self.where[0].upper()}{self.where[1:]}"
 
 
 def list_texts(definition: ToolDefinition, aliases: Sequence[str] = ()) -> list[Text]:
-    return list(_read(definition, aliases))
+    """Return every text of a definition that a model, a client or a person may read."""
+    return list(_read_definition(definition, aliases))
 
 
-def _read(definition: ToolDefinition, aliases: Sequence[str]) -> Iterator[Text]:
+def _read_definition(definition: ToolDefinition, aliases: Sequence[str]) -> Iterator[Text]:
     yield Text("the name", definition.name, "name")
     if definition.title:
         yield Text("the title", definition.title)
     if definition.description:
         yield Text("the description", definition.description)
     if definition.returns:
-        yield Text("the words on the result", definition.returns)
-    for name, words in definition.raises:
-        yield Text(f"the words on {name}", words)
+        yield Text("the description of the result", definition.returns)
+    for name, description in definition.raises:
+        yield Text(f"the description of {name}", description)
     for alias in aliases:
         yield Text("an alias", alias, "name")
     for tag in definition.tags:
         yield Text("a tag", tag, "name")
-    yield from _read_schema(definition.input_schema, INPUT)
+    yield from _read_schema(definition.input_schema, _INPUT_SCHEMA)
     if definition.output_schema is not None:
         yield from _read_schema(definition.output_schema, "the output schema")
     yield from _read_data(definition.annotations, "the annotations")
@@ -88,59 +89,57 @@ def _read(definition: ToolDefinition, aliases: Sequence[str]) -> Iterator[Text]:
 
 
 def _read_schema(schema: Any, root: str, parameter: str | None = None, depth: int = 0) -> Iterator[Text]:
-    """The texts of a schema. What lies below a property of the first level belongs to that parameter."""
-    if depth > _DEEPEST or not isinstance(schema, Mapping):
+    """Yield the texts of a schema. Texts below a top-level input property belong to that parameter."""
+    if depth > _MAX_DEPTH or not isinstance(schema, Mapping):
         return
     where = root if parameter is None else f"parameter '{parameter}'"
     for key, value in schema.items():
         label = where if key == "description" else f"the {key} of {where}"
-        if key == "type" or key in _PLUMBING:
-            if not _is_plain_type(value):
+        if key in _STRUCTURAL_KEYWORDS:
+            if not (isinstance(value, str) and value in _TYPES):
                 yield from _read_data(value, label, "name", parameter)
-        elif key in _PROSE:
-            yield from _read_data(value, label, "words", parameter)
-        elif key in _NAMED and isinstance(value, Mapping):
-            for name, below in value.items():
+        elif key in _PROSE_KEYWORDS:
+            yield from _read_data(value, label, "prose", parameter)
+        elif key in _NAMED_SCHEMAS and isinstance(value, Mapping):
+            for name, subschema in value.items():
                 owner = parameter
-                if depth == 0 and key == "properties" and root == INPUT:
+                if depth == 0 and key == "properties" and root == _INPUT_SCHEMA:
                     owner = str(name)
-                spot = f"a name in {where}" if owner is None else f"parameter '{owner}'"
-                yield Text(spot, str(name), "name", owner)
-                yield from _read_schema(below, root, owner, depth + 1)
-        elif key in _HOLDERS:
-            for below in value if isinstance(value, list | tuple) else (value,):
-                yield from _read_schema(below, root, parameter, depth + 1)
+                location = f"a name in {where}" if owner is None else f"parameter '{owner}'"
+                yield Text(location, str(name), "name", owner)
+                yield from _read_schema(subschema, root, owner, depth + 1)
+        elif key in _SUBSCHEMAS:
+            for subschema in value if isinstance(value, list | tuple) else (value,):
+                yield from _read_schema(subschema, root, parameter, depth + 1)
         elif not isinstance(value, bool | int | float):
-            if key not in _DATA:
+            if key not in _DATA_KEYWORDS:
                 yield Text(f"a keyword of {where}", str(key), "name", parameter)
             yield from _read_data(value, label, "value", parameter)
 
 
-def _is_plain_type(value: Any) -> bool:
-    return value in _TYPES if isinstance(value, str) else False
-
-
 def _read_data(
-    data: Any, where: str, kind: Kind = "words", parameter: str | None = None, depth: int = 0
+    data: Any, where: str, kind: TextKind = "prose", parameter: str | None = None, depth: int = 0
 ) -> Iterator[Text]:
-    """Plain data: every text and every key in it."""
+    """Yield every string and every key in JSON data."""
     if isinstance(data, str):
         yield Text(where, data, kind, parameter)
-    elif isinstance(data, Mapping) and depth < _DEEPEST:
+    elif isinstance(data, Mapping) and depth < _MAX_DEPTH:
         for key, value in data.items():
             yield Text(where, str(key), "name", parameter)
             yield from _read_data(value, where, kind, parameter, depth + 1)
-    elif isinstance(data, list | tuple) and depth < _DEEPEST:
+    elif isinstance(data, list | tuple) and depth < _MAX_DEPTH:
         for item in data:
             yield from _read_data(item, where, kind, parameter, depth + 1)
 
 
-_WORD_STARTS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+# --- the tool a rule looks at ---------------------------------------------------------------------------
+
+_WORD_START = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _NO_WORD = re.compile(r"[^A-Za-z0-9]+")
 
 
-class Subject:
-    """A tool under inspection; what several rules want to know is found out once."""
+class LintedTool:
+    """A tool under inspection. What several rules need is computed once."""
 
     def __init__(self, tool: Tool, definition: ToolDefinition | None = None) -> None:
         self.tool = tool
@@ -157,7 +156,8 @@ class Subject:
     @cached_property
     def name_words(self) -> tuple[str, ...]:
         """The words of the name in lower case: `findOpenOrders` is find, open, orders."""
-        return tuple(split_words(self.name))
+        words = _NO_WORD.split(_WORD_START.sub("_", self.name).lower())
+        return tuple(word for word in words if word)
 
     @cached_property
     def parameters(self) -> Mapping[str, Any]:
@@ -165,14 +165,19 @@ class Subject:
         return properties if isinstance(properties, Mapping) else {}
 
     @cached_property
+    def parameter_schemas(self) -> Mapping[str, Mapping[str, Any]]:
+        """The parameters whose schema is an object; `true` has nothing to check."""
+        return {name: schema for name, schema in self.parameters.items() if isinstance(schema, Mapping)}
+
+    @cached_property
     def required(self) -> frozenset[str]:
         required = self.definition.input_schema.get("required")
-        given = required if isinstance(required, list | tuple) else ()
-        return frozenset(item for item in given if isinstance(item, str))
+        names = required if isinstance(required, list | tuple) else ()
+        return frozenset(name for name in names if isinstance(name, str))
 
     @cached_property
     def has_own_schema(self) -> bool:
-        """Whether the schema was written and not made from a function's hints."""
+        """Whether the author wrote the input schema, rather than type hints."""
         return self.tool.options.input_schema is not None
 
     @cached_property
@@ -181,43 +186,44 @@ class Subject:
 
     @cached_property
     def texts(self) -> list[Text]:
-        """Every text that a model, a client or a person may be shown."""
         return list_texts(self.definition, self.tool.options.aliases)
 
     @cached_property
-    def cost(self) -> int:
-        """About how many tokens it is to a model."""
-        try:
-            return cost_of(self.definition)
-        except (TypeError, ValueError, RecursionError):
-            return 0  # not the plain data that it should be; that is found elsewhere
-
-    @cached_property
-    def joined(self) -> str:
-        """All texts in one. What is not found here is in none of them, which nearly always ends a search."""
+    def joined_text(self) -> str:
+        """All texts in one string. A search that fails here fails in each text, which ends most searches."""
         return "\n".join([text.text for text in self.texts])
 
     @cached_property
-    def lowered(self) -> str:
-        return self.joined.lower()
-
-    def forget_texts(self) -> None:
-        """Let go of what only rules about one tool ask for: with ten thousand tools it adds up."""
-        for name in ("texts", "joined", "lowered", "gist"):
-            self.__dict__.pop(name, None)
+    def lower_text(self) -> str:
+        return self.joined_text.lower()
 
     @cached_property
-    def gist(self) -> Gist:
-        return Gist.of(fold(".\n".join([text.plain for text in self.texts])))  # a text ends a sentence
+    def text_index(self) -> TextIndex:
+        return TextIndex.of([text.plain for text in self.texts])
+
+    @cached_property
+    def token_count(self) -> int:
+        """The approximate number of tokens the definition costs a model."""
+        try:
+            return cost_of(self.definition)
+        except (TypeError, ValueError, RecursionError):
+            return 0  # the definition is not plain data, which is reported elsewhere
+
+    def release_texts(self) -> None:
+        """Drop what only single-tool rules need: it adds up with ten thousand tools."""
+        for name in ("texts", "joined_text", "lower_text", "text_index"):
+            self.__dict__.pop(name, None)
 
 
-def split_words(name: str) -> list[str]:
-    return [word for word in _NO_WORD.split(_WORD_STARTS.sub("_", name).lower()) if word]
+# --- rules and problems ---------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
-class Remark:
-    """What a rule saw. No hint: the rule's own way out. `excerpt` is text to look for in the source."""
+class Problem:
+    """What a rule found. Without a hint, the rule's fix is shown.
+
+    `excerpt` is text to look for in the source, so that the finding gets the line it is about.
+    """
 
     message: str
     hint: str | None = None
@@ -225,46 +231,45 @@ class Remark:
     excerpt: str | None = None
 
 
-Look = Callable[[Subject], Iterable[Remark]]
-LookAcross = Callable[[Sequence[Subject]], Iterable[tuple[Subject, Remark]]]
-
-
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A row of the table. `in_check` are those that `toolcrib check` speaks of, too."""
+    """A lint rule. Rules with `in_check` are also run by `toolcrib check`."""
 
     code: str
     level: Level
     summary: str
     why: str
-    mend: str
-    look: Look | None = None
-    across: LookAcross | None = None
+    fix: str
+    check: Callable[[LintedTool], Iterable[Problem]] | None = None
+    check_all: Callable[[Sequence[LintedTool]], Iterable[tuple[LintedTool, Problem]]] | None = None
     in_check: bool = False
 
-    def finding(self, subject: Subject, remark: Remark) -> Finding:
-        source = subject.definition.source
+    def finding(self, tool: LintedTool, problem: Problem) -> Finding:
+        source = tool.definition.source
         return Finding(
             self.code,
             self.level,
-            remark.message,
-            subject.name,
-            remark.parameter,
+            problem.message,
+            tool.name,
+            problem.parameter,
             source.file,
             source.line,
-            remark.hint or self.mend,
+            problem.hint or self.fix,
         )
 
 
-def each_parameter(subject: Subject) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """The parameters whose schema says something; `true` says nothing."""
-    for name, schema in subject.parameters.items():
-        if isinstance(schema, Mapping):
-            yield name, schema
+def text_problem(tool: LintedTool, text: Text, message: str, excerpt: str) -> Problem:
+    """Return a problem with one text: "The description of 'find' " and the message."""
+    where = f"{text.where[0].upper()}{text.where[1:]}"
+    return Problem(f"{where} of '{tool.name}' {message}", None, text.parameter, excerpt)
 
 
-def quote(text: str, longest: int = 60) -> str:
-    """Foreign text inside a message: one line, nothing in it that a reader could not see, not too long."""
+def quote(text: str, max_length: int = 60) -> str:
+    """Quote foreign text for a message: one line, invisible characters escaped, shortened."""
     plain = " ".join(text.split())
     shown = plain if plain.isprintable() else plain.encode("unicode_escape").decode()
-    return f"'{shown}'" if len(shown) <= longest else f"'{shown[: longest - 3]}...'"
+    return f"'{shown}'" if len(shown) <= max_length else f"'{shown[: max_length - 3]}...'"
+
+
+def word_set(text: str) -> frozenset[str]:
+    return frozenset(text.split())

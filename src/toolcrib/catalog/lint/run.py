@@ -1,7 +1,4 @@
-"""Runs the rules over tools, and puts code, level, place and opt-outs to what they say.
-
-Knows tools, rules and opt-outs. Refuses to know where the tools are from, and what follows from a finding.
-"""
+"""Run lint rules over tools, locate the findings in the source, and apply what is ignored or raised."""
 
 from __future__ import annotations
 
@@ -9,9 +6,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from toolcrib.catalog.lint.ignore import Choice, Marks, can_be_ignored, is_chosen, read_source
-from toolcrib.catalog.lint.rule import Remark, Rule, Subject
-from toolcrib.catalog.lint.table import RULES
+from toolcrib.catalog.lint.ignore import Choice, IgnoreComments, can_be_ignored, is_chosen, read_source
+from toolcrib.catalog.lint.rule import LintedTool, Problem, Rule
+from toolcrib.catalog.lint.table import RULES, load_rules
 from toolcrib.definition import ToolDefinition
 from toolcrib.errors import DefinitionError, Finding
 from toolcrib.tool import Tool
@@ -19,7 +16,7 @@ from toolcrib.tool import Tool
 
 @dataclass(frozen=True, slots=True)
 class Ignored:
-    """A finding that somebody opted out of, and where."""
+    """A finding that was ignored, by a comment in the source or by settings."""
 
     finding: Finding
     by: Literal["source", "settings"]
@@ -27,24 +24,24 @@ class Ignored:
 
 @dataclass(slots=True)
 class Inspection:
-    """What stands, by file and line, and what was opted out of."""
+    """The findings, ordered by file and line, and those that were ignored."""
 
     findings: list[Finding] = field(default_factory=list)
     ignored: list[Ignored] = field(default_factory=list)
 
 
 def advise(definition: ToolDefinition, tool: Tool) -> list[Finding]:
-    """What `toolcrib check` says about one tool: the name first, then its words, then its parameters."""
-    subject = Subject(tool, definition)
-    found = [
-        (remark, rule)
+    """Return what `toolcrib check` reports about one tool: first the tool, then parameter by parameter."""
+    linted = LintedTool(tool, definition)
+    problems = [
+        (problem, rule)
         for rule in RULES.values()
-        if rule.in_check and rule.look is not None
-        for remark in rule.look(subject)
+        if rule.in_check and rule.check is not None
+        for problem in rule.check(linted)
     ]
-    order = {name: number for number, name in enumerate(subject.parameters, 1)}
-    found.sort(key=lambda item: order.get(item[0].parameter or "", 0))
-    return [rule.finding(subject, remark) for remark, rule in found]
+    order = {name: number for number, name in enumerate(linted.parameters, 1)}
+    problems.sort(key=lambda item: order.get(item[0].parameter or "", 0))
+    return [rule.finding(linted, problem) for problem, rule in problems]
 
 
 def inspect_tools(
@@ -53,80 +50,79 @@ def inspect_tools(
     found: Iterable[Finding] = (),
     ignore: Sequence[Choice] = (),
     error: Sequence[Choice] = (),
-    obeys_source: bool = True,
+    use_comments: bool = True,
 ) -> Inspection:
-    """Run every rule. `found` is what reading and building had to say, which opt-outs apply to as well.
+    """Run every rule, including those of plugins.
 
-    `obeys_source=False` takes no notice of comments in the source: for code of strangers, who may have
-    written `ignore` beside what they planted.
+    Args:
+        tools: The tools to look at
+        found: Findings from reading and building the tools, which can be ignored as well
+        ignore: Findings to leave out
+        error: Findings to raise to errors
+        use_comments: Whether comments in the source may ignore findings. False for untrusted code, whose
+            author may have written the comment next to a planted text.
     """
-    subjects, refused = _look_at(tools)
-    lines = {
-        (subject.definition.source.file, subject.name): subject.definition.source.line for subject in subjects
-    }
-    made = [*found, *refused, *_run_rules(subjects)]
+    linted, refused = _build(tools)
+    sources = [tool.definition.source for tool in linted]
+    lines = {(source.file, tool.name): source.line for source, tool in zip(sources, linted, strict=True)}
+    comments = IgnoreComments()
+    if use_comments:
+        for file in {source.file for source in sources} - {None}:
+            comments.read(str(file))
     inspection = Inspection()
-    marks = Marks()
-    if obeys_source:
-        for file in {subject.definition.source.file for subject in subjects}:
-            if file is not None:
-                marks.visit(file)
-    for finding in dict.fromkeys(made):
+    for finding in dict.fromkeys([*found, *refused, *_run_rules(linted)]):
         tool_line = lines.get((finding.file, finding.tool or ""), finding.line)
         if can_be_ignored(finding) and is_chosen(finding, ignore):
             inspection.ignored.append(Ignored(finding, "settings"))
-        elif obeys_source and can_be_ignored(finding) and marks.ignores(finding, tool_line):
+        elif use_comments and can_be_ignored(finding) and comments.ignore(finding, tool_line):
             inspection.ignored.append(Ignored(finding, "source"))
         else:
-            inspection.findings.append(_raised(finding, error))
-    inspection.findings += [
-        _raised(finding, error) for finding in marks.remarks() if not is_chosen(finding, ignore)
-    ]
-    inspection.findings.sort(key=_by_place)
+            inspection.findings.append(_raise_level(finding, error))
+    for finding in comments.find_problems():
+        if not is_chosen(finding, ignore):
+            inspection.findings.append(_raise_level(finding, error))
+    inspection.findings.sort(key=lambda item: (item.file or "", item.line or 0, item.tool or "", item.code))
     return inspection
 
 
-def _look_at(tools: Iterable[Tool]) -> tuple[list[Subject], list[Finding]]:
-    subjects, refused = [], []
+def _build(tools: Iterable[Tool]) -> tuple[list[LintedTool], list[Finding]]:
+    linted, refused = [], []
     for tool in tools:
         try:
-            subjects.append(Subject(tool))
+            linted.append(LintedTool(tool))
         except DefinitionError as error:
             refused.append(error.finding)
-    return subjects, refused
+    return linted, refused
 
 
-def _run_rules(subjects: Sequence[Subject]) -> Iterator[Finding]:
-    for subject in subjects:
-        for rule in RULES.values():
-            if rule.look is not None:
-                for remark in rule.look(subject):
-                    yield _place(rule, subject, remark)
-        subject.forget_texts()
-    for rule in RULES.values():
-        if rule.across is not None:
-            for subject, remark in rule.across(subjects):
-                yield _place(rule, subject, remark)
+def _run_rules(tools: Sequence[LintedTool]) -> Iterator[Finding]:
+    rules = load_rules().values()
+    for tool in tools:
+        for rule in rules:
+            if rule.check is not None:
+                for problem in rule.check(tool):
+                    yield _locate(rule, tool, problem)
+        tool.release_texts()
+    for rule in rules:
+        if rule.check_all is not None:
+            for tool, problem in rule.check_all(tools):
+                yield _locate(rule, tool, problem)
 
 
-def _place(rule: Rule, subject: Subject, remark: Remark) -> Finding:
-    """The finding, at the line that it is about where that can be told from the source."""
-    finding = rule.finding(subject, remark)
-    if finding.file is None or finding.line is None or (remark.parameter is None and remark.excerpt is None):
+def _locate(rule: Rule, tool: LintedTool, problem: Problem) -> Finding:
+    """Return the finding, with the line that it is about where the source shows it."""
+    finding = rule.finding(tool, problem)
+    if finding.file is None or finding.line is None or not (problem.parameter or problem.excerpt):
         return finding
     source = read_source(finding.file)
-    span = source.span_at(finding.line) if source is not None else None
+    span = source.spans.get(finding.line) if source is not None else None
     if source is None or span is None:
         return finding
-    line = source.find(remark.excerpt, span) if remark.excerpt else None
-    if line is None and remark.parameter:
-        line = source.find_parameter(remark.parameter, span)
+    line = source.find(problem.excerpt, span) if problem.excerpt else None
+    if line is None and problem.parameter:
+        line = source.find_parameter(problem.parameter, span)
     return finding if line is None else replace(finding, line=line)
 
 
-def _raised(finding: Finding, error: Sequence[Choice]) -> Finding:
+def _raise_level(finding: Finding, error: Sequence[Choice]) -> Finding:
     return replace(finding, level="error") if is_chosen(finding, error) else finding
-
-
-def _by_place(finding: Finding) -> tuple[str, int, str, str]:
-    return finding.file or "", finding.line or 0, finding.tool or "", finding.code

@@ -1,7 +1,6 @@
-"""Findings as SARIF 2.1.0, the form in which code hosts and editors take the results of static analysis.
+"""Findings as SARIF 2.1.0, the format in which code hosts and editors read results of static analysis.
 
-Knows findings and rules. Refuses to know how either came about. What somebody opted out of is in it too,
-marked as suppressed: a reviewer may want to see it.
+Ignored findings are included, marked as suppressed.
 """
 
 from __future__ import annotations
@@ -12,9 +11,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from toolcrib.catalog.lint.rule import Rule
 from toolcrib.catalog.lint.run import Ignored
-from toolcrib.catalog.lint.table import RULES, describe_other
+from toolcrib.catalog.lint.table import describe_other, load_rules
 from toolcrib.errors import Finding
 from toolcrib.validation import codec
 
@@ -26,18 +24,16 @@ _ROOT = "SRCROOT"
 def to_sarif(
     findings: Sequence[Finding], *, version: str, ignored: Iterable[Ignored] = (), root: Path | None = None
 ) -> dict[str, Any]:
-    """One run of one tool. Files below `root` (the current folder) are named from there."""
+    """Return a SARIF log with one run. Files below `root` (the current folder) are relative to it."""
     folder = (Path.cwd() if root is None else root).resolve()
-    hushed = list(ignored)
-    codes = dict.fromkeys(
-        [*RULES, *(item.code for item in findings), *(item.finding.code for item in hushed)]
-    )
-    places = {code: number for number, code in enumerate(codes)}
-    results = [_result(finding, places, folder) for finding in findings]
-    for item in hushed:
+    suppressed = list(ignored)
+    found = [*findings, *(item.finding for item in suppressed)]
+    codes = dict.fromkeys([*load_rules(), *(finding.code for finding in found)])
+    indexes = {code: index for index, code in enumerate(codes)}
+    results = [_result(finding, indexes, folder) for finding in findings]
+    for item in suppressed:
         kind = "inSource" if item.by == "source" else "external"
-        result = _result(item.finding, places, folder)
-        results.append({**result, "suppressions": [{"kind": kind}]})
+        results.append({**_result(item.finding, indexes, folder), "suppressions": [{"kind": kind}]})
     driver = {"name": "toolcrib", "semanticVersion": version, "rules": [_rule(code) for code in codes]}
     run = {
         "tool": {"driver": driver},
@@ -49,14 +45,14 @@ def to_sarif(
 
 
 def _rule(code: str) -> dict[str, Any]:
-    rule: Rule | None = RULES.get(code)
+    rule = load_rules().get(code)
     if rule is None:
         return {"id": code, "shortDescription": {"text": _sentence(describe_other(code) or code)}}
     return {
         "id": code,
         "shortDescription": {"text": _sentence(rule.summary)},
         "fullDescription": {"text": rule.why},
-        "help": {"text": _sentence(rule.mend)},
+        "help": {"text": _sentence(rule.fix)},
         "defaultConfiguration": {"level": _LEVELS[rule.level]},
     }
 
@@ -65,14 +61,14 @@ def _sentence(text: str) -> str:
     return f"{text[:1].upper()}{text[1:]}."
 
 
-def _result(finding: Finding, places: Mapping[str, int], folder: Path) -> dict[str, Any]:
-    words = f"{finding.message} (hint: {finding.hint})" if finding.hint else finding.message
+def _result(finding: Finding, indexes: Mapping[str, int], folder: Path) -> dict[str, Any]:
+    text = f"{finding.message} (hint: {finding.hint})" if finding.hint else finding.message
     result: dict[str, Any] = {
         "ruleId": finding.code,
-        "ruleIndex": places[finding.code],
+        "ruleIndex": indexes[finding.code],
         "level": _LEVELS[finding.level],
-        "message": {"text": words},
-        # A finding stays itself when lines move: what it is about makes it, not where it stands.
+        "message": {"text": text},
+        # Without the line, so that a finding keeps its identity when lines move.
         "partialFingerprints": {
             "toolcrib/v1": codec.digest([finding.code, finding.tool, finding.parameter, finding.message])
         },
@@ -80,23 +76,23 @@ def _result(finding: Finding, places: Mapping[str, int], folder: Path) -> dict[s
     location: dict[str, Any] = {}
     artifact = _artifact(finding, folder)
     if artifact is not None:
-        physical: dict[str, Any] = {"artifactLocation": artifact}
+        location["physicalLocation"] = {"artifactLocation": artifact}
         if finding.line:
-            physical["region"] = {"startLine": finding.line}
-        location["physicalLocation"] = physical
-    if finding.tool is not None:
-        logical = [{"name": finding.tool, "kind": "function"}]
-        if finding.parameter is not None:
-            name = f"{finding.tool}.{finding.parameter}"
-            logical = [{"name": finding.parameter, "fullyQualifiedName": name, "kind": "parameter"}]
-        location["logicalLocations"] = logical
+            location["physicalLocation"]["region"] = {"startLine": finding.line}
+    if finding.tool is not None and finding.parameter is not None:
+        name = f"{finding.tool}.{finding.parameter}"
+        location["logicalLocations"] = [
+            {"name": finding.parameter, "fullyQualifiedName": name, "kind": "parameter"}
+        ]
+    elif finding.tool is not None:
+        location["logicalLocations"] = [{"name": finding.tool, "kind": "function"}]
     if location:
         result["locations"] = [location]
     return result
 
 
 def _artifact(finding: Finding, folder: Path) -> dict[str, str] | None:
-    """The file, or the address of a server; a command that was started is neither."""
+    """Return the file or the URL of a server; a command that was started is neither."""
     file = finding.file
     if file is None or "://" in file:
         return None if file is None else {"uri": file}

@@ -1,6 +1,6 @@
-"""Rules for tools that a model cannot tell apart: by their names, by their words, or for want of a "when".
+"""Rules for tools that a model cannot tell apart, by name, by description, or for lack of a "when to use".
 
-Knows all tools at once. No tool is compared with every other: tools that share a key, or a rare word, are.
+Tools are not compared with every other tool, only with those that share a key or a rare word.
 """
 
 from __future__ import annotations
@@ -10,19 +10,18 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
-from toolcrib.catalog.lint.phrases import word_set
-from toolcrib.catalog.lint.rule import Remark, Rule, Subject
+from toolcrib.catalog.lint.rule import LintedTool, Problem, Rule, word_set
 
-ALIKE = 0.85
-"""The share of words in common, from which on two descriptions say the same."""
+SAME = 0.85
+"""The share of words in common from which on two descriptions count as the same."""
 
-_FEWEST_WORDS = 4
-_MOST_COMPARED = 24
-_STOP = word_set(
+_MIN_WORDS = 4
+_MAX_COMPARED = 24
+_STOP_WORDS = word_set(
     "a an the this that these those of to for in on at by with and or is are be it its as from into your"
     " you given specified using use tool function method returns return will can"
 )
-_VERBS = {
+_SYNONYMS = {
     word: group.split()[0]
     for group in (
         "get fetch retrieve obtain load read",
@@ -36,160 +35,146 @@ _VERBS = {
     )
     for word in group.split()
 }
+_ENDINGS = (("ies", "y"), ("sses", "ss"), ("ing", ""), ("es", ""), ("ed", ""), ("s", ""))
 _WORD = re.compile(r"\w+")
-_OCCASION = re.compile(
+_WHEN_TO_USE = re.compile(
     r"\b(?:when|whenever|if|before|after|instead|unless|only|first|once|prefer|useful|helpful|in order to|to"
     r" (?:find|see|check|learn|decide|get|know)|use (?:this|it|for|to)|for (?:when|cases)|cuando|wenn"
     r"|quand|si)\b",
     re.IGNORECASE,
 )
-_LONGEST_WITHOUT_OCCASION = 100
+_MAX_LENGTH_WITHOUT_WHEN = 100
 
 
-def find_same_words(subjects: Sequence[Subject]) -> Iterator[tuple[Subject, Remark]]:
-    """Descriptions that are one and the same, but for case, marks and blanks."""
-    first: dict[str, Subject] = {}
-    for subject in subjects:
-        key = " ".join(_WORD.findall(subject.description.lower()))
-        if key.count(" ") < 1:
+def find_same_descriptions(tools: Sequence[LintedTool]) -> Iterator[tuple[LintedTool, Problem]]:
+    """Find descriptions that are equal except for case, punctuation and blanks."""
+    first: dict[str, LintedTool] = {}
+    for tool in tools:
+        key = " ".join(_WORD.findall(tool.description.lower()))
+        if " " not in key:
             continue
-        earlier = first.setdefault(key, subject)
-        if earlier.name != subject.name:
-            yield (
-                subject,
-                Remark(
-                    f"'{subject.name}' has the same description as '{earlier.name}'{_place(earlier, subject)}"
-                ),
-            )
+        earlier = first.setdefault(key, tool)
+        if earlier.name != tool.name:
+            message = f"'{tool.name}' has the same description as '{earlier.name}'{_location(earlier, tool)}"
+            yield tool, Problem(message)
 
 
-def find_alike(subjects: Sequence[Subject]) -> Iterator[tuple[Subject, Remark]]:
-    """Names of the same words, or descriptions of nearly the same ones, that differ in nothing telling."""
-    profiles = [_Profile(subject) for subject in subjects]
-    told: set[int] = set()
+def find_near_duplicates(tools: Sequence[LintedTool]) -> Iterator[tuple[LintedTool, Problem]]:
+    """Find names of the same words, and descriptions whose differences do not distinguish the tools."""
+    profiles = [_Profile(tool) for tool in tools]
+    reported: set[int] = set()
     by_name: dict[frozenset[str], _Profile] = {}
     for number, profile in enumerate(profiles):
         earlier = by_name.setdefault(profile.name_key, profile)
-        if earlier is profile or earlier.subject.name == profile.subject.name:
+        if earlier is profile or earlier.tool.name == profile.tool.name:
             continue
-        if earlier.spelling == profile.spelling or _likeness(earlier.words, profile.words) >= 0.5:
-            told.add(number)
-            yield profile.subject, _remark(earlier, profile, "names")
+        if earlier.letters == profile.letters or _similarity(earlier.words, profile.words) >= 0.5:
+            reported.add(number)
+            yield profile.tool, _near_duplicate(earlier, profile, "names")
     for earlier_number, number in _similar_pairs(profiles):
         earlier, profile = profiles[earlier_number], profiles[number]
-        if number in told or earlier.text == profile.text or _is_told_apart(earlier, profile):
-            continue
-        told.add(number)
-        yield profile.subject, _remark(earlier, profile, "descriptions")
+        same_text = earlier.tool.description == profile.tool.description  # reported by another rule
+        if number not in reported and not same_text and not _differ_in_subject(earlier, profile):
+            reported.add(number)
+            yield profile.tool, _near_duplicate(earlier, profile, "descriptions")
 
 
 class _Profile:
-    """What a comparison looks at: the stems of the words, with verbs that mean the same made one."""
+    """What is compared: word stems, with synonyms made one."""
 
-    __slots__ = ("name_key", "parameters", "spelling", "subject", "text", "words")
+    __slots__ = ("letters", "name_key", "parameters", "tool", "words")
 
-    def __init__(self, subject: Subject) -> None:
-        self.subject = subject
-        self.text = subject.description
-        self.spelling = "".join(sorted(subject.name_words))
-        self.name_key = frozenset(_stem(word) for word in subject.name_words)
-        self.parameters = frozenset(subject.parameters)
-        said = _WORD.findall(self.text.lower()[:2_000])
-        self.words = frozenset(_stem(word) for word in said if word not in _STOP)
+    def __init__(self, tool: LintedTool) -> None:
+        self.tool = tool
+        self.letters = "".join(sorted(tool.name_words))
+        self.name_key = frozenset(_stem(word) for word in tool.name_words)
+        self.parameters = frozenset(tool.parameters)
+        words = _WORD.findall(tool.description.lower()[:2_000])
+        self.words = frozenset(_stem(word) for word in words if word not in _STOP_WORDS)
 
 
 @lru_cache(maxsize=65_536)
 def _stem(word: str) -> str:
-    if word in _VERBS:
-        return _VERBS[word]
-    for ending, stem in (("ies", "y"), ("sses", "ss"), ("ing", ""), ("es", ""), ("ed", ""), ("s", "")):
+    if word in _SYNONYMS:
+        return _SYNONYMS[word]
+    for ending, replacement in _ENDINGS:
         if word.endswith(ending) and len(word) - len(ending) >= 3 and not word.endswith("ss"):
-            word = word[: len(word) - len(ending)] + stem
+            word = word[: len(word) - len(ending)] + replacement
             break
     word = word.removesuffix("e") if len(word) > 3 else word
-    return _VERBS.get(word, word)
+    return _SYNONYMS.get(word, word)
 
 
-def _likeness(one: frozenset[str], other: frozenset[str]) -> float:
+def _similarity(one: frozenset[str], other: frozenset[str]) -> float:
     shared = len(one & other)
     return shared / (len(one) + len(other) - shared) if shared else 0.0
 
 
 def _similar_pairs(profiles: Sequence[_Profile]) -> Iterator[tuple[int, int]]:
-    """Pairs whose words are alike. Two such sets share one of their rarest words, so only those meet.
+    """Yield pairs with similar words. Two such sets share one of their rarest words, so only those meet.
 
-    A word that very many tools have among their rarest leads to the latest of them only, which bounds the
-    work whatever the words are.
+    A word that many tools have among their rarest leads only to the latest of them, which bounds the work.
     """
     counts = Counter(word for profile in profiles for word in profile.words)
-    met: defaultdict[str, list[int]] = defaultdict(list)
+    seen: defaultdict[str, list[int]] = defaultdict(list)
     for number, profile in enumerate(profiles):
         size = len(profile.words)
-        if size < _FEWEST_WORDS:
+        if size < _MIN_WORDS:
             continue
-        rare = sorted(profile.words, key=lambda word: (counts[word], word))
-        head = rare[: size - int(ALIKE * size) + 1]
-        tried: set[int] = set()
-        for word in head:
-            for other in reversed(met[word][-_MOST_COMPARED:]) if len(tried) < 2 * _MOST_COMPARED else ():
-                if other in tried or len(profiles[other].words) < ALIKE * size:
+        rarest_first = sorted(profile.words, key=lambda word: (counts[word], word))
+        compared: set[int] = set()
+        for word in rarest_first[: size - int(SAME * size) + 1]:
+            candidates = seen[word][-_MAX_COMPARED:] if len(compared) < 2 * _MAX_COMPARED else []
+            for other in reversed(candidates):
+                if other in compared or len(profiles[other].words) < SAME * size:
                     continue
-                tried.add(other)
-                if _likeness(profiles[other].words, profile.words) >= ALIKE:
+                compared.add(other)
+                if _similarity(profiles[other].words, profile.words) >= SAME:
                     yield other, number
-            met[word].append(number)
+            seen[word].append(number)
 
 
-def _is_told_apart(one: _Profile, other: _Profile) -> bool:
-    """Whether what differs is what the tools are about: a word of a name, or a number."""
-    differing = one.words ^ other.words
+def _differ_in_subject(one: _Profile, other: _Profile) -> bool:
+    """Tell whether the difference is a word of a name, a number, or most of the parameters."""
     names = one.name_key ^ other.name_key
-    return any(word in names or word.isdigit() for word in differing) or (
-        _likeness(one.parameters, other.parameters) < 0.5 and bool(one.parameters or other.parameters)
+    return any(word in names or word.isdigit() for word in one.words ^ other.words) or (
+        _similarity(one.parameters, other.parameters) < 0.5 and bool(one.parameters or other.parameters)
     )
 
 
-def _remark(earlier: _Profile, later: _Profile, what: str) -> Remark:
-    one, other = earlier.subject, later.subject
-    return Remark(f"The {what} of '{other.name}' and '{one.name}' are nearly the same{_place(one, other)}")
+def _near_duplicate(earlier: _Profile, later: _Profile, what: str) -> Problem:
+    one, other = earlier.tool, later.tool
+    return Problem(
+        f"The {what} of '{other.name}' and '{one.name}' are nearly the same{_location(one, other)}"
+    )
 
 
-def _place(earlier: Subject, later: Subject) -> str:
-    """Where the other one is, if that is not in sight."""
+def _location(earlier: LintedTool, later: LintedTool) -> str:
+    """Return where the earlier tool is, if that is another file."""
     there, here = earlier.definition.source, later.definition.source
     return f" ({there})" if there.file and there.file != here.file else ""
 
 
-# --- what, but not when ------------------------------------------------------------------------------
-
-
-def find_missing_occasion(subjects: Sequence[Subject]) -> Iterator[tuple[Subject, Remark]]:
-    """Only where there is a choice: several tools for the same thing that do the same kind of deed."""
-    families: defaultdict[tuple[str, str], list[Subject]] = defaultdict(list)
-    for subject in subjects:
-        words = subject.name_words
+def find_missing_occasion(tools: Sequence[LintedTool]) -> Iterator[tuple[LintedTool, Problem]]:
+    """Ask for a "when to use" only where several tools do the same kind of thing to the same object."""
+    families: defaultdict[tuple[str, str], list[LintedTool]] = defaultdict(list)
+    for tool in tools:
+        words = tool.name_words
         if len(words) > 1:
-            for thing in dict.fromkeys(_stem(word) for word in words[1:] if len(word) > 2):
-                families[_stem(words[0]), thing].append(subject)
-    told: set[int] = set()
+            for noun in dict.fromkeys(_stem(word) for word in words[1:] if len(word) > 2):
+                families[_stem(words[0]), noun].append(tool)
+    reported: set[int] = set()
     for family in families.values():
         if not 2 <= len(family) <= 12:
-            continue  # with more, the word is no thing but a namespace
-        for subject in family:
-            text = subject.description
-            if (
-                id(subject) in told
-                or not text
-                or len(text) > _LONGEST_WITHOUT_OCCASION
-                or _OCCASION.search(text)
-            ):
+            continue  # with more, the word is a namespace
+        for tool in family:
+            text = tool.description
+            is_long = len(text) > _MAX_LENGTH_WITHOUT_WHEN
+            if id(tool) in reported or not text or is_long or _WHEN_TO_USE.search(text):
                 continue
-            told.add(id(subject))
-            other = next(item.name for item in family if item is not subject)
-            yield (
-                subject,
-                Remark(f"Nothing says when to use '{subject.name}' and when '{other}'"),
-            )
+            reported.add(id(tool))
+            other = next(item.name for item in family if item is not tool)
+            yield tool, Problem(f"Nothing says when to use '{tool.name}' and when to use '{other}'")
 
 
 RULES = (
@@ -197,25 +182,24 @@ RULES = (
         "same-description",
         "warning",
         "Two tools have the same description",
-        "A model has to guess, and a copied text is nearly always one that somebody forgot to change.",
-        "say of each what the other does not do",
-        across=find_same_words,
+        "A model has to guess, and a copied text is nearly always one that was meant to be changed.",
+        "say in each what the other does not do",
+        check_all=find_same_descriptions,
     ),
     Rule(
         "near-duplicate",
         "warning",
-        "Two tools are so alike that a model cannot choose",
-        "Names of the same words, or descriptions that differ in nothing telling, are one tool twice to a"
-        " model.",
-        "make it one tool, or say what sets them apart",
-        across=find_alike,
+        "Two tools are so similar that a model cannot choose",
+        "Names of the same words, or descriptions that hardly differ, look like one tool twice.",
+        "make it one tool, or say how they differ",
+        check_all=find_near_duplicates,
     ),
     Rule(
         "no-occasion",
         "advice",
-        "Of several tools for the same thing, one does not say when to use it",
-        "What a tool does is half of a description; where there is a choice, when to use it is the other.",
+        "One of several tools for the same thing does not say when to use it",
+        "Where a model has a choice, a description must say when to use the tool, not only what it does.",
         "add it: 'Use this when ...; for ... use the other'",
-        across=find_missing_occasion,
+        check_all=find_missing_occasion,
     ),
 )

@@ -202,7 +202,7 @@ def test_a_string_with_listed_choices_should_be_a_literal() -> None:
 
     [finding] = advice(paint)
     assert (finding.code, finding.parameter) == ("could-be-literal", "colour")
-    assert finding.hint == 'use Literal["red", "blue"], so that nothing else gets in'
+    assert finding.hint == 'use Literal["red", "blue"], so that nothing else is accepted'
 
 
 def test_data_that_is_returned_needs_words() -> None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolcrib.catalog.lint.normalize import fold
+from toolcrib.catalog.lint.phrases import fold
 from toolcrib.catalog.lint.rule import list_texts
 from toolcrib.definition import ToolDefinition
 
@@ -72,18 +72,18 @@ def test_what_lies_below_a_parameter_belongs_to_it() -> None:
     assert owners["t:root"] is owners["t:result"] is owners["t:definition words"] is None
 
 
-def test_places_are_told_in_words() -> None:
-    places = {text.text: text.label for text in list_texts(EVERYWHERE)}
-    assert places["t:description"] == "The description"
-    assert places["t:parameter title"] == "The title of parameter 't:parameter'"
-    assert places["t:result words"] == "The output schema"
-    assert places["t:meta"] == "The _meta"
+def test_locations_are_described_in_words() -> None:
+    places = {text.text: text.where for text in list_texts(EVERYWHERE)}
+    assert places["t:description"] == "the description"
+    assert places["t:parameter title"] == "the title of parameter 't:parameter'"
+    assert places["t:result words"] == "the output schema"
+    assert places["t:meta"] == "the _meta"
 
 
 @pytest.mark.parametrize(
     "schema", [{}, {"properties": None}, {"properties": {"a": True}, "anyOf": 5, "enum": 7}]
 )
-def test_odd_schemas_are_read_as_far_as_they_go(schema: dict[str, Any]) -> None:
+def test_malformed_schemas_are_read_as_far_as_possible(schema: dict[str, Any]) -> None:
     list_texts(ToolDefinition(name="a", input_schema=schema))
 
 
@@ -101,7 +101,7 @@ def test_odd_schemas_are_read_as_far_as_they_go(schema: dict[str, Any]) -> None:
         ("i\u0336g\u0336n\u0336o\u0336r\u0336e this", "ignore this"),
     ],
 )
-def test_disguises_are_taken_off(text: str, reading: str) -> None:
+def test_folding_removes_disguises(text: str, reading: str) -> None:
     assert reading in fold(text)
 
 

@@ -8,18 +8,22 @@ from time import process_time
 import pytest
 
 from toolcrib.catalog.lint import inspect_tools
-from toolcrib.catalog.lint.rule import Subject
-from toolcrib.catalog.lint.similarity import find_alike, find_missing_occasion, find_same_words
+from toolcrib.catalog.lint.rule import LintedTool
+from toolcrib.catalog.lint.similarity import (
+    find_missing_occasion,
+    find_near_duplicates,
+    find_same_descriptions,
+)
 from toolcrib.definition import ToolDefinition
 from toolcrib.errors import Location
 from toolcrib.sources.described import describe
 
 
-def subject(name: str, description: str, *parameters: str, file: str | None = None) -> Subject:
+def subject(name: str, description: str, *parameters: str, file: str | None = None) -> LintedTool:
     properties = {parameter: {"type": "string"} for parameter in parameters}
     schema = {"type": "object", "properties": properties}
     definition = ToolDefinition(name, description, schema, source=Location(file, 1 if file else None))
-    return Subject(describe(definition))
+    return LintedTool(describe(definition))
 
 
 @pytest.mark.parametrize(
@@ -35,7 +39,7 @@ def subject(name: str, description: str, *parameters: str, file: str | None = No
     ],
 )
 def test_tools_of_the_same_words_are_alike(one: tuple[str, str], other: tuple[str, str]) -> None:
-    [(later, remark)] = find_alike([subject(*one), subject(*other)])
+    [(later, remark)] = find_near_duplicates([subject(*one), subject(*other)])
     assert later.name == other[0]
     assert one[0] in remark.message
 
@@ -64,7 +68,7 @@ def test_tools_of_the_same_words_are_alike(one: tuple[str, str], other: tuple[st
 def test_tools_that_differ_in_what_they_are_about_are_not(
     one: tuple[str, ...], other: tuple[str, ...]
 ) -> None:
-    assert list(find_alike([subject(*one), subject(*other)])) == []
+    assert list(find_near_duplicates([subject(*one), subject(*other)])) == []
 
 
 def test_a_copied_description_is_told_with_the_place_of_the_first() -> None:
@@ -73,7 +77,7 @@ def test_a_copied_description_is_told_with_the_place_of_the_first() -> None:
         subject("second", "do the Thing", file="/b.py"),
         subject("third", "Do the thing!", file="/a.py"),
     ]
-    found = [(later.name, remark.message) for later, remark in find_same_words(tools)]
+    found = [(later.name, remark.message) for later, remark in find_same_descriptions(tools)]
     assert found == [
         ("second", "'second' has the same description as 'first' (/a.py:1)"),
         ("third", "'third' has the same description as 'first'"),
@@ -85,7 +89,7 @@ def test_versions_of_one_tool_are_not_compared() -> None:
         subject("find_order", "Find an order by words."),
         subject("find_order", "Find an order by words."),
     ]
-    assert list(find_alike(tools)) == list(find_same_words(tools)) == []
+    assert list(find_near_duplicates(tools)) == list(find_same_descriptions(tools)) == []
 
 
 def test_when_to_use_is_asked_for_only_where_there_is_a_choice() -> None:
@@ -97,7 +101,7 @@ def test_when_to_use_is_asked_for_only_where_there_is_a_choice() -> None:
     assert list(find_missing_occasion([plain[0], subject("send_invoice", "Send it.")])) == []
 
 
-def _make(number: int, lot: random.Random) -> Subject:
+def _make(number: int, lot: random.Random) -> LintedTool:
     things = [
         "order",
         "invoice",
@@ -124,7 +128,7 @@ def test_ten_times_the_tools_take_about_ten_times_as_long() -> None:
     for count in (200, 2_000):
         tools = [_make(number, lot) for number in range(count)]
         began = process_time()
-        list(find_alike(tools))
+        list(find_near_duplicates(tools))
         list(find_missing_occasion(tools))
         spent.append(process_time() - began)
     assert spent[1] < 40 * spent[0] + 0.5
@@ -135,8 +139,8 @@ def test_a_thousand_copies_are_found_without_a_thousand_comparisons_each() -> No
         subject(f"tool_{number}", "Puts closed cases of a customer away for ever") for number in range(1_000)
     ]
     began = process_time()
-    assert len(list(find_same_words(same))) == 999
-    list(find_alike(same))
+    assert len(list(find_same_descriptions(same))) == 999
+    list(find_near_duplicates(same))
     assert process_time() - began < 5
 
 

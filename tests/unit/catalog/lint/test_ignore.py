@@ -1,4 +1,4 @@
-"""Opt-outs: in the line, in settings; unknown and idle ones are told, and nothing else is hidden."""
+"""Ignoring findings by comments and settings; unknown codes and idle comments are reported."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def write(decorator: str = "", head: str = "", words: str = "") -> str:
     return TOOLS.format(decorator=decorator, head=head, words=words)
 
 
-def test_without_an_opt_out_both_findings_stand(tmp_path: Path) -> None:
+def test_nothing_is_ignored_without_a_comment(tmp_path: Path) -> None:
     assert codes(lint(tmp_path, write())) == ["unmarked-risk", "untyped-parameter"]
 
 
@@ -62,7 +62,7 @@ def test_a_bare_comment_ignores_everything_about_the_tool_and_nothing_about_othe
     assert {finding.tool for finding in found.findings} == {"remove_order"}
 
 
-def test_a_comment_on_the_line_of_the_finding_will_do(tmp_path: Path) -> None:
+def test_a_comment_on_the_line_of_the_finding_ignores_it(tmp_path: Path) -> None:
     text = '''
     from toolcrib import tool
 
@@ -81,12 +81,12 @@ def test_a_comment_on_the_line_of_the_finding_will_do(tmp_path: Path) -> None:
     assert codes(lint(tmp_path, text)) == []
 
 
-def test_a_docstring_that_shows_the_comment_opts_out_of_nothing(tmp_path: Path) -> None:
+def test_a_docstring_that_shows_the_comment_ignores_nothing(tmp_path: Path) -> None:
     found = lint(tmp_path, write(words=": `# toolcrib: ignore`"))
     assert codes(found) == ["unmarked-risk", "untyped-parameter"]
 
 
-def test_an_unknown_code_is_told_with_the_right_one(tmp_path: Path) -> None:
+def test_an_unknown_code_is_reported_with_a_suggestion(tmp_path: Path) -> None:
     found = lint(tmp_path, write(head="  # toolcrib: ignore[unmarked-risks]"))
     [finding] = [finding for finding in found.findings if finding.code == "unknown-rule"]
     assert finding.line == 6
@@ -94,14 +94,14 @@ def test_an_unknown_code_is_told_with_the_right_one(tmp_path: Path) -> None:
     assert "unmarked-risk" in codes(found)
 
 
-def test_an_opt_out_that_hides_nothing_is_told(tmp_path: Path) -> None:
+def test_a_comment_that_ignores_nothing_is_reported(tmp_path: Path) -> None:
     found = lint(tmp_path, write(head="  # toolcrib: ignore[unmarked-risk, long-name]"))
     [finding] = [finding for finding in found.findings if finding.code == "idle-ignore"]
-    assert finding.message == "Nothing of long-name is left to ignore here"
+    assert finding.message == "There are no long-name findings to ignore here"
 
 
-def test_strangers_comments_can_be_disregarded(tmp_path: Path) -> None:
-    found = lint(tmp_path, write(decorator="  # toolcrib: ignore"), obeys_source=False)
+def test_comments_of_untrusted_code_can_be_disregarded(tmp_path: Path) -> None:
+    found = lint(tmp_path, write(decorator="  # toolcrib: ignore"), use_comments=False)
     assert codes(found) == ["unmarked-risk", "untyped-parameter"]
 
 
@@ -122,13 +122,13 @@ def test_settings_make_a_finding_an_error(tmp_path: Path) -> None:
     }
 
 
-def test_that_a_tool_was_refused_cannot_be_ignored(tmp_path: Path) -> None:
+def test_a_refused_tool_cannot_be_ignored(tmp_path: Path) -> None:
     refused = Finding("invalid-signature", "error", "It takes *names", tool="many")
     stale = Finding("stale-parameter", "warning", "It is not there", tool="few")
     choices = [Choice.parse("invalid-signature"), Choice.parse("stale-parameter")]
     assert codes(inspect_tools([], found=[refused, stale], ignore=choices)) == ["invalid-signature"]
 
 
-def test_a_file_that_is_gone_has_no_opt_outs(tmp_path: Path) -> None:
+def test_a_missing_file_has_no_comments(tmp_path: Path) -> None:
     gone = Finding("stale-parameter", "warning", "words", file=str(tmp_path / "gone.py"), line=3)
     assert codes(inspect_tools([], found=[gone])) == ["stale-parameter"]

@@ -1,0 +1,128 @@
+"""The table of rules is complete, the docs page is generated from it, and plugins add to it."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from toolcrib.catalog.lint import OTHERS, RULES, SUSPICIONS, render_table
+from toolcrib.catalog.lint.table import GROUPS, is_known
+from toolcrib.errors import DefinitionError
+
+ROOT = Path(__file__).resolve().parents[4]
+PAGE = ROOT / "docs" / "linting.md"
+
+
+def test_codes_are_unique_and_well_formed() -> None:
+    codes = [rule.code for rules in GROUPS.values() for rule in rules]
+    assert len(codes) == len(set(codes)) == len(RULES)
+    assert not set(codes) & OTHERS.keys()
+    assert all(re.fullmatch(r"[a-z]+(-[a-z]+)*", code) for code in codes)
+    assert RULES.keys() >= SUSPICIONS
+
+
+def test_every_rule_has_a_summary_a_reason_and_a_fix() -> None:
+    for rule in RULES.values():
+        assert rule.summary[0].isupper()
+        assert not rule.summary.endswith(".")
+        assert rule.why.endswith(".")
+        assert rule.fix
+        assert rule.level in ("error", "warning", "advice")
+
+
+def test_the_table_in_the_docs_is_generated_from_the_rules() -> None:
+    text = PAGE.read_text()
+    begin, end = "<!-- rules -->\n", "<!-- end of rules -->\n"
+    written = text[text.index(begin) + len(begin) : text.index(end)]
+    assert written == f"\n{render_table()}\n", "write `render_table()` there again"
+
+
+def test_codes_of_reading_and_building_are_known() -> None:
+    """Ignoring one must not be reported as an unknown rule."""
+    pattern = re.compile(
+        r"\"((?:guessed|unresolved|foreign|unknown|stale|no|low|needs|idle|skipped)-[a-z-]+)\""
+    )
+    parts = ("schema/function.py", "sources", "registry", "server.py")
+    files = [path for part in parts for path in _files(ROOT / "src" / "toolcrib" / part)]
+    given = {code for path in files for code in pattern.findall(path.read_text())}
+    given |= {error.code for error in _below(DefinitionError)}
+    assert {code for code in given if not is_known(code)} <= {
+        "batch-refused",
+        "drift",
+    }  # of batches and locks
+    assert len(given) > 15
+
+
+def _files(place: Path) -> list[Path]:
+    return sorted(place.rglob("*.py")) if place.is_dir() else [place]
+
+
+def _below(kind: type[DefinitionError]) -> Iterator[type[DefinitionError]]:
+    yield kind
+    for each in kind.__subclasses__():
+        yield from _below(each)
+
+
+PLUGIN = """
+from toolcrib.catalog.lint import LintedTool, Problem, Rule
+
+
+def find_todo(tool):
+    if "TODO" in tool.description:
+        yield Problem(f"The description of '{tool.name}' contains a TODO")
+
+
+rule = Rule("todo", "advice", "A description contains a TODO", "Models read it.", "finish it", find_todo)
+"""
+
+
+def test_a_package_adds_rules_by_an_entry_point(tmp_path: Path) -> None:
+    install_plugin(tmp_path, "house_rules", PLUGIN, "rule")
+    run = subprocess.run(
+        [sys.executable, "-c", RUN_PLUGIN],
+        capture_output=True,
+        text=True,
+        check=True,
+        env=with_path(tmp_path),
+    )
+    assert run.stdout.split() == ["todo", "True", "True"]
+
+
+def test_a_broken_plugin_is_an_error_that_names_it(tmp_path: Path) -> None:
+    install_plugin(tmp_path, "house_rules", "rule = 5", "rule")
+    run = subprocess.run(
+        [sys.executable, "-m", "toolcrib", "lint"], capture_output=True, text=True, env=with_path(tmp_path)
+    )
+    assert run.returncode == 2
+    assert "The plugin 'house' (toolcrib.lint) is not a Rule" in run.stderr
+
+
+RUN_PLUGIN = """
+from toolcrib import Tool
+from toolcrib.catalog.lint import inspect_tools
+from toolcrib.catalog.lint.table import is_known, load_groups
+
+def find_order(number: int) -> str:
+    "TODO: describe it"
+
+found = inspect_tools([Tool.from_function(find_order)]).findings
+print([finding.code for finding in found if finding.tool == "find_order" and "TODO" in finding.message][0])
+print(is_known("todo"), "Plugins" in load_groups())
+"""
+
+
+def install_plugin(folder: Path, module: str, source: str, name: str) -> None:
+    """Lay out an installed package with one entry point."""
+    (folder / f"{module}.py").write_text(source)
+    info = folder / f"{module}-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {module}\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(f"[toolcrib.lint]\nhouse = {module}:{name}\n")
+
+
+def with_path(folder: Path) -> dict[str, str]:
+    return {**os.environ, "PYTHONPATH": os.pathsep.join([str(folder), *sys.path])}
