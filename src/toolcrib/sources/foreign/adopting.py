@@ -1,10 +1,8 @@
-"""One tool of theirs becomes one of ours.
+"""Convert one tool of an `mcp` or `fastmcp` server.
 
-Where there is a function, the definition is built from it as from any function: docstrings are read,
-arguments are checked by us. What they had written beside it (names, words, an output schema) stays. Where
-there is none, or where its signature means something to them that it does not mean here, their schema is
-published and enforced as it is, and their own `run` is called. Knows offers and definitions; refuses to know
-servers.
+If the tool has a function, its definition is built as for any function, keeping the name, description and
+output schema that the server gave it. Otherwise, or if the signature has a special meaning to the other
+library, its schema is published and enforced as it is, and the tool's own `run` method is called.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""One server of theirs, as the owner of the tools taken from it: its lifespan, and its name.
+"""The server that adopted tools belong to: its name and its lifespan.
 
-A lifespan is entered and left by one task that lives in between, because what people open there (task groups,
-clients) must be closed by the task that opened it. Knows where both libraries keep their lifespan; refuses to
-know tools and calls.
+One task enters and leaves the lifespan, since task groups and clients opened there must be closed by the
+task that opened them.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
-"""What a FastMCP server of fastmcp offers: its own tools, those of mounted servers, transformed and proxied
-ones; and what of it is left out.
+"""Read the tools of a `fastmcp` server: its own, those of mounted servers, transformed and proxied ones.
 
-Their lists are asynchronous, so they are read on a loop of their own, in a thread. Knows where fastmcp keeps
-what; the function behind a tool is found through mounts, and where a transformation stands before it, their
-own `run` is what is called.
+Their listing is asynchronous, so it runs on its own event loop in a thread. If a transformation stands in
+front of a function, the tool's own `run` method is called instead of the function.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-"""What a call of one of their functions runs: their function, with their Context where it wants one.
+"""Handlers for adopted functions, with the other library's Context where the function asks for one.
 
-Made in a few kinds, because a call pays for every layer: a function that wants nothing is called as it is.
-Knows calling, asking back and injected parameters; refuses to know schemas.
+A function that needs nothing injected is called directly, since every layer adds to the cost of a call.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""Their Context for the time of a call: an object of their own class, with our session behind it.
+"""Create the other library's Context for the duration of a call, backed by our session.
 
-What runs inside sees it as the current one too, so `get_context()`, injected parameters and calls of another
-tool of the same server work as they do at home. Knows how both libraries make a Context and where fastmcp
-keeps the current one; refuses to know functions and results.
+The context is also set as the current one, so `get_context()`, injected parameters and calls of other tools
+of the same server work as usual.
 """
 
 from __future__ import annotations

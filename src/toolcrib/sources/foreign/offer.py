@@ -1,8 +1,4 @@
-"""One tool of theirs, in one spelling for both libraries: what it says of itself and how it is called.
-
-Knows what the libraries' tool objects have in common. Refuses to know how servers hold them (sdk.py, fast.py)
-and what becomes of them (adopting.py).
-"""
+"""One tool of an `mcp` or `fastmcp` server, in a form common to both libraries."""
 
 from __future__ import annotations
 

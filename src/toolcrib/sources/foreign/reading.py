@@ -1,6 +1,5 @@
-"""A server of theirs becomes a list of tools, and remarks on what was left out.
-
-Knows the order of things: read, adopt each, keep what can be served. One tool that cannot hides no other.
+"""Read a server of `mcp` or `fastmcp` into tools and findings. A tool that cannot be served hides no
+other.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Whose a server is. Told by the names of its classes, so that neither library has to be there.
+"""Recognise servers of other libraries by the names of their classes.
 
-Every module that is searched for tools pays for this look, so it loads nothing.
+Every module searched for tools pays for this check, so it imports nothing.
 """
 
 from __future__ import annotations

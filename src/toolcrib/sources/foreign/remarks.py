@@ -1,7 +1,4 @@
-"""What there is to say about a server of theirs as a whole.
-
-Each remark is made once per server, whatever it has in tools.
-"""
+"""Findings about an adopted server as a whole, each reported once per server."""
 
 from __future__ import annotations
 

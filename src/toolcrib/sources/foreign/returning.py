@@ -1,8 +1,7 @@
-"""What their functions return and raise, in our words.
+"""Convert results and exceptions of adopted functions.
 
-Pictures, content blocks and whole results of both libraries become a Result; anything else is data, and ours
-to shape. Their errors that are meant to be read become ToolError. Knows their classes by name, wherever a
-user's own class inherits from one.
+Images, content blocks and result objects of both libraries become a Result; other values are data.
+Exceptions meant for the caller become ToolError. Classes are recognised by name, including subclasses.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""What an MCPServer of the official SDK offers (FastMCP before 2.0), and what of it is left out.
-
-Knows where the SDK keeps tools, and which of its settings have no counterpart here.
-"""
+"""Read the tools of an `MCPServer` of the official SDK (`FastMCP` before 2.0)."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
-"""The client's end as their code knows it: a request and a session, in front of our Context.
+"""Request and session objects that adopt the interface of the other library on top of our Context.
 
-Their Context hands everything on to these two, so an object of their own class with these behind it behaves
-as it always did. What a session of theirs can do and this one cannot is an error that says so. Knows the
-calls of both generations of the SDK; their result classes are found among the modules that are loaded.
+Their Context delegates to these two objects. An unsupported session method raises an error that says so.
+Result classes are looked up among the modules already loaded.
 """
 
 from __future__ import annotations

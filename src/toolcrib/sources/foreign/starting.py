@@ -1,8 +1,7 @@
-"""Files that were written for another library, before they are imported.
+"""Check files written for another library before importing them.
 
-A script may end with `mcp.run()`: imported, it would take over the standard input and never come back. Our
-own server refuses that while a file is loaded; theirs knows nothing of it, so their files are looked at
-first. Knows syntax; runs nothing.
+A script may end with an unguarded `mcp.run()`, which would block the import and take over standard input.
+The check reads the syntax tree and runs nothing.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""What a function does with its Context, read off its source, so that a tool that cannot be served is refused
-before it is called.
+"""Find out from its source which parts of the Context a function uses.
 
-Follows names inside one function: attributes of the parameter, and variables that hold one. What this does
-not see (a helper that the Context is passed to) is refused when it happens. Knows syntax; runs nothing.
+Follows names within one function: attributes of the parameter, and variables that hold it. A use that is
+not visible here (a helper that receives the Context) is refused when it happens.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Tools read from source: `scan` finds what importing would register, and imports nothing.
+"""Static scan: find the tools in source files without importing them.
 
-A syntax tree is followed as Python would run it, and what would become a tool is made into a stub with the
-same signature, hints and words; the ordinary code builds the definition from that. Two halves: the evaluator
-(`reader` and what is below it) turns annotations, defaults and classes into real objects, and discovery
-(`tracing`, `making`, `scan`) decides what is a tool.
+The syntax tree is followed as Python would run it. Everything that would become a tool is turned into a
+stub with the same signature, hints and docstring, and the ordinary code builds the definition from the
+stub. The evaluator (`reader` and the modules below it) turns annotations, defaults and classes into real
+objects; discovery (`tracing`, `making`, `scan`) decides what is a tool.
 """
 
 from toolcrib.sources.scan.scan import Scan, scan

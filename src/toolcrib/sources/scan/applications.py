@@ -1,8 +1,4 @@
-"""Applications, read off their classes: which methods `list_tools` gives, under which namespace.
-
-Makes a stand-in whose `list_tools` gives stubs, so that everything after is what importing would do. Knows
-what an application has; how `list_tools` builds its list, the evaluator follows.
-"""
+"""Applications read from their classes: the methods that `list_tools` returns, and their namespace."""
 
 from __future__ import annotations
 

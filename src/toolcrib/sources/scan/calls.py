@@ -1,6 +1,5 @@
-"""What a call comes to: a server made, a tool registered or marked, an object made, a function followed.
-
-Knows by name what the libraries' calls mean. Refuses to know how options become a definition.
+"""Evaluate calls: creating a server, registering or marking a tool, creating an object, calling a
+function.
 """
 
 from __future__ import annotations

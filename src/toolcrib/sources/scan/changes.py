@@ -1,7 +1,6 @@
-"""What a file does to functions behind the back of their definitions, and where it may hide more tools.
+"""Detect code that changes functions after their definition, or that may register more tools.
 
-None of it is followed to its end: a finding says that something is left open. Knows how such code looks;
-refuses to guess what comes of it.
+Such code is not evaluated; it is reported as a finding.
 """
 
 from __future__ import annotations
@@ -66,7 +65,7 @@ def _set_attribute(evaluator: Evaluator, said: Said) -> None:
 
 
 def _note_text(evaluator: Evaluator, said: Said) -> None:
-    """`exec(...)` of a text that may make tools, or of one that nobody knows."""
+    """`exec(...)` of a text that may make tools, or of an unknown text."""
     text = said.args[0] if said.args else None
     if isinstance(text, ast.Name):
         thing = evaluator.of(text, said.scope)

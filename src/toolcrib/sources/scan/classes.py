@@ -1,8 +1,7 @@
-"""Classes of source files become classes of ours, with the same fields and words and none of their code.
+"""Recreate the classes of source files, with the same fields and docstrings and none of their code.
 
-Knows in which order classes are made: when a hint first needs one, once, what it refers to first. A class
-that is met again while it is being made is filled in afterwards. What is only nearly the same is a remark.
-Refuses to know the kinds of classes: kinds.py makes each as Python would.
+A class is created once, when a hint first needs it, after the classes it refers to. A class met again
+during its own creation is completed afterwards.
 """
 
 from __future__ import annotations

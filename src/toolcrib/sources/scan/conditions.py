@@ -1,7 +1,4 @@
-"""What a condition comes to before anything runs: for the few that people write about the machine itself.
-
-Knows the Python that reads; a scan is for the one that would import.
-"""
+"""Decide conditions about the Python version and the platform."""
 
 from __future__ import annotations
 
@@ -25,7 +22,7 @@ _COMPARISONS: dict[type[ast.cmpop], Any] = {
 
 
 def truth_of(evaluator: Evaluator, test: ast.expr, scope: Scope) -> bool | str | None:
-    """What a condition comes to: True, False, "main" for that of programs, None where nobody knows."""
+    """Return True, False, "main" for the condition of a main program, or None if undecidable."""
     if isinstance(test, ast.Constant):
         return bool(test.value)
     if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):

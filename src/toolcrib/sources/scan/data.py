@@ -1,7 +1,4 @@
-"""The values behind things: what an expression comes to, where that is written down.
-
-A reader knows the names of its module; names of functions and loops are filled in here first.
-"""
+"""Evaluate expressions to plain values where the source contains them."""
 
 from __future__ import annotations
 

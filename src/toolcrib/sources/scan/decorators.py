@@ -1,7 +1,6 @@
-"""What was said to a decorator or a door, as options: ours as they are, the other libraries' in our spelling.
+"""Read the options of decorators and registration methods, including those of other libraries.
 
-An option whose value cannot be told without running code is left out, which is a finding. Knows the
-libraries' signatures; makes no tools.
+An option whose value cannot be known without running code is left out, with a finding.
 """
 
 from __future__ import annotations

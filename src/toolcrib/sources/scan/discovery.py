@@ -1,8 +1,4 @@
-"""Which files a target means: a file, a folder, a module, or something in one; found without importing.
-
-A module's file is looked for on the import path as Python would, but no package above it runs. Knows paths
-and dotted names; refuses to open what it finds.
-"""
+"""Find the files of a target (file, folder, module or object in a module) without importing anything."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""The methods by which things get on a server, and off it.
-
-Knows each library's names for them; notes what was said, in order.
-"""
+"""The methods of each library that register or remove tools."""
 
 from __future__ import annotations
 

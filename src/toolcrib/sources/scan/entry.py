@@ -1,7 +1,4 @@
-"""What becomes of one class of a source file while it is made, and afterwards.
-
-Knows a definition, the class and what is uncertain about it. Refuses to know how classes are made.
-"""
+"""State of one class during and after its creation."""
 
 from __future__ import annotations
 
@@ -16,7 +13,7 @@ from toolcrib.sources.scan.scopes import Scope
 
 @dataclass(eq=False)
 class Entry:
-    """A class, or what became of the attempt. `trail` knows what is uncertain about it."""
+    """A class, or the reason why it could not be created. `trail` has its uncertainties."""
 
     node: ast.ClassDef
     scope: Scope

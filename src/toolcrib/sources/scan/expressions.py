@@ -1,7 +1,4 @@
-"""What an expression stands for, as far as names, attributes, lists and calls tell; data stays as written.
-
-Knows expressions; what a call does is `calls`' affair, what an attribute of a class is, `lineage`'s.
-"""
+"""Resolve expressions: names, attributes, lists and calls."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Where an import statement leads: into another file that may be read, or out of sight.
+"""Follow import statements into other files that may be read.
 
-A file that could register tools is followed where it is imported, as Python would; any other only when
-something in it is asked for. Knows dotted names; refuses to leave what the library may read.
+A file that could register tools is followed where it is imported, as Python would; any other only when one
+of its names is needed.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Functions on a server of mcp or fastmcp become tools, as adopting that server would make them.
+"""Turn functions on `mcp` and `fastmcp` servers into tools, as adopting the server would.
 
-Parameters that the other library fills in are left out, its options are taken over, a result that it does not
-describe is not described. Knows how the libraries read a function; loads neither.
+Parameters injected by the other library are left out, and its options are applied. Neither library is
+loaded.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ def _adopt_one(workshop: Workshop, server: Server, registration: Registration) -
 
 
 def _ours(workshop: Workshop, function: Function, said: Said) -> Tool | None:
-    """A tool of a server that nobody knows, by our own rules."""
+    """Return a tool of an unknown server, by our own rules."""
     stub = workshop.stub(function)
     options, findings = read_ours(workshop.evaluator, said)
     workshop.note(stub, (), findings)

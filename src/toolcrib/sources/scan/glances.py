@@ -1,7 +1,4 @@
-"""Quick looks at syntax, to leave alone what cannot matter: cheaper than following it.
-
-Knows how registering looks; refuses to know what names stand for.
-"""
+"""Cheap syntax checks that skip code which cannot matter."""
 
 from __future__ import annotations
 

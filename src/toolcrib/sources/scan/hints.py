@@ -1,8 +1,6 @@
-"""Annotations become run-time hints: `list[int]`, `Literal["a"]`, `Annotated[int, Field(gt=0)]`.
+"""Turn annotations into run-time hints: `list[int]`, `Literal["a"]`, `Annotated[int, Field(gt=0)]`.
 
-Knows the syntax of annotations and which parts of them are types, values or text. What a part means that
-cannot be known becomes Any with a remark, so that the rest still says what it says. Refuses to know what
-hints are good for, and how classes are made.
+A part that cannot be resolved becomes Any, with a remark.
 """
 
 from __future__ import annotations

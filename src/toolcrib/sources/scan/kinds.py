@@ -1,7 +1,6 @@
-"""The kinds of classes, each made as Python makes it: dataclasses, TypedDicts, NamedTuples, enums and others.
+"""Create dataclasses, TypedDicts, NamedTuples, enums and plain classes as Python would.
 
-Knows which statements of a class body make fields, and what decorators say. Gives the machinery of the
-standard library hints and literals, and none of the body's functions. pydantic's classes are models.py's.
+Only hints and literals are used, never the functions of the class body. pydantic classes are in models.py.
 """
 
 from __future__ import annotations

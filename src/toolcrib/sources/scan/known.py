@@ -1,8 +1,7 @@
-"""Real objects that source files may mean: types, special forms and a few constructors, by their full names.
+"""Real objects that source files may refer to: types, special forms and a few constructors, by full name.
 
-The list is closed and is ours: nothing that a scanned file names is imported because the file names it.
-Knows which of them may be called, on literals only, with bounds on what a call may cost. pydantic and its
-like are loaded when a file first means something of theirs.
+The list is closed: a scanned file cannot cause an import. Constructors are called on literals only, with
+limits on their cost. pydantic is loaded when a file first refers to it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-"""The files that may be read: those that were asked for, and those that these import from beside them.
+"""The files that may be read: the targets, and the files they import from beside them.
 
-Knows paths and dotted names as an import would have them. Refuses to leave the roots, whatever links say, and
-to read a file twice.
+Files outside the roots are never read, even through links.
 """
 
 from __future__ import annotations

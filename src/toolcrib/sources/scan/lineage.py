@@ -1,6 +1,6 @@
-"""What a class has by itself and by its bases: the order of its bases, its members, what it needs to be made.
+"""Bases, members and constructor parameters of classes.
 
-Bases that are not read are known by name only; toolcrib's own applications are known for what they give.
+Bases outside the scanned files are known by name only, except for toolcrib's own applications.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Types that a call or a statement makes: `TypeVar("T")`, `NewType(...)`, `Enum("Color", ...)`, `type X`.
-
-Knows how each of these is called. Makes them out of hints and literals, once each.
-"""
+"""Types created by calls or statements: `TypeVar("T")`, `NewType(...)`, `Enum("Color", ...)`, `type X`."""
 
 from __future__ import annotations
 

@@ -1,8 +1,6 @@
-"""Things become what importing would have made of them, as far as tools go: stubs, stand-ins, registries.
+"""Turn scanned objects into stubs and registries that the ordinary code reads.
 
-From there on the ordinary code reads them: `collect` finds the tools, a `ToolRegistry` names and refuses
-them. What is doubtful about a tool is kept beside its origin. Knows things; refuses to know files and
-targets.
+`collect` finds the tools and a `ToolRegistry` names them. Doubts about a tool are kept with its location.
 """
 
 from __future__ import annotations

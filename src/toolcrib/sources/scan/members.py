@@ -1,7 +1,6 @@
-"""What in a module is a tool, as importing would find it: marked functions, servers, applications, tables.
+"""Find the tools of a module: marked functions, servers, applications, tables.
 
-The same rules as `toolcrib.sources.modules` has for modules that were imported, in the same order, kept on
-things instead of objects. Knows modules that were followed; makes no tools itself.
+The rules and their order are those of `toolcrib.sources.modules` for imported modules.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""pydantic's classes out of source files: models and dataclasses, with their settings and validators.
+"""Recreate pydantic models and dataclasses, with their settings and validators.
 
-Knows which statements of a body pydantic looks at. Validators are put in their places as functions that do
-nothing, because that they are there, and when they run, changes what pydantic says. Loads pydantic only where
-a file has a class of it.
+Validators are replaced by empty functions: their presence changes the schema. pydantic is loaded only if a
+file has such a class.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What a name in a source file means: something written in a file that may be read, or something outside.
+"""Resolve names in a source file to a definition in a readable file, or to something outside.
 
-Knows imports, relative and re-exported ones, stars, aliases, attributes of modules and classes, and that a
-name may have several meanings, of which conditions choose. Refuses to evaluate anything.
+Handles relative imports, re-exports, star imports, aliases, and attributes of modules and classes. A name
+may have several meanings, chosen by conditions.
 """
 
 from __future__ import annotations

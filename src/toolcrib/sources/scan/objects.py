@@ -1,7 +1,6 @@
-"""Tool objects, read off the classes that make them: name, description, schema, and the words of `execute`.
+"""Tool objects read from their classes: name, description, schema, and the docstring of `execute`.
 
-A part may be an attribute of the class, set by the constructor, or a property that returns it. Knows what a
-tool object has (`toolcrib.tool`); makes a stand-in with the same parts, whose `execute` does nothing.
+Each part may be a class attribute, set by the constructor, or a property.
 """
 
 from __future__ import annotations

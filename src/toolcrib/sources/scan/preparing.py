@@ -1,7 +1,4 @@
-"""Objects as their constructors leave them, and functions with what they are called with.
-
-Knows how Python hands arguments over. Refuses to know what a call is for.
-"""
+"""Objects as their constructors leave them, and functions with bound arguments."""
 
 from __future__ import annotations
 

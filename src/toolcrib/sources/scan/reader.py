@@ -1,8 +1,7 @@
-"""Reads one source file for those who look for tools in it: names, values, hints, classes and functions.
+"""Read one source file: names, values, hints, classes and functions.
 
-The only door to the evaluator. Everything that it gives is real and harmless: hints are run-time hints,
-classes are made of hints and literals, functions are empty. Knows where expressions stand in the file.
-Refuses to know what a tool is.
+The entry point of the evaluator. Everything it returns is real and harmless: hints are run-time hints,
+classes consist of hints and literals, functions are empty.
 """
 
 from __future__ import annotations

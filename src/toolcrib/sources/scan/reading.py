@@ -1,9 +1,4 @@
-"""The files of all targets, followed; and what importing each target would find in them.
-
-Knows the order of things that `toolcrib.sources.base` keeps: which module's things come first, what is
-dropped because something else holds it, what is one tool reached by two ways. Refuses to know targets and
-settings.
-"""
+"""Follow the files of all targets and find what importing each target would register."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""What the evaluator could not make sure of: told once, attached to every tool that depends on it.
-
-Knows codes, places and words. Refuses to know which tool: stubs.py makes findings of remarks.
-"""
+"""Uncertainties of the evaluator, attached to every tool that depends on them."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
-"""`scan`: source files become tools by reading syntax trees; nothing in them is imported or run.
+"""`scan`: turn source files into tools by reading syntax trees; nothing is imported or run.
 
-The order of things: which files, which of them are worth reading, what they define, what importing them would
-register, under which names. Every step but the reading is the one that importing takes, so a tool that was
-scanned without a finding is the tool that importing registers.
+Every step after reading is the one that importing takes, so a tool scanned without a finding equals the
+registered one.
 """
 
 from __future__ import annotations

@@ -1,8 +1,4 @@
-"""Which names a piece of source binds, and how: imports, classes, functions, assignments.
-
-Knows syntax alone, and conditions that can be decided by reading: `TYPE_CHECKING`, the version of Python, the
-platform. Refuses to know other files.
-"""
+"""Find which names a piece of source binds: imports, classes, functions, assignments."""
 
 from __future__ import annotations
 
@@ -28,7 +24,7 @@ _FACTS: dict[tuple[str, str], Any] = {
 @dataclass(frozen=True, slots=True)
 class Situation:
     """Under which conditions a statement runs. `checking`: for type checkers only. `attempt`: in the body of
-    a `try` that has a plan for failure; `fallback`: that plan. `maybe`: nobody knows."""
+    a `try` that has a plan for failure; `fallback`: that plan. `maybe`: undecidable."""
 
     checking: bool = False
     attempt: bool = False
@@ -108,7 +104,7 @@ def module_scope(tree: ast.Module, file: Any = None) -> Scope:
 
 
 def _bind_in_passing(tree: ast.Module, scope: Scope) -> None:
-    """What `:=`, `case` and `global` bind: nobody knows when, so what else a name means is open."""
+    """Return the names that `:=`, `case` and `global` bind, at an unknown time."""
     text: str = getattr(scope.file, "text", "")
     # Most files have none of it, and a pattern takes a third of the parser's time to say so.
     if ":=" not in text and "global" not in text and "match" not in text:

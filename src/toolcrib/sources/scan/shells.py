@@ -1,7 +1,7 @@
-"""Functions without content: the parameters, the words and the place of a real one, and an empty body.
+"""Functions with the parameters, docstring and location of a real one, and an empty body.
 
-Knows code objects. A shell is an empty function of ours whose code object is told other parameters, so
-nothing of anybody else's is ever compiled into it. Refuses to know what parameters mean.
+A shell is an empty function of ours whose code object gets other parameters, so no foreign code is
+compiled.
 """
 
 from __future__ import annotations

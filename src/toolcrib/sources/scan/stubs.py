@@ -1,7 +1,6 @@
-"""Functions of source files become stubs: the real parameters, defaults, hints and words, and no code.
+"""Turn functions of source files into stubs: parameters, defaults, hints and docstring, and no code.
 
-Knows what a definition says beside its body. What cannot be known of it is permissive and a finding of the
-tool. Refuses to know whether the function is a tool, and under which name.
+An unknown part is permissive, and a finding of the tool.
 """
 
 from __future__ import annotations

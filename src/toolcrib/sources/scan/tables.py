@@ -1,7 +1,6 @@
-"""Tables of definitions as they are written: data, with stubs where handlers stand.
+"""Tables of definitions, with stubs in place of handlers.
 
-What a table means is `toolcrib.sources.tables`' to say, which gets it as importing would give it. An entry
-that cannot be told without running code is left out, which is a finding.
+An entry that cannot be known without running code is left out, with a finding.
 """
 
 from __future__ import annotations

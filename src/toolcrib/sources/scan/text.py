@@ -1,8 +1,6 @@
-"""Source files become syntax trees, whatever is in the files.
+"""Parse source files into syntax trees.
 
-Knows bytes, encodings and what Python's own parser takes badly: every way in which a file cannot be read ends
-in a SourceError that names file, line and remedy, soon, and with the interpreter alive. Refuses to know what
-a tree means.
+Every failure (encoding, syntax, size, depth) is a SourceError that names file, line and remedy.
 """
 
 from __future__ import annotations

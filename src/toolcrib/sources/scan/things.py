@@ -1,7 +1,6 @@
-"""What a scan knows of the objects a module would hold: functions, classes, servers, lists, the unknown.
+"""Objects that a module would hold after import: functions, classes, servers, lists, unknown values.
 
-A thing stands for an object that importing would make. Nothing here is evaluated or run: a thing remembers
-syntax and where its names are looked up. Knows no tools; `making` turns things into those.
+Nothing is evaluated or run: each object remembers its syntax and the scope of its names.
 """
 
 from __future__ import annotations

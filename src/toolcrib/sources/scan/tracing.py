@@ -1,8 +1,7 @@
-"""Follows the statements of a module as importing would run them, without running any.
+"""Follow the statements of a module as importing would run them, without running any.
 
-What a name stands for is kept; what would be put on a server is noted there. Where the code could go either
-way, both are followed and what is found is a guess, with its reason. Bounded in steps and depth, whatever is
-written. Knows statements; expressions are `expressions`' affair.
+Where the code could go either way, both branches are followed and their results are marked as guesses, with
+the reason. Steps and depth are limited.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Expressions become values, as far as reading tells: literals, what is built of them, constants by name.
+"""Evaluate literals and constants, with limits on size and depth.
 
-Knows arithmetic on literals, members of enums, and the constructors that known.py lists; everything is
-bounded in size and depth. Refuses to run anything else: that is Unresolved, with the reason.
+Arithmetic on literals, enum members and the constructors of known.py are supported; anything else is
+Unresolved, with the reason.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""toolcrib's tools on a server of the official SDK: `attach(crib, server)`.
+"""Serve toolcrib's tools on a server of the official SDK: `attach(crib, server)`.
 
-For who has a `Server` of `mcp` 2.x with its own transports, authorization and resources, and wants the tools
-on it checked and kept by toolcrib. The only package of toolcrib's that imports `mcp`.
+For users who have a `Server` of `mcp` 2.x with its own transports, authorization and resources. This is the
+only package that imports `mcp`.
 """
 
 try:

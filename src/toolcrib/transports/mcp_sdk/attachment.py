@@ -1,8 +1,7 @@
-"""Puts the tools of a server or registry of ours on a server of the SDK's, beside those it may have.
+"""Add the tools of an `MCPServer` or a registry to a server of the official SDK.
 
-Answers tools/list and tools/call there, starts and stops our server with theirs, and tells their clients when
-tools change. Results go out as plain data: the SDK checks what it sends by itself, once. Knows the SDK's
-low-level server; refuses to know questions (channel.py).
+Handles tools/list and tools/call there, starts and stops our server with theirs, and announces changed
+tools.
 """
 
 from __future__ import annotations
@@ -241,7 +240,7 @@ class Attachment:
         connection.exit_stack.callback(self._peers.pop, id(connection), None)
 
     def _hear(self, _: Change) -> None:
-        """Called by whoever changes the registry, on any thread. Changes in one go are told once."""
+        """Handle a change of the registry, from any thread; simultaneous changes are announced once."""
         loop = self._loop
         if loop is None or self._is_telling:
             return

@@ -1,8 +1,7 @@
-"""One call that came in through the SDK: progress, log lines and questions go back through its session.
+"""One call through the official SDK: progress, log messages and questions go back through its session.
 
-On 2026-07-28 a question ends the call and its answer comes with the next one; what was answered before
-travels in the request state, which the SDK's own boundary seals. Knows the SDK's request context and our
-questions; refuses to know tools.
+On 2026-07-28 a question ends the call, and the answer arrives with the next one; earlier answers travel in
+the request state, which the SDK seals.
 """
 
 from __future__ import annotations
