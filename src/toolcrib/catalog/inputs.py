@@ -32,7 +32,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from toolcrib.config import FILE_NAME, Config, load_config, switches_in
+from toolcrib.config import FILE_NAME, Config, load_config, switches_from
 from toolcrib.errors import ConfigurationError, Finding, InvalidToolError, Location, SourceError
 from toolcrib.registry.registry import ToolRegistry
 from toolcrib.registry.selection import select
@@ -314,7 +314,7 @@ Adapter = Any
 
 def find_inputs(adapter: Adapter = None, descriptor: PathName | None = None) -> FileInputs | LiveInputs:
     """What an adapter means. Raises SourceError where it is not there and nothing stands in for it."""
-    settings = Config(switches=switches_in(os.environ))
+    settings = Config(switches=switches_from(os.environ))
     if adapter is None:
         settings = read_settings()
         adapter = list(settings.targets) or DEFAULT_ADAPTER
@@ -349,7 +349,7 @@ def find_inputs(adapter: Adapter = None, descriptor: PathName | None = None) -> 
 def read_settings() -> Config:
     """The `toolcrib.toml` of the current folder, or no settings but those of the environment."""
     file = Path(FILE_NAME)
-    return load_config(file, os.environ) if file.is_file() else Config(switches=switches_in(os.environ))
+    return load_config(file, os.environ) if file.is_file() else Config(switches=switches_from(os.environ))
 
 
 def _is_settings(text: str) -> bool:

@@ -30,7 +30,7 @@ from toolcrib.cli.options import Failure
 from toolcrib.cli.output import Terminal, show_place
 from toolcrib.cli.policy import enforce, failure_of, finding_of, put_around, refuse_idle
 from toolcrib.cli.text import count, first_line, suggest
-from toolcrib.config import FILE_NAME, Config, HTTPConfig, find_log_format, load_config, switches_in
+from toolcrib.config import FILE_NAME, Config, HTTPConfig, find_log_format, load_config, switches_from
 from toolcrib.config.settings import Policy
 from toolcrib.dispatch.dispatcher import DEFAULT_TIMEOUT_S
 from toolcrib.dispatch.tool_search import DEFAULT_BUDGET_TOKENS, Publish
@@ -122,7 +122,7 @@ class Loader:
                     f"{target} is a running server, which cannot be loaded", "list, show and call ask it"
                 )
             if not target.endswith(".toml") or _is_descriptor(target):
-                yield Config(targets=(target,), switches=switches_in(os.environ))
+                yield Config(targets=(target,), switches=switches_from(os.environ))
             elif not Path(target).is_file():
                 raise Failure(f"There is no file {target}")
             else:
@@ -132,7 +132,7 @@ class Loader:
                     self._refuse(error)
                     self.unread.append(failure_of(error))
         if not targets:
-            yield Config(switches=switches_in(os.environ))
+            yield Config(switches=switches_from(os.environ))
 
     def _take(self, config: Config) -> None:
         batch = Batch()

@@ -39,8 +39,7 @@ from toolcrib.cli.policy import refuse_apart, warn_unread
 from toolcrib.cli.server_log import Journal, speak_json
 from toolcrib.cli.shutdown import run_until_told
 from toolcrib.cli.text import count
-from toolcrib.config import MAX_WORKERS
-from toolcrib.config.reader import check_path
+from toolcrib.config import MAX_WORKERS, check_path
 from toolcrib.definition import MAX_TIMEOUT_S
 from toolcrib.dispatch.tool_search import Publish
 from toolcrib.logs import LEVELS

@@ -19,8 +19,8 @@ HEAD = '[server]\ntargets = ["tools.py"]\n'
 WRONG = {
     # what is written below HEAD: what is said of it, behind "toolcrib.toml:"
     '[policy]\nstroe = "x.db"\n': "4: policy.stroe: unknown key",
-    '[[rules]]\nwho = ["local"]\n': "3: rules[1]: a rule has one of allow, deny and confirm, got none",
-    '[[rules]]\nallow = ["add"]\ndeny = ["add"]\n': "3: rules[1]: a rule has one of allow, deny and confirm",
+    '[[rules]]\nwho = ["local"]\n': "3: rules[1]: a rule has exactly one of allow",
+    '[[rules]]\nallow = ["add"]\ndeny = ["add"]\n': "3: rules[1]: a rule has exactly one of allow",
     '[[rules]]\ndeny = "add"\n': "4: rules[1].deny: must be a list of strings, got 'add'",
     '[[rules]]\ndeny = ["re:("]\n': "4: rules[1].deny: selector 're:(' is not a pattern",
     '[[rules]]\ndeny = ["tga:x"]\n': "4: rules[1].deny: selector 'tga:x' is of no kind that is known",
@@ -36,20 +36,20 @@ WRONG = {
     '[[rules]]\ndeny = ["add"]\nwhen = { z = { at_most = 3 } }\n': (
         "5: rules[1].when.z: 'add' has no such argument"
     ),
-    '[policy]\ndefault = "allow"\n[[rules]]\nallow = ["add"]\n': "5: rules[1]: allows what is allowed anyway",
+    '[policy]\ndefault = "allow"\n[[rules]]\nallow = ["add"]\n': "5: rules[1]: has no effect",
     '[scopes]\n"x:y" = ["refund"]\n': "4: scopes.x:y: 'refund' matches no tool",
     '[[limits]]\nrate = "60 per min"\n': "4: limits[1].rate: must be a rate such as '60/min'",
     "[[limits]]\nconcurrency = 0\n": "4: limits[1].concurrency: must be from 1 to 1000000000, got 0",
-    '[[limits]]\nper = "tool"\n': "3: limits[1]: limits nothing",
+    '[[limits]]\nper = "tool"\n': "3: limits[1]: a limit needs",
     '[[limits]]\ndaily = 1\ntools = ["refund"]\n': "5: limits[1].tools: 'refund' matches no tool",
     '[[rules]]\ndeny = ["add"]\nwho = ["ana"]\n': "5: rules[1].who: nobody who calls is named 'ana'",
     '[roles]\nboss = ["ana"]\n[[rules]]\ndeny = ["add"]\nwho = ["role:boss"]\n': (
         "4: roles.boss: nobody who calls is named 'ana'"
     ),
     '[[limits]]\ndaily = 1\nwho = ["role:boss"]\n': "5: limits[1].who: there is no role 'boss'",
-    "[auth]\n": "3: auth: names neither keys nor an authorization server",
+    "[auth]\n": "3: auth: needs keys or an authorization server",
     '[auth]\nkeys = "k.json"\noptional = "no"\n': "5: auth.optional: must be true or false, got 'no'",
-    '[[auth.oauth]]\nissuer = "http://x.example"\n': "4: auth.oauth[1].issuer: must be an https:// address",
+    '[[auth.oauth]]\nissuer = "http://x.example"\n': "4: auth.oauth[1].issuer: must be an https:// URL",
     '[audit]\nfile = "a.db"\nredact = ["re:("]\n': "5: audit.redact: the pattern '(' cannot be understood",
     '[audit]\nfile = "a.db"\nkeep_records = 5\n': "5: audit.keep_records: must be from 1000 to",
     "[telemetry]\nprometheus = 1\n": "4: telemetry.prometheus: must be true or false, got 1",

@@ -148,7 +148,7 @@ def test_where_the_file_says_json_so_is_what_is_wrong_with_it(desk: Desk, given:
     done = desk.run("serve", *given.split(), stdin="")
     first, *_ = [json.loads(line) for line in done.stderr.splitlines()]
     assert (first["level"], first["message"]) == ("error", "toolcrib.toml:12: rules[1].foo: unknown key")
-    assert first["hint"].startswith("known here: ")
+    assert first["hint"].startswith("known keys: ")
 
 
 @pytest.mark.parametrize("text", ["[log\n", "log = 3\n", '[log]\nformat = "jsn"\n'])

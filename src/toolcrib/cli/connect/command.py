@@ -23,8 +23,9 @@ from toolcrib.cli.connect import Client, HttpServer, Machine, Outcome, Scope, Se
 from toolcrib.cli.options import Command, Failure, takes_json, takes_targets
 from toolcrib.cli.output import Terminal, shorten_paths
 from toolcrib.cli.text import suggest
-from toolcrib.config import FILE_NAME, load_config, resolve_target
+from toolcrib.config import FILE_NAME, load_config
 from toolcrib.errors import ConfigurationError
+from toolcrib.sources.targets import resolve_target
 
 SAMPLES = "toolcrib.samples"
 EXAMPLES = """

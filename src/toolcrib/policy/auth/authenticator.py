@@ -193,9 +193,9 @@ class Doorkeeper:
             name=name,
         )
         self._unshown: Verdict = ANONYMOUS if auth.optional else self._challenges.ask()
-        self._failures = _limiter(Rate.read(auth.max_failures).share(workers), now)
+        self._failures = _limiter(Rate.parse(auth.max_failures).share(workers), now)
         # Not shared out: whoever keeps one connection comes to one worker, and would have a part only.
-        self._requests = None if auth.requests is None else _limiter(Rate.read(auth.requests), now)
+        self._requests = None if auth.requests is None else _limiter(Rate.parse(auth.requests), now)
         self._log_lines = _limiter(_LOG_RATE, now)
 
     async def open(self) -> None:

@@ -42,7 +42,7 @@ _FITTING: Mapping[tuple[Any, Any], frozenset[str]] = {
     ("EC", "P-521"): frozenset({"ES512"}),
     ("OKP", "Ed25519"): _ED25519,
 }
-"""Types and curves of keys, and what they sign with: between them, all of `policy.SIGNED_WITH`."""
+"""Types and curves of keys, and what they sign with: between them, all of `policy.SIGNING_ALGORITHMS`."""
 _MATERIAL = {"RSA": ("n", "e"), "EC": ("crv", "x", "y"), "OKP": ("crv", "x")}
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from toolcrib.config import FILE_NAME, Config, load_config, switches_in
+from toolcrib.config import FILE_NAME, Config, load_config, switches_from
 from toolcrib.errors import ConfigurationError, DefinitionError, Finding, SourceError
 from toolcrib.registry.index import remark_shortened
 from toolcrib.registry.registry import ToolRegistry
@@ -120,7 +120,7 @@ class _Scanner:
         for target in targets:
             text = os.fspath(target)
             if not text.endswith(".toml") or (os.path.exists(text) and take_toml(text)):
-                yield Config(targets=(text,), switches=switches_in(os.environ))
+                yield Config(targets=(text,), switches=switches_from(os.environ))
             elif not Path(text).is_file():
                 raise SourceError(f"There is no file {text}")
             else:

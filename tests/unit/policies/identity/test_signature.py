@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 
 from tests.support.issuing import SCHEMES, encode, make_key, publish, sign
-from toolcrib.config.settings import SIGNED_WITH
+from toolcrib.config.settings import SIGNING_ALGORITHMS
 from toolcrib.policy.auth.jwks import MAX_KEYS, KeySet, PublicKey
 from toolcrib.policy.auth.tokens import read_token
 
 RSA = publish(make_key())["keys"][0]
 EC = publish(make_key("EC", "P-256"))["keys"][0]
 ED = publish(make_key("OKP", "Ed25519"))["keys"][0]
-ALGORITHMS = frozenset(SIGNED_WITH)
+ALGORITHMS = frozenset(SIGNING_ALGORITHMS)
 ALL_RSA = {"RS256", "RS384", "RS512", "PS256", "PS384", "PS512"}
 
 

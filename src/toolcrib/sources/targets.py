@@ -1,0 +1,116 @@
+"""Targets: texts that name a source of tools, on the command line, in `toolcrib.toml` and in `server.add`.
+
+    tools.py                 a Python file
+    tools.py:find_order      an object in it
+    tools/                   a folder: its Python files, or its descriptors
+    shop.api                 a module, with the modules below it
+    shop.api:app             an object in it
+    tools.json               a descriptor: a file that describes tools
+    toolcrib.toml            settings, which name other targets
+    https://host/mcp         the address of a running server
+
+This module alone decides which of these a text is. It imports nothing and reads a file only to tell a
+descriptor in TOML from settings.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+FILE_NAME = "toolcrib.toml"
+SAMPLES = "toolcrib.samples"
+DESCRIPTOR_SUFFIXES = (".json", ".toml", ".yaml", ".yml")
+
+TargetKind = Literal["address", "settings", "descriptor", "file", "folder", "module"]
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A text, and what it names. `path` is that of a file or folder, `module` the name of a module, `name`
+    the object behind the colon."""
+
+    text: str
+    kind: TargetKind
+    path: Path | None = None
+    module: str | None = None
+    name: str = ""
+
+    @property
+    def is_missing(self) -> bool:
+        """Whether it names a path that does not exist. Modules are looked up when they are imported."""
+        return self.path is not None and not os.path.exists(self.path)
+
+    def find_paths(self) -> list[Path]:
+        """Return the files and folders behind it; of a module only once it is imported."""
+        if self.path is not None:
+            return [self.path]
+        module = sys.modules.get(self.module or "")
+        file = getattr(module, "__file__", None)
+        return [Path(found) for found in list(getattr(module, "__path__", ())) or ([file] if file else [])]
+
+
+def parse_target(text: str) -> Target:
+    """Decide what a text names."""
+    if is_address(text):
+        return Target(text, "address")
+    if os.path.exists(text):  # unlike Path.exists, it accepts any text
+        return Target(text, _kind_of_path(Path(text)), Path(text))
+    place, colon, name = text.rpartition(":")
+    if colon and (place.endswith(".py") or os.path.isfile(place)):
+        return Target(text, "file", Path(place), name=name)
+    if text.endswith((".py", *DESCRIPTOR_SUFFIXES)) or "/" in text:
+        return Target(text, _kind_of_missing(text), Path(text))
+    return Target(text, "module", module=place, name=name) if colon else Target(text, "module", module=text)
+
+
+def is_address(text: str) -> bool:
+    """Return whether a text is the URL of a running server."""
+    return text.lower().startswith(("http://", "https://"))
+
+
+def is_settings(text: str) -> bool:
+    """Return whether a text names a file of settings, which may not exist."""
+    return text.endswith(".toml") and parse_target(text).kind == "settings"
+
+
+def default_target() -> str:
+    """Return the target of a command that got none: the settings of the current folder, or the samples."""
+    return FILE_NAME if os.path.isfile(FILE_NAME) else SAMPLES
+
+
+def settings_files(targets: Sequence[str]) -> list[Path]:
+    """Return the files of settings among targets; without targets, that of the current folder."""
+    named = list(targets) or [default_target()]
+    return [Path(target) for target in named if target.endswith(".toml")]
+
+
+def resolve_target(text: str, folder: Path) -> str:
+    """Return a target that means the same from any folder: paths are joined to `folder`."""
+    place, colon, name = text.rpartition(":")
+    path, rest = (place, f":{name}") if colon and place.endswith(".py") else (text, "")
+    is_path = path.endswith((".py", ".toml")) or "/" in path or "\\" in path or (folder / path).exists()
+    return f"{folder / path}{rest}" if is_path else text
+
+
+def _kind_of_path(path: Path) -> TargetKind:
+    if path.is_dir() or path.suffix in DESCRIPTOR_SUFFIXES:
+        from toolcrib.sources.descriptors import is_descriptor  # most targets are Python files
+
+        if is_descriptor(path):
+            return "descriptor"
+    if path.is_dir():
+        return "folder"
+    return "settings" if path.suffix == ".toml" else "file"
+
+
+def _kind_of_missing(text: str) -> TargetKind:
+    if text.endswith(".toml"):
+        return "settings"
+    if text.endswith(".py"):
+        return "file"
+    return "descriptor" if text.endswith(DESCRIPTOR_SUFFIXES) else "folder"
