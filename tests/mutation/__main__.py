@@ -51,46 +51,48 @@ GROUPS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
         ),
     ),
     "access": (
-        ("policies/matching.py", "policies/access/*.py", "schema/received.py"),
+        ("policy/selectors.py", "policy/access/*.py", "schema/received.py"),
         (
             "tests/unit/policies/access",
-            "tests/unit/policies/test_matching.py",
+            "tests/unit/policy/test_selectors.py",
             "tests/unit/schema/test_received.py",
             "tests/property/test_access.py",
             "tests/requirements/test_policy.py",
         ),
     ),
     "quota": (
-        ("policies/quota/*.py",),
+        ("policy/quota/*.py", "dispatch/rate_limit.py"),
         (
-            "tests/unit/policies/quota",
+            "tests/unit/policy/quota",
+            "tests/unit/dispatch/test_rate_limit.py",
             "tests/property/test_quota.py",
             "tests/property/test_quota_stores.py",
             "tests/requirements/test_policy.py",
         ),
     ),
     "audit": (
-        ("policies/audit/*.py",),
+        ("policy/audit/*.py",),
         (
             "tests/unit/policies/audit",
-            "tests/unit/policies/test_guard_outage.py",
+            "tests/unit/policy/test_enforcer.py",
             *(f"tests/unit/cli/test_audit{part}.py" for part in ("", "_places", "_verify", "_export")),
             "tests/property/test_audit.py",
             "tests/reliability/test_audit_tampering.py",
         ),
     ),
     "dispatch": (
-        ("dispatch.py", "admission.py", "settling.py", "failure.py"),
+        ("dispatch/dispatcher.py", "dispatch/middleware.py", "policy/outcome.py"),
         (
             "tests/unit/test_dispatch.py",
             *(f"tests/unit/test_dispatch_{name}.py" for name in ("ends", "plans", "views")),
-            *(f"tests/unit/test_{name}.py" for name in ("context", "failure", "lifecycle", "plan", "policy")),
-            "tests/unit/execution/test_async_outcome.py",
-            "tests/unit/execution/test_blanking.py",
-            "tests/unit/storefront",
-            *(f"tests/unit/policies/test_{name}.py" for name in ("confirm", "guard", "guard_at_the_gate")),
-            "tests/unit/policies/test_guard_in_view.py",
-            "tests/unit/policies/quota/test_outlived.py",
+            *(f"tests/unit/test_{name}.py" for name in ("context", "policy")),
+            *(
+                f"tests/unit/dispatch/test_{name}.py"
+                for name in ("async_outcome", "conversion", "crash_log", "failures", "lifespan", "middleware")
+            ),
+            "tests/unit/dispatch/test_tool_search.py",
+            *(f"tests/unit/policy/test_{name}.py" for name in ("confirmation", "enforcer", "outcome")),
+            "tests/unit/policy/quota/test_outlived.py",
             *(f"tests/requirements/test_{name}.py" for name in ("a", "policy", "t", "x", "z")),
             "tests/reliability/test_list_equals_call_versions.py",
             "tests/reliability/test_crashing_tools.py",

@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 
 from tests.support.guarded import LIVE, MODERN, Voice
-from tests.unit.policies.quota.support import Clocks, VirtualLoop
+from tests.unit.policy.quota.support import Clocks, VirtualLoop
 from toolcrib import Context, MCPServer, ToolError
 from toolcrib.context import Answer, Nobody, Principal, Question, Reply
 from toolcrib.errors import CannotAskError

@@ -8,8 +8,8 @@ import random
 
 import pytest
 
-from tests.unit.policies.quota.conftest import *  # noqa: F403 - the stores and their fixtures
-from tests.unit.policies.quota.support import Clocks, count_admitted, enter, refused
+from tests.unit.policy.quota.conftest import *  # noqa: F403 - the stores and their fixtures
+from tests.unit.policy.quota.support import Clocks, count_admitted, enter, refused
 from toolcrib.config.settings import DAY_S
 from toolcrib.policy import Limit
 

@@ -15,7 +15,7 @@ import pytest
 
 from tests.support.guarded import BEN, Bench, open_bench
 from tests.support.models import Left, Right
-from tests.unit.execution.support import wait_until
+from tests.unit.dispatch.support import wait_until
 from toolcrib import Application, Context, MCPServer, ToolRegistry, tool
 from toolcrib.context import LOCAL, NOBODY
 from toolcrib.definition import MAX_TIMEOUT_S

@@ -18,7 +18,7 @@ from tests.support.keyed import envelope, headers_of
 from tests.support.lanes import LANES, Served, serving
 from tests.support.older import Older
 from tests.support.peer import DISCOVER_WAIT_S, Response, request
-from tests.unit.policies.quota.support import locked
+from tests.unit.policy.quota.support import locked
 from toolcrib import Application, Context, MCPServer, tool
 from toolcrib.policy import Audit, Limit, Policy
 from toolcrib.policy.audit import open_log

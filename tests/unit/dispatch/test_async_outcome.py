@@ -1,0 +1,231 @@
+"""What comes out of a coroutine driven in its caller's task, and that nothing stays behind."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import gc
+import threading
+import types
+import weakref
+from typing import Any
+
+import pytest
+
+from tests.unit.dispatch.support import assert_nothing_is_kept
+from toolcrib.dispatch.concurrency import Raised
+
+# --- results and errors ---
+
+
+async def test_the_value_of_a_coroutine_that_never_suspends_comes_back(runner, lane):
+    async def work():
+        assert lane.running == 1
+        return 42
+
+    assert await runner.run_async(lane, work(), 1.0) == 42
+    assert lane.running == 0
+
+
+async def test_the_value_of_a_coroutine_that_suspends_comes_back(runner, lane):
+    async def work():
+        await asyncio.sleep(0)
+        await asyncio.sleep(0.001)
+        assert lane.running == 1
+        return "late"
+
+    assert await runner.run_async(lane, work(), 5.0) == "late"
+    assert lane.running == 0
+    assert_nothing_is_kept()
+
+
+async def test_it_runs_in_the_task_of_the_caller_and_in_its_context(runner, lane):
+    variable = contextvars.ContextVar("variable", default=0)
+    variable.set(7)
+
+    async def work():
+        await asyncio.sleep(0)
+        return asyncio.current_task(), variable.get()
+
+    assert await runner.run_async(lane, work(), 1.0) == (asyncio.current_task(), 7)
+
+
+@pytest.mark.parametrize("pause", [False, True])
+async def test_a_result_that_is_a_stop_iteration_is_a_value(runner, lane, pause):
+    async def work():
+        if pause:
+            await asyncio.sleep(0)
+        return StopIteration("x")
+
+    value = await runner.run_async(lane, work(), None)
+    assert isinstance(value, StopIteration)
+    assert value.value == "x"
+
+
+@pytest.mark.parametrize("pause", [False, True])
+@pytest.mark.parametrize(
+    "kind",
+    [ValueError, SystemExit, KeyboardInterrupt, GeneratorExit, RecursionError, MemoryError, TimeoutError],
+)
+async def test_whatever_a_coroutine_raises_comes_out_wrapped_with_its_traceback(runner, lane, kind, pause):
+    async def work():
+        if pause:
+            await asyncio.sleep(0)
+        raise kind("oh")
+
+    with pytest.raises(Raised) as caught:
+        await runner.run_async(lane, work(), 1.0)
+    assert type(caught.value.error) is kind
+    trace = caught.value.error.__traceback__
+    while trace.tb_next is not None:
+        trace = trace.tb_next
+    assert trace.tb_frame.f_code.co_name == "work"
+    assert lane.running == 0
+
+
+async def test_a_failed_future_raises_inside_the_coroutine(runner, lane):
+    future = asyncio.get_running_loop().create_future()
+    asyncio.get_running_loop().call_soon(future.set_exception, ValueError("inner"))
+
+    async def work():
+        try:
+            await future
+        except ValueError as error:
+            return f"handled {error}"
+
+    assert await runner.run_async(lane, work(), 1.0) == "handled inner"
+
+
+async def test_a_bad_yield_is_judged_by_the_task_and_ends_in_the_coroutine(runner, lane):
+    @types.coroutine
+    def odd():
+        yield "nonsense"
+
+    with pytest.raises(Raised) as caught:
+        await runner.run_async(lane, odd(), 1.0)
+    assert isinstance(caught.value.error, RuntimeError)
+    assert "bad yield" in str(caught.value.error)
+
+
+async def test_no_task_is_made_for_an_ordinary_call(runner, lane):
+    seen = []
+
+    def spy(loop: asyncio.AbstractEventLoop, coroutine: Any, **options: Any) -> asyncio.Task[Any]:
+        seen.append(coroutine)
+        return asyncio.Task(coroutine, loop=loop, **options)
+
+    async def work():
+        await asyncio.sleep(0.001)
+
+    loop = asyncio.get_running_loop()
+    loop.set_task_factory(spy)
+    try:
+        await runner.run_async(lane, work(), 1.0)
+    finally:
+        loop.set_task_factory(None)
+    assert seen == []
+
+
+async def test_a_call_leaves_no_reference_cycle_behind(runner, lane):
+    class Witness:
+        pass
+
+    async def work(witness):
+        await asyncio.sleep(0)
+        raise ValueError(witness)
+
+    async def call():
+        witness = Witness()
+        reference = weakref.ref(witness)
+        try:
+            await runner.run_async(lane, work(witness), 1.0)
+        except Raised:
+            pass
+        del witness
+        return reference
+
+    gc.collect()
+    gc.disable()
+    try:
+        reference = await call()
+        assert reference() is None
+    finally:
+        gc.enable()
+
+
+# --- the end of a generator ---
+
+
+async def test_closing_a_suspended_call_closes_the_coroutine(runner, lane):
+    seen = []
+
+    async def work():
+        try:
+            await asyncio.sleep(3)
+        except GeneratorExit:
+            seen.append("closed")
+            raise
+
+    call = runner.run_async(lane, work(), 5.0)
+    future = call.send(None)
+    call.close()
+    future.cancel()
+    assert seen == ["closed"]
+    assert lane.running == 0
+    assert_nothing_is_kept()
+
+
+async def test_closing_a_call_that_refuses_to_close_is_no_error(runner, lane):
+    stop = []
+
+    async def work():
+        while not stop:
+            try:
+                await asyncio.sleep(3)
+            except GeneratorExit:
+                pass
+
+    coroutine = work()
+    call = runner.run_async(lane, coroutine, 5.0)
+    call.send(None)
+    call.close()
+    assert lane.running == 0
+    stop.append(True)
+    coroutine.close()
+
+
+# --- inline ---
+
+
+def test_inline_work_returns_its_value_and_wraps_what_it_raises(runner, lane):
+    def fail():
+        assert lane.running == 1
+        raise SystemExit(3)
+
+    assert runner.run_inline(lane, lambda: 5) == 5
+    with pytest.raises(Raised) as caught:
+        runner.run_inline(lane, fail)
+    assert isinstance(caught.value.error, SystemExit)
+    assert lane.running == 0
+
+
+def test_one_runner_serves_loops_in_several_threads(runner, lane):
+    async def work(number):
+        await asyncio.sleep(0.001)
+        return number
+
+    async def main(number, found):
+        for _ in range(50):
+            found.append(await runner.run_async(lane, work(number), 5.0))
+            found.append(await runner.run_thread(lane, lambda: number, 5.0))
+
+    results: list[list[int]] = [[] for _ in range(4)]
+    threads = [
+        threading.Thread(target=lambda n=n: asyncio.run(main(n, results[n]))) for n in range(len(results))
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+    assert results == [[n] * 100 for n in range(len(results))]
+    assert (lane.running, lane.abandoned) == (0, 0)

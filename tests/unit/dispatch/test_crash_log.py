@@ -1,0 +1,364 @@
+"""Reports of what tools raise: bounded, off the loop, and harmless whatever the error is."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import time
+import weakref
+
+import pytest
+
+from tests.unit.dispatch.support import wait_until
+from toolcrib.dispatch import crash_log as crash
+from toolcrib.dispatch.concurrency import Lane, Raised
+from toolcrib.dispatch.crash_log import CrashReporter, blank
+from toolcrib.dispatch.runners import Runner
+
+FLUSH_S = 10.0
+
+
+@pytest.fixture
+def reporter():
+    made = CrashReporter()
+    yield made
+    assert made.flush(FLUSH_S)
+
+
+def catch(function, *args) -> BaseException:
+    try:
+        function(*args)
+    except BaseException as error:
+        return error
+    raise AssertionError("it did not raise")
+
+
+def dive(depth: int) -> None:
+    if depth == 0:
+        raise ValueError("at the bottom")
+    dive(depth - 1)
+
+
+def messages(caplog) -> list[str]:
+    return [record.getMessage() for record in caplog.records]
+
+
+# --- what a report says ---
+
+
+def test_a_report_names_tool_call_and_error_and_shows_where(reporter, caplog):
+    reporter.report("probe", catch(dive, 3), "call-7")
+    assert reporter.flush(FLUSH_S)
+    (record,) = caplog.records
+    first, *trace = record.getMessage().split("\n")
+    assert first == "tool 'probe' raised ValueError: at the bottom (call call-7)"
+    assert record.levelno == logging.ERROR
+    assert (record.tool_name, record.call_id, record.error_type) == ("probe", "call-7", "ValueError")
+    assert record.exc_info is None
+    assert sum("in dive" in line for line in trace) == 4
+    assert '    raise ValueError("at the bottom")' in trace
+    assert all(line.startswith("  ") for line in trace)
+
+
+def test_a_deep_traceback_keeps_both_ends_and_says_what_is_left_out(reporter, caplog):
+    reporter.report("probe", catch(dive, 199), "c")
+    assert reporter.flush(FLUSH_S)
+    (text,) = messages(caplog)
+    assert text.count('  File "') == 50
+    assert "  ... 151 frames left out ..." in text  # 200 of dive and the one that catches
+    assert "in catch" in text
+    assert 'raise ValueError("at the bottom")' in text
+    assert len(text.encode()) <= 8192
+
+
+def test_long_lines_and_names_are_cut_to_8_kib(reporter, caplog):
+    scope: dict[str, object] = {}
+    name = "f" + "ü" * 400
+    exec(
+        compile(
+            f"def {name}(n):\n    if n == 0: raise ValueError('x' * 10**6)\n    {name}(n - 1)", "x", "exec"
+        ),
+        scope,
+    )
+    reporter.report("probe", catch(scope[name], 100), "c")
+    assert reporter.flush(FLUSH_S)
+    (text,) = messages(caplog)
+    assert len(text.encode()) <= 8192
+    assert "... cut ..." in text
+    assert text.split("\n")[-1].startswith("  ValueError: xxx")
+
+
+def test_frames_of_toolcrib_at_the_top_are_left_out(reporter, caplog):
+    async def tool():
+        await asyncio.sleep(0)
+        dive(0)
+
+    try:
+        asyncio.run(Runner().run_async(Lane("probe"), tool(), 5.0))
+    except Raised as raised:
+        reporter.report("probe", raised.error, "c")
+    assert reporter.flush(FLUSH_S)
+    (text,) = messages(caplog)
+    assert "steps.py" not in text
+    assert "in tool" in text
+
+
+def test_causes_come_first_and_share_the_frames(reporter, caplog):
+    def explain():
+        try:
+            dive(199)
+        except ValueError as error:
+            raise KeyError("explained") from error
+
+    def handle():
+        try:
+            explain()
+        except KeyError:
+            raise TypeError("again")
+
+    reporter.report("probe", catch(handle), "c")
+    assert reporter.flush(FLUSH_S)
+    (text,) = messages(caplog)
+    where = [
+        text.index(words)
+        for words in ("  ValueError: at", "which caused", "  KeyError:", "while handling", "  TypeError:")
+    ]
+    assert where == sorted(where)
+    assert text.count('  File "') <= 50
+
+
+def test_circular_causes_end(reporter, caplog):
+    left, right = ValueError("left"), ValueError("right")
+    left.__cause__, right.__cause__ = right, left
+    reporter.report("probe", left, "c")
+    assert reporter.flush(FLUSH_S)
+    assert len(caplog.records) == 1
+
+
+def test_a_group_shows_its_first_error_and_notes_are_shown(reporter, caplog):
+    error = ExceptionGroup("several", [ValueError("first of them"), ValueError("second")])
+    error.add_note("a note\nof two lines")
+    reporter.report("probe", error, "c")
+    assert reporter.flush(FLUSH_S)
+    (text,) = messages(caplog)
+    assert "first of 2 in" in text
+    assert "ValueError: first of them" in text
+    assert "  | a note\n  | of two lines" in text
+
+
+def test_control_characters_cannot_forge_a_log_line(reporter, caplog):
+    evil = "x\r\nERROR forged\x1b[2J\u2028line\x85\ud800 ok"
+    reporter.report(f"tool{evil}", ValueError(evil), f"call{evil}")
+    assert reporter.flush(FLUSH_S)
+    (text,) = messages(caplog)
+    assert all(line.isprintable() for line in text.split("\n"))
+    assert not any(line.startswith("ERROR") for line in text.splitlines())
+    assert r"x\r\nERROR forged\x1b[2J\u2028line\x85\ud800 ok" in text
+
+
+# --- what cannot harm it ---
+
+
+class HatefulError(Exception):
+    def __str__(self):
+        raise SystemExit("no words")
+
+
+class OddNotesError(Exception):
+    __notes__ = 7
+
+
+class EndlessError(Exception):
+    def __str__(self):
+        return str(self)
+
+
+@pytest.mark.parametrize(
+    "error", [HatefulError(), OddNotesError("x"), EndlessError(), SystemExit(3), MemoryError()]
+)
+def test_odd_errors_are_reported_too(reporter, caplog, error):
+    reporter.report("probe", error, "c")
+    assert reporter.flush(FLUSH_S)
+    (text,) = messages(caplog)
+    assert type(error).__name__ in text
+
+
+def test_endless_recursion_is_reported_within_bounds(reporter, caplog):
+    def endless():
+        endless()
+
+    reporter.report("probe", catch(endless), "c")
+    assert reporter.flush(FLUSH_S)
+    (text,) = messages(caplog)
+    assert "RecursionError" in text
+    assert len(text.encode()) <= 8192
+
+
+def test_a_report_from_the_very_end_of_the_stack_does_not_raise(reporter):
+    def exhaust():
+        try:
+            exhaust()
+        except RecursionError as error:
+            reporter.report("probe", error, "c")
+            raise
+
+    assert isinstance(catch(exhaust), RecursionError)
+
+
+def test_a_handler_that_raises_does_not_end_reporting(reporter, caplog):
+    class Angry(logging.Handler):
+        def handle(self, record):
+            raise RuntimeError("disk full")
+
+    logger, angry = logging.getLogger("toolcrib"), Angry()
+    logger.addHandler(angry)
+    try:
+        reporter.report("probe", ValueError("one"), "c")
+        assert reporter.flush(FLUSH_S)
+    finally:
+        logger.removeHandler(angry)
+    reporter.report("probe", ValueError("two"), "c")
+    assert reporter.flush(FLUSH_S)
+    assert "two" in messages(caplog)[-1]
+
+
+def test_a_silent_logger_costs_nothing_and_says_nothing(reporter, caplog):
+    caplog.set_level(logging.CRITICAL, "toolcrib")
+    reporter.report("probe", ValueError("x"), "c")
+    assert reporter.flush(FLUSH_S)
+    assert caplog.records == []
+
+
+def test_frames_and_their_locals_are_let_go_after_the_report(reporter):
+    class Witness:
+        pass
+
+    def fail(witness):
+        raise ValueError("x")
+
+    witness = Witness()
+    reference = weakref.ref(witness)
+    reporter.report("probe", catch(fail, witness), "c")
+    del witness
+    assert reporter.flush(FLUSH_S)
+    asyncio.run(wait_until(lambda: gc.collect() >= 0 and reference() is None))
+
+
+# --- how much it says ---
+
+
+def test_after_five_full_reports_a_tool_gets_lines_and_then_a_count(reporter, caplog):
+    error = catch(dive, 10)
+    for number in range(200):
+        reporter.report("noisy", error, str(number))
+    reporter.report("other", error, "c")
+    assert reporter.flush(FLUSH_S)
+    noisy = [record for record in caplog.records if record.tool_name == "noisy"]
+    full = [record for record in noisy if "\n" in record.getMessage()]
+    assert len(full) == crash.FULL_REPORTS
+    counted = sum(getattr(record, "missed", 0) for record in noisy)
+    assert len([record for record in noisy if not hasattr(record, "missed")]) + counted == 200
+    assert len(noisy) <= crash.FULL_REPORTS + 2 * crash.SHORT_LINES + 3
+    assert any("more times, not shown" in text for text in messages(caplog))
+    (other,) = [record for record in caplog.records if record.tool_name == "other"]
+    assert "\n" in other.getMessage()
+
+
+def test_the_count_comes_by_itself_when_its_second_is_over(reporter, caplog):
+    for number in range(crash.FULL_REPORTS + crash.SHORT_LINES + 7):
+        reporter.report("noisy", ValueError("x"), str(number))
+    asyncio.run(wait_until(lambda: any(hasattr(record, "missed") for record in caplog.records)))
+    assert sum(getattr(record, "missed", 0) for record in caplog.records) == 7
+
+
+async def test_a_thousand_deep_crashes_delay_nobody_and_log_little(reporter, runner, caplog):
+    lane = Lane("boom")
+
+    async def boom():
+        await asyncio.sleep(0)
+        dive(199)
+
+    async def call(number):
+        try:
+            await runner.run_async(lane, boom(), 5.0)
+        except Raised as raised:
+            reporter.report("boom", raised.error, str(number))
+
+    gaps = []
+
+    async def add():
+        return 1 + 1
+
+    async def watch():
+        while True:
+            started = time.perf_counter()
+            await runner.run_async(lane, add(), 5.0)
+            await asyncio.sleep(0)
+            gaps.append(time.perf_counter() - started)
+
+    watcher = asyncio.create_task(watch())
+    for number in range(1000):
+        await call(number)
+    watcher.cancel()
+    assert await asyncio.to_thread(reporter.flush, FLUSH_S)
+    assert max(gaps) < 0.25  # 0.05 on a quiet machine
+    assert sorted(gaps)[int(len(gaps) * 0.99)] < 0.05
+    assert sum(len(text.encode()) for text in messages(caplog)) < 1_000_000
+
+
+def test_a_full_queue_counts_what_it_cannot_take(reporter, caplog, monkeypatch):
+    monkeypatch.setattr(crash, "MAX_QUEUE", 0)
+    for _ in range(3):
+        reporter.report("probe", ValueError("x"), "c")
+    assert reporter.flush(FLUSH_S)
+    assert [record.missed for record in caplog.records] == [3]
+
+
+def test_the_thread_ends_when_nothing_comes_and_starts_again(reporter, caplog, monkeypatch):
+    monkeypatch.setattr(crash, "IDLE_S", 0.05)
+    reporter.report("probe", ValueError("one"), "c")
+    assert reporter.flush(FLUSH_S)
+    asyncio.run(wait_until(lambda: not reporter._is_running))
+    reporter.report("probe", ValueError("two"), "c")
+    assert reporter.flush(FLUSH_S)
+    assert len(caplog.records) == 2
+
+
+def test_flush_says_when_time_ran_out(caplog):
+    class SlowError(Exception):
+        def __str__(self):
+            time.sleep(0.3)
+            return "slow"
+
+    reporter = CrashReporter()
+    assert reporter.flush(0.01)
+    reporter.report("probe", SlowError(), "c")
+    assert not reporter.flush(0.01)
+    assert reporter.flush(FLUSH_S)
+
+
+@pytest.mark.parametrize(
+    ("text", "given", "expected"),
+    [
+        ("invalid literal: 'hunter22'", {"pin": "hunter22"}, "invalid literal: '[value]'"),
+        ("no row 123456789 here", {"n": 123456789}, "no row [value] here"),
+        ("short: abc", {"a": "abc"}, "short: abc"),
+        ("in a list: secret-one", {"a": ["x", {"b": "secret-one"}]}, "in a list: [value]"),
+        ("'two\\nlines'", {"a": "two\nlines"}, "'[value]'"),
+        ("a longer-secret-text", {"a": "longer", "b": "longer-secret-text"}, "a [value]"),
+        ("ValueErrors", {"a": "ValueError"}, "ValueErrors"),
+        ("nothing given", None, "nothing given"),
+        ("a.b*c+d", {"a": "a.b*c+d"}, "[value]"),
+    ],
+)
+def test_values_are_taken_out_wherever_they_are_repeated(text: str, given: object, expected: str) -> None:
+    assert blank(text, given) == expected
+
+
+def test_values_without_end_are_looked_at_only_so_far() -> None:
+    deep: list[object] = ["buried-secret"]
+    for _ in range(20):
+        deep = [deep]
+    assert blank("buried-secret", deep) == "buried-secret"
+    assert blank("x" * 10, ["y" * 10] * 10_000) == "x" * 10

@@ -1,0 +1,513 @@
+"""Blocking code on threads: deadlines, abandoned threads, queues, and tools that do not hinder each other."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import contextvars
+import gc
+import logging
+import os
+import statistics
+import subprocess
+import sys
+import threading
+import time
+import weakref
+from collections.abc import Iterator
+
+import pytest
+
+from tests.unit.dispatch.support import SOON_S, wait_until
+from toolcrib.dispatch import threads
+from toolcrib.dispatch import threads as mailbox
+from toolcrib.dispatch.concurrency import Lane, Raised
+from toolcrib.dispatch.runners import Runner
+from toolcrib.dispatch.threads import Job, mailbox_of
+from toolcrib.errors import ToolBusyError, ToolTimeoutError
+
+
+class Blocker:
+    """Work that blocks until it is released, and says when it has begun."""
+
+    def __init__(self) -> None:
+        self.begun = 0
+        self.ended = 0
+        self.release = threading.Event()
+
+    def __call__(self) -> str:
+        self.begun += 1
+        assert self.release.wait(30)
+        self.ended += 1
+        return "released"
+
+
+@pytest.fixture
+def blocker():
+    made = Blocker()
+    yield made
+    made.release.set()
+
+
+# --- results and errors ---
+
+
+async def test_work_runs_on_a_daemon_thread_and_its_value_comes_back(runner, lane):
+    thread = await runner.run_thread(lane, threading.current_thread, 5.0)
+    assert thread is not threading.current_thread()
+    assert thread.daemon
+    assert lane.running == 0
+
+
+async def test_an_idle_thread_is_used_again(runner, lane):
+    seen = {await runner.run_thread(lane, threading.get_ident, None) for _ in range(20)}
+    assert len(seen) <= 2  # a thread may not be idle yet in the moment its answer arrives
+
+
+async def test_context_variables_are_carried_over_and_not_back(runner, lane):
+    variable = contextvars.ContextVar("variable", default="unset")
+    variable.set("mine")
+
+    def work():
+        found = variable.get()
+        variable.set("changed")
+        return found
+
+    assert await runner.run_thread(lane, work, 5.0) == "mine"
+    assert variable.get() == "mine"
+
+
+@pytest.mark.parametrize(
+    "kind", [ValueError, SystemExit, KeyboardInterrupt, GeneratorExit, StopIteration, asyncio.CancelledError]
+)
+async def test_whatever_work_raises_comes_out_wrapped_with_its_traceback(runner, lane, kind):
+    def work():
+        raise kind("oh")
+
+    with pytest.raises(Raised) as caught:
+        await runner.run_thread(lane, work, 5.0)
+    assert type(caught.value.error) is kind
+    trace = caught.value.error.__traceback__
+    while trace.tb_next is not None:
+        trace = trace.tb_next
+    assert trace.tb_frame.f_code.co_name == "work"
+    assert await runner.run_thread(lane, lambda: "alive", 5.0) == "alive"
+
+
+async def test_endless_recursion_is_an_error_like_any_other(runner, lane):
+    def work():
+        return work()
+
+    with pytest.raises(Raised) as caught:
+        await runner.run_thread(lane, work, 5.0)
+    assert isinstance(caught.value.error, RecursionError)
+
+
+async def test_neither_value_nor_frames_are_kept_by_an_idle_thread(runner, lane):
+    class Witness:
+        pass
+
+    def returns():
+        return Witness()
+
+    def raises():
+        witness = Witness()
+        raise ValueError(witness)
+
+    reference = weakref.ref(await runner.run_thread(lane, returns, 5.0))
+    await wait_until(lambda: reference() is None)
+    try:
+        await runner.run_thread(lane, raises, 5.0)
+    except Raised as raised:
+        reference = weakref.ref(raised.error.args[0])
+    await wait_until(lambda: gc.collect() >= 0 and reference() is None)
+
+
+# --- deadlines and cancellation ---
+
+
+async def test_a_blocked_call_is_answered_at_its_deadline_and_stays_counted(runner, lane, blocker):
+    told = []
+    started = time.monotonic()
+    with pytest.raises(ToolTimeoutError, match=r"'probe' did not finish within 0\.2 s"):
+        await runner.run_thread(lane, blocker, 0.2, lambda: told.append(threading.current_thread()))
+    assert 0.2 <= time.monotonic() - started < 0.2 + SOON_S
+    assert told == [threading.current_thread()]
+    assert (lane.running, lane.abandoned, runner.abandoned) == (1, 1, 1)
+    blocker.release.set()
+    await wait_until(lambda: lane.running == 0)
+    assert (lane.abandoned, runner.abandoned) == (0, 0)
+
+
+async def test_a_cancelled_caller_is_free_at_once(runner, lane, blocker):
+    told = []
+    task = asyncio.create_task(runner.run_thread(lane, blocker, 30.0, lambda: told.append(True)))
+    await wait_until(lambda: blocker.begun == 1)
+    started = time.monotonic()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert time.monotonic() - started < SOON_S
+    assert told == [True]
+    assert (lane.running, lane.abandoned) == (1, 1)
+
+
+async def test_closing_a_call_that_is_under_way_gives_it_up(runner, lane, blocker):
+    told = []
+    call = runner.run_thread(lane, blocker, None, lambda: told.append(True))
+    call.send(None)
+    await wait_until(lambda: blocker.begun == 1)
+    call.close()
+    assert told == [True]
+    assert lane.abandoned == 1
+
+
+async def test_work_that_looks_at_its_flag_ends_after_it_was_given_up(runner, lane):
+    flag = threading.Event()
+
+    def work():
+        assert flag.wait(30)
+
+    with pytest.raises(ToolTimeoutError):
+        await runner.run_thread(lane, work, 0.02, flag.set)
+    await wait_until(lambda: lane.running == 0)
+
+
+async def test_a_failing_flag_does_not_change_the_answer(runner, lane, blocker, caplog):
+    def fail():
+        raise ValueError("flag")
+
+    with pytest.raises(ToolTimeoutError):
+        await runner.run_thread(lane, blocker, 0.02, fail)
+    assert "probe" in caplog.text
+
+
+async def test_work_that_ends_in_time_is_not_told_to_stop(runner, lane):
+    told = []
+    assert await runner.run_thread(lane, lambda: 1, 0.2, lambda: told.append(True)) == 1
+    await asyncio.sleep(0.25)
+    assert told == []
+
+
+async def test_what_an_abandoned_thread_raises_is_dropped(runner, lane):
+    release = threading.Event()
+
+    def work():
+        assert release.wait(30)
+        raise SystemExit(3)
+
+    with pytest.raises(ToolTimeoutError):
+        await runner.run_thread(lane, work, 0.02)
+    release.set()
+    await wait_until(lambda: lane.running == 0)
+    assert await runner.run_thread(lane, lambda: "alive", 5.0) == "alive"
+
+
+def test_an_answer_for_a_loop_that_is_closed_is_dropped(runner, lane, blocker):
+    loop = asyncio.new_event_loop()
+    task = loop.create_task(runner.run_thread(lane, blocker, None))
+    loop.run_until_complete(wait_until(lambda: blocker.begun == 1))
+    task._log_destroy_pending = False
+    loop.close()
+    blocker.release.set()
+    asyncio.run(wait_until(lambda: lane.running == 0))
+    assert asyncio.run(runner.run_thread(lane, lambda: "alive", 5.0)) == "alive"
+
+
+# --- limits ---
+
+
+async def test_a_full_lane_queues_in_order_and_goes_on_when_a_slot_is_free(runner, blocker):
+    lane = Lane("narrow", max_threads=1)
+    order = []
+    first = asyncio.create_task(runner.run_thread(lane, blocker, None))
+    await wait_until(lambda: blocker.begun == 1)
+    rest = [asyncio.create_task(runner.run_thread(lane, lambda n=n: order.append(n), None)) for n in range(5)]
+    await wait_until(lambda: lane.waiting == 5)
+    assert lane.running == 1
+    blocker.release.set()
+    await asyncio.gather(first, *rest)
+    assert order == [0, 1, 2, 3, 4]
+    assert (lane.running, lane.waiting) == (0, 0)
+
+
+async def test_a_full_queue_refuses_at_once(runner, blocker):
+    lane = Lane("narrow", max_threads=1, max_queue=2)
+    tasks = [asyncio.create_task(runner.run_thread(lane, blocker, None)) for _ in range(3)]
+    await wait_until(lambda: lane.waiting == 2)
+    with pytest.raises(ToolBusyError, match="'narrow' is busy: 2 calls are waiting"):
+        await runner.run_thread(lane, lambda: 1, None)
+    blocker.release.set()
+    await asyncio.gather(*tasks)
+
+
+async def test_waiting_counts_against_the_deadline(runner, blocker):
+    lane = Lane("narrow", max_threads=1)
+    ran, told = [], []
+    first = asyncio.create_task(runner.run_thread(lane, blocker, None))
+    await wait_until(lambda: blocker.begun == 1)
+    with pytest.raises(ToolTimeoutError):
+        await runner.run_thread(lane, lambda: ran.append(True), 0.05, lambda: told.append(True))
+    assert (lane.waiting, lane.running, lane.abandoned) == (0, 1, 0)
+    assert told == [True]
+    blocker.release.set()
+    await first
+    await asyncio.sleep(0.02)
+    assert ran == []
+
+
+async def test_a_call_cancelled_while_it_waits_never_runs_and_leaves_the_queue(runner, blocker):
+    lane = Lane("narrow", max_threads=1)
+    ran = []
+    first = asyncio.create_task(runner.run_thread(lane, blocker, None))
+    await wait_until(lambda: blocker.begun == 1)
+    waiting = [
+        asyncio.create_task(runner.run_thread(lane, lambda n=n: ran.append(n), None)) for n in range(3)
+    ]
+    await wait_until(lambda: lane.waiting == 3)
+    waiting[1].cancel()
+    await asyncio.wait([waiting[1]])
+    assert lane.waiting == 2
+    blocker.release.set()
+    await asyncio.gather(first, waiting[0], waiting[2])
+    assert ran == [0, 2]
+    assert lane.abandoned == 0
+
+
+async def test_a_lane_full_of_abandoned_calls_refuses_at_once_and_says_so_once(runner, blocker, caplog):
+    lane = Lane("hung", max_threads=2)
+    for _ in range(2):
+        with pytest.raises(ToolTimeoutError):
+            await runner.run_thread(lane, blocker, 0.02)
+    assert lane.abandoned == 2
+    started = time.monotonic()
+    for _ in range(5):
+        with pytest.raises(ToolBusyError, match="'hung' is busy: 2 earlier calls ran out of time"):
+            await runner.run_thread(lane, lambda: 1, 5.0)
+    assert time.monotonic() - started < SOON_S
+    warnings = [record for record in caplog.records if record.levelno == logging.WARNING]
+    assert len(warnings) == 1
+    assert warnings[0].tool_name == "hung"
+    blocker.release.set()
+    await wait_until(lambda: lane.abandoned == 0)
+    assert await runner.run_thread(lane, lambda: "free again", 5.0) == "free again"
+
+
+async def test_a_slot_freed_by_an_abandoned_call_goes_to_the_queue(runner, blocker):
+    lane = Lane("narrow", max_threads=1)
+    first = asyncio.create_task(runner.run_thread(lane, blocker, 0.1))
+    await wait_until(lambda: blocker.begun == 1)
+    second = asyncio.create_task(runner.run_thread(lane, lambda: "second", 30.0))
+    with pytest.raises(ToolTimeoutError):
+        await first
+    blocker.release.set()
+    assert await second == "second"
+
+
+async def test_coroutines_of_a_lane_take_none_of_its_threads(runner):
+    lane = Lane("mixed", max_threads=1)
+    waiting = asyncio.create_task(runner.run_async(lane, asyncio.sleep(0.2), None))
+    await asyncio.sleep(0)
+    assert await runner.run_thread(lane, lambda: "at once", 0.15) == "at once"
+    await waiting
+
+
+async def test_many_blocked_calls_of_one_tool_do_not_delay_another(runner, blocker):
+    hung, other = Lane("hung"), Lane("other")
+    tasks = [asyncio.create_task(runner.run_thread(hung, blocker, None)) for _ in range(200)]
+    await wait_until(lambda: blocker.begun == hung.max_threads)
+    assert hung.waiting == 200 - hung.max_threads
+    delays = []
+    for _ in range(50):
+        started = time.monotonic()
+        await runner.run_thread(other, lambda: 1, 5.0)
+        delays.append(time.monotonic() - started)
+    assert statistics.quantiles(delays, n=100)[97] < 0.1
+    blocker.release.set()
+    await asyncio.gather(*tasks)
+    assert (hung.running, hung.waiting) == (0, 0)
+
+
+@contextlib.contextmanager
+def no_thread_left() -> Iterator[None]:
+    before = threading.stack_size(2**46)  # more than there is: starting a thread fails
+    try:
+        yield
+    finally:
+        threading.stack_size(before)
+
+
+async def test_when_no_thread_can_be_started_the_call_is_refused(runner, lane):
+    with no_thread_left():
+        for _ in range(2):
+            with pytest.raises(ToolBusyError, match="no thread can be started"):
+                await runner.run_thread(lane, lambda: 1, None)
+    assert (lane.running, lane.waiting) == (0, 0)
+    assert await runner.run_thread(lane, lambda: 1, 5.0) == 1
+
+
+async def test_when_no_thread_can_be_started_those_who_wait_for_the_slot_are_refused_too(runner):
+    lane = Lane("narrow", max_threads=1)
+    holder = Job(lane, lambda: 1)
+    assert lane.admit(holder)
+    waiting = [asyncio.create_task(runner.run_thread(lane, lambda: 1, None)) for _ in range(3)]
+    await wait_until(lambda: lane.waiting == 3)
+    with no_thread_left():
+        runner._threads._start(holder)
+        for task in waiting:
+            with pytest.raises(ToolBusyError, match="no thread can be started"):
+                await task
+    assert (lane.running, lane.waiting) == (0, 0)
+
+
+# --- the end ---
+
+
+async def test_close_ends_idle_threads_and_waits_for_none(lane, blocker):
+    runner = Runner()
+    idle = await runner.run_thread(lane, threading.current_thread, 5.0)
+    busy = asyncio.create_task(runner.run_thread(lane, blocker, None))
+    await wait_until(lambda: blocker.begun == 1)
+    started = time.monotonic()
+    runner.close()
+    assert time.monotonic() - started < SOON_S
+    blocker.release.set()
+    assert await busy == "released"
+    await wait_until(lambda: not idle.is_alive())
+
+
+def test_a_process_ends_although_a_thread_is_blocked():
+    program = """
+import asyncio, time
+from toolcrib.errors import ToolTimeoutError
+from toolcrib.dispatch.concurrency import Lane
+from toolcrib.dispatch.runners import Runner
+async def main():
+    try:
+        await Runner().run_thread(Lane("hung"), lambda: time.sleep(60), 0.05)
+    except ToolTimeoutError:
+        print("answered")
+asyncio.run(main())
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=30)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "answered\n", "")
+
+
+async def test_an_idle_thread_ends_after_a_while_and_a_picked_one_does_not(runner, lane, monkeypatch):
+    monkeypatch.setattr(threads, "IDLE_S", 0.05)
+    thread = await runner.run_thread(lane, threading.current_thread, 5.0)
+    await wait_until(lambda: not thread.is_alive())
+    for pause_s in (0.04, 0.045, 0.05, 0.055, 0.06) * 3:
+        await asyncio.sleep(pause_s)
+        assert await runner.run_thread(lane, lambda: 1, 5.0) == 1
+
+
+BOTH = pytest.mark.parametrize("kind", [mailbox._Counter, mailbox._Calls])
+
+
+@BOTH
+async def test_a_future_is_woken_from_another_thread(kind: type) -> None:
+    box = kind(asyncio.get_running_loop())
+    future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    threading.Thread(target=box.put, args=(future,)).start()
+    await asyncio.wait_for(future, 5)
+
+
+@BOTH
+async def test_a_thousand_messages_from_ten_threads_all_arrive(kind: type) -> None:
+    loop = asyncio.get_running_loop()
+    box = kind(loop)
+    futures: list[asyncio.Future[None]] = [loop.create_future() for _ in range(1000)]
+
+    def put(part: list[asyncio.Future[None]]) -> None:
+        for future in part:
+            assert box.put(future)
+
+    for start in range(10):
+        threading.Thread(target=put, args=(futures[start::10],)).start()
+    await asyncio.wait_for(asyncio.gather(*futures), 10)
+
+
+@BOTH
+async def test_a_future_that_nobody_waits_for_any_more_is_left_alone(kind: type) -> None:
+    loop = asyncio.get_running_loop()
+    box = kind(loop)
+    gone: asyncio.Future[None] = loop.create_future()
+    gone.cancel()
+    awaited: asyncio.Future[None] = loop.create_future()
+    box.put(gone)
+    box.put(awaited)
+    await asyncio.wait_for(awaited, 5)
+    assert gone.cancelled()
+
+
+@BOTH
+def test_a_closed_loop_takes_no_mail(kind: type) -> None:
+    loop = asyncio.new_event_loop()
+    box = kind(loop)
+    future: asyncio.Future[None] = loop.create_future()
+    loop.close()
+    assert box.put(future) is False
+
+
+async def test_a_loop_keeps_its_mailbox() -> None:
+    loop = asyncio.get_running_loop()
+    assert mailbox_of(loop) is mailbox_of(loop)
+
+
+def test_two_loops_on_one_thread_have_two_mailboxes() -> None:
+    first, second = asyncio.new_event_loop(), asyncio.new_event_loop()
+    try:
+        assert mailbox_of(first) is not mailbox_of(second)
+        assert mailbox_of(first) is mailbox_of(first)
+    finally:
+        first.close()
+        second.close()
+
+
+@pytest.mark.skipif(not hasattr(os, "eventfd"), reason="this system has no event counters")
+def test_the_descriptor_ends_with_its_loop() -> None:
+    loop = asyncio.new_event_loop()
+    box = mailbox._Counter(loop)
+    counter, gone = box._counter, weakref.ref(loop)
+    loop.close()
+    del loop, box
+    gc.collect()
+    assert gone() is None
+    with pytest.raises(OSError):
+        os.eventfd_read(counter)
+
+
+class NoReaders(asyncio.SelectorEventLoop):
+    def add_reader(self, *_: object) -> None:
+        raise NotImplementedError
+
+
+def test_a_loop_that_watches_no_descriptors_is_told_in_the_common_way() -> None:
+    async def wake() -> None:
+        loop = asyncio.get_running_loop()
+        box = mailbox_of(loop)
+        assert isinstance(box, mailbox._Calls)
+        future: asyncio.Future[None] = loop.create_future()
+        threading.Thread(target=box.put, args=(future,)).start()
+        await asyncio.wait_for(future, 5)
+
+    # The loop makes a reader of its own before it can be told that there are none.
+    loop = asyncio.SelectorEventLoop()
+    loop.__class__ = NoReaders
+    try:
+        loop.run_until_complete(wake())
+    finally:
+        loop.__class__ = asyncio.SelectorEventLoop
+        loop.close()
+
+
+def test_a_loop_that_has_ended_is_not_kept_by_its_mailbox():
+    async def use() -> weakref.ref[asyncio.AbstractEventLoop]:
+        loop = asyncio.get_running_loop()
+        mailbox_of(loop)
+        return weakref.ref(loop)
+
+    ended = [asyncio.run(use()) for _ in range(5)]
+    gc.collect()
+    assert [ref() for ref in ended] == [None] * 5
