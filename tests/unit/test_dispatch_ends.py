@@ -24,7 +24,7 @@ from toolcrib.dispatch.tool_search import CALL, SEARCH
 from toolcrib.errors import ThrottledError, ToolBusyError, ToolNotFoundError, ToolTimeoutError
 from toolcrib.policy import Limit, Policy, Telemetry
 from toolcrib.policy.enforcer import PolicyEnforcer
-from toolcrib.validation import limits as effort
+from toolcrib.validation import limits
 
 
 async def test_who_calls_a_server_that_has_stopped_is_told_so() -> None:
@@ -132,7 +132,7 @@ async def test_a_tool_that_cannot_run_as_it_is_defined_is_told_by_the_id_of_the_
         return "never"
 
     bench.server.add(choose)
-    monkeypatch.setattr(effort, "MAX_VISITS", 1)
+    monkeypatch.setattr(limits, "MAX_CHECKS_PER_VALUE", 1)
     async with bench.server:
         told = (await bench.server.call("choose", {"side": {"a": 1}})).text
     assert f"(reference {bench.records()[-1]['id']})" in told

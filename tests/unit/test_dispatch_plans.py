@@ -16,7 +16,7 @@ import pytest
 from tests.support.models import Left, Right
 from toolcrib import Context, MCPServer, ToolNotFoundError
 from toolcrib.errors import InvalidSchemaError
-from toolcrib.validation import limits as effort
+from toolcrib.validation import limits
 
 
 class Gate:
@@ -149,7 +149,7 @@ async def test_a_tool_whose_schema_does_not_compile_is_an_error_that_says_so(
         return "never"
 
     server.add(choose)
-    monkeypatch.setattr(effort, "MAX_VISITS", 1)
+    monkeypatch.setattr(limits, "MAX_CHECKS_PER_VALUE", 1)
     for count in (1, 2):
         result = await server.call("choose", {"side": {"a": 1}})
         assert result.is_error

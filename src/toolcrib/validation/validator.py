@@ -21,8 +21,13 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from toolcrib.errors import InvalidSchemaError
 from toolcrib.validation import codec
-from toolcrib.validation import limits as bounds
-from toolcrib.validation.limits import Effort, measure
+from toolcrib.validation.limits import (
+    MAX_PATTERN_LENGTH,
+    ValidationCost,
+    check_limits,
+    estimate_cost,
+    limit_patterns,
+)
 from toolcrib.validation.schema_tree import Schema, expanded_size
 
 if TYPE_CHECKING:
@@ -140,11 +145,11 @@ class Validator:
     def __init__(self, schema: Mapping[str, Any], *, trusted: bool = False) -> None:
         """`trusted` schemas were made by this library from type hints, and are right by construction."""
         if not trusted:
-            bounds.check_bounds(schema)
+            check_limits(schema)
         self._text = _encode(schema)
-        self._compiled: tuple[Any, Effort] | None = None
+        self._compiled: tuple[Any, ValidationCost] | None = None
         shortcut = find_shortcut(schema, lambda value: self._check.is_valid(value)) if trusted else None
-        self.is_heavy = shortcut is None and not self._effort.is_light
+        self.is_heavy = shortcut is None and not self._cost.is_low
         self.is_valid: IsValid = shortcut or self._check.is_valid
 
     @property
@@ -154,24 +159,24 @@ class Validator:
         return self._compiled[0]
 
     @property
-    def _effort(self) -> Effort:
+    def _cost(self) -> ValidationCost:
         return (self._compiled or _compile(self._text))[1]
 
     def excess(self, value: Any) -> str | None:
         """Why `value` is not even checked: it would cost too much. None where it is checked."""
-        return self._effort.refuse(value) if self.is_heavy else None
+        return self._cost.find_excess(value) if self.is_heavy else None
 
     def problems(self, value: Any) -> list[Problem]:
         """What is wrong with a value that is not valid: the first things, where there are many, and nothing
         where there is too much to look at or something that is not JSON."""
         try:
-            if not self._effort.is_wordy(value, _MANY_VISITS):
+            if not self._cost.exceeds_report(value, _MANY_VISITS):
                 errors = self._check.iter_errors(value)
                 found = (problem for error in errors for problem in _problems_of(error, value))
                 return list(islice(found, _MAX_PROBLEMS))
             # Where there are branches, one error may contain thousands; where there is much, it is copied.
             has_branches = b'"anyOf"' in self._text or b'"oneOf"' in self._text
-            if not has_branches and not self._effort.is_wordy(value, _MANY_VALUES):
+            if not has_branches and not self._cost.exceeds_report(value, _MANY_VALUES):
                 self._check.validate(value)
         except _engine().ValidationError as error:
             return list(islice(_problems_of(error, value), _MAX_PROBLEMS))
@@ -181,13 +186,13 @@ class Validator:
 
 
 @lru_cache(maxsize=16)
-def _compile(text: bytes) -> tuple[Any, Effort]:
+def _compile(text: bytes) -> tuple[Any, ValidationCost]:
     """The engine's validator, and what checking costs. Remembered for a moment: a schema is compiled once to
     see whether it can be, and again when its tool is first called."""
     engine = _engine()
     plain = codec.decode(text)
-    longest_name = bounds.guard_patterns(plain) if b"attern" in text else None
-    effort = measure(plain, text, longest_name)
+    longest_name = limit_patterns(plain) if b"attern" in text else None
+    cost = estimate_cost(plain, text, longest_name)
     try:
         check = engine.validator_for(
             plain,
@@ -197,7 +202,7 @@ def _compile(text: bytes) -> tuple[Any, Effort]:
         )
     except Exception as error:  # the engine raises ValueError, ValidationError and ReferencingError
         raise InvalidSchemaError(_explain_refusal(error)) from None
-    return check, effort
+    return check, cost
 
 
 def check_schema(schema: Any) -> Validator:
@@ -392,7 +397,7 @@ def _expectation(name: str, kind: Any) -> str:
         case "format":
             return f"expected a {kind.format}"
         case "pattern":
-            return f"expected text that matches {_cut(repr(kind.pattern), bounds.MAX_PATTERN)}"
+            return f"expected text that matches {_cut(repr(kind.pattern), MAX_PATTERN_LENGTH)}"
         case "minimum" | "exclusiveMinimum":
             return f"expected {'at least' if name == 'minimum' else 'more than'} {kind.limit}"
         case "maximum" | "exclusiveMaximum":

@@ -32,7 +32,7 @@ from toolcrib.schema.arguments import Binder
 from toolcrib.schema.received import OPAQUE, Received
 from toolcrib.tool import Tool
 from toolcrib.validation import codec
-from toolcrib.validation.limits import LIGHT_PATTERN, PATTERN_BUDGET, weigh_pattern
+from toolcrib.validation.limits import max_matched_length
 from toolcrib.validation.validator import Validator
 
 _TRICKS = re.compile(r"\x00|\\|%(?:2e|2f|5c|00)|^~|^[A-Za-z]:", re.IGNORECASE)
@@ -275,8 +275,7 @@ def _make_matches(pattern: str) -> Callable[[str], Verdict]:
     Validator({"pattern": pattern})  # by itself, so that no parenthesis in it closes the one around it
     whole = f"^(?:{pattern})$"
     validator = Validator({"pattern": whole})
-    weight = weigh_pattern(whole)
-    longest = None if weight <= LIGHT_PATTERN else PATTERN_BUDGET // weight
+    longest = max_matched_length(whole)
 
     def fits(text: str) -> Verdict:
         return None if longest is not None and len(text) > longest else bool(validator.is_valid(text))
