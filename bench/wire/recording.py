@@ -1,4 +1,4 @@
-"""`python -m bench.wire.recording sqlite|jsonl FOLDER SECONDS`: records committed in a second.
+"""`python -m bench.wire.recording FOLDER SECONDS`: records committed per second.
 
 Many callers, each of whom waits for its record before it makes the next, as calls do.
 """
@@ -16,7 +16,6 @@ from toolcrib.policy import Audit
 from toolcrib.policy.audit import AuditLog
 
 CALLERS = 256
-SUFFIXES = {"sqlite": ".db", "jsonl": ".jsonl"}
 
 
 async def measure(file: Path, seconds: float) -> dict[str, float]:
@@ -58,8 +57,8 @@ async def measure(file: Path, seconds: float) -> dict[str, float]:
 
 
 def main() -> None:
-    kind, folder, seconds = sys.argv[1:]
-    file = Path(folder) / f"recording-{secrets.token_hex(4)}{SUFFIXES[kind]}"
+    folder, seconds = sys.argv[1:]
+    file = Path(folder) / f"recording-{secrets.token_hex(4)}.db"
     print(json.dumps(asyncio.run(measure(file, float(seconds)))))
 
 

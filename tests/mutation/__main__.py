@@ -73,7 +73,7 @@ GROUPS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "audit": (
         ("policy/audit/*.py",),
         (
-            "tests/unit/policies/audit",
+            "tests/unit/policy/audit",
             "tests/unit/policy/test_enforcer.py",
             *(f"tests/unit/cli/test_audit{part}.py" for part in ("", "_places", "_verify", "_export")),
             "tests/property/test_audit.py",

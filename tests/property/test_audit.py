@@ -12,9 +12,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from tests.support.audited import NOON, Hands, make_scribe, verify
+from tests.support.audited import NOON, Hands, make_writer, verify
 from toolcrib.policy.audit import open_log
-from toolcrib.policy.audit.record import NO_RECORD, REDACTED, Redaction, compose, encode, follows, head_of
+from toolcrib.policy.audit.record import (
+    NO_RECORD,
+    REDACTED,
+    Redaction,
+    chain_entries,
+    encode_entry,
+    follows,
+    read_head,
+)
 
 VALUES = st.recursive(
     st.none()
@@ -33,12 +41,12 @@ FACTS = st.dictionaries(NAMES, VALUES, max_size=6)
 
 @given(st.lists(FACTS, max_size=8))
 def test_any_entry_becomes_one_line_that_any_reader_of_json_can_read(facts: list[dict[str, Any]]) -> None:
-    head, lines = compose(NO_RECORD, [encode(NOON, each) for each in facts])
+    head, lines = chain_entries(NO_RECORD, [encode_entry(NOON, each) for each in facts])
     before = NO_RECORD
     for line, each in zip(lines, facts, strict=True):
         assert b"\n" not in line
         assert follows(line, before)
-        found = head_of(line)
+        found = read_head(line)
         assert found is not None
         before = found
         record = json.loads(line)
@@ -65,45 +73,46 @@ def test_a_secret_never_gets_through_wherever_it_is(arguments: dict[str, Any]) -
 
 
 class Logs(RuleBasedStateMachine):
-    """Several scribes of one log, some of which go without a word."""
+    """Several writers of one log, some of which go without a word."""
 
-    @initialize(name=st.sampled_from(["audit.db", "audit.jsonl"]), keep=st.sampled_from([None, 1000]))
-    def begin(self, name: str, keep: int | None) -> None:
+    @initialize(keep=st.sampled_from([None, 1000]))
+    def begin(self, keep: int | None) -> None:
         self.folder = TemporaryDirectory()
-        self.path = Path(self.folder.name) / name
+        self.path = Path(self.folder.name) / "audit.db"
         self.hands = Hands()
         self.options: dict[str, Any] = {"keep_records": keep}
-        self.scribes = [make_scribe(self.path, self.hands, **self.options) for _ in range(3)]
+        self.writers = [make_writer(self.path, self.hands, **self.options) for _ in range(3)]
         self.written: list[str] = []
 
     @rule(which=st.integers(0, 2), count=st.sampled_from([0, 1, 2, 9, 70, 1500]))
     def write(self, which: int, count: int) -> None:
         names = [f"c{len(self.written) + number}" for number in range(count)]
-        self.scribes[which].write([encode(self.hands.wall_s, {"id": name}) for name in names])
+        self.writers[which].write([encode_entry(self.hands.wall_s, {"id": name}) for name in names])
         self.written += names
 
     @rule(seconds=st.sampled_from([0, 1, 61, 4000]), jump=st.sampled_from([0, 0, 1, -1]))
     def tend(self, seconds: int, jump: int) -> None:
         self.hands.pass_by(seconds)
         self.hands.wall_s += jump * 365 * 86_400
-        for scribe in self.scribes:
-            scribe.tend()
+        for writer in self.writers:
+            writer.run_maintenance()
 
     @rule(which=st.integers(0, 2))
     def close(self, which: int) -> None:
-        self.scribes[which].close()
+        self.writers[which].close()
 
     @rule(which=st.integers(0, 2))
     def crash(self, which: int) -> None:
-        self.scribes[which].abandon()
-        self.scribes[which] = make_scribe(self.path, self.hands, **self.options)
+        self.writers[which].release()
+        self.writers[which] = make_writer(self.path, self.hands, **self.options)
 
     @rule(left=st.binary(min_size=1, max_size=40).filter(lambda left: b"\n" not in left))
-    def tear(self, left: bytes) -> None:
-        if self.path.suffix == ".jsonl" and self.path.exists():
-            with self.path.open("ab") as file:
+    def tear_checkpoints(self, left: bytes) -> None:
+        checkpoints = self.path.with_name("audit.db.checkpoints")
+        if checkpoints.exists():
+            with checkpoints.open("ab") as file:
                 file.write(left)
-            self.scribes[0].write([])
+            self.writers[0].write([])
 
     @invariant()
     def everything_is_there(self) -> None:
@@ -120,8 +129,8 @@ class Logs(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         if hasattr(self, "folder"):
-            for scribe in self.scribes:
-                scribe.abandon()
+            for writer in self.writers:
+                writer.release()
             self.folder.cleanup()
 
 

@@ -1,7 +1,7 @@
 """Whichever operation on the disk fails, in whichever way, no file is broken and no answer wrong.
 
 The N-th open, write, sync, cut, link or move fails, for N from 1 until none is left to fail (at most 200): in
-both stores of the audit, its checkpoints and its key, and in the writer that cache and lock file share. Of
+the audit's store, its checkpoints and its key, and in the writer that cache and lock file share. Of
 the audit's, every eleventh is tried every day, another for each kind of fault; all with `TOOLCRIB_SOAK=1`.
 """
 
@@ -15,15 +15,14 @@ from typing import Any
 
 import pytest
 
-from tests.support.audited import STORES, Hands, entries, make_scribe, verify
+from tests.support.audited import Hands, entries, make_writer, verify
 from tests.support.catalogs import ADAPTER, MODELS
 from tests.support.faulty import FAULTS, Faults, FaultyOS, faulty_connect, faulty_open
 from tests.support.files import write
 from toolcrib import build_catalog, get_catalog_cached
 from toolcrib.config import atomic_file
-from toolcrib.policy.audit import jsonl_store as files
-from toolcrib.policy.audit import key, open_log
-from toolcrib.policy.audit.store import FAILURES
+from toolcrib.policy.audit import checkpoints, open_log, store
+from toolcrib.policy.audit.store import STORE_ERRORS
 from toolcrib.validation import codec
 
 pytestmark = pytest.mark.row("G2")
@@ -43,33 +42,33 @@ class Story:
 
     def tell(self) -> None:
         for life in range(2):
-            scribe = make_scribe(self.path, self.hands, **self._options)
+            writer = make_writer(self.path, self.hands, **self._options)
             pending = []
             for turn in range(4):
                 pending += entries(3, start=life * 100 + turn * 10)
                 for _ in range(3):
                     try:
-                        scribe.write(pending)
-                    except FAILURES:
+                        writer.write(pending)
+                    except STORE_ERRORS:
                         continue
                     self.acknowledged += [codec.decode(b"{%b}" % entry)["id"] for entry in pending]
                     pending = []
                     break
                 self.hands.pass_by(61)
                 try:
-                    scribe.tend()
-                except FAILURES:
+                    writer.run_maintenance()
+                except STORE_ERRORS:
                     pass
             try:
-                scribe.close()
-            except FAILURES:
+                writer.close()
+            except STORE_ERRORS:
                 pass
             assert pending == [], "it works again, and has written everything"
 
     def check(self) -> None:
-        scribe = make_scribe(self.path, self.hands)
-        scribe.open()  # refuses what is broken
-        scribe.close()
+        writer = make_writer(self.path, self.hands)
+        writer.open()  # refuses what is broken
+        writer.close()
         found = Counter(record["id"] for record in open_log(self.path).records() if record["kind"] == "call")
         assert set(self.acknowledged) <= set(found)
         assert max(found.values()) == 1, "no record is there twice"
@@ -78,15 +77,14 @@ class Story:
 
 
 @pytest.mark.parametrize("kind", FAULTS)
-@pytest.mark.parametrize("name", STORES)
 def test_g2_any_operation_on_files_may_fail(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, kind: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
     for number in range(1 + FAULTS.index(kind) % STEP, MOST + 1, STEP):
         faults = Faults(number, kind)
-        monkeypatch.setattr(files, "os", FaultyOS(faults))
-        monkeypatch.setattr(key, "os", FaultyOS(faults))
-        story = Story(tmp_path / f"{number}" / name, sync=number % 2 == 0)
+        for module in (checkpoints, store, atomic_file):
+            monkeypatch.setattr(module, "os", FaultyOS(faults))
+        story = Story(tmp_path / f"{number}" / "audit.db", sync=number % 2 == 0)
         story.tell()
         faults.at = 0
         story.check()

@@ -5,19 +5,12 @@ A real disk of 256 KiB where mounting one is allowed; elsewhere a limit on the s
 
 from __future__ import annotations
 
-import asyncio
-import os
 import shutil
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
-
-from tests.support.audited import STORES
-from toolcrib.policy import Audit
-from toolcrib.policy.audit import AuditLog
 
 pytestmark = pytest.mark.row("G3")
 
@@ -98,12 +91,11 @@ asyncio.run(main())
 def check(command: list[str]) -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
     assert done.stdout == "well\n", done.stderr
-    assert done.stderr.count("cannot be written") == 1
+    assert done.stderr.count("cannot write records") == 1
     assert done.stderr.count("are written again") == 1
 
 
-@pytest.mark.parametrize("name", STORES)
-def test_g3_a_disk_that_is_full(tmp_path: Path, name: str) -> None:
+def test_g3_a_disk_that_is_full(tmp_path: Path) -> None:
     disk = tmp_path / "disk"
     disk.mkdir()
     if shutil.which("unshare") is None:
@@ -113,24 +105,8 @@ def test_g3_a_disk_that_is_full(tmp_path: Path, name: str) -> None:
     if probe.returncode != 0:
         pytest.skip("mounting a small disk is not allowed here")
     shell = ["unshare", "-rm", "sh", "-c", f'{mount} && exec "$@"', "sh"]
-    check([*shell, sys.executable, "-c", CHILD, str(disk / name), "disk"])
+    check([*shell, sys.executable, "-c", CHILD, str(disk / "audit.db"), "disk"])
 
 
-@pytest.mark.parametrize("name", STORES)
-def test_g3_a_file_that_may_not_grow(tmp_path: Path, name: str) -> None:
-    check([sys.executable, "-c", CHILD, str(tmp_path / name), "limit"])
-
-
-@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no /dev/full")
-async def test_g3_a_device_that_is_always_full(tmp_path: Path) -> None:
-    path = tmp_path / "audit.jsonl"
-    path.symlink_to("/dev/full")
-    log = AuditLog(Audit(path, wait_s=5), server="shop")
-    await log.open()
-    started = time.perf_counter()
-    results = await asyncio.gather(*(log.commit({"id": f"c{number}"}) for number in range(100)))
-    assert results == [False] * 100
-    assert time.perf_counter() - started < 2
-    assert (log.is_failing, log.gaps, log.lost) == (True, 100, 0)
-    await log.close()
-    assert log.lost == 100
+def test_g3_a_file_that_may_not_grow(tmp_path: Path) -> None:
+    check([sys.executable, "-c", CHILD, str(tmp_path / "audit.db"), "limit"])

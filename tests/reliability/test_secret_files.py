@@ -46,16 +46,15 @@ KeyFile(folder / "keys.json").revoke("ana")
 """,
     "the key of an audit log": """\
 from toolcrib.policy.audit import key
-key.make(folder / "audit.db", None)
+key.create_key(folder / "audit.db", None)
 """,
     "an audit log": """\
-from toolcrib.policy.audit.writer import Scribe
+from toolcrib.policy.audit.writer import RecordWriter
 from toolcrib.policy import Audit
 import time
-for name in ("audit.db", "audit.jsonl"):
-    scribe = Scribe(Audit(folder / name), server="shop", wall=time.time, now=time.monotonic)
-    scribe.write(())
-    scribe.close()
+writer = RecordWriter(Audit(folder / "audit.db"), server="shop", wall=time.time, now=time.monotonic)
+writer.write(())
+writer.close()
 """,
     "an export of an audit log": """\
 from toolcrib.cli.audit import writing

@@ -23,7 +23,7 @@ from toolcrib.policy.auth.api_keys import KeyFile
 
 pytestmark = [pytest.mark.row("H3"), pytest.mark.skipif(os.name == "nt", reason="needs POSIX files")]
 
-PLACES = [("own", "audit.db"), ("asgi", "audit.jsonl")]
+PLACES = [("own", "audit.db"), ("asgi", "audit-asgi.db")]
 IN_ARGUMENT = "canary-argument-61c0ffee"
 IN_NESTED = "canary-nested-61c0ffee"
 IN_RESULT = "canary-result-61c0ffee"

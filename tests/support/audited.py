@@ -1,4 +1,4 @@
-"""Audit logs to try things on: kept by a scribe with clocks of our own, and damaged in every way."""
+"""Audit logs to try things on: kept by a writer with clocks of our own, and damaged in every way."""
 
 from __future__ import annotations
 
@@ -13,12 +13,11 @@ import pytest
 
 from toolcrib.policy import Audit
 from toolcrib.policy.audit import AuditLog, Verdict, open_log
-from toolcrib.policy.audit.checkpoints import Checkpoint, read_file
-from toolcrib.policy.audit.record import TAIL, Entry, encode, head_of
-from toolcrib.policy.audit.store import BrokenError
-from toolcrib.policy.audit.writer import Scribe
+from toolcrib.policy.audit.checkpoints import Checkpoint, read_checkpoints
+from toolcrib.policy.audit.record import TAIL, Entry, encode_entry, read_head
+from toolcrib.policy.audit.store import DamagedError
+from toolcrib.policy.audit.writer import RecordWriter
 
-STORES = ("audit.db", "audit.jsonl")
 NOON = 1_777_888_800.0  # 2026-05-04T10:00:00Z
 
 
@@ -40,30 +39,32 @@ class Hands:
         self.now_s += seconds
 
 
-def make_scribe(path: Path, hands: Hands | None = None, **options: Any) -> Scribe:
+def make_writer(path: Path, hands: Hands | None = None, **options: Any) -> RecordWriter:
     hands = hands or Hands()
-    return Scribe(Audit(path, **options), server="shop", wall=hands.wall, now=hands.now)
+    return RecordWriter(Audit(path, **options), server="shop", wall=hands.wall, now=hands.now)
 
 
 def entries(count: int, start: int = 1, wall: float = NOON) -> list[Entry]:
     return [
-        encode(
+        encode_entry(
             wall, {"id": f"c{number}", "principal": "key:ana", "tool": f"tool_{number % 3}", "outcome": "ok"}
         )
         for number in range(start, start + count)
     ]
 
 
-def make_log(path: Path, count: int, batch: int = 10, *, is_closed: bool = True, **options: Any) -> Scribe:
+def make_log(
+    path: Path, count: int, batch: int = 10, *, is_closed: bool = True, **options: Any
+) -> RecordWriter:
     """A log of so many calls; between `opened` and `closed` where it is closed."""
-    scribe = make_scribe(path, **options)
+    writer = make_writer(path, **options)
     for start in range(1, count + 1, batch):
-        scribe.write(entries(min(batch, count + 1 - start), start))
+        writer.write(entries(min(batch, count + 1 - start), start))
     if is_closed:
-        scribe.close()
+        writer.close()
     else:
-        scribe.abandon()
-    return scribe
+        writer.release()
+    return writer
 
 
 class Hold:
@@ -77,10 +78,13 @@ class Hold:
         self._db.execute("ROLLBACK")
         self._db.close()
 
+    def damage(self) -> None:
+        self._db.execute("UPDATE record SET line = 'damage'")
+        self._db.execute("COMMIT")
+        self._db.close()
+
 
 def read_lines(path: Path) -> list[bytes]:
-    if path.suffix == ".jsonl":
-        return path.read_bytes().split(b"\n")[:-1]
     with closing(sqlite3.connect(path)) as db:
         db.text_factory = bytes
         return [row[0] for row in db.execute("SELECT line FROM record ORDER BY seq")]
@@ -88,15 +92,12 @@ def read_lines(path: Path) -> list[bytes]:
 
 def replace_lines(path: Path, lines: list[bytes]) -> None:
     """As somebody would who may write the file. Rows keep their numbers where their order allows."""
-    if path.suffix == ".jsonl":
-        path.write_bytes(b"".join(line + b"\n" for line in lines))
-        return
     with closing(sqlite3.connect(path)) as db, db:
         db.execute("PRAGMA synchronous=OFF")  # nobody pulls the plug here
         db.text_factory = bytes
         first = db.execute("SELECT min(seq) FROM record").fetchone()[0] or 1
         db.execute("DELETE FROM record")
-        numbers = [head.seq for line in lines if (head := head_of(line)) is not None]
+        numbers = [head.seq for line in lines if (head := read_head(line)) is not None]
         if len(numbers) < len(lines) or any(one >= other for one, other in pairwise(numbers)):
             numbers = list(range(first, first + len(lines)))
         db.executemany("INSERT INTO record VALUES (?, CAST(? AS TEXT))", zip(numbers, lines, strict=True))
@@ -148,10 +149,10 @@ def seals(path: Path) -> Path:
 
 
 def sealed(path: Path) -> list[Checkpoint]:
-    return [each for _, each in read_file(seals(path), None) if each is not None]
+    return [each for _, each in read_checkpoints(seals(path), None) if each is not None]
 
 
-def refusal(path: Path, **options: Any) -> BrokenError:
-    with pytest.raises(BrokenError) as caught:
-        make_scribe(path, **options).open()
+def refusal(path: Path, **options: Any) -> DamagedError:
+    with pytest.raises(DamagedError) as caught:
+        make_writer(path, **options).open()
     return caught.value

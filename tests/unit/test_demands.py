@@ -103,14 +103,14 @@ def test_places_are_seen_from_the_folder_of_the_file_unless_they_are_whole(tmp_p
         tmp_path,
         """
         [audit]
-        file = "/var/audit.jsonl"
+        file = "/var/audit.db"
         key_file = "../key"
         checkpoints = "seals"
         """,
     )
     assert policy is not None
     assert policy.audit is not None
-    assert policy.audit.file == Path("/var/audit.jsonl")
+    assert policy.audit.file == Path("/var/audit.db")
     assert policy.audit.checkpoints == tmp_path / "seals"
     assert policy.audit.key_file == tmp_path / ".." / "key"
 

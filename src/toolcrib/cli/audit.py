@@ -44,8 +44,8 @@ from toolcrib.cli.output import Terminal, shorten_paths, telling
 from toolcrib.cli.text import count, one_line, safe, suggest
 from toolcrib.config import FILE_NAME, load_config
 from toolcrib.config.atomic_file import open_new
-from toolcrib.policy.audit.checkpoints import find_seals
-from toolcrib.policy.audit.reader import Reader, open_log
+from toolcrib.policy.audit.checkpoints import checkpoints_path
+from toolcrib.policy.audit.reader import AuditReader, open_log
 from toolcrib.policy.audit.verify import Verdict
 from toolcrib.policy.outcome import OUTCOMES
 from toolcrib.validation import codec
@@ -251,10 +251,10 @@ class Place:
     def shown(self) -> str:
         return shorten_paths(str(self.file))
 
-    def read(self) -> Reader:
+    def read(self) -> AuditReader:
         """For reading alone, which needs no key."""
         self.check()
-        return Reader(self.file, None, self.file)
+        return AuditReader(self.file, None, self.file)
 
     def check(self) -> None:
         if not self.file.is_file():
@@ -312,7 +312,7 @@ def find_log(given: str | None) -> Place:
 
 
 def read_filters(given: Filters) -> dict[str, Any]:
-    """The keywords of `Reader.records`."""
+    """The keywords of `AuditReader.records`."""
     now_s = time.time()
     since, until = given["since"], given["until"]
     return {
@@ -456,7 +456,7 @@ def verify(
     code 0: sound. 1: not, or checkpoints are missing.
     """
     place = find_log(file)
-    if not find_seals(place.file, place.checkpoints).is_file():
+    if not checkpoints_path(place.file, place.checkpoints).is_file():
         place.check()
     with reading(place):
         reader = open_log(
@@ -527,7 +527,7 @@ def pause() -> None:
 
 
 @contextmanager
-def _telling(terminal: Terminal, reader: Reader) -> Iterator[Callable[[int], None] | None]:
+def _telling(terminal: Terminal, reader: AuditReader) -> Iterator[Callable[[int], None] | None]:
     """Say how far it is, where somebody waits and looks."""
     with telling(terminal) as tell:
         total = 0 if tell is None else reader.last_seq()

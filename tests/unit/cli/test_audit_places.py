@@ -11,37 +11,37 @@ import pytest
 from .conftest import ADD, Desk
 
 HEAD = '[server]\ntargets = ["tools.py"]\n\n[audit]\n'
-MADE = "hint: name one that is not there yet: it is made; *.jsonl holds JSON Lines, every other name SQLite\n"
-MAY = "hint: it has to be a place where whoever runs the server may write\n"
+MADE = "hint: name a file that does not exist yet: it is created\n"
+MAY = "hint: the user that runs the server must be able to write there\n"
 WRONG = {
-    'file = "junk.db"\n': ("5: audit.file: junk.db: is no audit log: it is not a SQLite file", MADE),
+    'file = "junk.db"\n': ("5: audit.file: junk.db: not an audit log: not a SQLite file", MADE),
     'file = "junk.jsonl"\n': (
-        "5: audit.file: junk.jsonl: is no audit log: it does not hold JSON Lines of records",
-        MADE,
+        "5: audit.file: junk.jsonl: the audit log is a SQLite file, not JSON Lines",
+        'hint: use "junk.db"; for JSON Lines, run `toolcrib audit export --to jsonl` or `toolcrib audit tail '
+        "--follow --json`\n",
     ),
     'file = "other.db"\n': (
-        "5: audit.file: other.db: is no audit log: it is a database of something else",
+        "5: audit.file: other.db: not an audit log: a database of another program",
         MADE,
     ),
     'file = "folder"\n': (
-        "5: audit.file: folder: the audit log cannot be written: Is a directory",
+        "5: audit.file: folder: cannot write the audit log: Is a directory",
         'hint: name a file in it: "folder/audit.db"\n',
     ),
     'file = "junk.db/audit.db"\n': (
-        "5: audit.file: junk.db/audit.db: the audit log cannot be written: "
-        "Not a directory: junk.db/audit.db.key",
+        "5: audit.file: junk.db/audit.db: cannot write the audit log: Not a directory: junk.db/audit.db.key",
         MAY,
     ),
     'file = "audit.db"\nkey_file = "junk.db/key"\n': (
-        "6: audit.key_file: junk.db/key: it cannot be written: Not a directory",
+        "6: audit.key_file: junk.db/key: cannot write the audit key: Not a directory",
         MAY,
     ),
     'file = "audit.db"\nkey_file = "folder"\n': (
-        "6: audit.key_file: folder: the key cannot be read: Is a directory",
+        "6: audit.key_file: folder: cannot read the audit key: Is a directory",
         "",
     ),
     'file = "audit.db"\ncheckpoints = "folder"\n': (
-        "6: audit.checkpoints: folder: it cannot be written: Is a directory",
+        "6: audit.checkpoints: folder: cannot write the audit checkpoints: Is a directory",
         'hint: name a file in it: "folder/audit.checkpoints"\n',
     ),
 }
@@ -73,7 +73,7 @@ def test_a_key_changes_nothing_of_what_is_no_log(desk: Desk, monkeypatch: pytest
     desk.write("junk.db", "Dear diary, this is no database.")
     (desk.folder / "toolcrib.toml").write_text(HEAD + 'file = "junk.db"\n')
     done = desk.run("serve", "--stdio", stdin="")
-    assert "audit.file: junk.db: is no audit log: it is not a SQLite file" in done.stderr
+    assert "audit.file: junk.db: not an audit log: not a SQLite file" in done.stderr
 
 
 def make_other(path: Path, table: str = "pet") -> None:
@@ -93,7 +93,7 @@ def test_no_record_is_written_into_a_database_of_something_else(
     before = (desk.folder / "other.db").read_bytes()
     (desk.folder / "toolcrib.toml").write_text(HEAD + 'file = "other.db"\n')
     done = desk.run("serve", "--stdio", stdin="")
-    assert "audit.file: other.db: is no audit log: it is a database of something else" in done.stderr
+    assert "audit.file: other.db: not an audit log: a database of another program" in done.stderr
     assert done.exit_code == 2
     assert (desk.folder / "other.db").read_bytes() == before
     assert not list(desk.folder.glob("other.db?*"))

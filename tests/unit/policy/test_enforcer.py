@@ -495,7 +495,7 @@ async def test_an_application_that_does_not_open_is_told_by_the_id_of_the_call(t
 
 def break_store(bench: Bench) -> None:
     """Have the store fail from now on, as a disk does that is gone: its place is a folder."""
-    scribe = bench.enforcer.audit._scribe
+    scribe = bench.enforcer.audit._writer
     scribe.abandon()
     scribe.path = bench.file.parent / "gone" / "audit.db"
     (bench.file.parent / "gone").write_text("not a folder")
@@ -509,7 +509,7 @@ async def test_a_destructive_tool_does_not_run_before_an_outage_is_noticed(
         result = await bench.server.call("wipe", {"what": "disk"})  # the first of all
         assert (result.meta or {}).get("toolcrib/refusal") == {"code": "audit-unavailable"}
         (bench.file.parent / "gone").unlink()
-        bench.enforcer.audit._scribe.path = bench.file
+        bench.enforcer.audit._writer.path = bench.file
         await until(lambda: not bench.enforcer.audit.is_failing)
         assert not (await bench.server.call("wipe", {"what": "disk"})).is_error
         monkeypatch.setattr(log, "FRESH_S", 0.0)  # a while later
@@ -517,7 +517,7 @@ async def test_a_destructive_tool_does_not_run_before_an_outage_is_noticed(
         assert (await bench.server.call("wipe", {"what": "disk"})).is_error
         assert bench.runs["wipe"] == 1
         (bench.file.parent / "gone").unlink()
-        bench.enforcer.audit._scribe.path = bench.file
+        bench.enforcer.audit._writer.path = bench.file
 
 
 async def test_whether_it_can_be_recorded_is_tried_only_where_it_is_not_known(
@@ -552,7 +552,7 @@ async def test_where_nothing_can_be_recorded_what_must_be_does_not_run(
         assert bench.runs["add"] == 3
         assert bench.enforcer.audit.gaps >= 3
         (bench.file.parent / "gone").unlink()
-        bench.enforcer.audit._scribe.path = bench.file
+        bench.enforcer.audit._writer.path = bench.file
         await until(lambda: not bench.enforcer.audit.is_failing)
         assert not (await bench.server.call("wipe", {"what": "disk"})).is_error
     assert any("audit" in record.message for record in caplog.records)

@@ -1,10 +1,10 @@
-"""On the record: one line for every call, chained to the one before, sealed from time to time.
+"""Audit log: one record per call, hash-chained and sealed with checkpoints.
 
-`AuditLog` writes it, `open_log` reads it. Knows records as data; refuses to know who decides about calls.
+`AuditLog` writes it, `open_log` reads and verifies it.
 """
 
 from toolcrib.policy.audit.log import AuditLog
-from toolcrib.policy.audit.reader import Reader, open_log
+from toolcrib.policy.audit.reader import AuditReader, open_log
 from toolcrib.policy.audit.verify import Problem, Verdict
 
-__all__ = ["AuditLog", "Problem", "Reader", "Verdict", "open_log"]
+__all__ = ["AuditLog", "AuditReader", "Problem", "Verdict", "open_log"]

@@ -1,46 +1,56 @@
-"""What a log was at a moment, sealed with its key: kept beside it or, better, elsewhere.
+"""Checkpoints of an audit log, sealed with its key, in a file beside the log or elsewhere.
 
-Three kinds: `checkpoint`, the last record and its hash; `pruned`, the last record that was removed for its
-age, so that the rest still has a beginning; `accepted`, where somebody has decided to go on after damage.
-Knows lines of this one file; refuses to know records.
+Kinds: `checkpoint` holds number and hash of the last record; `pruned` the last record that retention removed,
+which anchors the rest of the chain; `accepted` marks where an operator decided to continue after damage.
 """
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
-from itertools import islice
+from io import FileIO
 from pathlib import Path
 from typing import Any, Literal
 
-from toolcrib.config.atomic_file import write_file
-from toolcrib.policy.audit.jsonl_store import GrowingFile, read_lines, read_lines_back
-from toolcrib.policy.audit.key import Secret
+from toolcrib.config.atomic_file import PRIVATE, write_file
+from toolcrib.policy.audit.key import AuditKey
+from toolcrib.policy.audit.record import Head
 from toolcrib.validation import codec
 
+try:
+    import fcntl as _fcntl
+except ImportError:  # pragma: no cover - systems without it support one process per log
+    _fcntl = None  # type: ignore[assignment]
+
+fcntl: Any = _fcntl
 Kind = Literal["checkpoint", "pruned", "accepted"]
 CHECKPOINT_RECORDS = 1_000
 CHECKPOINT_S = 60.0
-"""After how many records, or how long, there is a new one."""
+"""A new checkpoint is due after this many records, or this long after the last one."""
 _KINDS = ("checkpoint", "pruned", "accepted")
 _SEAL = re.compile(rb',"mac":"([0-9a-f]{64})"\}')
 _TAIL = len(b',"mac":"') + 64 + 2
-_LOOK_BACK = 200
-"""Lines among which the newest checkpoint is: several processes may have written theirs out of order."""
+_RECENT_BYTES = 128 * 1024
+_RECENT = 200
+"""Lines searched for the newest checkpoint: several processes may have written theirs out of order."""
 
 
-def find_seals(log: Path, given: Path | None) -> Path:
-    """Where the checkpoints of a log are: beside it, unless another place is given."""
-    return log.with_name(f"{log.name}.checkpoints") if given is None else given
+def checkpoints_path(log: Path, configured: Path | None) -> Path:
+    return log.with_name(f"{log.name}.checkpoints") if configured is None else configured
 
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """`count` is how many records the log held. `clock` is a time that cannot jump (see retention). `good`
-    and `good_hash` are, for `accepted`, of the last record before the damage: from there to `seq` nothing is
-    proven."""
+    """A sealed statement about the log.
+
+    `count` is the number of records the log held; `clock` is a time that cannot jump (see SteadyClock). For
+    `accepted`, `good` and `good_hash` identify the last record before the damage: nothing from there to `seq`
+    is proven.
+    """
 
     kind: Kind
     seq: int
@@ -51,29 +61,37 @@ class Checkpoint:
     good: int | None = None
     good_hash: str | None = None
 
-    def line(self, secret: Secret) -> bytes:
-        facts = {key: value for key, value in asdict(self).items() if value is not None}
+    @property
+    def head(self) -> Head:
+        return Head(self.seq, self.hash.encode())
+
+    def accepts(self, seq: int) -> bool:
+        """Whether damage at this record was accepted by an operator."""
+        return self.kind == "accepted" and (self.good or 0) < seq <= self.seq
+
+    def to_line(self, key: AuditKey) -> bytes:
+        facts = {name: value for name, value in asdict(self).items() if value is not None}
         body = codec.write(facts)[:-1]
-        return b'%b,"mac":"%b"}' % (body, secret.seal(body))
+        return b'%b,"mac":"%b"}' % (body, key.seal(body))
 
 
-def read_checkpoint(line: bytes, secret: Secret | None) -> Checkpoint | None:
-    """What a line says; None where it is no checkpoint, or not one made with this key."""
+def parse_checkpoint(line: bytes, key: AuditKey | None) -> Checkpoint | None:
+    """Parse a line; None if it is not a checkpoint, or not sealed with this key."""
     seal = _SEAL.fullmatch(line[-_TAIL:])
     if seal is None:
         return None
     body = line[:-_TAIL]
-    if secret is not None and not secret.is_seal(body, seal[1]):
+    if key is not None and not key.is_seal(body, seal[1]):
         return None
     try:
         facts = codec.decode(body + b"}")
-        return Checkpoint(**facts) if _is_sensible(facts) else None
+        return Checkpoint(**facts) if _is_valid(facts) else None
     except (TypeError, ValueError):
         return None
 
 
-def _is_sensible(facts: Mapping[str, Any]) -> bool:
-    """For lines read without a key, which anybody may have written."""
+def _is_valid(facts: Mapping[str, Any]) -> bool:
+    """Check the types of a line that was read without a key, and may come from anywhere."""
     texts = (facts.get("hash"), facts.get("at"), facts.get("good_hash", ""))
     numbers = (facts.get("seq"), facts.get("count"), facts.get("clock"), facts.get("good", 0))
     return (
@@ -84,74 +102,106 @@ def _is_sensible(facts: Mapping[str, Any]) -> bool:
 
 
 class CheckpointFile:
-    """The file of them, for one who writes."""
+    """Reads and appends checkpoints; several processes may share the file.
 
-    def __init__(self, path: Path, secret: Secret) -> None:
+    The file is opened and locked for each operation. Appending happens at most once a second.
+    """
+
+    def __init__(self, path: Path, key: AuditKey) -> None:
         self.path = path
-        self._secret = secret
-        self._file = GrowingFile(path)
+        self._key = key
 
     def add(self, checkpoint: Checkpoint) -> None:
-        """On the disk when it returns. Raises OSError, and then the file is as it was."""
-        with self._file.locked() as size:
-            self._add(checkpoint, size)
-
-    def _add(self, checkpoint: Checkpoint, size: int) -> None:
-        size = self._cut_torn(size)
-        self._file.extend(checkpoint.line(self._secret) + b"\n", size)
-        self._file.sync()
+        """Append a checkpoint and wait for the disk. Raises OSError and leaves the file unchanged."""
+        with self._locked() as file:
+            self._append(file, checkpoint)
 
     def newest(self, first: Checkpoint | None) -> tuple[Checkpoint | None, bool]:
-        """The newest checkpoint of all, and whether the lines near it are all ours. An empty file begins with
-        `first`, where there is one to begin with."""
-        with self._file.locked() as size:
-            size = self._cut_torn(size)
-            if not size:
+        """Return the newest checkpoint, and whether all recent lines are sealed with this key.
+
+        An empty file gets `first`, if given, as its first checkpoint.
+        """
+        with self._locked() as file:
+            lines, end = _read_lines(file, _RECENT_BYTES)
+            if not end:
                 if first is not None:
-                    self._add(first, 0)
+                    self._append(file, first)
                 return first, True
-            lines = read_lines_back(self._file.descriptor, size)
-            recent = [read_checkpoint(line, self._secret) for _, line in islice(lines, _LOOK_BACK)]
-        # Of two with one number the later one counts, which was read first: by then it was accepted, or gone.
-        ours = [found for found in recent if found is not None]
-        newest = max(ours, key=lambda found: found.seq, default=None)
+        recent = [parse_checkpoint(line, self._key) for line in reversed(lines[-_RECENT:])]
+        # Of two with the same number the later one counts, which `max` meets first.
+        ours = [each for each in recent if each is not None]
+        newest = max(ours, key=lambda each: each.seq, default=None)
         return newest, None not in recent
 
-    def _cut_torn(self, size: int) -> int:
-        """Remove what a process that was killed left unfinished."""
-        end = next((place + len(line) + 1 for place, line in read_lines_back(self._file.descriptor, size)), 0)
-        if end != size:
-            self._file.cut(end)
-        return end
-
     def read_all(self) -> list[Checkpoint]:
-        with self._file.locked() as size:
-            lines = [line for _, line in read_lines(self._file.descriptor, 0, size)]
-        found = (read_checkpoint(line, self._secret) for line in lines)
-        return [checkpoint for checkpoint in found if checkpoint is not None]
+        with self._locked() as file:
+            lines, _ = _read_lines(file)
+        parsed = (parse_checkpoint(line, self._key) for line in lines)
+        return [checkpoint for checkpoint in parsed if checkpoint is not None]
 
-    def forget_before(self, seq: int) -> None:
-        """Drop the lines about records that are gone, unless there are few. Raises OSError."""
-        with self._file.locked() as size:
-            lines = [line for _, line in read_lines(self._file.descriptor, 0, size)]
-            kept = [
-                line
-                for line in lines
-                if (found := read_checkpoint(line, self._secret)) is None or found.seq >= seq
-            ]
-            if len(lines) - len(kept) > _LOOK_BACK:
-                write_file(self.path, b"".join(line + b"\n" for line in kept), 0o600)
+    def drop_before(self, seq: int) -> None:
+        """Drop lines about removed records, unless there are few. Raises OSError."""
+        with self._locked() as file:
+            lines, _ = _read_lines(file)
+            parsed = [(line, parse_checkpoint(line, self._key)) for line in lines]
+            kept = [line for line, found in parsed if found is None or found.seq >= seq]
+            if len(lines) - len(kept) > _RECENT:
+                write_file(self.path, b"".join(line + b"\n" for line in kept), PRIVATE)
 
-    def close(self) -> None:
-        self._file.close()
+    def _append(self, file: FileIO, checkpoint: Checkpoint) -> None:
+        _, end = _read_lines(file, _RECENT_BYTES)
+        os.ftruncate(file.fileno(), end)  # a killed process may have left an unfinished line
+        data = checkpoint.to_line(self._key) + b"\n"
+        try:
+            if os.write(file.fileno(), data) != len(data):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self.path))
+            os.fsync(file.fileno())
+        except BaseException:
+            with suppress(OSError):
+                os.ftruncate(file.fileno(), end)
+            raise
+
+    @contextmanager
+    def _locked(self) -> Iterator[FileIO]:
+        """Open the file, creating it if needed, and lock it."""
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        while True:
+            with open(self.path, "a+b", buffering=0, opener=_open_private) as file:
+                if fcntl is not None:
+                    fcntl.flock(file, fcntl.LOCK_EX)  # closing the file releases it
+                if _is_same_file(self.path, file):  # another process may have replaced it meanwhile
+                    yield file
+                    return
 
 
-def read_file(path: Path, secret: Secret | None) -> Iterator[tuple[int, Checkpoint | None]]:
-    """Every line's number and what it says, for one who only reads. None: not a checkpoint of this key."""
+def _open_private(path: str, flags: int) -> int:
+    return os.open(path, flags, PRIVATE)
+
+
+def _is_same_file(path: Path, file: FileIO) -> bool:
     try:
-        with open(path, "rb") as file:
-            lines = read_lines(file.fileno(), 0, os.fstat(file.fileno()).st_size)
-            for number, (_, line) in enumerate(lines, start=1):
-                yield number, read_checkpoint(line, secret)
+        return os.path.samestat(os.stat(path), os.fstat(file.fileno()))
+    except FileNotFoundError:
+        return False
+
+
+def _read_lines(file: FileIO, most: int | None = None) -> tuple[list[bytes], int]:
+    """Return the complete lines of a file, or of its last `most` bytes, and where the last of them ends."""
+    size = file.seek(0, os.SEEK_END)
+    start = 0 if most is None else max(0, size - most)
+    file.seek(start)
+    *lines, unfinished = file.readall().split(b"\n")
+    if start and len(lines) < 2:
+        return _read_lines(file)
+    return lines[1:] if start else lines, size - len(unfinished)
+
+
+def read_checkpoints(path: Path, key: AuditKey | None) -> Iterator[tuple[int, Checkpoint | None]]:
+    """Yield line numbers and checkpoints for a reader; None for a line not sealed with this key."""
+    try:
+        with open(path, "rb", buffering=0) as file:
+            lines, _ = _read_lines(file)
     except FileNotFoundError:
         return
+    for number, line in enumerate(lines, start=1):
+        yield number, parse_checkpoint(line, key)

@@ -1,6 +1,8 @@
-"""The audit log of a server: what the guard of calls asks of it.
+"""The audit log of a server, as the audit middleware uses it.
 
-Knows what may be said of arguments and who waits for what; refuses to know calls, rules and results.
+One thread writes. Records that arrive while it writes are committed together, and all waiters of one event
+loop are woken together. While the store fails nobody waits: records are kept, up to MAX_QUEUE, and written
+when it works again.
 """
 
 from __future__ import annotations
@@ -10,16 +12,24 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from concurrent.futures import Future
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from toolcrib.config.settings import Audit
 from toolcrib.errors import ConfigurationError
-from toolcrib.policy.audit.key import Secret
-from toolcrib.policy.audit.record import Redaction, encode, plain
-from toolcrib.policy.audit.store import BrokenError, find_other, is_lines, name_unusable
-from toolcrib.policy.audit.writer import Desk, Item, Scribe, Writer
+from toolcrib.policy.audit.key import AuditKey
+from toolcrib.policy.audit.record import Entry, Redaction, encode_entry, to_plain
+from toolcrib.policy.audit.store import (
+    DamagedError,
+    find_foreign_file,
+    is_temporary,
+    refuse_export,
+    unusable_file,
+)
+from toolcrib.policy.audit.writer import RecordWriter
 from toolcrib.validation import codec
 
 logger = logging.getLogger("toolcrib")
@@ -27,11 +37,20 @@ logger = logging.getLogger("toolcrib")
 OPEN_S = 5.0
 CLOSE_S = 10.0
 FRESH_S = 1.0
-"""What was written so long ago says that the next record can be written, too."""
+"""A record written at most this long ago shows that the next one can be written."""
+MAX_QUEUE = 20_000
+MAX_BATCH = 1_024
+MAX_GATHERED = 64
+FIRST_RETRY_S = 0.05
+LAST_RETRY_S = 1.0
+CHECK_FILE_S = 1.0
+"""The interval at which an idle log checks that its file still exists."""
+QUIET_S = 60.0
+"""The least time between two log messages about a failing store."""
 
 
 class AuditLog:
-    """One for each server. May be used from several loops, and opened again when it was closed."""
+    """One per server. May be used from several event loops, and opened again after it was closed."""
 
     def __init__(
         self,
@@ -41,154 +60,456 @@ class AuditLog:
         wall: Callable[[], float] = time.time,
         now: Callable[[], float] = time.monotonic,
     ) -> None:
+        refuse_export(Path(options.file))
         self.keeps_values = bool(options.values)
         self._options = options
         self._wall = wall
         self._redaction = Redaction(options.values, options.redact)
-        self._scribe = Scribe(options, server=server, wall=wall, now=now)
-        self._writer = Writer(self._scribe)
-        self._desk: Desk | None = None
-        self._desks: dict[asyncio.AbstractEventLoop, Desk] = {}
+        self._writer = RecordWriter(options, server=server, wall=wall, now=now)
+        self._thread = WriterThread(self._writer)
+        self._waiters: LoopWaiters | None = None
+        self._waiters_by_loop: dict[asyncio.AbstractEventLoop, LoopWaiters] = {}
         self._lock = threading.Lock()
-        self._secret: Secret | None = None
-
-    # --- living ---
+        self._key: AuditKey | None = None
 
     async def open(self) -> None:
-        """Look at what is there, put right what a crash has left. Raises ConfigurationError for damage that
-        no crash does, and for a file that cannot be used. A disk that is full now keeps nobody from starting,
-        nor does a file that somebody else has locked: records are then written as soon as it is not."""
-        opened = asyncio.wrap_future(self._writer.order("open"))
+        """Open the log and recover from a crash.
+
+        Raises ConfigurationError for damage that a crash does not cause, and for a file that cannot be used.
+        A full disk or a locked file does not prevent a start: records are written as soon as possible.
+        """
+        opened = asyncio.wrap_future(self._thread.request("open"))
         await asyncio.wait([opened], timeout=OPEN_S)
         if not opened.done():
-            self._writer.stall([])
-            opened.add_done_callback(_look_at)
+            self._thread.stall([])
+            opened.add_done_callback(_ignore_result)
             return
         try:
             opened.result()
-        except BrokenError as error:
-            raise self._broken(error) from None
+        except DamagedError as error:
+            raise self._explain_damage(error) from None
         except OSError as error:
-            raise name_unusable(error, self._options) from None
+            raise unusable_file(error, self._options) from None
 
-    def _broken(self, error: BrokenError) -> ConfigurationError:
+    def _explain_damage(self, error: DamagedError) -> ConfigurationError:
         path = Path(self._options.file)
-        if not is_lines(path) and (other := find_other(path)) is not None:
-            return other
-        file = str(path)
+        if (foreign := find_foreign_file(path)) is not None:
+            return foreign
         hint = (
-            f"somebody or something has changed it: look with `toolcrib audit verify --file {file}`; "
-            "accept_gap = true under [audit] goes on behind the damage, and says so on the record"
+            f"run `toolcrib audit verify --file {path}` to see what was changed; accept_gap = true under "
+            "[audit] continues after the damage, and records that"
         )
-        words = f"the audit log is damaged: {error}"
-        return ConfigurationError(words, file=file, key="audit.file", hint=hint)
+        message = f"the audit log is damaged: {error}"
+        return ConfigurationError(message, file=str(path), key="audit.file", hint=hint)
 
     async def close(self) -> None:
-        """Write what is waiting, the last word and a checkpoint. A store that does not come back is left."""
-        desk = self._desks.get(asyncio.get_running_loop())
-        if desk is not None:
-            desk.hand_over()  # those of other loops are theirs to touch
-        if not self._writer.is_running:
+        """Write what is waiting, the last record and a checkpoint. Gives up on a store that hangs."""
+        waiters = self._waiters_by_loop.get(asyncio.get_running_loop())
+        if waiters is not None:
+            waiters.hand_over()  # those of other loops must not be touched from here
+        if not self._thread.is_running:
             return
-        done = asyncio.wrap_future(self._writer.order("close"))
+        done = asyncio.wrap_future(self._thread.request("close"))
         await asyncio.wait([done], timeout=CLOSE_S)
         if not done.done():
             logger.error(
-                "audit: %d records are not written, and are lost unless %s comes back before this ends",
-                len(self._writer),
+                "audit: %d records are not written, and will be lost unless %s works before the process ends",
+                len(self._thread),
                 self._options.file,
             )
 
-    # --- of arguments ---
+    # --- arguments ---
 
     def digest(self, arguments: Mapping[str, Any] | None) -> tuple[str, int]:
-        """A digest that only the holder of the key can make again, and how many bytes of JSON they are."""
+        """Return a keyed digest of arguments and their size as JSON."""
         try:
             data = codec.canonical(arguments or {})
-        except Exception:  # not JSON, or not JSON that ends
-            data = codec.canonical(plain(arguments))
-        return (self._secret or self._find_secret()).digest(data), len(data)
+        except Exception:  # not JSON, or endless
+            data = codec.canonical(to_plain(arguments))
+        return (self._key or self._load_key()).digest(data), len(data)
 
-    def _find_secret(self) -> Secret:
+    def _load_key(self) -> AuditKey:
         try:
-            self._secret = self._scribe.find_secret()
+            self._key = self._writer.load_key()
         except (OSError, ConfigurationError):
-            return Secret(os.urandom(32))  # opening says what is wrong; this digest is nobody's then
-        return self._secret
+            return AuditKey(os.urandom(32))  # opening the log reports the problem
+        return self._key
 
     def values_of(self, arguments: Mapping[str, Any] | None) -> dict[str, Any] | None:
-        """The values that may be recorded, without those that look secret. None: there are none."""
+        """Return the argument values that may be recorded, redacted; None if there are none."""
         return self._redaction.pick(arguments) if arguments else None
 
-    # --- of calls ---
+    # --- records ---
 
     def commit(
         self, entry: dict[str, Any], kind: type[asyncio.Future[bool]] = asyncio.Future
     ) -> Awaitable[bool]:
-        """Have an entry recorded, and know whether it is: False where that takes too long or fails.
-
-        `kind` is what is given to be waited for."""
+        """Record an entry. The result is a future of class `kind` that tells whether it is committed: False
+        if that takes too long or fails."""
         loop = asyncio.get_running_loop()
         future = kind(loop=loop)
-        desk = self._desk
-        if desk is None or desk.loop is not loop:
-            desk = self._desk_of(loop)
-        item = Item(encode(self._wall(), entry), desk, future)
-        if self._writer.is_failing:
+        waiters = self._waiters
+        if waiters is None or waiters.loop is not loop:
+            waiters = self._waiters_of(loop)
+        item = QueuedRecord(encode_entry(self._wall(), entry), waiters, future)
+        if self._thread.is_failing:
             future.set_result(False)
-            self._writer.put(item, are_late=True)
+            self._thread.put(item, are_late=True)
         else:
-            desk.take(item)
+            waiters.add(item)
         return future
 
     async def prove(self) -> bool:
-        """Whether records can be written now. Where none was for a while it is tried, which is one more."""
-        if self._writer.is_failing or time.monotonic() - self._writer.written_at < FRESH_S:
-            return not self._writer.is_failing
+        """Whether records can be written now. Writes a probe record if none was written recently."""
+        if self._thread.is_failing or time.monotonic() - self._thread.written_at < FRESH_S:
+            return not self._thread.is_failing
         return await self.commit({"kind": "probe"})
 
     def note(self, entry: dict[str, Any]) -> None:
-        """Have an entry recorded that nobody waits for."""
-        self._writer.put(Item(encode(self._wall(), entry), None, None))
+        """Record an entry without waiting for it."""
+        self._thread.put(QueuedRecord(encode_entry(self._wall(), entry), None, None))
 
-    def _desk_of(self, loop: asyncio.AbstractEventLoop) -> Desk:
+    def _waiters_of(self, loop: asyncio.AbstractEventLoop) -> LoopWaiters:
         with self._lock:
-            desk = self._desks.get(loop)
-            if desk is None:
-                self._desks = {each: its for each, its in self._desks.items() if not each.is_closed()}
-                desk = self._desks[loop] = Desk(loop, self._options.wait_s, self._writer)
-            self._desk = desk
-            return desk
+            waiters = self._waiters_by_loop.get(loop)
+            if waiters is None:
+                known = self._waiters_by_loop.items()
+                self._waiters_by_loop = {each: its for each, its in known if not each.is_closed()}
+                waiters = self._waiters_by_loop[loop] = LoopWaiters(loop, self._options.wait_s, self._thread)
+            self._waiters = waiters
+            return waiters
 
-    # --- in view ---
+    # --- statistics ---
 
     @property
     def is_failing(self) -> bool:
         """Whether records cannot be written now."""
-        return self._writer.is_failing
+        return self._thread.is_failing
 
     @property
     def gaps(self) -> int:
-        """Records that replies did not wait for, and those that were lost."""
-        return self._scribe.gap.late + self._scribe.gap.lost
+        """Records whose reply did not wait for them, including lost ones."""
+        return self._writer.gap.late + self._writer.gap.lost
 
     @property
     def lost(self) -> int:
-        """Those of the gaps that will never be written."""
-        return self._scribe.gap.lost
+        """Records that will never be written."""
+        return self._writer.gap.lost
 
     @property
     def records(self) -> int:
-        """Records that this process has written."""
-        return self._scribe.records
+        """Records written by this process."""
+        return self._writer.records
 
     @property
     def waiting(self) -> int:
-        """Records that are not yet written."""
-        return len(self._writer)
+        """Records not yet written."""
+        return len(self._thread)
 
 
-def _look_at(opened: asyncio.Future[None]) -> None:
-    """Whatever came of it: the next record to be written finds the same, and says so."""
+def _ignore_result(opened: asyncio.Future[None]) -> None:
+    """Retrieve the exception: the next write meets and reports the same problem."""
     if not opened.cancelled():
         opened.exception()
+
+
+class QueuedRecord:
+    """An entry, and the future that waits for it."""
+
+    __slots__ = ("deadline", "entry", "future", "is_late", "waiters")
+
+    def __init__(
+        self, entry: Entry, waiters: LoopWaiters | None, future: asyncio.Future[bool] | None
+    ) -> None:
+        self.entry = entry
+        self.waiters = waiters
+        self.future = future
+        self.deadline = 0.0
+        self.is_late = False
+
+
+class LoopWaiters:
+    """Everything that waits on one event loop, and is used on that loop only.
+
+    Records of one loop iteration are handed over together: waking the thread costs more than writing.
+    """
+
+    __slots__ = ("_gathered_before", "_has_timer", "_thread", "_wait_s", "_waiting", "gathered", "loop")
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, wait_s: float, thread: WriterThread) -> None:
+        self.loop = loop
+        self.gathered: list[QueuedRecord] = []
+        self._thread = thread
+        self._gathered_before = 0
+        self._wait_s = wait_s
+        self._waiting: deque[QueuedRecord] = deque()
+        self._has_timer = False
+
+    def add(self, item: QueuedRecord) -> None:
+        """Queue a record; its future is resolved within the wait time."""
+        loop = self.loop
+        item.deadline = loop.time() + self._wait_s
+        self._waiting.append(item)
+        if not self._has_timer:
+            self._has_timer = True
+            loop.call_at(item.deadline, self._expire)
+        if not self.gathered:
+            loop.call_soon(self._gather)
+        self.gathered.append(item)
+
+    def _gather(self) -> None:
+        """Hand over, unless more arrived since the last iteration: then even more may arrive."""
+        count = len(self.gathered)
+        if self._gathered_before < count < MAX_GATHERED:
+            self._gathered_before = count
+            self.loop.call_soon(self._gather)
+        else:
+            self.hand_over()
+
+    def hand_over(self) -> None:
+        self._gathered_before = 0
+        gathered, self.gathered = self.gathered, []
+        if gathered:
+            self._thread.put(*gathered)
+
+    def resolve(self, items: Iterable[QueuedRecord], is_written: bool) -> None:
+        for item in items:
+            future = item.future
+            if future is not None and not future.done():
+                future.set_result(is_written)
+        self._drop_resolved()
+
+    def _drop_resolved(self) -> None:
+        waiting = self._waiting
+        while waiting and (waiting[0].future is None or waiting[0].future.done()):
+            waiting.popleft()
+
+    def _expire(self) -> None:
+        """Resolve what has waited too long. One timer serves all, because they wait equally long."""
+        self._drop_resolved()
+        now, late = self.loop.time(), []
+        while self._waiting and self._waiting[0].deadline <= now:
+            late.append(self._waiting.popleft())
+            self._drop_resolved()
+        if late:
+            self._thread.stall(late)
+            self.resolve(late, False)
+        self._has_timer = bool(self._waiting)
+        if self._waiting:
+            self.loop.call_at(self._waiting[0].deadline, self._expire)
+
+
+class WriterThread:
+    """The thread that writes records.
+
+    `is_failing` says that the store fails or does not respond; `written_at` is when it last took a record, on
+    the monotonic clock.
+    """
+
+    def __init__(self, writer: RecordWriter) -> None:
+        self.is_failing = False
+        self.written_at = float("-inf")
+        self.queue: deque[QueuedRecord] = deque()
+        self._writer = writer
+        self._pending: list[QueuedRecord] = []
+        self._lock = threading.Lock()
+        self._wakeup = threading.Lock()
+        self._wakeup.acquire()
+        self._is_idle = False
+        self._requests: deque[tuple[str, Future[None]]] = deque()
+        self._failing_since: float | None = None
+        self._gap_before_failure = (0, 0)
+        self._retry_s = FIRST_RETRY_S
+        self._checked_at = 0.0
+        self._quiet_until = 0.0
+        self._is_failure_logged = False
+        self._thread: threading.Thread | None = None
+
+    def __len__(self) -> int:
+        return len(self.queue) + len(self._pending)
+
+    @property
+    def is_running(self) -> bool:
+        return self._thread is not None
+
+    # --- called from any thread ---
+
+    def put(self, *items: QueuedRecord, are_late: bool = False) -> None:
+        """Queue records. If there is no room for all of them, the last ones are lost."""
+        lost = items[max(0, MAX_QUEUE - len(self)) :]
+        if lost:
+            items = items[: -len(lost)]
+            self._writer.gap.add(lost=len(lost))
+            _resolve_all(lost, False)
+        if are_late:
+            self.mark_late(items)  # before they can be written: the gap record comes first
+        self.queue.extend(items)
+        if self._is_idle:
+            self._wake()
+        elif self._thread is None:
+            self._start()
+
+    def request(self, action: Literal["open", "close"]) -> Future[None]:
+        """Open or close the log on the thread."""
+        done: Future[None] = Future()
+        self._requests.append((action, done))
+        self._start()
+        self._wake()
+        return done
+
+    def mark_late(self, items: Iterable[QueuedRecord]) -> None:
+        """Count records that nobody waits for any more."""
+        with self._lock:
+            late = [item for item in items if not item.is_late and item.future is not None]
+            for item in late:
+                item.is_late = True
+        if late:
+            self._writer.gap.add(late=len(late))
+
+    def stall(self, items: list[QueuedRecord]) -> None:
+        """The store did not respond in time."""
+        self.is_failing = True
+        self._log_failure("the store did not respond in time")
+        self.mark_late(items)
+
+    def _start(self) -> None:
+        with self._lock:
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name="toolcrib-audit", daemon=True)
+                self._thread.start()
+
+    def _wake(self) -> None:
+        try:
+            self._is_idle = False
+            self._wakeup.release()
+        except RuntimeError:
+            pass  # it is awake
+
+    # --- on the thread ---
+
+    def _run(self) -> None:
+        pause_s: float | None = 0.0
+        closing: list[Future[None]] = []
+        while True:
+            self._wait(pause_s)
+            while self._requests:
+                action, done = self._requests.popleft()
+                if action == "close":
+                    closing.append(done)
+                else:
+                    self._open(done)
+            pause_s = self._turn()
+            if closing and self._writer.is_removed:
+                self._turn()  # creates the new file at once, because closing waits
+            if closing and (self._failing_since is not None or not len(self)):
+                self._close()
+                self._thread = None
+                for done in closing:
+                    done.set_result(None)
+                if self.queue or self._requests:
+                    self._start()  # they came while the log was being closed
+                return
+
+    def _wait(self, pause_s: float | None) -> None:
+        if self._failing_since is None:
+            self._is_idle = True
+            if not self.queue and not self._requests:
+                self._wakeup.acquire(timeout=CHECK_FILE_S if pause_s is None else min(pause_s, CHECK_FILE_S))
+        elif not self._requests:
+            # Not idle: new entries do not make a failing store work sooner.
+            self._wakeup.acquire(timeout=self._retry_s)
+        self._is_idle = False
+
+    def _open(self, done: Future[None]) -> None:
+        try:
+            self._writer.start()
+            self.is_failing = (
+                self._failing_since is not None
+            )  # opening may have taken longer than anybody waits
+        except Exception as error:
+            if not is_temporary(error):
+                done.set_exception(error)
+                return
+            self._fail(error)
+        done.set_result(None)
+
+    def _turn(self) -> float | None:
+        """Write what is queued and do what is due. Returns the seconds to wait, as `run_maintenance` does."""
+        queue, pending = self.queue, self._pending
+        while queue and len(pending) < MAX_BATCH:
+            pending.append(queue.popleft())
+        try:
+            if pending or self._failing_since is not None:
+                self._writer.write([item.entry for item in pending])
+                self._pending = []
+                self._succeed(pending)
+                self._checked_at = time.monotonic()
+            elif time.monotonic() - self._checked_at >= CHECK_FILE_S / 2:  # not after every batch
+                self._writer.check_file()
+                self._checked_at = time.monotonic()
+            return self._writer.run_maintenance()
+        except Exception as error:  # whatever it is, calls go on and the next turn tries again
+            self._fail(error)
+            return None  # `_retry_s` applies
+
+    def _succeed(self, items: list[QueuedRecord]) -> None:
+        _resolve_all(items, True)
+        self.is_failing = False
+        self.written_at = time.monotonic() if items else self.written_at
+        if self._failing_since is not None:
+            self._failing_since = None
+            self._retry_s = FIRST_RETRY_S
+        if self._is_failure_logged:
+            self._is_failure_logged = False
+            gap = self._writer.gap
+            late, lost = gap.late - self._gap_before_failure[0], gap.lost - self._gap_before_failure[1]
+            logger.warning("audit: records are written again; %d were late, %d are lost", late, lost)
+
+    def _fail(self, error: Exception) -> None:
+        self.is_failing = True
+        if self._failing_since is None:
+            self._failing_since = time.monotonic()
+        else:
+            self._retry_s = min(LAST_RETRY_S, self._retry_s * 2)
+        while self.queue:
+            self._pending.append(self.queue.popleft())
+        self._log_failure(str(error) or type(error).__name__)
+        self.mark_late(self._pending)
+        _resolve_all(self._pending, False)
+
+    def _log_failure(self, reason: str) -> None:
+        now = time.monotonic()
+        with self._lock:
+            if self._is_failure_logged or now < self._quiet_until:
+                return
+            self._is_failure_logged = True
+            self._quiet_until = now + QUIET_S
+            gap = self._writer.gap
+            self._gap_before_failure = (gap.late, gap.lost)
+        logger.error("audit: cannot write records to %s: %s", self._writer.path, reason)
+
+    def _close(self) -> None:
+        lost, self._pending = self._pending, []  # empty unless the store fails
+        try:
+            self._writer.close()
+        except Exception as error:
+            logger.error("audit: closing the log failed: %s", error)
+        if lost:
+            self._writer.gap.add(lost=len(lost))
+            logger.error("audit: %d records are lost: the log was closed while it was failing", len(lost))
+        self._failing_since = None
+        self._retry_s = FIRST_RETRY_S
+        self.is_failing = False
+
+
+def _resolve_all(items: Iterable[QueuedRecord], is_written: bool) -> None:
+    """Resolve futures with one call per event loop."""
+    by_loop: dict[LoopWaiters, list[QueuedRecord]] = {}
+    for item in items:
+        if item.waiters is not None:
+            by_loop.setdefault(item.waiters, []).append(item)
+    for waiters, waiting in by_loop.items():
+        try:
+            waiters.loop.call_soon_threadsafe(waiters.resolve, waiting, is_written)
+        except RuntimeError:
+            pass  # the loop is closed

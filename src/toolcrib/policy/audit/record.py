@@ -1,16 +1,14 @@
-"""Which values of arguments may be put on the record, and what in them may not.
+"""Audit records: encoding, the hash chain, and redaction of argument values.
 
-Only what a setting names is looked at, and of that everything goes that has a telling name, looks like a
-secret or is no plain value. What is left is cut short. Stricter than `toolcrib.logs`, whose texts must
-still say what went wrong: here a name that may be telling is enough. Knows names and texts; refuses to know
-tools.
-
-One record as one line: how it is written, chained to the one before, and read again.
+A record is one line of JSON:
 
     {"seq":7,"at":"2026-05-04T10:00:00.000Z","kind":"call", ... ,"hash":"<64 hex digits>"}
 
-The hash is the SHA-256 of the hash before (its 64 digits) and of the line's own bytes up to `,"hash"`. So
-any program can check it without knowing how JSON is spelt. Knows lines; refuses to know where they are kept.
+The hash is the SHA-256 of the previous record's hash (64 digits) followed by the bytes of this line up to
+`,"hash"`. Any program can verify the chain without agreeing on how JSON is formatted.
+
+Redaction is stricter than in `toolcrib.logs`: only argument names listed in `audit.values` are recorded, and
+of those every value with a suspicious name or content is replaced.
 """
 
 from __future__ import annotations
@@ -28,21 +26,24 @@ from toolcrib.logs import HIDDEN, KEY_PREFIXES
 from toolcrib.validation import codec
 
 GENESIS = b"0" * 64
-"""What the first record is chained to."""
+"""The hash that the first record is chained to."""
 MAX_LINE = 64 * 1024
 _LONG = 4096
-_MAX_TEXT = 512
-_MAX_DEPTH = 32
-_MAX_PARTS = 10_000
+_MAX_STRING = 512
+_MAX_PLAIN_DEPTH = 32
+_MAX_PLAIN_ITEMS = 10_000
 _MAX_BITS = 1024
 _HASH = b',"hash":"'
 TAIL = len(_HASH) + 64 + 2
 _SEQ = re.compile(rb'\{"seq":([1-9]\d{0,17}),')
 _END = re.compile(rb',"hash":"([0-9a-f]{64})"\}')
 
+Entry = bytes
+"""An encoded record without its number and hash, which the writer thread adds."""
+
 
 class Head(NamedTuple):
-    """The last record of a log, as far as the next one must know it."""
+    """Number and hash of the last record of a log."""
 
     seq: int
     hash: bytes
@@ -51,13 +52,8 @@ class Head(NamedTuple):
 NO_RECORD = Head(0, GENESIS)
 
 
-Entry = bytes
-"""What will be a record, `encode`d: all but its number and its hash. That is done where the facts are at
-hand; the thread that writes has the longer way to them."""
-
-
-def compose(head: Head, entries: Iterable[Entry]) -> tuple[Head, list[bytes]]:
-    """The lines of entries, one after the other behind `head`, and the new head."""
+def chain_entries(head: Head, entries: Iterable[Entry]) -> tuple[Head, list[bytes]]:
+    """Return the new head and the record lines of `entries`, chained after `head`."""
     seq, previous = head
     lines = []
     for entry in entries:
@@ -68,25 +64,25 @@ def compose(head: Head, entries: Iterable[Entry]) -> tuple[Head, list[bytes]]:
     return Head(seq, previous), lines
 
 
-def encode(wall: float, facts: dict[str, Any]) -> Entry:
-    """What came at a time (wall clock), as the inner part of an object. Whatever it holds, something readable
-    comes out."""
+def encode_entry(wall: float, facts: dict[str, Any]) -> Entry:
+    """Encode the facts of a record as the inner part of a JSON object. Never fails, whatever they hold."""
     try:
         data = codec.write(facts)
-    except Exception:  # not JSON: half characters, objects, endless nesting
-        facts = {key: plain(value) for key, value in facts.items()}
+    except Exception:  # not JSON: lone surrogates, objects, endless nesting
+        facts = {key: to_plain(value) for key, value in facts.items()}
         data = codec.write(facts)
     if len(data) > _LONG:
         data = codec.write({key: _shorten(value) for key, value in facts.items()})
     if len(data) > MAX_LINE:
-        data = codec.write({key: _shorten(value) for key, value in facts.items() if not _is_large(value)})
+        scalars = {key: value for key, value in facts.items() if not isinstance(value, dict | list)}
+        data = codec.write({key: _shorten(value) for key, value in scalars.items()})
     beginning = b'"at":"%b"%b%b' if "kind" in facts else b'"at":"%b","kind":"call"%b%b'
     rest = data[1:-1]
-    return beginning % (stamp(wall).encode(), b"," if rest else b"", rest)
+    return beginning % (format_time(wall).encode(), b"," if rest else b"", rest)
 
 
-def head_of(line: bytes) -> Head | None:
-    """The number and the hash that a line says it has; None where it is no record."""
+def read_head(line: bytes) -> Head | None:
+    """Return the number and hash that a line claims; None if it is not a record."""
     seq, end = _SEQ.match(line), _END.fullmatch(line, len(line) - TAIL)
     return None if seq is None or end is None else Head(int(seq[1]), end[1])
 
@@ -99,42 +95,42 @@ def follows(line: bytes, head: Head) -> bool:
     return line.endswith(b'%b%b"}' % (_HASH, found))
 
 
-_stamped = (0, "1970-01-01T00:00:00.000Z")
+_last_time = (0, "1970-01-01T00:00:00.000Z")
 
 
-def stamp(wall: float) -> str:
-    """A time in UTC with milliseconds: 2026-05-04T10:00:00.000Z."""
-    global _stamped
+def format_time(wall: float) -> str:
+    """Format a time in UTC with milliseconds: 2026-05-04T10:00:00.000Z."""
+    global _last_time
     ms = int(wall * 1000)
-    last_ms, text = _stamped
+    last_ms, text = _last_time
     if ms != last_ms:
         second, rest_ms = divmod(ms, 1000)
-        spelt = text.partition(".")[0] if second == last_ms // 1000 else _spell_second(second)
-        text = f"{spelt}.{rest_ms:03d}Z"
-        _stamped = (ms, text)
+        is_same_second = second == last_ms // 1000
+        prefix = text.partition(".")[0] if is_same_second else _format_second(second)
+        text = f"{prefix}.{rest_ms:03d}Z"
+        _last_time = (ms, text)
     return text
 
 
-def _spell_second(second: int) -> str:
+def _format_second(second: int) -> str:
     return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(second))
 
 
-def read_stamp(text: str) -> float:
-    """The time that `stamp` wrote, or any other in ISO 8601; UTC where it does not say. Raises ValueError."""
+def parse_time(text: str) -> float:
+    """Parse an ISO 8601 time, UTC unless it names a zone. Raises ValueError."""
     moment = datetime.fromisoformat(text)
     return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
 
 
-def plain(value: Any) -> Any:
-    """Something like it that is JSON: types by their names, half characters spelt out, an end to everything.
-    Never raises."""
+def to_plain(value: Any) -> Any:
+    """Return a bounded JSON approximation of a value, with unknown types by name. Never raises."""
     try:
-        return _plain(value, 0, [_MAX_PARTS])
+        return _to_plain(value, 0, [_MAX_PLAIN_ITEMS])
     except Exception:  # an object that only looks like a dict or a list
         return f"<{type(value).__name__}>"
 
 
-def _plain(value: Any, depth: int, left: list[int]) -> Any:
+def _to_plain(value: Any, depth: int, left: list[int]) -> Any:
     left[0] -= 1
     if value is None or isinstance(value, bool | float):
         return value
@@ -142,34 +138,33 @@ def _plain(value: Any, depth: int, left: list[int]) -> Any:
         return value.encode("utf-8", "backslashreplace").decode()
     if isinstance(value, int):
         return value if value.bit_length() <= _MAX_BITS else f"<integer of {value.bit_length()} bits>"
-    if depth < _MAX_DEPTH and left[0] > 0:
+    if depth < _MAX_PLAIN_DEPTH and left[0] > 0:
         if isinstance(value, Mapping):
             return {
-                _plain(str(key), depth, left): _plain(item, depth + 1, left) for key, item in value.items()
+                _to_plain(str(key), depth, left): _to_plain(item, depth + 1, left)
+                for key, item in value.items()
             }
         if isinstance(value, list | tuple):
-            return [_plain(item, depth + 1, left) for item in value]
+            return [_to_plain(item, depth + 1, left) for item in value]
     return f"<{type(value).__name__}>"
 
 
 def _shorten(value: Any) -> Any:
-    is_long = isinstance(value, str) and len(value) > _MAX_TEXT
-    return f"{value[:_MAX_TEXT]}… ({len(value)} characters)" if is_long else value
+    is_long = isinstance(value, str) and len(value) > _MAX_STRING
+    return f"{value[:_MAX_STRING]}… ({len(value)} characters)" if is_long else value
 
 
-def _is_large(value: Any) -> bool:
-    return isinstance(value, dict | list)
-
+# --- redaction ---
 
 REDACTED = HIDDEN
 MAX_TEXT = 256
 MAX_ITEMS = 50
 MAX_DEPTH = 6
 MAX_PARTS = 300
-_MAX_LOOK = 16_384
+"""Values recorded of one call. Every `_TEXT_PART` characters of text count as one more."""
+_TEXT_PART = 512
+_MAX_SEARCHED = 16_384
 _MAX_NAME = 64
-_PART = 512
-"""So many characters of text count as one part."""
 
 _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 _SECRET_WORD = re.compile(
@@ -188,7 +183,7 @@ _PATTERNS = (
     r"(?<=://)[^\s/@:]{0,256}:[^\s/]{1,256}(?=@)",
     r"(?i:(?:(?<=authorization: )|(?<=cookie: ))[^\r\n]{1,1024})",
     r"(?i:--?(?:password|passwd|passphrase|secret|token|api[_-]?key)\s+\S{1,256})",
-    # As the end of a longer name too: DB_PASSWORD=, client_secret:, "accessToken": "...".
+    # Also as the end of a longer name: DB_PASSWORD=, client_secret:, "accessToken": "...".
     r"(?i:(?:password|passwd|pwd|passphrase|secret|token|(?:api|access|account|private)[_-]?key)[\"']?\s*[=:]\s*"
     r"(?:\"[^\"]{0,256}\"?|'[^']{0,256}'?|\S{1,256}))",
 )
@@ -197,8 +192,11 @@ _CARD = re.compile(r"(?<![\d.])\d(?:[ -]?\d){12,18}(?!\d)")
 
 
 class Redaction:
-    """`values` are globs of names that are let through, `redact` are globs of names and `re:` patterns that
-    are not. Names are dotted where they are nested: `order.amount`."""
+    """Selects the argument values that may be recorded.
+
+    `values` are globs of argument names to record; `redact` are globs of names and `re:` patterns of text to
+    hide. Nested names are dotted: `order.amount`.
+    """
 
     def __init__(self, values: Sequence[str], redact: Sequence[str]) -> None:
         self._values = tuple(values)
@@ -212,91 +210,93 @@ class Redaction:
         problems.raise_errors()
 
     def pick(self, arguments: Mapping[str, Any]) -> dict[str, Any] | None:
-        """What may be recorded. None: nothing."""
+        """Return the values to record, redacted; None if there are none."""
         return self._pick(arguments, "", 1, [MAX_PARTS]) or None
 
-    def _pick(self, members: Mapping[str, Any], path: str, depth: int, left: list[int]) -> dict[str, Any]:
+    def _pick(self, members: Mapping[str, Any], prefix: str, depth: int, left: list[int]) -> dict[str, Any]:
         picked: dict[str, Any] = {}
         for name, value in members.items():
-            place = f"{path}{name}"
-            if any(fnmatchcase(place, glob) for glob in self._values):
-                picked[self._spell(name)] = self._member(place, str(name), value, depth, left)
+            path = f"{prefix}{name}"
+            if any(fnmatchcase(path, glob) for glob in self._values):
+                picked[self._redact_name(name)] = self._redact_member(path, str(name), value, depth, left)
             elif isinstance(value, dict) and depth < MAX_DEPTH:
-                inner = self._pick(value, f"{place}.", depth + 1, left)
+                inner = self._pick(value, f"{path}.", depth + 1, left)
                 if inner:
-                    picked[self._spell(name)] = inner
+                    picked[self._redact_name(name)] = inner
             if len(picked) >= MAX_ITEMS or left[0] <= 0:
                 break
         return picked
 
-    def _member(self, place: str, name: str, value: Any, depth: int, left: list[int]) -> Any:
-        if value is not None and (is_secret_name(name) or self._is_refused(place, name)):
+    def _redact_member(self, path: str, name: str, value: Any, depth: int, left: list[int]) -> Any:
+        if value is not None and (is_secret_name(name) or self._is_hidden(path, name)):
             return REDACTED
-        return self._clean(place, value, depth, left)
+        return self._redact(path, value, depth, left)
 
-    def _is_refused(self, place: str, name: str) -> bool:
-        spellings = (place.lower(), name.lower())
+    def _is_hidden(self, path: str, name: str) -> bool:
+        spellings = (path.lower(), name.lower())
         return any(fnmatchcase(spelling, glob) for glob in self._names for spelling in spellings)
 
-    def _clean(self, place: str, value: Any, depth: int, left: list[int]) -> Any:
+    def _redact(self, path: str, value: Any, depth: int, left: list[int]) -> Any:
         left[0] -= 1
         if value is None or isinstance(value, bool):
             return value
         if isinstance(value, float):
-            return REDACTED if value.is_integer() and _has_card(str(int(value))) else value
+            return REDACTED if value.is_integer() and _is_card_number(str(int(value))) else value
         if isinstance(value, str):
-            left[0] -= len(value) // _PART  # to search them takes time, on the loop that serves all
-            return self._text(value)
+            left[0] -= len(value) // _TEXT_PART  # searching text takes time on the event loop
+            return self._redact_text(value)
         if isinstance(value, int):
-            return REDACTED if value.bit_length() > 256 or _has_card(str(value)) else value
+            return REDACTED if value.bit_length() > 256 or _is_card_number(str(value)) else value
         if isinstance(value, dict | list | tuple):
             if depth >= MAX_DEPTH or left[0] <= 0:
                 return f"[{len(value)} more]"
-            return self._inside(place, value, depth + 1, left)
+            return self._redact_items(path, value, depth + 1, left)
         return f"[{type(value).__name__}]"
 
-    def _inside(self, place: str, value: Any, depth: int, left: list[int]) -> Any:
+    def _redact_items(self, path: str, value: Any, depth: int, left: list[int]) -> Any:
         if isinstance(value, dict):
             members: dict[str, Any] = {}
             for name, item in value.items():
                 if len(members) >= MAX_ITEMS or left[0] <= 0:
                     members["…"] = f"[{len(value) - len(members)} more]"
                     break
-                members[self._spell(name)] = self._member(f"{place}.{name}", str(name), item, depth, left)
+                key = self._redact_name(name)
+                members[key] = self._redact_member(f"{path}.{name}", str(name), item, depth, left)
             return members
         items: list[Any] = []
         for item in value:
             if len(items) >= MAX_ITEMS or left[0] <= 0:
                 items.append(f"[{len(value) - len(items)} more]")
                 break
-            items.append(self._clean(place, item, depth, left))
+            items.append(self._redact(path, item, depth, left))
         return items
 
-    def _text(self, text: str) -> str:
-        if len(text) > _MAX_LOOK:
+    def _redact_text(self, text: str) -> str:
+        if len(text) > _MAX_SEARCHED:
             return f"[{len(text)} characters]"  # too long to be searched for secrets
         text = _SECRETS.sub(REDACTED, text)
         for pattern in self._patterns:
             text = pattern.sub(REDACTED, text)
-        text = _CARD.sub(lambda found: REDACTED if _has_card(found[0]) else found[0], text)
+        text = _CARD.sub(lambda found: REDACTED if _is_card_number(found[0]) else found[0], text)
         return text if len(text) <= MAX_TEXT else f"{text[:MAX_TEXT]}… ({len(text)} characters)"
 
-    def _spell(self, name: Any) -> str:
-        """Names come from the caller too."""
+    def _redact_name(self, name: Any) -> str:
+        """Names come from the caller too, and may hold secrets."""
         text = str(name)
-        text = self._text(text) if len(text) <= _PART else f"[{len(text)} characters]"
+        text = self._redact_text(text) if len(text) <= _TEXT_PART else f"[{len(text)} characters]"
         return text if len(text) <= _MAX_NAME else f"{text[:_MAX_NAME]}…"
 
 
 def is_secret_name(name: str) -> bool:
-    """Whether a name says that its value is for few: `apiKey`, `X-Auth-Token`, `db_password`."""
+    """Whether a name suggests a secret value: `apiKey`, `X-Auth-Token`, `db_password`."""
     words = [word.lower() for word in _WORDS.findall(name)]
-    is_told = any(_SECRET_WORD.fullmatch(word) for word in words)
-    return is_told or _SECRET_PART.search("".join(words)) is not None
+    if any(_SECRET_WORD.fullmatch(word) for word in words):
+        return True
+    return _SECRET_PART.search("".join(words)) is not None
 
 
-def _has_card(text: str) -> bool:
-    """Whether the digits could be those of a payment card: their number and their check digit are right."""
+def _is_card_number(text: str) -> bool:
+    """Whether the digits have the length and check digit of a payment card number."""
     digits = [int(sign) for sign in text if sign.isdecimal()]
     if not 13 <= len(digits) <= 19:
         return False
@@ -308,5 +308,5 @@ def _compile(pattern: str) -> re.Pattern[str]:
     try:
         return re.compile(pattern)
     except re.error as error:
-        words = f"the pattern {pattern!r} cannot be understood: {error}"
-        raise ConfigurationError(words, key="audit.redact") from None
+        message = f"invalid regular expression {pattern!r}: {error}"
+        raise ConfigurationError(message, key="audit.redact") from None

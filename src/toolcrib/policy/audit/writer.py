@@ -1,86 +1,181 @@
-"""The thread that writes, and those who wait for it.
+"""Writing an audit log: chaining records, recovery after a crash, checkpoints and retention.
 
-Entries gather while the last ones are being written, and are then written together; those who wait on one
-loop are woken together. Whoever has waited long enough is let go. While the store fails nobody waits: what
-comes is kept for later, as much as fits. Knows threads and loops; refuses to know what is written.
-
-Who keeps the log: writes records behind each other, seals checkpoints, ends what is too old.
-
-One thread's affair from beginning to end; what fails is put off, never done half. Knows the chain, its
-store and its checkpoints; refuses to know who waits for a record, and threads.
+`RecordWriter` is used by one thread. After a failure everything is closed and opened again through the same
+recovery as at the start; nothing is written twice and nothing is lost.
 """
 
 from __future__ import annotations
 
-import asyncio
+import errno
 import logging
 import os
 import threading
 import time
-from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import Future
 from contextlib import closing
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from toolcrib.config.settings import Audit
-from toolcrib.policy.audit import key
+from toolcrib.errors import ConfigurationError
 from toolcrib.policy.audit.checkpoints import (
     CHECKPOINT_RECORDS,
     CHECKPOINT_S,
     Checkpoint,
     CheckpointFile,
     Kind,
-    find_seals,
+    checkpoints_path,
 )
-from toolcrib.policy.audit.record import NO_RECORD, Entry, Head, compose, encode, head_of, stamp
-from toolcrib.policy.audit.recovery import recover
-from toolcrib.policy.audit.retention import Gap, SteadyClock, aged_out
+from toolcrib.policy.audit.key import AuditKey, create_key, default_key_file, find_key
+from toolcrib.policy.audit.record import (
+    NO_RECORD,
+    Entry,
+    Head,
+    chain_entries,
+    encode_entry,
+    follows,
+    format_time,
+    parse_time,
+    read_head,
+)
 from toolcrib.policy.audit.store import (
-    FAILURES,
-    BrokenError,
-    GoneError,
-    Store,
-    check_key,
-    is_outage,
-    open_store,
+    STORE_ERRORS,
+    AuditStore,
+    DamagedError,
+    RemovedError,
+    SQLiteStore,
+    StoreError,
+    find_foreign_file,
 )
+from toolcrib.policy.audit.verify import CheckpointLines, Problem, Verifier
 
 logger = logging.getLogger("toolcrib")
 
-SYNC_S = 1.0
-"""Also the least time between two checkpoints: each waits for the disk."""
-PRUNE_S = 60.0
-AGES_S = 3_600.0
+MIN_CHECKPOINT_S = 1.0
+"""The least time between two checkpoints, each of which waits for the disk."""
+RETENTION_S = 60.0
+AGE_CHECK_S = 3_600.0
+REMOVE_BATCH = 5_000
+"""Records removed in one transaction."""
+DAY_S = 86_400
+MAX_CLOCK_SPEED = 2
+KEY_AGE_S = 5.0
+"""A younger key probably comes from another worker of this server, which creates the log next."""
+FULL_CHECK_RECORDS = 10_000
+"""A log of at most this many records is verified entirely when opened, which takes some 10 ms."""
+
+NO_CHECKPOINT = "there are records, but no checkpoint of them that was sealed with this key"
+FOREIGN_CHECKPOINTS = "its checkpoints were changed, or sealed with another key"
+
+
+class GapCounter:
+    """Counts records that were written after their reply (`late`) or never (`lost`), from any thread."""
+
+    def __init__(self, wall: Callable[[], float]) -> None:
+        self.late = 0
+        self.lost = 0
+        self._wall = wall
+        self._lock = threading.Lock()
+        self._reported = (0, 0)
+        self._since = 0.0
+
+    def add(self, *, late: int = 0, lost: int = 0) -> None:
+        with self._lock:
+            if not self.is_unreported:
+                self._since = self._wall()
+            self.late += late
+            self.lost += lost
+
+    @property
+    def is_unreported(self) -> bool:
+        return self._reported != (self.late, self.lost)
+
+    def report(self) -> dict[str, Any] | None:
+        """Return the facts of a `gap` record with what is new since the last report."""
+        with self._lock:
+            if not self.is_unreported:
+                return None
+            late, lost = self.late - self._reported[0], self.lost - self._reported[1]
+            self._reported = (self.late, self.lost)
+            return {"kind": "gap", "since": format_time(self._since), "late": late, "lost": lost}
+
+
+class SteadyClock:
+    """Seconds since 1970 that cannot jump, for retention.
+
+    A wall clock that is suddenly a year ahead would expire every record. This clock follows the wall clock,
+    but never gains more than twice the time that has passed, and over a restart no more than a day or a tenth
+    of `keep_days`. It never goes back. Every checkpoint holds its value.
+    """
+
+    def __init__(
+        self, wall: Callable[[], float], now: Callable[[], float], last: float | None, keep_days: int | None
+    ) -> None:
+        self._wall = wall
+        self._now = now
+        self._read_at = now()
+        today = wall()
+        allowance_s = max(DAY_S, (keep_days or 0) * DAY_S / 10)
+        self._value = today if last is None else max(last, min(today, last + allowance_s))
+
+    def read(self) -> float:
+        now = self._now()
+        passed_s, self._read_at = max(0.0, now - self._read_at), now
+        self._value = max(self._value, min(self._wall(), self._value + MAX_CLOCK_SPEED * passed_s))
+        return self._value
+
+
+def expired_through(checkpoints: Iterable[Checkpoint], keep_days: int, clock: float, wall: float) -> int:
+    """Return the number of the last record that is too old by both clocks; 0 if none is.
+
+    A record is as old as the first checkpoint after it.
+    """
+    limit_s = keep_days * DAY_S
+    through = 0
+    for each in checkpoints:
+        # `accepted` names numbers that may never have been used.
+        if each.kind == "checkpoint" and each.clock < clock - limit_s and _written_at(each) < wall - limit_s:
+            through = max(through, each.seq)
+    return through
+
+
+def _written_at(checkpoint: Checkpoint) -> float:
+    try:
+        return parse_time(checkpoint.at)
+    except ValueError:
+        return float("inf")
 
 
 class _Attempt(NamedTuple):
-    """Lines that were to be written behind a number. Whether they were is not known when writing failed."""
+    """Lines of a failed write, which may have been written nevertheless. `notes` of them are our own."""
 
-    behind: int
+    after_seq: int
     lines: list[bytes]
     notes: int
 
 
-class Scribe:
-    """Nothing is opened before it is needed; after a failure everything is opened anew."""
+class RecordWriter:
+    """Opens the log when needed, and opens it again after a failure."""
 
     def __init__(
         self, options: Audit, *, server: str, wall: Callable[[], float], now: Callable[[], float]
     ) -> None:
         self.path = Path(options.file)
-        self.gap = Gap(wall)
+        self.gap = GapCounter(wall)
         self.records = 0
-        self.secret: key.Secret | None = None
         self.head = NO_RECORD
-        self._kept = NO_RECORD
+        self._key: AuditKey | None = None
+        self._written = NO_RECORD
+        """The last record written by this process, or by others to a file that was removed."""
         self._options = options
+        self._key_file = None if options.key_file is None else Path(options.key_file)
+        self._checkpoints = checkpoints_path(
+            self.path, None if options.checkpoints is None else Path(options.checkpoints)
+        )
         self._server = server
         self._wall = wall
         self._now = now
-        self._store: Store | None = None
-        self._seals: CheckpointFile | None = None
+        self._store: AuditStore | None = None
         self._clock: SteadyClock | None = None
         self._notes: list[Entry] = []
         self._attempt: _Attempt | None = None
@@ -88,198 +183,137 @@ class Scribe:
         self._is_announced = False
         self._first_seq = 1
         self._sealed_seq = 0
-        self._sealed_at = self._synced_at = self._pruned_at = now()
-        self._aged_at = float("-inf")
-        self._unsynced = 0
-        self._is_sealing_badly = False
+        self._sealed_at = self._retained_at = now()
+        self._ages_checked_at = float("-inf")
+        self._is_sealing_failing = False
         self._removed = 0
-        self._gone: GoneError | None = None
-        self._borne: list[Checkpoint] = []
-        self._borne_records = 0
+        self._removal: RemovedError | None = None
+        self._losses: list[Checkpoint] = []
+        """Losses that this process continued after. They are never written: no operator accepted them."""
+        self._records_at_loss = 0
 
     # --- opening ---
 
     def start(self) -> None:
-        """Open the log, and have that on the record and sealed: of a file that is deleted from now on, a
-        checkpoint says that it was there. Raises what `open` and `write` raise."""
+        """Open the log, record that and seal it, so that a checkpoint proves a file deleted from now on.
+        Raises what `open` and `write` raise."""
         self.open()
         if self._notes:
             self.write(())
-        self.tend()
+        self.run_maintenance()
 
-    def open(self) -> Store:
-        """Raises ConfigurationError for what somebody has to put right, and what stores raise."""
+    def open(self) -> AuditStore:
+        """Raises ConfigurationError for what an operator has to solve, and STORE_ERRORS."""
         if self._store is not None:
             return self._store
-        self.find_secret()
-        store = open_store(self.path, sync=self._options.sync, wait_s=self._options.wait_s)
+        self.load_key()
+        store = SQLiteStore(self.path, sync=self._options.sync, wait_s=self._options.wait_s)
         self._store = store
         try:
-            is_gone = self._gone is not None
-            recovered = recover(store, self, accept_gap=self._options.accept_gap, is_gone=is_gone)
+            unsealed = self._recover(store)
             self._first_seq = store.first_seq() or 1
             self.head = store.head()
-            if recovered.behind >= CHECKPOINT_RECORDS:
-                # Who is killed again and again before it seals would have more to look at every time.
+            if unsealed >= CHECKPOINT_RECORDS:
+                # A server that is killed repeatedly before it seals would have more to check every time.
                 self._seal(store)
         except BaseException:
-            self.abandon()
+            self.release()
             raise
-        self._notes += recovered.notes
         if not self._is_announced:
             self._is_announced = True
-            self._sealed_at = float("-inf")  # what comes first is sealed at once
-            facts = {"kind": "opened", "server": self._server, "process": os.getpid()}
+            self._sealed_at = float("-inf")  # the first record is sealed at once
+            facts: dict[str, Any] = {"kind": "opened", "server": self._server, "process": os.getpid()}
             if self.head == NO_RECORD:
-                # No two logs begin alike: a seal of one, made with the same key, fits no other.
+                # A random id makes every log unique: no checkpoint of another log with the same key fits.
                 facts["log"] = os.urandom(8).hex()
-            self._notes.append(self.stamp_entry(facts))
+            self._notes.append(self._encode(facts))
         return store
 
-    def _opened_seals(self) -> CheckpointFile:
-        if self._seals is None:
-            self._seals = CheckpointFile(self._seals_path, self.find_secret())
-        return self._seals
+    def load_key(self) -> AuditKey:
+        """Return the key; create one if there is neither a key nor anything sealed with one."""
+        if self._key is None:
+            key_file = self._key_file or default_key_file(self.path)
+            found = find_key(self.path, self._key_file)
+            if found is None:
+                self._refuse_new_key(key_file)
+            elif not self.path.exists() and not self._checkpoints.exists() and _age_s(key_file) > KEY_AGE_S:
+                logger.warning(
+                    "audit: there is a key (%s), but no log (%s) and no checkpoints (%s): an earlier log may "
+                    "have been removed, unless this is the first start with a key that you created",
+                    key_file,
+                    self.path,
+                    self._checkpoints,
+                )
+            self._key = found or create_key(self.path, self._key_file)
+        return self._key
 
-    def _read_clock(self) -> float:
-        return self._wall() if self._clock is None else self._clock.read()
+    def _refuse_new_key(self, key_file: Path) -> None:
+        """Raise if a new key must not be created for this log."""
+        if self.path.is_dir():
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(self.path))
+        if (foreign := find_foreign_file(self.path)) is not None:
+            raise foreign
+        for path in (self._checkpoints, self.path):
+            if path.is_file() and path.stat().st_size:
+                raise ConfigurationError(
+                    f"the key of {self.path} is missing: without it, its checkpoints cannot be verified",
+                    file=str(key_file),
+                    key="audit.key_file",
+                    hint="restore the key, or start a new log in another file",
+                )
 
-    @property
-    def _seals_path(self) -> Path:
-        given = self._options.checkpoints
-        return find_seals(self.path, None if given is None else Path(given))
-
-    def find_secret(self) -> key.Secret:
-        """The key, made where there is neither one nor anything that was sealed with one."""
-        if self.secret is None:
-            given = self._options.key_file
-            key_file = None if given is None else Path(given)
-            found = key.find(self.path, key_file)
-            place = key_file or key.default_file(self.path)
-            check_key(found is not None, self.path, self._seals_path, place)
-            self.secret = found or key.make(self.path, key_file)
-        return self.secret
-
-    # --- what recovery asks for ---
-
-    def newest(self, *, is_new: bool) -> tuple[Checkpoint | None, bool]:
-        first = self._make("checkpoint", NO_RECORD, 0, None) if is_new else None
-        found, are_ours = self._opened_seals().newest(first)
-        if self._clock is None:
-            last = None if found is None else float(found.clock)
-            self._clock = SteadyClock(self._wall, self._now, last, self._options.keep_days)
-        self._sealed_seq = 0 if found is None else found.seq
-        if found is not None and self._kept.seq > found.seq:
-            found = self._make("checkpoint", self._kept, 0, None)  # what we know ourselves needs no seal
-        return found, are_ours
-
-    def seals(self) -> list[Checkpoint]:
-        return [*self._opened_seals().read_all(), *self._borne]
-
-    def bear(self, words: str, head: Head, *, count: int, good: Head) -> None:
-        # Known to this process alone: it goes on, and whoever verifies the log finds what is missing.
-        self._borne.append(self._make("accepted", head, count, good))
-        self.gap.add(lost=min(self.records - self._borne_records, head.seq - good.seq))
-        self._borne_records = self.records
-        self._sealed_at = float("-inf")
-        logger.error(
-            "audit: %s: %s: %s; the log goes on behind record %d", self.path, self._gone, words, head.seq
-        )
-
-    def certify(self, kind: Kind, head: Head, *, count: int, good: Head | None = None) -> None:
-        self._opened_seals().add(self._make(kind, head, count, good))
-
-    def stamp_entry(self, facts: dict[str, object]) -> Entry:
-        return encode(self._wall(), facts)
-
-    def _make(self, kind: Kind, head: Head, count: int, good: Head | None) -> Checkpoint:
-        found = () if good is None else (good.seq, good.hash.decode())
-        clock = int(self._read_clock())
-        return Checkpoint(kind, head.seq, head.hash.decode(), count, stamp(self._wall()), clock, *found)
+    def _encode(self, facts: dict[str, Any]) -> Entry:
+        return encode_entry(self._wall(), facts)
 
     # --- writing ---
 
     def write(self, entries: Sequence[Entry]) -> None:
-        """All of them are kept when it returns. Where it raises, give it the same ones again, and more."""
+        """Write all entries. If it raises, pass the same ones again, and more."""
         store = self.open()
-        if self._attempt is None and (gap := self.gap.tell()) is not None:
-            self._notes.append(self.stamp_entry(gap))
+        if self._attempt is None and (gap := self.gap.report()) is not None:
+            self._notes.append(self._encode(gap))
         lines: list[bytes] = []
 
-        def lines_behind(head: Head) -> list[bytes]:
+        def lines_after(head: Head) -> list[bytes]:
             nonlocal lines
-            self._refuse_altered(store, head)
+            self._refuse_changed(store, head)
             if self._attempt is not None:
                 self._drop_written(store, self._attempt)
-            self.head, lines = compose(head, [*self._notes, *entries[self._skip :]])
+            self.head, lines = chain_entries(head, [*self._notes, *entries[self._skip :]])
             self._attempt = _Attempt(head.seq, lines, len(self._notes))
             return lines
 
         try:
-            store.append(lines_behind)
+            store.append(lines_after)
         except BaseException as error:
-            self._give_up(error)
+            self._handle_failure(error)
             raise
         self.records += len(lines)
-        self._unsynced += len(lines)
-        self._kept = self.head
+        self._written = self.head
         self._attempt, self._skip = None, 0
         self._notes.clear()
 
-    def _refuse_altered(self, store: Store, head: Head) -> None:
-        """Go on, and seal, only behind our own last record as we wrote it: others add, nobody changes."""
-        kept = self._kept
-        if head == kept or not kept.seq:
+    def _refuse_changed(self, store: AuditStore, head: Head) -> None:
+        """Raise DamagedError unless our own last record is still as we wrote it: others may only append."""
+        ours = self._written
+        if head == ours or not ours.seq:
             return
-        found = head_of(next(store.lines(kept.seq - 1), b"")) if head.seq > kept.seq else None
-        first = head_of(next(store.lines(0), b""))
-        is_there = first is None or first.seq <= kept.seq  # or else another process has ended it
-        if found != kept and is_there and not self._is_accepted(kept.seq):
-            raise BrokenError(f"record {kept.seq} is not as it was written, or gone", kept.seq)
+        found = read_head(next(store.lines(ours.seq - 1), b"")) if head.seq > ours.seq else None
+        first = read_head(next(store.lines(0), b""))
+        is_retained = first is None or first.seq <= ours.seq  # otherwise another process has expired it
+        if found != ours and is_retained and not self._is_accepted(ours.seq):
+            raise DamagedError(f"record {ours.seq} was changed or removed", ours.seq)
 
     def _is_accepted(self, seq: int) -> bool:
-        """Whether somebody has decided to go on although this record may be damaged."""
         try:
-            accepted = [each for each in self.seals() if each.kind == "accepted"]
+            return any(each.accepts(seq) for each in self.all_checkpoints())
         except OSError:
-            return False  # the damage is the worse news
-        return any((each.good or 0) < seq <= each.seq for each in accepted)
+            return False  # the damage is the more important report
 
-    def look(self) -> None:
-        """Raise GoneError where the file was deleted or replaced while it was open."""
-        try:
-            if self._store is not None:
-                self._store.look()
-        except BaseException as error:
-            self._give_up(error)
-            raise
-
-    @property
-    def is_gone(self) -> bool:
-        """Whether the file was deleted or replaced, and none was opened since."""
-        return self._gone is not None and self._store is None
-
-    def _give_up(self, error: BaseException) -> None:
-        if isinstance(error, GoneError):
-            self._gone = error
-            self._kept = max(self._kept, error.head)  # of all processes that wrote it
-        if isinstance(error, BrokenError):
-            self._testify()
-        self.abandon()
-
-    def _testify(self) -> None:
-        """Seal what we wrote ourselves: when we are gone, nothing else proves that it was there."""
-        kept = self._kept
-        if kept.seq > self._sealed_seq:
-            try:
-                self.certify("checkpoint", kept, count=kept.seq - self._first_seq + 1)
-            except OSError as error:
-                logger.warning("audit: no checkpoint can be written to %s: %s", self._seals_path, error)
-
-    def _drop_written(self, store: Store, attempt: _Attempt) -> None:
-        """Do not write again what was written by an attempt that was said to have failed."""
+    def _drop_written(self, store: AuditStore, attempt: _Attempt) -> None:
+        """Do not write again what a write that reported a failure did write."""
         done = 0
-        for found, line in zip(store.lines(attempt.behind), attempt.lines, strict=False):
+        for found, line in zip(store.lines(attempt.after_seq), attempt.lines, strict=False):
             if found != line:
                 break
             done += 1
@@ -288,88 +322,152 @@ class Scribe:
         del self._notes[:notes]
         self._skip += done - notes
 
-    def abandon(self) -> None:
-        """Let go of everything, to begin anew."""
-        store, self._store = self._store, None
-        seals, self._seals = self._seals, None
-        for each in (store, seals):
-            try:
-                if each is not None:
-                    each.close()
-            except FAILURES:
-                pass  # it was failing before
-
-    # --- what time brings ---
-
-    def tend(self) -> float | None:
-        """Do what is due. Returns in how many seconds there is more to do; None: not before the next record.
-        Raises what stores raise."""
-        if self._store is None:
-            return None
-        if self.gap.is_untold:
-            self.write(())
+    def check_file(self) -> None:
+        """Raise RemovedError if the file was deleted or replaced while open."""
         try:
-            return self._tend(self._store)
+            if self._store is not None:
+                self._store.check_file()
         except BaseException as error:
-            self._give_up(error)
+            self._handle_failure(error)
             raise
 
-    def _tend(self, store: Store) -> float | None:
-        now = self._now()
-        every = store.sync_every
-        if every is None or not self._unsynced:
-            self._unsynced, self._synced_at = 0, now
-        elif self._unsynced >= every or now - self._synced_at >= SYNC_S:
-            store.sync()
-            self._unsynced, self._synced_at = 0, now
-        behind = self.head.seq - self._sealed_seq
-        patience_s = SYNC_S if behind >= CHECKPOINT_RECORDS else CHECKPOINT_S
-        if behind > 0 and now - self._sealed_at >= patience_s:
-            self._seal(store)
-        options = self._options
-        has_end = options.keep_days is not None or options.keep_records is not None
-        if has_end and now - self._pruned_at >= PRUNE_S and not self._prune(store):
-            self._pruned_at = now
-        dues = []
-        if self._unsynced:
-            dues.append(self._synced_at + SYNC_S)
-        if self.head.seq > self._sealed_seq:
-            dues.append(self._sealed_at + patience_s)
-        if has_end:
-            dues.append(self._pruned_at + PRUNE_S)
-        return max(0.0, min(dues) - now) if dues else None
+    @property
+    def is_removed(self) -> bool:
+        """Whether the file was deleted or replaced, and not opened since."""
+        return self._removal is not None and self._store is None
 
-    def _seal(self, store: Store) -> None:
-        """A checkpoint of what is safely on the disk, and of nothing else."""
+    def _handle_failure(self, error: BaseException) -> None:
+        if isinstance(error, RemovedError):
+            self._removal = error
+            self._written = max(self._written, error.head)
+        if isinstance(error, DamagedError) and self._written.seq > self._sealed_seq:
+            # Nothing but this process knows that these records existed.
+            try:
+                self.add_checkpoint(
+                    "checkpoint", self._written, count=self._written.seq - self._first_seq + 1
+                )
+            except OSError as failure:
+                logger.warning("audit: cannot write a checkpoint to %s: %s", self._checkpoints, failure)
+        self.release()
+
+    def release(self) -> None:
+        """Close everything, to open it again later."""
+        store, self._store = self._store, None
+        try:
+            if store is not None:
+                store.close()
+        except STORE_ERRORS:
+            pass  # it was failing already
+
+    def close(self) -> None:
+        """Write the last record and a checkpoint. Raises STORE_ERRORS, but is closed in any case."""
+        try:
+            if self._store is not None:
+                try:
+                    self.check_file()
+                except RemovedError:
+                    self.write(())  # reports the loss in the file that takes its place
+                self._notes.append(self._encode({"kind": "closed", "process": os.getpid()}))
+                self.write(())
+                self._seal(self.open())
+        finally:
+            self.release()
+            self._attempt, self._skip, self._written = None, 0, NO_RECORD
+            self._removal, self._losses, self._records_at_loss = None, [], self.records
+            self._notes = [note for note in self._notes if b'"kind":"gap"' in note]  # still to be reported
+            self._is_announced = False
+
+    # --- checkpoints ---
+
+    def newest_checkpoint(self, *, is_new: bool) -> tuple[Checkpoint | None, bool]:
+        """Return the newest checkpoint, and whether the recent ones are all valid. A new log gets one."""
+        first = self._checkpoint("checkpoint", NO_RECORD, 0, None) if is_new else None
+        found, are_valid = self._checkpoint_file.newest(first)
+        if self._clock is None:
+            last = None if found is None else float(found.clock)
+            self._clock = SteadyClock(self._wall, self._now, last, self._options.keep_days)
+        self._sealed_seq = 0 if found is None else found.seq
+        if found is not None and self._written.seq > found.seq:
+            found = self._checkpoint("checkpoint", self._written, 0, None)  # known without a checkpoint
+        return found, are_valid
+
+    def all_checkpoints(self) -> list[Checkpoint]:
+        return [*self._checkpoint_file.read_all(), *self._losses]
+
+    def add_checkpoint(self, kind: Kind, head: Head, *, count: int, good: Head | None = None) -> None:
+        self._checkpoint_file.add(self._checkpoint(kind, head, count, good))
+
+    def _checkpoint(self, kind: Kind, head: Head, count: int, good: Head | None) -> Checkpoint:
+        last_good = () if good is None else (good.seq, good.hash.decode())
+        at = format_time(self._wall())
+        return Checkpoint(kind, head.seq, head.hash.decode(), count, at, int(self._read_clock()), *last_good)
+
+    @property
+    def _checkpoint_file(self) -> CheckpointFile:
+        return CheckpointFile(self._checkpoints, self.load_key())
+
+    def _read_clock(self) -> float:
+        return self._wall() if self._clock is None else self._clock.read()
+
+    def _seal(self, store: AuditStore) -> None:
+        """Write a checkpoint of what is on the disk."""
         store.sync()
-        self._unsynced = 0
         self._sealed_at = self._now()
         try:
-            self.certify("checkpoint", self.head, count=self.head.seq - self._first_seq + 1)
+            self.add_checkpoint("checkpoint", self.head, count=self.head.seq - self._first_seq + 1)
         except OSError as error:
-            if not self._is_sealing_badly:
-                logger.warning("audit: no checkpoint can be written to %s: %s", self._seals_path, error)
-            self._is_sealing_badly = True  # records are kept all the same; the next one is tried in time
+            if not self._is_sealing_failing:
+                logger.warning("audit: cannot write a checkpoint to %s: %s", self._checkpoints, error)
+            self._is_sealing_failing = (
+                True  # records are kept all the same; the next checkpoint is tried in time
+            )
             return
-        self._is_sealing_badly = False
+        self._is_sealing_failing = False
         self._sealed_seq = self.head.seq
 
-    # --- what is too old ---
+    # --- maintenance ---
 
-    def _prune(self, store: Store) -> bool:
-        """End some old records. Returns whether there are more."""
-        first = store.first_seq() or self._first_seq  # the first line may be none
-        through = min(self._too_old(first), self.head.seq - 1)
+    def run_maintenance(self) -> float | None:
+        """Do what is due. Returns the seconds until the next run, None for not before the next record.
+        Raises STORE_ERRORS."""
+        if self._store is None:
+            return None
+        if self.gap.is_unreported:
+            self.write(())
+        try:
+            return self._run_maintenance(self._store)
+        except BaseException as error:
+            self._handle_failure(error)
+            raise
+
+    def _run_maintenance(self, store: AuditStore) -> float | None:
+        now = self._now()
+        unsealed = self.head.seq - self._sealed_seq
+        interval_s = MIN_CHECKPOINT_S if unsealed >= CHECKPOINT_RECORDS else CHECKPOINT_S
+        if unsealed > 0 and now - self._sealed_at >= interval_s:
+            self._seal(store)
+        has_retention = self._options.keep_days is not None or self._options.keep_records is not None
+        if has_retention and now - self._retained_at >= RETENTION_S and not self._remove_old(store):
+            self._retained_at = now
+        due = []
+        if self.head.seq > self._sealed_seq:
+            due.append(self._sealed_at + interval_s)
+        if has_retention:
+            due.append(self._retained_at + RETENTION_S)
+        return max(0.0, min(due) - now) if due else None
+
+    def _remove_old(self, store: AuditStore) -> bool:
+        """Remove a batch of old records. Returns whether there are more."""
+        first = store.first_seq() or self._first_seq
+        through = min(self._last_expired(first), self.head.seq - 1)
         if first <= through:
-            last = through if store.remove_batch is None else min(through, first + store.remove_batch - 1)
-            with closing(store.lines(last - 1)) as lines:
-                heads = (head for line in lines if (head := head_of(line)) is not None)
+            last = min(through, first + REMOVE_BATCH - 1)
+            with closing(store.lines(last - 1)) as lines:  # an open read would make SQLite refuse to write
+                heads = (head for line in lines if (head := read_head(line)) is not None)
                 end = next(heads, NO_RECORD)
-            # Closed: who still reads cannot write what others have written to meanwhile, and SQLite says so.
-            is_worth_it = (through - first + 1) * 10 >= self.head.seq - first
-            if end.seq and end.seq <= through and (store.remove_batch is not None or is_worth_it):
-                # Sealed first: what is gone without a word was not ended by us.
-                self.certify("pruned", end, count=self.head.seq - end.seq)
+            if 0 < end.seq <= through:
+                # Sealed first: records that are gone without a checkpoint were not removed by us.
+                self.add_checkpoint("pruned", end, count=self.head.seq - end.seq)
                 store.remove_through(end.seq)
                 self._removed += end.seq - first + 1
                 self._first_seq = end.seq + 1
@@ -378,345 +476,168 @@ class Scribe:
         if self._removed:
             facts = {"kind": "pruned", "through": self._first_seq - 1, "removed": self._removed}
             self._removed = 0
-            self._notes.append(self.stamp_entry(facts))
+            self._notes.append(self._encode(facts))
             self.write(())
-            self._opened_seals().forget_before(self._first_seq - 1)
+            self._checkpoint_file.drop_before(self._first_seq - 1)
         return False
 
-    def _too_old(self, first: int) -> int:
+    def _last_expired(self, first: int) -> int:
         options, through = self._options, 0
         if options.keep_records is not None:
-            many = self.head.seq - options.keep_records
-            # Not one by one: the word about it is a record, too, and would drive out all the others.
-            through = many if (many - first + 1) * 100 >= options.keep_records else 0
-        if options.keep_days is not None and (self._removed or self._now() - self._aged_at >= AGES_S):
-            self._aged_at = self._now()
-            seals = self._opened_seals().read_all()
-            through = max(through, aged_out(seals, options.keep_days, self._read_clock(), self._wall()))
+            excess = self.head.seq - options.keep_records
+            # Not one by one: each removal adds a record itself, and would push out all others.
+            through = excess if (excess - first + 1) * 100 >= options.keep_records else 0
+        if options.keep_days is not None and (
+            self._removed or self._now() - self._ages_checked_at >= AGE_CHECK_S
+        ):
+            self._ages_checked_at = self._now()
+            checkpoints = self._checkpoint_file.read_all()
+            expired = expired_through(checkpoints, options.keep_days, self._read_clock(), self._wall())
+            through = max(through, expired)
         return through
 
-    # --- closing ---
+    # --- recovery ---
 
-    def close(self) -> None:
-        """The last word, and a checkpoint of it. Raises what stores raise; it is closed all the same."""
-        try:
-            if self._store is not None:
-                try:
-                    self.look()
-                except GoneError:
-                    self.write(())  # what is lost, into the file that takes its place
-                self._notes.append(self.stamp_entry({"kind": "closed", "process": os.getpid()}))
-                self.write(())
-                self._seal(self.open())
-        finally:
-            self.abandon()
-            self._attempt, self._skip, self._kept = None, 0, NO_RECORD
-            self._gone, self._borne, self._borne_records = None, [], self.records
-            self._notes = [note for note in self._notes if b'"kind":"gap"' in note]  # still to be told
-            self._is_announced = False
+    def _recover(self, store: AuditStore) -> int:
+        """Check the log as it was found. Returns the number of records after the newest checkpoint.
+
+        Raises DamagedError unless `accept_gap` is set. If the file was deleted or replaced while this process
+        wrote it, and nothing is wrong but missing records, the log continues after them; the loss remains a
+        problem for `verify` and for the next start.
+        """
+        found = _inspect(store, self)
+        if isinstance(found, _Damage):
+            found = _inspect(store, self)  # another process may have removed old records meanwhile
+        if isinstance(found, int):
+            return found
+        count = sum(1 for _ in store.lines(0))
+        if self._removal is not None and (loss := _find_loss(store, self, found)) is not None:
+            self._append_after(
+                store, found.last, {"kind": "recovered", "missing": loss, "good": found.good.seq}
+            )
+            self._remember_loss(loss, found, count)
+            return 1
+        if not self._options.accept_gap:
+            raise DamagedError(found.message, found.good.seq + 1)
+        self.add_checkpoint("accepted", found.last, count=count, good=found.good)
+        facts = {"kind": "recovered", "accepted": found.message, "good": found.good.seq}
+        self._append_after(store, found.last, facts)
+        return 1
+
+    def _append_after(self, store: AuditStore, last: Head, facts: dict[str, Any]) -> None:
+        """Append a record at once, because other processes continue after the last record they find."""
+
+        def lines_after(_: Head) -> list[bytes]:
+            if any(read_head(line) is not None for line in store.lines(last.seq)):
+                raise StoreError("another process has continued the log meanwhile")
+            return chain_entries(last, [self._encode(facts)])[1]
+
+        store.append(lines_after, last)
+
+    def _remember_loss(self, message: str, damage: _Damage, count: int) -> None:
+        self._losses.append(self._checkpoint("accepted", damage.last, count, damage.good))
+        self.gap.add(lost=min(self.records - self._records_at_loss, damage.last.seq - damage.good.seq))
+        self._records_at_loss = self.records
+        self._sealed_at = float("-inf")
+        logger.error(
+            "audit: %s: %s: %s; the log continues after record %d",
+            self.path,
+            self._removal,
+            message,
+            damage.last.seq,
+        )
 
 
-MAX_QUEUE = 20_000
-MAX_BATCH = 1_024
-MAX_GATHERED = 64
-FIRST_RETRY_S = 0.05
-LAST_RETRY_S = 1.0
-LOOK_S = 1.0
-"""How often an idle log is looked at: whether its file is still there."""
-QUIET_S = 60.0
-"""At most one word about failing in this time."""
+def _age_s(path: Path) -> float:
+    try:
+        return time.time() - path.stat().st_mtime
+    except OSError:  # the key comes from the environment
+        return 0.0
 
 
-class Item:
-    """An entry, and who waits for it."""
+class _Damage(NamedTuple):
+    """Damage found when opening a log.
 
-    __slots__ = ("deadline", "desk", "entry", "future", "is_late")
-
-    def __init__(self, entry: Entry, desk: Desk | None, future: asyncio.Future[bool] | None) -> None:
-        self.entry = entry
-        self.desk = desk
-        self.future = future
-        self.deadline = 0.0
-        self.is_late = False
-
-
-class Desk:
-    """All who wait on one loop. Used on that loop only.
-
-    What comes in one turn of the loop is handed over together: to wake the thread costs more than to write.
+    `good` is the last record known to be unchanged; `last` is the record to continue after.
+    `are_checkpoints_valid` says that the damage is in the records alone.
     """
 
-    __slots__ = ("_is_watching", "_looked_at", "_wait_s", "_waiting", "_writer", "gathered", "loop")
-
-    def __init__(self, loop: asyncio.AbstractEventLoop, wait_s: float, writer: Writer) -> None:
-        self.loop = loop
-        self._writer = writer
-        self.gathered: list[Item] = []
-        self._looked_at = 0
-        self._wait_s = wait_s
-        self._waiting: deque[Item] = deque()
-        self._is_watching = False
-
-    def take(self, item: Item) -> None:
-        """Have an item written, and its future settled within the time."""
-        loop = self.loop
-        item.deadline = loop.time() + self._wait_s
-        self._waiting.append(item)
-        if not self._is_watching:
-            self._is_watching = True
-            loop.call_at(item.deadline, self._look)
-        if not self.gathered:
-            loop.call_soon(self._gather)
-        self.gathered.append(item)
-
-    def _gather(self) -> None:
-        """Hand over, unless more has come since the last look: then even more may come."""
-        count = len(self.gathered)
-        if self._looked_at < count < MAX_GATHERED:
-            self._looked_at = count
-            self.loop.call_soon(self._gather)
-        else:
-            self.hand_over()
-
-    def hand_over(self) -> None:
-        self._looked_at = 0
-        gathered, self.gathered = self.gathered, []
-        if gathered:
-            self._writer.put(*gathered)
-
-    def settle(self, items: Iterable[Item], is_written: bool) -> None:
-        for item in items:
-            future = item.future
-            if future is not None and not future.done():
-                future.set_result(is_written)
-        self._forget_settled()
-
-    def _forget_settled(self) -> None:
-        waiting = self._waiting
-        while waiting and (waiting[0].future is None or waiting[0].future.done()):
-            waiting.popleft()
-
-    def _look(self) -> None:
-        """One timer for all: who waits longest is first in line."""
-        self._forget_settled()
-        now, late = self.loop.time(), []
-        while self._waiting and self._waiting[0].deadline <= now:
-            late.append(self._waiting.popleft())
-            self._forget_settled()
-        if late:
-            self._writer.stall(late)
-            self.settle(late, False)
-        self._is_watching = bool(self._waiting)
-        if self._waiting:
-            self.loop.call_at(self._waiting[0].deadline, self._look)
+    message: str
+    good: Head
+    last: Head
+    are_checkpoints_valid: bool = True
 
 
-class Writer:
-    """`is_failing` says that the store refuses, or does not come back; `written_at`, when it last took a
-    record, is monotonic."""
-
-    def __init__(self, scribe: Scribe) -> None:
-        self._scribe = scribe
-        self.is_failing = False
-        self.written_at = float("-inf")
-        self.queue: deque[Item] = deque()
-        self._pending: list[Item] = []
-        self._lock = threading.Lock()
-        self._bell = threading.Lock()
-        self._bell.acquire()
-        self._is_idle = False
-        self._orders: deque[tuple[str, Future[None]]] = deque()
-        self._failing_since: float | None = None
-        self._failed_before = (0, 0)
-        self._retry_s = FIRST_RETRY_S
-        self._looked_at = 0.0
-        self._silent_until = 0.0
-        self._has_spoken = False
-        self._thread: threading.Thread | None = None
-
-    def __len__(self) -> int:
-        return len(self.queue) + len(self._pending)
-
-    @property
-    def is_running(self) -> bool:
-        return self._thread is not None
-
-    # --- for everybody ---
-
-    def put(self, *items: Item, are_late: bool = False) -> None:
-        """Have items written. Where there is no room for all of them, the last ones are lost."""
-        lost = items[max(0, MAX_QUEUE - len(self)) :]
-        if lost:
-            items = items[: -len(lost)]
-            self._scribe.gap.add(lost=len(lost))
-            _wake(lost, False)
-        if are_late:
-            self.mark_late(items)  # before they can be written: what is told of them comes first
-        self.queue.extend(items)
-        if self._is_idle:
-            self._ring()
-        elif self._thread is None:
-            self._start()
-
-    def order(self, word: str) -> Future[None]:
-        """Have the log opened or closed, on the thread that has it."""
-        done: Future[None] = Future()
-        self._orders.append((word, done))
-        self._start()
-        self._ring()
-        return done
-
-    def mark_late(self, items: Iterable[Item]) -> None:
-        """These are not waited for any more."""
-        with self._lock:
-            late = [item for item in items if not item.is_late and item.future is not None]
-            for item in late:
-                item.is_late = True
-        if late:
-            self._scribe.gap.add(late=len(late))
-
-    def stall(self, items: list[Item]) -> None:
-        """The store has not come back in time."""
-        self.is_failing = True
-        self._complain("nothing came back in time")
-        self.mark_late(items)
-
-    def _start(self) -> None:
-        with self._lock:
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name="toolcrib-audit", daemon=True)
-                self._thread.start()
-
-    def _ring(self) -> None:
-        try:
-            self._is_idle = False
-            self._bell.release()
-        except RuntimeError:
-            pass  # it is ringing
-
-    # --- on the thread ---
-
-    def _run(self) -> None:
-        pause_s: float | None = 0.0
-        closing: list[Future[None]] = []
-        while True:
-            self._wait(pause_s)
-            while self._orders:
-                word, done = self._orders.popleft()
-                if word == "close":
-                    closing.append(done)
-                else:
-                    self._open(done)
-            pause_s = self._turn()
-            if closing and self._scribe.is_gone:
-                self._turn()  # nobody waits for another file to be begun
-            if closing and (self._failing_since is not None or not len(self)):
-                self._close()
-                self._thread = None
-                for done in closing:
-                    done.set_result(None)
-                if self.queue or self._orders:
-                    self._start()  # somebody came while the door was being closed
-                return
-
-    def _wait(self, pause_s: float | None) -> None:
-        if self._failing_since is None:
-            self._is_idle = True
-            if not self.queue and not self._orders:
-                self._bell.acquire(timeout=LOOK_S if pause_s is None else min(pause_s, LOOK_S))
-        elif not self._orders:
-            # Not idle: new entries do not make a broken store work any sooner.
-            self._bell.acquire(timeout=self._retry_s)
-        self._is_idle = False
-
-    def _open(self, done: Future[None]) -> None:
-        try:
-            self._scribe.start()
-            self.is_failing = self._failing_since is not None  # it may have taken longer than anybody waits
-        except Exception as error:
-            if not is_outage(error):
-                done.set_exception(error)
-                return
-            self._fail(error)
-        done.set_result(None)
-
-    def _turn(self) -> float | None:
-        """Write what there is, and do what is due."""
-        queue, pending = self.queue, self._pending
-        while queue and len(pending) < MAX_BATCH:
-            pending.append(queue.popleft())
-        try:
-            if pending or self._failing_since is not None:
-                self._scribe.write([item.entry for item in pending])
-                self._pending = []
-                self._succeed(pending)
-                self._looked_at = time.monotonic()
-            elif time.monotonic() - self._looked_at >= LOOK_S / 2:  # not after every batch
-                self._scribe.look()
-                self._looked_at = time.monotonic()
-            return self._scribe.tend()
-        except Exception as error:  # whatever it is, calls go on and the next turn tries again
-            self._fail(error)
-            return None  # it has a pause of its own
-
-    def _succeed(self, items: list[Item]) -> None:
-        _wake(items, True)
-        self.is_failing = False
-        self.written_at = time.monotonic() if items else self.written_at
-        if self._failing_since is not None:
-            self._failing_since = None
-            self._retry_s = FIRST_RETRY_S
-        if self._has_spoken:
-            self._has_spoken = False
-            gap = self._scribe.gap
-            late, lost = gap.late - self._failed_before[0], gap.lost - self._failed_before[1]
-            logger.warning("audit: records are written again; %d came late, %d are lost", late, lost)
-
-    def _fail(self, error: Exception) -> None:
-        self.is_failing = True
-        if self._failing_since is None:
-            self._failing_since = time.monotonic()
-        else:
-            self._retry_s = min(LAST_RETRY_S, self._retry_s * 2)
-        while self.queue:
-            self._pending.append(self.queue.popleft())
-        self._complain(str(error) or type(error).__name__)
-        self.mark_late(self._pending)
-        _wake(self._pending, False)
-
-    def _complain(self, words: str) -> None:
-        now = time.monotonic()
-        with self._lock:
-            if self._has_spoken or now < self._silent_until:
-                return
-            self._has_spoken = True
-            self._silent_until = now + QUIET_S
-            gap = self._scribe.gap
-            self._failed_before = (gap.late, gap.lost)
-        logger.error("audit: records cannot be written to %s: %s", self._scribe.path, words)
-
-    def _close(self) -> None:
-        lost, self._pending = self._pending, []  # none, unless the store fails: then all of them
-        try:
-            self._scribe.close()
-        except Exception as error:
-            logger.error("audit: the log was not closed well: %s", error)
-        if lost:
-            self._scribe.gap.add(lost=len(lost))
-            logger.error("audit: %d records are lost, closed while they could not be written", len(lost))
-        self._failing_since = None
-        self._retry_s = FIRST_RETRY_S
-        self.is_failing = False
+def _inspect(store: AuditStore, writer: RecordWriter) -> _Damage | int:
+    """Check what came after the newest checkpoint; a short log is checked entirely."""
+    try:
+        is_new = store.head() == NO_RECORD
+    except DamagedError:
+        is_new = False  # reported below, with the record where it begins
+    newest, are_valid = writer.newest_checkpoint(is_new=is_new)
+    if newest is None or not are_valid:
+        message = NO_CHECKPOINT if newest is None and are_valid else FOREIGN_CHECKPOINTS
+        good = NO_RECORD if newest is None else newest.head
+        return _Damage(message, good, _last_head(store, good), are_checkpoints_valid=False)
+    head = newest.head
+    lines = store.lines(newest.seq - 1 if newest.kind == "checkpoint" else newest.seq)
+    if newest.kind == "checkpoint" and newest.seq:
+        line = next(lines, None)
+        if line is None:
+            message = f"it ends before record {newest.seq}, of which there is a checkpoint"
+            return _Damage(message, _head_before(store, newest.seq), head)
+        if read_head(line) != head:
+            message = f"record {newest.seq} does not match its checkpoint"
+            return _Damage(message, _head_before(store, newest.seq), _last_head(store, head))
+    count = 0
+    for line in lines:
+        if not follows(line, head):
+            message = f"what follows record {head.seq} is not what was written"
+            last = _last_head(store, newest.head)
+            # The number of the damaged record is not used again, whether or not it is readable.
+            return _Damage(message, head, last._replace(seq=max(last.seq, head.seq + 1)))
+        head = Head(head.seq + 1, line[-66:-2])
+        count += 1
+    return _inspect_all(store, writer, newest.head) or count
 
 
-def _wake(items: Iterable[Item], is_written: bool) -> None:
-    """One call for each loop, however many wait there."""
-    desks: dict[Desk, list[Item]] = {}
-    for item in items:
-        if item.desk is not None:
-            desks.setdefault(item.desk, []).append(item)
-    for desk, waiting in desks.items():
-        try:
-            desk.loop.call_soon_threadsafe(desk.settle, waiting, is_written)
-        except RuntimeError:
-            pass  # the loop has ended, and nobody waits on it
+def _inspect_all(store: AuditStore, writer: RecordWriter, newest: Head) -> _Damage | None:
+    """Check what came before the newest checkpoint, unless that is too much."""
+    if newest.seq - (store.first_seq() or 1) >= FULL_CHECK_RECORDS:
+        return None
+    checkpoints = writer.all_checkpoints()
+    problem = next(iter(_find_problems(store, checkpoints)), None)
+    if problem is None:
+        return None
+    earlier = (each.head for each in checkpoints if each.kind == "checkpoint" and each.seq < problem.seq)
+    good = max(earlier, key=lambda head: head.seq, default=NO_RECORD)
+    return _Damage(problem.words, good, _last_head(store, newest))
+
+
+def _find_loss(store: AuditStore, writer: RecordWriter, damage: _Damage) -> str | None:
+    """Return which records are missing; None if something else is wrong too."""
+    if not damage.are_checkpoints_valid:
+        return None
+    problems = _find_problems(store, writer.all_checkpoints())
+    if any(problem.kind not in ("missing", "truncated") for problem in problems):
+        return None
+    return problems[0].words if problems else damage.message
+
+
+def _find_problems(store: AuditStore, checkpoints: list[Checkpoint]) -> list[Problem]:
+    verdict = Verifier(CheckpointLines(checkpoints), checkpoints, is_keyed=True).run(store.lines(0))
+    return [problem for problem in verdict.problems if not problem.is_accepted]
+
+
+def _head_before(store: AuditStore, seq: int) -> Head:
+    heads = (head for line in store.lines(0) if (head := read_head(line)) is not None)
+    return max((head for head in heads if head.seq < seq), default=NO_RECORD)
+
+
+def _last_head(store: AuditStore, last: Head) -> Head:
+    """Return the record that the log can continue after: no number is used twice."""
+    for line in store.lines(last.seq):
+        head = read_head(line)
+        if head is not None and head.seq > last.seq:
+            last = head
+    return last._replace(seq=max(last.seq, store.last_seq()))

@@ -1,0 +1,228 @@
+"""Arguments and results compared: each change has its grade, its place, and words to act on."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+
+from toolcrib import Tool, ToolDefinition
+from toolcrib.catalog.diff.compare import compare
+from toolcrib.sources.described import describe
+
+CLOSED = {"type": "object", "additionalProperties": False}
+NODE = {
+    "type": "object",
+    "properties": {"node": {"$ref": "#/$defs/Node"}, "other": {"$ref": "#/$defs/Node"}},
+    "$defs": {
+        "Node": {
+            "type": "object",
+            "properties": {
+                "value": {"type": "integer"},
+                "next": {"anyOf": [{"$ref": "#/$defs/Node"}, {"type": "null"}]},
+            },
+        }
+    },
+}
+
+
+def make(name: str = "find_orders", description: str = "Find orders by status.", **facts: Any) -> Tool:
+    facts.setdefault("input_schema", {"type": "object", "properties": {"status": {"type": "string"}}})
+    return describe(ToolDefinition(name, description, **facts))
+
+
+def taking(schema: Any, *, required: bool = False) -> Tool:
+    """A tool with one parameter, `limit`."""
+    more = {"required": ["limit"]} if required else {}
+    return make(input_schema={"type": "object", "properties": {"limit": schema}, **more})
+
+
+def giving(schema: Any) -> Tool:
+    return make(output_schema=schema)
+
+
+def grades(old: Tool, new: Tool) -> list[tuple[str, str]]:
+    return [(change.grade, change.message) for change in compare([old], [new]).changes]
+
+
+# --- arguments -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "grade", "words"),
+    [
+        ({"type": "integer"}, {"type": "string"}, "breaking", "`limit` was integer and is now string"),
+        ({"type": "integer"}, {"type": "number"}, "compatible", "`limit` was integer and is now number"),
+        ({"type": "integer"}, {"type": ["integer", "null"]}, "compatible", "`limit` now also takes null"),
+        ({"type": ["integer", "null"]}, {"type": "integer"}, "breaking", "`limit` no longer takes null"),
+        ({"enum": ["a", "b"]}, {"enum": ["a"]}, "breaking", '`limit` no longer takes `"b"`'),
+        ({"enum": ["a"]}, {"enum": ["a", "b"]}, "compatible", '`limit` now also takes `"b"`'),
+        ({"type": "string"}, {"enum": ["a", "b"]}, "breaking", '`limit` now takes only `"a", "b"`'),
+        ({"enum": ["a"]}, {"type": "string"}, "compatible", '`limit` now takes more than `"a"`'),
+        (
+            {"type": "integer", "minimum": 1},
+            {"type": "integer", "minimum": 5},
+            "breaking",
+            "the least value of `limit` was `1` and is now `5`",
+        ),
+        (
+            {"type": "integer", "maximum": 10},
+            {"type": "integer"},
+            "compatible",
+            "the greatest value of `limit`, `10`, is gone",
+        ),
+        (
+            {"type": "string"},
+            {"type": "string", "pattern": "^a"},
+            "breaking",
+            "the pattern of `limit` is now `^a`",
+        ),
+        (
+            {"type": "string", "format": "date"},
+            {"type": "string"},
+            "compatible",
+            "the format of `limit`, `date`, is gone",
+        ),
+        (
+            {"type": "array", "items": {"type": "string"}},
+            {"type": "array", "items": {"type": "integer"}},
+            "breaking",
+            "`limit[]` was string and is now integer",
+        ),
+        ({"type": "object"}, CLOSED, "breaking", "`limit` no longer takes names that are not declared"),
+        (
+            {"not": {"type": "null"}},
+            {"not": {"type": "string"}},
+            "breaking",
+            "`limit` changed in a way that cannot be compared: expect it to break callers",
+        ),
+        (
+            {"type": "string"},
+            {},
+            "compatible",
+            "`limit` now also takes array or boolean or null or number or object",
+        ),
+        (
+            {"oneOf": [{"type": "integer"}, {"type": "string"}]},
+            {"type": "integer"},
+            "breaking",
+            "`limit` no longer takes string",
+        ),
+    ],
+)
+def test_a_parameter_that_changes_is_graded_by_what_is_still_taken(
+    old: Any, new: Any, grade: str, words: str
+) -> None:
+    assert grades(taking(old), taking(new)) == [(grade, words)]
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ({"anyOf": [{"type": "string"}, {"type": "null"}]}, {"type": ["null", "string"]}),
+        ({"type": "integer", "exclusiveMinimum": 0}, {"type": "integer", "minimum": 1}),
+        ({"const": "a"}, {"enum": ["a"]}),
+        ({"allOf": [{"type": "integer"}]}, {"type": "integer"}),
+        ({"type": "boolean"}, {"enum": [True, False]}),
+        ({"enum": ["a", "b"]}, {"enum": ["b", "a"]}),
+    ],
+)
+def test_what_is_only_written_differently_is_cosmetic(old: Any, new: Any) -> None:
+    expected = [("cosmetic", "it is written differently and means the same")]
+    assert grades(taking(old), taking(new)) == expected == grades(taking(new), taking(old))
+
+
+def test_parameters_that_come_go_and_become_required() -> None:
+    old = make(
+        input_schema={"type": "object", "properties": {"a": {"type": "string"}, "b": {"type": "integer"}}}
+    )
+    new = make(
+        input_schema={
+            "type": "object",
+            "properties": {"b": {"type": "integer"}, "c": {"type": "boolean"}, "d": {"type": "array"}},
+            "required": ["b", "d"],
+        }
+    )
+    assert grades(old, new) == [
+        ("breaking", "`a` is gone: callers that still send it will fail"),
+        ("breaking", "`b` is now required: callers that leave it out will fail"),
+        ("breaking", "`d` is new and required: callers that do not know it will fail"),
+        ("compatible", "`c` is new and may be left out"),
+    ]
+    assert ("compatible", "`b` may now be left out") in grades(new, old)
+
+
+def test_a_renamed_parameter_is_one_change() -> None:
+    def tool(name: str) -> Tool:
+        return make(input_schema={"type": "object", "properties": {name: {"type": "integer", "maximum": 9}}})
+
+    words = "`max_count` is now called `count`: callers that use the old name will fail"
+    assert grades(tool("max_count"), tool("count")) == [("breaking", words)]
+
+
+def test_places_deep_inside_are_named_and_pointed_at() -> None:
+    def tool(kind: str) -> Tool:
+        inner = {"type": "array", "items": {"type": "object", "properties": {"id": {"type": kind}}}}
+        return taking({"type": "object", "properties": {"orders": inner}})
+
+    (change,) = compare([tool("integer")], [tool("string")]).changes
+    assert change.message == "`limit.orders[].id` was integer and is now string"
+    assert change.pointer == "/inputSchema/properties/limit/properties/orders/items/properties/id"
+    assert (change.old, change.new) == ('["integer"]', '["string"]')
+
+
+def test_records_that_hold_themselves_are_compared_once() -> None:
+    wider = copy.deepcopy(NODE)
+    wider["$defs"]["Node"]["properties"]["value"] = {"type": "number"}  # type: ignore[index]
+    found = grades(make(input_schema=NODE), make(input_schema=wider))
+    assert found == [
+        ("compatible", "`node.value` was integer and is now number"),
+        ("compatible", "`other` changed as `node` did"),
+    ]
+    assert [grade for grade, _ in grades(make(input_schema=wider), make(input_schema=NODE))] == [
+        "breaking"
+    ] * 2
+
+
+def test_a_default_that_changes_is_said_for_those_who_leave_it_out() -> None:
+    found = grades(taking({"type": "integer", "default": 10}), taking({"type": "integer", "default": 20}))
+    assert found == [("compatible", "`limit` is now `20` instead of `10` where callers leave it out")]
+
+
+# --- results ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "grade", "words"),
+    [
+        ({"type": "integer"}, {"type": ["integer", "null"]}, "breaking", "the result may now be null"),
+        (
+            {"type": ["integer", "null"]},
+            {"type": "integer"},
+            "compatible",
+            "the result is never null any more",
+        ),
+        ({"enum": ["a"]}, {"enum": ["a", "b"]}, "breaking", 'the result now also can be `"b"`'),
+        ({"enum": ["a", "b"]}, {"enum": ["a"]}, "compatible", 'the result no longer can be `"b"`'),
+        (None, {"type": "string"}, "compatible", "its result now has a schema"),
+        (
+            {"type": "string"},
+            None,
+            "breaking",
+            "its result has no schema any more: readers of structured results will fail",
+        ),
+    ],
+)
+def test_a_result_that_changes_is_graded_by_what_can_come(old: Any, new: Any, grade: str, words: str) -> None:
+    assert grades(giving(old), giving(new)) == [(grade, words)]
+
+
+def test_fields_of_results_may_come_but_not_go() -> None:
+    old = giving({**CLOSED, "properties": {"a": {"type": "string"}}, "required": ["a"]})
+    new = giving({**CLOSED, "properties": {"a": {"type": "string"}, "b": {"type": "string"}}})
+    assert grades(old, new) == [
+        ("breaking", "`a` of the result may now be missing: readers that rely on it will fail"),
+        ("compatible", "`b` of the result is new"),
+    ]
+    assert ("breaking", "`b` of the result is gone: readers that use it will fail") in grades(new, old)

@@ -1,0 +1,190 @@
+"""Every pair of a hundred schemas: where one is said to be within the other, no value tells otherwise."""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import Any
+
+import jsonschema_rs
+import pytest
+
+from tests.support.small_world import WORLD
+from toolcrib.catalog.diff.subset import Comparer
+
+TEXT, WHOLE, NOTHING = {"type": "string"}, {"type": "integer"}, {"type": "null"}
+A = {"type": "object", "additionalProperties": False, "properties": {"a": TEXT}}
+LIST = {
+    "$defs": {
+        "n": {"type": "object", "additionalProperties": False, "properties": {"a": {"$ref": "#/$defs/n"}}}
+    }
+}
+
+SCHEMAS: list[Any] = [
+    {},
+    {"not": {}},
+    TEXT,
+    WHOLE,
+    NOTHING,
+    {"type": "number"},
+    {"type": "boolean"},
+    {"type": "array"},
+    {"type": "object"},
+    {"type": ["string", "null"]},
+    {"type": ["integer", "string"]},
+    {"type": ["number", "null"]},
+    *({"type": "integer", **facts} for facts in ({"minimum": 1}, {"minimum": 2}, {"exclusiveMinimum": 1})),
+    *({"type": "number", **facts} for facts in ({"minimum": 2}, {"exclusiveMinimum": 1}, {"maximum": 2})),
+    {"type": "number", "exclusiveMaximum": 2, "minimum": 1},
+    {"minimum": 1},
+    {"exclusiveMaximum": 2.5},
+    *({"type": "integer", "multipleOf": step} for step in (1, 2, 4)),
+    {"type": "number", "multipleOf": 0.5},
+    {"type": "number", "multipleOf": 1},
+    *({"type": "string", **facts} for facts in ({"minLength": 1}, {"maxLength": 1}, {"pattern": "^a"})),
+    {"type": "string", "minLength": 1, "maxLength": 2},
+    {"type": "string", "format": "date"},
+    {"minLength": 1},
+    {"const": "a"},
+    {"const": "abc"},
+    {"const": 1},
+    {"allOf": [{"enum": [1]}, {"enum": [1.0, "a"]}]},
+    {"const": 1.0},
+    {"const": True},
+    {"enum": ["a", "b"]},
+    {"enum": [0, 1, 2, None]},
+    {"enum": [True, False]},
+    {"enum": [False, 0]},
+    {"enum": ["a", "abc"], "maxLength": 1},
+    {"anyOf": [TEXT, NOTHING]},
+    {"anyOf": [WHOLE, {"type": "number", "minimum": 2}]},
+    {"anyOf": [{"const": "a"}, {"const": 2}]},
+    {"oneOf": [TEXT, NOTHING]},
+    {"oneOf": [WHOLE, {"type": "number"}]},
+    {"oneOf": [WHOLE, {"type": "number", "minimum": 2}]},
+    {"oneOf": [{"enum": ["a", "b"]}, {"enum": ["b", "ab"]}]},
+    {"allOf": [WHOLE, {"minimum": 1}]},
+    {"allOf": [{"type": "number"}, WHOLE]},
+    {"allOf": [{"enum": ["a", "b"]}, {"enum": ["b", 1]}]},
+    {"type": "string", "anyOf": [{"minLength": 1}, {"const": ""}]},
+    {"not": TEXT},
+    {"not": NOTHING},
+    {"type": "string", "not": {"const": "a"}},
+    {"if": TEXT, "then": {"minLength": 1}},
+    {"if": TEXT, "then": {"minLength": 1}, "else": WHOLE},
+    {"type": "array", "items": TEXT},
+    {"type": "array", "items": {"type": ["string", "integer"]}},
+    {"type": "array", "items": False},
+    {"type": "array", "minItems": 1},
+    {"type": "array", "maxItems": 1},
+    {"type": "array", "uniqueItems": True},
+    {"type": "array", "prefixItems": [TEXT]},
+    {"type": "array", "prefixItems": [TEXT], "items": WHOLE},
+    {"type": "array", "prefixItems": [TEXT, TEXT], "items": False},
+    {"type": "array", "contains": TEXT},
+    {"type": "array", "contains": TEXT, "minContains": 0},
+    {"type": "array", "contains": TEXT, "minContains": 2},
+    {"type": "array", "contains": TEXT, "maxContains": 1},
+    {"type": "array", "unevaluatedItems": False},
+    {"type": "array", "prefixItems": [TEXT], "unevaluatedItems": False},
+    A,
+    {**A, "additionalProperties": True},
+    {**A, "additionalProperties": TEXT},
+    {**A, "additionalProperties": WHOLE},
+    {**A, "required": ["a"]},
+    {**A, "required": ["a", "b"]},
+    {**A, "properties": {"a": TEXT, "b": WHOLE}},
+    {**A, "properties": {"a": {"type": ["string", "null"]}}},
+    {**A, "properties": {"a": False}},
+    {**A, "minProperties": 1},
+    {**A, "maxProperties": 0},
+    {"type": "object", "minProperties": 2},
+    {"type": "object", "required": ["a"], "additionalProperties": True},
+    {"type": "object", "additionalProperties": WHOLE},
+    {"type": "object", "patternProperties": {"^a": TEXT}, "additionalProperties": False},
+    {"type": "object", "patternProperties": {"^a": TEXT}, "additionalProperties": True},
+    {"type": "object", "patternProperties": {"^[ab]": TEXT}, "additionalProperties": WHOLE},
+    {**A, "patternProperties": {"^[ab]": WHOLE}},
+    {"type": "object", "unevaluatedProperties": False, "additionalProperties": True},
+    {"type": "object", "properties": {"a": TEXT}, "unevaluatedProperties": False},
+    {"type": "object", "allOf": [{"properties": {"a": TEXT}}], "unevaluatedProperties": False},
+    {"allOf": [A, {"type": "object", "required": ["a"]}]},
+    {"allOf": [A, {**A, "properties": {"b": WHOLE}}]},
+    {"type": "object", "propertyNames": {"const": "a"}, "additionalProperties": True},
+    {"type": "object", "dependentRequired": {"a": ["b"]}, "additionalProperties": True},
+    {"type": "object", "dependentSchemas": {"a": {"required": ["b"]}}, "additionalProperties": True},
+    {**LIST, "$ref": "#/$defs/n"},
+    {**LIST, "$ref": "#/$defs/n", "required": ["a"]},
+    {**LIST, "anyOf": [{"$ref": "#/$defs/n"}, NOTHING]},
+    {"type": "object", "additionalProperties": False, "properties": {"a": {"$ref": "#"}}},
+    {"type": "object", "additionalProperties": True, "properties": {"a": {"$ref": "#"}}},
+    {"type": "object", "additionalProperties": {"$ref": "#"}},
+    {"$defs": {"n": TEXT}, "$ref": "#/$defs/n"},
+    {"$defs": {"n": WHOLE}, "$ref": "#/$defs/n"},
+    {"$defs": {"n": TEXT}, "type": "array", "items": {"$ref": "#/$defs/n"}},
+    {"$defs": {"n": WHOLE}, "type": "array", "items": {"$ref": "#/$defs/n"}},
+    {"$defs": {"n": {"$anchor": "x", **TEXT}}, "$ref": "#x"},
+]
+
+
+def test_no_value_tells_otherwise() -> None:
+    checks = [jsonschema_rs.validator_for(schema, validate_formats=True) for schema in SCHEMAS]
+    fitting = [{index for index, value in enumerate(WORLD) if check.is_valid(value)} for check in checks]
+    wrong, found = [], 0
+    for (one, first), (other, second) in product(zip(SCHEMAS, fitting, strict=True), repeat=2):
+        forward, _ = Comparer(one, other).relate(one, other)
+        found += forward
+        if forward and not first <= second:
+            value = WORLD[min(first - second)]
+            wrong.append((one, other, value))
+    assert wrong == []
+    assert found > 900, "it says yes where it can"
+
+
+@pytest.mark.parametrize("schema", SCHEMAS, ids=str)
+def test_every_schema_is_within_itself_however_it_is_spelled(schema: Any) -> None:
+    other = dict(reversed(schema.items()))
+    assert Comparer(schema, other).relate(schema, other) == (True, True)
+    assert Comparer(schema, {}).relate(schema, {})[0]
+
+
+@pytest.mark.parametrize(
+    ("inner", "outer"),
+    [
+        (WHOLE, {"type": "number"}),
+        ({"oneOf": [{"const": "a"}, {"const": "b"}]}, {"enum": ["b", "a"]}),
+        ({"enum": ["a", "b"]}, {"oneOf": [{"const": "a"}, {"const": "b"}]}),
+        ({"enum": ["a", "ab"]}, {"type": "string", "pattern": "^a"}),
+        ({"type": ["string", "null"]}, {"anyOf": [NOTHING, TEXT, WHOLE]}),
+        (
+            {"allOf": [{"type": "object", "required": ["a"]}, {"properties": {"a": TEXT}}]},
+            {"type": "object", "properties": {"a": TEXT}},
+        ),
+        ({"type": "integer", "minimum": 1, "maximum": 3}, {"type": "number", "exclusiveMinimum": 0}),
+        ({**LIST, "$ref": "#/$defs/n"}, {"type": "object", "properties": {"a": {"$ref": "#"}}}),
+        (
+            {"type": "array", "prefixItems": [TEXT, WHOLE], "items": False},
+            {"type": "array", "items": {"type": ["string", "integer"]}},
+        ),
+        (
+            {"oneOf": [{"type": "object", "properties": {"k": {"const": "x"}}, "required": ["k"]}]},
+            {
+                "oneOf": [
+                    {"type": "object", "properties": {"k": {"const": "x"}}, "required": ["k"]},
+                    {"type": "object", "properties": {"k": {"const": "y"}}, "required": ["k"]},
+                ]
+            },
+        ),
+    ],
+)
+def test_what_is_plainly_within_is_seen_to_be(inner: Any, outer: Any) -> None:
+    assert Comparer(inner, outer).relate(inner, outer)[0]
+
+
+def test_a_schema_that_never_ends_is_not_waited_for() -> None:
+    loop = {
+        "$defs": {"a": {"$ref": "#/$defs/b"}, "b": {"anyOf": [{"$ref": "#/$defs/a"}, TEXT]}},
+        "$ref": "#/$defs/a",
+    }
+    wide = {"allOf": [{"anyOf": [{"minLength": n}, {"maxLength": n}]} for n in range(40)]}
+    for schema in (loop, wide):
+        assert Comparer(schema, WHOLE).relate(schema, WHOLE) == (False, False)

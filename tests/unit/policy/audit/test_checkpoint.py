@@ -1,0 +1,96 @@
+"""The file of checkpoints, as somebody finds it who was not the last to write."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from pathlib import Path
+
+import pytest
+
+from tests.support.audited import make_log, seals, verify
+from toolcrib.policy.audit import checkpoints as checkpoint
+from toolcrib.policy.audit.checkpoints import Checkpoint, CheckpointFile, parse_checkpoint, read_checkpoints
+from toolcrib.policy.audit.key import AuditKey
+
+SECRET = AuditKey(b"k" * 32)
+
+
+def make(seq: int) -> Checkpoint:
+    return Checkpoint("checkpoint", seq, "a" * 64, seq, "", 0)
+
+
+def test_the_newest_checkpoint_is_the_one_before_a_torn_end(tmp_path: Path) -> None:
+    path = tmp_path / "seals"
+    file = CheckpointFile(path, SECRET)
+    file.add(make(5))
+    file.add(make(9))
+    whole = path.read_bytes()
+    path.write_bytes(whole + whole[:40])
+    assert file.newest(None) == (make(9), True)
+    file.add(make(10))
+    assert path.read_bytes() == whole + make(10).to_line(SECRET) + b"\n"
+
+
+def test_what_is_said_of_records_that_are_gone_is_dropped_and_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(checkpoint, "_RECENT", 2)
+    path = tmp_path / "seals"
+    file = CheckpointFile(path, SECRET)
+    for seq in range(1, 6):
+        file.add(make(seq))
+    with path.open("ab") as other:
+        other.write(b"not ours\n")
+    whole = path.read_bytes()
+    file.drop_before(3)  # two lines are not worth it
+    assert path.read_bytes() == whole
+    file.drop_before(4)
+    assert file.read_all() == [make(4), make(5)]
+    assert path.read_bytes().endswith(b"\nnot ours\n")
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+def test_a_checkpoint_is_on_the_disk_when_it_was_added_and_its_file_is_let_go_of(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "seals"
+    used: dict[int, bytes] = {}
+    monkeypatch.setattr(os, "fsync", lambda descriptor: used.update({descriptor: path.read_bytes()}))
+    file = CheckpointFile(path, SECRET)
+    file.add(make(5))
+    ((descriptor, synced),) = used.items()
+    assert synced == make(5).to_line(SECRET) + b"\n"
+    with pytest.raises(OSError, match=os.strerror(errno.EBADF)):
+        os.fstat(descriptor)
+
+
+def test_lines_are_counted_from_one_and_an_unfinished_one_is_none(tmp_path: Path) -> None:
+    path = tmp_path / "seals"
+    line = make(5).to_line(SECRET)
+    path.write_bytes(line + b"\nnot ours\n" + line + b"\n" + line)
+    assert list(read_checkpoints(path, SECRET)) == [(1, make(5)), (2, None), (3, make(5))]
+    assert list(read_checkpoints(tmp_path / "none", SECRET)) == []
+
+
+@pytest.mark.parametrize("body", [b"", b"{", b"[", b'{"kind":"checkpoint"'])
+def test_a_seal_does_not_make_a_checkpoint(body: bytes) -> None:
+    line = b'%b,"mac":"%b"}' % (body, SECRET.seal(body))
+    assert parse_checkpoint(line, SECRET) is None
+    assert parse_checkpoint(line, None) is None
+
+
+def test_verify_says_which_line_of_the_checkpoints_was_changed(tmp_path: Path) -> None:
+    path = tmp_path / "audit.db"
+    make_log(path, 3)
+    before = seals(path).read_bytes().splitlines(keepends=True)
+    seals(path).write_bytes(b"".join([*before, before[0].replace(b'"seq":', b'"seq":7')]))
+    (problem,) = verify(path).problems
+    words = f"line {len(before) + 1} of the checkpoints was changed, or sealed with another key"
+    assert problem.words == words
+
+
+@pytest.mark.parametrize("line", [b"", b"{}", b"x" * 200, b',"mac":"' + b"0" * 64 + b'"}'])
+def test_other_lines_are_no_checkpoints(line: bytes) -> None:
+    assert parse_checkpoint(line, None) is None

@@ -1,0 +1,311 @@
+"""What is said of the lines of a log and of its checkpoints, to the word."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from tests.support.audited import NOON, entries, restamp
+from toolcrib.policy.audit.checkpoints import Checkpoint
+from toolcrib.policy.audit.record import NO_RECORD, Head, chain_entries, encode_entry, read_head
+from toolcrib.policy.audit.verify import (
+    MAX_PROBLEMS,
+    CheckpointLines,
+    Problem,
+    UnsealedTime,
+    Verdict,
+    Verifier,
+    collect_checkpoints,
+)
+
+LINES = chain_entries(NO_RECORD, entries(12))[1]
+OTHERS = restamp([line.replace(b"ana", b"bob") for line in LINES])
+GARBAGE = b"nothing"
+
+
+def seal(seq: int, kind: Any = "checkpoint", good: int | None = None, at: str = "then") -> Checkpoint:
+    """Of the lines above, made when all was well."""
+    hash_, good_hash = hash_of(seq), None if good is None else hash_of(good)
+    return Checkpoint(kind, seq, hash_, seq, at, 0, good, good_hash)
+
+
+def hash_of(seq: int) -> str:
+    head = NO_RECORD if seq < 1 or seq > len(LINES) else read_head(LINES[seq - 1])
+    assert head is not None
+    return head.hash.decode()
+
+
+def judge(
+    lines: Sequence[bytes],
+    *checkpoints: Checkpoint,
+    is_keyed: bool = True,
+    lag: UnsealedTime | None = None,
+) -> Verdict:
+    walk = Verifier(CheckpointLines(list(checkpoints)), checkpoints, is_keyed=is_keyed, unsealed=lag)
+    return walk.run(iter(lines))
+
+
+# --- all is well ---
+
+
+@pytest.mark.parametrize("is_keyed", [True, False])
+def test_a_log_that_is_whole(is_keyed: bool) -> None:
+    verdict = judge(LINES, seal(0), seal(5, at="five"), seal(9, at="nine"), is_keyed=is_keyed)
+    assert verdict == Verdict(True, 12, 1, 12, hash_of(12), 2, [], None, is_keyed, 9, "nine")
+
+
+def test_a_log_of_nothing() -> None:
+    assert judge([], is_keyed=False).is_sound
+    assert judge([], seal(0)) == Verdict(True, 0, 0, 0, "0" * 64, 0, [], None, True, 0, "then")
+
+
+@pytest.mark.parametrize("ended", [1, 2, 11])
+def test_a_log_whose_oldest_records_have_ended(ended: int) -> None:
+    verdict = judge(LINES[ended:], seal(ended, "pruned"), seal(12))
+    assert verdict == Verdict(
+        True, 12 - ended, ended + 1, 12, hash_of(12), 1, [], ended + 1, True, 12, "then"
+    )
+
+
+def test_only_what_was_ended_by_us_is_the_beginning_of_the_rest() -> None:
+    verdict = judge(LINES[3:], seal(3), seal(2, "pruned"))
+    assert (verdict.is_sound, verdict.pruned_before) == (False, None)
+    assert verdict.problems == [Problem(1, "missing", "records 1 to 3 are missing")]
+
+
+def test_a_checkpoint_counts_once_and_only_those_that_were_met() -> None:
+    verdict = judge(LINES[4:], seal(2), seal(4, "pruned"), seal(6), seal(6))
+    assert (verdict.checkpoints_checked, verdict.proven_through, verdict.is_sound) == (1, 6, True)
+
+
+def test_progress_is_told_every_five_thousand_lines() -> None:
+    told: list[int] = []
+    lines = chain_entries(NO_RECORD, entries(10_001))[1]
+    assert Verifier(CheckpointLines([]), (), is_keyed=False).run(iter(lines), told.append).is_sound
+    assert told == [5_000, 10_000]
+
+
+# --- what is wrong, one thing at a time ---
+
+UNFIT = "record {} does not match the one before it: one of them was changed"
+
+
+@pytest.mark.parametrize(
+    ("lines", "problems"),
+    [
+        pytest.param([*LINES[:4], *LINES[5:]], [Problem(5, "missing", "record 5 is missing")], id="one"),
+        pytest.param(
+            [*LINES[:4], *LINES[7:]], [Problem(5, "missing", "records 5 to 7 are missing")], id="some"
+        ),
+        pytest.param(LINES[1:], [Problem(1, "missing", "record 1 is missing")], id="the first"),
+        pytest.param(
+            [*LINES[:4], LINES[4].replace(b"ana", b"bob"), *LINES[5:]],
+            [Problem(5, "edited", UNFIT.format(5))],
+            id="edited",
+        ),
+        pytest.param(
+            [*LINES[:4], *OTHERS[4:5], *LINES[5:]],
+            [Problem(5, "edited", UNFIT.format(5)), Problem(6, "edited", UNFIT.format(6))],
+            id="another in its place",
+        ),
+        pytest.param([*OTHERS[:1], *LINES[1:]], [Problem(2, "edited", UNFIT.format(2))], id="another first"),
+        pytest.param(
+            [LINES[0].replace(b"ana", b"bob"), *LINES[1:]],
+            [Problem(1, "edited", UNFIT.format(1))],
+            id="the first edited",
+        ),
+        pytest.param(
+            [*LINES[:4], GARBAGE, *LINES[5:]],
+            [Problem(5, "unreadable", "record 5 is unreadable")],
+            id="unreadable",
+        ),
+        pytest.param(
+            [GARBAGE, *LINES[1:]],
+            [Problem(1, "unreadable", "record 1 is unreadable")],
+            id="the first unreadable",
+        ),
+        pytest.param(
+            [*LINES[:4], GARBAGE, *LINES[7:]],
+            [
+                Problem(5, "unreadable", "record 5 is unreadable"),
+                Problem(6, "missing", "records 6 to 7 are missing"),
+            ],
+            id="unreadable, and then some are missing",
+        ),
+        pytest.param(
+            [*LINES[:4], LINES[3], *LINES[4:]],
+            [Problem(4, "out-of-order", "record 4 comes after record 4: it was moved or duplicated")],
+            id="twice",
+        ),
+        pytest.param(
+            [*LINES[:6], LINES[1], *LINES[6:]],
+            [Problem(2, "out-of-order", "record 2 comes after record 6: it was moved or duplicated")],
+            id="again",
+        ),
+    ],
+)
+def test_what_is_wrong_is_told_where_it_is(lines: list[bytes], problems: list[Problem]) -> None:
+    verdict = judge(lines, is_keyed=False)
+    assert verdict.problems == problems
+    assert not verdict.is_sound
+    assert (verdict.records, verdict.last_seq, verdict.head) == (len(lines), 12, hash_of(12))
+
+
+def test_the_first_record_is_the_first_that_can_be_read() -> None:
+    assert judge([GARBAGE, *LINES[1:]], is_keyed=False).first_seq == 2
+    assert judge([*LINES[1:4], LINES[0], *LINES[4:]], is_keyed=False).first_seq == 2
+    assert judge([GARBAGE], is_keyed=False).first_seq == 0
+
+
+def test_a_record_that_no_checkpoint_has_seen_in_the_place_of_one_that_was() -> None:
+    verdict = judge(OTHERS, seal(3), seal(5, at="five"), seal(7))
+    assert verdict.problems == [
+        Problem(seq, "restamped", f"record {seq} does not match its checkpoint") for seq in (3, 5, 7)
+    ]
+    assert (verdict.checkpoints_checked, verdict.proven_through, verdict.proven_at) == (3, 0, None)
+
+
+def test_two_checkpoints_of_one_number_must_both_have_seen_it() -> None:
+    other = Checkpoint("checkpoint", 5, "a" * 64, 5, "", 0)
+    assert [each.kind for each in judge(LINES, seal(5), other).problems] == ["restamped"]
+
+
+@pytest.mark.parametrize(
+    ("last", "words"),
+    [(11, "record 12 is missing at the end"), (10, "records 11 to 12 are missing at the end")],
+)
+def test_records_that_a_checkpoint_has_seen_and_are_gone(last: int, words: str) -> None:
+    assert judge(LINES[:last], seal(12)).problems == [Problem(last + 1, "truncated", words)]
+
+
+def test_without_a_checkpoint_nobody_knows_what_is_missing_unless_there_is_no_key() -> None:
+    words = "there is no checkpoint: missing records cannot be detected"
+    assert judge(LINES).problems == [Problem(0, "unsealed", words)]
+    assert judge(LINES, is_keyed=False).problems == []
+
+
+def test_only_lines_behind_the_newest_checkpoint_wait_for_one() -> None:
+    work = [encode_entry(NOON + 10 * number, {"id": "c"}) for number in range(40)]
+    lines = chain_entries(NO_RECORD, work)[1]
+
+    def sealed(seq: int) -> Checkpoint:
+        head = read_head(lines[seq - 1])
+        assert head is not None
+        return Checkpoint("checkpoint", seq, head.hash.decode(), seq, "", 0)
+
+    words = (
+        "the log continued for 190 s after record 20 without a checkpoint: checkpoints were removed, "
+        "or could not be written"
+    )
+    assert judge(lines, sealed(5), sealed(20), lag=UnsealedTime()).problems == [
+        Problem(21, "unsealed", words)
+    ]
+    assert judge(lines, sealed(20), sealed(21), lag=UnsealedTime()).problems == []
+    assert judge(lines, sealed(20)).problems == []
+
+
+def test_no_more_is_told_than_anybody_reads() -> None:
+    lines = [line.replace(b"ana", b"bob") for line in chain_entries(NO_RECORD, entries(MAX_PROBLEMS + 3))[1]]
+    problems = judge(lines, is_keyed=False).problems
+    assert len(problems) == MAX_PROBLEMS + 1 == 101
+    assert problems[-2].seq == MAX_PROBLEMS
+    assert problems[-1] == Problem(
+        MAX_PROBLEMS + 1, "more", f"more problems from record {MAX_PROBLEMS + 1} on"
+    )
+
+
+# --- what was accepted ---
+
+
+def behind(seq: int, count: int = 2) -> list[bytes]:
+    """Records that were written behind a gap."""
+    return chain_entries(Head(seq, hash_of(seq).encode()), entries(count))[1]
+
+
+@pytest.mark.parametrize(
+    ("good", "is_sound"), [(None, True), (0, True), (3, True), (4, True), (5, False), (7, False)]
+)
+def test_what_is_wrong_behind_the_last_good_record_was_accepted(good: int | None, is_sound: bool) -> None:
+    lines = [*LINES[:4], LINES[4].replace(b"ana", b"bob"), *LINES[5:8], *behind(8)]
+    verdict = judge(lines, seal(8, "accepted", good))
+    assert verdict.problems == [Problem(5, "edited", UNFIT.format(5), is_sound)]
+    assert verdict.is_sound is is_sound
+
+
+def test_what_is_wrong_up_to_the_number_of_the_gap_was_accepted() -> None:
+    accepted = seal(8, "accepted", 3)
+    lines = [*LINES[:7], LINES[7].replace(b"ana", b"bob"), *behind(8, 3)]
+    assert judge(lines, accepted).is_sound
+    lines[8] = lines[8].replace(b"ana", b"bob")
+    verdict = judge(lines, accepted)
+    assert [(each.seq, each.is_accepted) for each in verdict.problems] == [(8, True), (9, False)]
+    assert not verdict.is_sound
+
+
+@pytest.mark.parametrize(
+    ("there", "words"), [(7, "record 8 is missing"), (5, "records 6 to 8 are missing"), (8, None)]
+)
+def test_what_is_missing_before_the_record_behind_a_gap_is_told_and_accepted(
+    there: int, words: str | None
+) -> None:
+    verdict = judge([*LINES[:there], *behind(8)], seal(8, "accepted", there))
+    assert verdict.problems == ([] if words is None else [Problem(there + 1, "missing", words, True)])
+    assert verdict.is_sound
+
+
+def test_the_record_behind_a_gap_must_fit_what_was_accepted() -> None:
+    lines = [*LINES[:5], *restamp(behind(8))]
+    verdict = judge(lines, seal(8, "accepted", 5))
+    assert [(each.seq, each.kind, each.is_accepted) for each in verdict.problems] == [
+        (6, "missing", True),
+        (9, "edited", False),
+    ]
+
+
+def test_the_last_good_record_before_a_gap_is_known() -> None:
+    lines = [*OTHERS[:5], *behind(8)]
+    verdict = judge(lines, seal(8, "accepted", 5))
+    assert [(each.seq, each.kind, each.is_accepted) for each in verdict.problems] == [
+        (5, "restamped", False),
+        (6, "missing", True),
+    ]
+
+
+def test_a_record_out_of_order_is_accepted_by_the_place_where_it_stands() -> None:
+    twice = [*LINES[:6], LINES[1], *LINES[6:8], *behind(8)]
+    assert judge(twice, seal(8, "accepted", 6)).is_sound
+    assert not judge(twice, seal(8, "accepted", 7)).is_sound
+
+
+def test_a_gap_without_the_hash_of_what_was_before_it_pins_nothing() -> None:
+    bare = Checkpoint("accepted", 8, hash_of(8), 8, "", 0, 5)
+    assert judge([*OTHERS[:5], *behind(8)], bare, is_keyed=False).checkpoints_checked == 0
+
+
+# --- lines that are no checkpoints ---
+
+
+def test_lines_that_are_no_checkpoints_are_accepted_with_the_gap_behind_them() -> None:
+    one, gap, last = seal(2), seal(5, "accepted", 2), seal(7)
+    found = collect_checkpoints([(1, one), (2, None), (3, last), (4, None), (5, gap), (6, None), (7, last)])
+    assert found == CheckpointLines([one, last, gap, last], [6], [2, 4])
+    assert collect_checkpoints([(1, None), (2, one)]) == CheckpointLines([one], [1], [])
+    assert collect_checkpoints([]) == CheckpointLines([], [], [])
+
+
+def test_two_files_of_checkpoints_are_read_as_one() -> None:
+    one, other = CheckpointLines([seal(1)], [1], [2]), CheckpointLines([seal(2)], [3], [4])
+    assert one.joined(other) == CheckpointLines([seal(1), seal(2)], [1, 3], [2, 4])
+
+
+def test_a_line_that_is_no_checkpoint_is_told_by_its_number() -> None:
+    verdict = Verifier(CheckpointLines([seal(12)], [3], [2]), (), is_keyed=True).run(iter(LINES))
+    words = "line {} of the checkpoints was changed, or sealed with another key"
+    assert verdict.problems == [
+        Problem(0, "forged", words.format(2), True),
+        Problem(0, "forged", words.format(3), False),
+    ]
+    assert not verdict.is_sound
+    assert Verifier(CheckpointLines([seal(12)], (), [2]), (), is_keyed=True).run(iter(LINES)).is_sound

@@ -1,0 +1,330 @@
+"""What the thread that writes does in each of its turns: here without the thread, one turn at a time."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import logging
+from collections.abc import Callable
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.audited import calls, entries, make_audit, make_writer, told
+from toolcrib.policy.audit import AuditLog
+from toolcrib.policy.audit import log as log_module
+from toolcrib.policy.audit.log import LoopWaiters, QueuedRecord, WriterThread
+from toolcrib.policy.audit.store import DamagedError, StoreError
+from toolcrib.policy.audit.writer import RecordWriter
+
+
+class Clock:
+    """In the place of `time`."""
+
+    def __init__(self) -> None:
+        self.now_s = 500.0
+
+    def monotonic(self) -> float:
+        return self.now_s
+
+
+class Bell:
+    """In the place of a lock: notes how long somebody would wait for it, and does not."""
+
+    def __init__(self, looked_at: Callable[[], bool]) -> None:
+        self.waits: list[tuple[float, bool]] = []
+        self._looked_at = looked_at
+
+    def acquire(self, timeout: float) -> None:
+        self.waits.append((timeout, self._looked_at()))
+
+
+class Bench:
+    """A thread whose store fails while `error` is set."""
+
+    def __init__(self, path: Path, patch: pytest.MonkeyPatch) -> None:
+        self.path = path
+        self.clock = Clock()
+        self.error: Exception | None = None
+        self.writer = make_writer(path)
+        self.thread = WriterThread(self.writer)
+        self._write = self.writer.write
+        patch.setattr(log_module, "time", self.clock)
+        patch.setattr(self.writer, "write", self.write)
+
+    def write(self, given: Any) -> None:
+        if self.error is not None:
+            raise self.error
+        self._write(given)
+
+    def add(self, count: int = 1) -> None:
+        self.thread.queue.extend(QueuedRecord(entry, None, None) for entry in entries(count))
+
+    def turn(self, error: Exception | None = None) -> float | None:
+        self.error = error
+        return self.thread._turn()
+
+
+@pytest.fixture
+def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bench:
+    return Bench(tmp_path / "audit.db", monkeypatch)
+
+
+FULL = OSError(errno.ENOSPC, "No space left on device")
+
+
+# --- waiting ---
+
+
+@pytest.mark.parametrize(
+    ("pause_s", "is_failing", "has_entries", "has_orders", "waits"),
+    [
+        (None, False, False, False, [(1.0, True)]),  # to look whether the file is still there
+        (2.5, False, False, False, [(1.0, True)]),
+        (0.5, False, False, False, [(0.5, True)]),
+        (2.5, False, True, False, []),
+        (2.5, False, False, True, []),
+        (2.5, True, False, False, [(0.05, False)]),
+        (None, True, True, False, [(0.05, False)]),  # new entries do not make it work any sooner
+        (2.5, True, False, True, []),
+    ],
+)
+def test_it_waits_until_there_is_something_to_do(
+    bench: Bench,
+    pause_s: float | None,
+    is_failing: bool,
+    has_entries: bool,
+    has_orders: bool,
+    waits: list[tuple[float, bool]],
+) -> None:
+    bell: Any = Bell(lambda: bench.thread._is_idle)
+    bench.thread._wakeup = bell
+    if is_failing:
+        bench.turn(FULL)
+        bench.add()
+        bench.turn(FULL)
+        bench.thread._retry_s = 0.05
+    if has_entries:
+        bench.add()
+    if has_orders:
+        bench.thread._requests.append(("open", Future()))
+    bench.thread._wait(pause_s)
+    assert bell.waits == waits
+    assert not bench.thread._is_idle
+
+
+# --- writing ---
+
+
+def test_no_file_is_made_for_nothing(bench: Bench) -> None:
+    assert bench.turn() is None
+    assert not bench.path.exists()
+    assert bench.thread.written_at == float("-inf")
+
+
+def test_much_is_written_in_several_turns(bench: Bench) -> None:
+    bench.add(1030)
+    bench.turn()
+    assert len(bench.thread) == 6
+    assert bench.thread.written_at == 500.0
+    bench.clock.now_s += 1
+    bench.turn()
+    assert len(bench.thread) == 0
+    assert bench.thread.written_at == 501.0
+    bench.clock.now_s += 1
+    assert bench.turn() is not None
+    assert bench.thread.written_at == 501.0  # nothing was
+    assert calls(bench.path) == [f"c{number}" for number in range(1, 1031)]
+    bench.writer.close()
+
+
+def test_what_fails_is_kept_and_written_when_it_can_be(bench: Bench) -> None:
+    bench.add(2)
+    pauses = []
+    for _ in range(3):
+        bench.turn(FULL)
+        pauses.append(bench.thread._retry_s)
+        assert bench.thread.is_failing
+    assert pauses == [0.05, 0.1, 0.2]
+    bench.add(1)
+    assert len(bench.thread) == 3
+    bench.turn()
+    assert not bench.thread.is_failing
+    assert len(bench.thread) == 0
+    assert calls(bench.path) == ["c1", "c2", "c1"]
+    bench.add(1)
+    bench.turn(FULL)
+    assert bench.thread._retry_s == 0.05  # from the beginning
+    bench.turn()
+    bench.writer.close()
+
+
+def test_it_is_said_once_that_it_fails_and_once_that_it_does_not_and_not_again_for_a_minute(
+    bench: Bench, caplog: pytest.LogCaptureFixture
+) -> None:
+    failing = f"audit: cannot write records to {bench.path}: "
+    bench.add()
+    for _ in range(3):
+        bench.turn(FULL)
+    bench.writer.gap.add(late=2, lost=1)
+    bench.turn()
+    assert {each.name for each in caplog.records} == {"toolcrib"}
+    assert [(each.levelno, each.getMessage()) for each in caplog.records] == [
+        (logging.ERROR, f"{failing}[Errno 28] No space left on device"),
+        (logging.WARNING, "audit: records are written again; 2 were late, 1 are lost"),
+    ]
+    caplog.clear()
+    bench.clock.now_s += 59.5
+    bench.add()
+    bench.turn(StoreError("locked"))
+    bench.turn()
+    assert caplog.messages == []
+    bench.clock.now_s += 0.5
+    bench.add()
+    bench.turn(OSError())  # has no words
+    bench.writer.gap.add(late=4)
+    bench.turn()
+    assert caplog.messages == [
+        f"{failing}OSError",
+        "audit: records are written again; 4 were late, 0 are lost",
+    ]
+    bench.writer.close()
+
+
+def test_late_is_only_who_waited_and_only_once(bench: Bench) -> None:
+    loop = asyncio.new_event_loop()
+    waiting = QueuedRecord(entries(1)[0], None, loop.create_future())
+    bench.thread.mark_late([waiting, QueuedRecord(entries(1)[0], None, None)])
+    assert bench.writer.gap.late == 1
+    bench.thread.mark_late([waiting])
+    assert bench.writer.gap.late == 1
+    bench.thread.mark_late([])
+    assert bench.writer.gap.late == 1
+    loop.close()
+
+
+def test_who_waits_while_it_fails_is_late_and_told_of(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
+    loop = asyncio.new_event_loop()
+    bench.thread.queue.extend(QueuedRecord(entry, None, loop.create_future()) for entry in entries(2))
+    bench.turn(FULL)
+    bench.turn(FULL)
+    assert bench.writer.gap.late == 2
+    bench.turn()
+    assert caplog.messages[-1] == "audit: records are written again; 2 were late, 0 are lost"
+    assert told(bench.path) == [(2, 0)]
+    bench.writer.close()
+    loop.close()
+
+
+# --- opening and closing ---
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_log_that_was_opened_late_works_unless_writing_failed(bench: Bench, fails: bool) -> None:
+    bench.add()
+    if fails:
+        bench.turn(FULL)
+    bench.thread.is_failing = True
+    done: Future[None] = Future()
+    bench.thread._open(done)
+    assert done.result(0) is None
+    assert bench.thread.is_failing is fails
+    bench.writer.release()
+
+
+@pytest.mark.parametrize("error", [DamagedError("it is damaged"), PermissionError(errno.EACCES, "no")])
+def test_what_does_not_pass_is_told_to_who_opens(
+    bench: Bench, error: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse() -> None:
+        raise error
+
+    monkeypatch.setattr(bench.writer, "open", refuse)
+    done: Future[None] = Future()
+    bench.thread._open(done)
+    assert done.exception(0) is error
+    assert not bench.thread.is_failing
+
+
+def test_what_may_pass_keeps_nobody_from_opening(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse() -> None:
+        raise FULL
+
+    monkeypatch.setattr(bench.writer, "open", refuse)
+    done: Future[None] = Future()
+    bench.thread._open(done)
+    assert done.result(0) is None
+    assert bench.thread.is_failing
+
+
+def test_closed_while_it_fails_all_that_waits_is_lost_and_it_begins_anew(
+    bench: Bench, caplog: pytest.LogCaptureFixture
+) -> None:
+    bench.add()
+    bench.turn()
+    bench.add(3)
+    bench.turn(FULL)
+    bench.turn(FULL)
+    caplog.clear()
+    bench.thread._close()
+    assert caplog.messages == [
+        "audit: closing the log failed: [Errno 28] No space left on device",
+        "audit: 3 records are lost: the log was closed while it was failing",
+    ]
+    assert (bench.writer.gap.lost, len(bench.thread), bench.thread.is_failing) == (3, 0, False)
+    bench.add()
+    bench.turn(FULL)
+    assert bench.thread._retry_s == 0.05
+    bench.turn()
+    bench.thread._close()
+    assert calls(bench.path) == ["c1", "c1"]
+    assert told(bench.path) == [(0, 3)]
+
+
+@pytest.mark.parametrize("comes", ["note", "open"])
+async def test_who_comes_while_it_is_being_closed_is_served(
+    tmp_path: Path, logs: list[AuditLog], comes: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = make_audit(logs, tmp_path / "audit.db")
+    await log.open()
+    close = RecordWriter.close
+    orders: list[Future[None]] = []
+
+    def close_slowly(writer: RecordWriter) -> None:
+        if comes == "note":
+            log.note({"id": "c1"})
+        else:
+            orders.append(log._thread.request("open"))
+        close(writer)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(RecordWriter, "close", close_slowly)
+        await log.close()
+    async with asyncio.timeout(5):
+        while comes == "note" and log.waiting:
+            await asyncio.sleep(0.01)
+        for order in orders:
+            await asyncio.wrap_future(order)
+    await log.close()
+    assert calls(tmp_path / "audit.db") == ["c1"] * (comes == "note")
+
+
+# --- waking ---
+
+
+async def test_who_waits_on_one_loop_is_woken_at_once(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    loop = asyncio.get_running_loop()
+    desks = [LoopWaiters(loop, 5.0, bench.thread) for _ in range(2)]
+    items = [
+        QueuedRecord(entry, desks[number % 2], loop.create_future())
+        for number, entry in enumerate(entries(6))
+    ]
+    woken: list[tuple[Any, ...]] = []
+    monkeypatch.setattr(loop, "call_soon_threadsafe", lambda *call: woken.append(call))
+    log_module._resolve_all([*items, QueuedRecord(entries(1)[0], None, None)], True)
+    assert [(call[1:], call[0].__self__) for call in woken] == [
+        ((items[0::2], True), desks[0]),
+        ((items[1::2], True), desks[1]),
+    ]
