@@ -101,19 +101,19 @@ async def test_a_program_that_never_reads_is_given_up() -> None:
 async def test_a_program_that_dies_is_quoted() -> None:
     failure = await fail("dies")
     assert failure.kind == "died"
-    assert failure.message.endswith("ended (exit code 3) and said:\n    out of memory\n    at line 7")
+    assert failure.message.endswith("exited with code 3. Its stderr:\n    out of memory\n    at line 7")
 
 
 async def test_a_program_that_dies_in_the_middle_of_a_line_is_told_so() -> None:
     failure = await fail("dies_in_a_line")
     assert failure.kind == "died"
-    assert "exit code 1" in failure.message
+    assert "exited with code 1" in failure.message
 
 
 async def test_a_program_that_asks_and_does_not_wait_is_told_so() -> None:
     failure = await fail("asks_and_dies")
     assert failure.kind == "died"
-    assert "exit code 0" in failure.message
+    assert "exited with code 0" in failure.message
     assert failure.hint is not None
     assert "transcript" in failure.hint
 
@@ -125,7 +125,7 @@ async def test_a_program_without_an_answer_is_told_so() -> None:
 
 async def test_a_program_that_closes_its_output_and_lives_on_is_ended() -> None:
     failure = await fail("closes_its_output")
-    assert (failure.kind, "closed its pipes" in failure.message) == ("died", True)
+    assert (failure.kind, "closed its stdout" in failure.message) == ("died", True)
 
 
 @pytest.mark.parametrize(
@@ -157,7 +157,7 @@ async def test_a_program_that_is_not_there_is_told_with_a_way_out() -> None:
         assert isinstance(events[0], Failure)
         assert (events[0].kind, events[0].message) == (
             "missing",
-            "there is no program 'no-such-model-anywhere'",
+            "Cannot start the agent: 'no-such-model-anywhere' not found",
         )
         with pytest.raises(AgentError, match="no-such-model") as error:
             await runner.ask("Hello?")

@@ -300,7 +300,7 @@ class GeminiCLI:
         if self.way == "transcript":
             self._text = join(self._introduce(), recount(session.messages), f"User: {text}") + "\n"
             return
-        if self._child is not None and not self._child.has_ended:
+        if self._child is not None and not self._child.has_exited:
             self._child.take_unread()  # said before the question, so no part of the answer
             self._reader = Reader()
             try:
@@ -383,7 +383,7 @@ class GeminiCLI:
             await child.write(self._text.encode("utf-8", "replace"))
         except AgentError:
             pass  # one that does not want to read all may still answer
-        child.close_input()
+        child.close_stdin()
         calls, chunk = 0, b"..."
         done: Done | None = None
         while chunk:
@@ -437,7 +437,7 @@ class GeminiCLI:
         child, self._child = self._child, None
         self._told = None
         if child is not None:
-            await child.end(patience_s)
+            await child.stop(patience_s)
 
     def _opened(self) -> Child:
         if self._child is None:

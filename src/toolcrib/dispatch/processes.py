@@ -1,16 +1,12 @@
-"""Worker processes for code that must be killable: one call at a time each, used again, killed when late.
+"""Worker processes for code that must be killable: one call at a time each, reused, killed when late.
 
-The processes are plain children that run `child.py` and are spoken to through pipes, by a thread that waits
-for the answer. They are not made by multiprocessing: its children inherit standard input, load the main
-script whether it is needed or not, and may print before they are silenced, while the parent speaks a protocol
-there.
-Calls are sent as pickles. Nothing that comes back is unpickled (`replies.py`).
-Knows pickles, pipes and signals; refuses to know loops and deadlines.
+A worker is a plain child process that runs `process_worker.py`. A thread sends it a call through its pipes
+and waits for the reply. multiprocessing is not used: its children inherit standard input, load the main
+script whether it is needed or not, and may print before they are silenced, while the parent speaks a
+protocol there.
 
-Read what worker processes send: JSON, never a pickle.
-
-The code of a tool runs in the worker and can write to its pipe, so a reply is untrusted. `child.py` says in
-which form it comes.
+Calls are sent as pickles. The code of a tool runs in the worker and can write to its pipe, so replies are
+untrusted: they are JSON, and nothing that comes back is unpickled.
 """
 
 from __future__ import annotations
@@ -21,7 +17,6 @@ import logging
 import operator
 import os
 import pickle
-import signal
 import subprocess
 import sys
 import threading
@@ -31,7 +26,8 @@ from types import FunctionType
 from typing import Any, NamedTuple
 
 from toolcrib import errors
-from toolcrib.dispatch import process_worker as child
+from toolcrib.dispatch import process_worker
+from toolcrib.dispatch.child_process import BlockingChild
 from toolcrib.dispatch.concurrency import Raised
 from toolcrib.errors import (
     APIError,
@@ -43,16 +39,26 @@ from toolcrib.errors import (
 )
 from toolcrib.validation import codec
 
+logger = logging.getLogger("toolcrib")
+
+PROGRAM = Path(__file__).with_name("process_worker.py")
+MAX_WORKERS_TRIED = 3
+MAX_REPLY_BYTES = 64 * 1024 * 1024
+"""A longer reply ends the worker: useful results and errors are far shorter."""
+
+Converter = Callable[[Any], bytes]
+"""Makes JSON of a value in the worker. It is sent there, so it has to be picklable."""
+
 
 class Returned(NamedTuple):
-    """What a function returned, as JSON data. `is_converted`: a converter made the data."""
+    """The return value of a function as JSON data. `is_converted`: a converter made the data."""
 
     value: Any
     is_converted: bool
 
 
 class Outcome:
-    """What came of a call: a value, or an error to raise where the caller is."""
+    """The outcome of a call: a value, or an error to raise where the caller is."""
 
     __slots__ = ("_error", "_value")
 
@@ -60,7 +66,7 @@ class Outcome:
         self._value = value
         self._error = error
 
-    def unfold(self) -> Any:
+    def unwrap(self) -> Any:
         error, self._error = self._error, None
         if error is not None:
             try:
@@ -71,16 +77,16 @@ class Outcome:
 
 
 def read_reply(reply: bytes, name: str) -> Outcome:
-    """The outcome of a call of tool `name`. Raises LookupError, TypeError or ValueError where the reply is
-    malformed."""
+    """Return the outcome of a call of tool `name`. Raises LookupError, TypeError or ValueError where the
+    reply is malformed."""
     kind, data = reply[:1], codec.decode(reply[1:])
-    if kind in (child.PLAIN, child.CONVERTED):
-        return Outcome(Returned(data, kind == child.CONVERTED))
-    if kind == child.UNSENDABLE:
+    if kind in (process_worker.PLAIN, process_worker.CONVERTED):
+        return Outcome(Returned(data, kind == process_worker.CONVERTED))
+    if kind == process_worker.UNSENDABLE:
         text = f"Tool '{name}' returned a {data}, which cannot be sent between processes."
         return Outcome(error=InvalidResultError(text))
-    if kind == child.ERROR:
-        return Outcome(error=Raised(_make_error(data)))
+    if kind == process_worker.ERROR:
+        return Outcome(error=Raised(_rebuild_error(data)))
     raise ValueError("unknown kind of reply")
 
 
@@ -91,17 +97,17 @@ _CALL_ERRORS = {
 }
 
 
-def _make_error(told: Any) -> BaseException:
-    """An error like the one that was raised in a process: of the same class where that is one of ours for
-    callers, else of a class that only has its name."""
-    kinds, text, trace = told["kinds"], str(told["text"]), str(told["trace"])
+def _rebuild_error(sent: Any) -> BaseException:
+    """Return an error like the one raised in a worker: of the same class where that is a CallError, else of a
+    class that only has its name."""
+    kinds, text, trace = sent["kinds"], str(sent["text"]), str(sent["trace"])
     kind = next((_CALL_ERRORS[name] for name in kinds if name in _CALL_ERRORS), None)
     error: BaseException
     if kind is APIError:
-        facts = {name: told[name] for name in ("status", "body", "reached") if name in told}
-        error = APIError(text, **facts)
+        attributes = {name: sent[name] for name in ("status", "body", "reached") if name in sent}
+        error = APIError(text, **attributes)
     elif kind is not None:
-        error = kind(text, details=told.get("details"))
+        error = kind(text, details=sent.get("details"))
     else:
         name = str(kinds[0]).rpartition(".")[2]
         error = type(name if name.isidentifier() else "Exception", (Exception,), {})(text)
@@ -109,19 +115,8 @@ def _make_error(told: Any) -> BaseException:
     return error
 
 
-logger = logging.getLogger("toolcrib")
-
-PROGRAM = Path(__file__).with_name("process_worker.py")
-ATTEMPTS = 3
-MAX_REPLY_BYTES = 64 * 1024 * 1024
-"""A reply that is longer ends its process: results and errors of any use are far shorter."""
-
-Converter = Callable[[Any], bytes]
-"""Makes JSON of a value, in the process that has the value. Sent there, so it has to be picklable."""
-
-
-class Processes:
-    """The worker processes of one runner, `limit` at most."""
+class ProcessPool:
+    """The worker processes of one runner, at most `limit`."""
 
     def __init__(self, limit: int | None = None) -> None:
         self._limit = limit or max(4, os.cpu_count() or 1)
@@ -131,20 +126,8 @@ class Processes:
         self._starting = 0
         self._is_closed = False
 
-    def prepare(
-        self,
-        name: str,
-        function: Callable[..., Any],
-        args: tuple[Any, ...],
-        kwargs: Mapping[str, Any],
-        preload: Sequence[tuple[str, str]],
-        converter: Converter | None = None,
-        plain_bytes: int | None = None,
-    ) -> Call:
-        return Call(self, name, function, args, kwargs, preload, converter, plain_bytes)
-
-    def take(self, call: Call) -> _Worker | None:
-        """An idle worker or a new one; None when the call was given up before there was one."""
+    def take(self, call: ProcessCall) -> _Worker | None:
+        """Return an idle worker or a new one; None when the call was given up while it waited for one."""
         with self._changed:
             while not (self._idle or len(self._alive) + self._starting < self._limit):
                 if call.is_killed or self._is_closed:
@@ -159,7 +142,7 @@ class Processes:
                 if worker.is_alive:
                     return worker
                 self._alive.discard(worker)
-                worker.bury()
+                worker.close()
             self._starting += 1
         return self._start(call.name)
 
@@ -174,7 +157,7 @@ class Processes:
         if not is_kept:
             # Not under the lock: a loop that gives up a call must not wait for the end of a process.
             worker.kill()
-            worker.bury()
+            worker.close()
 
     def wake(self) -> None:
         """A call that may wait for a worker was given up."""
@@ -182,7 +165,7 @@ class Processes:
             self._changed.notify_all()
 
     def renew(self) -> None:
-        """End what is idle now, and what is busy once it is done."""
+        """End idle workers now, and busy ones after their call: the code of tools has changed."""
         with self._changed:
             idle, self._idle = self._idle, []
             self._alive.difference_update(idle)
@@ -191,7 +174,7 @@ class Processes:
             self._changed.notify_all()
         for worker in idle:
             worker.kill()
-            worker.bury()
+            worker.close()
 
     def close(self) -> None:
         with self._changed:
@@ -203,7 +186,7 @@ class Processes:
         for worker in alive:
             worker.kill()
         for worker in idle:
-            worker.bury()  # the others are buried by the threads that wait for them
+            worker.close()  # the others are closed by the threads that wait for them
 
     def _start(self, name: str) -> _Worker:
         worker = None
@@ -224,23 +207,23 @@ class Processes:
                 self._changed.notify_all()
 
 
-class Call:
-    """One call of a function in a process. `run` belongs on a thread, `kill` may come from any."""
+class ProcessCall:
+    """One call of a function in a worker. `run` blocks a thread; `kill` may be called from any."""
 
     def __init__(
         self,
-        processes: Processes,
+        pool: ProcessPool,
         name: str,
         function: Callable[..., Any],
         args: tuple[Any, ...],
         kwargs: Mapping[str, Any],
-        preload: Sequence[tuple[str, str]],
-        converter: Converter | None,
-        plain_bytes: int | None,
+        preload: Sequence[tuple[str, str]] = (),
+        converter: Converter | None = None,
+        plain_bytes: int | None = None,
     ) -> None:
         self.name = name
         self.is_killed = False
-        self._processes = processes
+        self._pool = pool
         self._function = function
         self._args = args
         self._kwargs = kwargs
@@ -252,60 +235,63 @@ class Call:
 
     def run(self) -> Outcome:
         try:
-            return self._converse(self._pack())
+            return self._send(self._pack())
         except (InvalidToolError, ToolBusyError, ToolCrashedError) as error:
             return Outcome(error=error)
 
     def kill(self) -> None:
-        """Nobody waits any more: whatever stage the call is in, end it now."""
+        """End the call now, whatever stage it is in: nobody waits for it any more."""
         with self._lock:
             self.is_killed = True
             if self._worker is not None:
                 self._worker.kill()
-        self._processes.wake()
+        self._pool.wake()
 
     def _pack(self) -> bytes:
-        try:
-            _write(self._function)
-        except Exception as error:
-            raise InvalidToolError(
-                f"Tool '{self.name}' cannot run in a process: its function cannot be sent there. "
-                f"Define it at module level. ({_cut(error)})",
-                tool=self.name,
-                hint="define it at module level, or run it on a thread",
-            ) from None
-        try:
-            payload = _write((self._function, self._args, dict(self._kwargs)))
-        except Exception as error:
-            raise InvalidToolError(
-                f"Tool '{self.name}' cannot run in a process: an argument cannot be sent there. "
-                f"Take plain values. ({_cut(error)})",
-                tool=self.name,
-                hint="take plain values, or run it on a thread",
-            ) from None
+        self._pickle(
+            self._function,
+            "its function cannot be sent there. Define it at module level",
+            "define it at module level",
+        )
+        payload = self._pickle(
+            (self._function, self._args, dict(self._kwargs)),
+            "an argument cannot be sent there. Take plain values",
+            "take plain values",
+        )
         main = self._find_main() if b"__main__" in payload else {}
-        converter = None if self._converter is None else _write(self._converter)
+        converter = None if self._converter is None else _pickle(self._converter)
         return pickle.dumps(
             (list(sys.path), list(self._preload), main, payload, converter, self._plain_bytes)
         )
 
+    def _pickle(self, value: Any, what: str, advice: str) -> bytes:
+        try:
+            return _pickle(value)
+        except Exception as error:
+            raise InvalidToolError(
+                f"Tool '{self.name}' cannot run in a process: {what} cannot be sent there. {advice}. "
+                f"({_describe(error)})",
+                tool=self.name,
+                hint=f"{advice.lower()}, or run it on a thread",
+            ) from None
+
     def _find_main(self) -> dict[str, str]:
-        """How the child finds the parent's main script, in the words of multiprocessing's spawn."""
+        """Return how the worker finds the parent's main script, in the form of multiprocessing's spawn."""
         main = sys.modules["__main__"]
         spec, file = getattr(main, "__spec__", None), getattr(main, "__file__", None)
         if spec is None and file is None and getattr(self._function, "__module__", None) == "__main__":
             raise InvalidToolError(
-                f"Tool '{self.name}' cannot run in a process: its function has no file to be found in.",
+                f"Tool '{self.name}' cannot run in a process: its function is not defined in a file.",
                 tool=self.name,
             )
         if spec is not None:
             return {"init_main_from_name": spec.name}
         return {} if file is None else {"init_main_from_path": os.path.abspath(file)}
 
-    def _converse(self, message: bytes) -> Outcome:
+    def _send(self, message: bytes) -> Outcome:
         exit_code = None
-        for _ in range(ATTEMPTS):
-            worker = self._processes.take(self)
+        for _ in range(MAX_WORKERS_TRIED):
+            worker = self._pool.take(self)
             if worker is None:
                 break
             has_begun, outcome = self._ask(worker, message)
@@ -314,7 +300,7 @@ class Call:
             exit_code = worker.exit_code
             if has_begun:
                 break
-            # It ended while it was idle, and nobody could know: the call has not begun, another may take it.
+            # The worker had ended unnoticed while it was idle. The call has not begun: another may take it.
         if not self.is_killed:
             logger.warning(
                 "the process of tool '%s' ended during a call, exit code %s",
@@ -334,29 +320,55 @@ class Call:
             try:
                 return has_begun, None if reply is None else read_reply(reply, self.name)
             except (LookupError, TypeError, ValueError) as error:
-                worker.kill()  # nothing that it says can be relied on
-                text = f"Tool '{self.name}' returned something that cannot be read here. ({_cut(error)})"
+                worker.kill()  # it cannot be trusted any more
+                text = f"Tool '{self.name}' returned something that cannot be read. ({_describe(error)})"
                 return has_begun, Outcome(error=InvalidResultError(text))
         finally:
-            # From here on `kill` must not reach the worker: it may be another call's.
+            # From here on `kill` must not reach the worker: it may serve another call.
             with self._lock:
                 self._worker = None
                 if self.is_killed:
                     worker.kill()
-            self._processes.give_back(worker)
+            self._pool.give_back(worker)
 
 
-class _ByName(pickle.Pickler):
-    """Writes functions by name also where their module was put aside, because its file is loaded again."""
+class _Worker(BlockingChild):
+    """A worker process and the pipes to it."""
 
-    def reducer_override(self, thing: Any) -> Any:
-        if not isinstance(thing, FunctionType) or "__toolcrib_past__" not in thing.__globals__:
+    def __init__(self) -> None:
+        # -P: modules of ours beside the program must not hide others of the same name.
+        flags = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]
+        super().__init__([sys.executable, *flags, "-P", str(PROGRAM)])
+        self.is_outdated = False
+
+    def ask(self, message: bytes) -> tuple[bool, bytes | None]:
+        """Send a call and wait. Return whether it was begun, and the reply if there is one."""
+        has_begun, reply = False, None
+        mark = os.urandom(process_worker.MARK_BYTES)
+        try:
+            process_worker.write_message(self.stdin, mark + message)
+            has_begun = process_worker.read_message(self.stdout, len(mark)) == mark
+            if has_begun:
+                reply = process_worker.read_message(self.stdout, MAX_REPLY_BYTES)
+        except (OSError, ValueError):
+            pass
+        if reply is None:
+            self.kill()
+            self.close()
+        return has_begun, reply
+
+
+class _Pickler(pickle.Pickler):
+    """Pickles functions by name even where their module was replaced, because its file was loaded again."""
+
+    def reducer_override(self, value: Any) -> Any:
+        if not isinstance(value, FunctionType) or "__toolcrib_past__" not in value.__globals__:
             return NotImplemented
-        return operator.call, (operator.attrgetter(thing.__qualname__), _Module(thing.__module__))
+        return operator.call, (operator.attrgetter(value.__qualname__), _ModuleReference(value.__module__))
 
 
-class _Module:
-    """Stands for a module, and is one where it is read."""
+class _ModuleReference:
+    """Becomes the module of this name where it is unpickled."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -365,74 +377,11 @@ class _Module:
         return importlib.import_module, (self._name,)
 
 
-def _write(thing: Any) -> bytes:
+def _pickle(value: Any) -> bytes:
     stream = io.BytesIO()
-    _ByName(stream).dump(thing)
+    _Pickler(stream).dump(value)
     return stream.getvalue()
 
 
-class _Worker:
-    """One process and the pipes to it."""
-
-    def __init__(self) -> None:
-        # -P: the folder of the program holds modules of ours that must not hide others of the same name.
-        flags = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]
-        self.is_outdated = False
-        self._is_doomed = False
-        self._process = subprocess.Popen(  # nosec B603  # a fixed command, no shell
-            [sys.executable, *flags, "-P", str(PROGRAM)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            # A session of its own: Ctrl-C is for the parent, and one signal reaches all that a tool started.
-            start_new_session=True,
-        )
-
-    @property
-    def is_alive(self) -> bool:
-        return not self._is_doomed and self._process.poll() is None
-
-    @property
-    def exit_code(self) -> int | None:
-        return self._process.returncode
-
-    def ask(self, message: bytes) -> tuple[bool, bytes | None]:
-        """Send a call and wait. Returns whether it was begun, and its outcome if there is one."""
-        has_begun, reply = False, None
-        mark = os.urandom(child.MARK_BYTES)
-        try:
-            child.write_message(self._process.stdin, mark + message)  # type: ignore[arg-type]  # both are pipes
-            has_begun = child.read_message(self._process.stdout, len(mark)) == mark  # type: ignore[arg-type]
-            if has_begun:
-                reply = child.read_message(self._process.stdout, MAX_REPLY_BYTES)  # type: ignore[arg-type]
-        except (OSError, ValueError):
-            pass
-        if reply is None:
-            self.kill()
-            self.bury()
-        return has_begun, reply
-
-    def kill(self) -> None:
-        """End the process and what it has started. Returns at once."""
-        self._is_doomed = True
-        if self._process.returncode is not None:
-            return  # its number may be another's by now
-        if hasattr(os, "killpg"):
-            try:
-                os.killpg(self._process.pid, signal.SIGKILL)
-            except (ProcessLookupError, PermissionError):
-                pass  # too early for a group of its own, or gone: the next line knows
-        self._process.kill()
-
-    def bury(self) -> None:
-        """After `kill`: wait for its end, which is near, and close the pipes."""
-        self._process.wait()
-        for pipe in (self._process.stdin, self._process.stdout):
-            try:
-                if pipe is not None:
-                    pipe.close()
-            except OSError:
-                pass  # what was still to be written has nobody to read it
-
-
-def _cut(error: BaseException) -> str:
+def _describe(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}"[:300]

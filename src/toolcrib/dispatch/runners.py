@@ -17,7 +17,7 @@ from toolcrib.dispatch.threads import Threads
 from toolcrib.dispatch.watchdog import HERE
 
 if TYPE_CHECKING:
-    from toolcrib.dispatch.processes import Converter, Processes, Returned
+    from toolcrib.dispatch.processes import Converter, ProcessPool, Returned
 
 
 class Runner:
@@ -28,7 +28,7 @@ class Runner:
         self._threads = Threads(self._tally)
         self._lock = threading.Lock()
         self._max_processes = max_processes
-        self._processes: Processes | None = None
+        self._processes: ProcessPool | None = None
 
     @property
     def abandoned(self) -> int:
@@ -80,11 +80,12 @@ class Runner:
         Only JSON comes back. `converter` makes it of values that are not plain data, or are more than
         `plain_bytes`.
         """
-        call = self._find_processes().prepare(
-            lane.name, function, args, kwargs, preload, converter, plain_bytes
-        )
+        from toolcrib.dispatch.processes import ProcessCall  # delayed, as below
+
+        pool = self._find_processes()
+        call = ProcessCall(pool, lane.name, function, args, kwargs, preload, converter, plain_bytes)
         outcome = await self._threads.run(lane, call.run, timeout_s, call.kill, outlive=outlive)
-        returned: Returned = outcome.unfold()
+        returned: Returned = outcome.unwrap()
         return returned
 
     def run_inline(self, lane: Lane, work: Callable[[], Any]) -> Any:
@@ -100,13 +101,13 @@ class Runner:
             marker.leave(before)
             lane.leave()
 
-    def _find_processes(self) -> Processes:
+    def _find_processes(self) -> ProcessPool:
         with self._lock:
             if self._processes is None:
                 # Delayed: few servers have such tools, and pickle and subprocess are not free.
-                from toolcrib.dispatch.processes import Processes
+                from toolcrib.dispatch.processes import ProcessPool
 
-                self._processes = Processes(self._max_processes)
+                self._processes = ProcessPool(self._max_processes)
             return self._processes
 
     def renew(self) -> None:

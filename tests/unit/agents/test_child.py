@@ -25,14 +25,14 @@ async def test_what_nobody_takes_stays_in_the_pipe_and_comes_when_it_is_asked_fo
         read += chunk
     assert len(read) == 5_000_000
     assert await child.wait() == 0
-    await child.end()
+    await child.stop()
 
 
 async def test_a_child_that_is_being_ended_may_print_as_much_as_it_likes() -> None:
     child = await start_child([sys.executable, "-S", "-c", PRINTS_MUCH])
     await child.read()
     async with asyncio.timeout(10):
-        await child.end(patience_s=10)  # it ends by itself, once all is printed
+        await child.stop(patience_s=10)  # it ends by itself, once all is printed
     assert await child.wait() == 0
 
 
@@ -40,12 +40,12 @@ async def test_it_may_be_told_more_than_a_pipe_holds_while_it_prints_more_than_o
     code = "import sys; sys.stdout.write('x' * 1_000_000); print(len(sys.stdin.read()))"
     child = await start_child([sys.executable, "-S", "-c", code])
     await child.write(b"y" * 3_000_000)
-    child.close_input()
+    child.close_stdin()
     read = b""
     while chunk := await child.read():
         read += chunk
     assert read.endswith(b"x3000000\n")
-    await child.end()
+    await child.stop()
 
 
 async def test_writing_to_one_that_is_gone_says_how_it_ended() -> None:
@@ -53,16 +53,16 @@ async def test_writing_to_one_that_is_gone_says_how_it_ended() -> None:
     child = await start_child([sys.executable, "-S", "-c", code])
     assert await child.read() == b""
     await child.wait()
-    with pytest.raises(AgentError, match=r"ended \(exit code 4\) and said:\n    no input wanted"):
+    with pytest.raises(AgentError, match=r"exited with code 4\. Its stderr:\n    no input wanted"):
         await child.write(b"hello\n")
-    await child.end()
+    await child.stop()
 
 
 async def test_one_that_is_waited_for_goes_at_once_when_the_waiting_is_cancelled() -> None:
     before = children()
     child = await start_child([sys.executable, "-S", "-c", "import signal; signal.pause()"], grace_s=60)
     [pid] = children() - before
-    ending = asyncio.ensure_future(child.end(patience_s=60))
+    ending = asyncio.ensure_future(child.stop(patience_s=60))
     await asyncio.sleep(0)
     ending.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -71,9 +71,9 @@ async def test_one_that_is_waited_for_goes_at_once_when_the_waiting_is_cancelled
 
 
 async def test_what_cannot_be_started_is_told() -> None:
-    with pytest.raises(AgentError, match="there is no program 'no-such-thing'"):
+    with pytest.raises(AgentError, match="'no-such-thing' not found"):
         await start_child(["no-such-thing"])
-    with pytest.raises(AgentError, match="there is no program '/no/such/folder'"):
+    with pytest.raises(AgentError, match="'/no/such/folder' not found"):
         await start_child([sys.executable], cwd="/no/such/folder")
-    with pytest.raises(AgentError, match="cannot start '/'"):
+    with pytest.raises(AgentError, match="Cannot start the agent: '/'"):
         await start_child(["/"])

@@ -96,7 +96,7 @@ async def test_a_child_gets_the_environment_and_the_folder_it_is_given(tmp_path:
     [
         (["/nowhere/program"], "Cannot start the server: '/nowhere/program' not found"),
         (["no-such-program-here", "x"], "Cannot start the server: 'no-such-program-here' not found"),
-        (["/"], "Cannot start the server '/': "),
+        (["/"], "Cannot start the server: '/': "),
         (["a\0b"], "Cannot start the server"),
     ],
 )
