@@ -126,7 +126,7 @@ class _Report:
         labels = [] if auth is None else [item.label for item in auth.oauth]
         if who not in ("local", "anonymous") and kind not in ("key", "oauth", *labels):
             hint = "names are: local, anonymous, key:NAME, oauth:SUBJECT"
-            self.terminal.say("warning", f"nobody who calls is named '{who}'", hint)
+            self.terminal.say("warning", f"no principal can be named '{who}'", hint)
         return Principal(who, held, borne)
 
     def _read_keys(self, file: Path | str) -> Sequence[Key]:

@@ -1,7 +1,4 @@
-"""Whether a rule or a limit is about this tool and this caller.
-
-Knows selectors of tools, names of callers and roles; refuses to know what follows from a match.
-"""
+"""Selectors of tools and principals, as the rules and limits of a policy use them."""
 
 from __future__ import annotations
 
@@ -15,8 +12,8 @@ from toolcrib.registry.selection import read_selector
 from toolcrib.tool import Tool
 
 
-class ToolMatch:
-    """The tools that any of some selectors means. Asks each tool once."""
+class ToolSelector:
+    """The tools that match any of some selectors. `key` is where they are written in the policy."""
 
     __slots__ = ("_tests", "selectors")
 
@@ -32,68 +29,64 @@ class ToolMatch:
                     raise policy.error_at(key, error.message, error.hint) from None
         problems.raise_errors()
 
-    def fits(self, tool: Tool) -> bool:
+    def matches(self, tool: Tool) -> bool:
         return any(test(tool) for test in self._tests)
 
-    def idle(self, tools: Sequence[Tool]) -> list[str]:
-        """The selectors that mean none of the tools."""
+    def unmatched(self, tools: Sequence[Tool]) -> list[str]:
+        """Return the selectors that match none of the tools."""
         pairs = zip(self.selectors, self._tests, strict=True)
         return [selector for selector, test in pairs if not any(test(tool) for tool in tools)]
 
 
-class WhoMatch:
-    """The callers that any of some names or roles means; no names, everybody."""
+class PrincipalSelector:
+    """The principals that match any of some names or roles; without names, all of them."""
 
-    __slots__ = ("_names", "_roles", "_table")
+    __slots__ = ("_members", "_names", "_roles")
 
     def __init__(self, policy: Policy, key: str, who: Sequence[str]) -> None:
         self._names = tuple(name for name in who if not name.startswith("role:"))
         self._roles = tuple(name.removeprefix("role:") for name in who if name.startswith("role:"))
-        self._table: Mapping[str, Sequence[str]] = policy.roles
-        brings_roles = policy.auth is not None  # keys and tokens have roles of their own
+        self._members: Mapping[str, Sequence[str]] = policy.roles
         problems = ErrorCollector()
         for role in self._roles:
             with problems.collecting():
-                if role not in policy.roles and not brings_roles:
+                if role not in policy.roles and policy.auth is None:  # keys have their own roles
                     known = ", ".join(sorted(policy.roles)) or "none are defined"
-                    raise policy.error_at(key, f"there is no role {role!r}", f"roles: {known}")
-        if policy.file is not None:  # code may have callers of its own
-            places = {f"roles.{role}": policy.roles.get(role, ()) for role in self._roles}
-            for place, names in {key: self._names, **places}.items():
+                    raise policy.error_at(key, f"unknown role {role!r}", f"roles: {known}")
+        if policy.file is not None:  # code may define principals of its own
+            members = {f"roles.{role}": policy.roles.get(role, ()) for role in self._roles}
+            for place, names in {key: self._names, **members}.items():
                 for name in names:
                     with problems.collecting():
-                        _refuse_nobody(policy, place, name)
+                        _check_name(policy, place, name)
         problems.raise_errors()
 
-    def fits(self, principal: Principal) -> bool:
+    def matches(self, principal: Principal) -> bool:
         if not self._names and not self._roles:
             return True
-        if any(fnmatchcase(principal.name, name) for name in self._names):
+        if _is_any(principal, self._names):
             return True
-        return any(self._has(principal, role) for role in self._roles)
-
-    def _has(self, principal: Principal, role: str) -> bool:
-        return role in principal.roles or any(
-            fnmatchcase(principal.name, name) for name in self._table.get(role, ())
+        return any(
+            role in principal.roles or _is_any(principal, self._members.get(role, ())) for role in self._roles
         )
 
 
-def _refuse_nobody(policy: Policy, key: str, name: str) -> None:
-    """A name that no caller has: a rule that denies it something would deny nobody."""
+def roles_of(principal: Principal, policy: Policy) -> list[str]:
+    """Return every role of a principal, its own and those that the policy gives it."""
+    given = (role for role, names in policy.roles.items() if _is_any(principal, names))
+    return sorted({*principal.roles, *given})
+
+
+def _is_any(principal: Principal, names: Sequence[str]) -> bool:
+    return any(fnmatchcase(principal.name, name) for name in names)
+
+
+def _check_name(policy: Policy, key: str, name: str) -> None:
+    """Raise for a name that no principal can have: a rule that denies it something would deny nobody."""
     labels = () if policy.auth is None else tuple(each.label for each in policy.auth.oauth)
     kinds = ("key", "oauth", *labels)
     kind, colon, _ = name.partition(":")
     if name in ("local", "anonymous") or (colon and kind in kinds) or any(mark in name for mark in "*?["):
         return
     hint = "names are: local, anonymous, key:NAME, oauth:SUBJECT, role:NAME"
-    raise policy.error_at(key, f"nobody who calls is named {name!r}", hint)
-
-
-def roles_of(principal: Principal, policy: Policy) -> list[str]:
-    """Every role that a caller has, its own and those that the policy gives it."""
-    given = (
-        role
-        for role, names in policy.roles.items()
-        if any(fnmatchcase(principal.name, name) for name in names)
-    )
-    return sorted({*principal.roles, *given})
+    raise policy.error_at(key, f"no principal can be named {name!r}", hint)

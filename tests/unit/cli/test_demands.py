@@ -28,7 +28,7 @@ WRONG = {
     '[[rules]]\ndeny = ["add"]\n\n[[rules]]\ndeny = ["refund"]\n': (
         "7: rules[2].deny: 'refund' matches no tool"
     ),
-    '[[rules]]\ndeny = ["add"]\nwho = ["role:boss"]\n': "5: rules[1].who: there is no role 'boss'",
+    '[[rules]]\ndeny = ["add"]\nwho = ["role:boss"]\n': "5: rules[1].who: unknown role 'boss'",
     '[[rules]]\ndeny = ["add"]\nwhen = { a = { bigger = 3 } }\n': "5: rules[1].when.a.bigger: is no operator",
     '[[rules]]\ndeny = ["add"]\n[rules.when]\na = { bigger = 3 }\n': (
         "6: rules[1].when.a.bigger: is no operator"
@@ -42,11 +42,11 @@ WRONG = {
     "[[limits]]\nconcurrency = 0\n": "4: limits[1].concurrency: must be from 1 to 1000000000, got 0",
     '[[limits]]\nper = "tool"\n': "3: limits[1]: a limit needs",
     '[[limits]]\ndaily = 1\ntools = ["refund"]\n': "5: limits[1].tools: 'refund' matches no tool",
-    '[[rules]]\ndeny = ["add"]\nwho = ["ana"]\n': "5: rules[1].who: nobody who calls is named 'ana'",
+    '[[rules]]\ndeny = ["add"]\nwho = ["ana"]\n': "5: rules[1].who: no principal can be named 'ana'",
     '[roles]\nboss = ["ana"]\n[[rules]]\ndeny = ["add"]\nwho = ["role:boss"]\n': (
-        "4: roles.boss: nobody who calls is named 'ana'"
+        "4: roles.boss: no principal can be named 'ana'"
     ),
-    '[[limits]]\ndaily = 1\nwho = ["role:boss"]\n': "5: limits[1].who: there is no role 'boss'",
+    '[[limits]]\ndaily = 1\nwho = ["role:boss"]\n': "5: limits[1].who: unknown role 'boss'",
     "[auth]\n": "3: auth: needs keys or an authorization server",
     '[auth]\nkeys = "k.json"\noptional = "no"\n': "5: auth.optional: must be true or false, got 'no'",
     '[[auth.oauth]]\nissuer = "http://x.example"\n': "4: auth.oauth[1].issuer: must be an https:// URL",

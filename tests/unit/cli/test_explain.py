@@ -213,7 +213,7 @@ def test_what_was_given_wrongly_is_said(shop: Desk, arguments: list[str], words:
 def test_a_name_that_no_caller_has_is_remarked(shop: Desk) -> None:
     done = shop.run("explain", "--as", "ana", "find")
     assert done.exit_code == 0
-    assert "warning: nobody who calls is named 'ana'" in done.stderr
+    assert "warning: no principal can be named 'ana'" in done.stderr
     assert shop.run("explain", "--as", "anonymous", "find").stderr == ""
 
 

@@ -10,7 +10,7 @@ from toolcrib import Tool
 from toolcrib.context import LOCAL, Principal
 from toolcrib.errors import ConfigurationError
 from toolcrib.policy import Auth, OAuth, Policy
-from toolcrib.policy.selectors import ToolMatch, WhoMatch, roles_of
+from toolcrib.policy.selectors import PrincipalSelector, ToolSelector, roles_of
 
 ANA = Principal("key:ana")
 BOSS = Principal("oauth:boss@example.com", roles=frozenset({"chief"}))
@@ -40,21 +40,21 @@ REFUND, SEARCH = make("refund", destructive=True, tags=["money"]), make("search_
     ],
 )
 def test_tools_are_meant_by_name_tag_hint_and_pattern(selectors: list[str], fits: Any) -> None:
-    match = ToolMatch(Policy(), "rules[1].deny", selectors)
-    assert (match.fits(REFUND), match.fits(SEARCH)) == fits
+    match = ToolSelector(Policy(), "rules[1].deny", selectors)
+    assert (match.matches(REFUND), match.matches(SEARCH)) == fits
     assert match.selectors == selectors
 
 
 def test_selectors_that_mean_nothing_are_named_in_their_order() -> None:
-    match = ToolMatch(Policy(), "k", ["nobody", "refund", "tag:none"])
-    assert match.idle([REFUND, SEARCH]) == ["nobody", "tag:none"]
-    assert match.idle([]) == ["nobody", "refund", "tag:none"]
+    match = ToolSelector(Policy(), "k", ["nobody", "refund", "tag:none"])
+    assert match.unmatched([REFUND, SEARCH]) == ["nobody", "tag:none"]
+    assert match.unmatched([]) == ["nobody", "refund", "tag:none"]
 
 
 def test_a_selector_that_cannot_be_read_is_told_with_its_place() -> None:
     policy = Policy(file="toolcrib.toml", lines={"rules[2].deny": 9})
     with pytest.raises(ConfigurationError) as caught:
-        ToolMatch(policy, "rules[2].deny", ["re:("])
+        ToolSelector(policy, "rules[2].deny", ["re:("])
     assert str(caught.value).startswith("toolcrib.toml:9: rules[2].deny: selector 're:(' is not a pattern")
 
 
@@ -72,23 +72,23 @@ def test_a_selector_that_cannot_be_read_is_told_with_its_place() -> None:
     ],
 )
 def test_callers_are_meant_by_name_and_role(who: list[str], fits: Any) -> None:
-    match = WhoMatch(Policy(roles=ROLES), "rules[1].who", who)
-    assert tuple(match.fits(principal) for principal in (LOCAL, ANA, BOSS)) == fits
+    match = PrincipalSelector(Policy(roles=ROLES), "rules[1].who", who)
+    assert tuple(match.matches(principal) for principal in (LOCAL, ANA, BOSS)) == fits
 
 
 def test_a_role_that_a_key_brings_along_counts_where_there_are_keys() -> None:
-    match = WhoMatch(Policy(auth=Auth(keys="k.json")), "rules[1].who", ["role:chief"])
-    assert match.fits(BOSS)
-    assert not match.fits(ANA)
+    match = PrincipalSelector(Policy(auth=Auth(keys="k.json")), "rules[1].who", ["role:chief"])
+    assert match.matches(BOSS)
+    assert not match.matches(ANA)
 
 
 def test_a_role_that_nobody_can_have_is_wrong() -> None:
     with pytest.raises(ConfigurationError) as caught:
-        WhoMatch(Policy(roles=ROLES), "rules[1].who", ["role:chief"])
-    assert str(caught.value) == "rules[1].who: there is no role 'chief'"
+        PrincipalSelector(Policy(roles=ROLES), "rules[1].who", ["role:chief"])
+    assert str(caught.value) == "rules[1].who: unknown role 'chief'"
     assert caught.value.hint == "roles: night, support"
     with pytest.raises(ConfigurationError) as caught:
-        WhoMatch(Policy(), "rules[1].who", ["role:chief"])
+        PrincipalSelector(Policy(), "rules[1].who", ["role:chief"])
     assert caught.value.hint == "roles: none are defined"
 
 
@@ -119,8 +119,8 @@ FILE = {"file": "toolcrib.toml", "lines": {"rules[1].who": 7, "roles.boss": 3}}
 def test_a_name_in_a_file_that_no_caller_has_is_wrong(who: list[str], place: str, name: str) -> None:
     policy = Policy(roles={"boss": ["local", "ana"]}, **FILE)  # type: ignore[arg-type]
     with pytest.raises(ConfigurationError) as caught:
-        WhoMatch(policy, "rules[1].who", who)
-    assert str(caught.value) == f"{place}: nobody who calls is named {name!r}"
+        PrincipalSelector(policy, "rules[1].who", who)
+    assert str(caught.value) == f"{place}: no principal can be named {name!r}"
     assert caught.value.hint == "names are: local, anonymous, key:NAME, oauth:SUBJECT, role:NAME"
 
 
@@ -130,9 +130,9 @@ def test_a_name_in_a_file_that_no_caller_has_is_wrong(who: list[str], place: str
 def test_a_name_in_a_file_that_a_caller_may_have_is_in_order(name: str) -> None:
     issuer = OAuth(issuer="https://login.example.com", label="staff")
     policy = Policy(auth=Auth(oauth=[issuer]), roles={"boss": [name]}, **FILE)  # type: ignore[arg-type]
-    WhoMatch(policy, "rules[1].who", [name])
-    WhoMatch(policy, "rules[1].who", ["role:boss"])
+    PrincipalSelector(policy, "rules[1].who", [name])
+    PrincipalSelector(policy, "rules[1].who", ["role:boss"])
 
 
 def test_in_code_a_caller_may_have_any_name() -> None:
-    assert WhoMatch(Policy(), "rules[1].who", ["ana"]).fits(Principal("ana"))
+    assert PrincipalSelector(Policy(), "rules[1].who", ["ana"]).matches(Principal("ana"))

@@ -17,7 +17,7 @@ from toolcrib.policy.access.conditions import is_changing
 from toolcrib.policy.access.decision import DEFAULT, Case, Decision, Judgement, ask_for
 from toolcrib.policy.access.rules import CompiledRule
 from toolcrib.policy.access.solver import find_witness
-from toolcrib.policy.selectors import ToolMatch
+from toolcrib.policy.selectors import ToolSelector
 from toolcrib.tool import Tool
 
 MAX_DECISIONS = 65_536
@@ -47,10 +47,10 @@ class Access:
         for number, rule in enumerate(policy.rules, start=1):
             with found.collecting():
                 self.rules.append(CompiledRule(policy, number, rule))
-        self._scopes: dict[str, ToolMatch] = {}
+        self._scopes: dict[str, ToolSelector] = {}
         for scope, selectors in policy.scopes.items():
             with found.collecting():
-                self._scopes[scope] = ToolMatch(policy, f"scopes.{scope}", selectors)
+                self._scopes[scope] = ToolSelector(policy, f"scopes.{scope}", selectors)
         if problems is None:
             found.raise_errors()
         self.depends_on_principal = any(
@@ -117,14 +117,14 @@ class Access:
         """The rules about a tool, whoever calls it, and the scopes that it needs."""
         found = self._about.get(tool)
         if found is None:
-            by_policy = (scope for scope, match in self._scopes.items() if match.fits(tool))
-            rules = [rule for rule in self.rules if rule.tools.fits(tool)]
+            by_policy = (scope for scope, match in self._scopes.items() if match.matches(tool))
+            rules = [rule for rule in self.rules if rule.tools.matches(tool)]
             found = self._about[tool] = (rules, sorted({*tool.options.scopes, *by_policy}))
         return found
 
     def _decide(self, principal: Principal, tool: Tool) -> Decision:
         """Callers whom the same rules are about, and who lack the same scopes, share one decision."""
-        rules = [rule for rule in self._demands_on(tool)[0] if rule.who.fits(principal)]
+        rules = [rule for rule in self._demands_on(tool)[0] if rule.who.matches(principal)]
         missing = self.missing_scopes(principal, tool)
         key = (tool, missing, *(rule.number for rule in rules))
         decision = self._cases.get(key)

@@ -14,7 +14,7 @@ from toolcrib.policy.access.conditions import Demand, Reach
 from toolcrib.policy.access.decision import Condition
 from toolcrib.policy.access.rules import CompiledRule
 from toolcrib.policy.access.solver import can_hold
-from toolcrib.policy.selectors import ToolMatch
+from toolcrib.policy.selectors import ToolSelector
 from toolcrib.registry.index import spellings
 from toolcrib.registry.selection import tags_of
 from toolcrib.tool import Tool
@@ -27,7 +27,7 @@ def check_rules(
 ) -> Iterator[ConfigurationError]:
     for rule in rules:
         yield from _find_idle(policy, f"{rule.key}.{rule.effect}", rule.tools, tools)
-        meant = [tool for tool in tools if rule.tools.fits(tool)]
+        meant = [tool for tool in tools if rule.tools.matches(tool)]
         for path, demand in rule.demands.items():
             error = _check_condition(policy, rule, path, demand, meant)
             if error is not None:
@@ -35,16 +35,16 @@ def check_rules(
 
 
 def check_scopes(
-    policy: Policy, scopes: Mapping[str, ToolMatch], tools: Sequence[Tool]
+    policy: Policy, scopes: Mapping[str, ToolSelector], tools: Sequence[Tool]
 ) -> Iterator[ConfigurationError]:
     for scope, match in scopes.items():
         yield from _find_idle(policy, f"scopes.{scope}", match, tools)
 
 
 def _find_idle(
-    policy: Policy, key: str, match: ToolMatch, tools: Sequence[Tool]
+    policy: Policy, key: str, match: ToolSelector, tools: Sequence[Tool]
 ) -> Iterator[ConfigurationError]:
-    for selector in match.idle(tools):
+    for selector in match.unmatched(tools):
         yield policy.error_at(key, f"{selector!r} matches no tool", _suggest(selector, tools))
 
 

@@ -15,7 +15,7 @@ from toolcrib.context import Principal
 from toolcrib.policy.access.access import Access
 from toolcrib.policy.access.conditions import ABSENT, is_nothing, is_same
 from toolcrib.policy.access.decision import DEFAULT, Case, Clause, Condition, Decision, Judgement
-from toolcrib.policy.selectors import ToolMatch, WhoMatch, roles_of
+from toolcrib.policy.selectors import PrincipalSelector, ToolSelector, roles_of
 from toolcrib.schema.received import OPAQUE, Received
 from toolcrib.tool import Tool
 from toolcrib.validation import codec
@@ -144,7 +144,7 @@ def _steps(
     for rule in access.rules:
         if rule.number in clauses:
             yield _step(clauses[rule.number], rule.effect, arguments, received)
-        elif rule.tools.fits(tool):
+        elif rule.tools.matches(tool):
             yield Step(rule.effect, rule.label, False, f"it is for {', '.join(rule.rule.who)}")
 
 
@@ -193,9 +193,9 @@ def _show(value: Any) -> str:
 def _limits(policy: Policy, principal: Principal, tool: Tool) -> Iterator[str]:
     for number, limit in enumerate(policy.limits, start=1):
         key = f"limits[{number}]"
-        if not ToolMatch(policy, f"{key}.tools", limit.tools).fits(tool):
+        if not ToolSelector(policy, f"{key}.tools", limit.tools).matches(tool):
             continue
-        if WhoMatch(policy, f"{key}.who", limit.who).fits(principal):
+        if PrincipalSelector(policy, f"{key}.who", limit.who).matches(principal):
             yield f"limit {number}{_quote(limit.name)}: {_say_limit(limit)}"
 
 

@@ -11,7 +11,7 @@ from toolcrib.config.settings import Policy, Rule
 from toolcrib.errors import ErrorCollector
 from toolcrib.policy.access.conditions import Demand, Reach, read_demand
 from toolcrib.policy.access.decision import Clause, Condition
-from toolcrib.policy.selectors import ToolMatch, WhoMatch
+from toolcrib.policy.selectors import PrincipalSelector, ToolSelector
 from toolcrib.tool import Tool
 
 
@@ -28,9 +28,9 @@ class CompiledRule:
         self.label = say_rule(policy, number, rule)
         problems = ErrorCollector()
         with problems.collecting():
-            self.tools = ToolMatch(policy, f"{self.key}.{rule.effect}", rule.tools)
+            self.tools = ToolSelector(policy, f"{self.key}.{rule.effect}", rule.tools)
         with problems.collecting():
-            self.who = WhoMatch(policy, f"{self.key}.who", rule.who)
+            self.who = PrincipalSelector(policy, f"{self.key}.who", rule.who)
         self.is_for_all = not rule.who or "*" in rule.who
         self.demands: dict[str, Demand] = {}
         for path, given in rule.when.items():

@@ -29,7 +29,7 @@ from toolcrib.config.settings import DAY_S, Limit, Policy, Rate
 from toolcrib.context import Principal
 from toolcrib.dispatch.rate_limit import NS, Pace
 from toolcrib.errors import ErrorCollector, ThrottledError
-from toolcrib.policy.selectors import ToolMatch, WhoMatch
+from toolcrib.policy.selectors import PrincipalSelector, ToolSelector
 from toolcrib.registry.selection import tags_of
 from toolcrib.tool import Tool
 
@@ -70,17 +70,17 @@ class Term:
         self.label = limit.name or f"limits[{number}]"
         problems = ErrorCollector()
         with problems.collecting():
-            self.tools = ToolMatch(policy, f"limits[{number}].tools", limit.tools)
+            self.tools = ToolSelector(policy, f"limits[{number}].tools", limit.tools)
         with problems.collecting():
-            self._who = WhoMatch(policy, f"limits[{number}].who", limit.who)
+            self._who = PrincipalSelector(policy, f"limits[{number}].who", limit.who)
         problems.raise_errors()
 
-    def fits(self, principal: Principal, tool: Tool) -> bool:
-        return self.tools.fits(tool) and self._who.fits(principal)
+    def matches(self, principal: Principal, tool: Tool) -> bool:
+        return self.tools.matches(tool) and self._who.matches(principal)
 
-    def idle(self, tools: Iterable[Tool]) -> list[str]:
+    def unmatched(self, tools: Iterable[Tool]) -> list[str]:
         """Its selectors that mean none of the tools."""
-        return self.tools.idle(list(tools))
+        return self.tools.unmatched(list(tools))
 
     def rate_needs(self, keys: list[str], share: int) -> Iterator[RateNeed]:
         rate = self.limit.rate

@@ -64,13 +64,13 @@ class Quota:
                 "see `toolcrib list` for what there is",
             )
             for term in self._terms
-            for selector in term.idle(tools)
+            for selector in term.unmatched(tools)
             if selector != "*"  # what holds for every tool holds for none yet
         ]
 
     def limits_tool(self, tool: Tool) -> bool:
         """Whether any limit is about this tool, whoever calls it."""
-        return any(term.tools.fits(tool) for term in self._terms)
+        return any(term.tools.matches(tool) for term in self._terms)
 
     def enter(
         self, principal: Principal, tool: Tool, size: Callable[[], int], *, resumes: str | None = None
@@ -119,7 +119,7 @@ class Quota:
             return self._known[pair]
         except KeyError:
             pass
-        terms = [term for term in self._terms if term.fits(principal, tool)]
+        terms = [term for term in self._terms if term.matches(principal, tool)]
         demand = Demand(terms, principal, tool) if terms else None
         known = self._known
         if len(known) >= KNOWN:  # many come and go: begin anew, it is quickly found again
