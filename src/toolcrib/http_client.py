@@ -317,7 +317,7 @@ async def _keep_open(pool: httpx2.AsyncHTTPTransport) -> AsyncGenerator[None, No
 
 
 @dataclass(eq=False, repr=False)
-class Outbound:
+class HTTPClient:
     """A guarded client for one base address, or for any http(s) address where none is given.
 
     Safe to use from many threads and event loops at once: one pool of connections serves all threads, and

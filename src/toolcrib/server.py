@@ -38,8 +38,8 @@ from toolcrib.errors import (
 )
 from toolcrib.registry.registry import OnDuplicate, Report, ToolRegistry
 from toolcrib.registry.selection import select
-from toolcrib.sources import Batch, collect, objects
-from toolcrib.sources.modules import currently_loading
+from toolcrib.sources import Batch, Source, collect, objects
+from toolcrib.sources.loading import currently_loading
 from toolcrib.tool import MCPTool, Tool, options_of
 
 if TYPE_CHECKING:
@@ -109,6 +109,7 @@ class Registrar:
         exclude: Sequence[str] = (),
         on_duplicate: OnDuplicate | None = None,
         strict: bool = False,
+        sources: Sequence[Source] = (),
         **options: Unpack[OptionFields],
     ) -> Report:
         """Register tools from anywhere: see `toolcrib.collect` for what a thing may be.
@@ -118,7 +119,7 @@ class Registrar:
         `include` and `exclude` choose among what is found, by the names it has there.
         """
         self._check_open()
-        batch = collect(*things, namespace=namespace, handlers=handlers, **options)
+        batch = collect(*things, namespace=namespace, handlers=handlers, sources=sources, **options)
         if switches or self.switches:
             self._switch(batch, switches or {})
         if include or exclude:
@@ -168,12 +169,7 @@ class Registrar:
     def register_tool(self, tool: MCPTool) -> None:
         """The strict door: one tool object, every rule enforced, nothing stored unless all hold."""
         self._check_open()
-        objects.check_attributes(tool)
-        objects.check_name(tool)
-        self.registry.check_free(tool.name)
-        objects.check_description(tool)
-        objects.check_schema(tool)
-        objects.check_execute(tool)
+        objects.check_object(tool, self.registry.check_free)
         checked = Tool.from_object(tool)
         checked.check()
         self._log(self.registry.add(checked, on_duplicate="error", rule=STRICT), logging.INFO)

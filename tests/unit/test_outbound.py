@@ -8,7 +8,7 @@ import pytest
 
 from tests.support.world import SECRET, World, told
 from toolcrib.errors import APIError, ConfigurationError
-from toolcrib.http_client import Outbound
+from toolcrib.http_client import HTTPClient
 
 
 @pytest.mark.parametrize(
@@ -35,18 +35,18 @@ from toolcrib.http_client import Outbound
     ],
 )
 def test_a_path_is_joined_to_the_base_address(world: World, base: str, path: str, target: str) -> None:
-    assert told(Outbound(world.origin + base).request("GET", path))["target"] == target
+    assert told(HTTPClient(world.origin + base).request("GET", path))["target"] == target
 
 
 @pytest.mark.parametrize("base", ["", "/", "/api/v3"])
 def test_a_full_address_below_the_base_is_as_good_as_a_path(world: World, base: str) -> None:
-    outbound = Outbound(world.origin + base)
+    outbound = HTTPClient(world.origin + base)
     full = f"{world.origin}{base.rstrip('/')}/repos?page=1"
     assert told(outbound.request("GET", full))["target"] == f"{base.rstrip('/')}/repos?page=1"
 
 
 def test_params_join_the_query_that_is_in_the_path(world: World) -> None:
-    outbound = Outbound(world.origin)
+    outbound = HTTPClient(world.origin)
     params = {"units": "metric", "page": 2, "tag": ["a", "b&c"], "deep": True, "left_out": None}
     target = told(outbound.request("GET", "/weather?q=New York&page=1", params=params))["target"]
     assert parse_qsl(urlsplit(target).query) == [
@@ -105,7 +105,7 @@ LEAVING = {
 
 @pytest.mark.parametrize("path", LEAVING.values(), ids=LEAVING)
 async def test_a_request_that_would_leave_the_base_is_never_sent(world: World, path: str) -> None:
-    outbound = Outbound(f"{world.origin}/api")
+    outbound = HTTPClient(f"{world.origin}/api")
     path = path.replace("{place}", f"127.0.0.1:{world.server_port}")
     with pytest.raises(APIError, match="GET refused: ") as sync_error:
         outbound.request("GET", path)
@@ -123,11 +123,11 @@ async def test_a_request_that_would_leave_the_base_is_never_sent(world: World, p
 )
 def test_without_a_base_only_full_http_addresses_are_asked(path: str) -> None:
     with pytest.raises(APIError, match="GET refused"):
-        Outbound().request("GET", path)
+        HTTPClient().request("GET", path)
 
 
 def test_without_a_base_any_http_address_may_be_asked(world: World) -> None:
-    response = Outbound().request("GET", f"{world.origin}/openapi.json?x=1")
+    response = HTTPClient().request("GET", f"{world.origin}/openapi.json?x=1")
     assert told(response)["target"] == "/openapi.json?x=1"
     assert response.label == "GET /openapi.json"
 
@@ -147,12 +147,12 @@ def test_without_a_base_any_http_address_may_be_asked(world: World) -> None:
 )
 def test_a_base_address_that_cannot_work_is_a_configuration_error(url: str) -> None:
     with pytest.raises(ConfigurationError, match="base_url"):
-        Outbound(url)
+        HTTPClient(url)
 
 
 def test_name_and_password_of_the_base_become_basic_authentication(world: World) -> None:
     base = world.origin.replace("http://", "http://ann:p%40ss@")
-    outbound = Outbound(base)
+    outbound = HTTPClient(base)
     sent = told(outbound.request("GET", "/x"))
     assert sent["headers"]["authorization"] == "Basic YW5uOnBAc3M="
     assert sent["headers"]["host"] == f"127.0.0.1:{world.server_port}"
@@ -161,13 +161,13 @@ def test_name_and_password_of_the_base_become_basic_authentication(world: World)
         told(outbound.request("GET", "/x", headers={"Authorization": "Bearer t"}))["headers"]["authorization"]
         == "Bearer t"
     )
-    explicit = Outbound(base, auth=("bob", "pw"))
+    explicit = HTTPClient(base, auth=("bob", "pw"))
     assert told(explicit.request("GET", "/x"))["headers"]["authorization"] == "Basic Ym9iOnB3"
 
 
 def test_headers_may_be_a_function_that_is_asked_each_time(world: World) -> None:
     tokens = iter(["one", "two"])
-    outbound = Outbound(
+    outbound = HTTPClient(
         world.origin, headers=lambda: {"Authorization": f"Bearer {next(tokens)}", "X-None": None}
     )
     assert told(outbound.request("GET", "/x"))["headers"]["authorization"] == "Bearer one"
@@ -193,7 +193,7 @@ def test_headers_may_be_a_function_that_is_asked_each_time(world: World) -> None
 def test_a_header_that_would_change_the_request_is_refused(
     world: World, headers: dict[str, str], standing: bool
 ) -> None:
-    outbound = Outbound(world.origin, headers=headers if standing else None)
+    outbound = HTTPClient(world.origin, headers=headers if standing else None)
     with pytest.raises(APIError, match="GET refused") as error:
         outbound.request("GET", "/x", headers=None if standing else headers)
     assert SECRET not in str(error.value)
@@ -201,7 +201,7 @@ def test_a_header_that_would_change_the_request_is_refused(
 
 
 def test_each_kind_of_body_brings_its_content_type(world: World) -> None:
-    outbound = Outbound(world.origin, headers={"Content-Type": "application/json"})
+    outbound = HTTPClient(world.origin, headers={"Content-Type": "application/json"})
     as_json = told(outbound.request("POST", "/x", json={"a": [1, None]}))
     assert (as_json["body"], as_json["headers"]["content-type"]) == ('{"a":[1,null]}', "application/json")
     assert told(outbound.request("POST", "/x", json=None))["body"] == "null"
@@ -229,7 +229,7 @@ def test_each_kind_of_body_brings_its_content_type(world: World) -> None:
 
 
 def test_two_bodies_and_unknown_options_are_mistakes_of_the_author(world: World) -> None:
-    outbound = Outbound(world.origin)
+    outbound = HTTPClient(world.origin)
     with pytest.raises(TypeError, match="one body"):
         outbound.request("POST", "/x", json={}, content=b"")
     with pytest.raises(TypeError, match="unknown option: timeout"):
@@ -238,4 +238,4 @@ def test_two_bodies_and_unknown_options_are_mistakes_of_the_author(world: World)
 
 def test_a_number_that_json_cannot_express_is_named(world: World) -> None:
     with pytest.raises(APIError, match=r"POST refused: a\.b is nan"):
-        Outbound(world.origin).request("POST", "/x", json={"a": {"b": float("nan")}})
+        HTTPClient(world.origin).request("POST", "/x", json={"a": {"b": float("nan")}})

@@ -15,11 +15,11 @@ import pytest
 
 from tests.support.world import SECRET, World, told
 from toolcrib.errors import APIError
-from toolcrib.http_client import Outbound
+from toolcrib.http_client import HTTPClient
 
 
 async def test_an_answer_that_does_not_come_is_an_error_in_time(world: World) -> None:
-    outbound = Outbound(world.origin, timeout_s=5)
+    outbound = HTTPClient(world.origin, timeout_s=5)
     told(outbound.request("GET", "/x"))
     told(await outbound.arequest("GET", "/x"))
     started = time.monotonic()
@@ -32,7 +32,7 @@ async def test_an_answer_that_does_not_come_is_an_error_in_time(world: World) ->
 
 
 async def test_an_answer_that_drips_is_over_when_the_time_is(world: World) -> None:
-    outbound = Outbound(world.origin, timeout_s=0.15)
+    outbound = HTTPClient(world.origin, timeout_s=0.15)
     with pytest.raises(APIError, match=r"GET /drip: no answer within 0\.15 s"):
         outbound.request("GET", "/drip")
     with pytest.raises(APIError, match=r"GET /drip: no answer within 0\.15 s"):
@@ -44,7 +44,7 @@ async def test_a_host_that_does_not_listen_is_named_without_credentials() -> Non
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))  # bound, never listening: a connection is refused
         port = taken.getsockname()[1]
-        outbound = Outbound(f"http://ann:{SECRET}@127.0.0.1:{port}/bot-{SECRET}", headers={"X-Key": SECRET})
+        outbound = HTTPClient(f"http://ann:{SECRET}@127.0.0.1:{port}/bot-{SECRET}", headers={"X-Key": SECRET})
         expected = f"^GET /weather: cannot connect to 127.0.0.1:{port}$"
         with pytest.raises(APIError, match=expected) as error:
             outbound.request("GET", f"/weather?key={SECRET}")
@@ -55,7 +55,7 @@ async def test_a_host_that_does_not_listen_is_named_without_credentials() -> Non
 
 
 async def test_a_connection_that_breaks_is_an_error_in_words(world: World) -> None:
-    outbound = Outbound(world.origin)
+    outbound = HTTPClient(world.origin)
     with pytest.raises(APIError, match=r"GET /cut: .* broke off before the answer was complete"):
         outbound.request("GET", "/cut")
     with pytest.raises(APIError, match=r"GET /cut: .* broke off before the answer was complete"):
@@ -65,7 +65,7 @@ async def test_a_connection_that_breaks_is_an_error_in_words(world: World) -> No
 
 
 async def test_an_answer_without_end_is_cut_off_while_it_streams(world: World) -> None:
-    outbound = Outbound(world.origin, max_bytes=1 << 20)
+    outbound = HTTPClient(world.origin, max_bytes=1 << 20)
     with pytest.raises(APIError, match="GET /endless answered with more than 1 MiB") as error:
         outbound.request("GET", "/endless")
     assert error.value.status == 200
@@ -76,20 +76,20 @@ async def test_an_answer_without_end_is_cut_off_while_it_streams(world: World) -
 
 
 def test_the_size_is_counted_after_decompression(world: World) -> None:
-    outbound = Outbound(world.origin, max_bytes=100_000)
+    outbound = HTTPClient(world.origin, max_bytes=100_000)
     with pytest.raises(APIError, match="more than 100000 bytes"):
         outbound.request("GET", "/bomb")
     assert outbound.request("GET", "/zipped").content == b"unfolded"
 
 
 def test_redirects_are_not_followed_unless_asked(world: World) -> None:
-    response = Outbound(world.origin).request("GET", "/moved?to=/weather")
+    response = HTTPClient(world.origin).request("GET", "/moved?to=/weather")
     assert (response.status_code, response.headers["LOCATION"]) == (302, "/weather")
     assert len(world.requests) == 1
 
 
 async def test_redirects_stay_on_the_same_origin(world: World) -> None:
-    outbound = Outbound(world.origin, headers={"X-Key": SECRET}, follow_redirects=True)
+    outbound = HTTPClient(world.origin, headers={"X-Key": SECRET}, follow_redirects=True)
     followed = outbound.request("GET", "/moved", params={"to": "/weather?x=1"})
     assert told(followed)["target"] == "/weather?x=1"
     assert told(followed)["headers"]["x-key"] == SECRET
@@ -113,14 +113,14 @@ async def test_redirects_stay_on_the_same_origin(world: World) -> None:
 
 
 def test_redirects_in_a_circle_end(world: World) -> None:
-    outbound = Outbound(world.origin, follow_redirects=True)
+    outbound = HTTPClient(world.origin, follow_redirects=True)
     with pytest.raises(APIError, match="redirected too often"):
         outbound.request("GET", "/circle")
     assert len(world.requests) == 6
 
 
 def test_one_connection_serves_many_requests(world: World) -> None:
-    outbound = Outbound(world.origin)
+    outbound = HTTPClient(world.origin)
     for number in range(10):
         told(outbound.request("GET", f"/x/{number}"))
     assert world.connections == 1
@@ -130,7 +130,7 @@ def test_one_connection_serves_many_requests(world: World) -> None:
 
 
 def test_twenty_threads_share_one_pool(world: World) -> None:
-    outbound = Outbound(world.origin)
+    outbound = HTTPClient(world.origin)
     together = threading.Barrier(20)
 
     def ask(number: int) -> list[str]:
@@ -146,7 +146,7 @@ def test_twenty_threads_share_one_pool(world: World) -> None:
 
 
 def test_no_more_connections_are_open_than_allowed(world: World) -> None:
-    outbound = Outbound(world.origin, max_connections=2)
+    outbound = HTTPClient(world.origin, max_connections=2)
     with ThreadPoolExecutor(20) as threads:
         list(threads.map(lambda number: told(outbound.request("GET", f"/{number}")), range(40)))
     assert world.connections == 2
@@ -163,7 +163,7 @@ def test_no_more_connections_are_open_than_allowed(world: World) -> None:
 
 
 async def test_tasks_of_one_loop_share_a_pool(world: World) -> None:
-    outbound = Outbound(world.origin)
+    outbound = HTTPClient(world.origin)
     answers = await asyncio.gather(*(outbound.arequest("GET", f"/{number}") for number in range(20)))
     assert [told(answer)["target"] for answer in answers] == [f"/{number}" for number in range(20)]
     first = world.connections
@@ -176,11 +176,11 @@ async def test_tasks_of_one_loop_share_a_pool(world: World) -> None:
 
 
 def test_each_loop_has_its_own_pool_which_ends_with_it(world: World) -> None:
-    async def ask(outbound: Outbound) -> None:
+    async def ask(outbound: HTTPClient) -> None:
         told(await outbound.arequest("GET", "/x"))
         told(await outbound.arequest("GET", "/x"))
 
-    outbound = Outbound(world.origin)
+    outbound = HTTPClient(world.origin)
     for turn in range(1, 4):
         asyncio.run(ask(outbound))
         assert world.connections == turn
@@ -190,7 +190,7 @@ def test_each_loop_has_its_own_pool_which_ends_with_it(world: World) -> None:
 
 
 def test_two_loops_at_once_do_not_disturb_each_other(world: World) -> None:
-    outbound = Outbound(world.origin)
+    outbound = HTTPClient(world.origin)
     together = threading.Barrier(2)
 
     async def ask() -> int:
@@ -208,7 +208,7 @@ def test_two_loops_at_once_do_not_disturb_each_other(world: World) -> None:
 
 
 def test_closing_reaches_the_pool_of_a_loop_in_another_thread(world: World) -> None:
-    outbound = Outbound(world.origin)
+    outbound = HTTPClient(world.origin)
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever)
     thread.start()
@@ -225,7 +225,7 @@ def test_closing_reaches_the_pool_of_a_loop_in_another_thread(world: World) -> N
 
 
 async def test_a_cancelled_request_leaves_the_pool_usable(world: World) -> None:
-    outbound = Outbound(world.origin, max_connections=1)
+    outbound = HTTPClient(world.origin, max_connections=1)
     task = asyncio.create_task(outbound.arequest("GET", "/slow"))
     while not world.requests:
         await asyncio.sleep(0)
@@ -237,26 +237,26 @@ async def test_a_cancelled_request_leaves_the_pool_usable(world: World) -> None:
 
 
 def test_a_client_that_is_forgotten_closes_its_connections(world: World) -> None:
-    outbound = Outbound(world.origin)
+    outbound = HTTPClient(world.origin)
     told(outbound.request("GET", "/x"))
     del outbound
     gc.collect()  # an open socket would be a ResourceWarning here
 
 
 def test_cookies_of_one_caller_do_not_reach_the_next(world: World) -> None:
-    outbound = Outbound(world.origin)
+    outbound = HTTPClient(world.origin)
     outbound.request("GET", "/cookie")
     assert "cookie" not in told(outbound.request("GET", "/x"))["headers"]
 
 
 def test_nothing_of_a_request_is_logged(world: World, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO")
-    Outbound(world.origin, headers={"X-Key": SECRET}).request("GET", f"/x?key={SECRET}")
+    HTTPClient(world.origin, headers={"X-Key": SECRET}).request("GET", f"/x?key={SECRET}")
     assert SECRET not in caplog.text
 
 
 def test_a_response_shows_neither_body_nor_query(world: World) -> None:
-    response = Outbound(world.origin).request("GET", f"/x?key={SECRET}")
+    response = HTTPClient(world.origin).request("GET", f"/x?key={SECRET}")
     assert "GET /x" in repr(response)
     assert SECRET not in repr(response)
 
@@ -264,7 +264,7 @@ def test_a_response_shows_neither_body_nor_query(world: World) -> None:
 def test_loopback_never_goes_through_a_proxy(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
     monkeypatch.setenv("no_proxy", "")
-    assert told(Outbound(world.origin).request("GET", "/x"))["target"] == "/x"
+    assert told(HTTPClient(world.origin).request("GET", "/x"))["target"] == "/x"
 
 
 def test_other_hosts_go_through_the_proxy_of_the_environment(
@@ -272,7 +272,7 @@ def test_other_hosts_go_through_the_proxy_of_the_environment(
 ) -> None:
     monkeypatch.setenv("http_proxy", world.origin)
     monkeypatch.setenv("no_proxy", "")
-    assert told(Outbound("http://api.example").request("GET", "/x"))["target"] == "http://api.example/x"
+    assert told(HTTPClient("http://api.example").request("GET", "/x"))["target"] == "http://api.example/x"
 
 
 def test_importing_the_module_does_not_load_the_engine() -> None:

@@ -15,7 +15,7 @@ import pytest
 
 from tests.support.files import forgotten_imports, write
 from tests.support.reloading import source, workshop
-from toolcrib.sources.modules import load_file
+from toolcrib.sources.loading import load_file
 from toolcrib.sources.reload.files import Territory
 from toolcrib.sources.reload.modules import Reader, Turn
 

@@ -13,8 +13,8 @@ import pytest
 
 import toolcrib
 from tests.support.files import forgotten_imports, write
-from toolcrib.sources.modules import load_file, load_module
-from toolcrib.sources.reload import find_places
+from toolcrib.sources import find_files
+from toolcrib.sources.loading import load_file, load_module
 from toolcrib.sources.reload.files import Eye, Territory, links_on, lost_in
 
 
@@ -90,7 +90,7 @@ def test_the_places_behind_targets(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     for name in ("crib_pack", "crib_module"):
         load_module(name)
     targets = ["crib_file.py", "crib_file.py:tool", "gone.py:x", "crib_pack", "crib_module:x.y", "unknown"]
-    assert [path.name for path in find_places(targets)] == [
+    assert [path.name for path in find_files(targets)] == [
         "crib_file.py",
         "crib_file.py",
         "gone.py",

@@ -14,7 +14,7 @@ from tests.support.files import forgotten_imports, write
 from tests.support.tools import named
 from toolcrib import Application, MCPServer, tool
 from toolcrib.errors import ConfigurationError, SourceError
-from toolcrib.sources.modules import load_file
+from toolcrib.sources.loading import load_file
 
 
 @pytest.fixture

@@ -36,7 +36,7 @@ from toolcrib.catalog.export import Export, export
 from toolcrib.catalog.export import ToolCall as RoutedCall
 from toolcrib.client.http import EventReader, TooLongError
 from toolcrib.errors import AgentError, APIError, ConfigurationError
-from toolcrib.http_client import Outbound, Stream, is_loopback
+from toolcrib.http_client import HTTPClient, Stream, is_loopback
 from toolcrib.tool import Tool
 from toolcrib.validation import codec
 
@@ -211,7 +211,7 @@ class Service:
         pause_s: float = PAUSE_S,
     ) -> None:
         own = {"accept-encoding": "identity"}  # what is compressed comes late
-        self._outbound = Outbound(base_url, headers={**own, **headers})
+        self._outbound = HTTPClient(base_url, headers={**own, **headers})
         self._key = key
         self._key_hint = key_hint
         self._about = about

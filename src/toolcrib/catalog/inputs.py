@@ -39,7 +39,8 @@ from toolcrib.registry.selection import select
 from toolcrib.sources import collect
 from toolcrib.sources.descriptors import is_descriptor
 from toolcrib.sources.descriptors.read import descriptor_files
-from toolcrib.sources.modules import place_of, python_files, registry_of
+from toolcrib.sources.functions import registry_of
+from toolcrib.sources.loading import find_import_root, find_python_files
 from toolcrib.tool import Tool
 
 _YOUNG_NS = 2_000_000_000
@@ -103,7 +104,7 @@ def follow_imports(files: Iterable[str | Path], roots: Iterable[Path]) -> tuple[
     seen: set[tuple[str, str]] = set()
     while waiting and len(present) < _MAX_FILES:
         source = Path(waiting.pop())
-        top, parts = place_of(source)
+        top, parts = find_import_root(source)
         tops.add(str(top))
         candidates = {str(top / "__init__.py")}  # it would make the folder a package
         package = parts if source.name == "__init__.py" else parts[:-1]
@@ -125,7 +126,7 @@ def _import_roots(files: Iterable[str], folders: Iterable[Path]) -> set[str]:
     """Every folder that a scan may begin an import at, links followed or not."""
     places = {os.path.abspath(folder) for folder in folders} | {os.path.dirname(file) for file in files}
     places |= {os.path.realpath(place) for place in places}
-    places |= {str(place_of(Path(place, "_.py"))[0]) for place in places}
+    places |= {str(find_import_root(Path(place, "_.py"))[0]) for place in places}
     return places | {os.path.join(place, "src") for place in places}
 
 
@@ -220,7 +221,7 @@ class Target:
         """The files that the target names now; those that they import are not among them."""
         if not self.path.is_dir():
             return [self.path]
-        return list(descriptor_files(self.path)) if self.is_described else python_files(self.path)
+        return list(descriptor_files(self.path)) if self.is_described else find_python_files(self.path)
 
 
 @dataclass(slots=True)

@@ -38,9 +38,9 @@ from toolcrib.errors import ConfigurationError, DefinitionError, DriftError, Fin
 from toolcrib.registry.index import Entry
 from toolcrib.registry.selection import select, without_repeats
 from toolcrib.server import MCPServer
-from toolcrib.sources import Batch, collect
-from toolcrib.sources.base import DESCRIPTOR_SUFFIXES
-from toolcrib.sources.modules import load_file, load_module
+from toolcrib.sources import Batch, collect, find_files
+from toolcrib.sources.loading import load_file, load_module
+from toolcrib.sources.targets import DESCRIPTOR_SUFFIXES
 from toolcrib.tool import Tool
 
 if TYPE_CHECKING:
@@ -449,9 +449,7 @@ class OfferLoader(Loader):
         """The files and folders behind everything that was named, the files of settings included."""
         files = [str(config.file) for config in self.configs if config.file is not None]
         named = [target for config in self.configs for target in config.targets]
-        from toolcrib.sources.reload import find_places  # delayed: only who reloads needs it
-
-        return find_places([*named, *files])
+        return find_files([*named, *files])
 
     def find_server(self, tools: Sequence[Tool], *, is_dynamic: bool) -> tuple[MCPServer, bool]:
         """The server that all these tools are of, or a new one for them. True: it has them already."""

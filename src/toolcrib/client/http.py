@@ -19,7 +19,7 @@ from urllib.parse import urljoin, urlsplit
 
 from toolcrib.client.transport import MAX_BYTES, Outgoing, Receiver, SessionEndedError
 from toolcrib.errors import APIError, ClientError, InvalidResponseError, TransportError
-from toolcrib.http_client import Outbound, Stream
+from toolcrib.http_client import HTTPClient, Stream
 from toolcrib.validation import codec
 
 _NAMED_BY = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
@@ -198,7 +198,7 @@ class HttpTransport:
         self.headers = dict(headers or {})
         self.label = redact_url(address)
         own = {"accept-encoding": "identity", "user-agent": "toolcrib-client"}
-        self._http = Outbound(headers={**own, **self.headers}, max_connections=1000)
+        self._http = HTTPClient(headers={**own, **self.headers}, max_connections=1000)
         self._session_headers: dict[str, str] = {}
         self._session_id: str | None = None
         self._posts: dict[int, asyncio.Task[None]] = {}

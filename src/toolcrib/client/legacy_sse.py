@@ -14,7 +14,7 @@ from urllib.parse import urljoin, urlsplit
 from toolcrib.client.http import CONNECT_S, EventReader, ServerSentEvent, TooLongError, redact_url
 from toolcrib.client.transport import MAX_BYTES, DuplexTransport, Outgoing, Receiver
 from toolcrib.errors import APIError, ClientError, InvalidResponseError, TransportError
-from toolcrib.http_client import Outbound
+from toolcrib.http_client import HTTPClient
 
 logger = logging.getLogger("toolcrib")
 
@@ -26,7 +26,7 @@ class LegacySseTransport(DuplexTransport):
         self._address = address
         self.label = redact_url(address)
         own = {"accept-encoding": "identity", "user-agent": "toolcrib-client"}
-        self._http = Outbound(headers={**own, **(headers or {})}, max_connections=1000)
+        self._http = HTTPClient(headers={**own, **(headers or {})}, max_connections=1000)
         self._session_headers: dict[str, str] = {}
         self._reader: asyncio.Task[None] | None = None
 

@@ -71,7 +71,7 @@ class Report:
         return "\n".join([*lines, *(f"  {finding}" for finding in self.findings)])
 
 
-def refusal(thing: Any, error: Exception) -> Finding:
+def finding_of(thing: Any, error: Exception) -> Finding:
     """What a report says of a thing that could not become a tool."""
     if isinstance(error, DefinitionError):
         return error.finding
@@ -473,7 +473,7 @@ class ToolRegistry:
                 if builds:
                     report.findings += _check_tool(tool)
             except Exception as error:  # reading a tool object runs its author's code
-                report.findings.append(refusal(thing, error))
+                report.findings.append(finding_of(thing, error))
             else:
                 yield tool
 

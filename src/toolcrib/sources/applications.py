@@ -1,11 +1,8 @@
-"""Applications: classes whose methods are tools, and those among them that speak to an HTTP API.
+"""Applications: classes whose methods are tools, among them clients of HTTP APIs.
 
-`Application` lists its tools; nothing else in toolcrib asks for the class, an object with `list_tools` will
-do. `APIApplication` adds the verbs of HTTP and turns an API's answers into data, and its complaints into
-errors a model can act on. Both keep the names that applications written for universal-mcp rely on.
-
-Knows what an answer means. Refuses to know addresses and connections, which `outbound` guards, and how a
-method becomes a tool.
+`Application` lists its tools; any object with `list_tools` works as well. `APIApplication` adds the methods
+of HTTP, turns responses into data, and error responses into errors that a model can act on. Both keep the
+names that applications written for universal-mcp use.
 """
 
 from __future__ import annotations
@@ -14,18 +11,22 @@ import inspect
 import re
 import threading
 from collections.abc import Callable, Mapping
+from copy import copy
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Concatenate, NamedTuple, ParamSpec, TypedDict, TypeVar, Unpack, cast
 
-from toolcrib.errors import APIError
-from toolcrib.http_client import Outbound, RequestOptions, Response
-from toolcrib.tool import is_marked
+from toolcrib.errors import APIError, Finding, InvalidToolError, SourceError
+from toolcrib.http_client import HTTPClient, RequestOptions, Response
+from toolcrib.schema.parameters import locate
+from toolcrib.sources.base import Batch, ReadOptions
+from toolcrib.sources.functions import MemorySource
+from toolcrib.tool import Tool, is_marked
 from toolcrib.validation import codec
 
-MAX_WORDS = 500
-"""How much of an API's complaint is shown."""
+MAX_ERROR_CHARS = 500
+"""The longest text of an API's error that is shown."""
 
-_MAX_COMPLAINT = 10_000  # how much of it is looked at
+_MAX_ERROR_BODY = 10_000
 _BRANDS = re.compile(
     "BitBucket|ClickUp|GitHub|GitLab|HubSpot|LinkedIn|OpenAI|PayPal|SendGrid|WhatsApp|YouTube"
 )
@@ -41,8 +42,8 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-class _NameOfClass:
-    """`GitHubApp` is "github", `OpenWeatherApp` is "open_weather", unless a class or an object says else."""
+class _DefaultName:
+    """The default name of an application: "github" for `GitHubApp`, "open_weather" for `OpenWeatherApp`."""
 
     def __get__(self, instance: object, owner: type) -> str:
         name = _BRANDS.sub(lambda brand: brand[0].capitalize(), owner.__name__)
@@ -53,14 +54,14 @@ class _NameOfClass:
 class Application:
     """A class whose methods are tools. Mark them with `@tool`, or override `list_tools`.
 
-    `namespace`, on the class or on an object, is the prefix its tools get in a registry. Settings that no
-    class along the way asks for are kept in `settings`.
+    `namespace`, on the class or on an object, is the prefix of its tools in a registry. Arguments that no
+    class takes are kept in `settings`.
     """
 
     if TYPE_CHECKING:
         name: str
     else:
-        name = _NameOfClass()
+        name = _DefaultName()
     namespace: str | None = None
 
     def __init__(self, name: str | None = None, **settings: Any) -> None:
@@ -69,7 +70,7 @@ class Application:
         self.settings = settings
 
     def list_tools(self) -> list[Callable[..., Any]]:
-        """The public methods that `@tool` marked: inherited ones first, each where it was first defined."""
+        """Return the public methods marked with `@tool`: inherited ones first, in the order of definition."""
         members: dict[str, Any] = {}
         for owner in reversed(type(self).__mro__):
             members.update(vars(owner))
@@ -78,10 +79,10 @@ class Application:
         ]
 
     async def open(self) -> None:
-        """Called before the first tool is; a subclass may make it a plain function."""
+        """Called before the first call of a tool; a subclass may make it a plain function."""
 
     async def close(self) -> None:
-        """Called when no tool will be called any more; a subclass may make it a plain function."""
+        """Called after the last call of a tool; a subclass may make it a plain function."""
 
 
 def _is_marked(member: Any) -> bool:
@@ -89,7 +90,7 @@ def _is_marked(member: Any) -> bool:
 
 
 class APIResponse(Response):
-    """An API's answer, with the names that users of httpx know."""
+    """A response of an API, with the attribute names of httpx."""
 
     @property
     def is_success(self) -> bool:
@@ -97,7 +98,7 @@ class APIResponse(Response):
 
     @property
     def reason_phrase(self) -> str:
-        from http import HTTPStatus  # most servers speak to no API: what only they need costs memory
+        from http import HTTPStatus  # memory: most servers call no API
 
         try:
             return HTTPStatus(self.status_code).phrase
@@ -116,15 +117,13 @@ class APIResponse(Response):
         try:
             return codec.decode(self.text)
         except ValueError:
-            raise APIError(
-                f"{self.label} answered something that is not JSON", status=self.status_code
-            ) from None
+            raise APIError(f"{self.label}: the response is not JSON", status=self.status_code) from None
 
     def parse(self) -> Any:
-        """The data of the answer: JSON, else text, else bytes; `{}` where the body is empty.
+        """Return the data of the response: JSON, else text, else bytes; `{}` for an empty body.
 
-        A body that calls itself JSON must be JSON. One that does not is still read as JSON when it is an
-        object or an array; a lone number or word stays the text it is.
+        A body with a JSON content type must be JSON. Any other is parsed as JSON where it is an object or an
+        array; a single number or word stays text.
         """
         body, kind = self.content.strip(), self.headers.get("content-type", "").lower()
         if not body:
@@ -135,7 +134,7 @@ class APIResponse(Response):
             try:
                 return codec.decode(self.text)
             except ValueError:
-                pass  # it only looked like JSON
+                pass  # not JSON after all
         if not kind.startswith("text/") and "charset=" not in kind:
             try:
                 return self.content.decode()
@@ -144,22 +143,25 @@ class APIResponse(Response):
         return self.text
 
     def raise_for_status(self) -> APIResponse:
-        """Itself, or an APIError with the status and the API's own words. A redirect is no answer either."""
+        """Return self, or raise APIError with the status and the API's message. Redirects are errors too."""
         if self.is_success:
             return self
-        body = _conceal(self, self.text[:_MAX_COMPLAINT])
-        words = "a redirect, which is not followed" if 300 <= self.status_code < 400 else _words_of(body)
+        body = _hide_credentials(self, self.text[:_MAX_ERROR_BODY])
+        is_redirect = 300 <= self.status_code < 400
+        text = "redirects are not followed" if is_redirect else _error_text(body)
         message = f"{self.label} answered {self.status_code} {self.reason_phrase}".rstrip()
-        message += f": {words}" if words else ""
+        message += f": {text}" if text else ""
         wait_s = (
-            _seconds_until(self.headers.get("retry-after", "")) if self.status_code in (429, 503) else None
+            _parse_retry_after(self.headers.get("retry-after", ""))
+            if self.status_code in (429, 503)
+            else None
         )
         message += "" if wait_s is None else f"; try again in {wait_s} s"
         raise APIError(message, status=self.status_code, body=body)
 
 
-def _conceal(response: Response, text: str) -> str:
-    """Take out the credentials that were sent: some APIs repeat a bad key in their complaint."""
+def _hide_credentials(response: Response, text: str) -> str:
+    """Remove credentials of the request: some APIs repeat a bad key in their error."""
     sent = [*response.request.headers.items(), *response.request.url.params.multi_items()]
     for value in (value for name, value in sent if _SECRET_NAME.search(name)):
         for secret in (value, value.rpartition(" ")[2]):
@@ -168,63 +170,63 @@ def _conceal(response: Response, text: str) -> str:
     return text
 
 
-def _words_of(body: str) -> str:
-    """What an error's body says, in one line without markup or invisible characters."""
+def _error_text(body: str) -> str:
+    """Return the message in the body of an error, on one line, without markup and control characters."""
     try:
-        words = _words_in(codec.decode(body)) or body
+        text = _find_message(codec.decode(body)) or body
     except ValueError:
-        import html  # brings a table of all entities, and only pages have them
+        import html  # memory: its table of entities is for HTML pages only
 
-        words = html.unescape(_MARKUP.sub(" ", body))
-    words = " ".join("".join(c if c.isprintable() else " " for c in words).split())
-    return words if len(words) <= MAX_WORDS else words[: MAX_WORDS - 1] + "…"
+        text = html.unescape(_MARKUP.sub(" ", body))
+    text = " ".join("".join(c if c.isprintable() else " " for c in text).split())
+    return text if len(text) <= MAX_ERROR_CHARS else text[: MAX_ERROR_CHARS - 1] + "…"
 
 
-def _words_in(data: Any, depth: int = 0) -> str:
-    """The words in an error's JSON, wherever the usual habits put them."""
+def _find_message(data: Any, depth: int = 0) -> str:
+    """Return the message in the JSON of an error, under the usual keys."""
     if isinstance(data, str):
         return data.strip()
     if depth > 4 or not isinstance(data, dict | list) or not data:
         return ""
     if isinstance(data, list):
-        return _words_in(data[0], depth + 1)
+        return _find_message(data[0], depth + 1)
     keys = ("message", "error_description", "error", "detail", "msg", "title")
-    words = next((found for key in keys if (found := _words_in(data.get(key), depth + 1))), "")
-    more = _words_in(data.get("errors"), depth + 1)
-    return f"{words} ({more})" if words and more and more != words else words or more
+    text = next((found for key in keys if (found := _find_message(data.get(key), depth + 1))), "")
+    more = _find_message(data.get("errors"), depth + 1)
+    return f"{text} ({more})" if text and more and more != text else text or more
 
 
-def _seconds_until(moment: str) -> int | None:
-    """Retry-After is a number of seconds or a date."""
-    if moment.isdecimal() and len(moment) < 8:
-        return int(moment)
+def _parse_retry_after(value: str) -> int | None:
+    """Return the seconds of a Retry-After header, which is a number or a date."""
+    if value.isdecimal() and len(value) < 8:
+        return int(value)
     try:
-        then = datetime.strptime(moment, "%a, %d %b %Y %H:%M:%S GMT").replace(tzinfo=UTC)
+        then = datetime.strptime(value, "%a, %d %b %Y %H:%M:%S GMT").replace(tzinfo=UTC)
     except ValueError:
         return None
     return max(0, round((then - datetime.now(UTC)).total_seconds()))
 
 
 class CallOptions(TypedDict, total=False):
-    """What every verb takes besides a path, `params` and `data`. One body at a time; None is none."""
+    """Options of every HTTP method besides path, `params` and `data`. At most one of the bodies."""
 
     headers: Mapping[str, Any] | None
-    json: Any  # a body of JSON
-    form: Mapping[str, Any] | None  # a form
-    files: Any  # a multipart form, its fields in `data` or `form`
-    content: bytes | str | None  # a body as it is
-    content_type: str | None  # what `data` is; JSON where it is not said
+    json: Any  # a JSON body
+    form: Mapping[str, Any] | None  # an encoded form
+    files: Any  # a multipart form, with its fields in `data` or `form`
+    content: bytes | str | None  # a raw body
+    content_type: str | None  # of `data`; by default JSON
     timeout_s: float | None
 
 
-class _Ask(NamedTuple):
+class _Call(NamedTuple):
     path: str
     data: Any
     params: Mapping[str, Any] | None
     options: CallOptions
 
     def to_request(self) -> RequestOptions:
-        """`data` follows its content type; text and bytes are taken as encoded already."""
+        """Encode `data` by its content type; text and bytes are encoded already."""
         request: dict[str, Any] = {name: value for name, value in self.options.items() if value is not None}
         stated, form = request.pop("content_type", None), request.pop("form", None)
         kind = (
@@ -246,20 +248,22 @@ class _Ask(NamedTuple):
         return cast(RequestOptions, request | {"params": self.params, "data": form})
 
 
-def _reading(path: str, params: Mapping[str, Any] | None = None, **options: Unpack[CallOptions]) -> _Ask:
-    return _Ask(path, None, params, options)
+def _without_body(
+    path: str, params: Mapping[str, Any] | None = None, **options: Unpack[CallOptions]
+) -> _Call:
+    return _Call(path, None, params, options)
 
 
-def _writing(
+def _with_body(
     path: str, data: Any = None, params: Mapping[str, Any] | None = None, **options: Unpack[CallOptions]
-) -> _Ask:
-    return _Ask(path, data, params, options)
+) -> _Call:
+    return _Call(path, data, params, options)
 
 
 def _verb(
-    method: str, shape: Callable[P, _Ask], send: Callable[[APIApplication, str, _Ask], R]
+    method: str, shape: Callable[P, _Call], send: Callable[[APIApplication, str, _Call], R]
 ) -> Callable[Concatenate[APIApplication, P], R]:
-    """A method for one verb of HTTP: `shape` gives it its parameters, `send` its result."""
+    """Return a method for an HTTP verb: with the parameters of `shape` and the result of `send`."""
 
     def verb(self: APIApplication, /, *args: P.args, **kwargs: P.kwargs) -> R:
         return send(self, method, shape(*args, **kwargs))
@@ -271,38 +275,40 @@ def _verb(
     return verb
 
 
-def _respond(app: APIApplication, method: str, ask: _Ask) -> APIResponse:
-    """the response, whatever its status, for `_handle_response`."""
-    return APIResponse(**vars(app._door().request(method, ask.path, **app._with_timeout(ask))))
+def _respond(app: APIApplication, method: str, call: _Call) -> APIResponse:
+    """the response, with any status, for `_handle_response`."""
+    return APIResponse(**vars(app._find_client().request(method, call.path, **app._with_timeout(call))))
 
 
-def _read(app: APIApplication, method: str, ask: _Ask) -> Any:
+def _read(app: APIApplication, method: str, call: _Call) -> Any:
     """the parsed data; an error status raises APIError."""
-    return app._handle_response(_respond(app, method, ask))
+    return app._handle_response(_respond(app, method, call))
 
 
-async def _arespond(app: APIApplication, method: str, ask: _Ask) -> APIResponse:
-    """the response, whatever its status, for `_handle_response`; to be awaited."""
-    return APIResponse(**vars(await app._door().arequest(method, ask.path, **app._with_timeout(ask))))
+async def _arespond(app: APIApplication, method: str, call: _Call) -> APIResponse:
+    """the response, with any status, for `_handle_response`; awaitable."""
+    return APIResponse(
+        **vars(await app._find_client().arequest(method, call.path, **app._with_timeout(call)))
+    )
 
 
-async def _aread(app: APIApplication, method: str, ask: _Ask) -> Any:
-    """the parsed data; an error status raises APIError; to be awaited."""
-    return app._handle_response(await _arespond(app, method, ask))
+async def _aread(app: APIApplication, method: str, call: _Call) -> Any:
+    """the parsed data; an error status raises APIError; awaitable."""
+    return app._handle_response(await _arespond(app, method, call))
 
 
 class APIApplication(Application):
-    """An application in front of an HTTP API.
+    """An application that calls an HTTP API.
 
-    `base_url`, `headers` and `timeout_s` may be set on the class, by the constructor or later: they are
-    looked up with every request, which then cannot leave the base address. A path may be relative or full.
+    `base_url`, `headers` and `timeout_s` may be set on the class, by the constructor or later: every request
+    looks them up. A path may be relative or a full URL, but it cannot leave the base URL.
     """
 
     base_url: str = ""
     headers: Mapping[str, str] = {}
     timeout_s: float = 30.0
     integration: Any = None
-    _outbound: Outbound | None = None
+    _client: HTTPClient | None = None
 
     def __init__(
         self,
@@ -318,36 +324,36 @@ class APIApplication(Application):
         given = {"base_url": base_url, "headers": headers, "timeout_s": timeout_s, "integration": integration}
         vars(self).update((key, value) for key, value in given.items() if value is not None)
 
-    get = _verb("GET", _reading, _read)
-    delete = _verb("DELETE", _reading, _read)
-    post = _verb("POST", _writing, _read)
-    put = _verb("PUT", _writing, _read)
-    patch = _verb("PATCH", _writing, _read)
+    get = _verb("GET", _without_body, _read)
+    delete = _verb("DELETE", _without_body, _read)
+    post = _verb("POST", _with_body, _read)
+    put = _verb("PUT", _with_body, _read)
+    patch = _verb("PATCH", _with_body, _read)
 
-    aget = _verb("GET", _reading, _aread)
-    adelete = _verb("DELETE", _reading, _aread)
-    apost = _verb("POST", _writing, _aread)
-    aput = _verb("PUT", _writing, _aread)
-    apatch = _verb("PATCH", _writing, _aread)
+    aget = _verb("GET", _without_body, _aread)
+    adelete = _verb("DELETE", _without_body, _aread)
+    apost = _verb("POST", _with_body, _aread)
+    aput = _verb("PUT", _with_body, _aread)
+    apatch = _verb("PATCH", _with_body, _aread)
 
-    _get = _verb("GET", _reading, _respond)
-    _delete = _verb("DELETE", _reading, _respond)
-    _post = _verb("POST", _writing, _respond)
-    _put = _verb("PUT", _writing, _respond)
-    _patch = _verb("PATCH", _writing, _respond)
+    _get = _verb("GET", _without_body, _respond)
+    _delete = _verb("DELETE", _without_body, _respond)
+    _post = _verb("POST", _with_body, _respond)
+    _put = _verb("PUT", _with_body, _respond)
+    _patch = _verb("PATCH", _with_body, _respond)
 
-    _aget = _verb("GET", _reading, _arespond)
-    _adelete = _verb("DELETE", _reading, _arespond)
-    _apost = _verb("POST", _writing, _arespond)
-    _aput = _verb("PUT", _writing, _arespond)
-    _apatch = _verb("PATCH", _writing, _arespond)
+    _aget = _verb("GET", _without_body, _arespond)
+    _adelete = _verb("DELETE", _without_body, _arespond)
+    _apost = _verb("POST", _with_body, _arespond)
+    _aput = _verb("PUT", _with_body, _arespond)
+    _apatch = _verb("PATCH", _with_body, _arespond)
 
     def _handle_response(self, response: APIResponse) -> Any:
-        """The data of a response, or an APIError that says what the API says."""
+        """Return the data of a response, or raise APIError with the API's message."""
         return response.raise_for_status().parse()
 
     def _get_headers(self) -> Mapping[str, str]:
-        """What `headers` cannot know beforehand; override it. By default the integration's credentials."""
+        """Return headers of the current request, by default the integration's credentials."""
         credentials: Mapping[str, Any] = getattr(self.integration, "get_credentials", dict)()
         if credentials.get("headers"):
             return cast(Mapping[str, str], credentials["headers"])
@@ -357,23 +363,72 @@ class APIApplication(Application):
 
     async def close(self) -> None:
         """Close the connections; a later request opens new ones."""
-        door, self._outbound = self._outbound, None
-        if door is not None:
-            await door.aclose()
+        client, self._client = self._client, None
+        if client is not None:
+            await client.aclose()
 
-    def _door(self) -> Outbound:
-        door = self._outbound
-        if door is None or door.base_url != self.base_url:
-            with _opening:  # many threads may come for the first request at once
-                door = self._outbound
-                if door is None or door.base_url != self.base_url:
-                    door = self._outbound = Outbound(self.base_url, headers=self._standing_headers)
-        return door
+    def _find_client(self) -> HTTPClient:
+        client = self._client
+        if client is None or client.base_url != self.base_url:
+            with _opening:  # several threads may make the first request at once
+                client = self._client
+                if client is None or client.base_url != self.base_url:
+                    client = self._client = HTTPClient(self.base_url, headers=self._default_headers)
+        return client
 
-    def _standing_headers(self) -> Mapping[str, str]:
+    def _default_headers(self) -> Mapping[str, str]:
         return {**self.headers, **self._get_headers()}
 
-    def _with_timeout(self, ask: _Ask) -> RequestOptions:
-        request = ask.to_request()
+    def _with_timeout(self, call: _Call) -> RequestOptions:
+        request = call.to_request()
         request.setdefault("timeout_s", self.timeout_s)
         return request
+
+
+class ApplicationSource(MemorySource):
+    """An application: the callables of its `list_tools`."""
+
+    def accepts(self, target: Any) -> bool:
+        return is_application(target)
+
+    def read(self, target: Any, options: ReadOptions) -> Batch:
+        name = type(target).__name__
+        try:
+            listed = list(target.list_tools())
+        except Exception as error:
+            renames = "__name__" in str(error)
+            raise SourceError(
+                f"{name}.list_tools() failed: {type(error).__name__}: {error}",
+                source=locate(type(target)),
+                hint="a bound method cannot be renamed: give a prefix with namespace=" if renames else None,
+            ) from None
+        batch = options.read_each(item for item in listed if not isinstance(item, str))
+        for item in listed:
+            if isinstance(item, str):  # the name of a module would not be the application's tool
+                text = f"{name}.list_tools() must return callables, got {item!r}"
+                batch.findings.append(InvalidToolError(text, source=locate(type(target))).finding)
+        if not listed:
+            batch.findings.append(Finding("no-tools", "warning", f"{name} lists no tools"))
+        batch.tools = [_set_owner(tool, target) for tool in batch.tools]
+        return batch
+
+
+def is_application(value: Any) -> bool:
+    """Return whether it lists tools. A client, whose `list_tools` is async, is not an application."""
+    try:
+        lister = getattr(value, "list_tools", None)
+    except Exception:
+        return False  # for example a proxy that is not ready
+    return callable(lister) and not inspect.iscoroutinefunction(lister)
+
+
+def _set_owner(tool: Tool, app: Any) -> Tool:
+    """Return the tool as one of an application, unless an application inside it owns it."""
+    if tool.owner is not None:
+        return tool
+    tool = copy(tool)
+    tool.owner = app
+    namespace = getattr(app, "namespace", None)
+    if isinstance(namespace, str) and tool.namespace is None:
+        tool.namespace = namespace
+    return tool

@@ -1,47 +1,95 @@
-"""The strict door for tool objects: the checks of `register_tool`, in their order, with their words.
+"""Tool objects: with `name`, `description`, `input_schema` and an async `execute`.
 
-Each function is one step; the server calls them in turn. Knows the shape of a tool object and nothing of
-registries.
+`ObjectSource` accepts them in `server.add`. `check_object` has the checks of `server.register_tool`, whose
+order and messages are fixed by a requirement.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from toolcrib.definition import STRICT
-from toolcrib.errors import DefinitionError, InvalidSchemaError, InvalidToolError
-from toolcrib.schema.parameters import is_async_callable
-from toolcrib.tool import MCPTool
+from toolcrib.errors import DefinitionError, InvalidSchemaError, InvalidToolError, SourceError
+from toolcrib.schema.parameters import is_async_callable, locate
+from toolcrib.sources.applications import APIApplication, Application, is_application
+from toolcrib.sources.base import Batch, ReadOptions
+from toolcrib.sources.functions import MemorySource
+from toolcrib.tool import MCPTool, Tool, is_tool_object
 
-SHORTEST_DESCRIPTION = 10
-LONGEST_DESCRIPTION = 500
+MIN_DESCRIPTION_LENGTH = 10
+MAX_DESCRIPTION_LENGTH = 500
 _NO_EXECUTE = "Tool must have callable 'execute' method"
+_ATTRIBUTES = ("name", "description", "input_schema", "execute")
+_OTHER_ATTRIBUTES = ("Name", "Description", "InputSchema", "ExecuteAsync")
 
 
-def check_attributes(tool: Any) -> None:
+class ObjectSource(MemorySource):
+    def accepts(self, target: Any) -> bool:
+        return is_tool_object(target)
+
+    def read(self, target: Any, options: ReadOptions) -> Batch:
+        return Batch([Tool.from_object(target, **options.tool_options)], single=True)
+
+
+class ClassSource(MemorySource):
+    """A class of tool objects or an application stands for its instance; any other class is a callable."""
+
+    def accepts(self, target: Any) -> bool:
+        return isinstance(target, type)
+
+    def read(self, target: Any, options: ReadOptions) -> Batch:
+        if not is_tool_class(target):
+            return Batch([Tool.from_function(target, **options.tool_options)], single=True)
+        try:
+            instance = target()
+        except Exception as error:
+            raise SourceError(
+                f"{target.__name__} cannot be created without arguments: {error}",
+                source=locate(target),
+                hint=f"create it yourself: add({target.__name__}(...))",
+            ) from None
+        return options.read(instance)
+
+
+def is_tool_class(cls: type) -> bool:
+    """Return whether instances of this class are tool objects or applications."""
+    if cls in (Application, APIApplication):
+        return False
+    if is_application(cls):
+        return True
+    return any(all(hasattr(cls, name) for name in names) for names in (_ATTRIBUTES, _OTHER_ATTRIBUTES))
+
+
+def check_object(tool: Any, check_free: Callable[[str], None]) -> None:
+    """Raise DefinitionError unless `tool` keeps the rules of `register_tool`.
+
+    `check_free` raises where the name is taken: between the checks of the name and of the description.
+    """
     if not hasattr(tool, "name") or not hasattr(tool, "description"):
         raise InvalidToolError("Tool must have 'name' and 'description' attributes")
     if not hasattr(tool, "input_schema"):
         raise InvalidToolError("Tool must have 'input_schema' and 'execute' attributes")
-
-
-def check_name(tool: MCPTool) -> None:
     STRICT.check(tool.name)
+    check_free(tool.name)
+    _check_description(tool)
+    _check_schema(tool)
+    _check_execute(tool)
 
 
-def check_description(tool: MCPTool) -> None:
+def _check_description(tool: MCPTool) -> None:
     if not isinstance(tool.description, str):
         raise DefinitionError("Tool description must be string", tool=tool.name)
-    if len(tool.description) < SHORTEST_DESCRIPTION:
-        raise DefinitionError(
-            f"Tool description too short (min {SHORTEST_DESCRIPTION} chars)", tool=tool.name
-        )
-    if len(tool.description) > LONGEST_DESCRIPTION:
-        raise DefinitionError(f"Tool description too long (max {LONGEST_DESCRIPTION} chars)", tool=tool.name)
+    if len(tool.description) < MIN_DESCRIPTION_LENGTH:
+        message = f"Tool description too short (min {MIN_DESCRIPTION_LENGTH} chars)"
+        raise DefinitionError(message, tool=tool.name)
+    if len(tool.description) > MAX_DESCRIPTION_LENGTH:
+        message = f"Tool description too long (max {MAX_DESCRIPTION_LENGTH} chars)"
+        raise DefinitionError(message, tool=tool.name)
 
 
-def check_schema(tool: MCPTool) -> None:
-    """The form of the schema; whether it is one all through is found when the tool is built."""
+def _check_schema(tool: MCPTool) -> None:
+    """Check the form of the schema; the rest is checked when the tool is built."""
     if not isinstance(tool.input_schema, dict):
         raise InvalidSchemaError("Tool input_schema must be dict", tool=tool.name)
     if tool.input_schema.get("type") != "object":
@@ -50,7 +98,7 @@ def check_schema(tool: MCPTool) -> None:
         raise InvalidSchemaError("Tool input_schema must have 'properties' field", tool=tool.name)
 
 
-def check_execute(tool: MCPTool) -> None:
+def _check_execute(tool: MCPTool) -> None:
     if not hasattr(tool, "execute"):
         text = f"Tool must have 'input_schema' and 'execute' attributes: {_NO_EXECUTE}"
         raise InvalidToolError(text, tool=tool.name)

@@ -1,11 +1,7 @@
-"""Where in a file a table speaks of a tool: a dict remembers no lines, the source does.
+"""Tables of definitions: TOOL_DEFINITIONS, TOOL_CONFIGS, TOOL_HANDLERS and the like.
 
-Knows syntax trees; runs nothing.
-
-Tables of definitions: TOOL_DEFINITIONS, TOOL_CONFIGS, TOOL_HANDLERS and their like.
-
-A definition says name, description and schema; its handler stands in the same entry or in a table of
-handlers. Every other key is metadata and stays off the wire. Knows these tables; makes no tools.
+A definition has name, description and schema; its handler is in the same entry or in a table of handlers.
+Every other key is metadata and is not published.
 """
 
 from __future__ import annotations
@@ -19,7 +15,10 @@ from typing import Any
 
 from toolcrib.definition import OptionFields
 from toolcrib.errors import Finding
-from toolcrib.tool import is_tool_object
+from toolcrib.registry.registry import finding_of
+from toolcrib.sources.base import Batch, ReadOptions
+from toolcrib.sources.functions import MemorySource
+from toolcrib.tool import Tool, is_tool_object
 
 DEFINITION_TABLES = ("TOOL_DEFINITIONS", "TOOL_CONFIGS", "_tool_registry")
 HANDLER_TABLE = "TOOL_HANDLERS"
@@ -36,87 +35,109 @@ class TableEntry:
 
 
 @dataclass(slots=True)
-class Table:
+class DefinitionTable:
     entries: list[TableEntry] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
 
-    def refuse(self, name: object, message: str, hint: str) -> None:
+    def report(self, name: object, message: str, hint: str) -> None:
         self.findings.append(Finding("table-mismatch", "error", message, tool=str(name), hint=hint))
 
+    def make_tools(self, options: ReadOptions) -> Batch:
+        batch = Batch(findings=self.findings)
+        for entry in self.entries:
+            options.used_handlers.add(entry.name)
+            try:
+                batch.tools.append(options.apply(Tool.from_function(entry.handler, **entry.options)))
+            except Exception as error:  # an option of the table may have any type
+                batch.findings.append(finding_of(entry.handler, error))
+        return batch
 
-def is_definition(thing: Any) -> bool:
-    """Whether this says name and schema of a tool, as a dict or as an object, without running anything."""
-    if isinstance(thing, Mapping):
-        return "name" in thing and any(key in thing for key in _SCHEMA_KEYS)
-    if not hasattr(thing, "name") or isinstance(thing, type):
+
+class TableSource(MemorySource):
+    """A dict or a list of definitions, or one definition, with the handlers given to `add`."""
+
+    def accepts(self, target: Any) -> bool:
+        if isinstance(target, Mapping) or is_definition(target):
+            return True
+        return isinstance(target, list | tuple) and bool(target) and all(map(is_definition, target))
+
+    def read(self, target: Any, options: ReadOptions) -> Batch:
+        return read_table(target, options.handlers).make_tools(options)
+
+
+def is_definition(value: Any) -> bool:
+    """Return whether a dict or object has the name and the schema of a tool, without running anything."""
+    if isinstance(value, Mapping):
+        return "name" in value and any(key in value for key in _SCHEMA_KEYS)
+    if not hasattr(value, "name") or isinstance(value, type):
         return False
-    return any(hasattr(thing, key) for key in ("inputSchema", "input_schema")) and not is_tool_object(thing)
+    return any(hasattr(value, key) for key in ("inputSchema", "input_schema")) and not is_tool_object(value)
 
 
-def read_table(table: Any, handlers: Mapping[str, Any]) -> Table:
-    """`{name: {description, schema, handler}}`, `[{name, description, schema}]`, or one definition."""
-    read = Table()
+def read_table(table: Any, handlers: Mapping[str, Any]) -> DefinitionTable:
+    """Read `{name: {description, schema, handler}}`, `[{name, description, schema}]`, or one definition."""
+    read = DefinitionTable()
     if is_definition(table):
-        _take(read, table, handlers)
+        _add_entry(read, table, handlers)
     elif isinstance(table, Mapping):
         for name, entry in table.items():
             if isinstance(entry, Mapping):
-                _take(read, {"name": name, **entry}, handlers)
+                _add_entry(read, {"name": name, **entry}, handlers)
             else:
-                read.refuse(name, f"Entry '{name}' of the table is not a definition", "give a dict")
+                read.report(name, f"Entry '{name}' of the table is not a definition", "give a dict")
     elif isinstance(table, Iterable) and not isinstance(table, str):
         for entry in table:
             if isinstance(entry, Mapping) or is_definition(entry):
-                _take(read, entry, handlers)
+                _add_entry(read, entry, handlers)
             else:
                 kind = type(entry).__name__
-                read.refuse(kind, f"A {kind} in the table is not a definition", "give dicts with a name")
+                read.report(kind, f"A {kind} in the table is not a definition", "give dicts with a name")
     else:
         kind = type(table).__name__
-        read.refuse(kind, f"A table of tools cannot be a {kind}", "give a dict or a list of definitions")
+        read.report(kind, f"A table of tools cannot be a {kind}", "give a dict or a list of definitions")
     return read
 
 
 def find_unused(handlers: Iterable[str], used: set[str]) -> list[Finding]:
-    """A handler without definition is as wrong as the reverse."""
-    read = Table()
+    """Report handlers without a definition."""
+    read = DefinitionTable()
     for name in handlers:
         if name not in used:
             text = f"Handler '{name}' has no definition: it cannot be listed"
-            read.refuse(name, text, "add it to TOOL_DEFINITIONS")
+            read.report(name, text, "add it to TOOL_DEFINITIONS")
     return read.findings
 
 
-def _take(read: Table, definition: Any, handlers: Mapping[str, Any]) -> None:
-    entry: Mapping[str, Any] = definition if isinstance(definition, Mapping) else _as_mapping(definition)
+def _add_entry(read: DefinitionTable, definition: Any, handlers: Mapping[str, Any]) -> None:
+    entry: Mapping[str, Any] = definition if isinstance(definition, Mapping) else _to_mapping(definition)
     name: Any = entry.get("name")
     if not isinstance(name, str):
-        read.refuse(name, f"Tool name must be string, got {type(name)}", "give every definition a name")
+        read.report(name, f"Tool name must be string, got {type(name)}", "give every definition a name")
         return
     handler = entry.get("handler") or handlers.get(name)
     if not callable(handler):
         text = f"Tool '{name}' is defined but has no handler: it would be listed and could not be called"
-        read.refuse(name, text, "put its handler in the entry or in TOOL_HANDLERS, under the same name")
+        read.report(name, text, "put its handler in the entry or in TOOL_HANDLERS, under the same name")
         return
     read.entries.append(TableEntry(name, handler, _options_in(entry)))
 
 
-def _as_mapping(definition: Any) -> dict[str, Any]:
-    """The facts of a definition that is an object, in the spelling of MCP or in ours."""
+def _to_mapping(definition: Any) -> dict[str, Any]:
+    """Return the attributes of a definition object, in the spelling of MCP or of toolcrib."""
     keys = ("name", "title", "description", "inputSchema", "input_schema", *_OUTPUT_KEYS)
-    facts = {key: value for key in keys if (value := getattr(definition, key, None)) is not None}
+    found = {key: value for key in keys if (value := getattr(definition, key, None)) is not None}
     for ours, theirs in (("input_schema", "inputSchema"), ("output_schema", "outputSchema")):
-        if ours in facts:
-            facts.pop(theirs, None)  # the same under the name of other days
+        if ours in found:
+            found.pop(theirs, None)  # an alias of the same value
     metadata = getattr(definition, "_metadata", None)
-    return {**metadata, **facts} if isinstance(metadata, Mapping) else facts
+    return {**metadata, **found} if isinstance(metadata, Mapping) else found
 
 
 def _options_in(entry: Mapping[str, Any]) -> OptionFields:
     schema_key = next((key for key in _SCHEMA_KEYS if key in entry), None)
     output_key = next((key for key in _OUTPUT_KEYS if key in entry), None)
-    taken = {"name", "description", "handler", "metadata", schema_key, output_key, *_OPTION_KEYS}
-    metadata = {key: value for key, value in entry.items() if key not in taken}
+    known = {"name", "description", "handler", "metadata", schema_key, output_key, *_OPTION_KEYS}
+    metadata = {key: value for key, value in entry.items() if key not in known}
     inner = entry.get("metadata")
     options: dict[str, Any] = {key: entry[key] for key in _OPTION_KEYS if key in entry}
     options |= {
@@ -131,15 +152,17 @@ def _options_in(entry: Mapping[str, Any]) -> OptionFields:
     return options  # type: ignore[return-value]
 
 
+# --- lines of entries: a dict does not keep them, the source file does -------------------------------
+
 _TABLES = frozenset({HANDLER_TABLE, *DEFINITION_TABLES})
 
 
-def place_findings(findings: Iterable[Finding], modules: Sequence[ModuleType]) -> list[Finding]:
-    """The findings; those about an entry of a table get the file and the line that names it."""
-    return [_place(finding, modules) if finding.file is None else finding for finding in findings]
+def add_locations(findings: Iterable[Finding], modules: Sequence[ModuleType]) -> list[Finding]:
+    """Add file and line to findings about entries of tables."""
+    return [_add_location(finding, modules) if finding.file is None else finding for finding in findings]
 
 
-def _place(finding: Finding, modules: Sequence[ModuleType]) -> Finding:
+def _add_location(finding: Finding, modules: Sequence[ModuleType]) -> Finding:
     for module in modules:
         file = getattr(module, "__file__", None)
         for text, line in _texts_in_tables(module, file):
@@ -154,7 +177,7 @@ def _texts_in_tables(module: ModuleType, file: str | None) -> Iterator[tuple[str
     try:
         tree = ast.parse(Path(file or "").read_bytes())
     except (OSError, SyntaxError, ValueError):
-        return  # no source to look at
+        return  # there is no source
     for statement in tree.body:
         bound = {node.id for node in ast.walk(statement) if isinstance(node, ast.Name)}
         if isinstance(statement, ast.Assign | ast.AnnAssign) and bound & _TABLES:

@@ -56,7 +56,7 @@ class Target:
 
 def parse_target(text: str) -> Target:
     """Decide what a text names."""
-    if is_address(text):
+    if "://" in text:
         return Target(text, "address")
     if os.path.exists(text):  # unlike Path.exists, it accepts any text
         return Target(text, _kind_of_path(Path(text)), Path(text))

@@ -81,7 +81,7 @@ def test_an_unknown_status_and_a_redirect_are_errors_too(api: API) -> None:
     app = APIApplication(api.origin)
     assert str(failure(app, status=799, body="odd")) == "GET /say answered 799: odd"
     moved = str(failure(app, status=302, body="moved", to=f"https://elsewhere.example/?key={SECRET}"))
-    assert moved == "GET /say answered 302 Found: a redirect, which is not followed"
+    assert moved == "GET /say answered 302 Found: redirects are not followed"
 
 
 def test_no_secret_reaches_the_text_of_an_error(api: API) -> None:

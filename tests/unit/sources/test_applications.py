@@ -203,7 +203,7 @@ def test_an_answer_becomes_data(api: API, kind: str, body: str, data: Any) -> No
 def test_no_content_is_an_empty_object_and_broken_json_an_error(api: API) -> None:
     app = APIApplication(api.origin)
     assert app.delete("/say?status=204") == {}
-    with pytest.raises(APIError, match=r"^GET /say answered something that is not JSON$"):
+    with pytest.raises(APIError, match=r"^GET /say: the response is not JSON$"):
         app.get("/say?status=200&type=application/json&body={broken")
 
 

@@ -117,7 +117,7 @@ def test_options_are_laid_over_what_the_author_said() -> None:
 
 def test_a_name_fits_one_tool_only() -> None:
     assert found([add], name="plus") == ["plus"]
-    with pytest.raises(InvalidToolError, match="name= fits one tool, but 2 were found") as refusal:
+    with pytest.raises(InvalidToolError, match="name= requires a single tool, but 2 were found") as refusal:
         collect(MathApp(), name="x")
     assert refusal.value.hint == "use namespace="
 
@@ -126,9 +126,9 @@ def test_a_class_that_cannot_be_made_says_so() -> None:
     class Needy(Application):
         def __init__(self, engine: object) -> None: ...
 
-    with pytest.raises(SourceError, match="Needy cannot be made without arguments") as refusal:
+    with pytest.raises(SourceError, match="Needy cannot be created without arguments") as refusal:
         collect(Needy)
-    assert refusal.value.hint == "make it yourself: add(Needy(...))"
+    assert refusal.value.hint == "create it yourself: add(Needy(...))"
     assert refusal.value.source.file == __file__
 
 
@@ -163,7 +163,7 @@ def test_the_namespace_is_the_applications_own_its_name_or_the_one_given() -> No
 
 def test_only_an_application_can_lend_its_name() -> None:
     for thing in (add, SimpleNamespace(list_tools=lambda: [add])):
-        with pytest.raises(InvalidToolError, match="'add' has no application to be named after") as refusal:
+        with pytest.raises(InvalidToolError, match="'add' has no application whose name") as refusal:
             collect(thing, namespace=True)
         assert refusal.value.hint == 'give the prefix itself: namespace="..."'
 
@@ -173,7 +173,7 @@ def test_one_bad_method_hides_no_other_and_an_unreadable_one_is_named() -> None:
     batch = collect(app)
     assert [tool.name for tool in batch.tools] == ["add", "echo"]
     assert [finding.code for finding in batch.findings] == ["invalid-signature", "invalid-tool"]
-    assert batch.findings[1].message == "SimpleNamespace.list_tools() must give callables, got 'add'"
+    assert batch.findings[1].message == "SimpleNamespace.list_tools() must return callables, got 'add'"
 
 
 def test_an_application_that_lists_nothing_is_remarked_on() -> None:
@@ -351,7 +351,7 @@ def test_switches_turn_groups_on_and_off() -> None:
 
 
 def test_a_switch_is_true_or_false() -> None:
-    with pytest.raises(ConfigurationError, match="enable_math_tools: a switch is true or false, got 'false'"):
+    with pytest.raises(ConfigurationError, match="enable_math_tools: must be true or false, got 'false'"):
         collect(named("b", group="math"), switches={"enable_math_tools": "false"})  # type: ignore[dict-item]
 
 

@@ -11,7 +11,7 @@ from tests.support.files import forgotten_imports, write
 from toolcrib import MCPServer, collect
 from toolcrib.errors import SourceError
 from toolcrib.sources import Batch
-from toolcrib.sources.modules import load_file
+from toolcrib.sources.loading import load_file
 
 MARKED = """
 from toolcrib import tool

@@ -12,7 +12,13 @@ import pytest
 
 from tests.support.files import forgotten_imports, write
 from toolcrib.errors import InvalidSignatureError, SourceError
-from toolcrib.sources.modules import currently_loading, load_file, load_module, python_files, submodules
+from toolcrib.sources.loading import (
+    currently_loading,
+    find_python_files,
+    find_submodules,
+    load_file,
+    load_module,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -84,7 +90,7 @@ def test_a_guarded_main_is_not_run(tmp_path: Path) -> None:
 
 
 def test_what_is_being_loaded_is_known_meanwhile(tmp_path: Path) -> None:
-    text = "from toolcrib.sources.modules import currently_loading\nplace = currently_loading()"
+    text = "from toolcrib.sources.loading import currently_loading\nplace = currently_loading()"
     write(tmp_path, {"crib_place.py": text, "calendar.py": text})
     for name in ("crib_place.py", "calendar.py"):
         assert load_file(tmp_path / name).place == str(tmp_path / name)
@@ -145,9 +151,9 @@ def test_submodules_are_named_without_importing_them(tmp_path: Path) -> None:
         },
     )
     package = load_file(tmp_path / "crib_names" / "__init__.py")
-    assert list(submodules(package)) == ["crib_names.one", "crib_names.sub", "crib_names.sub.two"]
+    assert list(find_submodules(package)) == ["crib_names.one", "crib_names.sub", "crib_names.sub.two"]
     assert "crib_names.one" not in sys.modules
-    assert list(submodules(os)) == []
+    assert list(find_submodules(os)) == []
 
 
 # --- folders ------------------------------------------------------------------------------------------
@@ -175,7 +181,7 @@ def test_a_folder_is_read_in_a_stable_order_without_what_is_not_the_users_own(tm
     (tmp_path / "__main__.py").write_text("")
     (tmp_path / "notes.txt").write_text("")
     (tmp_path / "env" / "pyvenv.cfg").write_text("")
-    found = [str(path.relative_to(tmp_path)) for path in python_files(tmp_path)]
+    found = [str(path.relative_to(tmp_path)) for path in find_python_files(tmp_path)]
     assert found == ["a/__init__.py", "a/inner.py", "b.py", "build/kept.py", "proj/setup.py"]
 
 
@@ -183,7 +189,7 @@ def test_links_lead_nowhere_in_circles(tmp_path: Path) -> None:
     write(tmp_path, {"real/tools.py": ""})
     (tmp_path / "real" / "loop").symlink_to(tmp_path, target_is_directory=True)
     (tmp_path / "gone.py").symlink_to(tmp_path / "nothing.py")
-    found = [str(path.relative_to(tmp_path)) for path in python_files(tmp_path)]
+    found = [str(path.relative_to(tmp_path)) for path in find_python_files(tmp_path)]
     assert found == ["gone.py", "real/tools.py"]
     with pytest.raises(SourceError, match="FileNotFoundError"):
         load_file(tmp_path / "gone.py")
@@ -254,7 +260,7 @@ def test_an_error_in_a_module_that_the_file_imports_points_at_the_import(tmp_pat
 def test_a_missing_library_is_named_with_what_to_do(tmp_path: Path) -> None:
     error = refusal_of(tmp_path / "crib_needs.py", "import crib_not_installed")
     assert "ModuleNotFoundError: No module named 'crib_not_installed'" in str(error)
-    assert error.hint == "install it, or mend the import"
+    assert error.hint == "install it, or correct the import"
 
 
 def test_a_relative_import_outside_a_package_gets_the_advice_to_make_one(tmp_path: Path) -> None:

@@ -13,7 +13,9 @@ import pytest
 from tests.support.files import forgotten_imports, write
 from toolcrib import Application
 from toolcrib.errors import SourceError
-from toolcrib.sources.modules import Found, find_object, find_tools, is_tool_class, load_file, nothing_found
+from toolcrib.sources.loading import load_file
+from toolcrib.sources.modules import ModuleContent, find_object, find_tools, report_no_tools
+from toolcrib.sources.objects import is_tool_class
 
 
 @pytest.fixture(autouse=True)
@@ -27,12 +29,12 @@ def load(folder: Path, text: str, name: str = "crib_module") -> ModuleType:
     return load_file(folder / f"{name}.py")
 
 
-def found_in(folder: Path, text: str) -> Found:
+def found_in(folder: Path, text: str) -> ModuleContent:
     return find_tools(load(folder, text))
 
 
-def described(found: Found) -> list[str]:
-    return [getattr(thing, "__name__", type(thing).__name__) for thing in found.things]
+def described(found: ModuleContent) -> list[str]:
+    return [getattr(thing, "__name__", type(thing).__name__) for thing in found.objects]
 
 
 def test_marked_functions_are_found_in_the_order_they_are_written(tmp_path: Path) -> None:
@@ -124,7 +126,7 @@ def test_what_a_module_makes_of_an_import_is_its_own(tmp_path: Path) -> None:
         """,
     )
     assert [thing for thing in described(found) if thing != "partial"] == ["search", "fetch", "load"]
-    assert len(found.things) == 4
+    assert len(found.objects) == 4
 
 
 def test_a_module_without_source_publishes_what_says_it_is_of_it() -> None:
@@ -259,7 +261,7 @@ def test_tables_handlers_and_the_group_are_taken_by_their_names(tmp_path: Path) 
         """,
     )
     assert found.tables == [{}, [], {}]
-    assert (found.handlers, found.group, found.things) == ({"x": print}, "math", [])
+    assert (found.handlers, found.group, found.objects) == ({"x": print}, "math", [])
 
 
 def test_handlers_that_are_no_dict_are_told_of(tmp_path: Path) -> None:
@@ -288,17 +290,19 @@ def test_a_place_without_tools_says_why_and_what_to_do(tmp_path: Path) -> None:
     three = load(
         tmp_path, "def add(): ...\ndef sub(): ...\ndef mul(): ...\ndef _private(): ...\nfrom os import getcwd"
     )
-    finding = nothing_found([three], "crib_module.py")
+    finding = report_no_tools([three], "crib_module.py")
     assert (finding.code, finding.level) == ("no-marked-tools", "error")
     assert finding.message == "3 functions found, none marked"
     assert finding.hint == "add @tool, or name one, crib_module.py:add"
     assert finding.file == str(tmp_path / "crib_module.py")
     empty = load(tmp_path, "x = 1", "crib_empty")
-    assert nothing_found([empty], "crib_empty.py").message == "crib_empty.py has no tools"
-    assert nothing_found([empty], "crib_empty.py").file == empty.__file__
-    assert nothing_found([], "folder").file is None
+    assert report_no_tools([empty], "crib_empty.py").message == "crib_empty.py has no tools"
+    assert report_no_tools([empty], "crib_empty.py").file == empty.__file__
+    assert report_no_tools([], "folder").file is None
     one = ModuleType("crib_made")
-    vars(one)["solo"] = type(nothing_found)(compile("0", "<made>", "eval"), {"__name__": "crib_made"}, "solo")
-    finding = nothing_found([empty, one], "folder")
+    vars(one)["solo"] = type(report_no_tools)(
+        compile("0", "<made>", "eval"), {"__name__": "crib_made"}, "solo"
+    )
+    finding = report_no_tools([empty, one], "folder")
     assert finding.message == "1 function found, none marked"
     assert finding.hint == "add @tool, or name one, crib_made:solo"

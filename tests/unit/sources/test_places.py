@@ -10,8 +10,8 @@ import pytest
 
 from tests.support.files import forgotten_imports, write
 from toolcrib import Finding, collect
-from toolcrib.sources.modules import load_file
-from toolcrib.sources.tables import place_findings
+from toolcrib.sources.loading import load_file
+from toolcrib.sources.tables import add_locations
 
 TABLE = """
 SCHEMA = {"type": "object", "properties": {}}
@@ -49,7 +49,7 @@ def test_what_has_a_place_keeps_it_and_what_is_nowhere_has_none(tmp_path: Path) 
     write(tmp_path, {"crib_table.py": TABLE})
     module = load_file(tmp_path / "crib_table.py")
     placed = found("lonely", "elsewhere.py")
-    assert place_findings([placed, found("nobody"), found(None)], [module]) == [
+    assert add_locations([placed, found("nobody"), found(None)], [module]) == [
         placed,
         found("nobody"),
         found(None),
@@ -59,5 +59,5 @@ def test_what_has_a_place_keeps_it_and_what_is_nowhere_has_none(tmp_path: Path) 
 def test_a_table_without_source_has_no_lines() -> None:
     module = ModuleType("crib_made")
     vars(module)["TOOL_DEFINITIONS"] = {"lonely": {"schema": {}}}
-    assert place_findings([found("lonely")], [module]) == [found("lonely")]
+    assert add_locations([found("lonely")], [module]) == [found("lonely")]
     assert [finding.file for finding in collect(module).findings] == [None]

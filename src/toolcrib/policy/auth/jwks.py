@@ -25,7 +25,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from toolcrib.errors import APIError, ConfigurationError
-from toolcrib.http_client import Outbound
+from toolcrib.http_client import HTTPClient
 from toolcrib.policy.auth.tokens import UnprovenError, decode_base64url
 from toolcrib.validation import codec
 
@@ -297,7 +297,7 @@ class IssuerKeys:
 
 def _small_fetch() -> Fetch:
     """Small documents, soon or not at all: no redirects, and nothing that grows when it is unpacked."""
-    outbound = Outbound(timeout_s=FETCH_S, max_bytes=MAX_BYTES, max_connections=2)
+    outbound = HTTPClient(timeout_s=FETCH_S, max_bytes=MAX_BYTES, max_connections=2)
     outbound.load()  # a token that has to wait for keys keeps nobody else waiting
     headers = {"accept": "application/json", "accept-encoding": "identity"}
 

@@ -30,7 +30,7 @@ from toolcrib.errors import (
 )
 from toolcrib.sources.described import describe
 from toolcrib.sources.descriptors.text import SUFFIXES, Document, kind_of, read_document
-from toolcrib.sources.modules import is_foreign, python_files
+from toolcrib.sources.loading import find_python_files, is_skipped_folder
 from toolcrib.tool import Tool
 from toolcrib.validation import codec
 
@@ -255,7 +255,7 @@ def is_descriptor(path: Path) -> bool:
     """Whether tools are described here, and not written: a file by its name, a folder by what it holds. A
     TOML file may be a configuration as well, so it is looked into."""
     if path.is_dir():
-        return next(descriptor_files(path), None) is not None and not python_files(path)
+        return next(descriptor_files(path), None) is not None and not find_python_files(path)
     if kind_of(path) != "toml":
         return kind_of(path) is not None
     try:
@@ -269,7 +269,7 @@ def is_descriptor(path: Path) -> bool:
 def descriptor_files(folder: Path) -> Iterator[Path]:
     """Every file below a folder that may be a descriptor, by its name, in a stable order."""
     for place, folders, files in os.walk(folder):
-        folders[:] = sorted(name for name in folders if not is_foreign(name))
+        folders[:] = sorted(name for name in folders if not is_skipped_folder(name))
         for name in sorted(files):
             if not name.startswith(".") and kind_of(Path(name)) is not None:
                 yield Path(place, name)

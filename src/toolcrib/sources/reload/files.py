@@ -25,12 +25,17 @@ import sys
 import sysconfig
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
 
-from toolcrib.sources.modules import is_foreign, place_of, python_files, source_folders
+from toolcrib.sources.loading import (
+    find_import_root,
+    find_python_files,
+    find_source_folders,
+    is_skipped_folder,
+)
 
 _RACY_NS = 2_000_000_000
 """A file that changed less than this ago may change again without a new time: its content is read again."""
@@ -65,7 +70,7 @@ class Eye:
         found: dict[str, Mark | None] = {}
         for path in paths:
             if os.path.isdir(path):
-                found.update((str(file), self.mark(str(file))) for file in python_files(Path(path)))
+                found.update((str(file), self.mark(str(file))) for file in find_python_files(Path(path)))
                 found[path] = Mark(os.path.realpath(path), EMPTY, is_open=False)
             else:
                 found[path] = self.mark(path)
@@ -122,7 +127,7 @@ def _mark_names(folder: str) -> Mark | None:
 
 def _is_importable(entry: os.DirEntry[str]) -> bool:
     name = entry.name
-    return name.endswith(".py") or (name.isidentifier() and not is_foreign(name) and entry.is_dir())
+    return name.endswith(".py") or (name.isidentifier() and not is_skipped_folder(name) and entry.is_dir())
 
 
 _MAIN = ("__main__", "__mp_main__")
@@ -192,33 +197,11 @@ class Territory:
         for path in self.paths:
             found.update(os.path.dirname(link) for link in links_on(path))
             if os.path.isdir(path):
-                found.update(str(folder) for folder in source_folders(Path(path)))
+                found.update(str(folder) for folder in find_source_folders(Path(path)))
             else:
                 found.add(os.path.dirname(path))
         found.update(os.path.dirname(file) for file in files)
         return frozenset(_real(_existing(folder)) for folder in found)
-
-
-def find_places(targets: Iterable[str]) -> list[Path]:
-    """The files and folders behind targets: `file.py`, `folder/`, `module`, each with `:object` or without.
-
-    A module is known where it was loaded; one that was not has no place.
-    """
-    return [path for target in targets for path in _places_of(target)]
-
-
-def _places_of(target: str) -> Iterator[Path]:
-    place, colon, _ = target.rpartition(":")
-    for text in (target, place) if colon else (target,):
-        if os.path.exists(text) or text.endswith((".py", ".toml")):
-            yield Path(text)
-            return
-        module = sys.modules.get(text)
-        if module is not None:
-            folders = list(getattr(module, "__path__", ()))
-            file = getattr(module, "__file__", None)
-            yield from (Path(found) for found in folders or ([file] if file else []))
-            return
 
 
 def _files_of(module: ModuleType) -> list[str]:
@@ -240,8 +223,8 @@ def _root_of(path: Path) -> str | None:
     """The folder that what is named is imported from. A file that is no source has none."""
     real = Path(_real(path))
     if path.suffix == ".py":
-        return str(place_of(real)[0])
-    return str(place_of(real / "_.py")[0]) if real.is_dir() else None
+        return str(find_import_root(real)[0])
+    return str(find_import_root(real / "_.py")[0]) if real.is_dir() else None
 
 
 def _is_installed(real: str) -> bool:
@@ -253,7 +236,7 @@ def _is_own(real: str, root: str) -> bool:
     if not _is_below(real, root):
         return False
     parts = os.path.relpath(real, root).split(os.sep)[:-1]
-    return not any(is_foreign(part) for part in parts)
+    return not any(is_skipped_folder(part) for part in parts)
 
 
 def _is_below(path: str, folder: str) -> bool:

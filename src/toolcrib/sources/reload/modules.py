@@ -19,10 +19,10 @@ from importlib.machinery import ModuleSpec, SourceFileLoader
 from types import ModuleType
 from typing import Any, NoReturn
 
-from toolcrib.sources import modules as loading
+from toolcrib.sources import loading
 
 _PAST = "__toolcrib_past__"
-loading.machinery.add(__file__)
+loading.import_machinery.add(__file__)
 _turns = threading.Lock()
 """One turn at a time in a process: there is one table of modules."""
 
@@ -47,7 +47,7 @@ class Turn:
             for name, module in self._aside.items():
                 vars(module)[_PAST] = self._aside
                 del sys.modules[name]
-            self._roots = [root for root in sys.path if root in loading.added_roots and leaves(root)]
+            self._roots = [root for root in sys.path if root in loading.added_import_paths and leaves(root)]
             for root in self._roots:
                 sys.path.remove(root)
             importlib.invalidate_caches()

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from toolcrib.errors import Finding, SourceError
-from toolcrib.sources.base import DESCRIPTOR_SUFFIXES
-from toolcrib.sources.modules import python_files
+from toolcrib.sources.loading import find_python_files
+from toolcrib.sources.targets import DESCRIPTOR_SUFFIXES
 
 
 @dataclass(slots=True)
@@ -71,7 +71,7 @@ def _in_folder(folder: Path, aim: Aim) -> Aim:
         file = str(error.filename or folder)
         aim.findings.append(Finding("unreadable-source", "error", words, file=file, hint=hint))
 
-    aim.files = list(dict.fromkeys([*aim.files, *map(_resolved, python_files(folder, tell))]))
+    aim.files = list(dict.fromkeys([*aim.files, *map(_resolved, find_python_files(folder, tell))]))
     return aim
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from toolcrib.errors import Finding, SourceError
-from toolcrib.sources.modules import place_of
+from toolcrib.sources.loading import find_import_root
 from toolcrib.sources.scan.scopes import Definition, Scope, changes_in, may_change, module_scope, parents_in
 from toolcrib.sources.scan.text import parse_text, read_text
 
@@ -123,7 +123,7 @@ class Library:
         inner = [place / "src" for place in self._areas if (place / "src").is_dir()]
         starts = [root if root.is_dir() else root.parent for root in roots]
         self._bases = list(
-            dict.fromkeys([*(place_of(start / "x.py")[0] for start in starts), *starts, *inner])
+            dict.fromkeys([*(find_import_root(start / "x.py")[0] for start in starts), *starts, *inner])
         )
 
     @property
@@ -149,7 +149,7 @@ class Library:
         except SourceError as error:
             return error
         if path.parent not in self._places:
-            self._places[path.parent] = place_of(path.parent / "__init__.py")
+            self._places[path.parent] = find_import_root(path.parent / "__init__.py")
         base, parts = self._places[path.parent]
         if path.stem != "__init__":
             parts = [*parts, path.stem]
@@ -196,7 +196,7 @@ def _resolve(path: Path) -> Path:
 
 def _area(root: Path) -> Path:
     """The folder that may be read for the sake of a root: its package, or what is beside it."""
-    base, parts = place_of(root / "x.py" if root.is_dir() else root)
+    base, parts = find_import_root(root / "x.py" if root.is_dir() else root)
     if root.is_dir():
         return base / parts[0] if len(parts) > 1 else root
     return base / parts[0] if len(parts) > 1 or root.name == "__init__.py" else root.parent

@@ -13,10 +13,11 @@ from typing import Any
 
 from toolcrib.definition import NO_OPTIONS, STRICT, ToolOptions
 from toolcrib.errors import DefinitionError, Finding, InvalidSignatureError, Location
-from toolcrib.registry.registry import ToolRegistry, refusal
+from toolcrib.registry.registry import ToolRegistry, finding_of
+from toolcrib.sources import collect
 from toolcrib.sources import objects as strict
 from toolcrib.sources.applications import APIApplication
-from toolcrib.sources.base import Batch, collect
+from toolcrib.sources.base import Batch
 from toolcrib.sources.scan import foreign
 from toolcrib.sources.scan.applications import build_application, is_application
 from toolcrib.sources.scan.decorators import read_ours, read_said
@@ -267,7 +268,7 @@ class Workshop:
         try:
             registry = ToolRegistry(**settings)
         except ValueError as error:
-            self.findings.append(refusal(server, error))
+            self.findings.append(finding_of(server, error))
             registry = ToolRegistry()
         self._registries[server] = registry
         for registration in server.registrations:
@@ -276,7 +277,7 @@ class Workshop:
             except DefinitionError as error:
                 self.refuse(error, registration.said)
             except Exception as error:  # options of any type may have been written
-                self.findings.append(self._placed(refusal(registration.thing, error), registration.said))
+                self.findings.append(self._placed(finding_of(registration.thing, error), registration.said))
         for name in server.removed | server.disabled:
             if name in registry:
                 (registry.remove if name in server.removed else registry.disable)(name)
@@ -328,12 +329,7 @@ class Workshop:
 
     def _strict(self, registry: ToolRegistry, thing: Any) -> None:
         """The checks of `register_tool`, in their order."""
-        strict.check_attributes(thing)
-        strict.check_name(thing)
-        registry.check_free(thing.name)
-        strict.check_description(thing)
-        strict.check_schema(thing)
-        strict.check_execute(thing)
+        strict.check_object(thing, registry.check_free)
         registry.add(Tool.from_object(thing), on_duplicate="error", rule=STRICT)
 
     def tools_of(self, server: Server) -> list[Tool]:

@@ -10,11 +10,11 @@ from types import FunctionType, ModuleType
 from typing import Any
 
 from toolcrib.errors import Finding, SourceError
-from toolcrib.registry.registry import ToolRegistry, refusal
-from toolcrib.sources import tables
-from toolcrib.sources.base import Batch, collect
+from toolcrib.registry.registry import ToolRegistry, finding_of
+from toolcrib.sources import collect, tables
+from toolcrib.sources.base import Batch
 from toolcrib.sources.foreign.starting import find_start
-from toolcrib.sources.modules import place_of
+from toolcrib.sources.loading import find_import_root
 from toolcrib.sources.scan.applications import is_application
 from toolcrib.sources.scan.discovery import Aim
 from toolcrib.sources.scan.following import mentions_tools
@@ -23,7 +23,7 @@ from toolcrib.sources.scan.making import Workshop
 from toolcrib.sources.scan.members import Found, find_members, find_object
 from toolcrib.sources.scan.things import Class, Function, Guess, Instance, Module, Server, Thing
 from toolcrib.sources.scan.tracing import Tracer
-from toolcrib.sources.tables import place_findings
+from toolcrib.sources.tables import add_locations
 from toolcrib.tool import Tool
 
 Progress = Callable[[int, int], None]
@@ -35,7 +35,7 @@ class Reading:
 
     def __init__(self, aims: Sequence[Aim], files: Sequence[Path], progress: Progress | None) -> None:
         folders = dict.fromkeys(path.parent for path in files)
-        roots = list(dict.fromkeys(place_of(folder / "x.py")[0] for folder in folders))
+        roots = list(dict.fromkeys(find_import_root(folder / "x.py")[0] for folder in folders))
         self.tracer = Tracer(Library([*roots, *folders]), roots)
         self.workshop = Workshop(self.tracer)
         self.aims = aims
@@ -168,7 +168,7 @@ class Reading:
                 elif made is not None and not isinstance(made, str):  # a name would be imported
                     batch.extend(collect(made))
             except Exception as error:  # what was written may be of any type
-                finding = refusal(thing, error)
+                finding = finding_of(thing, error)
                 line = getattr(thing, "line", None)
                 batch.findings.append(
                     finding if finding.file else replace(finding, file=str(module.file.path), line=line)
@@ -183,7 +183,7 @@ class Reading:
             try:
                 batch.tools.append(Tool.from_function(entry.handler, **entry.options))
             except Exception as error:  # an option of the table may be of any type
-                batch.findings.append(refusal(entry.handler, error))
+                batch.findings.append(finding_of(entry.handler, error))
         return batch
 
     def _loose(self, modules: Sequence[Module]) -> Batch:
@@ -286,7 +286,7 @@ def _placed(finding: Finding, modules: Sequence[Module]) -> Finding:
         made = ModuleType(module.file.name)
         made.__dict__.update(dict.fromkeys(module.scope.names), __file__=str(module.file.path))
         stands.append(made)
-    return next(iter(place_findings([finding], stands)))
+    return next(iter(add_locations([finding], stands)))
 
 
 def _nothing_found(aim: Aim, modules: Sequence[Module]) -> Finding:

@@ -18,8 +18,8 @@ from toolcrib.errors import ConfigurationError, DefinitionError, Finding, Source
 from toolcrib.registry.index import remark_shortened
 from toolcrib.registry.registry import ToolRegistry
 from toolcrib.registry.selection import select, without_repeats
-from toolcrib.sources.base import collect
-from toolcrib.sources.modules import nothing_runs
+from toolcrib.sources import collect
+from toolcrib.sources.loading import imports_forbidden
 from toolcrib.sources.scan.discovery import Aim, take_aim
 from toolcrib.sources.scan.reading import Progress, Reading
 from toolcrib.tool import Tool
@@ -56,7 +56,7 @@ def scan(*targets: str | os.PathLike[str], progress: Progress | None = None) -> 
     was_collecting = gc.isenabled()
     gc.disable()  # trees are many objects and no garbage: looking for some doubles the time
     try:
-        with nothing_runs():
+        with imports_forbidden():
             return _Scanner(progress).scan(targets)
     finally:
         if was_collecting:

@@ -23,7 +23,7 @@ from mcp.server.mcpserver.tools.base import Tool as OfficialTool
 
 from toolcrib.errors import SourceError
 from toolcrib.server import MCPServer
-from toolcrib.sources.base import collect
+from toolcrib.sources import collect
 from toolcrib.sources.foreign.guards import check_guards
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from toolcrib import build_catalog
 from toolcrib.errors import SourceError
-from toolcrib.sources.modules import load_file, load_module, nothing_runs
+from toolcrib.sources.loading import imports_forbidden, load_file, load_module
 from toolcrib.sources.scan import scan
 
 PAYLOAD = """\
@@ -70,7 +70,7 @@ def test_files_are_read_whatever_holds_their_names(folder: Path) -> None:
 
 
 def test_where_nothing_runs_nothing_is_loaded(folder: Path) -> None:
-    with nothing_runs():
+    with imports_forbidden():
         for load in (lambda: load_file(folder / "payload.py"), lambda: load_module("payload")):
             with pytest.raises(SourceError, match="would have to be imported"):
                 load()

@@ -1,0 +1,20 @@
+"""Servers written for `mcp` or `fastmcp` as sources of tools."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from toolcrib.sources.base import Batch, ReadOptions
+from toolcrib.sources.foreign.recognition import library_of
+from toolcrib.sources.functions import MemorySource
+
+
+class ForeignServerSource(MemorySource):
+    def accepts(self, target: Any) -> bool:
+        return library_of(target) is not None
+
+    def read(self, target: Any, options: ReadOptions) -> Batch:
+        from toolcrib.sources.foreign.reading import read_server  # start-up time: few programs have one
+
+        reading = read_server(target)
+        return Batch([options.apply(tool) for tool in reading.tools], reading.findings)

@@ -1,0 +1,272 @@
+"""Import modules by name or file, and explain failures with file and line.
+
+A file is imported under the name that Python would give it, so that the files beside it can import it and
+each other. Where that name means something else already, the file is loaded under a private name: two files
+called `tools.py` do not collide. The folder of a file is appended to the import path, so that a user's
+`calendar.py` does not hide the standard one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import importlib.util
+import os
+import sys
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from importlib.machinery import ModuleSpec
+from pathlib import Path
+from types import ModuleType
+
+from toolcrib.errors import ConfigurationError, DefinitionError, Location, SourceError
+
+_SKIPPED_FOLDERS = {"__pycache__", "dist-packages", "node_modules", "site-packages"}
+_BUILD_FOLDERS = {"build", "dist"}  # they hold copies of the sources
+_PROJECT_FILES = ("pyproject.toml", "setup.py")
+
+added_import_paths: set[str] = set()
+"""Folders that were added to `sys.path` here."""
+spec_listeners: list[Callable[[ModuleSpec], None]] = []
+"""Called with the spec of a file that is loaded under a private name, which no finder sees."""
+import_machinery: set[str] = {__file__, str(importlib.__file__)}
+"""Files that take part in every import, so they are never the place of an error."""
+
+_loading: ContextVar[str | None] = ContextVar("toolcrib_loading", default=None)
+_may_import: ContextVar[bool] = ContextVar("toolcrib_may_import", default=True)
+
+
+def currently_loading() -> str | None:
+    """Return the file or module that is being imported in search of tools."""
+    return _loading.get()
+
+
+@contextmanager
+def imports_forbidden() -> Iterator[None]:
+    """Make `load_file` and `load_module` fail: reading source code must not run it."""
+    token = _may_import.set(False)
+    try:
+        yield
+    finally:
+        _may_import.reset(token)
+
+
+def _check_may_import(what: str) -> None:
+    if not _may_import.get():
+        raise SourceError(f"{what} would have to be imported", hint="name it as a separate target")
+
+
+# --- finding files -----------------------------------------------------------------------------------
+
+
+def find_python_files(folder: Path, on_error: Callable[[OSError], None] | None = None) -> list[Path]:
+    """Return every Python file below a folder, sorted, except in hidden, vendored and built folders.
+
+    Links to folders are not followed, so there are no cycles. `on_error` gets folders that cannot be read.
+    """
+    found = _walk(folder, on_error)
+    return sorted(here / name for here, names in found for name in names if _is_source(here / name))
+
+
+def find_source_folders(folder: Path) -> list[Path]:
+    """Return the folder and every folder below it where `find_python_files` looks."""
+    return [here for here, _ in _walk(folder)]
+
+
+def find_import_root(path: Path) -> tuple[Path, list[str]]:
+    """Return the folder that a file is imported from, and the parts of its dotted name."""
+    parts = [] if path.stem == "__init__" else [path.stem]
+    folder = path.parent
+    while (folder / "__init__.py").exists():
+        parts.insert(0, folder.name)
+        folder = folder.parent
+    return folder, parts
+
+
+def find_submodules(package: ModuleType) -> Iterator[str]:
+    """Yield the dotted names of all modules below a package, without importing them."""
+    for location in getattr(package, "__path__", ()):
+        root = Path(location)
+        for path in find_python_files(root):
+            parts = path.relative_to(root).with_suffix("").parts
+            if parts[-1] == "__init__":
+                parts = parts[:-1]
+            if parts:
+                yield ".".join((package.__name__, *parts))
+
+
+def is_skipped_folder(name: str) -> bool:
+    """Return whether a folder of this name is hidden or holds what others wrote."""
+    return name.startswith(".") or name in _SKIPPED_FOLDERS
+
+
+def _walk(
+    folder: Path, on_error: Callable[[OSError], None] | None = None
+) -> Iterator[tuple[Path, list[str]]]:
+    for place, folders, files in os.walk(folder, onerror=on_error):
+        here = Path(place)
+        is_project = any(name in files for name in _PROJECT_FILES)
+        folders[:] = [
+            name
+            for name in folders
+            if not is_skipped_folder(name)
+            and not (is_project and name in _BUILD_FOLDERS)
+            and not os.path.exists(here / name / "pyvenv.cfg")
+        ]
+        yield here, files
+
+
+def _is_source(path: Path) -> bool:
+    return path.suffix == ".py" and not path.name.startswith(".") and path.name != "__main__.py"
+
+
+# --- importing ---------------------------------------------------------------------------------------
+
+
+def load_module(name: str) -> ModuleType:
+    """Import a module by its dotted name, from the current folder too."""
+    if name.partition(".")[0] != "toolcrib":  # which is imported already
+        _check_may_import(name)
+    here = str(Path.cwd())
+    if here not in sys.path:
+        sys.path.insert(0, here)
+    importlib.invalidate_caches()
+    return _import(name, name)
+
+
+def load_file(path: Path) -> ModuleType:
+    """Import a Python file. The files beside it can be imported as in a script."""
+    _check_may_import(str(path))
+    path = path.resolve()
+    root, parts = find_import_root(path)
+    if str(root) not in sys.path:
+        sys.path.append(str(root))
+        added_import_paths.add(str(root))
+    if _resolves_to(parts[0], root, path):
+        return _import(".".join(parts), str(path), path)
+    if path.parent == root:
+        return _load_as(_private_name(path), path)
+    package = root / parts[0]
+    top = _private_name(package)
+    _load_as(top, package / "__init__.py", package)
+    return _import(".".join((top, *parts[1:])), str(path), path)
+
+
+def _resolves_to(name: str, root: Path, path: Path) -> bool:
+    """Return whether `import name` finds what is in `root`."""
+    if not name.isidentifier():
+        return False
+    try:
+        spec = importlib.util.find_spec(name)
+        if spec is None:  # the file may be new
+            importlib.invalidate_caches()
+            spec = importlib.util.find_spec(name)
+    except (ImportError, ValueError):
+        return False  # a module without a spec, made by hand
+    if spec is None:
+        return False
+    if spec.submodule_search_locations is None:
+        return spec.origin is not None and Path(spec.origin).resolve() == path
+    return any(Path(location).resolve() == root / name for location in spec.submodule_search_locations)
+
+
+def _private_name(path: Path) -> str:
+    digest = hashlib.sha256(str(path).encode(errors="surrogateescape")).hexdigest()[:10]
+    return f"toolcrib_{digest}_{''.join(letter if letter.isalnum() else '_' for letter in path.name)}"
+
+
+def _import(name: str, label: str, path: Path | None = None) -> ModuleType:
+    token = _loading.set(label)
+    try:
+        return importlib.import_module(name)
+    except BaseException as error:
+        raise _explain(name, label, path, error) from None
+    finally:
+        _loading.reset(token)
+
+
+def _load_as(name: str, path: Path, folder: Path | None = None) -> ModuleType:
+    """Load a file as a module of this name; with `folder`, as the package in that folder."""
+    if name in sys.modules:
+        return sys.modules[name]
+    locations = None if folder is None else [str(folder)]
+    spec = importlib.util.spec_from_file_location(name, path, submodule_search_locations=locations)
+    if spec is None or spec.loader is None:
+        raise SourceError(f"{path} is not a Python file", source=Location(str(path)))
+    for listener in spec_listeners:
+        listener(spec)
+    module = importlib.util.module_from_spec(spec)
+    module.__dict__["__toolcrib_file__"] = str(path)  # another process has to load it in the same way
+    sys.modules[name] = module
+    token = _loading.set(str(path))
+    try:
+        spec.loader.exec_module(module)
+    except BaseException as error:
+        sys.modules.pop(name, None)
+        raise _explain(name, str(path), path, error) from None
+    finally:
+        _loading.reset(token)
+    return module
+
+
+# --- explaining failures -----------------------------------------------------------------------------
+
+
+def _explain(name: str, label: str, path: Path | None, error: BaseException) -> DefinitionError:
+    """Return the error of an import, with the line of the user's own file."""
+    if isinstance(error, KeyboardInterrupt):
+        raise error
+    file = None if path is None else str(path)
+    if isinstance(error, DefinitionError):  # the module registers a tool that was refused
+        if error.source.file is None:
+            error.source = _find_location(error, file)
+        return error
+    if isinstance(error, ModuleNotFoundError) and path is None and _is_missing(name, error.name):
+        return SourceError(
+            f"There is no module '{name}'", hint="give a file, a folder, a module or module:object"
+        )
+    if isinstance(error, SyntaxError):
+        location = Location(error.filename or file, error.lineno)
+        return SourceError(f"{location.file or label} has a syntax error: {error.msg}", source=location)
+    text = f"{label} cannot be imported: {type(error).__name__}: {error}"
+    location, origin = _find_location(error, file), _find_location(error, None)
+    if path is not None and origin.file is not None and _is_neighbour(Path(origin.file), path):
+        text += f" (at {origin})"
+    return SourceError(text, source=location, hint=_find_hint(error))
+
+
+def _is_missing(name: str, missing: str | None) -> bool:
+    return missing is not None and (name == missing or name.startswith(f"{missing}."))
+
+
+def _is_neighbour(other: Path, path: Path) -> bool:
+    """Return whether it is another file of the same project."""
+    root = find_import_root(path)[0]
+    return (
+        other != path
+        and other.is_relative_to(root)
+        and not any(map(is_skipped_folder, other.relative_to(root).parts))
+    )
+
+
+def _find_location(error: BaseException, file: str | None) -> Location:
+    """Return the last line of `file` in the traceback, or else the last line of any file."""
+    frames = [
+        frame
+        for frame in traceback.extract_tb(error.__traceback__)
+        if not frame.filename.startswith("<frozen") and frame.filename not in import_machinery
+    ]
+    chosen = [frame for frame in frames if frame.filename == file] or frames
+    return Location(chosen[-1].filename, chosen[-1].lineno) if chosen else Location(file)
+
+
+def _find_hint(error: BaseException) -> str | None:
+    if isinstance(error, SystemExit):
+        return 'put code that ends the program below `if __name__ == "__main__":`'
+    if isinstance(error, ImportError) and "relative import" in str(error):
+        return "put an empty __init__.py beside it, so that its folder is a package"
+    if isinstance(error, ImportError):
+        return "install it, or correct the import"
+    return error.hint if isinstance(error, ConfigurationError) else None
