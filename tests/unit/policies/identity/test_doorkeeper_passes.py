@@ -11,7 +11,7 @@ from tests.support.issuing import RESOURCE, Clock, KeyHouse, Mint, make_key
 from toolcrib.context import Principal
 from toolcrib.policy import Auth, OAuth
 from toolcrib.policy.auth import Doorkeeper, KeyFile, Pass
-from toolcrib.policy.auth.api_keys import DISCOVER_WAIT_S
+from toolcrib.policy.auth.api_keys import PATIENCE_S
 
 
 def issuer(house: KeyHouse, path: str = "") -> OAuth:
@@ -83,7 +83,7 @@ async def test_no_key_is_good_once_the_file_could_not_be_read_for_long(
     file.path.write_text("no keys")
     now.at += 1
     assert door.is_good(known)
-    now.at += DISCOVER_WAIT_S
+    now.at += PATIENCE_S
     assert not door.is_good(known)
 
 
