@@ -16,7 +16,7 @@ from mcp.shared.exceptions import MCPError
 from pydantic import FileUrl
 
 STDIO_SERVER = [sys.executable, "-m", "tests.conformance.server", "--lane", "stdio"]
-DISCOVER_WAIT_S = 20.0
+TIMEOUT_S = 20.0
 
 KNOWN = {"name": "Ada", "color": "blue"}
 
@@ -111,7 +111,7 @@ async def tell(client: Client, ears: Ears) -> dict[str, Any]:
 
 async def _change(client: Client, ears: Ears) -> None:
     """Have the list of tools changed, and return once the server has said so."""
-    async with asyncio.timeout(DISCOVER_WAIT_S):
+    async with asyncio.timeout(TIMEOUT_S):
         if client.protocol_version < "2026-07-28":
             await client.call_tool("test_trigger_tool_change")
             await ears.heard.wait()

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.command import DISCOVER_WAIT_S, TOOLCRIB, Serving
+from tests.support.command import TIMEOUT_S, TOOLCRIB, Serving
 
 SDK = """
 from mcp.server.mcpserver import MCPServer
@@ -156,9 +156,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def run(*words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [*TOOLCRIB, *words], capture_output=True, text=True, timeout=DISCOVER_WAIT_S, check=False
-    )
+    return subprocess.run([*TOOLCRIB, *words], capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
 
 
 def test_list_leaves_out_every_server_with_a_guard_and_says_why(folder: Path) -> None:
@@ -223,7 +221,7 @@ def test_add_raises_with_the_reason(folder: Path) -> None:
         [TOOLCRIB[0], "-W", "ignore", "-c", code],
         capture_output=True,
         text=True,
-        timeout=DISCOVER_WAIT_S,
+        timeout=TIMEOUT_S,
         check=False,
     )
     assert done.returncode == 0, done.stderr

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.command import DISCOVER_WAIT_S
+from tests.support.command import TIMEOUT_S
 from tests.support.started import WAYS, started
 
 CANARY = "canary-61c0ffee"
@@ -89,7 +89,7 @@ if __name__ == "__main__":
 
 
 async def until(is_so: Callable[[], bool]) -> None:
-    async with asyncio.timeout(DISCOVER_WAIT_S):
+    async with asyncio.timeout(TIMEOUT_S):
         while not is_so():
             await asyncio.sleep(0.01)
 

@@ -17,7 +17,7 @@ from typing import Any, Self
 
 SOURCES = str(Path(__file__).resolve().parents[2] / "src")
 TOOLCRIB = [sys.executable, "-c", "from toolcrib.cli import main; main()"]
-DISCOVER_WAIT_S = 60.0
+TIMEOUT_S = 60.0
 MODERN = "2026-07-28"
 
 
@@ -45,10 +45,10 @@ class Serving:
         if self.process.poll() is None:
             self.process.terminate()
         try:
-            self.process.wait(DISCOVER_WAIT_S)
+            self.process.wait(TIMEOUT_S)
         finally:
             self.process.kill()
-            self._reader.join(DISCOVER_WAIT_S)
+            self._reader.join(TIMEOUT_S)
             for stream in (self.process.stdout, self.process.stderr):
                 assert stream is not None
                 stream.close()
@@ -62,12 +62,12 @@ class Serving:
         for line in self.process.stderr:
             self._lines.append(line)
 
-    def end(self, *signals: signal.Signals, timeout_s: float = DISCOVER_WAIT_S) -> int:
+    def end(self, *signals: signal.Signals, timeout_s: float = TIMEOUT_S) -> int:
         """Send signals, wait for the end, and for all that was said."""
         for number in signals or (signal.SIGTERM,):
             self.process.send_signal(number)
         code = self.process.wait(timeout_s)
-        self._reader.join(DISCOVER_WAIT_S)
+        self._reader.join(TIMEOUT_S)
         return code
 
     def wait_for(self, words: str, count: int = 1) -> None:
@@ -84,7 +84,7 @@ class Serving:
             {"content-type": "application/json", **{key.replace("_", "-"): v for key, v in headers.items()}},
         )
         try:
-            with urllib.request.urlopen(request, timeout=DISCOVER_WAIT_S) as answer:
+            with urllib.request.urlopen(request, timeout=TIMEOUT_S) as answer:
                 return answer.status, json.loads(answer.read())
         except urllib.error.HTTPError as error:
             with error:
@@ -154,7 +154,7 @@ def start(
 def wait_until(
     is_so: Callable[[], bool],
     explain: Callable[[], str] = lambda: "it never came about",
-    timeout_s: float = DISCOVER_WAIT_S,
+    timeout_s: float = TIMEOUT_S,
 ) -> None:
     """For what happens in another process and cannot be waited for."""
     end = time.monotonic() + timeout_s

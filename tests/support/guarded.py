@@ -26,7 +26,7 @@ MODERN = "2026-07-28"
 LIVE = ("2025-06-18", "2025-11-25")
 """The revisions whose clients are asked while the call waits."""
 META = "io.modelcontextprotocol/"
-DISCOVER_WAIT_S = 10.0
+TIMEOUT_S = 10.0
 CONFIRM = "toolcrib.confirm"
 YES = {"action": "accept", "content": {}}
 NO = {"action": "decline"}
@@ -107,7 +107,7 @@ def _add_tools(bench: Bench) -> None:
         """Block a thread until it is released."""
         runs["block"] += 1
         bench.entered.set()
-        bench.release.wait(DISCOVER_WAIT_S)
+        bench.release.wait(TIMEOUT_S)
         return "blocked"
 
     _add_failures(server)
@@ -132,7 +132,7 @@ def _add_failures(server: MCPServer) -> None:
     @server.tool(timeout_s=0.02)
     async def late() -> str:
         """Take too long."""
-        await asyncio.sleep(DISCOVER_WAIT_S)
+        await asyncio.sleep(TIMEOUT_S)
         return "never"
 
     server.add(sleep_apart, run="process")
@@ -195,7 +195,7 @@ class Voice:
         return future
 
     async def ask(self, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
-        async with asyncio.timeout(DISCOVER_WAIT_S):
+        async with asyncio.timeout(TIMEOUT_S):
             return await self.begin(method, params)
 
     def begin_call(
@@ -205,7 +205,7 @@ class Voice:
 
     async def call(self, name: str, arguments: Any = None, **more: Any) -> dict[str, Any]:
         """The whole reply to a call."""
-        async with asyncio.timeout(DISCOVER_WAIT_S):
+        async with asyncio.timeout(TIMEOUT_S):
             return await self.begin_call(name, arguments, **more)
 
     async def text(self, name: str, arguments: Any = None, **more: Any) -> str:
@@ -252,7 +252,7 @@ class Voice:
 
 async def until(is_so: Any, explain: str = "it never came about") -> None:
     """For what happens on a thread and cannot be waited for."""
-    end = time.monotonic() + DISCOVER_WAIT_S
+    end = time.monotonic() + TIMEOUT_S
     while not is_so():
         assert time.monotonic() < end, explain
         await asyncio.sleep(0.002)

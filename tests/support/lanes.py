@@ -17,7 +17,7 @@ from typing import Any
 import uvicorn
 import uvloop
 
-from tests.support.peer import DISCOVER_WAIT_S, Peer, Response
+from tests.support.peer import TIMEOUT_S, Peer, Response
 from toolcrib import MCPServer
 from toolcrib.http_client import is_loopback
 from toolcrib.transports.http.server import bind
@@ -81,7 +81,7 @@ def serving(lane: str, server: MCPServer, *, host: str = "127.0.0.1", **options:
         yield Served(lane, port, server, complaints.records)
     finally:
         stop()
-        thread.join(DISCOVER_WAIT_S)
+        thread.join(TIMEOUT_S)
         for each in loggers:
             each.removeHandler(complaints)
         assert not thread.is_alive(), f"the {lane} lane did not end"
@@ -103,8 +103,8 @@ def _own(
             runner.run(main())
 
     def stop() -> None:
-        ready.wait(DISCOVER_WAIT_S)
-        asyncio.run_coroutine_threadsafe(server.stop(), loop).result(DISCOVER_WAIT_S)
+        ready.wait(TIMEOUT_S)
+        asyncio.run_coroutine_threadsafe(server.stop(), loop).result(TIMEOUT_S)
 
     return run, stop
 
@@ -127,7 +127,7 @@ def _asgi(
 
 
 def _await_listening(port: int) -> None:
-    end = time.monotonic() + DISCOVER_WAIT_S
+    end = time.monotonic() + TIMEOUT_S
     while time.monotonic() < end:
         try:
             socket.create_connection(("127.0.0.1", port), timeout=1).close()

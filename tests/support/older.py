@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-DISCOVER_WAIT_S = 10.0
+TIMEOUT_S = 10.0
 
 
 @dataclass(frozen=True)
@@ -176,6 +176,6 @@ class Older:
             if self.version >= "2025-06-18":
                 fields["MCP-Protocol-Version"] = self.version
         fields |= {name.replace("_", "-"): value for name, value in headers.items()}
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=DISCOVER_WAIT_S)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=TIMEOUT_S)
         connection.request(method, self.path, body, {name: value for name, value in fields.items() if value})
         return Answer(connection, connection.getresponse())

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
-DISCOVER_WAIT_S = 10.0
+TIMEOUT_S = 10.0
 JSON_HEADERS = {
     "Content-Type": "application/json",
     "Accept": "application/json, text/event-stream",
@@ -54,7 +54,7 @@ class Peer:
     """One connection that sends bytes as they are."""
 
     def __init__(self, port: int, host: str = "127.0.0.1") -> None:
-        self.socket = socket.create_connection((host, port), timeout=DISCOVER_WAIT_S)
+        self.socket = socket.create_connection((host, port), timeout=TIMEOUT_S)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._rest = b""
         self.sent = 0
@@ -78,7 +78,7 @@ class Peer:
         """Send a piece again and again until the server hangs up or answers: how much it took."""
         taken = 0
         self.socket.setblocking(False)
-        end = time.monotonic() + DISCOVER_WAIT_S
+        end = time.monotonic() + TIMEOUT_S
         try:
             while taken < total and time.monotonic() < end:
                 readable, writable, _ = select.select([self.socket], [self.socket], [], 0.2)
@@ -89,7 +89,7 @@ class Peer:
         except OSError:
             pass
         finally:
-            self.socket.settimeout(DISCOVER_WAIT_S)
+            self.socket.settimeout(TIMEOUT_S)
         return taken
 
     def read(self) -> Response:

@@ -20,7 +20,7 @@ from typing import Any, Self
 
 import uvicorn
 
-from tests.support.peer import DISCOVER_WAIT_S
+from tests.support.peer import TIMEOUT_S
 from toolcrib.transports.http.server import bind
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -60,14 +60,14 @@ class Program:
         data = memoryview(line + b"\n")
         os.set_blocking(self._in.fileno(), False)
         while data:
-            readable, writable, _ = select.select([self._out], [self._in], [], DISCOVER_WAIT_S)
+            readable, writable, _ = select.select([self._out], [self._in], [], TIMEOUT_S)
             assert readable or writable, "the program takes nothing"
             if readable:
                 self._take()
             if writable:
                 data = data[os.write(self._in.fileno(), data[: 1 << 16]) :]
 
-    def read_line(self, timeout_s: float = DISCOVER_WAIT_S) -> bytes:
+    def read_line(self, timeout_s: float = TIMEOUT_S) -> bytes:
         end = time.monotonic() + timeout_s
         while not self._lines:
             ready, _, _ = select.select([self._out], [], [], max(0.0, end - time.monotonic()))
@@ -76,7 +76,7 @@ class Program:
             self._take()
         return self._lines.pop(0)
 
-    def read(self, timeout_s: float = DISCOVER_WAIT_S) -> Any:
+    def read(self, timeout_s: float = TIMEOUT_S) -> Any:
         return json.loads(self.read_line(timeout_s))
 
     def ask(self, message: Any) -> Any:
@@ -94,7 +94,7 @@ class Program:
         is_alive = False
         while not is_alive or len(found) < expected:
             try:
-                message = self.read(DISCOVER_WAIT_S if not is_alive else DISCOVER_WAIT_S / 2)
+                message = self.read(TIMEOUT_S if not is_alive else TIMEOUT_S / 2)
             except TimeoutError:
                 if not is_alive:
                     raise
@@ -136,7 +136,7 @@ class Program:
             if self.port:
                 self._process.terminate()
             try:
-                self._process.wait(DISCOVER_WAIT_S)
+                self._process.wait(TIMEOUT_S)
             except subprocess.TimeoutExpired:
                 self._process.kill()
                 self._process.wait()

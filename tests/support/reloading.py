@@ -18,7 +18,7 @@ from toolcrib.registry.registry import Change
 from toolcrib.sources.reload import Load, Reloader
 from toolcrib.sources.reload import files as territory
 
-DISCOVER_WAIT_S = 20.0
+TIMEOUT_S = 20.0
 TESTS = str(Path(__file__).resolve().parents[1]) + os.sep
 
 
@@ -94,7 +94,7 @@ def complaints(records: Sequence[logging.LogRecord], level: int = logging.ERROR)
 
 async def until(holds: Callable[[], bool | Awaitable[bool]]) -> None:
     """Wait for something that another thread brings about."""
-    deadline = time.monotonic() + DISCOVER_WAIT_S
+    deadline = time.monotonic() + TIMEOUT_S
     while True:
         outcome = holds()
         if outcome if isinstance(outcome, bool) else await outcome:

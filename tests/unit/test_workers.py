@@ -27,7 +27,7 @@ SERVE = READ + (
     "way.recv(1)"  # until the parent is gone, or a signal ends it
 )
 DEAF = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); " + SERVE
-DISCOVER_WAIT_S = 30.0
+TIMEOUT_S = 30.0
 
 
 class Yard:
@@ -57,12 +57,12 @@ class Yard:
 
     async def __aexit__(self, *_: object) -> None:
         self.crew.end()
-        await asyncio.wait({self.running}, timeout=DISCOVER_WAIT_S)
+        await asyncio.wait({self.running}, timeout=TIMEOUT_S)
         self.door.close()
         await asyncio.to_thread(wait_until, lambda: not [pid for pid in self.pids if is_running(pid)])
 
     async def until(self, is_so: Any) -> None:
-        async with asyncio.timeout(DISCOVER_WAIT_S):
+        async with asyncio.timeout(TIMEOUT_S):
             while not is_so():
                 self.pids |= set(self.crew.pids)
                 await asyncio.sleep(0.01)
@@ -70,7 +70,7 @@ class Yard:
 
     async def end(self) -> int:
         self.crew.end()
-        return await asyncio.wait_for(self.running, DISCOVER_WAIT_S)
+        return await asyncio.wait_for(self.running, TIMEOUT_S)
 
 
 async def test_each_gets_its_sockets_and_its_order_and_the_first_one_reports() -> None:

@@ -17,7 +17,7 @@ import pytest
 from tests.support.keyed import envelope, headers_of
 from tests.support.lanes import LANES, Served, serving
 from tests.support.older import Older
-from tests.support.peer import DISCOVER_WAIT_S, Response, request
+from tests.support.peer import TIMEOUT_S, Response, request
 from tests.unit.policy.quota.support import locked
 from toolcrib import Application, Context, MCPServer, tool
 from toolcrib.policy import Audit, Limit, Policy
@@ -105,7 +105,7 @@ def outcomes(log: Path) -> list[tuple[str, str]]:
 
 
 def await_outcomes(log: Path, count: int) -> list[tuple[str, str]]:
-    end = time.monotonic() + DISCOVER_WAIT_S
+    end = time.monotonic() + TIMEOUT_S
     while len(found := outcomes(log)) < count and time.monotonic() < end:
         time.sleep(0.01)
     return found
@@ -119,7 +119,7 @@ def test_an_answer_goes_out_once_its_call_is_on_the_record(served: Served, log: 
             peer.socket.settimeout(BUSY_S)
             with pytest.raises(TimeoutError):
                 peer.socket.recv(1)
-            peer.socket.settimeout(DISCOVER_WAIT_S)
+            peer.socket.settimeout(TIMEOUT_S)
         assert peer.read().result["structuredContent"] == 5
     assert outcomes(log) == [("add", "ok"), (name, "ok")]
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from tests.support.command import DISCOVER_WAIT_S, Serving, start, wait_until
+from tests.support.command import TIMEOUT_S, Serving, start, wait_until
 from toolcrib.catalog.lock import Lock
 from toolcrib.cli import app
 from toolcrib.sources.scan import scan
@@ -48,7 +48,7 @@ def lock(folder: Path, *names: str, file: str = "toolcrib.lock") -> None:
 def refusal(folder: Path, *words: str) -> tuple[int, str]:
     """What it says where it does not start."""
     process = start("serve", *words, cwd=folder)
-    out, err = process.communicate(timeout=DISCOVER_WAIT_S)
+    out, err = process.communicate(timeout=TIMEOUT_S)
     assert out == ""
     return process.returncode, err
 
@@ -93,7 +93,7 @@ def test_the_entry_that_is_printed_keeps_to_the_lock(folder: Path) -> None:
             said += line
     finally:
         process.terminate()
-        process.communicate(timeout=DISCOVER_WAIT_S)
+        process.communicate(timeout=TIMEOUT_S)
     entries = [json.loads(line)["mcpServers"] for line in said.splitlines() if '"mcpServers"' in line]
     (words,) = [entry["args"] for found in entries for entry in found.values() if "args" in entry]
     assert words[-4:] == ["--lock", str(folder / "toolcrib.lock"), "--on-drift", "refuse"]
