@@ -29,7 +29,7 @@ if "TOOLCRIB_SOAK" not in os.environ:  # whose tests fetch packages
 WRITES_NOTHING = sys.dont_write_bytecode
 sys.dont_write_bytecode = False
 
-pytest_plugins = ["tests.support.api", "tests.support.world"]
+pytest_plugins = ["tests.support.api_server", "tests.support.scripted_http_server"]
 
 
 @pytest.hookimpl(wrapper=True)

@@ -7,7 +7,7 @@ import sys
 
 from tests.support.agents import LINE_MODEL
 from tests.support.model_endpoints import Endpoint, OpenAIVoice
-from tests.support.processes import ROOT, child_environment
+from tests.support.server_processes import ROOT, child_environment
 
 
 async def run(*arguments: str, stdin: str = "") -> tuple[int | None, str, str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from tests.support.processes import ROOT
+from tests.support.server_processes import ROOT
 
 PAGE = ROOT / "docs" / "agents.md"
 

@@ -9,9 +9,9 @@ import pytest
 
 from tests.conformance.server import LANES
 from tests.conformance.suite import Run, load, run_all, save, serving_lane
-from tests.support.alone import alone, shared_folder
 from tests.support.node import Node, node
-from tests.support.processes import ServerProcess
+from tests.support.server_processes import ServerProcess
+from tests.support.worker_lock import alone, shared_folder
 
 __all__ = ["node"]
 

@@ -18,7 +18,7 @@ from typing import Any
 from tests.conformance.scenarios import EXPECTED_FAILURES, PASSING
 from tests.conformance.server import LANES
 from tests.support.node import Node
-from tests.support.processes import ServerProcess, serving
+from tests.support.server_processes import ServerProcess, serving
 
 SUITE = "@modelcontextprotocol/conformance"
 RUN_S = 180.0

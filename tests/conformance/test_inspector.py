@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from tests.support.node import Node
-from tests.support.processes import ServerProcess, child_environment, serving
+from tests.support.server_processes import ServerProcess, child_environment, serving
 
 INSPECTOR = ("@modelcontextprotocol/inspector", "clients", "launcher", "build", "index.js")
 STDIO = [sys.executable, "-m", "toolcrib", "serve", "--stdio"]

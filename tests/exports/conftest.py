@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from tests.support.awkward import AWKWARD, Awkward
-from tests.support.exported import forward, schema_of
+from tests.support.awkward_tools import AWKWARD, Awkward
+from tests.support.exported_schemas import forward, schema_of
 from toolcrib.catalog.export import Export, Verdict, export
 from toolcrib.validation.validator import Validator
 

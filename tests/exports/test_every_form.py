@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from tests.support.awkward import AWKWARD
+from tests.support.awkward_tools import AWKWARD
 from toolcrib.catalog.export import FORMS, Verdict, export
 from toolcrib.errors import ToolNotFoundError
 

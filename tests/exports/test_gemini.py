@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from tests.support.exported import from_google
-from tests.support.later import Later
+from tests.support.exported_schemas import from_google
+from tests.support.lazy_import import Later
 from toolcrib import Result
 from toolcrib.catalog.export import ToolCall
 from toolcrib.content import text_block

@@ -10,9 +10,9 @@ from urllib.request import Request, urlopen
 import httpx2
 import pytest
 
-from tests.support.components import lack
 from tests.support.node import OAUTH, MissingError, find_node
-from tests.support.processes import ServerProcess, serving
+from tests.support.requires import lack
+from tests.support.server_processes import ServerProcess, serving
 
 
 @dataclass(frozen=True)

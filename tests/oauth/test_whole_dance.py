@@ -25,7 +25,7 @@ from mcp.shared.auth import (
 from pydantic import AnyUrl
 
 from tests.oauth.conftest import AuthorizationServer
-from tests.support.processes import ServerProcess
+from tests.support.server_processes import ServerProcess
 
 CALLBACK = "http://127.0.0.1:9/callback"
 MAX_STEPS = 20

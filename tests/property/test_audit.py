@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from tests.support.audited import NOON, Hands, make_writer, verify
+from tests.support.audit_logs import NOON, Hands, make_writer, verify
 from toolcrib.policy.audit import open_log
 from toolcrib.policy.audit.record import (
     NO_RECORD,

@@ -13,7 +13,7 @@ import jsonschema_rs
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from tests.support.small_world import NAMES, PLAIN, WORLD
+from tests.support.value_universe import NAMES, PLAIN, WORLD
 from toolcrib import ToolDefinition
 from toolcrib.catalog.diff.compare import compare
 from toolcrib.catalog.diff.schemas import Use, compare_schemas

@@ -12,7 +12,7 @@ import jsonschema_rs
 from hypothesis import assume, event, given, settings
 from hypothesis import strategies as st
 
-from tests.support.exported import forward, opened, schema_of
+from tests.support.exported_schemas import forward, opened, schema_of
 from tests.support.random_schemas import Dice
 from toolcrib import Tool
 from toolcrib.catalog.export import FORMS, Export, export

@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.support.importing import describe
-from tests.support.registered import DOUBTS, describe_scan
+from tests.support.import_results import DOUBTS, describe_scan
+from tests.support.import_targets import describe
 from toolcrib import ToolRegistry
 from toolcrib.errors import DefinitionError
 from toolcrib.sources import collect

@@ -7,8 +7,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from tests.support.issuing import house
-from tests.support.mistreat import Socket
+from tests.support.abusive_clients import Socket
+from tests.support.token_issuer import house
 
 __all__ = ["house"]
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.command import TIMEOUT_S, TOOLCRIB, Serving
+from tests.support.serve_process import TIMEOUT_S, TOOLCRIB, Serving
 
 SDK = """
 from mcp.server.mcpserver import MCPServer

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.audited import make_log, records
-from tests.support.command import Serving, start
+from tests.support.audit_logs import make_log, records
+from tests.support.serve_process import Serving, start
 
 TOOLS = """\
 from toolcrib import tool

@@ -16,7 +16,9 @@ from typing import Any
 
 import pytest
 
-from tests.support.guarded import (
+from tests.support.http_servers import LANES, serving
+from tests.support.key_server import Keyed, Ring, call_modern, make_shop
+from tests.support.policy_server import (
     ANA,
     CONFIRM,
     LIVE,
@@ -27,8 +29,6 @@ from tests.support.guarded import (
     open_bench,
     until,
 )
-from tests.support.keyed import Keyed, Ring, call_modern, make_shop
-from tests.support.lanes import LANES, serving
 from toolcrib.context import LOCAL, Principal
 from toolcrib.policy import Audit, Limit, Rule
 from toolcrib.policy.audit import open_log

@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 
 from tests.support.bad_tokens import BAD_TOKENS
-from tests.support.issuing import KeyHouse, Mint
-from tests.support.lanes import LANES, Served, serving
-from tests.support.peer import Response
+from tests.support.http_servers import LANES, Served, serving
+from tests.support.raw_http_client import Response
+from tests.support.token_issuer import KeyHouse, Mint
 from toolcrib import MCPServer
 from toolcrib.policy import Auth, OAuth, Policy
 

@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.guarded import LIVE, MODERN, Voice
+from tests.support.policy_server import LIVE, MODERN, Voice
 from tests.unit.policy.quota.support import Clocks, VirtualLoop
 from toolcrib import Context, MCPServer, ToolError
 from toolcrib.context import Answer, Nobody, Principal, Question, Reply

@@ -19,9 +19,9 @@ from typing import Any
 
 import pytest
 
-from tests.support.keyed import MODERN, Ring
-from tests.support.lanes import LANES, Served, serving
-from tests.support.mistreat import Socket
+from tests.support.abusive_clients import Socket
+from tests.support.http_servers import LANES, Served, serving
+from tests.support.key_server import MODERN, Ring
 from toolcrib import Context, MCPServer, ToolError
 from toolcrib.policy import Audit, Auth, Limit, Policy, Rule
 from toolcrib.policy.audit import open_log

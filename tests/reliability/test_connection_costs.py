@@ -17,8 +17,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.keyed import Ring
-from tests.support.mistreat import LANES, Served, Socket, call, post, served
+from tests.support.abusive_clients import LANES, Served, Socket, call, post, served
+from tests.support.key_server import Ring
 
 IS_LONG = bool(os.environ.get("TOOLCRIB_SOAK"))
 KB, MB = 1, 1024

@@ -25,9 +25,9 @@ from pydantic import (
     field_validator,
 )
 
-from tests.support.guarded import YES, Voice
-from tests.support.keyed import call_modern
-from tests.support.lanes import serving
+from tests.support.http_servers import serving
+from tests.support.key_server import call_modern
+from tests.support.policy_server import YES, Voice
 from toolcrib import MCPServer
 from toolcrib.policy import Audit, Policy, Rule
 from toolcrib.policy.audit import open_log

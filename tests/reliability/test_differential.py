@@ -18,9 +18,9 @@ import pytest
 
 from tests.support.node import CONFORMANCE, Node, node
 from tests.support.odd_requests import LEGACY, Draft, draw
-from tests.support.peer import JSON_HEADERS, ClosedError, Peer, Response
-from tests.support.processes import serving
-from tests.support.reviewed import REVIEWED, find_reviewed
+from tests.support.raw_http_client import JSON_HEADERS, ClosedError, Peer, Response
+from tests.support.reviewed_differences import REVIEWED, find_reviewed
+from tests.support.server_processes import serving
 
 pytestmark = pytest.mark.row("I4")
 
@@ -105,7 +105,8 @@ def servers(node: Node) -> Iterator[dict[str, Server]]:
     script = str(CONFORMANCE / "rival.mjs")
     with ExitStack() as stack:
         started = {
-            name: stack.enter_context(serving("-m", "tests.support.rivals", name, "{port}")) for name in NAMES
+            name: stack.enter_context(serving("-m", "tests.support.peer_servers", name, "{port}"))
+            for name in NAMES
         }
         started[TYPESCRIPT] = stack.enter_context(serving(script, "{port}", program=str(node.program)))
         found = {name: Server(process.port) for name, process in started.items()}

@@ -14,11 +14,11 @@ from typing import Any
 
 import pytest
 
-from tests.support.flooded import make_server
-from tests.support.keyed import Ring, make_shop
-from tests.support.lanes import LANES, Served, serving
-from tests.support.mistreat import Socket, percentile, post, served
-from tests.support.program import Program
+from tests.support.abusive_clients import Socket, percentile, post, served
+from tests.support.flood_server import make_server
+from tests.support.http_servers import LANES, Served, serving
+from tests.support.key_server import Ring, make_shop
+from tests.support.stdio_program import Program
 from toolcrib.context import LOCAL, Principal
 from toolcrib.protocol import Exchange, Link
 from toolcrib.protocol.sessions import MAX_PER_PRINCIPAL as SESSIONS_EACH
@@ -57,7 +57,7 @@ def post_listen(id_: int) -> bytes:
 
 @pytest.fixture(params=LANES)
 def flooded(request: Any) -> Iterator[Program]:
-    with Program(request.param, "tests.support.flooded") as program:
+    with Program(request.param, "tests.support.flood_server") as program:
         yield program
         assert "Traceback" not in program.errors
 

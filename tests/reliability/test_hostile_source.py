@@ -19,9 +19,9 @@ from typing import Any
 import pytest
 
 import toolcrib
-from tests.support import scanning
-from tests.support.components import lack
-from tests.support.hostile import write_hostile, write_special
+from tests.support import scan_timing as scanning
+from tests.support.hostile_sources import write_hostile, write_special
+from tests.support.requires import lack
 
 pytestmark = pytest.mark.row("C4")
 

@@ -12,7 +12,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from tests.support.issuing import RESOURCE, Clock, KeyHouse, Mint, Page, make_key, publish, see
+from tests.support.token_issuer import RESOURCE, Clock, KeyHouse, Mint, Page, make_key, publish, see
 from toolcrib.context import Principal
 from toolcrib.policy import OAuth
 from toolcrib.policy.auth.oauth import Issuer

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.audited import make_writer, verify
+from tests.support.audit_logs import make_writer, verify
 from toolcrib.policy.audit import open_log
 
 pytestmark = pytest.mark.row("G1")

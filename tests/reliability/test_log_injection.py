@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from tests.support.lanes import LANES, serving
-from tests.support.peer import request
+from tests.support.http_servers import LANES, serving
+from tests.support.raw_http_client import request
 from toolcrib import Context, MCPServer, ToolNotFoundError
 from toolcrib.context import Principal
 from toolcrib.logs import LineHandler, make_formatter

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.command import TIMEOUT_S
-from tests.support.started import WAYS, started
+from tests.support.serve_process import TIMEOUT_S
+from tests.support.server_starts import WAYS, started
 
 CANARY = "canary-61c0ffee"
 VARIABLE = "plain-canary-61c0ffee"
@@ -82,7 +82,7 @@ class Shop(Application):
 server.add(Shop())
 
 if __name__ == "__main__":
-    from tests.support.started import run
+    from tests.support.server_starts import run
 
     run(server)
 '''
@@ -158,7 +158,7 @@ async def leave_work() -> str:
 
 
 if __name__ == "__main__":
-    from tests.support.started import run
+    from tests.support.server_starts import run
 
     run(server)
 '''

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.started import ROOT, WAYS, started
+from tests.support.server_starts import ROOT, WAYS, started
 
 SERVER = '''
 import asyncio, signal, sys
@@ -53,7 +53,7 @@ async def add(a: int, b: int) -> int:
 
 
 if __name__ == "__main__":
-    from tests.support.started import run
+    from tests.support.server_starts import run
 
     run(server)
 '''

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.started import WAYS, started
+from tests.support.server_starts import WAYS, started
 
 SERVER = '''
 import asyncio
@@ -49,7 +49,7 @@ async def add(a: int, b: int) -> int:
 
 
 if __name__ == "__main__":
-    from tests.support.started import run
+    from tests.support.server_starts import run
 
     run(server)
 '''

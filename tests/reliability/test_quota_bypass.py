@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.lanes import LANES, serving
+from tests.support.http_servers import LANES, serving
 from tests.wire.cases import NEWEST_LEGACY, call, encode, legacy
 from tests.wire.speech import post_modern
 from toolcrib import MCPServer

@@ -15,9 +15,9 @@ from typing import Any
 
 import pytest
 
-from tests.support.command import TOOLCRIB
-from tests.support.mistreat import LANES, SCRIPT, Served, Socket, call, post, served
-from tests.support.peer import Peer
+from tests.support.abusive_clients import LANES, SCRIPT, Served, Socket, call, post, served
+from tests.support.raw_http_client import Peer
+from tests.support.serve_process import TOOLCRIB
 from toolcrib.policy.audit import open_log
 
 pytestmark = [pytest.mark.row("B5", "E6", "G10"), pytest.mark.usefixtures("hangs_up")]

@@ -12,7 +12,7 @@ from types import ModuleType
 
 import pytest
 
-from tests.support.reloading import Workshop, complaints, until, workshop
+from tests.support.reload_folder import Workshop, complaints, until, workshop
 
 pytestmark = pytest.mark.row("G7")
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.reloading import Workshop, workshop
+from tests.support.reload_folder import Workshop, workshop
 
 pytestmark = pytest.mark.row("G8")
 

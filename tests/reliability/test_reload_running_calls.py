@@ -9,7 +9,7 @@ from types import ModuleType
 
 import pytest
 
-from tests.support.reloading import source, until, workshop
+from tests.support.reload_folder import source, until, workshop
 
 pytestmark = pytest.mark.row("G7")
 

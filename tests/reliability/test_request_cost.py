@@ -17,10 +17,10 @@ from typing import Any
 
 import pytest
 
-from tests.support import sender
-from tests.support.costly import CORPUS, call, post
-from tests.support.lanes import LANES
-from tests.support.program import Program
+from tests.support import minimal_client as sender
+from tests.support.costly_requests import CORPUS, call, post
+from tests.support.http_servers import LANES
+from tests.support.stdio_program import Program
 
 pytestmark = pytest.mark.row("F8")
 
@@ -34,7 +34,7 @@ class Scales:
     """A server and a client, and what each has used."""
 
     def __init__(self, lane: str) -> None:
-        self._program = Program(lane, "tests.support.costing")
+        self._program = Program(lane, "tests.support.cost_server")
         command = [sys.executable, sender.__file__, str(self._program.port)]
         self._client = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         self._tasks = Path(f"/proc/{self._program._process.pid}/task")

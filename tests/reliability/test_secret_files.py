@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.command import SOURCES, start
-from tests.support.components import lack
+from tests.support.requires import lack
+from tests.support.serve_process import SOURCES, start
 
 NOBODY = 65534
 WATCHED = """\

@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
-from tests.support.files import forgotten_imports, write
-from tests.support.tools import named, names
+from tests.support.small_tools import named, names
+from tests.support.source_folders import forgotten_imports, write
 from toolcrib import Context, MCPServer, Tool, ToolRegistry, collect
 from toolcrib.catalog.lint import advise
 from toolcrib.errors import InvalidNameError, RegistrationClosedError, ToolTimeoutError

@@ -12,7 +12,7 @@ import pydantic
 import pytest
 from pydantic import Field
 
-from tests.support.api import WeatherApp
+from tests.support.api_server import WeatherApp
 from tests.support.definitions import definition_of, schema_of
 from toolcrib import InvalidArgumentsError, MCPServer, Tool, ToolRegistry
 from toolcrib.errors import InvalidSchemaError

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from tests.support.files import write
-from tests.support.tools import named, names
+from tests.support.small_tools import named, names
+from tests.support.source_folders import write
 from toolcrib import Application, MCPServer, ToolAlreadyExistsError, tool
 from toolcrib.errors import BatchError, ConfigurationError
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import toolcrib
-from tests.support.registered import SCANNED
+from tests.support.import_results import SCANNED
 
 SOURCE = Path(toolcrib.__file__).parents[1]
 

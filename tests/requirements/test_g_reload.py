@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-from tests.support.files import forgotten_imports
-from tests.support.reloading import Workshop
+from tests.support.reload_folder import Workshop
+from tests.support.source_folders import forgotten_imports
 
 
 async def test_g_17_a_file_that_changes_is_served_without_a_restart(tmp_path: Path) -> None:

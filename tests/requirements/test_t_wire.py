@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.support.command import Serving
-from tests.support.tutorial import SAMPLES
+from tests.support.document_t import SAMPLES
+from tests.support.serve_process import Serving
 from toolcrib import MCPServer
 from toolcrib.validation.validator import Validator
 

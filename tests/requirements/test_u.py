@@ -6,7 +6,7 @@ import logging
 
 import pytest
 
-from tests.support.api import API, WeatherApp, api  # noqa: F401 - a fixture
+from tests.support.api_server import API, WeatherApp, api  # noqa: F401 - a fixture
 from tests.support.definitions import codes, definition_of
 from tests.support.document_u import (
     CREATE_ISSUE,

@@ -7,7 +7,7 @@ from typing import Any, Literal, Optional, Union
 
 import pytest
 
-from tests.support.api import WeatherApp
+from tests.support.api_server import WeatherApp
 from tests.support.definitions import definition_of, schema_of
 from tests.support.document_u import CREATE_ISSUE, GOOGLE, NUMPY, REST, create_issue, without_output
 from toolcrib import MCPServer, Tool, ToolDefinition

@@ -8,7 +8,7 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from tests.support.issuing import Mint, encode, make_key, publish, sign
+from tests.support.token_issuer import Mint, encode, make_key, publish, sign
 
 Make = Callable[[Mint], str]
 YEAR_S = 365 * 86_400

@@ -19,8 +19,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.alone import alone
-from tests.support.components import IS_REQUIRED, lack
+from tests.support.requires import IS_REQUIRED, lack
+from tests.support.worker_lock import alone
 
 CONFORMANCE = Path(__file__).resolve().parents[1] / "conformance"
 OAUTH = CONFORMANCE.parent / "oauth"

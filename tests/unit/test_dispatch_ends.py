@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from tests.support.guarded import BEN, Bench, open_bench
-from tests.support.models import Left, Right
+from tests.support.policy_server import BEN, Bench, open_bench
+from tests.support.pydantic_models import Left, Right
 from tests.unit.dispatch.support import wait_until
 from toolcrib import Application, Context, MCPServer, ToolRegistry, tool
 from toolcrib.context import LOCAL, NOBODY

@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from tests.support.world import SECRET, World, told
+from tests.support.scripted_http_server import SECRET, World, told
 from toolcrib.errors import APIError
 from toolcrib.http_client import HTTPClient
 

@@ -6,7 +6,7 @@ import logging
 
 import pytest
 
-from tests.support.tools import broken, named, names, state
+from tests.support.small_tools import broken, named, names, state
 from toolcrib import Finding, ToolAlreadyExistsError, ToolNotFoundError, ToolRegistry
 from toolcrib.errors import RegistrationClosedError
 from toolcrib.registry.registry import Change

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.reloading import Workshop, complaints, source, workshop
+from tests.support.reload_folder import Workshop, complaints, source, workshop
 from toolcrib import Finding
 from toolcrib.registry.registry import Change
 from toolcrib.sources.reload import reloader as reloading

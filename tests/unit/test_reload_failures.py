@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.reloading import Workshop, complaints, source, workshop
+from tests.support.reload_folder import Workshop, complaints, source, workshop
 from toolcrib.errors import ConfigurationError
 from toolcrib.sources.reload import reloader as reloading
 

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from tests.support.files import forgotten_imports, write
-from tests.support.reloading import source, workshop
+from tests.support.reload_folder import source, workshop
+from tests.support.source_folders import forgotten_imports, write
 from toolcrib.sources.loading import load_file
 from toolcrib.sources.reload.files import Territory
 from toolcrib.sources.reload.modules import Reader, Turn

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.tools import broken, named, names
+from tests.support.small_tools import broken, named, names
 from toolcrib import Tool, ToolRegistry
 from toolcrib.errors import BatchError, RegistrationClosedError
 from toolcrib.registry.registry import Change

@@ -12,7 +12,7 @@ from types import ModuleType
 import pytest
 
 import toolcrib
-from tests.support.files import forgotten_imports, write
+from tests.support.source_folders import forgotten_imports, write
 from toolcrib.sources import find_files
 from toolcrib.sources.loading import load_file, load_module
 from toolcrib.sources.reload.files import Eye, Territory, links_on, lost_in

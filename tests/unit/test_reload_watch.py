@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.reloading import Workshop, complaints, source, until, workshop
+from tests.support.reload_folder import Workshop, complaints, source, until, workshop
 from toolcrib.sources.reload import files as watching
 from toolcrib.sources.reload.files import Watch
 

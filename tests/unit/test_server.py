@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from tests.support.files import write
-from tests.support.tools import broken, named, names
+from tests.support.small_tools import broken, named, names
+from tests.support.source_folders import write
 from toolcrib import Application, MCPServer, Tool, ToolAlreadyExistsError, ToolNotFoundError, tool
 from toolcrib.errors import (
     BatchError,

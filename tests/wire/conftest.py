@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from tests.support.lanes import LANES, Served, serving
-from tests.support.program import Program
+from tests.support.http_servers import LANES, Served, serving
+from tests.support.stdio_program import Program
 from tests.wire.site import make_server
 
 

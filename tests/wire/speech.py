@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.support.peer import Peer, Response
+from tests.support.raw_http_client import Peer, Response
 from tests.wire.cases import NEWEST_LEGACY, call, encode, headers_for, legacy
 
 

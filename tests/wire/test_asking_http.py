@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from tests.support.desk import NAME, make_desk
-from tests.support.lanes import LANES, Served, serving
-from tests.support.older import Answer, Event, Older
+from tests.support.feature_server import NAME, make_desk
+from tests.support.http_servers import LANES, Served, serving
+from tests.support.legacy_client import Answer, Event, Older
 
 Connect = Callable[..., Older]
 

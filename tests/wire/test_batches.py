@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from tests.support.lanes import Served
-from tests.support.program import Program
+from tests.support.http_servers import Served
+from tests.support.stdio_program import Program
 from tests.wire.cases import METHOD, OMIT, PARAMS, REQUEST, call, encode, legacy, message, modern
 from tests.wire.speech import open_session
 

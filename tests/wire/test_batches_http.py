@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from tests.support.desk import make_desk
-from tests.support.lanes import LANES, Served, serving
-from tests.support.older import Answer, Older
+from tests.support.feature_server import make_desk
+from tests.support.http_servers import LANES, Served, serving
+from tests.support.legacy_client import Answer, Older
 from toolcrib.protocol.batch import MAX_CALLS
 
 

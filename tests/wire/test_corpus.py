@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from tests.support.lanes import Served
-from tests.support.peer import ClosedError
-from tests.support.program import Program
+from tests.support.http_servers import Served
+from tests.support.raw_http_client import ClosedError
+from tests.support.stdio_program import Program
 from tests.wire.cases import NO_ID, RESULT, SILENCE, TOOL_ERROR, Case, Verdict, encode, message
 from tests.wire.corpus import CORPUS
 from tests.wire.speech import count_runs, open_session

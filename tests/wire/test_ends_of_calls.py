@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from tests.support.lanes import LANES, Served, serving
-from tests.support.mistreat import Socket, call
+from tests.support.abusive_clients import Socket, call
+from tests.support.http_servers import LANES, Served, serving
 from toolcrib import Context, MCPServer
 from toolcrib.context import Answer, InputNeeded, Question
 from toolcrib.errors import ConfigurationError

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.lanes import LANES, Served, serving
-from tests.support.peer import request
-from tests.support.program import Program
+from tests.support.http_servers import LANES, Served, serving
+from tests.support.raw_http_client import request
+from tests.support.stdio_program import Program
 from tests.wire.cases import PARAMS, VERSION, call, encode, headers_for, legacy, message, modern
 from tests.wire.site import make_server
 from tests.wire.speech import open_session

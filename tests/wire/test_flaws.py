@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.lanes import LANES, serving
+from tests.support.http_servers import LANES, serving
 from tests.wire.cases import INTERNAL, call, encode, headers_for, message, modern
 from tests.wire.site import make_server
 from toolcrib import MCPServer

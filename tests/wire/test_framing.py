@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.lanes import Served, serving
-from tests.support.peer import ClosedError, Peer, request
+from tests.support.http_servers import Served, serving
+from tests.support.raw_http_client import ClosedError, Peer, request
 from tests.wire.cases import PARSE, call, encode, headers_for, message
 from tests.wire.site import make_server
 from tests.wire.speech import count_runs

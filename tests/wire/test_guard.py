@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from tests.support.lanes import LANES, Served, serving
-from tests.support.peer import request
+from tests.support.http_servers import LANES, Served, serving
+from tests.support.raw_http_client import request
 from tests.wire.cases import encode, message
 from tests.wire.site import make_server
 from toolcrib.transports.http.hosts import Guard

@@ -14,10 +14,10 @@ from typing import Any
 
 import pytest
 
-from tests.support.keyed import envelope, headers_of
-from tests.support.lanes import LANES, Served, serving
-from tests.support.older import Older
-from tests.support.peer import TIMEOUT_S, Response, request
+from tests.support.http_servers import LANES, Served, serving
+from tests.support.key_server import envelope, headers_of
+from tests.support.legacy_client import Older
+from tests.support.raw_http_client import TIMEOUT_S, Response, request
 from tests.unit.policy.quota.support import locked
 from toolcrib import Application, Context, MCPServer, tool
 from toolcrib.policy import Audit, Limit, Policy

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from tests.support.command import TIMEOUT_S, Serving, start, wait_until
+from tests.support.serve_process import TIMEOUT_S, Serving, start, wait_until
 from toolcrib.catalog.lock import Lock
 from toolcrib.cli import app
 from toolcrib.sources.scan import scan

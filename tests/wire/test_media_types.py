@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.lanes import Served
-from tests.support.peer import request
+from tests.support.http_servers import Served
+from tests.support.raw_http_client import request
 from tests.wire.cases import encode, message
 from tests.wire.speech import count_runs
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.lanes import Served
+from tests.support.http_servers import Served
 from tests.wire.cases import HEADER, MODERN, OMIT, call, encode, headers_for, legacy, message, modern
 from tests.wire.speech import count_runs, open_session
 

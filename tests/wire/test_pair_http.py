@@ -14,9 +14,9 @@ import uvicorn
 from starlette.applications import Starlette
 from starlette.routing import Mount
 
-from tests.support.desk import make_desk
-from tests.support.lanes import LANES, Served, serving
-from tests.support.older import Answer, Older
+from tests.support.feature_server import make_desk
+from tests.support.http_servers import LANES, Served, serving
+from tests.support.legacy_client import Answer, Older
 from toolcrib.transports.http import legacy_sse as pair
 from toolcrib.transports.http.server import bind
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from tests.support.lanes import LANES
-from tests.support.peer import Peer
-from tests.support.program import Program
+from tests.support.http_servers import LANES
+from tests.support.raw_http_client import Peer
+from tests.support.stdio_program import Program
 from tests.wire.cases import PARSE, REQUEST, encode, message
 from toolcrib.validation import codec
 

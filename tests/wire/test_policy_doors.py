@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from tests.support.keyed import Keyed, Ring, ask_modern, call_modern, fetch, fill, make_shop
-from tests.support.lanes import LANES, Served, serving
+from tests.support.http_servers import LANES, Served, serving
+from tests.support.key_server import Keyed, Ring, ask_modern, call_modern, fetch, fill, make_shop
 from toolcrib import MCPServer
 from toolcrib.config import load_config
 from toolcrib.errors import ConfigurationError

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from tests.support.keyed import Keyed, Ring, ask_modern, call_modern, fetch, make_shop
-from tests.support.lanes import LANES, Served, serving
-from tests.support.older import Answer
-from tests.support.peer import request
+from tests.support.http_servers import LANES, Served, serving
+from tests.support.key_server import Keyed, Ring, ask_modern, call_modern, fetch, make_shop
+from tests.support.legacy_client import Answer
+from tests.support.raw_http_client import request
 from toolcrib.policy import Audit, Rule, Telemetry
 
 LISTED = {

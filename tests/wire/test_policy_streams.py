@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from tests.support.issuing import RESOURCE, KeyHouse, Mint, house
-from tests.support.keyed import Keyed, Ring, call_modern, envelope, fill, headers_of, make_shop
-from tests.support.lanes import LANES, Served, serving
-from tests.support.older import Answer
-from tests.support.peer import Peer, request
+from tests.support.http_servers import LANES, Served, serving
+from tests.support.key_server import Keyed, Ring, call_modern, envelope, fill, headers_of, make_shop
+from tests.support.legacy_client import Answer
+from tests.support.raw_http_client import Peer, request
+from tests.support.token_issuer import RESOURCE, KeyHouse, Mint, house
 from toolcrib import MCPServer
 from toolcrib.policy import Auth, OAuth, Policy
 from toolcrib.policy.auth import authenticator as doorkeeper

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from tests.support.lanes import Served
-from tests.support.peer import request
-from tests.support.program import Program
+from tests.support.http_servers import Served
+from tests.support.raw_http_client import request
+from tests.support.stdio_program import Program
 from tests.wire.cases import REQUEST, call, encode, headers_for
 from tests.wire.speech import open_session
 

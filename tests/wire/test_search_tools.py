@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.lanes import LANES, serving
+from tests.support.http_servers import LANES, serving
 from toolcrib import Context, MCPServer, ToolError
 from toolcrib.client import Client
 from toolcrib.context import Answer, Form

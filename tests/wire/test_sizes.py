@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from tests.support.lanes import LANES, Served
-from tests.support.peer import Peer, request
-from tests.support.program import Program
+from tests.support.http_servers import LANES, Served
+from tests.support.raw_http_client import Peer, request
+from tests.support.stdio_program import Program
 from tests.wire.cases import encode, message
 from toolcrib.transports.http.messages import MAX_BODY, MAX_FIELDS, MAX_HEADERS
 

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from tests.support.desk import make_desk
-from tests.support.lanes import LANES, Served, serving
-from tests.support.older import Answer, Event, Older
-from tests.support.peer import request
+from tests.support.feature_server import make_desk
+from tests.support.http_servers import LANES, Served, serving
+from tests.support.legacy_client import Answer, Event, Older
+from tests.support.raw_http_client import request
 from toolcrib.transports.http import responses as conversation
 
 Connect = Callable[..., Older]

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from tests.support.lanes import LANES, Served, serving
-from tests.support.peer import request
-from tests.support.program import Program
+from tests.support.http_servers import LANES, Served, serving
+from tests.support.raw_http_client import request
+from tests.support.stdio_program import Program
 from tests.wire.cases import (
     HEADER,
     METHOD,

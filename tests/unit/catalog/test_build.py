@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 import pytest
 from pydantic import Field
 
-from tests.support.memory import Memory
+from tests.support.document_z import Memory
 from toolcrib import Application, MCPServer, Tool, ToolRegistry, build_catalog, tool
 from toolcrib.catalog.build import KEYS, PERMISSIVE, catalog_findings, function_schema, prompt_lines
 from toolcrib.errors import ConfigurationError, InvalidToolError, SourceError

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.catalogs import ADAPTER, MARK, MODELS, mark
-from tests.support.files import write
+from tests.support.source_folders import write
 from toolcrib import ToolRegistry, build_catalog, get_catalog_cached
 from toolcrib.catalog.cache import load, seal, store, unseal
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.catalogs import ADAPTER, MODELS
-from tests.support.files import write
+from tests.support.source_folders import write
 from toolcrib import build_catalog, get_catalog_cached
 from toolcrib.catalog.cache import MAX_BYTES, load, seal, unseal
 from toolcrib.config.atomic_file import STALE_S, read_file, write_file

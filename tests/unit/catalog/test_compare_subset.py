@@ -8,7 +8,7 @@ from typing import Any
 import jsonschema_rs
 import pytest
 
-from tests.support.small_world import WORLD
+from tests.support.value_universe import WORLD
 from toolcrib.catalog.diff.subset import Comparer
 
 TEXT, WHOLE, NOTHING = {"type": "string"}, {"type": "integer"}, {"type": "null"}

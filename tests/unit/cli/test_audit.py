@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.recorded import CALLS, START_S, record
+from tests.support.recorded_calls import CALLS, START_S, record
 from toolcrib.cli import audit as module
 
 from .conftest import Desk

@@ -12,7 +12,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from tests.support.recorded import CALLS, record
+from tests.support.recorded_calls import CALLS, record
 from toolcrib.cli import audit as extract
 from toolcrib.cli import audit as module
 from toolcrib.cli import output as progress

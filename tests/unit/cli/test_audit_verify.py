@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.audited import read_lines, replace_lines, restamp
-from tests.support.recorded import CALLS, record
+from tests.support.audit_logs import read_lines, replace_lines, restamp
+from tests.support.recorded_calls import CALLS, record
 from toolcrib.cli import audit as module
 from toolcrib.cli.audit import Place
 from toolcrib.cli.output import Terminal

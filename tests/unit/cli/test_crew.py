@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.command import Calling, Serving, children_of, is_running, start, wait_until
+from tests.support.serve_process import Calling, Serving, children_of, is_running, start, wait_until
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs sockets to inherit, and /proc")
 

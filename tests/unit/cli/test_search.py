@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.lanes import Served, serving
+from tests.support.http_servers import Served, serving
 from toolcrib import MCPServer
 from toolcrib.cli.load import Offer, Summary
 from toolcrib.cli.output import open_terminal

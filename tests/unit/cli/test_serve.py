@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.command import SOURCES, Calling, Serving, start
+from tests.support.serve_process import SOURCES, Calling, Serving, start
 
 from .conftest import ADD, Desk
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.node import Node, node
-from tests.support.peers import ROOT
+from tests.support.sdk_servers import ROOT
 
 __all__ = ["node"]
 

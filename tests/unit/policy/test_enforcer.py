@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.guarded import ANA, BEN, CONFIRM, LIVE, MODERN, YES, Bench, Voice, open_bench, until
+from tests.support.policy_server import ANA, BEN, CONFIRM, LIVE, MODERN, YES, Bench, Voice, open_bench, until
 from toolcrib import Application, MCPServer, Result, Tool, tool
 from toolcrib.context import Principal
 from toolcrib.errors import ConfigurationError, InvalidResultError, ToolNotFoundError

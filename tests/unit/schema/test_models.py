@@ -8,7 +8,7 @@ import pytest
 from pydantic import BaseModel
 
 from tests.support.definitions import emit, output_of, receive, schema_of
-from tests.support.models import (
+from tests.support.pydantic_models import (
     DAY,
     After,
     Aliased,

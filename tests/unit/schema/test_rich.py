@@ -16,7 +16,7 @@ import pytest
 from pydantic import BaseModel, ConfigDict, Field
 
 from tests.support.definitions import emit, output_of, receive, schema_of, taking
-from tests.support.models import (
+from tests.support.pydantic_models import (
     DAY,
     Before,
     Called,

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.desk import make_desk
+from tests.support.feature_server import make_desk
 from toolcrib import Context
 from toolcrib.transports.http.asgi import ASGIApp
 from toolcrib.transports.http.messages import MAX_BODY, MAX_FIELDS

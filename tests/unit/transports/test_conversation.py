@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from tests.support.desk import make_desk
-from tests.support.stage import Paper, Voice, receive
+from tests.support.feature_server import make_desk
+from tests.support.transcripts import Paper, Voice, receive
 from toolcrib.transports.http import responses as conversation
 from toolcrib.transports.http.endpoint import Endpoint
 from toolcrib.transports.http.hosts import Guard

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from tests.support.desk import make_desk
-from tests.support.stage import Paper, receive
+from tests.support.feature_server import make_desk
+from tests.support.transcripts import Paper, receive
 from toolcrib.context import Principal
 from toolcrib.protocol.sessions import Sessions
 from toolcrib.transports.http.endpoint import Endpoint

@@ -6,8 +6,8 @@ import asyncio
 import json
 from typing import Any
 
-from tests.support.keyed import fill
-from tests.support.stage import Paper
+from tests.support.key_server import fill
+from tests.support.transcripts import Paper
 from toolcrib import MCPServer
 from toolcrib.context import Principal
 from toolcrib.policy import Auth, Policy

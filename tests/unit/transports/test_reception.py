@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.stage import Paper
+from tests.support.transcripts import Paper
 from toolcrib.errors import ConfigurationError
 from toolcrib.policy import Auth, OAuth, Policy, Telemetry
 from toolcrib.policy.auth.api_keys import KeyFile

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from tests.support.issuing import KeyHouse, Mint, house
-from tests.support.stage import Paper
+from tests.support.token_issuer import KeyHouse, Mint, house
+from tests.support.transcripts import Paper
 from toolcrib.errors import ConfigurationError
 from toolcrib.policy import Auth, OAuth, Policy
 from toolcrib.policy.auth.api_keys import KeyFile

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.support.stage import Play
+from tests.support.transcripts import Play
 from tests.wire.golden import calls, heads, protocol, questions
 
 VERSIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from tests.support.stage import MODERN, Answers, Play
+from tests.support.transcripts import MODERN, Answers, Play
 from tests.wire.golden.said import ask, call
 
 FORM = {"elicitation": {}}

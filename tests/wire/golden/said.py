@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tests.support.stage import META, Voice
+from tests.support.transcripts import META, Voice
 
 Line = Callable[[Voice], Any]
 OMIT = object()

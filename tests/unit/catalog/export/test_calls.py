@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.tools import named
+from tests.support.small_tools import named
 from toolcrib import Tool
 from toolcrib.catalog.export import Export, ToolCall, export
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.tools import broken, named
+from tests.support.small_tools import broken, named
 from toolcrib import Tool
 from toolcrib.catalog.export import FORMS, export
 from toolcrib.errors import ConfigurationError, ToolNotFoundError

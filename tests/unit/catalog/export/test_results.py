@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.tools import named
+from tests.support.small_tools import named
 from toolcrib import File, Image, Link, Result
 from toolcrib.catalog.export import FORMS, ToolCall, export
 from toolcrib.catalog.export.calls import say_result

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.issuing import Clock, KeyHouse, Mint, house, make_issuer
+from tests.support.token_issuer import Clock, KeyHouse, Mint, house, make_issuer
 from toolcrib.policy.auth.oauth import Issuer
 
 __all__ = ["house"]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.issuing import RESOURCE, Clock, KeyHouse, Mint, make_key
+from tests.support.token_issuer import RESOURCE, Clock, KeyHouse, Mint, make_key
 from toolcrib.context import Principal
 from toolcrib.policy import Auth, OAuth
 from toolcrib.policy.auth import Doorkeeper, KeyFile, Pass

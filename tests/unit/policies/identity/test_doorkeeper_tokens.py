@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from tests.support.clocks import Clock
-from tests.support.issuing import RESOURCE, KeyHouse, Mint, make_key
+from tests.support.manual_clock import Clock
+from tests.support.token_issuer import RESOURCE, KeyHouse, Mint, make_key
 from toolcrib.context import Principal
 from toolcrib.errors import ConfigurationError
 from toolcrib.policy import Auth, OAuth

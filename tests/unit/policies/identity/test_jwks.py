@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.issuing import Clock, KeyHouse, Page, make_key, publish
+from tests.support.token_issuer import Clock, KeyHouse, Page, make_key, publish
 from toolcrib.errors import APIError
 from toolcrib.policy.auth.jwks import IssuerKeys
 from toolcrib.policy.auth.tokens import UnprovenError

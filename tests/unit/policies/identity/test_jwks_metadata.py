@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.issuing import Clock, KeyHouse, Page, make_key, publish
+from tests.support.token_issuer import Clock, KeyHouse, Page, make_key, publish
 from toolcrib.policy.auth.jwks import IssuerKeys, is_allowed, list_well_known, read_age_s
 from toolcrib.policy.auth.tokens import UnprovenError
 

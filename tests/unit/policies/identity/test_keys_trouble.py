@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.clocks import Clock
+from tests.support.manual_clock import Clock
 from toolcrib.config import atomic_file
 from toolcrib.errors import ConfigurationError
 from toolcrib.policy.auth import api_keys as module

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.clocks import Clock
+from tests.support.manual_clock import Clock
 from toolcrib.errors import ConfigurationError
 from toolcrib.policy.auth.api_keys import KeyFile, WatchedKeys
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.issuing import (
+from tests.support.token_issuer import (
     SCHEMES,
     Clock,
     KeyHouse,

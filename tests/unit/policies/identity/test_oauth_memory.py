@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.issuing import Clock, KeyHouse, Mint, make_key, refuse, refused, see
+from tests.support.token_issuer import Clock, KeyHouse, Mint, make_key, refuse, refused, see
 from toolcrib.context import Principal
 from toolcrib.policy.auth import oauth as module
 from toolcrib.policy.auth.oauth import Issuer

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.issuing import SCHEMES, encode, make_key, publish, sign
+from tests.support.token_issuer import SCHEMES, encode, make_key, publish, sign
 from toolcrib.config.settings import SIGNING_ALGORITHMS
 from toolcrib.policy.auth.jwks import MAX_KEYS, KeySet, PublicKey
 from toolcrib.policy.auth.tokens import read_token

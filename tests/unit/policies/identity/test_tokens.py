@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.issuing import encode, refused
+from tests.support.token_issuer import encode, refused
 from toolcrib.policy.auth import tokens
 from toolcrib.policy.auth.tokens import BadTokenError, Times, Token
 

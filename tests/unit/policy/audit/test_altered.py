@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.audited import Hands, entries, make_log, make_writer, read_lines, replace_lines
-from tests.support.audited import restamp as stamp_anew
+from tests.support.audit_logs import Hands, entries, make_log, make_writer, read_lines, replace_lines
+from tests.support.audit_logs import restamp as stamp_anew
 from toolcrib.policy import Audit
 from toolcrib.policy.audit import AuditLog, open_log
 from toolcrib.policy.audit.record import GENESIS, TAIL

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.audited import Hands, entries, make_writer, read_lines, replace_lines, seals
+from tests.support.audit_logs import Hands, entries, make_writer, read_lines, replace_lines, seals
 from toolcrib.policy.audit.log import _ignore_result
 from toolcrib.policy.audit.store import DamagedError
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.audited import NOON, Hands, entries, make_log, make_writer, read_lines, verify
+from tests.support.audit_logs import NOON, Hands, entries, make_log, make_writer, read_lines, verify
 from toolcrib.policy.audit import open_log
 from toolcrib.policy.audit.record import (
     GENESIS,

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.audited import make_log, seals, verify
+from tests.support.audit_logs import make_log, seals, verify
 from toolcrib.policy.audit import checkpoints as checkpoint
 from toolcrib.policy.audit.checkpoints import Checkpoint, CheckpointFile, parse_checkpoint, read_checkpoints
 from toolcrib.policy.audit.key import AuditKey

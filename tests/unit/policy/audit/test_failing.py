@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.audited import entries, make_log, make_writer, read_lines, verify
+from tests.support.audit_logs import entries, make_log, make_writer, read_lines, verify
 from toolcrib.policy import Audit
 from toolcrib.policy.audit import AuditLog, open_log
 from toolcrib.policy.audit.store import SQLiteStore, StoreError

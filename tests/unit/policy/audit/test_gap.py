@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.support.audited import Hands
+from tests.support.audit_logs import Hands
 from toolcrib.policy.audit.writer import GapCounter
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.audited import calls, entries, make_writer, verify
+from tests.support.audit_logs import calls, entries, make_writer, verify
 from toolcrib.policy.audit import store as table
 from toolcrib.policy.audit.store import RemovedError
 from toolcrib.policy.audit.writer import RecordWriter

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.audited import make_log, make_writer, verify
+from tests.support.audit_logs import make_log, make_writer, verify
 from toolcrib.errors import ConfigurationError
 from toolcrib.policy.audit import key, open_log
 from toolcrib.policy.audit.key import AuditKey

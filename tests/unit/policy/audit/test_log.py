@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.audited import calls, committed, make_audit, verify
+from tests.support.audit_logs import calls, committed, make_audit, verify
 from toolcrib.errors import ConfigurationError
 from toolcrib.policy import Audit
 from toolcrib.policy.audit import AuditLog, open_log

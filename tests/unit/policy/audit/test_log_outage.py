@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.audited import Hold, calls, committed, make_audit, make_log, read_lines, told, verify
+from tests.support.audit_logs import Hold, calls, committed, make_audit, make_log, read_lines, told, verify
 from toolcrib.policy import Audit
 from toolcrib.policy.audit import AuditLog, open_log
 from toolcrib.policy.audit import log as log_module

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.audited import Hands, entries, make_writer, verify
+from tests.support.audit_logs import Hands, entries, make_writer, verify
 from toolcrib.policy.audit.writer import RETENTION_S
 
 

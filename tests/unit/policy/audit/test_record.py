@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from tests.support.audited import NOON
+from tests.support.audit_logs import NOON
 from toolcrib.policy.audit.record import GENESIS, encode_entry, format_time, read_head, to_plain
 from toolcrib.validation import codec
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.audited import (
+from tests.support.audit_logs import (
     Hands,
     entries,
     make_log,

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.audited import (
+from tests.support.audit_logs import (
     Hands,
     calls,
     entries,

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.audited import entries, make_log, verify
+from tests.support.audit_logs import entries, make_log, verify
 from toolcrib.errors import ConfigurationError
 from toolcrib.policy import Audit
 from toolcrib.policy.audit import AuditLog

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.audited import Hold, entries, make_log, make_writer, read_lines, verify
+from tests.support.audit_logs import Hold, entries, make_log, make_writer, read_lines, verify
 from toolcrib.errors import ConfigurationError
 from toolcrib.policy.audit.record import Head, chain_entries
 from toolcrib.policy.audit.store import (

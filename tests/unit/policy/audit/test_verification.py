@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.audited import NOON, entries, restamp
+from tests.support.audit_logs import NOON, entries, restamp
 from toolcrib.policy.audit.checkpoints import Checkpoint
 from toolcrib.policy.audit.record import NO_RECORD, Head, chain_entries, encode_entry, read_head
 from toolcrib.policy.audit.verify import (

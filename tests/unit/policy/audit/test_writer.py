@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.audited import entries, make_audit, make_writer
+from tests.support.audit_logs import entries, make_audit, make_writer
 from toolcrib.policy.audit import AuditLog
 from toolcrib.policy.audit.log import MAX_GATHERED, LoopWaiters, QueuedRecord, WriterThread
 from toolcrib.policy.audit.writer import RecordWriter

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.audited import calls, entries, make_audit, make_writer, told
+from tests.support.audit_logs import calls, entries, make_audit, make_writer, told
 from toolcrib.policy.audit import AuditLog
 from toolcrib.policy.audit import log as log_module
 from toolcrib.policy.audit.log import LoopWaiters, QueuedRecord, WriterThread

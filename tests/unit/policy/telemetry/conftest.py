@@ -11,7 +11,7 @@ from opentelemetry import trace
 from opentelemetry.sdk.trace import ReadableSpan
 from prometheus_client.parser import text_string_to_metric_families
 
-from tests.support.tracing import Traces, open_traces
+from tests.support.otel_recorder import Traces, open_traces
 from toolcrib.context import Nobody
 from toolcrib.policy import Telemetry
 from toolcrib.policy.telemetry.telemetry import TelemetryMiddleware

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from opentelemetry import trace
 
-from tests.support.tracing import Traces
+from tests.support.otel_recorder import Traces
 from toolcrib import MCPServer, ToolNotFoundError
 from toolcrib.policy import Audit, Limit, Policy, Rule, Telemetry
 from toolcrib.policy.telemetry.telemetry import TelemetryMiddleware

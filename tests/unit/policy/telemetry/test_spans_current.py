@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from opentelemetry import trace
 
-from tests.support.tracing import Traces
+from tests.support.otel_recorder import Traces
 
 from .conftest import begin, conduct, current, end, make_watch, one
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from tests.support.files import forgotten_imports
+from tests.support.source_folders import forgotten_imports
 from tests.unit.sources.foreign.answering import GUESTS
 from toolcrib.cli import app
 

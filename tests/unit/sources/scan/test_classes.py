@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.support import snippets_of_models
-from tests.support.reading import definition_of, read, stub_in
+from tests.support.scanned_snippet import definition_of, read, stub_in
 from toolcrib.sources.scan.remarks import Unresolved
 
 HEAD = snippets_of_models.HEAD

@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal, Optional, Union
 import annotated_types
 import pytest
 
-from tests.support.reading import expression, read, stub_in
+from tests.support.scanned_snippet import expression, read, stub_in
 from toolcrib import Tool
 from toolcrib.context import Context
 from toolcrib.sources.scan.remarks import Unresolved

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.reading import definition_of, expression, read
+from tests.support.scanned_snippet import definition_of, expression, read
 from toolcrib import Tool
 from toolcrib.errors import SourceError
 from toolcrib.sources.scan.library import Library

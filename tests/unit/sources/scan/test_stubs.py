@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.support import snippets
-from tests.support.reading import definition_of, facts_of, imported, read, stub_in
+from tests.support.scanned_snippet import definition_of, facts_of, imported, read, stub_in
 from toolcrib import Tool
 from toolcrib.catalog.lint import advise
 from toolcrib.errors import InvalidSignatureError

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.reading import definition_of, expression, read
+from tests.support.scanned_snippet import definition_of, expression, read
 from toolcrib.sources.scan import scan
 from toolcrib.sources.scan.hints import names_in, spell
 

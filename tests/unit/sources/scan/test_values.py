@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.support.reading import definition_of, expression, read
+from tests.support.scanned_snippet import definition_of, expression, read
 from toolcrib.sources.scan.remarks import Unresolved
 
 SOURCE = """

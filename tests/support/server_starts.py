@@ -15,7 +15,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from tests.support.command import TOOLCRIB
+from tests.support.serve_process import TOOLCRIB
 from toolcrib import MCPServer
 from toolcrib.client import Client
 from toolcrib.client.stdio import StdioTransport

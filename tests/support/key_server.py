@@ -6,9 +6,9 @@ import json
 from pathlib import Path
 from typing import Any
 
-from tests.support.lanes import Served
-from tests.support.older import Answer, Older
-from tests.support.peer import Response, request
+from tests.support.http_servers import Served
+from tests.support.legacy_client import Answer, Older
+from tests.support.raw_http_client import Response, request
 from toolcrib import Context, MCPServer
 from toolcrib.policy import Auth, Policy
 from toolcrib.policy.auth.api_keys import KeyFile

@@ -17,7 +17,7 @@ from typing import Any
 import uvicorn
 import uvloop
 
-from tests.support.peer import TIMEOUT_S, Peer, Response
+from tests.support.raw_http_client import TIMEOUT_S, Peer, Response
 from toolcrib import MCPServer
 from toolcrib.http_client import is_loopback
 from toolcrib.transports.http.server import bind

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, ClassVar
 
-SCRIPT = Path(__file__).with_name("served.py")
+SCRIPT = Path(__file__).with_name("abused_server.py")
 LANES = ("own", "asgi")
 _META = {
     "io.modelcontextprotocol/protocolVersion": "2026-07-28",

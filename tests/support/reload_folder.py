@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-from tests.support.files import forgotten_imports, write
+from tests.support.source_folders import forgotten_imports, write
 from toolcrib import Finding, MCPServer, Tool, collect
 from toolcrib.registry.registry import Change
 from toolcrib.sources.reload import Load, Reloader

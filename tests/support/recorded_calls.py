@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from tests.support.clocks import Clock
+from tests.support.manual_clock import Clock
 from toolcrib.policy import Audit
 from toolcrib.policy.audit import AuditLog
 

@@ -1,6 +1,6 @@
 """A server that is a program of its own: spoken to by its standard streams, or watched from outside.
 
-    python -m tests.support.program stdio|own|asgi MODULE
+    python -m tests.support.stdio_program stdio|own|asgi MODULE
 
 runs the server that `MODULE.make_server()` makes; on HTTP it says its port first.
 """
@@ -20,7 +20,7 @@ from typing import Any, Self
 
 import uvicorn
 
-from tests.support.peer import TIMEOUT_S
+from tests.support.raw_http_client import TIMEOUT_S
 from toolcrib.transports.http.server import bind
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -33,7 +33,7 @@ class Program:
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - `end` closes it
         paths = os.pathsep.join((str(ROOT), str(ROOT / "src")))
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.support.program", lane, module],
+            [sys.executable, "-m", "tests.support.stdio_program", lane, module],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._errors,

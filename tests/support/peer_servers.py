@@ -1,6 +1,6 @@
 """The same small server, built with toolcrib, with the official SDK and with fastmcp.
 
-python -m tests.support.rivals toolcrib|mcp|fastmcp PORT
+python -m tests.support.peer_servers toolcrib|mcp|fastmcp PORT
 
 The same with the TypeScript SDK is tests/conformance/rival.mjs.
 """

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from tests.support import importing
+from tests.support import import_targets as importing
 from toolcrib.sources.scan import Scan
 
 SCANNED = Path(__file__).parents[1] / "fixtures" / "scanned"
