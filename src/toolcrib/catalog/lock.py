@@ -248,7 +248,7 @@ class Lock:
             raise BatchError(words, drift.findings("error"))
         registry.guard = Guard(self, on_drift)
         if drift.tools:
-            registry.swap(drift.tools, ())
+            registry.replace_all(drift.tools, ())
         return drift
 
 

@@ -36,7 +36,7 @@ from toolcrib.dispatch.dispatcher import DEFAULT_TIMEOUT_S
 from toolcrib.dispatch.tool_search import DEFAULT_BUDGET_TOKENS, Publish
 from toolcrib.errors import ConfigurationError, DefinitionError, DriftError, Finding, SourceError
 from toolcrib.registry.index import Entry
-from toolcrib.registry.selection import select, without_repeats
+from toolcrib.registry.selection import drop_repeated, select
 from toolcrib.server import MCPServer
 from toolcrib.sources import Batch, collect, find_files
 from toolcrib.sources.loading import load_file, load_module
@@ -108,7 +108,7 @@ class Loader:
             self._take(config)
             configs.append(config)
         server = self._make_server(configs, timeout_s)
-        report = server.add(list(without_repeats(self.tools)))
+        report = server.add(list(drop_repeated(self.tools)))
         findings = [*self.findings, *report.findings]
         return Loaded(server, findings, self.is_sample, self.unread, self.refused)
 
@@ -443,7 +443,7 @@ class OfferLoader(Loader):
         for config in self._read_configs(targets):
             self.configs.append(config)
             self._take(config)
-        return list(without_repeats(self.tools))
+        return list(drop_repeated(self.tools))
 
     def find_paths(self) -> list[Path]:
         """The files and folders behind everything that was named, the files of settings included."""

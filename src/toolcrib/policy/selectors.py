@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 from toolcrib.config.settings import Policy
 from toolcrib.context import Principal
 from toolcrib.errors import ConfigurationError, ErrorCollector
-from toolcrib.registry.selection import read_selector
+from toolcrib.registry.selection import parse_selector
 from toolcrib.tool import Tool
 
 
@@ -24,7 +24,7 @@ class ToolSelector:
         for selector in selectors:
             with problems.collecting():
                 try:
-                    self._tests.append(read_selector(selector))
+                    self._tests.append(parse_selector(selector))
                 except ConfigurationError as error:
                     raise policy.error_at(key, error.message, error.hint) from None
         problems.raise_errors()

@@ -1,11 +1,7 @@
-"""One key space: which tool answers to which spelling.
+"""The name index of a registry: which tool answers to which name.
 
 A name, its case-folded form, the long form of a shortened name and every alias share one index. Entries of
-one name differ by version. Knows names and versions; refuses to know locks, events and definitions.
-
-What a tool is called in a registry: prefixed by its namespace, checked, shortened where it must be.
-
-Knows names as they are written. Refuses to know which of them are taken.
+one name differ by version.
 """
 
 from __future__ import annotations
@@ -18,11 +14,12 @@ from toolcrib.definition import NameRule, shorten_name
 from toolcrib.errors import ConfusableNameError, Finding, ToolAlreadyExistsError
 from toolcrib.tool import Tool
 
-_LONGEST = 512  # what is longer is not shortened but refused: it was never a name
+_MAX_SHORTENED = 512
+"""Longer names are refused instead of shortened."""
 
 
 def name_tool(tool: Tool, namespace: str | None, separator: str, rule: NameRule) -> Tool:
-    """The tool under its name in a registry. `namespace` wins over the one the tool came with; "" is none."""
+    """Return the tool under its name in a registry. `namespace` overrides that of the tool; "" removes it."""
     options = tool.options
     for alias in options.aliases:
         rule.check(alias, tool.source)
@@ -36,29 +33,29 @@ def name_tool(tool: Tool, namespace: str | None, separator: str, rule: NameRule)
     if name == tool.name and tool.namespace is None:
         return tool
     tool = tool.renamed(name, long_name=None if name == full else full)
-    tool.namespace = None  # it is in the name now
+    tool.namespace = None  # the name has it now
     return tool
 
 
 def _fit(name: object, tool: Tool, rule: NameRule) -> str:
-    """`name`, or its short form where only its length is against the rule; `strict` shortens nothing."""
+    """Return the name, shortened where it breaks the rule by its length only; `strict` shortens nothing."""
     if (
         isinstance(name, str)
         and rule.label != "strict"
-        and rule.longest < len(name) <= _LONGEST
+        and rule.longest < len(name) <= _MAX_SHORTENED
         and rule.pattern.fullmatch(name)
     ):
         name = shorten_name(name, rule.longest)
     return rule.check(name, tool.source)
 
 
-def remark_shortened(tool: Tool) -> list[Finding]:
-    """A name is never cut silently."""
+def report_shortened(tool: Tool) -> list[Finding]:
+    """Return a finding about a shortened name."""
     if tool.long_name is None:
         return []
     text = f"Tool name '{tool.long_name}' is too long and becomes '{tool.name}'; both can be called"
-    where = tool.source
-    return [Finding("shortened-name", "warning", text, tool=tool.name, file=where.file, line=where.line)]
+    source = tool.source
+    return [Finding("shortened-name", "warning", text, tool=tool.name, file=source.file, line=source.line)]
 
 
 _LOOKS_LIKE = str.maketrans({"I": "l", "1": "l", "0": "o", "O": "o"})
@@ -67,7 +64,7 @@ _END = (0, 0, "~")
 
 
 def version_key(version: str | None) -> tuple[tuple[int, int, str], ...]:
-    """Orders versions: numbers as numbers, none oldest, `2.0beta` before `2.0` before `2.0.1`."""
+    """Return a sort key: numbers by value, no version first, `2.0beta` before `2.0` before `2.0.1`."""
     if version is None:
         return ()
     return (*(_part_key(part) for part in _PARTS.findall(version)), _END)
@@ -77,11 +74,11 @@ def _part_key(part: str) -> tuple[int, int, str]:
     if not part.isdigit():
         return (0, 0, part.lower())
     digits = part.lstrip("0")
-    return (1, len(digits), digits)  # compares as numbers do, however many digits there are
+    return (1, len(digits), digits)  # compares like numbers of any length
 
 
 def skeleton(name: str) -> str:
-    """What a name looks like: names with one skeleton are easily taken for each other."""
+    """Return a form that names have in common when they look alike."""
     return name.translate(_LOOKS_LIKE).casefold().replace("rn", "m")
 
 
@@ -93,8 +90,8 @@ class Entry:
     enabled: bool
 
 
-class Group:
-    """All versions of one name, newest first. Replaced whole on every change, so readers see one state."""
+class VersionGroup:
+    """All versions of one name, newest first. Replaced as a whole on every change."""
 
     __slots__ = ("entries", "newest", "spellings")
 
@@ -114,26 +111,26 @@ class Group:
 
 
 @dataclass(slots=True)
-class KeySpace:
-    """The mutable truth behind a registry.
+class NameIndex:
+    """The mutable state of a registry.
 
-    `groups` are kept by folded name in the order of registration; `names` and `looks` lead to them from
-    every folded spelling and from what it looks like. `listed` counts the groups with an enabled version.
+    `groups` has the versions by folded name, in order of registration; `names` and `looks` map every folded
+    spelling and its skeleton to a folded name. `listed` counts the groups with an enabled version.
     """
 
-    groups: dict[str, Group] = field(default_factory=dict)
+    groups: dict[str, VersionGroup] = field(default_factory=dict)
     names: dict[str, str] = field(default_factory=dict)
     looks: dict[str, str] = field(default_factory=dict)
     listed: int = 0
 
-    def copy(self) -> KeySpace:
-        return KeySpace(dict(self.groups), dict(self.names), dict(self.looks), self.listed)
+    def copy(self) -> NameIndex:
+        return NameIndex(dict(self.groups), dict(self.names), dict(self.looks), self.listed)
 
-    def group_of(self, spelling: str) -> Group | None:
+    def group_of(self, spelling: str) -> VersionGroup | None:
         return self.groups.get(self.names.get(spelling.casefold(), ""))
 
     def find(self, name: str) -> list[Entry]:
-        """Every entry a name means: all versions, or the one after `@`."""
+        """Return all versions of a name, or the one after `@`."""
         group = self.group_of(name)
         if group is not None:
             return list(group.entries)
@@ -142,13 +139,13 @@ class KeySpace:
         entry = None if group is None else group.of_version(version)
         return [] if entry is None else [entry]
 
-    def holder(self, name: str, version: str | None) -> Entry | None:
-        """The entry of this folded name and version: what a newcomer would be a duplicate of."""
+    def find_exact(self, name: str, version: str | None) -> Entry | None:
+        """Return the entry of this folded name and version: a tool with the same would be a duplicate."""
         group = self.groups.get(name.casefold())
         return None if group is None else group.of_version(version)
 
     def check_free(self, tool: Tool, *, confusable: bool) -> None:
-        """Raise where a spelling of `tool` belongs to a tool of another name, or looks like one that does."""
+        """Raise where a spelling of `tool` belongs to, or looks like, that of a tool of another name."""
         folded = tool.name.casefold()
         for spelling in spellings(tool):
             owner = self.names.get(spelling.casefold(), folded)
@@ -160,20 +157,20 @@ class KeySpace:
                 raise _confusable(spelling, tool, self.groups[twin].entries[0].tool)
 
     def put(self, tool: Tool, *, enabled: bool) -> None:
-        """Store `tool`, in place of the entry of its name and version if there is one; the order stays."""
+        """Store `tool`, replacing the entry of its name and version; the order stays."""
         folded = tool.name.casefold()
         group = self.groups.get(folded)
         others = [] if group is None else [e for e in group.entries if e.tool.version != tool.version]
         self._set(folded, [*others, Entry(tool, enabled)])
 
     def drop(self, entries: list[Entry]) -> list[Entry]:
-        """Take entries of one group out; returns them."""
+        """Remove entries of one group and return them."""
         folded = entries[0].tool.name.casefold()
         self._set(folded, [entry for entry in self.groups[folded].entries if entry not in entries])
         return entries
 
     def set_enabled(self, entries: list[Entry], enabled: bool) -> list[Entry]:
-        """Switch entries of one group; returns those that were not so already."""
+        """Enable or disable entries of one group; return those that changed."""
         folded = entries[0].tool.name.casefold()
         changed = [entry for entry in entries if entry.enabled is not enabled]
         if changed:
@@ -182,7 +179,7 @@ class KeySpace:
         return changed
 
     def _set(self, folded: str, entries: list[Entry]) -> None:
-        """Make these the entries of a name. Every change comes through here, so the indexes stay true."""
+        """Set the entries of a name. The only place that changes the indexes."""
         before = self.groups.get(folded)
         if before is not None:
             self.listed -= before.newest is not None
@@ -194,7 +191,7 @@ class KeySpace:
         if not entries:
             del self.groups[folded]
             return
-        group = self.groups[folded] = Group(entries)
+        group = self.groups[folded] = VersionGroup(entries)
         self.listed += group.newest is not None
         for spelling in group.spellings:
             self.names[spelling.casefold()] = folded
@@ -208,12 +205,12 @@ def _confusable(spelling: str, tool: Tool, existing: Tool) -> ConfusableNameErro
         source=tool.source,
         existing=existing.source,
     )
-    error.hint = f"it is easily taken for '{existing.name}' at {existing.source}; rename one"
+    error.hint = f"it is easily confused with '{existing.name}' at {existing.source}; rename one"
     return error
 
 
 def spellings(tool: Tool) -> tuple[str, ...]:
-    """Every name a tool answers to."""
+    """Return every name that a tool answers to."""
     if tool.long_name is None:
         return (tool.name, *tool.options.aliases)
     return (tool.name, tool.long_name, *tool.options.aliases)
@@ -221,25 +218,25 @@ def spellings(tool: Tool) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """An immutable view: everything a reader needs, nothing it could see change."""
+    """An immutable view of a registry, for readers without a lock."""
 
     revision: int
-    index: dict[str, Group]
-    groups: tuple[Group, ...]
+    index: dict[str, VersionGroup]
+    groups: tuple[VersionGroup, ...]
     tools: tuple[Tool, ...]
 
     @classmethod
-    def of(cls, space: KeySpace, revision: int) -> Snapshot:
-        groups = tuple(space.groups.values())
-        index: dict[str, Group] = {}
+    def of(cls, names: NameIndex, revision: int) -> Snapshot:
+        groups = tuple(names.groups.values())
+        index: dict[str, VersionGroup] = {}
         for group in groups:
             for spelling in group.spellings:
                 index[spelling.casefold()] = group
-                index[spelling] = group  # looked up first, without folding
+                index[spelling] = group  # tried first: it needs no folding
         return cls(revision, index, groups, tuple(group.newest.tool for group in groups if group.newest))
 
     def find(self, name: str) -> Tool | None:
-        """The tool a name means: the newest enabled version, or the one after `@`."""
+        """Return the newest enabled version of a name, or the one after `@`."""
         group = self.group_of(name)
         if group is not None:
             return None if group.newest is None else group.newest.tool
@@ -248,7 +245,7 @@ class Snapshot:
         entry = None if group is None else group.of_version(version)
         return entry.tool if entry is not None and entry.enabled else None
 
-    def group_of(self, spelling: str) -> Group | None:
-        """All versions that answer to a spelling."""
+    def group_of(self, spelling: str) -> VersionGroup | None:
+        """Return all versions that answer to a spelling."""
         group = self.index.get(spelling)
         return self.index.get(spelling.casefold()) if group is None else group

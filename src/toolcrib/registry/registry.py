@@ -1,17 +1,7 @@
-"""Where tools live: one registry, one order, one revision.
+"""ToolRegistry: tools by name, with versions, aliases, events and atomic replacement.
 
-Writers take a lock and change the key space; readers use an immutable snapshot, made at the first read
-after a write, and take no lock. Code of others (generators, tool objects, listeners) never runs under the
-lock. Knows tools, names and definitions. Refuses to know where tools come from and how they run.
-
-What changing a registry came to: the change that is told, and the report of a batch.
-
-Knows findings and tools as results. Refuses to know how anything is stored.
-
-What it takes to put one set of tools in the place of another: whose place, which switch, what is new.
-
-A tool is the same where it says and does what it did; it may have moved in its file, and stand in a module
-that was loaded afresh. Knows key spaces and code objects. Refuses to know locks, events and files.
+Writers take a lock and change the name index; readers use an immutable snapshot, made at the first read after
+a write, and take no lock. Foreign code (generators, tool objects, listeners) never runs under the lock.
 """
 
 from __future__ import annotations
@@ -34,7 +24,7 @@ from toolcrib.errors import (
     ToolAlreadyExistsError,
     ToolNotFoundError,
 )
-from toolcrib.registry.index import Entry, KeySpace, Snapshot, name_tool, remark_shortened
+from toolcrib.registry.index import Entry, NameIndex, Snapshot, name_tool, report_shortened
 from toolcrib.registry.selection import select
 from toolcrib.tool import Tool, is_tool_object
 
@@ -43,8 +33,7 @@ ChangeKind = Literal["added", "removed", "replaced", "enabled", "disabled", "cha
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One effective change, told to subscribers after it happened. A batch that both added and replaced
-    tools is "changed"."""
+    """A change that has happened, as subscribers get it. A batch of several kinds is "changed"."""
 
     kind: ChangeKind
     names: tuple[str, ...]
@@ -53,7 +42,7 @@ class Change:
 
 @dataclass(slots=True)
 class Report:
-    """What a batch came to: what was registered, what was refused and why, what is remarkable."""
+    """The result of a batch: the registered tools, and findings about refused and questionable ones."""
 
     registered: list[Tool] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
@@ -72,85 +61,80 @@ class Report:
 
 
 def finding_of(thing: Any, error: Exception) -> Finding:
-    """What a report says of a thing that could not become a tool."""
+    """Return the finding about an object that could not become a tool."""
     if isinstance(error, DefinitionError):
         return error.finding
-    words = f"{type(thing).__name__} cannot be read as a tool: {type(error).__name__}: {error}"
-    return InvalidToolError(words).finding
+    text = f"{type(thing).__name__} cannot be read as a tool: {type(error).__name__}: {error}"
+    return InvalidToolError(text).finding
 
 
 Key = tuple[str, str | None]
-"""What tells one entry of a registry from all others: its folded name and its version."""
+"""The folded name and the version: unique in a registry."""
 
 
 def key_of(tool: Tool) -> Key:
     return tool.name.casefold(), tool.version
 
 
-# --- in the key space --------------------------------------------------------------------------------
+class _Replacement:
+    """Replaces tools in a copy of the name index. The old ones go first, so that their names are free."""
 
-
-class Swap:
-    """One exchange, in a key space that nobody else sees yet: first the old go, so that their spellings are
-    free, then the new come."""
-
-    def __init__(self, space: KeySpace, old: Iterable[Tool]) -> None:
-        self.space = space
-        self._order = list(space.groups)
-        self._left: dict[Key, Entry] = {}
+    def __init__(self, names: NameIndex, old: Iterable[Tool]) -> None:
+        self.names = names
+        self._order = list(names.groups)
+        self._removed: dict[Key, Entry] = {}
         for tool in old:
-            entry = space.holder(tool.name, tool.version)
-            if entry is not None and entry.tool is tool:  # it may be gone, or another's by now
-                self._left[key_of(tool)] = entry
-                space.drop([entry])
+            entry = names.find_exact(tool.name, tool.version)
+            if entry is not None and entry.tool is tool:  # it may have been removed or replaced
+                self._removed[key_of(tool)] = entry
+                names.drop([entry])
 
-    def fill(
+    def store(
         self,
         tools: Iterable[Tool],
         store: Callable[[Tool], Tool],
         report: Report,
         known: Collection[Finding],
     ) -> None:
-        """Store the new tools. Raises BatchError where the report then has errors that are not known."""
+        """Store the new tools. Raises BatchError where the report then has errors that are not `known`."""
         stored: dict[Tool, None] = {}
         for tool in tools:
             try:
-                if store(tool) is tool:  # or else another's was kept, which stays another's
+                if store(tool) is tool:  # otherwise an existing tool of another owner was kept
                     stored[tool] = None
             except DefinitionError as error:
                 report.findings.append(error.finding)
-        wrong = [error for error in report.errors if not is_known(error, known)]
-        if wrong:
-            raise BatchError(f"Nothing changed, {len(wrong)} refused: {wrong[0]}", wrong)
+        errors = [error for error in report.errors if not is_known_finding(error, known)]
+        if errors:
+            raise BatchError(f"Nothing changed, {len(errors)} refused: {errors[0]}", errors)
         report.registered += stored
 
-    def settle(self, stored: Iterable[Tool], unchanged: Collection[Tool]) -> tuple[ChangeKind, list[Tool]]:
-        """Give what came the places and the switches of what it came for; returns what changed, and how."""
-        order = dict.fromkeys((*self._order, *self.space.groups))
-        self.space.groups = {key: self.space.groups[key] for key in order if key in self.space.groups}
+    def finish(self, stored: Iterable[Tool], unchanged: Collection[Tool]) -> tuple[ChangeKind, list[Tool]]:
+        """Give new tools the order and switches of those they replace; return what changed."""
+        groups = self.names.groups
+        order = dict.fromkeys((*self._order, *groups))
+        self.names.groups = {key: groups[key] for key in order if key in groups}
         kinds: dict[ChangeKind, list[Tool]] = {}
         for tool in stored:
-            old = self._left.pop(key_of(tool), None)
+            old = self._removed.pop(key_of(tool), None)
             if old is not None and old.enabled is not old.tool.options.enabled:
-                self.space.put(tool, enabled=old.enabled)
+                self.names.put(tool, enabled=old.enabled)
             if tool not in unchanged:
                 kinds.setdefault("added" if old is None else "replaced", []).append(tool)
-        if self._left:
-            kinds["removed"] = [entry.tool for entry in self._left.values()]
+        if self._removed:
+            kinds["removed"] = [entry.tool for entry in self._removed.values()]
         changed = [tool for tools in kinds.values() for tool in tools]
         return (next(iter(kinds)) if len(kinds) == 1 else "changed"), changed
 
 
-# --- sameness ----------------------------------------------------------------------------------------
-
-
 def find_unchanged(old: Iterable[Tool], new: Iterable[Tool]) -> set[Tool]:
-    """Those of the new tools that say and do what the old ones of their name do.
+    """Return the new tools whose definition and code equal those of the old tool of their name.
 
-    Compares what authors wrote, which may run their code: not to be called under a lock.
+    Compares values of authors, which may run their code: not to be called under a lock. Lines may differ, and
+    so may the module object: the file may have been loaded again.
     """
     before = {key_of(tool): tool for tool in old}
-    return {tool for tool in new if (twin := before.get(key_of(tool))) is not None and _is_same(twin, tool)}
+    return {tool for tool in new if (other := before.get(key_of(tool))) is not None and _is_same(other, tool)}
 
 
 def _is_same(old: Tool, new: Tool) -> bool:
@@ -161,20 +145,20 @@ def _is_same(old: Tool, new: Tool) -> bool:
                 replace(old.definition, source=NO_LOCATION) == replace(new.definition, source=NO_LOCATION)
                 and old.options == new.options
                 and old.long_name == new.long_name
-                and _essence(old.callee.function) == _essence(new.callee.function)
+                and _code_of(old.callee.function) == _code_of(new.callee.function)
             )
         )
     except Exception:
-        return False  # a value that does not bear comparing: it may well be another
+        return False  # a value that cannot be compared
 
 
-def _essence(function: Any) -> Any:
-    """What a function does, apart from the line where it stands; itself where that cannot be seen."""
+def _code_of(function: Any) -> Any:
+    """Return the code, defaults and enclosed values of a function without lines; itself if not a function."""
     code = getattr(function, "__code__", None)
     if not isinstance(code, CodeType):
         return function
     cells: Sequence[Any] = function.__closure__ or ()
-    enclosed = [_essence(cell.cell_contents) for cell in cells]
+    enclosed = [_code_of(cell.cell_contents) for cell in cells]
     return _without_lines(code), function.__defaults__, function.__kwdefaults__, enclosed
 
 
@@ -183,11 +167,8 @@ def _without_lines(code: CodeType) -> CodeType:
     return code.replace(co_firstlineno=1, co_linetable=b"", co_consts=tuple(constants))
 
 
-# --- findings ----------------------------------------------------------------------------------------
-
-
-def is_known(finding: Finding, known: Iterable[Finding]) -> bool:
-    """Whether this was said before, be it of another line."""
+def is_known_finding(finding: Finding, known: Iterable[Finding]) -> bool:
+    """Return whether the same was found before, be it at another line."""
     return any(replace(finding, line=other.line, hint=other.hint) == other for other in known)
 
 
@@ -199,9 +180,10 @@ MAX_TOOLS = 100_000
 
 
 class ToolRegistry:
-    """Tools by name. Iterating gives the newest enabled version of each, in order of registration.
+    """Tools by name. Iterating yields the newest enabled version of each, in order of registration.
 
-    `eager` builds every tool as it comes, so that nothing wrong is found after somebody was told of it.
+    `eager` builds every tool when it is added, so that its problems are found before clients see it. `guard`
+    raises DefinitionError for tools that must not be added.
     """
 
     def __init__(
@@ -218,10 +200,10 @@ class ToolRegistry:
         self.on_duplicate = _check_policy(on_duplicate)
         self.separator = separator
         self.eager = False
-        self.guard: Callable[[Tool], None] | None = None  # raises where a tool may not come
+        self.guard: Callable[[Tool], None] | None = None
         self._refuses_confusable = confusable == "error"
         self._lock = threading.Lock()
-        self._space = KeySpace()
+        self._names = NameIndex()
         self._snapshot: Snapshot | None = None
         self._revision = 0
         self._listed = 0
@@ -239,9 +221,9 @@ class ToolRegistry:
         on_duplicate: OnDuplicate | None = None,
         rule: NameRule | None = None,
     ) -> Tool:
-        """Register one tool (or a function, or a tool object) and return what is now registered.
+        """Register a tool, a function or a tool object and return the tool that is registered now.
 
-        Raises DefinitionError where it is wrong, ToolAlreadyExistsError where its name is taken.
+        Raises DefinitionError, and ToolAlreadyExistsError where the name is taken.
         """
         policy = _check_policy(on_duplicate or self.on_duplicate)
         tool = self._prepare(thing, namespace, rule or self.rule)
@@ -249,9 +231,9 @@ class ToolRegistry:
             tool.check()
         with self._lock:
             self._check_open()
-            stored, kind = self._store(self._space, tool, policy)
+            stored, kind = self._store(self._names, tool, policy)
             change = self._commit(kind, [stored]) if kind else None
-        self._tell(change, [stored])
+        self._notify(change, [stored])
         return stored
 
     def add_all(
@@ -262,8 +244,8 @@ class ToolRegistry:
         on_duplicate: OnDuplicate | None = None,
         strict: bool = False,
     ) -> Report:
-        """Register many at once, as one change. The good are registered, the bad reported; `strict` builds
-        everything and raises BatchError, registering none, where anything is wrong."""
+        """Register several tools as one change and report those that are refused. `strict` builds all of them
+        and raises BatchError, registering none, where one has a problem."""
         policy = _check_policy(on_duplicate or self.on_duplicate)
         report = Report()
         ready = list(self._prepare_all(things, namespace, strict or self.eager, report))
@@ -271,10 +253,10 @@ class ToolRegistry:
         changed: dict[tuple[str, str | None], Tool] = {}
         with self._lock:
             self._check_open()
-            space = self._space.copy() if strict else self._space
+            names = self._names.copy() if strict else self._names
             for tool in ready:
                 try:
-                    stored, kind = self._store(space, tool, policy)
+                    stored, kind = self._store(names, tool, policy)
                 except DefinitionError as error:
                     report.findings.append(error.finding)
                     continue
@@ -282,78 +264,88 @@ class ToolRegistry:
                     kinds.add(kind)
                     changed[stored.name.casefold(), stored.version] = stored
             if strict and report.errors:
-                words = f"Nothing registered, {len(report.errors)} refused: {report.errors[0]}"
-                raise BatchError(words, report.findings)
-            self._space = space
+                text = f"Nothing registered, {len(report.errors)} refused: {report.errors[0]}"
+                raise BatchError(text, report.findings)
+            self._names = names
             report.registered += changed.values()
             kind = kinds.pop() if len(kinds) == 1 else "changed"
             change = self._commit(kind, report.registered) if changed else None
-        self._tell(change, report.registered)
+        self._notify(change, report.registered)
         return report
 
     def replace(self, thing: Any) -> Tool:
-        """Put a tool in the place of the one of its name and version; raises ToolNotFoundError if none is.
+        """Replace the tool of the same name and version. Raises ToolNotFoundError.
 
-        Its place in the order stays, and so does what `enable` or `disable` said of it.
+        The order stays, and so does what `enable` or `disable` has set.
         """
         tool = self._prepare(thing, None, self.rule)
         if self.eager:
             tool.check()
         with self._lock:
             self._check_open()
-            if self._space.holder(tool.name, tool.version) is None:
+            if self._names.find_exact(tool.name, tool.version) is None:
                 raise ToolNotFoundError(tool.name)
-            self._store(self._space, tool, "replace")
+            self._store(self._names, tool, "replace")
             change = self._commit("replaced", [tool])
-        self._tell(change, [tool])
+        self._notify(change, [tool])
         return tool
 
-    def swap(self, old: Collection[Tool], new: Iterable[Any], *, known: Collection[Finding] = ()) -> Report:
-        """Put new tools in the place of old ones, as one change; BatchError where anything is wrong that is
-        not `known`. A name that stays keeps its place and what `enable` or `disable` said. A tool that says
-        and does what it did is no change: where all are so, the revision stays and nobody is told."""
+    def replace_all(
+        self, old: Collection[Tool], new: Iterable[Any], *, known: Collection[Finding] = ()
+    ) -> Report:
+        """Replace old tools by new ones as one change. Raises BatchError for problems that are not `known`.
+
+        A name that stays keeps its position and what `enable` or `disable` has set. Where no definition and
+        no code changes, the revision stays and subscribers are not called."""
         report = Report()
         ready = self.prepare(new, report)
         unchanged = find_unchanged(old, ready)
         with self._lock:
             self._check_open()
-            swap = Swap(self._space.copy(), old)
-            swap.fill(ready, lambda tool: self._store(swap.space, tool, self.on_duplicate)[0], report, known)
-            kind, changed = swap.settle(report.registered, unchanged)
-            self._space, self._snapshot = swap.space, None
+            replacement = _Replacement(self._names.copy(), old)
+            names = replacement.names
+            replacement.store(
+                ready, lambda tool: self._store(names, tool, self.on_duplicate)[0], report, known
+            )
+            kind, changed = replacement.finish(report.registered, unchanged)
+            self._names, self._snapshot = names, None
             change = self._commit(kind, changed) if changed else None
-            self._broken.clear()  # errors remember where they were raised, and with it whole modules
-        self._tell(change, report.registered)
+            self._broken.clear()  # tracebacks of errors would keep whole modules alive
+        self._notify(change, report.registered)
         return report
 
     def prepare(self, things: Iterable[Any], report: Report) -> list[Tool]:
-        """The tools as they would be registered: named and built. What is wrong goes into the report."""
+        """Return the tools as they would be registered, named and built. Problems go to the report."""
         return list(self._prepare_all(things, None, True, report))
 
     def remove(self, name: str) -> None:
-        """Take out every version of a name, or the one named after `@`."""
-        self._change("removed", name, lambda entries: self._space.drop(entries))
+        """Remove all versions of a name, or the one after `@`."""
+        self._change("removed", name, lambda entries: self._names.drop(entries))
 
     def enable(self, name: str) -> None:
-        self._change("enabled", name, lambda entries: self._space.set_enabled(entries, True))
+        self._change("enabled", name, lambda entries: self._names.set_enabled(entries, True))
 
     def disable(self, name: str) -> None:
-        """Neither listed nor callable, until enabled again. Where one version is disabled, the newest of
-        the others answers to the plain name."""
-        self._change("disabled", name, lambda entries: self._space.set_enabled(entries, False))
+        """Make a tool neither listed nor callable. Where one version is disabled, the newest of the others
+        answers to the plain name."""
+        self._change("disabled", name, lambda entries: self._names.set_enabled(entries, False))
 
     def check_free(self, name: str, version: str | None = None) -> None:
-        """Raise ToolAlreadyExistsError where a tool of this name and version could not be added."""
+        """Raise ToolAlreadyExistsError where a name and version are taken."""
         with self._lock:
-            group = self._space.group_of(name)
-            twin = self._space.holder(name, version)
-        if twin is None and group is not None and name.casefold() != group.entries[0].tool.name.casefold():
-            twin = group.entries[0]  # an alias or a long form of another tool
-        if twin is not None:
-            raise ToolAlreadyExistsError(name, existing=twin.tool.source)
+            group = self._names.group_of(name)
+            existing = self._names.find_exact(name, version)
+        if (
+            existing is None
+            and group is not None
+            and name.casefold() != group.entries[0].tool.name.casefold()
+        ):
+            existing = group.entries[0]  # an alias or a long form of another tool
+        if existing is not None:
+            raise ToolAlreadyExistsError(name, existing=existing.tool.source)
 
     def seal(self, message: str = "Cannot register tools after server has started") -> list[Finding]:
-        """Refuse further changes with `message`, and build everything. Returns what was found wrong."""
+        """Refuse further changes with `message`, build all tools and return what is wrong with them."""
         self.close(message)
         return self.check()
 
@@ -371,8 +363,8 @@ class ToolRegistry:
         return self._closed is not None
 
     def subscribe(self, listener: Callable[[Change], None]) -> Callable[[], None]:
-        """Hear of every change; returns what ends it. A listener that raises is logged and kept. Changes made
-        by several threads may be told in another order than that of their revisions."""
+        """Call `listener` after every change; return a function that ends it. A listener that raises is
+        logged and kept. Changes by several threads may arrive out of the order of their revisions."""
 
         def unsubscribe() -> None:
             with self._lock:
@@ -391,11 +383,11 @@ class ToolRegistry:
 
     @property
     def revision(self) -> int:
-        """Rises by one with every effective change."""
+        """A number that grows by one with every change."""
         return self._revision
 
     def get(self, name: str) -> Tool:
-        """The tool of this name; raises ToolNotFoundError."""
+        """Return the tool of this name. Raises ToolNotFoundError."""
         tool = self.snapshot.find(name)
         if tool is None:
             raise ToolNotFoundError(name)
@@ -408,20 +400,20 @@ class ToolRegistry:
         return list(self.snapshot.tools)
 
     def entries(self) -> list[Entry]:
-        """Everything there is, disabled tools and all versions included, the newest of a name first."""
+        """Return all tools, with disabled ones and all versions, the newest of a name first."""
         return [entry for group in self.snapshot.groups for entry in group.entries]
 
     def versions(self, name: str) -> list[Tool]:
-        """Every version of a name, newest first, disabled ones included."""
+        """Return all versions of a name, newest first, with disabled ones."""
         group = self.snapshot.group_of(name)
         return [] if group is None else [entry.tool for entry in group.entries]
 
     def select(self, include: Sequence[str] = (), exclude: Sequence[str] = ()) -> list[Tool]:
-        """Tools by name, glob, `tag:` or `re:`; excluding wins; a selector that fits nothing raises."""
+        """Return tools by selectors, see `registry.selection`."""
         return select(self.snapshot.tools, include, exclude)
 
     def published(self) -> list[Tool]:
-        """The tools clients are told of. One that cannot be built is left out, with a warning."""
+        """Return the tools that clients see. One that cannot be built is left out, with a warning."""
         found = []
         for tool in self.snapshot.tools:
             try:
@@ -433,11 +425,11 @@ class ToolRegistry:
         return found
 
     def definitions(self) -> list[ToolDefinition]:
-        """What clients are told."""
+        """Return the definitions that clients see."""
         return [tool.definition for tool in self.published()]
 
     def check(self) -> list[Finding]:
-        """Build everything, disabled tools and older versions too; every error and remark, in order."""
+        """Build all tools, with disabled ones and older versions, and return all findings in order."""
         findings: list[Finding] = []
         for entry in self.entries():
             try:
@@ -456,7 +448,7 @@ class ToolRegistry:
     def __contains__(self, name: object) -> bool:
         return isinstance(name, str) and self.snapshot.find(name) is not None
 
-    # --- inside ---
+    # --- internals ---
 
     def _prepare(self, thing: Any, namespace: str | None, rule: NameRule) -> Tool:
         tool = name_tool(as_tool(thing), namespace, self.separator, rule)
@@ -472,59 +464,59 @@ class ToolRegistry:
                 tool = self._prepare(thing, namespace, self.rule)
                 if builds:
                     report.findings += _check_tool(tool)
-            except Exception as error:  # reading a tool object runs its author's code
+            except Exception as error:  # reading a tool object runs code of its author
                 report.findings.append(finding_of(thing, error))
             else:
                 yield tool
 
-    def _store(self, space: KeySpace, tool: Tool, policy: OnDuplicate) -> tuple[Tool, ChangeKind | None]:
-        holder = space.holder(tool.name, tool.version)
-        if holder is None:
-            if len(space.groups) >= MAX_TOOLS:
+    def _store(self, names: NameIndex, tool: Tool, policy: OnDuplicate) -> tuple[Tool, ChangeKind | None]:
+        existing = names.find_exact(tool.name, tool.version)
+        if existing is None:
+            if len(names.groups) >= MAX_TOOLS:
                 raise DefinitionError(f"A registry holds at most {MAX_TOOLS} tools", tool=tool.name)
-            space.check_free(tool, confusable=self._refuses_confusable)
-            space.put(tool, enabled=tool.options.enabled)
+            names.check_free(tool, confusable=self._refuses_confusable)
+            names.put(tool, enabled=tool.options.enabled)
             return tool, "added"
         if policy == "keep":
-            return holder.tool, None
+            return existing.tool, None
         if policy == "error":
-            raise ToolAlreadyExistsError(tool.name, source=tool.source, existing=holder.tool.source)
-        space.check_free(tool, confusable=self._refuses_confusable)
-        was_switched = holder.enabled is not holder.tool.options.enabled
-        space.put(tool, enabled=holder.enabled if was_switched else tool.options.enabled)
+            raise ToolAlreadyExistsError(tool.name, source=tool.source, existing=existing.tool.source)
+        names.check_free(tool, confusable=self._refuses_confusable)
+        was_switched = existing.enabled is not existing.tool.options.enabled
+        names.put(tool, enabled=existing.enabled if was_switched else tool.options.enabled)
         return tool, "replaced"
 
     def _change(self, kind: ChangeKind, name: str, act: Callable[[list[Entry]], list[Entry]]) -> None:
         with self._lock:
             self._check_open()
-            entries = self._space.find(name)
+            entries = self._names.find(name)
             if not entries:
                 raise ToolNotFoundError(name)
             changed = [entry.tool for entry in act(entries)]
             change = self._commit(kind, changed) if changed else None
-        self._tell(change)
+        self._notify(change)
 
     def _commit(self, kind: ChangeKind, tools: list[Tool]) -> Change:
-        self._snapshot = None  # before the revision rises: nobody may read the old state as the new one
-        self._listed = self._space.listed
+        self._snapshot = None  # before the revision grows: nobody may read the old state as the new one
+        self._listed = self._names.listed
         self._revision += 1
         return Change(kind, tuple(dict.fromkeys(tool.name for tool in tools)), self._revision)
 
-    def _tell(self, change: Change | None, stored: Sequence[Tool] = ()) -> None:
+    def _notify(self, change: Change | None, stored: Sequence[Tool] = ()) -> None:
         if change is None:
             return
         for tool in stored:
-            for finding in remark_shortened(tool):
+            for finding in report_shortened(tool):
                 logger.warning("%s", finding.message)
         for listener in self._subscribers:
             try:
                 listener(change)
             except Exception:
-                logger.exception("a listener to registry changes failed")
+                logger.exception("a listener of registry changes failed")
 
     def _take_snapshot(self) -> Snapshot:
         with self._lock:
-            self._snapshot = self._snapshot or Snapshot.of(self._space, self._revision)  # or it is there now
+            self._snapshot = self._snapshot or Snapshot.of(self._names, self._revision)
             return self._snapshot
 
     def _check_open(self) -> None:
@@ -532,7 +524,7 @@ class ToolRegistry:
             raise RegistrationClosedError(self._closed)
 
     def quarantine(self, tool: Tool, error: DefinitionError) -> None:
-        """Say why a tool is not published: once, not at every listing."""
+        """Log once why a tool is not published."""
         key = (tool.name, tool.version)
         if self._broken.get(key) is not error:
             self._broken[key] = error
@@ -540,7 +532,7 @@ class ToolRegistry:
 
 
 def as_tool(thing: Any) -> Tool:
-    """A Tool out of a Tool, a tool object or anything callable."""
+    """Return a tool made of a tool, a tool object or a callable."""
     if isinstance(thing, Tool):
         return thing
     if is_tool_object(thing):
@@ -557,4 +549,4 @@ def _check_policy(policy: OnDuplicate) -> OnDuplicate:
 
 
 def _check_tool(tool: Tool) -> list[Finding]:
-    return [*remark_shortened(tool), *tool.check().findings]
+    return [*report_shortened(tool), *tool.check().findings]

@@ -1,8 +1,9 @@
-"""Chooses tools by name, glob, regular expression or tag. Excluding wins; a selector that fits nothing fails.
+"""Select tools by name, glob, regular expression, tag, namespace or annotation.
 
 A selector is a name or glob (`github_*`), `tag:NAME`, `namespace:NAME`, `hint:NAME` (an annotation, or
 `hint:not-NAME` for tools without it), or `re:PATTERN` (the whole name must match). The long form of a
-shortened name and aliases count as names; tags and namespaces take globs too.
+shortened name and aliases count as names; tags and namespaces take globs too. Excluding wins, and a selector
+that matches no tool is an error.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ HINTS = ("read-only", "destructive", "idempotent", "open-world")
 
 
 def select(tools: Iterable[Tool], include: Sequence[str] = (), exclude: Sequence[str] = ()) -> list[Tool]:
-    """The tools that some `include` selector means (all, if there is none) and no `exclude` selector does."""
+    """Return the tools that match an `include` selector (all, without any) and no `exclude` selector."""
     everything = list(tools)
     problems = ErrorCollector()
     wanted = _matching(everything, include, problems) if include else set(everything)
@@ -28,8 +29,8 @@ def select(tools: Iterable[Tool], include: Sequence[str] = (), exclude: Sequence
     return [tool for tool in everything if tool in wanted and tool not in unwanted]
 
 
-def without_repeats(tools: Iterable[Tool]) -> Iterator[Tool]:
-    """A tool that two targets lead to was still written once."""
+def drop_repeated(tools: Iterable[Tool]) -> Iterator[Tool]:
+    """Yield each tool once, also where two targets lead to it."""
     seen: set[tuple[int, str, str | None, str | None]] = set()
     for tool in tools:
         key = (id(tool.origin), tool.name, tool.namespace, tool.version)
@@ -40,20 +41,20 @@ def without_repeats(tools: Iterable[Tool]) -> Iterator[Tool]:
 
 def _matching(tools: list[Tool], selectors: Sequence[str], problems: ErrorCollector) -> set[Tool]:
     if isinstance(selectors, str):
-        raise ConfigurationError(f"selectors must be a list, got the text {selectors!r}")
+        raise ConfigurationError(f"selectors must be a list, got the string {selectors!r}")
     found: set[Tool] = set()
     for selector in selectors:
         with problems.collecting():
-            fits = read_selector(selector)
-            matched = {tool for tool in tools if fits(tool)}
+            matches = parse_selector(selector)
+            matched = {tool for tool in tools if matches(tool)}
             if not matched:
                 raise ConfigurationError(f"selector {selector!r} matches no tool")
             found |= matched
     return found
 
 
-def read_selector(selector: str) -> Callable[[Tool], bool]:
-    """Whether a tool is meant. Raises ConfigurationError for what is no selector."""
+def parse_selector(selector: str) -> Callable[[Tool], bool]:
+    """Return a function that tells whether a tool matches. Raises ConfigurationError."""
     kind, colon, rest = selector.partition(":")
     if not colon:
         return lambda tool: any(fnmatchcase(name, selector) for name in spellings(tool))
@@ -62,32 +63,32 @@ def read_selector(selector: str) -> Callable[[Tool], bool]:
     if kind == "namespace":
         return lambda tool: fnmatchcase(tool.namespace or "", rest)
     if kind == "hint":
-        return _read_hint(selector, rest)
+        return _parse_hint(selector, rest)
     if kind == "re":
         try:
             pattern = re.compile(rest)
         except re.error as error:
-            raise ConfigurationError(f"selector {selector!r} is not a pattern: {error}") from None
+            raise ConfigurationError(f"selector {selector!r} is not a valid pattern: {error}") from None
         return lambda tool: any(pattern.fullmatch(name) for name in spellings(tool))
-    hint = "there are names with globs, tag:, namespace:, hint: and re:"
-    raise ConfigurationError(f"selector {selector!r} is of no kind that is known", hint=hint)
+    hint = "use a name with globs, tag:, namespace:, hint: or re:"
+    raise ConfigurationError(f"unknown kind of selector: {selector!r}", hint=hint)
 
 
-def _read_hint(selector: str, rest: str) -> Callable[[Tool], bool]:
+def _parse_hint(selector: str, rest: str) -> Callable[[Tool], bool]:
     name = rest.removeprefix("not-")
     if name not in HINTS:
         raise ConfigurationError(
-            f"selector {selector!r} names no hint", hint=f"there are: {', '.join(HINTS)}"
+            f"unknown hint in selector {selector!r}", hint=f"known hints: {', '.join(HINTS)}"
         )
     key, wanted = name.replace("-", "_"), name == rest
     return lambda tool: bool(getattr(tool.options, key)) is wanted
 
 
 def tags_of(tool: Tool) -> tuple[str, ...]:
-    """Tags as the author gave them, those in the docstring included, and those that hints imply."""
+    """Return the tags of options and docstring, and those that annotations imply."""
     options = tool.options
     try:
         tags = tool.definition.tags
     except DefinitionError:
-        tags = tuple(options.tags)  # a tool that cannot be built still has the tags of its options
+        tags = tuple(options.tags)  # of a tool that cannot be built
     return (*tags, *(label for label in HINTS if getattr(options, label.replace("-", "_"))))

@@ -215,7 +215,7 @@ def test_a_guarded_registry_refuses_what_is_not_as_locked(file: Path) -> None:
     with pytest.raises(DriftError, match="'more' is not in the lock"):
         registry.add(Tool.from_function(find, name="more"))
     with pytest.raises(BatchError):
-        registry.swap(registry.get_all(), [reworded()])
+        registry.replace_all(registry.get_all(), [reworded()])
     report = registry.add_all([Tool.from_function(find, name="more")])
     assert [error.code for error in report.errors] == ["drift"]
     assert [made.name for made in registry] == ["add", "find"]
@@ -239,8 +239,8 @@ def test_quarantine_takes_out_what_differs_and_lets_nothing_else_in(
     assert [made.name for made in drift.tools] == ["add"]
     assert [made.name for made in registry] == ["find"]
     with caplog.at_level(logging.WARNING, "toolcrib"):
-        report = registry.swap(registry.get_all(), [reworded(), Tool.from_function(find)])
-        registry.swap(registry.get_all(), [reworded(), Tool.from_function(find)])
+        report = registry.replace_all(registry.get_all(), [reworded(), Tool.from_function(find)])
+        registry.replace_all(registry.get_all(), [reworded(), Tool.from_function(find)])
     assert [made.name for made in report.registered] == ["find"]
     assert report.ok
     said = [record.getMessage() for record in caplog.records]

@@ -22,9 +22,9 @@ WRONG = {
     '[[rules]]\nwho = ["local"]\n': "3: rules[1]: a rule has exactly one of allow",
     '[[rules]]\nallow = ["add"]\ndeny = ["add"]\n': "3: rules[1]: a rule has exactly one of allow",
     '[[rules]]\ndeny = "add"\n': "4: rules[1].deny: must be a list of strings, got 'add'",
-    '[[rules]]\ndeny = ["re:("]\n': "4: rules[1].deny: selector 're:(' is not a pattern",
-    '[[rules]]\ndeny = ["tga:x"]\n': "4: rules[1].deny: selector 'tga:x' is of no kind that is known",
-    '[[rules]]\ndeny = ["hint:evil"]\n': "4: rules[1].deny: selector 'hint:evil' names no hint",
+    '[[rules]]\ndeny = ["re:("]\n': "4: rules[1].deny: selector 're:(' is not a valid pattern",
+    '[[rules]]\ndeny = ["tga:x"]\n': "4: rules[1].deny: unknown kind of selector: 'tga:x'",
+    '[[rules]]\ndeny = ["hint:evil"]\n': "4: rules[1].deny: unknown hint in selector 'hint:evil'",
     '[[rules]]\ndeny = ["add"]\n\n[[rules]]\ndeny = ["refund"]\n': (
         "7: rules[2].deny: 'refund' matches no tool"
     ),
@@ -50,7 +50,7 @@ WRONG = {
     "[auth]\n": "3: auth: needs keys or an authorization server",
     '[auth]\nkeys = "k.json"\noptional = "no"\n': "5: auth.optional: must be true or false, got 'no'",
     '[[auth.oauth]]\nissuer = "http://x.example"\n': "4: auth.oauth[1].issuer: must be an https:// URL",
-    '[audit]\nfile = "a.db"\nredact = ["re:("]\n': "5: audit.redact: the pattern '(' cannot be understood",
+    '[audit]\nfile = "a.db"\nredact = ["re:("]\n': "5: audit.redact: invalid regular expression '('",
     '[audit]\nfile = "a.db"\nkeep_records = 5\n': "5: audit.keep_records: must be from 1000 to",
     "[telemetry]\nprometheus = 1\n": "4: telemetry.prometheus: must be true or false, got 1",
 }

@@ -55,7 +55,9 @@ def test_a_selector_that_cannot_be_read_is_told_with_its_place() -> None:
     policy = Policy(file="toolcrib.toml", lines={"rules[2].deny": 9})
     with pytest.raises(ConfigurationError) as caught:
         ToolSelector(policy, "rules[2].deny", ["re:("])
-    assert str(caught.value).startswith("toolcrib.toml:9: rules[2].deny: selector 're:(' is not a pattern")
+    assert str(caught.value).startswith(
+        "toolcrib.toml:9: rules[2].deny: selector 're:(' is not a valid pattern"
+    )
 
 
 @pytest.mark.parametrize(

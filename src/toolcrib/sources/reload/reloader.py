@@ -37,7 +37,7 @@ from toolcrib.errors import (
     RegistrationClosedError,
     SourceError,
 )
-from toolcrib.registry.registry import Change, Report, ToolRegistry, is_known
+from toolcrib.registry.registry import Change, Report, ToolRegistry, is_known_finding
 from toolcrib.sources.reload.files import (
     EMPTY,
     Eye,
@@ -191,7 +191,7 @@ class Loader:
                 tools = self._registry.prepare(found, report)
             except (Exception, SystemExit) as error:
                 report.findings.append(_explain(error, fresh))
-            errors = [*self._refused.values()] or [e for e in report.errors if not is_known(e, known)]
+            errors = [*self._refused.values()] or [e for e in report.errors if not is_known_finding(e, known)]
             if errors:
                 turn.undo()
                 files = scope.files | self._reads.keys()
@@ -439,7 +439,7 @@ class Reloader:
         try:
             errors: Sequence[Finding] = attempt.errors
             if not errors:
-                report = self._registry.swap(self._tools, attempt.tools, known=self._findings)
+                report = self._registry.replace_all(self._tools, attempt.tools, known=self._findings)
                 attempt.keep()
         except BatchError as error:
             errors = error.findings
@@ -515,7 +515,7 @@ def _log_refusal(findings: Sequence[Finding], words: str) -> None:
 
 def _log_news(findings: Iterable[Finding], known: Collection[Finding]) -> None:
     for finding in findings:
-        if finding.level == "warning" and not is_known(finding, known):
+        if finding.level == "warning" and not is_known_finding(finding, known):
             logger.warning("%s", finding)
 
 

@@ -15,9 +15,9 @@ from typing import Any
 
 from toolcrib.config import FILE_NAME, Config, load_config, switches_from
 from toolcrib.errors import ConfigurationError, DefinitionError, Finding, SourceError
-from toolcrib.registry.index import remark_shortened
+from toolcrib.registry.index import report_shortened
 from toolcrib.registry.registry import ToolRegistry
-from toolcrib.registry.selection import select, without_repeats
+from toolcrib.registry.selection import drop_repeated, select
 from toolcrib.sources import collect
 from toolcrib.sources.loading import imports_forbidden
 from toolcrib.sources.scan.discovery import Aim, take_aim
@@ -103,7 +103,7 @@ class _Scanner:
                 result.findings.append(_failure(tool, error))
                 continue
             if tool.long_name is not None:
-                result.findings += remark_shortened(tool)
+                result.findings += report_shortened(tool)
             result.findings += tool.findings
             is_listed = registry.try_get(tool.name) is tool
             (result.tools if is_listed else result.unlisted).append(tool)
@@ -167,7 +167,7 @@ class _Scanner:
         registry = self.reading.make_registry()
         certain: list[Tool] = []
         guessed: list[Tool] = []
-        for tool in without_repeats(tools):
+        for tool in drop_repeated(tools):
             (guessed if self.reading.is_conditional(tool) else certain).append(tool)
         findings = registry.add_all(certain).findings
         for tool in guessed:

@@ -69,7 +69,7 @@ async def opened(owners: Owners, registry: ToolRegistry, app: Application) -> Ap
 
 
 def drop(registry: ToolRegistry, app: Application) -> None:
-    registry.swap([entry.tool for entry in registry.entries() if entry.tool.owner is app], [])
+    registry.replace_all([entry.tool for entry in registry.entries() if entry.tool.owner is app], [])
 
 
 async def test_an_application_without_tools_is_closed_and_the_others_are_not(

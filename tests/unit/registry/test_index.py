@@ -9,15 +9,15 @@ import pytest
 
 from toolcrib import Tool, ToolAlreadyExistsError
 from toolcrib.errors import ConfusableNameError
-from toolcrib.registry.index import Entry, Group, KeySpace, Snapshot, skeleton, spellings, version_key
+from toolcrib.registry.index import Entry, NameIndex, Snapshot, VersionGroup, skeleton, spellings, version_key
 
 
 def named(name: str, **options: Any) -> Tool:
     return Tool.from_function(lambda: name, name=name, **options)
 
 
-def space_of(*tools: Tool) -> KeySpace:
-    space = KeySpace()
+def space_of(*tools: Tool) -> NameIndex:
+    space = NameIndex()
     for tool in tools:
         space.check_free(tool, confusable=True)
         space.put(tool, enabled=tool.options.enabled)
@@ -72,16 +72,18 @@ def test_names_that_look_different_do_not(name: str, other: str) -> None:
 
 def test_a_group_shows_its_newest_enabled_version() -> None:
     old, new = named("echo", version="2"), named("echo", version="10")
-    group = Group([Entry(old, True), Entry(new, True)])
+    group = VersionGroup([Entry(old, True), Entry(new, True)])
     assert group.newest is not None
     assert group.newest.tool is new
-    assert Group([Entry(old, True), Entry(new, False)]).newest == Entry(old, True)
-    assert Group([Entry(old, False), Entry(new, False)]).newest is None
-    assert Group([Entry(old, False)]).newest is None
+    assert VersionGroup([Entry(old, True), Entry(new, False)]).newest == Entry(old, True)
+    assert VersionGroup([Entry(old, False), Entry(new, False)]).newest is None
+    assert VersionGroup([Entry(old, False)]).newest is None
 
 
 def test_a_group_answers_to_the_spellings_of_all_its_versions() -> None:
-    group = Group([Entry(named("echo", aliases=["say"]), True), Entry(named("echo", version="2"), True)])
+    group = VersionGroup(
+        [Entry(named("echo", aliases=["say"]), True), Entry(named("echo", version="2"), True)]
+    )
     assert group.spellings == ("echo", "say")
 
 
@@ -176,11 +178,11 @@ def test_what_is_dropped_leaves_nothing_behind() -> None:
     assert space.find("say") == []
     assert [entry.tool for entry in space.find("talk")] == [two]
     space.drop(space.find("echo"))
-    assert space == KeySpace()
+    assert space == NameIndex()
 
 
 def test_look_alikes_that_are_allowed_are_forgotten_one_by_one() -> None:
-    space = KeySpace()
+    space = NameIndex()
     for name in ("delete", "de1ete"):
         space.put(named(name), enabled=True)
     space.drop(space.find("de1ete"))

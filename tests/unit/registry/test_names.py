@@ -10,7 +10,7 @@ import pytest
 from toolcrib import Tool
 from toolcrib.definition import MCP, PORTABLE, STRICT, NameRule
 from toolcrib.errors import InvalidNameError, InvalidToolError
-from toolcrib.registry.index import name_tool, remark_shortened
+from toolcrib.registry.index import name_tool, report_shortened
 
 LONG = "a" * 40 + "_" + "b" * 40
 
@@ -56,11 +56,11 @@ def test_a_long_name_is_shortened_and_remembered() -> None:
     short = name_tool(named(LONG), None, "_", PORTABLE)
     assert len(short.name) == 64
     assert short.long_name == LONG
-    (finding,) = remark_shortened(short)
+    (finding,) = report_shortened(short)
     assert (finding.code, finding.level, finding.tool) == ("shortened-name", "warning", short.name)
     assert LONG in finding.message
     assert finding.file == __file__
-    assert remark_shortened(named("echo")) == []
+    assert report_shortened(named("echo")) == []
 
 
 def test_a_shortened_name_gets_its_long_form_back_where_there_is_room() -> None:

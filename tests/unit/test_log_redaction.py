@@ -120,7 +120,7 @@ def test_an_exception_with_a_secret_is_replaced_with_its_causes(kept: Kept) -> N
     assert error.__cause__.__notes__ == [f"noted {CLEAN}"]
     shown = logging.Formatter().format(record) + logging.Formatter().formatException(record.exc_info)
     assert "abcdef" not in shown
-    assert shown.count("test_logfilter.py") >= 4
+    assert shown.count("test_log_redaction.py") >= 4
 
 
 def test_what_an_exception_came_from_and_its_parts_are_clean_too(kept: Kept) -> None:
