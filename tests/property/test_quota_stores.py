@@ -14,11 +14,10 @@ from toolcrib import Tool
 from toolcrib.context import Principal
 from toolcrib.errors import ThrottledError
 from toolcrib.policy import Limit, Policy
-from toolcrib.policy.quota.ledger import Ledger
-from toolcrib.policy.quota.limits import Day, Demand, Term
-from toolcrib.policy.quota.memory_store import BACK, DictMarks, DictPlaces, DictRates
-from toolcrib.policy.quota.sqlite_store import SqlMarks, SqlPlaces, SqlRates, SqlSpent, Tables
-from toolcrib.policy.quota.store import RUNNING, Slot
+from toolcrib.policy.quota.ledger import RESUMED, RUNNING, Ledger, Slot
+from toolcrib.policy.quota.limits import CallLimits, CompiledLimit
+from toolcrib.policy.quota.memory_store import MemoryCounters
+from toolcrib.policy.quota.sqlite_store import SqliteCounters
 
 PEOPLE = [Principal("ana"), Principal("ben")]
 TOOL = Tool.from_function(lambda: 1, name="x")
@@ -26,7 +25,9 @@ LIMITS = [
     Limit(rate="7/min", burst=3, concurrency=2, queue=2),
     Limit(rate="20/min", concurrency=3, queue=3, daily=6, per="all"),
 ]
-TERMS = [Term(Policy(limits=LIMITS), number, limit) for number, limit in enumerate(LIMITS, start=1)]
+COMPILED = [
+    CompiledLimit(Policy(limits=LIMITS), number, limit) for number, limit in enumerate(LIMITS, start=1)
+]
 
 
 class StoresMachine(RuleBasedStateMachine):
@@ -34,28 +35,21 @@ class StoresMachine(RuleBasedStateMachine):
     def make(self) -> None:
         self.now_ns = 10**12
         self._folder = tempfile.TemporaryDirectory()
-        self.tables = Tables(Path(self._folder.name) / "limits.db", "me", "boot")
-        self.tables.open(self.now_ns, 1.0)
-        self.tables.begin(1.0)
-        kept: dict[str, Any] = {"day": Day(), "wall": lambda: self.now_ns / 1e9, "max_buckets": 100}
-        memory = Ledger(
-            rates=DictRates(), spent={}, marks=DictMarks(100), places=DictPlaces(), **kept | {"day": Day()}
-        )
-        sql = Ledger(
-            rates=SqlRates(self.tables),
-            spent=SqlSpent(self.tables),
-            marks=SqlMarks(self.tables, 100),
-            places=SqlPlaces(self.tables),
-            **kept,
+        self.counters = SqliteCounters(Path(self._folder.name) / "limits.db", "me", "boot", max_marks=100)
+        self.counters.open(self.now_ns, 1.0)
+        self.counters.begin(1.0)
+        memory, sql = (
+            Ledger(counters, lambda: self.now_ns / 1e9, max_buckets=100)
+            for counters in (MemoryCounters(100), self.counters)
         )
         self.ledgers = (memory, sql)
         self.pairs: list[tuple[Slot, Slot]] = []
-        self.demands = [Demand(TERMS, who, TOOL) for who in PEOPLE]
+        self.limits = [CallLimits(COMPILED, who, TOOL) for who in PEOPLE]
         self.rank = 0
 
     def teardown(self) -> None:
-        if hasattr(self, "tables"):
-            self.tables.close()
+        if hasattr(self, "counters"):
+            self.counters.close()
             self._folder.cleanup()
 
     def both(self, act: Any, pair: tuple[Slot, Slot]) -> Any:
@@ -81,11 +75,11 @@ class StoresMachine(RuleBasedStateMachine):
     @rule(who=st.integers(0, 1), mark=st.sampled_from([None, None, None, "m", "n"]))
     def enter(self, who: int, mark: str | None) -> None:
         number = len(self.pairs)
-        pair = (Slot(self.demands[who], None, mark), Slot(self.demands[who], None, mark))
+        pair = (Slot(self.limits[who], None, mark), Slot(self.limits[who], None, mark))
         pair[1].number = self.rank = self.rank + 1
         said = self.both(lambda ledger, slot: ledger.enter(slot, self.now_ns), pair)
         if isinstance(said, float):
-            self.both(lambda ledger, slot: ledger.line_up(slot, self.now_ns, self.rank), pair)
+            self.both(lambda ledger, slot: ledger.enqueue(slot, self.now_ns, self.rank), pair)
         if said is None or isinstance(said, float):
             self.pairs.append(pair)
             assert len(self.pairs) == number + 1
@@ -118,12 +112,12 @@ class StoresMachine(RuleBasedStateMachine):
         if pair is not None:
             self.rank += 1
             self.both(lambda ledger, slot: ledger.vacate(slot), pair)
-            self.both(lambda ledger, slot: ledger.come_back(slot, BACK + self.rank), pair)
+            self.both(lambda ledger, slot: ledger.resume(slot, RESUMED + self.rank), pair)
 
     @rule(mark=st.sampled_from("abc"))
     def burn(self, mark: str) -> None:
-        pair = (Slot(self.demands[0], None), Slot(self.demands[0], None))
-        self.both(lambda ledger, slot: ledger.burn(mark, 30, self.now_ns), pair)
+        pair = (Slot(self.limits[0], None), Slot(self.limits[0], None))
+        self.both(lambda ledger, slot: ledger.use_once(mark, 30, self.now_ns), pair)
 
 
 TestStores = StoresMachine.TestCase

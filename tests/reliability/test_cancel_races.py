@@ -133,7 +133,7 @@ class World:
 
     @property
     def spent(self) -> int:
-        return sum(self.enforcer.quota._memory.ledger.spent.values())
+        return sum(self.enforcer.quota._memory.counters.budgets.values())
 
 
 class Client(Voice):

@@ -122,9 +122,9 @@ class World:
         store = self.quota.describe_store()
         assert (store["places"], store["waiting"]) == (0, 0)
         memory = self.quota._memory
-        assert memory.places.running == memory.places.lines == {}
+        assert memory.counters.running == memory.counters.queues == {}
         assert +self.inside == {}
-        spent = {key.rpartition("=")[2]: used for key, used in memory.spent.items()}
+        spent = {key.rpartition("=")[2]: used for key, used in memory.counters.budgets.items()}
         assert spent == dict(+self.ran)
         for position, first_s in enumerate(self.times_s):
             for count, last_s in enumerate(self.times_s[position:], start=1):

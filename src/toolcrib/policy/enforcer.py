@@ -13,8 +13,7 @@ from toolcrib.errors import ConfigurationError, ErrorCollector
 from toolcrib.policy.access import Access
 from toolcrib.policy.access.middleware import AccessMiddleware
 from toolcrib.policy.outcome import OutcomeMiddleware
-from toolcrib.policy.quota import Quota
-from toolcrib.policy.quota.middleware import QuotaMiddleware
+from toolcrib.policy.quota import Quota, QuotaMiddleware
 from toolcrib.tool import Tool
 
 if TYPE_CHECKING:
@@ -61,7 +60,7 @@ class PolicyEnforcer:
         """Return the middleware of a server with this policy. `added` runs innermost."""
         observers: list[Middleware] = []
         checks: list[Middleware] = [
-            AccessMiddleware(self.access, self.quota.burn),
+            AccessMiddleware(self.access, self.quota.use_once),
             QuotaMiddleware(self.quota),
         ]
         if self.audit is not None:

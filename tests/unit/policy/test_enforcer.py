@@ -227,7 +227,7 @@ async def test_a_result_may_be_as_long_as_is_allowed_and_no_longer(tmp_path: Pat
         assert result.content == [
             {
                 "type": "text",
-                "text": "The result of tool 'long' is longer than the 1000 bytes that are allowed.",
+                "text": "The result of tool 'long' exceeds the limit of 1000 bytes.",
             }
         ]
     assert [(item["outcome"], item["code"]) for item in bench.records()] == [
@@ -495,9 +495,9 @@ async def test_an_application_that_does_not_open_is_told_by_the_id_of_the_call(t
 
 def break_store(bench: Bench) -> None:
     """Have the store fail from now on, as a disk does that is gone: its place is a folder."""
-    scribe = bench.enforcer.audit._writer
-    scribe.abandon()
-    scribe.path = bench.file.parent / "gone" / "audit.db"
+    writer = bench.enforcer.audit._writer
+    writer.release()
+    writer.path = bench.file.parent / "gone" / "audit.db"
     (bench.file.parent / "gone").write_text("not a folder")
 
 

@@ -1,16 +1,12 @@
-"""How much: rates, places, budgets and sizes, counted exactly, in memory or in a file that workers share.
+"""Quotas: rate, concurrency, daily budget and size limits, counted exactly.
 
-`Quota` is the door: `enter` lets a call in and gives its `Slot`, or refuses it and says when to try again.
-
-- `terms` makes limits into what one call needs; `refusal` says no in words and figures
-- `ledger` decides, once for both stores; `day` knows when a budget begins anew
-- `memory` counts for this process, `sqlite` for all that share a file; `store` is what both promise
-
-Knows limits, clocks and counts; refuses to know rules, results and the wire.
+`Quota.enter` admits a call and returns its `Slot`, or refuses it and says when to try again. `limits`
+compiles the limits of a policy, `ledger` decides who is admitted, and a store keeps the counts:
+`memory_store` for one process, `sqlite_store` for all processes that share a file.
 """
 
-from toolcrib.policy.quota.limits import Demand
-from toolcrib.policy.quota.quota import Quota
-from toolcrib.policy.quota.store import Slot
+from toolcrib.policy.quota.ledger import Slot
+from toolcrib.policy.quota.limits import CallLimits
+from toolcrib.policy.quota.quota import Quota, QuotaMiddleware
 
-__all__ = ["Demand", "Quota", "Slot"]
+__all__ = ["CallLimits", "Quota", "QuotaMiddleware", "Slot"]

@@ -1,232 +1,398 @@
-"""Decides who is let in: the same for every store, and nothing but arithmetic on whole numbers.
+"""Admission: the same decisions for every store, as arithmetic on whole numbers.
 
-**Rates** are GCRA: per key one figure, the time at which the next call is due at an even pace. A call may
-come `burst - 1` steps before it. In any time t no more than burst + rate x t calls are let in.
+**Slots** are taken in order of arrival. A call that waits for one count keeps its turn in the others, so a
+call that needs two slots cannot be overtaken for ever by calls that need one of them; and as the order is
+the same for all counts, there is no deadlock. A queued call has its rate reserved and its budget taken, so
+it is not refused for them later, and both are given back if it leaves the queue.
 
-**Places** are taken in the order of arrival. Whoever has to wait for one count keeps its turn in the others,
-so a call that needs two places cannot be overtaken for ever by calls that need one of them; and as the order
-is one for all counts, nobody waits in a circle. A call in line has its rate reserved and its budget taken, so
-it will not be refused for them later, and both are as before if it leaves the line.
-
-All of a call's limits admit it, or nothing is taken. Knows needs, figures and the time it is told; refuses to
-know loops, threads and files.
+All limits of a call admit it, or nothing is taken. `Counters` keeps the figures, `Ledger` decides, `Store`
+adds waiting and locking, and a `Slot` is what one call holds.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractContextManager
+from typing import Any, Protocol
 
 from toolcrib.dispatch.rate_limit import NS
-from toolcrib.policy.quota.limits import BUSY_NS, Day, Demand, Term, refuse
-from toolcrib.policy.quota.store import RUNNING, Marks, Places, Rates, Slot, Spent
+from toolcrib.policy.quota.limits import RETRY_NS, BudgetDay, CallLimits, CompiledLimit, refuse
 
 MAX_BUCKETS = 100_000
-"""So many counts of each kind. Only idle ones are dropped; where none is, new ones are refused."""
+"""The number of counts of each kind. Only idle ones are dropped; where none is idle, new ones are refused."""
 SWEEP_FROM = 1024
 MARK_NS = 900 * NS
 """How long a mark is kept: longer than any sealed state lives."""
+RUNNING = -(2**63)
+"""The rank of a call that runs: before all that wait."""
+RESUMED = -(2**62)
+"""Ranks of calls that resume after a pause start here: before all others that wait."""
+
+
+class Slot:
+    """An admitted call. Call `leave` when it is answered; calling it twice does no harm.
+
+    The other attributes belong to the ledger: `rank` is None without a slot, RUNNING with one, else the
+    position in the queue; `is_charged`: rate and budget were taken, on the day `serial`; `has_used_mark`:
+    the call was made before with this `mark`, so that it is not charged again.
+    """
+
+    __slots__ = (
+        "_outliving",
+        "_pauses",
+        "has_used_mark",
+        "is_charged",
+        "is_left",
+        "limits",
+        "mark",
+        "number",
+        "rank",
+        "serial",
+        "store",
+    )
+
+    def __init__(self, limits: CallLimits, store: Store | None, mark: str | None = None) -> None:
+        self.limits = limits
+        self.store = store
+        self.mark = mark
+        self.is_left = False
+        self.is_charged = False
+        self.has_used_mark = False
+        self.rank: int | None = None
+        self.serial = 0
+        self.number = 0
+        self._pauses = 0
+        self._outliving = 0
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the call is answered and none of its code still runs."""
+        return self.is_left and not self._outliving
+
+    def reset(self) -> None:
+        """Note that nothing was taken for this call."""
+        self.rank, self.serial = None, 0
+        self.is_charged = self.has_used_mark = False
+
+    def leave(self, *, ran: bool) -> None:
+        """Free the slot of a call that is answered, and its share of the budget where the tool never ran."""
+        store = self.store
+        if store is None:
+            return
+        with store.lock:
+            if not self.is_left:
+                self.is_left = True
+                store.release(self, ran=ran, has_ended=not self._outliving)
+
+    def pause(self) -> None:
+        """Free the slot until `resume`, while a person is asked. Pauses may be nested."""
+        store = self.store
+        if store is not None:
+            with store.lock:
+                self._pauses += 1
+                store.vacate(self)
+
+    async def resume(self) -> None:
+        """Wait for a slot, before all calls that have not run yet. Never refused."""
+        store = self.store
+        if store is None:
+            return
+        with store.lock:
+            self._pauses -= 1
+            if self._pauses or self.is_over:
+                return
+        await store.resume(self)
+
+    def outlive(self) -> Callable[[], None]:
+        """Keep the slot after `leave`, because code of the call still runs. Call the returned function
+        when it has ended, from any thread."""
+        store = self.store
+        if store is None:
+            return _do_nothing
+        with store.lock:
+            if self.is_left:
+                return _do_nothing
+            self._outliving += 1
+        ended = False
+
+        def end() -> None:
+            nonlocal ended
+            with store.lock:
+                if not ended:
+                    ended = True
+                    self._outliving -= 1
+                    if self.is_over:
+                        store.vacate(self)
+
+        return end
+
+
+def _do_nothing() -> None: ...
+
+
+class Store(Protocol):
+    """Where calls are counted and queued. `lock` is held by `Slot` around `release` and `vacate`."""
+
+    @property
+    def lock(self) -> AbstractContextManager[Any]: ...
+
+    def enter(self, slot: Slot) -> Slot | Awaitable[Slot]:
+        """Admit a call, at once or when awaited. Raises ThrottledError, in either case."""
+        ...
+
+    def release(self, slot: Slot, *, ran: bool, has_ended: bool) -> None:
+        """End an answered call; its slot is kept where its code has not ended."""
+        ...
+
+    def vacate(self, slot: Slot) -> None:
+        """Free the slot, or the place in the queue."""
+        ...
+
+    async def resume(self, slot: Slot) -> None: ...
+
+    def use_once(self, mark: str, ttl_s: float) -> bool | Awaitable[bool]:
+        """Return True the first time, and False until `ttl_s` have passed."""
+        ...
+
+    async def open(self) -> None: ...
+
+    async def close(self) -> None: ...
+
+    def describe(self) -> dict[str, Any]: ...
+
+
+class Counters(Protocol):
+    """The figures of a store."""
+
+    def rate(self, key: str) -> tuple[int, int] | None:
+        """Return when the next call is due at an even pace, in 1/scale ns, and the scale."""
+        ...
+
+    def set_rate(self, key: str, due: int, scale: int) -> None: ...
+
+    def count_rates(self) -> int: ...
+
+    def sweep_rates(self, now_ns: int) -> None:
+        """Drop the rates whose next call is due: they are as good as new."""
+        ...
+
+    def spent(self, key: str) -> int:
+        """Return the number of calls of this day."""
+        ...
+
+    def set_spent(self, key: str, used: int) -> None:
+        """Set the number of calls of this day; 0 drops the key."""
+        ...
+
+    def count_spent(self) -> int: ...
+
+    def clear_spent(self) -> None: ...
+
+    def is_unused(self, mark: str, now_ns: int) -> bool:
+        """Whether a mark was not used, and there is room to note that it is."""
+        ...
+
+    def add_mark(self, mark: str, until_ns: int) -> None: ...
+
+    def remove_mark(self, mark: str) -> None: ...
+
+    def count_calls(self, key: str) -> int:
+        """Return the number of calls that run or wait."""
+        ...
+
+    def count_ahead(self, key: str, rank: int) -> int:
+        """Return the number of calls that run, or wait with a lower rank."""
+        ...
+
+    def add_call(self, key: str, rank: int, slot: Slot) -> None: ...
+
+    def remove_call(self, key: str, rank: int, slot: Slot) -> None: ...
 
 
 class Ledger:
-    """The figures of one store, and what follows from them. Whoever asks brings the time and the lock."""
+    """Decides by the figures of one store. The caller holds the lock and brings the time."""
 
     def __init__(
-        self,
-        *,
-        rates: Rates,
-        spent: Spent,
-        marks: Marks,
-        places: Places,
-        day: Day,
-        wall: Callable[[], float],
-        max_buckets: int = MAX_BUCKETS,
+        self, counters: Counters, wall_clock: Callable[[], float], *, max_buckets: int = MAX_BUCKETS
     ) -> None:
-        self.rates = rates
-        self.spent = spent
-        self.marks = marks
-        self.places = places
-        self.day = day
-        self._wall = wall
+        self.day = BudgetDay()
+        self._counters = counters
+        self._wall_clock = wall_clock
         self._max_buckets = max_buckets
         self._sweep_at = min(SWEEP_FROM, max_buckets)
         self._swept_ns: int | None = None
 
     def enter(self, slot: Slot, now_ns: int) -> float | None:
-        """None: it is in. Else it has to wait, and may for so many seconds. Raises ThrottledError."""
-        demand, mark = slot.demand, slot.mark
-        is_charged = mark is None or not self.marks.is_free(mark, now_ns)
-        dues = self._check(demand, now_ns) if is_charged else ()
-        patience_s: float | None = None
-        for key, most, queue, queue_s, term in demand.places:
-            beyond = self.places.total(key) - most
+        """Admit a call and return None, or return how many seconds it may wait. Raises ThrottledError."""
+        counters, limits = self._counters, slot.limits
+        is_charged = self._is_charged(slot, now_ns)
+        rates = self._check(limits, now_ns) if is_charged else ()
+        max_wait_s: float | None = None
+        for key, maximum, queue, queue_s, source in limits.concurrency:
+            beyond = counters.count_calls(key) - maximum
             if beyond >= queue:
-                raise refuse(demand.tool_name, term, "concurrency", BUSY_NS)
-            if beyond >= 0 and (patience_s is None or queue_s < patience_s):
-                patience_s = queue_s
-        if patience_s is not None:
-            return patience_s
-        for key, due, scale in dues:
-            self.rates[key] = (due, scale)
+                raise refuse(limits.tool_name, source, "concurrency", RETRY_NS)
+            if beyond >= 0 and (max_wait_s is None or queue_s < max_wait_s):
+                max_wait_s = queue_s
+        if max_wait_s is not None:
+            return max_wait_s
+        for key, due, scale in rates:
+            counters.set_rate(key, due, scale)
         self._charge(slot, now_ns, is_charged)
-        slot.rank = RUNNING
-        self.places.run(slot)
+        self._run(slot)
         return None
 
-    def line_up(self, slot: Slot, now_ns: int, rank: int) -> None:
-        """A call that has to wait does."""
-        self._charge(slot, now_ns, slot.mark is None or not self.marks.is_free(slot.mark, now_ns))
+    def enqueue(self, slot: Slot, now_ns: int, rank: int) -> None:
+        """Queue a call that `enter` did not admit."""
+        self._charge(slot, now_ns, self._is_charged(slot, now_ns))
         slot.rank = rank
-        for key in self._kept_keys(slot):
-            self.places.add(key, rank, slot)
+        self.restore(slot)
 
     def retry(self, slot: Slot, now_ns: int) -> bool:
-        """Whether it is the turn of a call in line. If so, it is in."""
+        """Admit a queued call if it is its turn."""
         rank = slot.rank
-        assert rank is not None  # nosec B101  # it is in line
-        if any(self.places.ahead(need.key, rank) >= need.most for need in slot.demand.places):
+        assert rank is not None  # nosec B101  # it is queued
+        counters = self._counters
+        if any(counters.count_ahead(each.key, rank) >= each.maximum for each in slot.limits.concurrency):
             return False
-        is_new = self._is_new(slot)
-        self._leave_line(slot, rank)
+        is_new = rank >= 0
+        self.vacate(slot)
         if is_new and slot.is_charged:
-            for key, pace, _ in slot.demand.rates:
-                due, _ = self.rates.get(key) or (0, 0)
-                self.rates[key] = (pace.admit(due, now_ns)[1], pace.scale)
-        slot.rank = RUNNING
-        self.places.run(slot)
+            for key, pace, _ in slot.limits.rates:
+                due, _ = counters.rate(key) or (0, 0)
+                counters.set_rate(key, pace.admit(due, now_ns)[1], pace.scale)
+        self._run(slot)
         return True
 
     def restore(self, slot: Slot) -> None:
-        """Write again what a call has, or waits for, where that was lost."""
-        assert slot.rank is not None  # nosec B101  # it has a place, or waits for one
-        for key in self._kept_keys(slot):
-            self.places.add(key, slot.rank, slot)
+        """Write what a call holds, or waits for."""
+        assert slot.rank is not None  # nosec B101  # it holds a slot, or waits for one
+        for key in _keys(slot):
+            self._counters.add_call(key, slot.rank, slot)
 
     def withdraw(self, slot: Slot) -> None:
-        """A call is not made after all: all is as if it had not come."""
+        """Undo a call that is not made after all."""
         self.vacate(slot)
-        if slot.mark is not None and slot.has_burned:
-            slot.has_burned = False
-            self.marks.remove(slot.mark)
+        if slot.mark is not None and slot.has_used_mark:
+            slot.has_used_mark = False
+            self._counters.remove_mark(slot.mark)
         else:
             self._refund(slot)
 
     def vacate(self, slot: Slot) -> None:
-        """Its place, or its turn, is free."""
+        """Free the slot, or the place in the queue."""
         rank = slot.rank
-        if rank == RUNNING:
+        if rank is not None:
+            for key in _keys(slot):
+                self._counters.remove_call(key, rank, slot)
             slot.rank = None
-            self.places.end(slot)
-        elif rank is not None:
-            self._leave_line(slot, rank)
 
     def give_back(self, slot: Slot, now_ns: int) -> None:
-        """The tool never ran: its share of the day's budget is free."""
-        # Such a call was charged when it first came: while the day is young, perhaps on the day before.
-        if slot.has_burned and (self.day.serial == 1 or now_ns - self.day.began_ns >= MARK_NS):
+        """Give back the share of the day's budget: the tool never ran."""
+        # A call that was made again was charged the first time: early in a day, perhaps on the day before.
+        if slot.has_used_mark and (self.day.serial == 1 or now_ns - self.day.began_ns >= MARK_NS):
             slot.serial = self.day.serial
         self._refund(slot)
 
-    def _refund(self, slot: Slot) -> None:
-        if slot.serial == self.day.serial:
-            for need in slot.demand.budgets:
-                used = self.spent.get(need.key) or 0
-                if used > 1:
-                    self.spent[need.key] = used - 1
-                elif used:
-                    del self.spent[need.key]
-            slot.serial = 0
-
-    def come_back(self, slot: Slot, rank: int) -> bool:
-        """A call that was paused wants a place: True where it has one, else it stands in line."""
-        slot.rank = rank
-        if all(self.places.ahead(need.key, rank) < need.most for need in slot.demand.places):
-            slot.rank = RUNNING
-            self.places.run(slot)
+    def resume(self, slot: Slot, rank: int) -> bool:
+        """Give a paused call a slot and return True, or queue it."""
+        limits, counters = slot.limits.concurrency, self._counters
+        if all(counters.count_ahead(each.key, rank) < each.maximum for each in limits):
+            self._run(slot)
             return True
-        for need in slot.demand.places:
-            self.places.add(need.key, rank, slot)
+        slot.rank = rank
+        self.restore(slot)
         return False
 
-    def burn(self, mark: str, ttl_s: float, now_ns: int) -> bool:
-        if not self.marks.is_free(mark, now_ns):
+    def use_once(self, mark: str, ttl_s: float, now_ns: int) -> bool:
+        if not self._counters.is_unused(mark, now_ns):
             return False
-        self.marks.add(mark, now_ns + round(ttl_s * NS))
+        self._counters.add_mark(mark, now_ns + round(ttl_s * NS))
         return True
 
-    # --- inside ---
+    def _run(self, slot: Slot) -> None:
+        slot.rank = RUNNING
+        for each in slot.limits.concurrency:
+            self._counters.add_call(each.key, RUNNING, slot)
 
-    def _check(self, demand: Demand, now_ns: int) -> list[tuple[str, int, int]]:
-        """When the next call will be due by each rate, if this one is let in. Raises for the one of rates and
-        budgets that takes longest."""
-        worst: tuple[int, Term, str] | None = None
-        dues = []
-        for key, pace, term in demand.rates:
-            entry = self.rates.get(key)
+    def _is_charged(self, slot: Slot, now_ns: int) -> bool:
+        """Whether a call counts against rate and budget: not if it is made again with an answer."""
+        return slot.mark is None or not self._counters.is_unused(slot.mark, now_ns)
+
+    def _check(self, limits: CallLimits, now_ns: int) -> list[tuple[str, int, int]]:
+        """Return the rates as they are if the call is admitted. Raises for the rate or budget with the
+        longest wait."""
+        counters = self._counters
+        worst: tuple[int, CompiledLimit, str] | None = None
+        rates = []
+        for key, pace, source in limits.rates:
+            entry = counters.rate(key)
             due = 0 if entry is None else entry[0]
             latest = now_ns * pace.scale + pace.tolerance + pace.step
-            if due > latest:  # more than calls can have made it: the clock began anew
+            if due > latest:  # more than calls can have caused: the monotonic clock has restarted
                 due = latest
-                self.rates[key] = (due, pace.scale)
-            wait_ns, next_due = pace.admit(due, now_ns, self.places.total(key))
+                counters.set_rate(key, due, pace.scale)
+            wait_ns, next_due = pace.admit(due, now_ns, counters.count_calls(key))
             if not wait_ns:
                 if entry is not None or self._has_room(now_ns):
-                    dues.append((key, next_due, pace.scale))
+                    rates.append((key, next_due, pace.scale))
                     continue
-                wait_ns = BUSY_NS
+                wait_ns = RETRY_NS
             if worst is None or wait_ns > worst[0]:
-                worst = (wait_ns, term, "rate")
-        if demand.budgets:
-            wall_s = self._wall()
+                worst = (wait_ns, source, "rate")
+        if limits.budgets:
+            wall_s = self._wall_clock()
             if self.day.turn(now_ns, wall_s):
-                self.spent.clear()
-            for key, most, term in demand.budgets:
-                used = self.spent.get(key)
-                if len(self.spent) < self._max_buckets if used is None else used < most:
+                counters.clear_spent()
+            for key, maximum, source in limits.budgets:
+                used = counters.spent(key)
+                if used < maximum and (used or counters.count_spent() < self._max_buckets):
                     continue
                 wait_ns = self.day.left_ns(now_ns, wall_s)
                 if worst is None or wait_ns > worst[0]:
-                    worst = (wait_ns, term, "budget")
+                    worst = (wait_ns, source, "budget")
         if worst is not None:
-            raise refuse(demand.tool_name, worst[1], worst[2], worst[0])
-        return dues
+            raise refuse(limits.tool_name, worst[1], worst[2], worst[0])
+        return rates
 
     def _charge(self, slot: Slot, now_ns: int, is_charged: bool) -> None:
-        """Take the budget, or the mark of a call that comes again."""
+        """Take the budget, or use the mark of a call that is made again."""
         slot.is_charged = is_charged
-        mark = slot.mark
-        if is_charged or mark is None:
+        if is_charged or slot.mark is None:
             slot.serial = self.day.serial
-            for key, _, _ in slot.demand.budgets:
-                self.spent[key] = (self.spent.get(key) or 0) + 1
+            for key, _, _ in slot.limits.budgets:
+                self._counters.set_spent(key, self._counters.spent(key) + 1)
         else:
-            self.marks.add(mark, now_ns + MARK_NS)
-            slot.has_burned = True
+            self._counters.add_mark(slot.mark, now_ns + MARK_NS)
+            slot.has_used_mark = True
 
-    def _leave_line(self, slot: Slot, rank: int) -> None:
-        for key in self._kept_keys(slot):
-            self.places.remove(key, rank, slot)
-        slot.rank = None
-
-    def _kept_keys(self, slot: Slot) -> list[str]:
-        """What a call in line is noted under: its places, and the rates that are reserved for it."""
-        keys = [need.key for need in slot.demand.places]
-        if slot.is_charged and self._is_new(slot):
-            keys += [need.key for need in slot.demand.rates]
-        return keys
-
-    def _is_new(self, slot: Slot) -> bool:
-        """Whether a call in line is there for the first time, not back from a pause."""
-        return slot.rank is not None and slot.rank >= 0
+    def _refund(self, slot: Slot) -> None:
+        if slot.serial == self.day.serial:
+            for each in slot.limits.budgets:
+                used = self._counters.spent(each.key)
+                if used:
+                    self._counters.set_spent(each.key, used - 1)
+            slot.serial = 0
 
     def _has_room(self, now_ns: int) -> bool:
-        """For one key more. Sweeps when their number has doubled; where that does not help, once a second."""
-        count = len(self.rates)
+        """Whether one more rate can be counted. Sweeps when their number has doubled; if full, once a
+        second."""
+        count = self._counters.count_rates()
         if count < self._sweep_at:
             return True
         is_full = count >= self._max_buckets
         if is_full and self._swept_ns is not None and now_ns < self._swept_ns + NS:
             return False
         self._swept_ns = now_ns
-        self.rates.sweep(now_ns)
-        self._sweep_at = min(self._max_buckets, max(SWEEP_FROM, 2 * len(self.rates)))
-        return len(self.rates) < self._max_buckets
+        self._counters.sweep_rates(now_ns)
+        count = self._counters.count_rates()
+        self._sweep_at = min(self._max_buckets, max(SWEEP_FROM, 2 * count))
+        return count < self._max_buckets
+
+
+def _keys(slot: Slot) -> list[str]:
+    """Return the keys that a call is noted under: its slots, and in the queue the rates reserved for it."""
+    keys = [each.key for each in slot.limits.concurrency]
+    if slot.is_charged and slot.rank is not None and slot.rank >= 0:
+        keys += [each.key for each in slot.limits.rates]
+    return keys

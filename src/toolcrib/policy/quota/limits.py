@@ -1,28 +1,12 @@
-"""Says no: in words that a model can act on, and in figures for machines.
+"""Compiled limits: what a call needs in order to be admitted, and the refusals.
 
-Knows the tool's own name and how long to wait; refuses to name anything else that somebody counts.
-
-Limits as they are counted: what one call needs to be let in.
-
-A `Term` is one limit, ready to be asked whom it is about. A `Demand` is all that the limits say about one
-caller and one tool: keys of counts with their numbers, all of them whole, so that nothing drifts. Knows
-limits and names; refuses to know counts and clocks.
-
-When a daily budget begins anew: at midnight UTC, and never twice, whatever is done to the wall clock.
-
-- The wall says a later day than the last one: a new day. A clock that runs ahead gives one budget too many,
-  once; a machine that slept through midnight looks the same, and must have its new day.
-- The wall says the day before (set back by a second or an hour around midnight, a leap second): the day that
-  has begun goes on until the wall is past it.
-- The wall says a day before that: somebody was wrong by more than a day, perhaps by a year. The day that has
-  begun ends when 24 hours have run on the clock that nobody sets; then the wall is believed again.
-
-Knows two clocks; refuses to know what is counted.
+A `CompiledLimit` is one limit of a policy. A `CallLimits` is all that the limits say about calls of one tool
+by one principal: keys of counts and their maximum, in whole numbers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple, TypeVar
 
 from toolcrib.config.settings import DAY_S, Limit, Policy, Rate
@@ -34,35 +18,38 @@ from toolcrib.registry.selection import tags_of
 from toolcrib.tool import Tool
 
 SHARE = 10
-"""Where the common store is out, each process counts for itself, up to one in so many."""
+"""While the shared store is unavailable, each process counts for itself, up to one tenth of each limit."""
+DAY_NS = DAY_S * NS
+RETRY_NS = NS
+"""When to try again where a slot must become free: that cannot be known, and a second costs little."""
 
 _Number = TypeVar("_Number", int, float)
 
 
-class RateNeed(NamedTuple):
+class RateLimit(NamedTuple):
     key: str
     pace: Pace
-    term: Term
+    source: CompiledLimit
 
 
-class BudgetNeed(NamedTuple):
+class BudgetLimit(NamedTuple):
     key: str
-    most: int
-    term: Term
+    maximum: int
+    source: CompiledLimit
 
 
-class PlaceNeed(NamedTuple):
+class ConcurrencyLimit(NamedTuple):
     key: str
-    most: int
+    maximum: int
     queue: int
     queue_s: float
-    term: Term
+    source: CompiledLimit
 
 
-class Term:
-    """One limit of a policy. `number` is its place there, beginning with 1."""
+class CompiledLimit:
+    """One limit of a policy. `number` is its position there, from 1."""
 
-    __slots__ = ("_who", "label", "limit", "number", "tools")
+    __slots__ = ("_principals", "label", "limit", "number", "tools")
 
     def __init__(self, policy: Policy, number: int, limit: Limit) -> None:
         self.limit = limit
@@ -72,98 +59,90 @@ class Term:
         with problems.collecting():
             self.tools = ToolSelector(policy, f"limits[{number}].tools", limit.tools)
         with problems.collecting():
-            self._who = PrincipalSelector(policy, f"limits[{number}].who", limit.who)
+            self._principals = PrincipalSelector(policy, f"limits[{number}].who", limit.who)
         problems.raise_errors()
 
     def matches(self, principal: Principal, tool: Tool) -> bool:
-        return self.tools.matches(tool) and self._who.matches(principal)
-
-    def unmatched(self, tools: Iterable[Tool]) -> list[str]:
-        """Its selectors that mean none of the tools."""
-        return self.tools.unmatched(list(tools))
-
-    def rate_needs(self, keys: list[str], share: int) -> Iterator[RateNeed]:
-        rate = self.limit.rate
-        if not isinstance(rate, Rate):
-            return
-        pace = Pace.of(rate.count, rate.period_s, self.limit.burst, share)
-        for key in keys:
-            # With the rate, as a file outlives a change of it: the same figures would mean another time.
-            yield RateNeed(f"rate {rate}|{key}", pace, self)
-
-    def budget_needs(self, keys: list[str], share: int) -> Iterator[BudgetNeed]:
-        if self.limit.daily is not None:
-            most = max(1, self.limit.daily // share)
-            yield from (BudgetNeed(f"daily|{key}", most, self) for key in keys)
-
-    def place_needs(self, keys: list[str], share: int) -> Iterator[PlaceNeed]:
-        limit = self.limit
-        if limit.concurrency is not None:
-            most = max(1, limit.concurrency // share)
-            yield from (PlaceNeed(f"place|{key}", most, limit.queue, limit.queue_s, self) for key in keys)
+        return self.tools.matches(tool) and self._principals.matches(principal)
 
     def keys(self, principal: Principal, tool: Tool) -> list[str]:
-        """What the calls of this caller and this tool are counted under: several, where it counts per tag."""
+        """Return the keys that calls of this principal and tool are counted under: several, if counted
+        per tag."""
         parts = set(self.limit.per.split("+"))
         start = [f"{self.number}:{self.limit.name or ''}"]
         if "principal" in parts:
             start.append(f"principal={principal.name}")
         if "tool" in parts:
-            start.append(f"tool={tool.name.casefold()}")  # as the registry folds it: versions and cases share
-        # Tools without a tag share one count: nobody who limits every tag means to let these through.
+            start.append(f"tool={tool.name.casefold()}")  # as in the registry: versions and cases share
+        # Tools without a tag share one count: a limit per tag is not meant to leave them unlimited.
         tags = dict.fromkeys(tags_of(tool)) or [""]
         ends = [[f"tag={tag}"] for tag in tags] if "tag" in parts else [[]]
-        return ["|".join(_escaped(part) for part in (*start, *end)) for end in ends]
+        return ["|".join(_escape(part) for part in (*start, *end)) for end in ends]
+
+    def rates(self, keys: Sequence[str], share: int) -> Iterator[RateLimit]:
+        rate = self.limit.rate
+        if isinstance(rate, Rate):
+            pace = Pace.of(rate.count, rate.period_s, self.limit.burst, share)
+            # The rate is part of the key: a file outlives its change, and old figures would mean other times.
+            yield from (RateLimit(f"rate {rate}|{key}", pace, self) for key in keys)
+
+    def budgets(self, keys: Sequence[str], share: int) -> Iterator[BudgetLimit]:
+        if self.limit.daily is not None:
+            maximum = max(1, self.limit.daily // share)
+            yield from (BudgetLimit(f"daily|{key}", maximum, self) for key in keys)
+
+    def concurrency(self, keys: Sequence[str], share: int) -> Iterator[ConcurrencyLimit]:
+        limit = self.limit
+        if limit.concurrency is not None:
+            maximum = max(1, limit.concurrency // share)
+            yield from (
+                ConcurrencyLimit(f"place|{key}", maximum, limit.queue, limit.queue_s, self) for key in keys
+            )
 
 
-class Demand:
-    """All that the limits say about calls of one tool by one caller. `timeout_s` and `max_result_bytes` are
-    the shortest and smallest of them; `is_counted` says that a call has a place among so many at once."""
+class CallLimits:
+    """All limits on calls of one tool by one principal.
+
+    `timeout_s`, `max_arguments_bytes` and `max_result_bytes` are the smallest of each; `is_counted`: a limit
+    on concurrency applies; `is_stateful`: a store has to be asked.
+    """
 
     __slots__ = (
-        "_facts",
         "_local",
+        "_made_of",
         "budgets",
+        "concurrency",
         "is_counted",
         "is_stateful",
         "max_arguments_bytes",
         "max_result_bytes",
-        "places",
         "rates",
-        "size_term",
+        "size_limit",
         "timeout_s",
         "tool_name",
     )
 
-    def __init__(self, terms: list[Term], principal: Principal, tool: Tool, share: int = 1) -> None:
-        self._facts = (terms, principal, tool)
-        self._local: Demand | None = None
+    def __init__(self, limits: list[CompiledLimit], principal: Principal, tool: Tool, share: int = 1) -> None:
+        self._made_of = (limits, principal, tool)
+        self._local: CallLimits | None = None
         self.tool_name = tool.name
-        keyed = [(term, term.keys(principal, tool)) for term in terms]
-        self.rates = tuple(need for term, keys in keyed for need in term.rate_needs(keys, share))
-        self.budgets = tuple(need for term, keys in keyed for need in term.budget_needs(keys, share))
-        self.places = tuple(need for term, keys in keyed for need in term.place_needs(keys, share))
-        self.is_counted = bool(self.places)
-        self.is_stateful = bool(self.rates or self.budgets or self.places)
-        limits = [term.limit for term in terms]
-        self.timeout_s = _least(limit.timeout_s for limit in limits)
-        self.max_result_bytes = _least(limit.max_result_bytes for limit in limits)
-        self.max_arguments_bytes = _least(limit.max_arguments_bytes for limit in limits)
-        self.size_term = next(
-            (
-                term
-                for term in terms
-                if self.max_arguments_bytes is not None
-                and term.limit.max_arguments_bytes == self.max_arguments_bytes
-            ),
-            None,
-        )
+        keyed = [(limit, limit.keys(principal, tool)) for limit in limits]
+        self.rates = tuple(each for limit, keys in keyed for each in limit.rates(keys, share))
+        self.budgets = tuple(each for limit, keys in keyed for each in limit.budgets(keys, share))
+        self.concurrency = tuple(each for limit, keys in keyed for each in limit.concurrency(keys, share))
+        self.is_counted = bool(self.concurrency)
+        self.is_stateful = bool(self.rates or self.budgets or self.concurrency)
+        self.timeout_s = _least(each.limit.timeout_s for each in limits)
+        self.max_result_bytes = _least(each.limit.max_result_bytes for each in limits)
+        self.max_arguments_bytes = most = _least(each.limit.max_arguments_bytes for each in limits)
+        sized = (each for each in limits if most is not None and each.limit.max_arguments_bytes == most)
+        self.size_limit = next(sized, None)
 
     @property
-    def local(self) -> Demand:
-        """The same with this process's share of every count."""
+    def local(self) -> CallLimits:
+        """The same limits with the share of one process."""
         if self._local is None:
-            self._local = Demand(*self._facts, share=SHARE)
+            self._local = CallLimits(*self._made_of, share=SHARE)
         return self._local
 
 
@@ -171,15 +150,26 @@ def _least(values: Iterable[_Number | None]) -> _Number | None:
     return min((value for value in values if value is not None), default=None)
 
 
-def _escaped(part: str) -> str:
+def _escape(part: str) -> str:
     return part.replace("%", "%25").replace("|", "%7C")
 
 
-DAY_NS = DAY_S * NS
+class BudgetDay:
+    """The day that budgets are counted for. It begins at midnight UTC, and never twice, even if the wall
+    clock is set.
 
+    - A later date on the wall clock is a new day. A clock that runs ahead gives one budget too many, once; a
+    machine
+      that slept through midnight looks the same, and must get its new day.
+    - The date before (the clock was set back around midnight, or a leap second): the current day goes on
+    until the
+      wall clock has passed it.
+    - An earlier date: the clock was wrong by more than a day. The current day ends when 24 hours have passed
+    on the
+      monotonic clock; then the wall clock is believed again.
 
-class Day:
-    """The day that counts. `serial` goes up by one with each; `began_ns` is on the clock that nobody sets."""
+    `serial` increases by one with each day; `began_ns` is monotonic time.
+    """
 
     __slots__ = ("began_ns", "number", "serial")
 
@@ -189,39 +179,31 @@ class Day:
         self.serial = serial
 
     def turn(self, now_ns: int, wall_s: float) -> bool:
-        """Whether a new day has begun."""
+        """Return whether a new day has begun."""
         number = int(wall_s // DAY_S)
-        if self.number is not None and not self._is_over(number, now_ns):
-            return False
+        if self.number is not None:
+            is_believed = number >= self.number - 1
+            if not (number > self.number if is_believed else now_ns - self.began_ns >= DAY_NS):
+                return False
         self.number = number
         self.began_ns = now_ns
         self.serial += 1
         return True
 
     def left_ns(self, now_ns: int, wall_s: float) -> int:
-        """How long it will be until the next one, if no clock is set meanwhile."""
-        assert self.number is not None  # nosec B101  # asked after `turn`
-        if int(wall_s // DAY_S) < self.number - 1:
+        """Return the time until the next day, if no clock is set in between. Call `turn` first."""
+        number = self.number or 0
+        if int(wall_s // DAY_S) < number - 1:
             return self.began_ns + DAY_NS - now_ns
-        return (self.number + 1) * DAY_NS - int(wall_s * NS)
-
-    def _is_over(self, number: int, now_ns: int) -> bool:
-        assert self.number is not None  # nosec B101  # as above
-        if number >= self.number - 1:
-            return number > self.number
-        return now_ns - self.began_ns >= DAY_NS
-
-
-BUSY_NS = NS
-"""When to try again where a place must become free: nobody knows, and a second costs little."""
+        return (number + 1) * DAY_NS - int(wall_s * NS)
 
 
 def refuse(
-    tool: str, term: Term, kind: str, wait_ns: int, *, within_s: float | None = None
+    tool: str, limit: CompiledLimit, kind: str, wait_ns: int, *, within_s: float | None = None
 ) -> ThrottledError:
-    """A call that came too often ("rate"), beside too many others ("concurrency"), or too late in a day
-    whose "budget" is spent. `within_s` is how long it has waited for a place."""
-    retry_s = -(-wait_ns // 1_000_000) / 1000  # up, so that whoever obeys is let in
+    """Return the error of a call over its "rate", its daily "budget" or its "concurrency". `within_s` is
+    the time that it has waited in the queue."""
+    retry_s = -(-wait_ns // 1_000_000) / 1000  # rounded up, so that a call at that time is admitted
     if kind == "budget":
         problem = f"The daily budget for calls of '{tool}' is used up"
     elif kind == "rate":
@@ -229,25 +211,25 @@ def refuse(
     elif within_s is None:
         problem = f"Too many calls of '{tool}' at once"
     else:
-        problem = f"No place for a call of '{tool}' became free within {within_s:g} s"
-    details = {"limit": term.label, "kind": kind, "retryAfterS": retry_s}
-    return ThrottledError(f"{problem}: try again in {say_wait(retry_s)}.", details=details)
+        problem = f"No slot for a call of '{tool}' became free within {within_s:g} s"
+    details = {"limit": limit.label, "kind": kind, "retryAfterS": retry_s}
+    return ThrottledError(f"{problem}: try again in {format_wait(retry_s)}.", details=details)
 
 
-def refuse_late(demand: Demand, waited_s: float) -> ThrottledError:
-    """A call that has waited in line for as long as one of its limits lets it."""
-    need = min(demand.places, key=lambda need: abs(need.queue_s - waited_s))
-    return refuse(demand.tool_name, need.term, "concurrency", BUSY_NS, within_s=waited_s)
+def refuse_late(limits: CallLimits, waited_s: float) -> ThrottledError:
+    """Return the error of a call that has waited in the queue as long as one of its limits allows."""
+    limit = min(limits.concurrency, key=lambda each: abs(each.queue_s - waited_s))
+    return refuse(limits.tool_name, limit.source, "concurrency", RETRY_NS, within_s=waited_s)
 
 
-def refuse_size(tool: str, term: Term, size: int, most: int) -> ThrottledError:
-    """Arguments that are too large, for which no waiting helps."""
-    words = f"The arguments of '{tool}' are too large: {size} bytes, and at most {most} are allowed."
-    return ThrottledError(words, details={"limit": term.label, "kind": "size", "maxBytes": most})
+def refuse_size(tool: str, limit: CompiledLimit, size: int, maximum: int) -> ThrottledError:
+    """Return the error of a call whose arguments are too large; waiting does not help."""
+    problem = f"The arguments of '{tool}' are too large: {size} bytes, and at most {maximum} are allowed."
+    return ThrottledError(problem, details={"limit": limit.label, "kind": "size", "maxBytes": maximum})
 
 
-def say_wait(wait_s: float) -> str:
-    """`0.25 s`, `3 s`, `12 min`, `5 h 13 min`: never less than it is."""
+def format_wait(wait_s: float) -> str:
+    """Return `0.25 s`, `3 s`, `12 min` or `5 h 13 min`, rounded up."""
     if wait_s < 10:
         return f"{wait_s:g} s"
     whole_s = -int(-wait_s // 1)

@@ -1,32 +1,34 @@
-"""The door: lets calls in as the limits of a policy say.
-
-Knows the policy's limits, which of them concern whom, and the store that counts; refuses to know rules,
-results and the wire.
-"""
+"""Admit calls as the limits of a policy say: `Quota` by itself, `QuotaMiddleware` around calls."""
 
 from __future__ import annotations
 
 import inspect
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 from toolcrib.config.settings import Policy
-from toolcrib.context import Principal
+from toolcrib.content import Result, text_block
+from toolcrib.context import Channel, InputNeeded, Principal, Question, Reply
+from toolcrib.dispatch.middleware import Call, Next
 from toolcrib.dispatch.rate_limit import NS
-from toolcrib.errors import ConfigurationError, ErrorCollector
-from toolcrib.policy.quota.limits import Demand, Term, refuse_size
+from toolcrib.errors import CannotAskError, ConfigurationError, ErrorCollector, InvalidResultError
+from toolcrib.policy.outcome import exceeds_size
+from toolcrib.policy.quota.ledger import Slot, Store
+from toolcrib.policy.quota.limits import CallLimits, CompiledLimit, refuse_size
 from toolcrib.policy.quota.memory_store import MemoryStore
-from toolcrib.policy.quota.store import Slot, Store
 from toolcrib.tool import Tool
 
-KNOWN = 10_000
-"""So many pairs of caller and tool are remembered with what the limits say about them."""
+MAX_CACHED = 10_000
+"""The number of pairs of principal and tool whose limits are remembered."""
 
 
 class Quota:
-    """How much callers may call. The clocks are for tests; `now` never goes back, `wall` may. `problems`
-    keeps what cannot be understood, as for `Access`."""
+    """The limits of a policy and the store that counts. Raises ConfigurationError for limits that make no
+    sense; given `problems`, they are collected there instead and left out.
+
+    The clocks can be replaced in tests: `now` is monotonic, `wall` may be set.
+    """
 
     def __init__(
         self,
@@ -38,91 +40,176 @@ class Quota:
     ) -> None:
         self._policy = policy
         found = ErrorCollector() if problems is None else problems
-        self._terms: list[Term] = []
+        self._limits: list[CompiledLimit] = []
         for number, limit in enumerate(policy.limits, start=1):
             with found.collecting():
-                self._terms.append(Term(policy, number, limit))
+                self._limits.append(CompiledLimit(policy, number, limit))
         if problems is None:
             found.raise_errors()
-        self._known: dict[tuple[Principal, Tool], Demand | None] = {}
+        self._cache: dict[tuple[Principal, Tool], CallLimits | None] = {}
         now_ns = time.monotonic_ns if now is time.monotonic else lambda: round(now() * NS)
         self._memory = MemoryStore(now_ns, wall)
         self._store: Store = self._memory
         if policy.store is not None:
-            # Delayed: loads SQLite, which few servers need.
-            from toolcrib.policy.quota.sqlite_store import SqliteStore
+            from toolcrib.policy.quota.sqlite_store import SqliteStore  # delayed: loads SQLite
 
             self._store = SqliteStore(policy, now_ns, wall, self._memory)
 
-    def check(self, tools: Sequence[Tool]) -> list[ConfigurationError]:
-        """The limits that mean none of these tools. Forgets those that were there before."""
-        self._known = {}
-        return [
-            self._policy.error_at(
-                f"limits[{term.number}].tools",
-                f"{selector!r} matches no tool",
-                "see `toolcrib list` for what there is",
-            )
-            for term in self._terms
-            for selector in term.unmatched(tools)
-            if selector != "*"  # what holds for every tool holds for none yet
-        ]
-
-    def limits_tool(self, tool: Tool) -> bool:
-        """Whether any limit is about this tool, whoever calls it."""
-        return any(term.tools.matches(tool) for term in self._terms)
-
-    def enter(
-        self, principal: Principal, tool: Tool, size: Callable[[], int], *, resumes: str | None = None
-    ) -> Slot | Awaitable[Slot] | None:
-        """Let a call in: at once where nothing has to be waited for, else when it is awaited. None: no limit
-        concerns this caller and this tool.
-
-        `size` gives the bytes of the arguments where a limit asks for them. `resumes` is the mark of a state
-        that the call comes back with: the first time, it is no second hit on rates and budgets. Raises
-        ThrottledError, here or when awaited; a refused call costs nothing.
-        """
-        demand = self._find(principal, tool) if self._terms else None
-        if demand is None:
-            return None
-        if demand.max_arguments_bytes is not None and demand.size_term is not None:
-            measured = size()
-            if measured > demand.max_arguments_bytes:
-                raise refuse_size(tool.name, demand.size_term, measured, demand.max_arguments_bytes)
-        if not demand.is_stateful:
-            return Slot(demand, None)
-        mark = None if resumes is None else f"again {resumes}"
-        return self._store.enter(Slot(demand, self._store, mark))
-
-    async def burn(self, mark: str, ttl_s: float) -> bool:
-        """True the first time a mark is used, in all processes that share the store.
-
-        A store that is out cannot tell, and says False: what is allowed once is then not allowed.
-        """
-        burned = self._store.burn(f"once {mark}", ttl_s)
-        return await burned if inspect.isawaitable(burned) else burned
-
     async def open(self) -> None:
-        """Raises ConfigurationError where the policy's store is a file that cannot be one."""
+        """Raise ConfigurationError where the store of the policy is a file that cannot be used."""
         await self._store.open()
 
     async def close(self) -> None:
         await self._store.close()
 
     def describe_store(self) -> dict[str, Any]:
-        """Where it is counted, how much is held, and whether that works."""
+        """Return where calls are counted, how many, and whether that works."""
         return self._store.describe()
 
-    def _find(self, principal: Principal, tool: Tool) -> Demand | None:
+    def check(self, tools: Sequence[Tool]) -> list[ConfigurationError]:
+        """Return the limits that match none of these tools, and forget the tools there were before."""
+        self._cache = {}
+        return [
+            self._policy.error_at(
+                f"limits[{limit.number}].tools",
+                f"{selector!r} matches no tool",
+                "see `toolcrib list`",
+            )
+            for limit in self._limits
+            for selector in limit.tools.unmatched(tools)
+            if selector != "*"  # holds for all tools, even if there is none yet
+        ]
+
+    def limits_tool(self, tool: Tool) -> bool:
+        """Whether any limit is about this tool, whoever calls it."""
+        return any(limit.tools.matches(tool) for limit in self._limits)
+
+    def enter(
+        self, principal: Principal, tool: Tool, size: Callable[[], int], *, resumes: str | None = None
+    ) -> Slot | Awaitable[Slot] | None:
+        """Admit a call: at once where there is nothing to wait for, else when awaited. None: no limit
+        applies.
+
+        `size` returns the size of the arguments. `resumes` is the mark of a state that the call is made
+        again with: the first time, it does not count against rates and budgets again. Raises ThrottledError,
+        here or when awaited; a refused call costs nothing.
+        """
+        limits = self._find(principal, tool) if self._limits else None
+        if limits is None:
+            return None
+        if limits.max_arguments_bytes is not None and limits.size_limit is not None:
+            measured = size()
+            if measured > limits.max_arguments_bytes:
+                raise refuse_size(tool.name, limits.size_limit, measured, limits.max_arguments_bytes)
+        if not limits.is_stateful:
+            return Slot(limits, None)
+        mark = None if resumes is None else f"again {resumes}"
+        return self._store.enter(Slot(limits, self._store, mark))
+
+    async def use_once(self, mark: str, ttl_s: float) -> bool:
+        """Return True the first time a mark is used, in all processes that share the store.
+
+        A store that does not work returns False: something allowed once is then not allowed.
+        """
+        is_first = self._store.use_once(f"once {mark}", ttl_s)
+        return await is_first if inspect.isawaitable(is_first) else is_first
+
+    def _find(self, principal: Principal, tool: Tool) -> CallLimits | None:
         pair = (principal, tool)
         try:
-            return self._known[pair]
+            return self._cache[pair]
         except KeyError:
             pass
-        terms = [term for term in self._terms if term.matches(principal, tool)]
-        demand = Demand(terms, principal, tool) if terms else None
-        known = self._known
-        if len(known) >= KNOWN:  # many come and go: begin anew, it is quickly found again
-            known = self._known = {}
-        known[pair] = demand
-        return demand
+        matching = [limit for limit in self._limits if limit.matches(principal, tool)]
+        limits = CallLimits(matching, principal, tool) if matching else None
+        if len(self._cache) >= MAX_CACHED:
+            self._cache = {}
+        self._cache[pair] = limits
+        return limits
+
+
+class QuotaMiddleware:
+    """Admits calls by a quota. A budget is given back where the tool never ran."""
+
+    def __init__(self, quota: Quota) -> None:
+        self._quota = quota
+        self.open = quota.open
+        self.close = quota.close
+        self.applies_to = quota.limits_tool
+
+    def __call__(self, call: Call, next: Next) -> Awaitable[Result]:
+        channel = call.channel
+        resumes = channel.resumes if channel.is_prompted else None
+        assert call.tool is not None  # nosec B101  # calls of unknown tools do not get here
+        entered = self._quota.enter(call.principal, call.tool, call.measure_arguments, resumes=resumes)
+        return next(call) if entered is None else self._run(call, next, call.tool.name, entered)
+
+    async def _run(self, call: Call, next: Next, tool: str, entered: Slot | Awaitable[Slot]) -> Result:
+        slot = entered if isinstance(entered, Slot) else await entered
+        has_run = False
+        try:
+            limits = slot.limits
+            if limits.timeout_s is not None:
+                call.shorten(limits.timeout_s)
+            if limits.is_counted:
+                call.channel, call.outlive = PausingChannel(call.channel, slot), slot.outlive
+            result = await next(call)
+            most = limits.max_result_bytes
+            if most is not None and result.error is None and exceeds_size(result, most):
+                error = InvalidResultError(f"The result of tool '{tool}' exceeds the limit of {most} bytes.")
+                result = Result([text_block(str(error))], is_error=True, error=error)
+            return result
+        except InputNeeded:
+            has_run = True  # made again with the answer, the call is not counted again
+            raise
+        finally:
+            slot.leave(ran=has_run or call.has_run)
+
+
+class PausingChannel:
+    """A channel that frees the call's slot while a person is asked, and takes one again afterwards."""
+
+    __slots__ = ("_channel", "_slot")
+
+    def __init__(self, channel: Channel, slot: Slot) -> None:
+        self._channel = channel
+        self._slot = slot
+
+    @property
+    def resumes(self) -> str | None:
+        return self._channel.resumes
+
+    @property
+    def is_prompted(self) -> bool:
+        return self._channel.is_prompted
+
+    @property
+    def is_gone(self) -> bool:
+        return self._channel.is_gone
+
+    @property
+    def request(self) -> str | int | None:
+        return self._channel.request
+
+    @property
+    def trace(self) -> str | None:
+        return self._channel.trace
+
+    def progress(self, progress: float, total: float | None, message: str | None) -> None:
+        self._channel.progress(progress, total, message)
+
+    def log(self, level: str, data: Any) -> None:
+        self._channel.log(level, data)
+
+    def close_stream(self) -> None:
+        self._channel.close_stream()
+
+    async def ask(self, questions: Mapping[str, Question]) -> Mapping[str, Reply]:
+        self._slot.pause()
+        try:
+            replies = await self._channel.ask(questions)
+        except CannotAskError:
+            await self._slot.resume()  # only after this error the tool goes on without an answer
+            raise
+        await self._slot.resume()
+        return replies

@@ -1,15 +1,12 @@
-"""Counts that several processes share, on one thread of each, which writes for all that wait in one go.
+"""Counts that several processes share, in one SQLite file.
 
-Where the file does not work (locked for long, full, deleted, broken) calls do not wait for it: each process
-counts for itself, up to its share of every limit, says so once, and goes back when the file works again.
-Knows jobs, one thread and when to give up; refuses to know SQL, and who is let in.
+One thread of each process writes for all its calls, many in one transaction. While the file does not work
+(locked for long, disk full, deleted, corrupt) calls do not wait for it: each process counts for itself, up
+to its share of each limit, logs that once, and returns to the file when it works again.
 
-The counts of several processes, in one SQLite file.
-
-Times are those of the clock that nobody sets, which all processes since the start of the machine share; what
-was counted before that start is forgotten, except budgets and marks. A place belongs to a worker, and a
-worker that has not renewed its lease is dead: its places are free. Knows SQL; refuses to know threads, and
-who is let in.
+Times are monotonic, which all processes since the start of the machine share; what was counted before is
+dropped, except budgets and marks. A slot belongs to a worker process, and a worker that has not renewed its
+lease is dead: its slots are free.
 """
 
 from __future__ import annotations
@@ -31,19 +28,28 @@ from typing import Any
 from toolcrib.config.settings import Policy
 from toolcrib.dispatch.rate_limit import NS
 from toolcrib.errors import ThrottledError
-from toolcrib.policy.quota.ledger import MAX_BUCKETS, Ledger
-from toolcrib.policy.quota.limits import Day, refuse_late
-from toolcrib.policy.quota.memory_store import BACK, Job, MemoryStore
-from toolcrib.policy.quota.store import RUNNING, Slot
+from toolcrib.policy.quota.ledger import MARK_NS, MAX_BUCKETS, RESUMED, Ledger, Slot
+from toolcrib.policy.quota.limits import BudgetDay, refuse_late
+from toolcrib.policy.quota.memory_store import MemoryStore, Waiter
+
+logger = logging.getLogger("toolcrib")
 
 LEASE_NS = 10 * NS
-"""How long the places of a worker that was killed stay taken."""
-KEPT_NS = 900 * NS
-"""How long marks from before a restart of the machine are kept: nobody knows how old they are."""
+"""How long the slots of a killed worker stay taken."""
+WAIT_S = 0.25
+"""How long a call waits for the file before it is counted in this process."""
+LOCK_S = 0.2
+"""How long the thread waits for a lock of another process: less than calls wait for the thread."""
+RETRY_S = 1.0
+"""How often a file that does not work is tried again."""
+POLL_S = 0.01
+"""How often queued calls check whether another process has freed a slot."""
+START_S = 5.0
+BATCH = 256
 
-_APPLICATION = 0x746F6F71  # says in the file's header whose it is
+_APPLICATION_ID = 0x746F6F71
 _FORMAT = 1
-_RETRY_S = 0.001
+_BUSY_RETRY_S = 0.001
 _SCHEMA = """
 CREATE TABLE facts (name TEXT PRIMARY KEY, value) WITHOUT ROWID;
 CREATE TABLE rates (key TEXT PRIMARY KEY, due TEXT, scale INTEGER, idle_ns INTEGER) WITHOUT ROWID;
@@ -58,367 +64,360 @@ CREATE INDEX holds_of_workers ON holds (worker);
 
 
 class NotAStoreError(Exception):
-    """The file is something else, and must not be touched."""
+    """The file is something else, and must not be changed."""
 
 
-class Tables:
-    """One connection, for one thread. Everything but `open` happens between `begin` and `commit`."""
+class SqliteCounters:
+    """Figures in a SQLite file, on one connection for one thread.
 
-    def __init__(self, path: Path, worker: str, boot: str) -> None:
+    Everything but `open` happens between `begin` and `commit`; what was not committed has not happened.
+    """
+
+    def __init__(self, path: Path, worker: str, boot: str, max_marks: int = MAX_BUCKETS) -> None:
         self.path = path
         self.worker = worker
         self._boot = boot
+        self._max_marks = max_marks
         self._file: tuple[int, int] | None = None
-        self._version = -1
-        self._db: sqlite3.Connection = None  # type: ignore[assignment]  # there is one from `open` on
+        self._data_version = -1
+        self._db: sqlite3.Connection = None  # type: ignore[assignment]  # set by `open`
         self.execute: Callable[..., sqlite3.Cursor] = None  # type: ignore[assignment]
 
     def open(self, now_ns: int, wait_s: float) -> None:
         """Raises NotAStoreError, sqlite3.Error or OSError."""
-        # Made here, not by SQLite: names of callers are in it, which are nobody else's business.
+        # Created here and not by SQLite, with private permissions: it holds names of principals.
         os.close(os.open(self.path, os.O_CREAT | os.O_RDWR, 0o600))
-        self._check_owner()
+        self._check_header()
         self._db = sqlite3.connect(self.path, timeout=0, isolation_level=None)
         self.execute = self._db.execute
         try:
             self.begin(wait_s)
-            self._make()
-            self._notice_restart(now_ns)
+            self._create()
+            self._check_boot(now_ns)
             self.commit()
-            # Not before: so that the file says whose it is, and not only what is beside it.
-            self._patiently("PRAGMA journal_mode=WAL", wait_s)
+            # After the commit, so that the application id is in the file and not only in its journal.
+            self._execute_patiently("PRAGMA journal_mode=WAL", wait_s)
             self.execute("PRAGMA synchronous=NORMAL")
-            self._file = self._identify()
+            self._file = self._file_id()
         except BaseException:
             self._db.close()
             raise
 
     def close(self) -> None:
-        """Whatever was begun and not committed has not happened."""
         self._db.close()
 
     def begin(self, wait_s: float) -> None:
-        self._patiently("BEGIN IMMEDIATE", wait_s)
+        self._execute_patiently("BEGIN IMMEDIATE", wait_s)
 
     def commit(self) -> None:
         self.execute("COMMIT")
 
     def check_file(self) -> None:
-        """Raises OSError where the file is gone, or another one is in its place: that one counts now."""
-        if self._identify() != self._file:
+        """Raise OSError where the file was deleted or replaced."""
+        if self._file_id() != self._file:
             raise OSError("the file was replaced")
 
     def has_changed(self) -> bool:
-        """Whether another process has written since this was last asked."""
-        before, self._version = self._version, self.execute("PRAGMA data_version").fetchone()[0]
-        return before != self._version
+        """Whether another process has written since the last time this was called."""
+        before, self._data_version = self._data_version, self.execute("PRAGMA data_version").fetchone()[0]
+        return before != self._data_version
 
     # --- workers ---
 
-    def renew(self, now_ns: int) -> bool:
-        """Go on being alive. False: this worker is not known, or no longer, and none of its places is."""
+    def renew_lease(self, now_ns: int) -> bool:
+        """Renew the lease of this worker. Return False where it is unknown, and its slots with it."""
         lease = (now_ns + LEASE_NS, self.worker)
         is_known = self.execute("UPDATE workers SET until_ns = ? WHERE id = ?", lease).rowcount == 1
         self.execute("DELETE FROM marks WHERE until_ns <= ?", (now_ns,))
-        # Too far ahead is dead, too: it was written before the clock began anew.
+        # A lease too far ahead is of a dead worker, too: it was written before the clock restarted.
         self.execute("DELETE FROM workers WHERE until_ns <= ? OR until_ns > ?", (now_ns, now_ns + LEASE_NS))
         self.execute("DELETE FROM holds WHERE worker NOT IN (SELECT id FROM workers)")
         return is_known
 
     def register(self, now_ns: int) -> None:
-        """Be there, with no place."""
+        """Add this worker, without slots."""
         self.execute("REPLACE INTO workers VALUES (?, ?)", (self.worker, now_ns + LEASE_NS))
         self.execute("DELETE FROM holds WHERE worker = ?", (self.worker,))
 
-    def resign(self) -> None:
+    def unregister(self) -> None:
         self.execute("DELETE FROM holds WHERE worker = ?", (self.worker,))
         self.execute("DELETE FROM workers WHERE id = ?", (self.worker,))
 
     # --- the day ---
 
-    def load_day(self, day: Day) -> None:
+    def load_day(self, day: BudgetDay) -> None:
         facts = dict(self.execute("SELECT name, value FROM facts"))
         day.number, day.began_ns, day.serial = facts.get("day"), facts.get("began", 0), facts.get("serial", 0)
 
-    def save_day(self, day: Day) -> None:
+    def save_day(self, day: BudgetDay) -> None:
         facts = [("day", day.number), ("began", day.began_ns), ("serial", day.serial)]
         self._db.executemany("REPLACE INTO facts VALUES (?, ?)", facts)
 
-    # --- inside ---
+    # --- figures ---
 
-    def _check_owner(self) -> None:
-        """Looks at the file itself: SQLite would mend it by what an earlier file of that name left behind."""
+    def rate(self, key: str) -> tuple[int, int] | None:
+        found = self.execute("SELECT due, scale FROM rates WHERE key = ?", (key,)).fetchone()
+        return None if found is None else (int(found[0]), found[1])
+
+    def set_rate(self, key: str, due: int, scale: int) -> None:
+        # As text: in such small units, the time exceeds SQLite's integers.
+        self.execute("REPLACE INTO rates VALUES (?, ?, ?, ?)", (key, str(due), scale, -(-due // scale)))
+
+    def count_rates(self) -> int:
+        return self._count("SELECT count(*) FROM rates")
+
+    def sweep_rates(self, now_ns: int) -> None:
+        self.execute("DELETE FROM rates WHERE idle_ns <= ?", (now_ns,))
+
+    def spent(self, key: str) -> int:
+        return self._count("SELECT coalesce(max(used), 0) FROM spent WHERE key = ?", key)
+
+    def set_spent(self, key: str, used: int) -> None:
+        if used:
+            self.execute("REPLACE INTO spent VALUES (?, ?)", (key, used))
+        else:
+            self.execute("DELETE FROM spent WHERE key = ?", (key,))
+
+    def count_spent(self) -> int:
+        return self._count("SELECT count(*) FROM spent")
+
+    def clear_spent(self) -> None:
+        self.execute("DELETE FROM spent")
+
+    def is_unused(self, mark: str, now_ns: int) -> bool:
+        found = self.execute("SELECT until_ns FROM marks WHERE mark = ?", (mark,)).fetchone()
+        if found is not None:
+            return bool(found[0] <= now_ns)
+        return self._count("SELECT count(*) FROM marks") < self._max_marks
+
+    def add_mark(self, mark: str, until_ns: int) -> None:
+        self.execute("REPLACE INTO marks VALUES (?, ?)", (mark, until_ns))
+
+    def remove_mark(self, mark: str) -> None:
+        self.execute("DELETE FROM marks WHERE mark = ?", (mark,))
+
+    def count_calls(self, key: str) -> int:
+        return self._count("SELECT count(*) FROM holds WHERE key = ?", key)
+
+    def count_ahead(self, key: str, rank: int) -> int:
+        return self._count("SELECT count(*) FROM holds WHERE key = ? AND rank < ?", key, rank)
+
+    def add_call(self, key: str, rank: int, slot: Slot) -> None:
+        self.execute("REPLACE INTO holds VALUES (?, ?, ?, ?)", (key, rank, self.worker, slot.number))
+
+    def remove_call(self, key: str, rank: int, slot: Slot) -> None:
+        query = "DELETE FROM holds WHERE key = ? AND rank = ? AND worker = ? AND number = ?"
+        self.execute(query, (key, rank, self.worker, slot.number))
+
+    def _count(self, query: str, *values: Any) -> int:
+        count: int = self.execute(query, values).fetchone()[0]
+        return count
+
+    # --- the file ---
+
+    def _check_header(self) -> None:
+        """Read the file itself: SQLite would apply a journal that an earlier file of that name left
+        behind."""
         with self.path.open("rb") as file:
             header = file.read(100)
         if not header:
             return  # new
         if header[:16] != b"SQLite format 3\0":
             raise NotAStoreError("is not a SQLite file")
-        if int.from_bytes(header[68:72], "big") != _APPLICATION:
+        if int.from_bytes(header[68:72], "big") != _APPLICATION_ID:
             raise NotAStoreError("belongs to another program")
 
-    def _make(self) -> None:
-        if self.execute("PRAGMA user_version").fetchone()[0] > _FORMAT:
+    def _create(self) -> None:
+        if self._count("PRAGMA user_version") > _FORMAT:
             raise NotAStoreError("was made by a newer toolcrib")
-        if not self.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
+        if not self._count("SELECT count(*) FROM sqlite_master"):
             for statement in _SCHEMA.strip().split(";")[:-1]:
                 self.execute(statement)
-            self.execute(f"PRAGMA application_id = {_APPLICATION}")
+            self.execute(f"PRAGMA application_id = {_APPLICATION_ID}")
             self.execute(f"PRAGMA user_version = {_FORMAT}")
 
-    def _notice_restart(self, now_ns: int) -> None:
+    def _check_boot(self, now_ns: int) -> None:
+        """Drop what depends on the monotonic clock if the machine has restarted."""
         found = self.execute("SELECT value FROM facts WHERE name = 'boot'").fetchone()
         if found is not None and found[0] == self._boot:
             return
         for table in ("rates", "holds", "workers"):
-            self.execute(f"DELETE FROM {table}")  # nosec B608  # one of the three words above
-        self.execute("UPDATE marks SET until_ns = ?", (now_ns + KEPT_NS,))
+            self.execute(f"DELETE FROM {table}")  # nosec B608  # one of the three names above
+        self.execute("UPDATE marks SET until_ns = ?", (now_ns + MARK_NS,))  # their age is unknown
         self.execute("UPDATE facts SET value = ? WHERE name = 'began'", (now_ns,))
         self.execute("REPLACE INTO facts VALUES ('boot', ?)", (self._boot,))
 
-    def _patiently(self, statement: str, wait_s: float) -> Any:
-        """SQLite's own waiting grows to a tenth of a second a time, and then the quicker ones come first."""
+    def _execute_patiently(self, statement: str, wait_s: float) -> None:
+        """SQLite's own waiting grows to a tenth of a second per try, and favours those that try more
+        often."""
         end = time.monotonic() + wait_s
         while True:
             try:
-                return self.execute(statement).fetchone()
+                self.execute(statement).fetchone()
+                return
             except sqlite3.OperationalError as error:
                 is_busy = error.sqlite_errorcode & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
                 if not is_busy or time.monotonic() >= end:
                     raise
-            time.sleep(_RETRY_S)
+            time.sleep(_BUSY_RETRY_S)
 
-    def _identify(self) -> tuple[int, int]:
+    def _file_id(self) -> tuple[int, int]:
         found = os.stat(self.path)
         return found.st_dev, found.st_ino
 
 
-class SqlRates:
-    def __init__(self, tables: Tables) -> None:
-        self._tables = tables
-
-    def get(self, key: str, /) -> tuple[int, int] | None:
-        found = self._tables.execute("SELECT due, scale FROM rates WHERE key = ?", (key,)).fetchone()
-        return None if found is None else (int(found[0]), found[1])
-
-    def __setitem__(self, key: str, value: tuple[int, int], /) -> None:
-        due, scale = value
-        # As text: in such small parts, the time is beyond what SQLite's numbers hold.
-        row = (key, str(due), scale, -(-due // scale))
-        self._tables.execute("REPLACE INTO rates VALUES (?, ?, ?, ?)", row)
-
-    def __len__(self) -> int:
-        count: int = self._tables.execute("SELECT count(*) FROM rates").fetchone()[0]
-        return count
-
-    def sweep(self, now_ns: int) -> None:
-        self._tables.execute("DELETE FROM rates WHERE idle_ns <= ?", (now_ns,))
-
-
-class SqlSpent:
-    def __init__(self, tables: Tables) -> None:
-        self._tables = tables
-
-    def get(self, key: str, /) -> int | None:
-        found = self._tables.execute("SELECT used FROM spent WHERE key = ?", (key,)).fetchone()
-        return None if found is None else int(found[0])
-
-    def __setitem__(self, key: str, value: int, /) -> None:
-        self._tables.execute("REPLACE INTO spent VALUES (?, ?)", (key, value))
-
-    def __delitem__(self, key: str, /) -> None:
-        self._tables.execute("DELETE FROM spent WHERE key = ?", (key,))
-
-    def __len__(self) -> int:
-        count: int = self._tables.execute("SELECT count(*) FROM spent").fetchone()[0]
-        return count
-
-    def clear(self) -> None:
-        self._tables.execute("DELETE FROM spent")
-
-
-class SqlMarks:
-    def __init__(self, tables: Tables, most: int) -> None:
-        self._tables = tables
-        self._most = most
-
-    def is_free(self, mark: str, now_ns: int) -> bool:
-        execute = self._tables.execute
-        found = execute("SELECT until_ns FROM marks WHERE mark = ?", (mark,)).fetchone()
-        if found is not None:
-            return bool(found[0] <= now_ns)
-        kept: int = execute("SELECT count(*) FROM marks").fetchone()[0]
-        return kept < self._most
-
-    def add(self, mark: str, until_ns: int) -> None:
-        self._tables.execute("REPLACE INTO marks VALUES (?, ?)", (mark, until_ns))
-
-    def remove(self, mark: str) -> None:
-        self._tables.execute("DELETE FROM marks WHERE mark = ?", (mark,))
-
-
-class SqlPlaces:
-    def __init__(self, tables: Tables) -> None:
-        self._tables = tables
-
-    def total(self, key: str) -> int:
-        count: int = self._tables.execute("SELECT count(*) FROM holds WHERE key = ?", (key,)).fetchone()[0]
-        return count
-
-    def ahead(self, key: str, rank: int) -> int:
-        query = "SELECT count(*) FROM holds WHERE key = ? AND rank < ?"
-        count: int = self._tables.execute(query, (key, rank)).fetchone()[0]
-        return count
-
-    def add(self, key: str, rank: int, slot: Slot) -> None:
-        row = (key, rank, self._tables.worker, slot.number)
-        self._tables.execute("REPLACE INTO holds VALUES (?, ?, ?, ?)", row)
-
-    def remove(self, key: str, rank: int, slot: Slot) -> None:
-        query = "DELETE FROM holds WHERE key = ? AND rank = ? AND worker = ? AND number = ?"
-        self._tables.execute(query, (key, rank, self._tables.worker, slot.number))
-
-    def run(self, slot: Slot) -> None:
-        for need in slot.demand.places:
-            self.add(need.key, RUNNING, slot)
-
-    def end(self, slot: Slot) -> None:
-        for need in slot.demand.places:
-            self.remove(need.key, RUNNING, slot)
-
-
 def find_boot() -> str:
-    """What tells this start of the machine from others; nothing where the system does not say, and then only
-    times that cannot be right tell."""
+    """Return an id of this start of the machine; empty where the system has none, and then only times
+    that cannot be right tell."""
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     except OSError:
         return ""
 
 
-logger = logging.getLogger("toolcrib")
+class Job:
+    """Work for the thread. `slot` is the slot it is about; `is_new`: the call is not admitted yet.
 
-WAIT_S = 0.25
-"""How long a call waits for the file before it is counted here."""
-LOCK_S = 0.2
-"""How long the thread waits for another process: it shall have said so before nobody listens any more."""
-RETRY_S = 1.0
-"""How often a file that does not work is tried again."""
-POLL_S = 0.01
-"""How often those in line look whether another process has freed a place."""
-START_S = 5.0
-BATCH = 256
+    The answer to a call that wants a slot is True (admitted), a float (queued, for at most so many seconds),
+    a ThrottledError, or None (nothing was done).
+    """
+
+    __slots__ = ("_waiter", "act", "answer", "is_answered", "is_new", "slot")
+
+    def __init__(self, act: Callable[[], Any], slot: Slot | None = None, *, is_new: bool = False) -> None:
+        self.act = act
+        self.slot = slot
+        self.is_new = is_new
+        self.answer: Any = None
+        self.is_answered = False
+        self._waiter: Waiter | None = None
+
+    def expect_answer(self) -> None:
+        """Have the running loop woken by answers."""
+        self._waiter = Waiter()
+
+    def set_answer(self, answer: Any) -> None:
+        self.answer, self.is_answered = answer, True
+        if self._waiter is not None:
+            self._waiter.wake()
+
+    async def wait(self, wait_s: float) -> bool:
+        """Return whether there is an answer in time."""
+        assert self._waiter is not None  # nosec B101  # only expected answers are waited for
+        # Before the answer is looked at: the thread sets the answer first, and wakes the future then.
+        self._waiter.renew()
+        if not self.is_answered:
+            await self._waiter.wait(wait_s)
+        return self.is_answered
+
+    async def wait_in_queue(self, wait_s: float | None) -> Any:
+        """Return the answer that follows "queued"; the same again, if none comes in time."""
+        assert self._waiter is not None  # nosec B101  # as above
+        self._waiter.renew()
+        if type(self.answer) is float:
+            await self._waiter.wait(wait_s)
+        return self.answer
 
 
 class SqliteStore:
-    """The counts of all processes that share a file. `local` counts where that does not work."""
+    """The counts of all processes that share a file. `local` counts while the file does not work."""
 
     def __init__(
         self,
         policy: Policy,
         now_ns: Callable[[], int],
-        wall: Callable[[], float],
+        wall_clock: Callable[[], float],
         local: MemoryStore,
         *,
         boot: str | None = None,
     ) -> None:
-        assert policy.store is not None  # nosec B101  # or else there is nothing to make
+        assert policy.store is not None  # nosec B101  # checked by the caller
         self.lock = threading.RLock()
         self._policy = policy
         self._local = local
         self._now_ns = now_ns
         self._path = Path(policy.store)
-        self._tables = Tables(self._path, secrets.token_hex(8), find_boot() if boot is None else boot)
-        self._ledger = Ledger(
-            rates=SqlRates(self._tables),
-            spent=SqlSpent(self._tables),
-            marks=SqlMarks(self._tables, MAX_BUCKETS),
-            places=SqlPlaces(self._tables),
-            day=Day(),
-            wall=wall,
-        )
+        boot = find_boot() if boot is None else boot
+        self._counters = SqliteCounters(self._path, secrets.token_hex(8), boot)
+        self._ledger = Ledger(self._counters, wall_clock)
         self._numbers = itertools.count(1)
-        self._bell = threading.Condition()
+        self._changed = threading.Condition()
         self._jobs: deque[Job] = deque()
         self._thread: threading.Thread | None = None
         self._is_closing = False
-        # Of the thread, and read by others: whether the file works, and why not.
+        # Written by the thread, read by others.
         self._is_open = False
-        self._is_out = False
+        self._is_failing = False
         self._problem: Exception | None = None
         self._outages = 0
-        self._beats = 0
+        self._steps = 0
         self._retry_at = 0.0
         self._renewed_ns: int | None = None
         self._last_rank = 0
         self._held: dict[int, Slot] = {}
         self._waiting: dict[int, Job] = {}
 
-    # --- what callers do, on their loops ---
+    # --- for calls, on their event loops ---
 
     def enter(self, slot: Slot) -> Slot | Awaitable[Slot]:
-        if self._is_out:
-            return self._enter_here(slot)
-        return self._enter_there(slot)
+        return self._enter_local(slot) if self._is_failing else self._enter_shared(slot)
 
-    async def _enter_there(self, slot: Slot) -> Slot:
+    async def _enter_shared(self, slot: Slot) -> Slot:
         slot.number = next(self._numbers)
-        job = Job(partial(self._let_in, slot), slot, enters=True)
-        is_in = False
+        job = Job(partial(self._admit, slot), slot, is_new=True)
+        is_admitted = False
         try:
             answer = await self._ask(job, WAIT_S)
-            if type(answer) is float:  # it is in line, and may be for so long
-                patience_s = answer
-                answer = await job.wait_on(patience_s)
-                if answer == patience_s:
-                    answer = refuse_late(slot.demand, patience_s)
-            is_in = answer is True
+            if type(answer) is float:
+                max_wait_s = answer
+                answer = await job.wait_in_queue(max_wait_s)
+                if answer == max_wait_s:
+                    answer = refuse_late(slot.limits, max_wait_s)
+            is_admitted = answer is True
         finally:
-            if not is_in:
+            if not is_admitted:
                 self._submit(Job(partial(self._withdraw, slot), slot))
         if isinstance(answer, ThrottledError):
             raise answer
-        if is_in:
+        if is_admitted:
             return slot
-        entered = self._enter_here(slot)
+        entered = self._enter_local(slot)
         return entered if isinstance(entered, Slot) else await entered
 
-    def _enter_here(self, slot: Slot) -> Slot | Awaitable[Slot]:
-        return self._local.enter(Slot(slot.demand.local, self._local, slot.mark))
+    def _enter_local(self, slot: Slot) -> Slot | Awaitable[Slot]:
+        return self._local.enter(Slot(slot.limits.local, self._local, slot.mark))
 
     def release(self, slot: Slot, *, ran: bool, has_ended: bool) -> None:
-        self._submit(Job(partial(self._let_go, slot, ran, has_ended), slot if has_ended else None))
+        self._submit(Job(partial(self._release, slot, ran, has_ended), slot if has_ended else None))
 
     def vacate(self, slot: Slot) -> None:
-        self._submit(Job(partial(self._let_go, slot, True, True), slot))
-
-    def pause(self, slot: Slot) -> None:
-        self.vacate(slot)
+        self.release(slot, ran=True, has_ended=True)
 
     async def resume(self, slot: Slot) -> None:
-        """Where the file does not work, the call goes on without a place: it must not be refused now."""
-        job = Job(partial(self._let_back, slot), slot)
+        """While the file does not work, the call goes on without a slot: it must not be refused now."""
+        job = Job(partial(self._resume, slot), slot)
         is_settled = False
         try:
             answer = await self._ask(job, WAIT_S)
             if type(answer) is float:
-                await job.wait_on(None)
+                await job.wait_in_queue(None)
             is_settled = True
         finally:
             if not is_settled:
                 self.vacate(slot)
 
-    async def burn(self, mark: str, ttl_s: float) -> bool:
-        return await self._ask(Job(partial(self._burn, mark, ttl_s)), WAIT_S) is True
+    async def use_once(self, mark: str, ttl_s: float) -> bool:
+        job = Job(lambda: self._ledger.use_once(mark, ttl_s, self._now_ns()))
+        return await self._ask(job, WAIT_S) is True
 
     async def open(self) -> None:
-        """Raises ConfigurationError for a file that will never do. One that is busy may do later."""
+        """Raise ConfigurationError for a file that can never be used. One that is busy may work later."""
         self._is_closing = False
-        await self._ask(Job(_do_nothing), START_S)
+        await self._ask(Job(lambda: None), START_S)
         problem = self._problem
         if isinstance(problem, NotAStoreError):
             await self.close()
-            hint = "name a file that is not there yet"
+            hint = "name a file that does not exist yet"
             raise self._policy.error_at("policy.store", f"{self._path} {problem}", hint)
         if isinstance(problem, OSError) and not isinstance(problem, TimeoutError):
             await self.close()
@@ -428,59 +427,59 @@ class SqliteStore:
         thread = self._thread
         if thread is not None:
             self._is_closing = True
-            await self._ask(Job(self._resign), WAIT_S)
+            await self._ask(Job(self._unregister), WAIT_S)
             thread.join(WAIT_S)  # its last step: closing the file
 
     def describe(self) -> dict[str, Any]:
-        facts = {"places": len(self._held), "waiting": len(self._waiting)}
-        return {"store": "sqlite", "out": self._is_out, "outages": self._outages, **facts}
+        counts = {"places": len(self._held), "waiting": len(self._waiting)}
+        return {"store": "sqlite", "out": self._is_failing, "outages": self._outages, **counts}
 
     async def _ask(self, job: Job, wait_s: float) -> Any:
-        """The thread's answer, or None: there is none in time. A thread that is only slow is waited for: it
-        takes what it is given in turn."""
-        job.attach()
-        beats = self._beats
+        """Return the thread's answer, or None if there is none in time. A thread that makes progress is
+        waited for."""
+        job.expect_answer()
+        steps = self._steps
         self._submit(job)
         while not await job.wait(wait_s):
-            if self._beats == beats:
-                self._go_out(TimeoutError(f"no answer within {wait_s:g} s"))
+            if self._steps == steps:
+                self._note_failure(TimeoutError(f"no answer within {wait_s:g} s"))
                 return None
-            beats = self._beats
+            steps = self._steps
         return job.answer
 
     def _submit(self, job: Job) -> None:
-        with self._bell:
+        with self._changed:
             self._jobs.append(job)
             if self._thread is None:
-                self._thread = threading.Thread(target=self._live, name="toolcrib-limits", daemon=True)
+                self._thread = threading.Thread(target=self._run, name="toolcrib-limits", daemon=True)
                 self._thread.start()
-            self._bell.notify()
+            self._changed.notify()
 
-    # --- what the thread does for them, within a transaction ---
+    # --- jobs, on the thread and within a transaction ---
 
-    def _let_in(self, slot: Slot) -> Any:
+    def _admit(self, slot: Slot) -> Any:
         now_ns = self._now_ns()
         try:
-            patience_s = self._ledger.enter(slot, now_ns)
+            max_wait_s = self._ledger.enter(slot, now_ns)
         except ThrottledError as error:
             return error
-        if patience_s is None:
+        if max_wait_s is None:
             self._held[slot.number] = slot
             return True
         self._last_rank = max(self._last_rank + 1, now_ns)
-        self._ledger.line_up(slot, now_ns, self._last_rank)
-        return float(patience_s)
+        self._ledger.enqueue(slot, now_ns, self._last_rank)
+        return float(max_wait_s)
 
-    def _let_back(self, slot: Slot) -> float | None:
+    def _resume(self, slot: Slot) -> float | None:
         if slot.is_over:
             return None
         self._last_rank = max(self._last_rank + 1, self._now_ns())
-        if self._ledger.come_back(slot, BACK + self._last_rank):
+        if self._ledger.resume(slot, RESUMED + self._last_rank):
             self._held[slot.number] = slot
             return None
         return math.inf
 
-    def _let_go(self, slot: Slot, ran: bool, has_ended: bool) -> None:
+    def _release(self, slot: Slot, ran: bool, has_ended: bool) -> None:
         if not ran:
             self._ledger.give_back(slot, self._now_ns())
         if has_ended:
@@ -495,144 +494,134 @@ class SqliteStore:
         self._held.pop(slot.number, None)
         waiting = self._waiting.pop(slot.number, None)
         if waiting is not None:
-            waiting.tell(None)  # whoever still waits need not any more
+            waiting.set_answer(None)
 
-    def _burn(self, mark: str, ttl_s: float) -> bool:
-        return self._ledger.burn(mark, ttl_s, self._now_ns())
-
-    def _resign(self) -> None:
-        self._tables.resign()
+    def _unregister(self) -> None:
+        self._counters.unregister()
         self._renewed_ns = None
 
     # --- the thread ---
 
-    def _live(self) -> None:
+    def _run(self) -> None:
         while True:
-            with self._bell:
+            with self._changed:
                 if not self._jobs:
                     if self._is_closing:
-                        self._shut()
+                        self._close_file()
                         self._thread = None
                         return
-                    self._bell.wait(self._nap_s())
+                    self._changed.wait(self._idle_s())
                 jobs = [self._jobs.popleft() for _ in range(min(BATCH, len(self._jobs)))]
             try:
                 self._work(jobs)
             except Exception as error:  # whatever it is, calls go on
                 self._fail(jobs, error)
 
-    def _nap_s(self) -> float | None:
-        if self._is_out:
+    def _idle_s(self) -> float | None:
+        if self._is_failing:
             return max(POLL_S, self._retry_at - time.monotonic())
         if self._waiting:
             return POLL_S
         return LEASE_NS / 3e9 if self._held else None
 
     def _work(self, jobs: list[Job]) -> None:
-        """One transaction for all that is to be done."""
+        """Do everything there is to do in one transaction."""
         if not self._is_open:
             if time.monotonic() < self._retry_at:
                 self._undo(jobs)
                 return
-            self._tables.open(self._now_ns(), LOCK_S)
+            self._counters.open(self._now_ns(), LOCK_S)
             self._is_open = True
-            self._beats += 1
+            self._steps += 1
             self._renewed_ns = None
-        self._tables.check_file()
+        self._counters.check_file()
         now_ns = self._now_ns()
         is_due = self._renewed_ns is None or not 0 <= now_ns - self._renewed_ns < LEASE_NS // 3
-        if not (jobs or is_due or self._is_out or self._tables.has_changed()):
+        if not (jobs or is_due or self._is_failing or self._counters.has_changed()):
             return
-        self._tables.begin(LOCK_S)
+        self._counters.begin(LOCK_S)
         day = self._ledger.day
-        self._tables.load_day(day)
+        self._counters.load_day(day)
         serial = day.serial
         if is_due:
-            if not self._tables.renew(now_ns) or self._renewed_ns is None:
-                self._tables.register(now_ns)
-                waiting = [job.slot for job in self._waiting.values() if job.slot is not None]
-                for slot in [*self._held.values(), *waiting]:
-                    self._ledger.restore(slot)
-            self._renewed_ns = now_ns
+            self._renew_lease(now_ns)
         answers: list[tuple[Job, Any]] = []
         for job in jobs:
             answer = job.act()
             if type(answer) is float and job.slot is not None:
                 self._waiting[job.slot.number] = job
             answers.append((job, answer))
-        answers += self._admit_waiting()
-        if day.serial != serial:
-            self._tables.save_day(day)
-        self._tables.commit()
-        self._beats += 1
-        self._come_back()
-        for job, answer in answers:
-            number = 0 if job.slot is None else job.slot.number
-            if type(answer) is float and self._waiting.get(number) is not job:
-                continue  # taken back at once, and told so
-            if answer is True:
-                self._waiting.pop(number, None)
-            job.tell(answer)
-
-    def _admit_waiting(self) -> list[tuple[Job, Any]]:
-        """Those in line whose turn it is. The ledger knows who is ahead, in whatever order it is asked."""
-        admitted: list[tuple[Job, Any]] = []
         for job in self._waiting.values():
             slot = job.slot
             if slot is not None and self._ledger.retry(slot, self._now_ns()):
                 self._held[slot.number] = slot
-                admitted.append((job, True))
-        return admitted
+                answers.append((job, True))
+        if day.serial != serial:
+            self._counters.save_day(day)
+        self._counters.commit()
+        self._steps += 1
+        self._note_success()
+        for job, answer in answers:
+            number = 0 if job.slot is None else job.slot.number
+            if type(answer) is float and self._waiting.get(number) is not job:
+                continue  # withdrawn in the same transaction, and answered
+            if answer is True:
+                self._waiting.pop(number, None)
+            job.set_answer(answer)
 
-    # --- when the file does not work ---
+    def _renew_lease(self, now_ns: int) -> None:
+        if not self._counters.renew_lease(now_ns) or self._renewed_ns is None:
+            self._counters.register(now_ns)
+            waiting = [job.slot for job in self._waiting.values() if job.slot is not None]
+            for slot in [*self._held.values(), *waiting]:
+                self._ledger.restore(slot)
+        self._renewed_ns = now_ns
+
+    # --- while the file does not work ---
 
     def _fail(self, jobs: list[Job], error: Exception) -> None:
-        self._shut()
+        self._close_file()
         self._retry_at = time.monotonic() + RETRY_S
-        self._go_out(error)
+        self._note_failure(error)
         for job in jobs:
-            if job.enters and job.slot is not None:
-                job.slot.forget()  # what was not taken is not given back
+            if job.is_new and job.slot is not None:
+                job.slot.reset()  # nothing was taken, so nothing is given back
         self._undo([*jobs, *self._waiting.values()])
         self._waiting.clear()
 
     def _undo(self, jobs: list[Job]) -> None:
-        """Nothing of these has happened: whoever waits is told. What was to be freed is freed later, as all
-        that is held is written anew when the file works again."""
+        """Answer jobs that were not done. Slots that were to be freed are free when the file works
+        again, because all that are held are written anew then."""
         for job in jobs:
             if job.slot is not None:
                 self._held.pop(job.slot.number, None)
                 job.slot.rank = None
-            job.tell(None)
+            job.set_answer(None)
 
-    def _shut(self) -> None:
+    def _close_file(self) -> None:
         if self._is_open:
             self._is_open = False
             try:
-                self._tables.close()
-            except Exception as error:  # it is no use any more, whatever it says
+                self._counters.close()
+            except Exception as error:
                 logger.debug("closing %s failed: %s", self._path, error)
 
-    def _go_out(self, error: Exception) -> None:
-        with self._bell:
-            is_news = not self._is_out
-            self._is_out, self._problem = True, error
-            self._outages += is_news
-        if is_news:
+    def _note_failure(self, error: Exception) -> None:
+        with self._changed:
+            is_new = not self._is_failing
+            self._is_failing, self._problem = True, error
+            self._outages += is_new
+        if is_new:
             logger.warning(
-                "the store of limits, %s, does not work (%s); until it does, this process counts for itself, "
+                "the limits store %s does not work (%s); until it does, this process counts for itself, "
                 "up to its share of each limit",
                 self._path,
                 error,
                 extra={"outages": self._outages},
             )
 
-    def _come_back(self) -> None:
-        with self._bell:
-            was_out, self._is_out, self._problem = self._is_out, False, None
-        if was_out:
-            logger.warning("the store of limits, %s, works again", self._path)
-
-
-def _do_nothing() -> None:
-    pass
+    def _note_success(self) -> None:
+        with self._changed:
+            was_failing, self._is_failing, self._problem = self._is_failing, False, None
+        if was_failing:
+            logger.warning("the limits store %s works again", self._path)

@@ -107,7 +107,7 @@ async def line_up(quota: Quota, *entries: Coroutine[Any, Any, Slot]) -> list[asy
 async def settle(quota: Quota) -> None:
     """Return when the store has done what it was told before."""
     await asyncio.sleep(0)  # tasks that were made before begin first
-    await quota.burn(f"settle {time.monotonic_ns()}", 1.0)
+    await quota.use_once(f"settle {time.monotonic_ns()}", 1.0)
     await asyncio.sleep(0)
     await asyncio.sleep(0)
 

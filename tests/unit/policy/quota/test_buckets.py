@@ -13,8 +13,8 @@ from toolcrib.errors import ThrottledError
 from toolcrib.policy import Limit, Policy
 from toolcrib.policy.quota import Slot
 from toolcrib.policy.quota.ledger import SWEEP_FROM
-from toolcrib.policy.quota.limits import Demand, Term
-from toolcrib.policy.quota.memory_store import DictRates, MemoryStore
+from toolcrib.policy.quota.limits import CallLimits, CompiledLimit
+from toolcrib.policy.quota.memory_store import MemoryCounters, MemoryStore
 
 
 class Desk:
@@ -23,10 +23,10 @@ class Desk:
     def __init__(self, limit: Limit, max_buckets: int) -> None:
         self.clocks = Clocks()
         self.store = MemoryStore(self.clocks.now_ns, self.clocks.wall, max_buckets=max_buckets)
-        self._term = Term(Policy(limits=[limit]), 1, limit)
+        self._term = CompiledLimit(Policy(limits=[limit]), 1, limit)
 
     def ask(self, name: str, mark: str | None = None) -> Slot | Awaitable[Slot]:
-        return self.store.enter(Slot(Demand([self._term], Principal(name), REPORT), self.store, mark))
+        return self.store.enter(Slot(CallLimits([self._term], Principal(name), REPORT), self.store, mark))
 
     def enter(self, name: str, mark: str | None = None) -> Slot:
         slot = self.ask(name, mark)
@@ -48,9 +48,9 @@ def test_idle_counts_are_dropped_when_there_are_many_and_active_ones_never():
     desk.clocks.tick(4.9)
     desk.enter("old 7")
     desk.clocks.tick(0.1)
-    assert len(desk.store.rates) == SWEEP_FROM
+    assert len(desk.store.counters.rates) == SWEEP_FROM
     desk.enter("new")
-    assert sorted(desk.store.rates) == [
+    assert sorted(desk.store.counters.rates) == [
         "rate 2 in 10 s|1:|principal=new",
         "rate 2 in 10 s|1:|principal=old 7",
     ]
@@ -59,11 +59,13 @@ def test_idle_counts_are_dropped_when_there_are_many_and_active_ones_never():
 
 
 def test_a_count_is_idle_from_the_moment_it_is_due_on_its_own_scale():
-    rates = DictRates(fine=(30, 3), coarse=(11, 1))
-    rates.sweep(9)
-    assert sorted(rates) == ["coarse", "fine"]
-    rates.sweep(10)
-    assert sorted(rates) == ["coarse"]
+    counters = MemoryCounters()
+    counters.set_rate("fine", 30, 3)
+    counters.set_rate("coarse", 11, 1)
+    counters.sweep_rates(9)
+    assert sorted(counters.rates) == ["coarse", "fine"]
+    counters.sweep_rates(10)
+    assert sorted(counters.rates) == ["coarse"]
 
 
 def test_a_call_that_is_withdrawn_twice_gives_its_budget_back_once():
@@ -89,10 +91,10 @@ def test_a_call_of_which_nothing_was_kept_gives_nothing_back():
     desk = Desk(Limit(daily=2), max_buckets=10)
     slots = [desk.enter("a"), desk.enter("a", "m")]
     for slot in slots:
-        slot.forget()  # as its file failed; others took the same meanwhile
+        slot.reset()  # as its file failed; others took the same meanwhile
         desk.store.ledger.withdraw(slot)
-    assert desk.store.spent == {"daily|1:|principal=a": 1}
-    assert desk.store.places.running == {}
+    assert desk.store.counters.budgets == {"daily|1:|principal=a": 1}
+    assert desk.store.counters.running == {}
     desk.enter("a", "m")
     assert desk.refusal("a")["kind"] == "budget"
 
@@ -104,9 +106,9 @@ def test_the_next_sweep_waits_until_the_counts_have_doubled():
     desk.clocks.tick(20)
     for number in range(SWEEP_FROM - 1):
         desk.enter(f"more {number}")
-    assert len(desk.store.rates) == 2 * SWEEP_FROM
+    assert len(desk.store.counters.rates) == 2 * SWEEP_FROM
     desk.enter("one more")
-    assert len(desk.store.rates) == SWEEP_FROM
+    assert len(desk.store.counters.rates) == SWEEP_FROM
 
 
 def test_where_all_counts_are_active_a_new_name_is_refused_and_nobody_forgotten():
@@ -118,7 +120,7 @@ def test_where_all_counts_are_active_a_new_name_is_refused_and_nobody_forgotten(
     assert desk.refusal("a")["retryAfterS"] == 9.25
     desk.clocks.tick(9.25)
     desk.enter("d")
-    assert len(desk.store.rates) == 3
+    assert len(desk.store.counters.rates) == 3
     assert desk.refusal("e")["retryAfterS"] == 1.0
 
 
@@ -132,7 +134,7 @@ def test_a_full_store_is_swept_once_a_second_at_most():
     desk.refusal("c")  # both are idle by now, and nobody looks yet
     desk.clocks.tick(0.5)
     desk.enter("c")
-    assert len(desk.store.rates) == 1
+    assert len(desk.store.counters.rates) == 1
 
 
 def test_budgets_are_bounded_and_end_with_the_day():
@@ -143,30 +145,30 @@ def test_budgets_are_bounded_and_end_with_the_day():
     assert desk.refusal("c") == {"limit": "limits[1]", "kind": "budget", "retryAfterS": 43_200.0}
     slot.leave(ran=False)
     desk.enter("c")
-    assert desk.store.spent == {"daily|1:|principal=a": 2, "daily|1:|principal=c": 1}
+    assert desk.store.counters.budgets == {"daily|1:|principal=a": 2, "daily|1:|principal=c": 1}
     desk.clocks.tick(43_200)
     desk.enter("d")
-    assert desk.store.spent == {"daily|1:|principal=d": 1}
+    assert desk.store.counters.budgets == {"daily|1:|principal=d": 1}
 
 
 def test_a_budget_that_is_given_back_leaves_its_count_as_it_was():
     desk = Desk(Limit(daily=5), max_buckets=9)
     first, second, third = desk.enter("a"), desk.enter("a"), desk.enter("a")
     second.leave(ran=False)
-    assert desk.store.spent == {"daily|1:|principal=a": 2}
+    assert desk.store.counters.budgets == {"daily|1:|principal=a": 2}
     first.leave(ran=True)
     third.leave(ran=False)
-    assert desk.store.spent == {"daily|1:|principal=a": 1}
+    assert desk.store.counters.budgets == {"daily|1:|principal=a": 1}
 
 
 def test_places_that_nobody_holds_are_not_there():
     desk = Desk(Limit(concurrency=2), max_buckets=9)
     slots = [desk.enter(name) for name in "aab"]
-    assert desk.store.places.running == {"place|1:|principal=a": 2, "place|1:|principal=b": 1}
+    assert desk.store.counters.running == {"place|1:|principal=a": 2, "place|1:|principal=b": 1}
     for slot in slots:
         slot.leave(ran=True)
-    assert desk.store.places.running == {}
-    assert desk.store.places.lines == {}
+    assert desk.store.counters.running == {}
+    assert desk.store.counters.queues == {}
 
 
 async def test_a_line_in_which_nobody_stands_is_not_there():
@@ -176,4 +178,4 @@ async def test_a_line_in_which_nobody_stands_is_not_there():
     await wait_until(lambda: desk.store.describe()["waiting"] == 1)
     first.leave(ran=True)
     (await second).leave(ran=True)
-    assert (desk.store.places.running, desk.store.places.lines) == ({}, {})
+    assert (desk.store.counters.running, desk.store.counters.queues) == ({}, {})

@@ -7,7 +7,7 @@ import pytest
 from tests.unit.policy.quota.support import ANA, BEN, NOON_S, count_admitted, enter, refused
 from toolcrib.config.settings import DAY_S
 from toolcrib.policy import Limit
-from toolcrib.policy.quota.limits import DAY_NS, Day
+from toolcrib.policy.quota.limits import DAY_NS, BudgetDay
 
 HOUR_S = 3600
 
@@ -92,12 +92,12 @@ async def test_a_rate_that_takes_longer_than_the_night_is_told_instead(make, clo
 # --- the day itself ---
 
 
-def turned(day: Day, now_s: float, wall_s: float) -> bool:
+def turned(day: BudgetDay, now_s: float, wall_s: float) -> bool:
     return day.turn(round(now_s * 1e9), wall_s)
 
 
 def test_the_first_look_begins_a_day():
-    day = Day()
+    day = BudgetDay()
     assert turned(day, 5, NOON_S)
     assert (day.number, day.began_ns, day.serial) == (20_000, 5_000_000_000, 1)
     assert not turned(day, 6, NOON_S + 1)
@@ -105,7 +105,7 @@ def test_the_first_look_begins_a_day():
 
 
 def test_midnight_begins_a_day_exactly():
-    day = Day(20_000, 0, 1)
+    day = BudgetDay(20_000, 0, 1)
     assert not turned(day, 1, 20_001 * DAY_S - 0.001)
     assert turned(day, 2, 20_001 * DAY_S)
     assert (day.number, day.began_ns, day.serial) == (20_001, 2_000_000_000, 2)
@@ -113,7 +113,7 @@ def test_midnight_begins_a_day_exactly():
 
 @pytest.mark.parametrize("back_s", [1, 60, HOUR_S, 23 * HOUR_S])
 def test_a_wall_that_is_set_back_over_midnight_begins_no_day_twice(back_s):
-    day = Day(20_000, 0, 1)
+    day = BudgetDay(20_000, 0, 1)
     wall_s = 20_001 * DAY_S + 1.0
     assert turned(day, 0, wall_s)
     for now_s in range(0, DAY_S + back_s - 1, 600):
@@ -123,7 +123,7 @@ def test_a_wall_that_is_set_back_over_midnight_begins_no_day_twice(back_s):
 
 
 def test_a_wall_that_was_a_year_ahead_freezes_the_budget_for_a_day_at_most():
-    day = Day(20_000, 0, 1)
+    day = BudgetDay(20_000, 0, 1)
     assert turned(day, 100, (20_000 + 365) * DAY_S)
     assert not turned(day, 200, NOON_S)
     assert day.left_ns(200 * 10**9, NOON_S) == DAY_NS - 100 * 10**9
@@ -134,7 +134,7 @@ def test_a_wall_that_was_a_year_ahead_freezes_the_budget_for_a_day_at_most():
 
 
 def test_a_wall_that_is_two_days_back_waits_for_the_other_clock_and_one_day_back_does_not():
-    day = Day(20_000, 0, 1)
+    day = BudgetDay(20_000, 0, 1)
     assert not turned(day, 2 * DAY_S, 19_999 * DAY_S)
     assert turned(day, 2 * DAY_S, 19_999 * DAY_S - 1)
 
@@ -144,7 +144,7 @@ def test_a_wall_that_is_two_days_back_waits_for_the_other_clock_and_one_day_back
     [(NOON_S, DAY_S / 2), (20_000 * DAY_S - 10.0, DAY_S + 10), (19_999 * DAY_S - 1.0, DAY_S - 7)],
 )
 def test_how_long_it_is_until_the_next_day(wall_s, left_s):
-    assert Day(20_000, 0, 1).left_ns(7 * 10**9, wall_s) == left_s * 10**9
+    assert BudgetDay(20_000, 0, 1).left_ns(7 * 10**9, wall_s) == left_s * 10**9
 
 
 async def test_each_of_several_budgets_counts(make):

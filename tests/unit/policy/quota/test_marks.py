@@ -21,13 +21,13 @@ from toolcrib.policy.quota.memory_store import MemoryStore
 
 async def test_a_mark_burns_once_until_its_time_is_over(make, clocks):
     quota = make(Limit(rate="1/s"))
-    assert await quota.burn("m", 600)
-    assert not await quota.burn("m", 600)
-    assert await quota.burn("n", 600)
+    assert await quota.use_once("m", 600)
+    assert not await quota.use_once("m", 600)
+    assert await quota.use_once("n", 600)
     clocks.tick(599.999)
-    assert not await quota.burn("m", 600)
+    assert not await quota.use_once("m", 600)
     clocks.tick(0.001)
-    assert await quota.burn("m", 600)
+    assert await quota.use_once("m", 600)
 
 
 async def test_a_call_that_comes_again_is_no_second_hit_the_first_time(make, clocks):
@@ -39,7 +39,7 @@ async def test_a_call_that_comes_again_is_no_second_hit_the_first_time(make, clo
     (await enter(quota, resumes="n")).leave(ran=True)
     clocks.tick(899)
     await refused(quota, resumes="m")
-    assert await quota.burn("m", 600)  # a confirmation has the same mark, and is another matter
+    assert await quota.use_once("m", 600)  # a confirmation has the same mark, and is another matter
 
 
 async def test_a_call_that_comes_again_gives_its_budget_back_once(make):
@@ -95,14 +95,14 @@ async def test_a_mark_that_another_call_used_up_stays_so_when_a_second_one_leave
 def test_where_no_more_marks_fit_a_new_one_counts_as_used_until_old_ones_end():
     clocks = Clocks()
     store = MemoryStore(clocks.now_ns, clocks.wall, max_buckets=2)
-    assert [store.burn(mark, 10) for mark in "abc"] == [True, True, False]
-    assert not store.burn("a", 10)
+    assert [store.use_once(mark, 10) for mark in "abc"] == [True, True, False]
+    assert not store.use_once("a", 10)
     clocks.tick(10)
-    assert [store.burn(mark, 10) for mark in "cab"] == [True, True, False]
+    assert [store.use_once(mark, 10) for mark in "cab"] == [True, True, False]
 
 
 async def test_no_process_forgets_a_mark_because_of_others():
     quota = quota_of(Clocks(), Limit(rate="9/s"))
     marks = [f"m{number}" for number in range(5000)]
-    assert all([await quota.burn(mark, 600) for mark in marks])
-    assert not any([await quota.burn(mark, 600) for mark in marks])
+    assert all([await quota.use_once(mark, 600) for mark in marks])
+    assert not any([await quota.use_once(mark, 600) for mark in marks])

@@ -13,7 +13,7 @@ from toolcrib.context import LOCAL, Answer, Form, InputNeeded, Nobody, Question,
 from toolcrib.errors import CannotAskError, ThrottledError
 from toolcrib.policy import Limit, Policy
 from toolcrib.policy.quota import Quota, Slot
-from toolcrib.policy.quota.middleware import PausingChannel
+from toolcrib.policy.quota.quota import PausingChannel
 
 TOOL = Tool.from_function(lambda: "", name="report", description="Give it.")
 ASKED = {"sure": Form("Sure?")}

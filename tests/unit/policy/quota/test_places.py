@@ -34,7 +34,7 @@ async def test_no_more_run_at_once_than_may(make):
     error = await refused(quota)
     assert str(error) == "Too many calls of 'report' at once: try again in 1 s."
     assert error.details == {"limit": "two", "kind": "concurrency", "retryAfterS": 1.0}
-    assert first.demand.is_counted
+    assert first.limits.is_counted
     first.leave(ran=True)
     first.leave(ran=True)
     third = await enter(quota)
@@ -76,7 +76,7 @@ async def test_a_wait_that_is_too_long_ends_with_a_refusal_and_leaves_nothing(ma
     quota = make(Limit(concurrency=1, queue=1, queue_s=0.02, rate="3/h", daily=3, name="slow"))
     running = await enter(quota)
     error = await refused(quota)
-    assert str(error) == "No place for a call of 'report' became free within 0.02 s: try again in 1 s."
+    assert str(error) == "No slot for a call of 'report' became free within 0.02 s: try again in 1 s."
     assert error.details == {"limit": "slow", "kind": "concurrency", "retryAfterS": 1.0}
     running.leave(ran=True)
     await settle(quota)

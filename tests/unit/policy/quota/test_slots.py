@@ -45,7 +45,7 @@ async def test_a_slot_says_the_shortest_time_and_the_smallest_result():
     )
     slot = quota.enter(ANA, REPORT, lambda: 9)
     assert isinstance(slot, Slot)
-    told = slot.demand
+    told = slot.limits
     assert (told.timeout_s, told.max_result_bytes, told.is_counted) == (3, 100, False)
 
 
@@ -55,12 +55,12 @@ async def test_a_slot_without_counts_can_be_used_like_any_other():
     await slot.resume()
     slot.outlive()()
     slot.leave(ran=True)
-    assert (slot.demand.timeout_s, slot.demand.max_result_bytes) == (5, None)
+    assert (slot.limits.timeout_s, slot.limits.max_result_bytes) == (5, None)
 
 
 async def test_a_rate_alone_takes_no_place(make):
     slot = await enter(make(Limit(rate="5/s")))
-    assert not slot.demand.is_counted
+    assert not slot.limits.is_counted
     slot.pause()
     await slot.resume()
     slot.leave(ran=True)

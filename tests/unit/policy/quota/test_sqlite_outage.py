@@ -49,11 +49,11 @@ async def test_a_locked_file_is_waited_for_briefly_and_then_calls_are_counted_he
     ] == [1]
     assert {record.name for record in caplog.records if record.getMessage() in texts} == {"toolcrib"}
     assert len(texts) == 2
-    assert texts[0].startswith(f"the store of limits, {path}, does not work (")
+    assert texts[0].startswith(f"the limits store {path} does not work (")
     assert texts[0].endswith(
         "); until it does, this process counts for itself, up to its share of each limit"
     )
-    assert texts[1] == f"the store of limits, {path}, works again"
+    assert texts[1] == f"the limits store {path} works again"
     assert quota.describe_store() == {
         "store": "sqlite",
         "out": False,
@@ -78,9 +78,9 @@ async def test_what_is_allowed_once_is_not_allowed_while_nobody_can_tell(on_file
     quota = on_file(Limit(rate="100/h"))
     await quota.open()
     with locked(path):
-        assert not await quota.burn("m", 60)
+        assert not await quota.use_once("m", 60)
     await works_again(quota)
-    assert await quota.burn("m", 60)
+    assert await quota.use_once("m", 60)
 
 
 async def test_calls_in_line_are_counted_here_when_the_file_fails(on_file, path):
@@ -152,7 +152,7 @@ async def test_who_waits_to_come_back_when_the_file_fails_goes_on(on_file, path)
     back = asyncio.create_task(slot.resume())
     await settle(quota)
     with locked(path):
-        assert not await quota.burn("m", 1)
+        assert not await quota.use_once("m", 1)
         await asyncio.wait_for(back, SOON_S)
     slot.leave(ran=True)
     other.leave(ran=True)
@@ -226,7 +226,7 @@ async def test_a_connection_that_cannot_even_be_closed_is_replaced(on_file, path
     caplog.set_level(logging.DEBUG, "toolcrib")
     quota = on_file(Limit(rate="100/h"))
     await quota.open()
-    tables = quota._store._tables
+    tables = quota._store._counters
     foreign = sqlite3.connect(path)  # of this thread: good for nothing on the other
     mine, tables._db, tables.execute = tables._db, foreign, foreign.execute
     assert await count_admitted(quota, 50) == 10
@@ -242,7 +242,7 @@ async def test_a_budget_of_a_file_that_is_gone_is_not_given_back_to_the_next(on_
     await quota.open()
     slot = await enter(quota)
     path.unlink()
-    assert not await quota.burn("m", 1)
+    assert not await quota.use_once("m", 1)
     await works_again(quota)
     other = await enter(quota, BEN)  # so that the day has begun in this file
     slot.leave(ran=False)
@@ -275,7 +275,7 @@ async def test_a_file_that_failed_is_left_to_others_and_alone_for_a_while(on_fil
         await enter(quota)  # fails with the file locked
         assert is_out(quota)
         other.execute("DROP TRIGGER full")
-    assert not await quota.burn("m", 1)
+    assert not await quota.use_once("m", 1)
     assert is_out(quota)
 
 

@@ -45,7 +45,7 @@ async def test_a_file_of_something_else_is_refused_at_the_start(path, content, w
         await quota.open()
     assert str(caught.value) == f"toolcrib.toml:3: policy.store: {path} {words}"
     assert threading.active_count() == threads  # nobody goes on trying
-    assert caught.value.hint == "name a file that is not there yet"
+    assert caught.value.hint == "name a file that does not exist yet"
     assert path.read_bytes() == before
 
 

@@ -20,7 +20,7 @@ from tests.unit.policy.quota.support import (
 )
 from toolcrib.policy import Limit
 from toolcrib.policy.quota import sqlite_store as sqlite
-from toolcrib.policy.quota.memory_store import Job
+from toolcrib.policy.quota.sqlite_store import Job
 
 SOON_S = 3.0
 """The most that a bounded wait of a quarter of a second may take on a noisy machine."""
@@ -111,11 +111,11 @@ async def test_a_call_that_comes_while_the_store_is_closed_is_counted(on_file, m
 
 async def test_an_answer_that_comes_before_it_is_waited_for_is_heard():
     job = Job(lambda: True)
-    job.attach()
-    job.tell(1.0)
+    job.expect_answer()
+    job.set_answer(1.0)
     assert await job.wait(30)
-    job.tell(True)
-    assert await job.wait_on(30) is True
+    job.set_answer(True)
+    assert await job.wait_in_queue(30) is True
 
 
 async def test_a_call_that_is_left_before_the_store_hears_that_it_came_back_takes_no_place(on_file):

@@ -32,7 +32,7 @@ from toolcrib.policy.quota import Quota
 from toolcrib.policy.quota import sqlite_store as sqlite
 from toolcrib.policy.quota import sqlite_store as tables
 from toolcrib.policy.quota.ledger import MAX_BUCKETS
-from toolcrib.policy.quota.sqlite_store import SqlMarks, SqlRates, Tables, find_boot
+from toolcrib.policy.quota.sqlite_store import SqliteCounters, find_boot
 
 LEASE_S = 10.0
 """How long the places of a worker that was killed stay taken."""
@@ -70,8 +70,8 @@ async def test_workers_share_rates_budgets_places_and_marks(make):
     await settle(one)
     await settle(two)
     assert await count_admitted(one, 2) + await count_admitted(two, 9) == 3
-    assert await one.burn("m", 60)
-    assert not await two.burn("m", 60)
+    assert await one.use_once("m", 60)
+    assert not await two.use_once("m", 60)
 
 
 async def test_a_place_that_another_worker_frees_goes_to_who_waits_longest(make, clocks):
@@ -216,19 +216,19 @@ async def test_a_restart_of_the_machine_forgets_rates_and_places_and_keeps_budge
     before = make(*limits)
     await enter(before, ANA)
     await enter(before, BEN)
-    assert await before.burn("m", 60)
+    assert await before.use_once("m", 60)
     await settle(before)
     monkeypatch.setattr("toolcrib.policy.quota.sqlite_store.find_boot", lambda: "another")
     clocks.now_s = 7.0
     after = make(*limits)
     await enter(after, ANA)
     assert (await refused(after, BEN)).details["kind"] == "budget"
-    assert not await after.burn("m", 60)
+    assert not await after.use_once("m", 60)
     clocks.tick(899.999)
-    assert not await after.burn("m", 60)
+    assert not await after.use_once("m", 60)
     clocks.tick(0.001)
     await wait_until(lambda: True)
-    assert await after.burn("m", 60)
+    assert await after.use_once("m", 60)
 
 
 async def test_after_a_restart_a_wall_that_is_wrong_freezes_a_budget_for_a_day_at_most(
@@ -248,10 +248,10 @@ async def test_after_a_restart_a_wall_that_is_wrong_freezes_a_budget_for_a_day_a
 
 async def test_marks_are_dropped_when_their_time_is_over(make, clocks, path):
     quota = make(Limit(rate="1/s"))
-    assert await quota.burn("short", 5)
-    assert await quota.burn("long", 50)
+    assert await quota.use_once("short", 5)
+    assert await quota.use_once("long", 50)
     clocks.tick(5)
-    assert await quota.burn("new", 5)
+    assert await quota.use_once("new", 5)
     assert {mark for mark, _ in rows(path, "marks")} == {"once long", "once new"}
 
 
@@ -297,27 +297,21 @@ async def test_the_day_is_one_for_all_workers(make, clocks):
 
 
 def test_marks_are_bounded_and_idle_rates_are_swept(path, monkeypatch):
-    made = Tables(path, "me", "boot")
-    made.open(0, 0.1)
-    made.begin(0.1)
-    marks, rates = SqlMarks(made, 2), SqlRates(made)
+    counters = SqliteCounters(path, "me", "boot", max_marks=2)
+    counters.open(0, 0.1)
+    counters.begin(0.1)
     for mark in ("a", "b"):
-        assert marks.is_free(mark, 5)
-        marks.add(mark, 10)
-    assert not marks.is_free("c", 5)
-    assert marks.is_free("a", 10)
-    rates["big"] = (7 * 10**30 + 1, 10**12)
-    rates["small"] = (21, 2)
-    assert rates.get("big") == (7 * 10**30 + 1, 10**12)
-    rates.sweep(10)
-    assert len(rates) == 2
-    rates.sweep(11)
-    assert len(rates) == 1
-    rates.sweep(7 * 10**18)
-    assert len(rates) == 1
-    rates.sweep(7 * 10**18 + 1)
-    assert len(rates) == 0
-    made.close()
+        assert counters.is_unused(mark, 5)
+        counters.add_mark(mark, 10)
+    assert not counters.is_unused("c", 5)
+    assert counters.is_unused("a", 10)
+    counters.set_rate("big", 7 * 10**30 + 1, 10**12)
+    counters.set_rate("small", 21, 2)
+    assert counters.rate("big") == (7 * 10**30 + 1, 10**12)
+    for now_ns, left in ((10, 2), (11, 1), (7 * 10**18, 1), (7 * 10**18 + 1, 0)):
+        counters.sweep_rates(now_ns)
+        assert counters.count_rates() == left
+    counters.close()
     assert MAX_BUCKETS == 100_000
 
 

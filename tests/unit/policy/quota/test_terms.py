@@ -20,7 +20,7 @@ from toolcrib.context import Principal
 from toolcrib.errors import ConfigurationError
 from toolcrib.policy import Limit, Policy
 from toolcrib.policy.quota import Quota, quota
-from toolcrib.policy.quota.limits import Demand, Term, say_wait
+from toolcrib.policy.quota.limits import CallLimits, CompiledLimit, format_wait
 from toolcrib.tool import Tool
 
 
@@ -50,10 +50,10 @@ async def test_without_limits_nobody_is_concerned():
 
 
 def test_what_is_known_of_pairs_is_bounded(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(quota, "KNOWN", 3)
+    monkeypatch.setattr(quota, "MAX_CACHED", 3)
     made = quota_of(Clocks(), Limit(who=["key:1*"], timeout_s=1))
     assert [is_limited(made, Principal(f"key:{n}")) for n in range(20)].count(True) == 11
-    assert len(made._known) <= 3
+    assert len(made._cache) <= 3
 
 
 def test_limits_whose_selectors_mean_no_tool_are_told():
@@ -75,10 +75,10 @@ def test_limits_whose_selectors_mean_no_tool_are_told():
         "toolcrib.toml:14: limits[2].tools: 'tag:none' matches no tool",
         "toolcrib.toml: limits[3].tools: 'other' matches no tool",
     ]
-    assert errors[0].hint == "see `toolcrib list` for what there is"
+    assert errors[0].hint == "see `toolcrib list`"
     assert made.check([REPORT, OTHER, tool("rapport", tags=["none"])]) == []
     assert made.check([])[0].key == "limits[2].tools"
-    assert made._known == {}  # tools that are gone are let go
+    assert made._cache == {}  # tools that are gone are let go
 
 
 @pytest.mark.parametrize(
@@ -129,17 +129,17 @@ async def test_the_size_is_asked_for_only_where_a_limit_needs_it():
     ],
 )
 def test_a_wait_is_said_in_words_that_are_never_too_short(wait_s, words):
-    assert say_wait(wait_s) == words
+    assert format_wait(wait_s) == words
 
 
 def test_the_share_of_one_process_is_a_tenth_and_at_least_one():
     policy = Policy(limits=[])
     wide = Limit(rate="600/min", burst=50, concurrency=40, daily=1000, timeout_s=3, queue=7, queue_s=2)
     narrow = Limit(rate="5/min", concurrency=5, daily=5)
-    demand = Demand([Term(policy, 1, wide), Term(policy, 2, narrow)], ANA, REPORT)
-    local = demand.local
-    assert demand.local is local
-    assert [(need.pace.step, need.pace.tolerance, need.pace.scale) for need in demand.rates] == [
+    limits = CallLimits([CompiledLimit(policy, 1, wide), CompiledLimit(policy, 2, narrow)], ANA, REPORT)
+    local = limits.local
+    assert limits.local is local
+    assert [(need.pace.step, need.pace.tolerance, need.pace.scale) for need in limits.rates] == [
         (100_000_000, 4_900_000_000, 1),
         (12_000_000_000, 48_000_000_000, 1),
     ]
@@ -147,13 +147,17 @@ def test_the_share_of_one_process_is_a_tenth_and_at_least_one():
         (1_000_000_000, 4_000_000_000, 1),
         (120_000_000_000, 0, 1),
     ]
-    assert [need.most for need in local.budgets] == [100, 1]
-    assert [(need.most, need.queue, need.queue_s) for need in local.places] == [(4, 7, 2), (1, 0, 10.0)]
+    assert [need.maximum for need in local.budgets] == [100, 1]
+    slots = local.concurrency
+    assert [(need.maximum, need.queue, need.queue_s) for need in slots] == [
+        (4, 7, 2),
+        (1, 0, 10.0),
+    ]
     assert local.timeout_s == 3
 
 
 def test_a_rate_is_counted_in_the_largest_parts_that_are_exact():
-    term = Term(Policy(limits=[]), 1, Limit(rate="7/min"))
-    (need,) = Demand([term], ANA, REPORT).rates
+    term = CompiledLimit(Policy(limits=[]), 1, Limit(rate="7/min"))
+    (need,) = CallLimits([term], ANA, REPORT).rates
     assert (need.pace.scale, need.pace.step, need.pace.tolerance) == (7, 60_000_000_000, 360_000_000_000)
     assert need.key == "rate 7 in 60 s|1:|principal=key:ana"
