@@ -8,12 +8,12 @@ import time
 import pytest
 
 from tests.support.awkward_tools import AWKWARD
-from toolcrib.catalog.export import FORMS, Verdict, export
+from toolcrib.catalog.export import EXPORTERS, Verdict, export
 from toolcrib.errors import ToolNotFoundError
 
 from .conftest import Offer
 
-PROVIDERS = [name for name, form in FORMS.items() if form.kind == "provider"]
+PROVIDERS = [name for name, form in EXPORTERS.items() if form.maps_names]
 
 
 def test_there_are_forty_and_their_arguments_fit() -> None:
@@ -40,7 +40,7 @@ def _is_sane(verdict: Verdict) -> bool:
     return is_lossy == (verdict.status == "lossy") and verdict.tokens > 0
 
 
-@pytest.mark.parametrize("to", list(FORMS))
+@pytest.mark.parametrize("to", list(EXPORTERS))
 def test_what_is_exported_is_ready_for_json_and_says_what_it_costs(to: str) -> None:
     found = Offer(to).found
     document = json.loads(json.dumps(found.to_json()))

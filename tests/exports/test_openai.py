@@ -77,7 +77,7 @@ def test_the_rest_is_not_strict_and_keeps_the_rules_for_every_tool(offer: Offer)
         assert not schema.keys() & NOT_ON_TOP
         assert "properties" in schema
         if not verdict.strict:
-            assert verdict.changes[0].words.startswith("not strict: ")
+            assert verdict.changes[0].message.startswith("not strict: ")
 
 
 @pytest.mark.parametrize("offer", ["openai"], indirect=True)

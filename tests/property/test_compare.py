@@ -1,7 +1,8 @@
-"""A change that is called compatible is: whatever was taken before is taken now. No narrowing slips through.
+"""A change that is graded compatible is compatible: whatever was accepted before is accepted now.
 
-Schemas are small and their values come from a small world, so that many of them fit. Objects say whether they
-take names that are not declared, but for one test: where nothing is said, those are taken not to be sent.
+Schemas are small and their values come from a small world, so that many of them are valid. Objects say
+whether they accept undeclared names, except in one test: where nothing is said, those are assumed not to be
+sent.
 """
 
 from __future__ import annotations
@@ -17,7 +18,6 @@ from tests.support.value_universe import NAMES, PLAIN, WORLD
 from toolcrib import ToolDefinition
 from toolcrib.catalog.diff.compare import compare
 from toolcrib.catalog.diff.schemas import Use, compare_schemas
-from toolcrib.catalog.diff.subset import Comparer
 from toolcrib.sources.described import describe
 
 SCALARS = st.sampled_from(PLAIN)
@@ -153,21 +153,10 @@ def compile_all(*schemas: Any) -> list[Any]:
 
 
 @given(st.data())
-def test_what_is_called_a_subset_is_one(data: st.DataObject) -> None:
+def test_no_value_proves_a_compatible_change_to_be_breaking(data: st.DataObject) -> None:
+    """New fields of results are an exception: readers do not look at them."""
     old = data.draw(DOCUMENTS)
     new = data.draw(changed(old) | DOCUMENTS)
-    first, second = compile_all(old, new)
-    forward, backward = Comparer(old, new).relate(old, new)
-    for value in WORLD if forward or backward else ():
-        assert not forward or not first.is_valid(value) or second.is_valid(value), value
-        assert not backward or not second.is_valid(value) or first.is_valid(value), value
-
-
-@given(st.data())
-def test_what_is_taken_and_what_can_come_is_what_the_grades_say(data: st.DataObject) -> None:
-    """But for fields of results that are new, which readers do not look at."""
-    old = data.draw(DOCUMENTS)
-    new = data.draw(changed(old))
     first, second = compile_all(old, new)
     taken, given_back = (compare_schemas(old, new, use, "") for use in USES)
     if not any(item.grade == "breaking" for item in taken):
@@ -182,7 +171,7 @@ def test_what_is_taken_and_what_can_come_is_what_the_grades_say(data: st.DataObj
 
 PARAMETERS = st.fixed_dictionaries(
     {
-        "a": some(minimum=SMALL, maximum=SMALL).map(lambda f: {"type": "integer", **f}),
+        "a": some(minimum=SMALL, maximum=st.integers(4, 6)).map(lambda f: {"type": "integer", **f}),
         "b": st.lists(st.sampled_from("xyz"), unique=True, min_size=2).map(lambda v: {"enum": v}),
         "c": SMALL.map(lambda n: {"type": "array", "items": {"type": "string"}, "maxItems": n}),
     }

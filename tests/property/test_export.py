@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from tests.support.exported_schemas import forward, opened, schema_of
 from tests.support.random_schemas import Dice
 from toolcrib import Tool
-from toolcrib.catalog.export import FORMS, Export, export
+from toolcrib.catalog.export import EXPORTERS, Export, export
 from toolcrib.errors import DefinitionError
 
 FORMS_TO_TRY = [("openai", True), ("openai", False), ("anthropic", False), ("gemini", False)]
@@ -111,13 +111,13 @@ def odd_schemas(draw: st.DrawFn) -> dict[str, Any]:
 @given(odd_schemas())
 def test_no_schema_makes_an_export_fail(schema: dict[str, Any]) -> None:
     tool = make(schema)
-    for to in FORMS:
+    for to in EXPORTERS:
         found = export([tool], to)
         (verdict,) = found.verdicts
         assert verdict.status in ("exact", "lossy", "refused")
         assert (verdict.reason is None) == (verdict.status != "refused")
-        assert all(change.words for change in verdict.changes)
-        if FORMS[to].kind == "provider" and found.tools:
+        assert all(change.message for change in verdict.changes)
+        if EXPORTERS[to].maps_names and found.tools:
             written = schema_of(to, found.tools[0])
             jsonschema_rs.meta.validate({**written, "$schema": DIALECT})
             assert written["type"] == "object"

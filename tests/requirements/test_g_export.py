@@ -10,9 +10,9 @@ import pytest
 
 from tests.support.exported_schemas import schema_of
 from toolcrib import Tool
-from toolcrib.catalog.export import FORMS, export
+from toolcrib.catalog.export import EXPORTERS, export
 
-PROVIDERS = [name for name, form in FORMS.items() if form.kind == "provider"]
+PROVIDERS = [name for name, form in EXPORTERS.items() if form.maps_names]
 PERMISSIVE = {"type": ["string", "number", "boolean", "object", "array", "null"]}
 SCHEMA = {
     "type": "object",

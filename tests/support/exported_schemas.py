@@ -9,7 +9,7 @@ from typing import Any
 import jsonschema_rs
 
 from toolcrib.catalog.export import Export
-from toolcrib.catalog.export.restore import WRAPPER, Way
+from toolcrib.catalog.export.decode import WRAPPER, ValueDecoder
 
 _PLACES: dict[str, tuple[str, ...]] = {
     "openai": ("function", "parameters"),
@@ -78,15 +78,15 @@ def opened(node: Any) -> Any:
 
 
 def forward(found: Export, value: dict[str, Any], name: str = "any") -> list[dict[str, Any]]:
-    """What a model may send for these arguments: the way back, backwards. Several where forms are alike."""
-    restorer = found._restorers[name]
+    """Return what a model may send for these arguments: several where alternatives overlap."""
+    decoder = found._decoders[name]
     sent: list[Any] = [value]
-    if restorer.everywhere:
-        back = {old: new for new, old in restorer.everywhere.items()}
+    if decoder.renamed:
+        back = {old: new for new, old in decoder.renamed.items()}
         sent = [_rename(value, back)]
-    if restorer.way is not None:
-        sent = [item for start in sent for item in _forward(start, restorer.way)]
-    return [{WRAPPER: item} for item in sent] if restorer.is_wrapped else sent
+    if decoder.value is not None:
+        sent = [item for start in sent for item in _encode(start, decoder.value)]
+    return [{WRAPPER: item} for item in sent] if decoder.is_wrapped else sent
 
 
 def _rename(value: Any, names: dict[str, str]) -> Any:
@@ -95,25 +95,23 @@ def _rename(value: Any, names: dict[str, str]) -> Any:
     return [_rename(item, names) for item in value] if isinstance(value, list) else value
 
 
-def _forward(value: Any, way: Way | None) -> list[Any]:
-    if way is None:
+def _encode(value: Any, decoder: ValueDecoder | None) -> list[Any]:
+    if decoder is None:
         return [value]
-    if way.branches:
-        tried = [(item, schema) for schema, inner in way.branches for item in _forward(value, inner)]
-        fitting = [
-            item for item, schema in tried if jsonschema_rs.validator_for(opened(schema)).is_valid(item)
-        ]
-        return fitting[:4] or [value]
+    if decoder.alternatives:
+        tried = [(item, schema) for schema, inner in decoder.alternatives for item in _encode(value, inner)]
+        valid = [item for item, schema in tried if jsonschema_rs.validator_for(opened(schema)).is_valid(item)]
+        return valid[:4] or [value]
     if isinstance(value, dict):
-        names = {old: new for new, old in way.names.items()}
+        names = {old: new for new, old in decoder.names.items()}
         keys = [names.get(key, key) for key in value]
         options = [
-            _forward(item, way.below.get(key, way.rest))
+            _encode(item, decoder.properties.get(key, decoder.other_properties))
             for key, item in zip(keys, value.values(), strict=True)
         ]
-        missing = dict.fromkeys(sorted(way.absent - set(keys)))
+        missing = dict.fromkeys(sorted(decoder.null_if_absent - set(keys)))
         return [{**dict(zip(keys, chosen, strict=True)), **missing} for chosen in list(product(*options))[:4]]
     if isinstance(value, list):
-        ways = [*way.first, *[way.items] * (len(value) - len(way.first))]
-        return [list(chosen) for chosen in list(product(*map(_forward, value, ways)))[:4]]
+        decoders = [*decoder.first_items, *[decoder.items] * (len(value) - len(decoder.first_items))]
+        return [list(chosen) for chosen in list(product(*map(_encode, value, decoders)))[:4]]
     return [value]

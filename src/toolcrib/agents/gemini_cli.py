@@ -40,7 +40,7 @@ from toolcrib.agents.process import GRACE_S, Child, start_child
 from toolcrib.agents.provider import Status
 from toolcrib.agents.session import Message, SessionCtx
 from toolcrib.catalog.export.calls import ToolCall as RoutedCall
-from toolcrib.catalog.export.calls import answer_line
+from toolcrib.catalog.export.prompt import Prompt
 from toolcrib.errors import AgentError, ConfigurationError
 from toolcrib.validation import codec
 
@@ -187,7 +187,7 @@ class Reader:
 def result_line(answer: ToolAnswer) -> bytes:
     """The line that tells a program what its call came to."""
     call = RoutedCall(answer.call.id, answer.call.name)
-    return codec.encode(answer_line(call, answer.result)) + b"\n"
+    return codec.encode(Prompt().write_result(call, answer.result)) + b"\n"
 
 
 _HOW = """\

@@ -32,7 +32,7 @@ from toolcrib.agents.provider import Provider, providers
 from toolcrib.agents.session import Limits, Message, SessionCtx
 from toolcrib.agents.toolbox import Toolbox, make_toolbox
 from toolcrib.catalog.build import build_catalog
-from toolcrib.catalog.export.calls import say_result
+from toolcrib.catalog.export.calls import result_text
 from toolcrib.content import Block, Result, text_block
 from toolcrib.context import LOCAL, Principal
 from toolcrib.dispatch.event_loop import is_in_loop
@@ -285,7 +285,7 @@ class Exchange:
                 call = calls[number]
                 result, is_cut = fit(made[number].result(), self._limits.result_chars)
                 results[number] = result
-                yield ToolResult(call.id, call.name, not result.is_error, say_result(result), is_cut)
+                yield ToolResult(call.id, call.name, not result.is_error, result_text(result), is_cut)
         answers += [ToolAnswer(call, results[number]) for number, call in enumerate(calls)]
 
     async def _end_tools(self) -> None:

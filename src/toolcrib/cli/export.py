@@ -11,7 +11,7 @@ from typing import Any, Unpack
 
 import click
 
-from toolcrib.catalog.export import FORMS, Export, Verdict, find_form
+from toolcrib.catalog.export import EXPORTERS, Export, Verdict, find_exporter
 from toolcrib.catalog.export import export as export_tools
 from toolcrib.cli.catalog import Stock, Whence, gather, takes_stock
 from toolcrib.cli.load import is_address
@@ -33,7 +33,7 @@ _WIDEST = 40
 
 @click.command("export", cls=Command, examples=EXAMPLES)
 @takes_stock
-@click.option("--to", metavar="FORM", help=f"One of {', '.join(FORMS)}.")
+@click.option("--to", metavar="FORM", help=f"One of {', '.join(EXPORTERS)}.")
 @click.option(
     "--strict/--no-strict",
     default=True,
@@ -66,8 +66,8 @@ def export(
     MCP server.
     """
     if to is None:
-        raise Failure("say in which form: --to FORM", f"there are: {', '.join(FORMS)}")
-    find_form(to)
+        raise Failure("say in which form: --to FORM", f"there are: {', '.join(EXPORTERS)}")
+    find_exporter(to)
     _refuse_loss(output, report, whence["targets"] or (FILE_NAME,))
     stock = gather(terminal, **whence)
     _refuse_loss(output, report, [tool.source.file for tool in stock.tools if tool.source.file is not None])
@@ -130,8 +130,8 @@ def _rows(verdict: Verdict) -> Iterator[tuple[str, str, str]]:
         return
     if verdict.exported != verdict.name:
         yield "renamed", name, f"{verdict.exported} there"
-    if verdict.strict is False and verdict.changes and verdict.changes[0].words.startswith("not strict"):
-        yield "loose", name, one_line(verdict.changes[0].words)
+    if verdict.strict is False and verdict.changes and verdict.changes[0].message.startswith("not strict"):
+        yield "loose", name, one_line(verdict.changes[0].message)
     losses = verdict.losses
     for number, change in enumerate(losses[:_MOST_LOSSES]):
         yield ("lossy", name, one_line(change)) if number == 0 else ("", "", one_line(change))

@@ -197,7 +197,7 @@ def test_scopes_are_locked_too(tmp_path: Path) -> None:
     lock = Lock.load(tmp_path / "toolcrib.lock")
     assert lock.check(make_tools(scopes=["orders:read"])).ok
     (finding,) = lock.check(make_tools()).findings()
-    assert "no longer asks for the scope `orders:read`" in finding.message
+    assert "no longer requires the scope `orders:read`" in finding.message
 
 
 def test_a_tool_that_cannot_be_built_is_not_looked_at(file: Path) -> None:

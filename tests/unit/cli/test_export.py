@@ -45,7 +45,7 @@ def test_strictness_is_on_and_can_be_turned_off(desk: Desk) -> None:
     desk.write("tools.py", ADD + LOOSE)
     done = desk.run("export", "--to", "openai", "tools.py")
     assert [tool["function"]["strict"] for tool in json.loads(done.stdout)] == [True, False]
-    assert "loose    keep  not strict: /properties/value may be anything" in done.stderr
+    assert "loose    keep  not strict: /properties/value accepts any value" in done.stderr
     assert "2 exact, 1 not strict" in done.stderr
     done = desk.run("export", "--to", "openai-responses", "--no-strict", "tools.py")
     assert [tool["strict"] for tool in json.loads(done.stdout)] == [False, False]
@@ -57,7 +57,7 @@ def test_losses_are_told_with_a_way_out(desk: Desk) -> None:
     done = desk.run("export", "--to", "gemini", "tools.py")
     assert done.exit_code == 0
     assert done.stderr.splitlines()[0] == (
-        "lossy    mark  /properties/names/uniqueItems: no item twice: only told, not enforced"
+        "lossy    mark  /properties/names/uniqueItems: no item twice: only in the description, not enforced"
     )
     assert "hint: add --json to see every change, or --only exact" in done.stderr
     assert [tool["name"] for tool in json.loads(done.stdout)] == ["add", "mark"]
@@ -96,7 +96,7 @@ def test_the_json_holds_everything_and_stderr_nothing(desk: Desk) -> None:
     (loss,) = (change for change in document["verdicts"][1]["changes"] if change["effect"] != "same")
     assert loss == {
         "pointer": "/properties/names/uniqueItems",
-        "words": "no item twice: only told, not enforced",
+        "words": "no item twice: only in the description, not enforced",
         "effect": "wider",
     }
     assert document["names"] == {"add": "add", "mark": "mark"}
@@ -174,7 +174,7 @@ def test_a_running_server_is_asked_and_names_that_change_are_told(desk: Desk) ->
     ("options", "words", "hint"),
     [
         ([], "error: say in which form: --to FORM", "hint: there are: openai, "),
-        (["--to", "opnai"], "error: there is no form 'opnai'", "hint: did you mean 'openai'?"),
+        (["--to", "opnai"], "error: there is no format 'opnai'", "hint: did you mean 'openai'?"),
         (["--to", "openai", "--only", "lossy"], "error: Invalid value for '--only'", "--help"),
     ],
 )

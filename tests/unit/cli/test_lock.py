@@ -72,7 +72,7 @@ def test_check_says_what_differs_and_changes_nothing(locked: Desk) -> None:
     change(locked, "b: int = 1", "b: int")
     done = locked.run("lock", "tools.py", "--check")
     assert done.exit_code == 1
-    assert "breaking    `b` is now required: callers that leave it out will fail" in done.stderr
+    assert "breaking    `b` is now required: callers that do not send it will fail" in done.stderr
     assert "error: toolcrib.lock is not up to date\nhint: " in done.stderr
     assert "accept them: toolcrib lock tools.py --update add\n" in done.stderr
     assert (locked.folder / "toolcrib.lock").read_bytes() == before

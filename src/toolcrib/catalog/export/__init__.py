@@ -1,18 +1,31 @@
-"""The same tools in the form that each model provider takes, and the way back from its calls.
+"""Export tools in the format of a model provider, and read its calls back.
 
-    export(tools, to="anthropic")       tools, a verdict on each, names and what they cost
-    Export.read_call(message)           the calls in a provider's message, as the tools take them
-    Export.result_for(call, result)     what a call came to, as the provider wants it told
+    exported = export(tools, to="anthropic")       # exported.tools, .verdicts, .names, .tokens
+    calls = exported.read_call(message)             # the calls in a provider's message
+    exported.result_for(call, result)               # a result in the form the provider expects
 
-`exporting` puts it together. `references`, `simplifying`, `merging`, `rewriting` and `subset` are pure
-functions on schemas; `dialects` says what each provider takes; `names` and `restoring` know the way back;
-`calls` and `results` read and write messages; a module per provider knows its spelling. Nothing here imports
-a provider's package.
+`base` has the contract of formats, `formats` the table, and each format a module. `schema`, `rewrite` and
+`subset` rewrite JSON Schemas; `decode` undoes that for the arguments of a call. No provider's package is
+imported.
 """
 
-from toolcrib.catalog.export.calls import ToolCall
+from toolcrib.catalog.export.base import ExportedTool, Exporter, ProviderExporter
+from toolcrib.catalog.export.calls import RawCall, ToolCall
 from toolcrib.catalog.export.export import Export, export
-from toolcrib.catalog.export.formats import FORMS, Form, find_form
+from toolcrib.catalog.export.formats import EXPORTERS, find_exporter, load_exporters
 from toolcrib.catalog.export.verdict import Change, Verdict
 
-__all__ = ["FORMS", "Change", "Export", "Form", "ToolCall", "Verdict", "export", "find_form"]
+__all__ = [
+    "EXPORTERS",
+    "Change",
+    "Export",
+    "ExportedTool",
+    "Exporter",
+    "ProviderExporter",
+    "RawCall",
+    "ToolCall",
+    "Verdict",
+    "export",
+    "find_exporter",
+    "load_exporters",
+]

@@ -1,21 +1,19 @@
-"""Rules of a schema in words, and types as short expressions, for readers that get no schema, or less of one.
-
-Knows keywords and how to say them. Refuses to know who is told.
-"""
+"""Schemas in words: rules for descriptions, and types as short expressions for prompts and pages."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from toolcrib.catalog.export.schema import ANNOTATIONS, TYPE_OF, Node, is_anything, is_nothing, types_of
+from toolcrib.catalog.export.schema import TYPE_OF
+from toolcrib.catalog.schema_merge import ANNOTATIONS, Node, is_anything, is_nothing, types_of
 from toolcrib.validation import codec
 
-_LONGEST = 300
-_MOST_CHOICES = 60
-_DEEPEST = 5
+_MAX_TEXT = 300
+_MAX_CHOICES = 60
+_MAX_DEPTH = 5
 
-_SAYINGS = {
+_PHRASES = {
     "minimum": "at least {}",
     "maximum": "at most {}",
     "exclusiveMinimum": "more than {}",
@@ -27,8 +25,8 @@ _SAYINGS = {
     "format": "in the format {}",
     "minItems": "at least {} items",
     "maxItems": "at most {} items",
-    "minProperties": "at least {} names",
-    "maxProperties": "at most {} names",
+    "minProperties": "at least {} properties",
+    "maxProperties": "at most {} properties",
     "minContains": "at least {} of them",
     "maxContains": "at most {} of them",
     "contentEncoding": "encoded as {}",
@@ -37,97 +35,98 @@ _SAYINGS = {
 }
 
 
-def tell(keyword: str, value: Any) -> str:
-    """One rule in words, as they stand in a description."""
-    if keyword in _SAYINGS:
-        shown = value if isinstance(value, str) and keyword != "default" else show(value)
-        return _SAYINGS[keyword].format(shown)
+def describe_keyword(keyword: str, value: Any) -> str:
+    """Return one rule as a phrase for a description."""
+    if keyword in _PHRASES:
+        shown = value if isinstance(value, str) and keyword != "default" else show_value(value)
+        return _PHRASES[keyword].format(shown)
     match keyword:
         case "enum":
-            return f"one of {list_choices(value)}"
+            shown = ", ".join(show_value(item) for item in value[:_MAX_CHOICES])
+            more = len(value) - _MAX_CHOICES
+            return f"one of {shown} and {more} more" if more > 0 else f"one of {shown}"
         case "examples":
-            return "for example " + ", ".join(show(item) for item in value[:3]) if value else ""
+            return "for example " + ", ".join(show_value(item) for item in value[:3]) if value else ""
         case "uniqueItems":
             return "no item twice"
         case "required":
-            return f"needed: {', '.join(value)}"
+            return f"required: {', '.join(value)}"
         case "additionalProperties":
-            return "no other names" if is_nothing(value) else f"values of other names: {sketch(value)}"
+            return "no other properties" if is_nothing(value) else f"other properties: {show_type(value)}"
         case "patternProperties":
-            return "; ".join(f"names matching {name}: {sketch(inner)}" for name, inner in value.items())
+            return "; ".join(
+                f"properties matching {name}: {show_type(inner)}" for name, inner in value.items()
+            )
         case "propertyNames":
-            return f"names: {describe(value)}"
+            return f"property names: {_describe(value)}"
         case "dependentRequired":
-            return "; ".join(f"{name} needs {', '.join(names)}" for name, names in value.items() if names)
+            return "; ".join(f"{name} requires {', '.join(names)}" for name, names in value.items() if names)
         case "prefixItems":
-            return f"in this order: {', '.join(sketch(item) for item in value)}"
+            return f"in this order: {', '.join(show_type(item) for item in value)}"
         case "contains":
-            return f"among the items: {describe(value)}"
+            return f"among the items: {_describe(value)}"
         case "not":
-            return f"not: {describe(value)}"
-    return f"{keyword}: {show(value)}"
+            return f"not: {_describe(value)}"
+    return f"{keyword}: {show_value(value)}"
 
 
-def describe(node: Any) -> str:
-    """A schema as one expression with its rules."""
+def _describe(node: Any) -> str:
+    """Return a schema as one expression with its rules."""
     if isinstance(node, bool) or not node:
-        return sketch(node)
-    told = [tell(key, value) for key, value in node.items() if key in _SAYINGS and key != "default"]
-    return ", ".join([sketch(node), *told])
+        return show_type(node)
+    rules = [describe_keyword(key, node[key]) for key in node if key in _PHRASES and key != "default"]
+    return ", ".join([show_type(node), *rules])
 
 
-def show(value: Any) -> str:
+def describe_condition(node: Node) -> str:
+    parts = [f"if {show_type(node['if'])}"]
+    parts += [f"{word} {show_type(node[word])}" for word in ("then", "else") if word in node]
+    return ", ".join(parts)
+
+
+def show_value(value: Any) -> str:
     text = codec.encode_text(value)
-    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
+    return text if len(text) <= _MAX_TEXT else f"{text[:_MAX_TEXT]}..."
 
 
-def list_choices(values: list[Any]) -> str:
-    shown = [show(value) for value in values[:_MOST_CHOICES]]
-    more = len(values) - len(shown)
-    return ", ".join(shown) + (f" and {more} more" if more else "")
-
-
-def append_words(description: Any, words: list[str]) -> str:
-    """A description with rules behind it, in brackets."""
-    said = "; ".join(dict.fromkeys(word for word in words if word))
+def append_notes(description: Any, notes: list[str]) -> str:
+    """Return a description followed by notes in brackets."""
+    added = "; ".join(dict.fromkeys(note for note in notes if note))
     text = description.rstrip() if isinstance(description, str) else ""
-    if not said:
+    if not added:
         return text
-    return f"{text} ({said})" if text else f"{said[0].upper()}{said[1:]}"
+    return f"{text} ({added})" if text else f"{added[0].upper()}{added[1:]}"
 
 
-# --- types as expressions ----------------------------------------------------------------------------
+# --- types as expressions -----------------------------------------------------------------------------------
 
 
-def sketch(node: Any, depth: int = 0) -> str:
-    """A schema as a short type: `{street: string, zip?: string}[]`."""
+def show_type(node: Any, depth: int = 0) -> str:
+    """Return a schema as a short type: `{street: string, zip?: string}[]`."""
     if is_nothing(node):
         return "nothing"
-    if is_anything(node) or depth > _DEEPEST:
+    if is_anything(node) or depth > _MAX_DEPTH:
         return "any"
     if "enum" in node:
-        return " | ".join(show(value) for value in node["enum"][:_MOST_CHOICES]) + (
-            " | ..." if len(node["enum"]) > _MOST_CHOICES else ""
-        )
+        shown = " | ".join(show_value(value) for value in node["enum"][:_MAX_CHOICES])
+        return f"{shown} | ..." if len(node["enum"]) > _MAX_CHOICES else shown
     if "not" in node and node.keys() <= {"not", *ANNOTATIONS}:
-        return f"not {sketch(node['not'], depth + 1)}"
+        return f"not {show_type(node['not'], depth + 1)}"
     for keyword in ("anyOf", "oneOf"):
         if keyword in node and not types_of(node):
-            return " | ".join(dict.fromkeys(sketch(branch, depth) for branch in node[keyword]))
-    kinds = types_of(node) or sorted({TYPE_OF[key] for key in node if key in TYPE_OF}) or ["any"]
-    return " | ".join(_sketch_type(kind, node, depth) for kind in kinds)
+            return " | ".join(dict.fromkeys(show_type(branch, depth) for branch in node[keyword]))
+    types = types_of(node) or sorted({TYPE_OF[key] for key in node if key in TYPE_OF}) or ["any"]
+    return " | ".join(_show_one_type(name, node, depth) for name in types)
 
 
-def _sketch_type(kind: str, node: Node, depth: int) -> str:
-    if kind == "array":
+def _show_one_type(name: str, node: Node, depth: int) -> str:
+    if name == "array":
         if "prefixItems" in node:
-            return f"[{', '.join(sketch(item, depth + 1) for item in node['prefixItems'])}]"
+            return f"[{', '.join(show_type(item, depth + 1) for item in node['prefixItems'])}]"
         items = node.get("items", {})
-        inner = sketch(items, depth + 1)
+        inner = show_type(items, depth + 1)
         return f"({inner})[]" if _is_union(items) else f"{inner}[]"
-    if kind == "object":
-        return _sketch_object(node, depth)
-    return kind
+    return _show_object(node, depth) if name == "object" else name
 
 
 def _is_union(node: Any) -> bool:
@@ -137,26 +136,29 @@ def _is_union(node: Any) -> bool:
     return max(len(node.get("enum", ())), len(types_of(dict(node))), len(branches)) > 1
 
 
-def _sketch_object(node: Node, depth: int) -> str:
+def _show_object(node: Node, depth: int) -> str:
     required = node.get("required", ())
     parts = []
     for name, inner in node.get("properties", {}).items():
         if not is_nothing(inner):
-            shown = name if name.isidentifier() else show(name)
-            parts.append(f"{shown}{'' if name in required else '?'}: {sketch(inner, depth + 1)}")
+            shown = name if name.isidentifier() else show_value(name)
+            parts.append(f"{shown}{'' if name in required else '?'}: {show_type(inner, depth + 1)}")
     parts += [f"{name}: any" for name in required if name not in node.get("properties", {})]
     rest = node.get("additionalProperties")
     if isinstance(rest, Mapping) and not is_anything(rest):
-        parts.append(f"[name]: {sketch(rest, depth + 1)}")
+        parts.append(f"[name]: {show_type(rest, depth + 1)}")
     return f"{{{', '.join(parts)}}}" if parts else "object"
 
 
-def untold(node: Any, depth: int = 0, told: tuple[str, ...] | None = None) -> Iterator[str]:
-    """The keywords in a schema that its sketch leaves out; `told` are those said beside it, None for all."""
+def omitted_keywords(node: Any, depth: int = 0, shown: tuple[str, ...] | None = None) -> Iterator[str]:
+    """Yield the keywords of a schema that its type expression leaves out, except those `shown` beside it.
+
+    None for `shown` means that all are, at this level.
+    """
     if not isinstance(node, Mapping):
         return
-    if depth > _DEEPEST:
-        yield "what is nested deeper"
+    if depth > _MAX_DEPTH:
+        yield "deeper levels"
         return
     inner: list[Any] = []
     for key, value in node.items():
@@ -167,12 +169,12 @@ def untold(node: Any, depth: int = 0, told: tuple[str, ...] | None = None) -> It
         elif key in ("items", "additionalProperties"):
             inner.append(value)
         elif key == "enum":
-            if len(value) > _MOST_CHOICES:
+            if len(value) > _MAX_CHOICES:
                 yield key
         elif key in ANNOTATIONS:
-            if key == "description" and told == ():
+            if key == "description" and shown == ():
                 yield key
-        elif key not in ("type", "required") and (told is not None and key not in told):
+        elif key not in ("type", "required") and (shown is not None and key not in shown):
             yield key
     for item in inner:
-        yield from untold(item, depth + 1, ())
+        yield from omitted_keywords(item, depth + 1, ())

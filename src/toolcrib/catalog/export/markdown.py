@@ -1,7 +1,6 @@
-"""Tools as a page of documentation: contents, and for each tool its words, parameters, result and hints.
+"""A page of documentation: contents, and for each tool its description, parameters, result and hints.
 
-Everything from a definition is foreign text. It is written so that no Markdown reader takes it for markup:
-what a description says is what a reader sees. Knows Markdown; refuses to know where the page goes.
+Text from a definition is escaped, so that no Markdown reader takes it for markup.
 """
 
 from __future__ import annotations
@@ -11,48 +10,78 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from toolcrib.catalog.export.describe import sketch, tell, untold
-from toolcrib.catalog.export.schema import Node, is_nothing, read_schema, simplify
-from toolcrib.catalog.export.verdict import Journal, RefusedError
+from toolcrib.catalog.export.base import ExportedTool, Exporter
+from toolcrib.catalog.export.describe import describe_keyword, omitted_keywords, show_type
+from toolcrib.catalog.export.schema import expand, simplify
+from toolcrib.catalog.export.verdict import ChangeLog, RefusedError
+from toolcrib.catalog.schema_merge import Node, is_nothing
 from toolcrib.definition import ToolDefinition
+from toolcrib.tool import Tool
 
 _MARKUP = re.compile(
-    r"[\\`*\[\]<|~$@]"  # marks wherever they stand
+    r"[\\`*\[\]<|~$@]"  # markup anywhere
     r"|(?<![^\W_])_|_(?![^\W_])"  # underscores that are not inside a word
-    r"|:(?=//)|(?<=www)\."  # what makes a link of an address
-    r"|&(?=\#?\w+;)"  # what makes a character of a name
-    r"|(?<=^\d)[.)]|(?<=^\d\d)[.)]|^[#+\-=>:]"  # what makes a list, a heading or a quote of a line
+    r"|:(?=//)|(?<=www)\."  # automatic links
+    r"|&(?=\#?\w+;)"  # entities
+    r"|(?<=^\d)[.)]|(?<=^\d\d)[.)]|^[#+\-=>:]"  # lists, headings and quotes at the start of a line
 )
 _ENTITIES = {"<": "&lt;", "&": "&amp;"}
 _INDENT = re.compile(r"^[ \t]+")
 _HINTS = {
-    "readOnlyHint": ("reads only", "changes something"),
-    "destructiveHint": ("may destroy something", "destroys nothing"),
-    "idempotentHint": ("may be repeated safely", "repeating it has an effect"),
-    "openWorldHint": ("reaches the outside world", "stays inside"),
+    "readOnlyHint": ("read-only", "makes changes"),
+    "destructiveHint": ("may be destructive", "not destructive"),
+    "idempotentHint": ("idempotent", "not idempotent"),
+    "openWorldHint": ("reaches external systems", "does not reach external systems"),
 }
-_TOLD = (
-    "description",
-    "title",
-    "type",
-    "enum",
-    "properties",
-    "items",
-    "anyOf",
-    "oneOf",
-    "prefixItems",
-    "required",
+_IN_TYPE = frozenset(
+    {
+        "description",
+        "title",
+        "type",
+        "enum",
+        "properties",
+        "items",
+        "anyOf",
+        "oneOf",
+        "prefixItems",
+        "required",
+    }
 )
+"""Keywords that a type expression or the table shows."""
+
+
+class Markdown(Exporter):
+    name = "markdown"
+    summary = "a page of documentation"
+
+    def export(self, tool: Tool, name: str, *, strict: bool) -> ExportedTool:  # noqa: ARG002
+        log = ChangeLog()
+        text = _write_tool(tool.definition, log)
+        return ExportedTool(tool, text, text, log.close())
+
+    def combine(self, tools: Sequence[ExportedTool], title: str) -> Any:
+        anchors: Counter[str] = Counter()
+        contents = []
+        for exported in tools:
+            name = exported.tool.name
+            slug = re.sub(r"[^\w\- ]", "", name.lower()).replace(" ", "-")
+            anchor = f"{slug}-{anchors[slug]}" if anchors[slug] else slug
+            anchors[slug] += 1
+            lines = exported.tool.definition.description.splitlines()
+            first = next((line for line in lines if line.strip()), "")
+            contents.append(f"- [{escape(name)}](#{anchor}){': ' + escape(first) if first else ''}")
+        head = [f"# {escape(title)}", *(["\n".join(contents)] if contents else [])]
+        return "\n\n".join([*head, *(exported.text for exported in tools)]) + "\n"
 
 
 def escape(text: str) -> str:
-    """Text that every Markdown reader shows as it is, on one line."""
+    """Return text on one line that every Markdown reader shows as it is."""
     flat = " ".join(text.split())
     return _MARKUP.sub(lambda found: _ENTITIES.get(found[0], f"\\{found[0]}"), flat)
 
 
 def escape_lines(text: str) -> str:
-    """The same for a text of several lines: lines and indents stay, paragraphs too."""
+    """Escape a text of several lines; line breaks, indents and paragraphs stay."""
     paragraphs: list[list[str]] = [[]]
     for line in text.splitlines():
         if not line.strip():
@@ -65,24 +94,23 @@ def escape_lines(text: str) -> str:
     return "\n\n".join("\\\n".join(lines) for lines in paragraphs if lines)
 
 
-def write_tool(definition: ToolDefinition, journal: Journal) -> str:
-    """One tool, under a heading of the second level."""
-    tree = simplify(read_schema(definition.input_schema, journal), (), Journal())
+def _write_tool(definition: ToolDefinition, log: ChangeLog) -> str:
+    """Return the section of one tool."""
+    tree = simplify(expand(definition.input_schema, log), (), ChangeLog())
     if is_nothing(tree):
         raise RefusedError("no arguments can satisfy its schema")
     for name, inner in tree.get("properties", {}).items():
-        left = sorted(set(untold(inner)))
+        left = sorted(set(omitted_keywords(inner)))
         if left:
-            journal.note(("properties", name), f"{', '.join(left)}: not told", "wider")
+            log.add(("properties", name), f"{', '.join(left)}: left out", "wider")
     parts = [f"## {escape(definition.name)}"]
     if definition.title:
         parts.append(f"**{escape(definition.title)}**")
     if definition.description:
         parts.append(escape_lines(definition.description))
     parts.append(_write_parameters(tree))
-    rules = [tell(key, value) for key, value in tree.items() if key not in (*_TOLD, "additionalProperties")]
-    if rules:
-        parts.append("All together: " + "; ".join(escape(rule) for rule in rules if rule))
+    if rules := _describe_rules(tree, "additionalProperties"):
+        parts.append("For all parameters together: " + "; ".join(map(escape, rules)))
     if definition.output_schema is not None or definition.returns:
         parts.append(_write_result(definition))
     if definition.raises:
@@ -91,79 +119,64 @@ def write_tool(definition: ToolDefinition, journal: Journal) -> str:
             for name, text in definition.raises
         ]
         parts.append("**Errors**\n\n" + "\n".join(lines))
-    notes = _write_notes(definition)
-    if notes:
-        parts.append(notes)
-    return "\n\n".join(parts)
+    parts.append(_write_metadata(definition))
+    return "\n\n".join(part for part in parts if part)
 
 
-def write_page(title: str, entries: Sequence[tuple[str, str, str]]) -> str:
-    """The page: entries are name, description and text of each tool."""
-    anchors: Counter[str] = Counter()
-    contents = []
-    for name, description, _ in entries:
-        slug = re.sub(r"[^\w\- ]", "", name.lower()).replace(" ", "-")
-        anchor = f"{slug}-{anchors[slug]}" if anchors[slug] else slug
-        anchors[slug] += 1
-        first = next((line for line in description.splitlines() if line.strip()), "")
-        contents.append(f"- [{escape(name)}](#{anchor}){': ' + escape(first) if first else ''}")
-    head = [f"# {escape(title)}"]
-    if contents:
-        head.append("\n".join(contents))
-    return "\n\n".join([*head, *(text for _, _, text in entries)]) + "\n"
+def _describe_rules(node: Node, *omitted: str) -> list[str]:
+    """Return the rules that the type expression does not show."""
+    rules = [describe_keyword(key, node[key]) for key in node if key not in _IN_TYPE and key not in omitted]
+    return [rule for rule in rules if rule]
 
 
 def _write_parameters(tree: Node) -> str:
     required = tree.get("required", ())
     rows = [
-        f"| {escape(name) or '&nbsp;'} | {_say_type(inner)} | {'yes' if name in required else 'no'} "
-        f"| {_say_default(inner)} | {escape(str(inner.get('description', '')))} |"
+        f"| {escape(name) or '&nbsp;'} | {_write_type(inner)} | {'yes' if name in required else 'no'} "
+        f"| {_write_default(inner)} | {escape(str(inner.get('description', '')))} |"
         for name, inner in tree.get("properties", {}).items()
         if not is_nothing(inner)
     ]
     if not rows:
         rest = tree.get("additionalProperties")
         if isinstance(rest, Mapping):
-            return f"Takes any names; their values: {escape(sketch(rest))}"
+            return f"Takes parameters of any name; their values: {escape(show_type(rest))}"
         return "Takes no parameters."
     head = "| parameter | type | required | default | description |\n|---|---|---|---|---|"
     return "\n".join([head, *rows])
 
 
-def _say_type(node: Node) -> str:
-    rules = [
-        tell(key, value)
-        for key, value in node.items()
-        if key not in (*_TOLD, "default", "additionalProperties")
-    ]
-    return escape(", ".join([sketch(node), *(rule for rule in rules if rule)]))
+def _write_type(node: Node) -> str:
+    return escape(", ".join([show_type(node), *_describe_rules(node, "default", "additionalProperties")]))
 
 
-def _say_default(node: Node) -> str:
-    return escape(tell("default", node["default"]).removeprefix("default: ")) if "default" in node else ""
+def _write_default(node: Node) -> str:
+    if "default" not in node:
+        return ""
+    return escape(describe_keyword("default", node["default"]).removeprefix("default: "))
 
 
 def _write_result(definition: ToolDefinition) -> str:
-    words = " ".join(definition.returns.split())
+    text = " ".join(definition.returns.split())
     if definition.output_schema is None:
-        return f"**Result**: {escape(words)}"
+        return f"**Result**: {escape(text)}"
     try:
-        tree: Any = simplify(read_schema(definition.output_schema, Journal()), (), Journal())
-        kind = escape(sketch(tree))
+        tree = simplify(expand(definition.output_schema, ChangeLog()), (), ChangeLog())
+        expression = escape(show_type(tree))
     except RefusedError:
-        kind = "structured data"
-    return f"**Result**: {kind}{'. ' + escape(words) if words else ''}"
+        expression = "structured data"
+    return f"**Result**: {expression}{'. ' + escape(text) if text else ''}"
 
 
-def _write_notes(definition: ToolDefinition) -> str:
+def _write_metadata(definition: ToolDefinition) -> str:
     lines = []
-    said = [
-        words[0] if definition.annotations[hint] else words[1]
-        for hint, words in _HINTS.items()
+    hints = [
+        texts[0] if definition.annotations[hint] else texts[1]
+        for hint, texts in _HINTS.items()
         if isinstance(definition.annotations.get(hint), bool)
     ]
-    if said:
-        lines.append(f"- Hints: {', '.join(said)}")
+    if hints:
+        lines.append(f"- Hints: {', '.join(hints)}")
     if definition.tags:
         lines.append(f"- Tags: {', '.join(escape(tag) for tag in definition.tags)}")
     if definition.version:

@@ -1,70 +1,137 @@
-"""Tools for OpenAI: chat completions and responses, strict where a schema has a strict form.
+"""OpenAI: function tools for chat completions and for the Responses API, strict where possible.
 
-Knows OpenAI's wrapping and the limits of strict mode. Refuses to know OpenAI's package.
+Strict mode follows the guide to structured outputs: a list of keywords, closed objects and limits. Without
+it the API answers 400 to compositions, `enum` and `not` at the root, and to arrays without `items`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
-from toolcrib.catalog.export import dialects
-from toolcrib.catalog.export.schema import Node
+from toolcrib.catalog.export.base import ProviderExporter, describe_tool
+from toolcrib.catalog.export.calls import RawCall, ToolCall, result_text
+from toolcrib.catalog.export.dialect import Dialect
 from toolcrib.catalog.export.verdict import NotStrictError
+from toolcrib.catalog.schema_merge import Node
+from toolcrib.content import Result
+
+OPENAI = Dialect("OpenAI")
+OPENAI_STRICT = Dialect(
+    "OpenAI's strict mode",
+    keywords=frozenset(
+        {
+            "exclusiveMaximum",
+            "exclusiveMinimum",
+            "format",
+            "maxItems",
+            "maximum",
+            "minItems",
+            "minimum",
+            "multipleOf",
+            "pattern",
+        }
+    ),
+    formats=frozenset({"date", "date-time", "duration", "email", "hostname", "ipv4", "ipv6", "time", "uuid"}),
+    closed_objects=True,
+    any_value=False,
+    defaults=False,
+)
+MAX_PROPERTIES = 5_000
+MAX_LEVELS = 10
+MAX_ENUM_VALUES = 1_000
+MAX_CHARACTERS = 120_000
+"""The limits of strict mode; the last one is on all names and enum values together."""
+MANY_ENUM_VALUES, MAX_ENUM_CHARACTERS = 250, 15_000
+"""An enum with more values than the first may have no more characters than the second."""
 
 
-def dress_chat(name: str, description: str, schema: Node, strict: bool | None) -> dict[str, Any]:
-    function = _describe(name, description)
-    function["parameters"] = schema
-    if strict is not None:
-        function["strict"] = strict
-    return {"type": "function", "function": function}
+class OpenAI(ProviderExporter):
+    name = "openai"
+    summary = "OpenAI chat completions, and compatible APIs"
+    dialect = OPENAI
+    strict_dialect = OPENAI_STRICT
+
+    def write_tool(self, name: str, description: str, schema: Node, strict: bool | None) -> dict[str, Any]:
+        function = {**describe_tool(name, description), "parameters": schema, "strict": bool(strict)}
+        return {"type": "function", "function": function}
+
+    def check_strict(self, schema: Node) -> None:
+        check_strict_limits(schema)
+
+    def read_call(self, node: Mapping[str, Any]) -> RawCall | None:
+        """`{"id", "type": "function", "function": {"name", "arguments": "{...}"}}`"""
+        function = node.get("function")
+        if isinstance(function, Mapping) and "name" in function and "parameters" not in function:
+            return RawCall(node.get("id"), function["name"], function.get("arguments"))
+        return None
+
+    def write_result(self, call: ToolCall, result: Result) -> dict[str, Any]:
+        return {"role": "tool", "tool_call_id": call.id, "content": _result_text(result)}
 
 
-def dress_responses(name: str, description: str, schema: Node, strict: bool | None) -> dict[str, Any]:
-    # Where nothing is said, the responses API tries to make a schema strict by itself.
-    tool: dict[str, Any] = {"type": "function", **_describe(name, description)}
-    return {**tool, "parameters": schema, "strict": bool(strict)}
+class OpenAIResponses(OpenAI):
+    name = "openai-responses"
+    summary = "OpenAI Responses API"
+
+    def write_tool(self, name: str, description: str, schema: Node, strict: bool | None) -> dict[str, Any]:
+        # Without `strict` the API tries to make a schema strict by itself.
+        tool = {"type": "function", **describe_tool(name, description)}
+        return {**tool, "parameters": schema, "strict": bool(strict)}
+
+    def read_call(self, node: Mapping[str, Any]) -> RawCall | None:
+        """`{"type": "function_call", "call_id", "name", "arguments": "{...}"}`"""
+        if node.get("type") == "function_call" and "name" in node:
+            return RawCall(node.get("call_id") or node.get("id"), node["name"], node.get("arguments"))
+        return None
+
+    def write_result(self, call: ToolCall, result: Result) -> dict[str, Any]:
+        return {"type": "function_call_output", "call_id": call.id, "output": _result_text(result)}
 
 
-def _describe(name: str, description: str) -> dict[str, Any]:
-    return {"name": name, "description": description} if description else {"name": name}
+def _result_text(result: Result) -> str:
+    """OpenAI has no field for errors, so the text says it."""
+    text = result_text(result)
+    return f"Error: {text}" if result.is_error and not text.startswith("Error") else text
 
 
 def check_strict_limits(schema: Node) -> None:
-    """Raise NotStrictError where a strict schema is larger than strict mode takes."""
-    tally = _Tally()
-    tally.count(schema, 1)
+    """Raise NotStrictError where a schema exceeds the limits of strict mode."""
+    size = _Size()
+    size.add(schema, 1)
     limits = (
-        (tally.properties, dialects.MOST_PROPERTIES, "properties"),
-        (tally.depth, dialects.MOST_NESTED, "levels of objects"),
-        (tally.choices, dialects.MOST_CHOICES, "choices in all"),
-        (tally.letters, dialects.LONGEST_NAMES, "characters of names and choices"),
+        (size.properties, MAX_PROPERTIES, "properties"),
+        (size.levels, MAX_LEVELS, "levels of objects"),
+        (size.enum_values, MAX_ENUM_VALUES, "enum values in all"),
+        (size.characters, MAX_CHARACTERS, "characters in names and enum values"),
     )
-    for count, most, words in limits:
-        if count > most:
-            raise NotStrictError(f"it has {count} {words}, and strict mode takes {most}")
+    for count, limit, noun in limits:
+        if count > limit:
+            raise NotStrictError(f"it has {count} {noun}, and strict mode allows {limit}")
 
 
-class _Tally:
+class _Size:
     def __init__(self) -> None:
-        self.properties = self.depth = self.choices = self.letters = 0
+        self.properties = self.levels = self.enum_values = self.characters = 0
 
-    def count(self, node: Node, depth: int) -> None:
-        self.depth = max(self.depth, depth)
+    def add(self, node: Node, level: int) -> None:
+        self.levels = max(self.levels, level)
         values = node.get("enum", ())
-        self.choices += len(values)
+        self.enum_values += len(values)
         length = sum(len(value) for value in values if isinstance(value, str))
-        self.letters += length
-        if len(values) > dialects.MANY_CHOICES and length > dialects.LONGEST_CHOICES:
-            words = f"a list of {len(values)} choices has {length} characters"
-            raise NotStrictError(f"{words}, and strict mode takes {dialects.LONGEST_CHOICES}")
+        self.characters += length
+        if len(values) > MANY_ENUM_VALUES and length > MAX_ENUM_CHARACTERS:
+            raise NotStrictError(
+                f"an enum of {len(values)} values has {length} characters, "
+                f"and strict mode allows {MAX_ENUM_CHARACTERS}"
+            )
         for name, inner in node.get("properties", {}).items():
             self.properties += 1
-            self.letters += len(name)
-            self.count(inner, depth + 1 if _holds_object(inner) else depth)
+            self.characters += len(name)
+            self.add(inner, level + _has_object(inner))
         for inner in (*node.get("anyOf", ()), *([node["items"]] if "items" in node else ())):
-            self.count(inner, depth + 1 if node.get("type") == "array" and _holds_object(inner) else depth)
+            self.add(inner, level + (node.get("type") == "array" and _has_object(inner)))
 
 
-def _holds_object(node: Node) -> bool:
-    return node.get("type") == "object" or any(_holds_object(inner) for inner in node.get("anyOf", ()))
+def _has_object(node: Node) -> bool:
+    return node.get("type") == "object" or any(_has_object(inner) for inner in node.get("anyOf", ()))

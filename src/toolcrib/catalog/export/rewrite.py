@@ -1,97 +1,77 @@
-"""A tool's input schema as a provider takes it, with the way back and every change on the way.
+"""Rewrite a tool's input schema for a provider, and log every change.
 
-Reads the schema as one tree, says it plainly, then keeps to a dialect: either one that takes nearly all of
-JSON Schema (here), or one that takes a subset (subset.py). Pure: knows schemas and dialects, refuses to know
-tools.
+The schema is expanded and simplified, then written in a dialect: here for those that support nearly all of
+JSON Schema, in `subset` for those that support a part of it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from toolcrib.catalog.export.dialects import Dialect
-from toolcrib.catalog.export.restore import WRAPPER, Restorer, map_properties
-from toolcrib.catalog.export.schema import (
-    ANNOTATIONS,
-    NAMED,
-    Node,
-    is_anything,
-    is_nothing,
-    read_schema,
-    relevant,
-    simplify,
-    types_of,
-)
-from toolcrib.catalog.export.subset import Subset
-from toolcrib.catalog.export.verdict import Change, Journal, Path, RefusedError
+from toolcrib.catalog.export.decode import WRAPPER, ArgumentDecoder, map_properties
+from toolcrib.catalog.export.dialect import Dialect
+from toolcrib.catalog.export.schema import NAMED_SCHEMAS, expand, rules_for, simplify
+from toolcrib.catalog.export.subset import SubsetWriter
+from toolcrib.catalog.export.verdict import Change, ChangeLog, Path, RefusedError
+from toolcrib.catalog.schema_merge import ANNOTATIONS, Node, is_anything, is_nothing, types_of
 from toolcrib.validation import codec
-from toolcrib.validation.schema_tree import LISTED_SCHEMAS, SINGLE_SCHEMAS
+from toolcrib.validation.schema_tree import LISTED_SCHEMAS, SINGLE_SCHEMAS, walk
 
-LARGEST = 512 * 1024
-"""Bytes of one exported schema; no provider takes so much, and nobody would want to pay for it."""
+MAX_BYTES = 512 * 1024
+"""The size of one exported schema; no provider accepts so much."""
 
 
 @dataclass(frozen=True)
 class Rewritten:
-    """A schema for a provider. `words` are rules that only the tool's description has room for."""
+    """A schema for a provider. `notes` are rules that belong into the tool's description."""
 
     schema: Node
-    restorer: Restorer
+    decoder: ArgumentDecoder
     changes: tuple[Change, ...]
-    words: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
 
-def rewrite(schema: Mapping[str, Any], dialect: Dialect, *, is_closed: bool = False) -> Rewritten:
-    """Raises RefusedError where the dialect has no form for it, NotStrictError where only strict mode has
-    none.
+def rewrite_schema(schema: Mapping[str, Any], dialect: Dialect, *, is_closed: bool = False) -> Rewritten:
+    """Return a schema in a dialect.
 
-    `is_closed` says that the tool refuses names that its schema does not have, whatever the schema says.
+    `is_closed` says that the tool rejects undeclared arguments, whatever its schema says. Raise RefusedError
+    where the dialect has no form for it, NotStrictError where only strict mode has none.
     """
-    journal = Journal()
-    tree = simplify(read_schema(schema, journal), (), journal)
+    log = ChangeLog()
+    tree = simplify(expand(schema, log), (), log)
     if is_nothing(tree):
         raise RefusedError("no arguments can satisfy its schema")
     if not isinstance(tree.get("properties", {}), dict):
         raise RefusedError("its properties are not an object")
-    words: list[str] = []
-    if dialect.keeps is not None:
-        subset = Subset(dialect, journal, is_closed=is_closed)
-        found, way, is_wrapped = subset.write_top(tree)
-        restorer = Restorer(way, is_wrapped)
+    notes: list[str] = []
+    if dialect.keywords is not None:
+        found, decoder, is_wrapped = SubsetWriter(dialect, log, is_closed=is_closed).write_root(tree)
+        arguments = ArgumentDecoder(decoder, is_wrapped)
     else:
-        writer = _Writer(dialect, journal, _rename(tree, dialect))
-        found, is_wrapped = writer.write_top(tree, words, is_closed=is_closed)
-        restorer = Restorer(None, is_wrapped, {new: old for old, new in writer.names.items()})
-    if len(codec.write(found)) > LARGEST:
-        raise RefusedError(f"its schema has more than {LARGEST // 1024} KiB")
-    return Rewritten(found, restorer, journal.close(), tuple(words))
+        writer = _Writer(dialect, log, _find_renames(tree, dialect))
+        found, is_wrapped = writer.write_root(tree, notes, is_closed=is_closed)
+        arguments = ArgumentDecoder(None, is_wrapped, {new: old for old, new in writer.names.items()})
+    if len(codec.write(found)) > MAX_BYTES:
+        raise RefusedError(f"its schema has more than {MAX_BYTES // 1024} KiB")
+    return Rewritten(found, arguments, log.close(), tuple(notes))
 
 
-def wrap(schema: Node) -> Node:
-    return {"type": "object", "properties": {WRAPPER: schema}, "required": [WRAPPER]}
-
-
-# --- dialects that take nearly everything --------------------------------------------------------------
-
-
-def _rename(tree: Node, dialect: Dialect) -> dict[str, str]:
-    """Property names that the provider refuses, and what they are called there; in one table for the whole
-    tool."""
-    names = dict.fromkeys(name for node in _walk(tree) for name in node.get("properties", ()))
-    mapped = map_properties(names, dialect.property_name, marked=True)
+def _find_renames(tree: Node, dialect: Dialect) -> dict[str, str]:
+    """Map the property names that a provider does not accept, in one table for the whole tool."""
+    nodes = [node for _, node in walk(tree)]
+    names = dict.fromkeys(name for node in nodes for name in node.get("properties", ()))
+    mapped = map_properties(names, dialect.property_name, always_digest=True)
     renamed = {old: new for old, new in mapped.items() if old != new}
-    if not renamed:
-        return {}
-    for node in _walk(tree):
+    for node in nodes if renamed else ():
         if "patternProperties" in node or "propertyNames" in node:
             raise RefusedError(
-                f"{dialect.label} refuses the property name {next(iter(renamed))!r}, and a rule about names "
-                "would not hold for another one"
+                f"{dialect.label} does not accept the property name {next(iter(renamed))!r}, "
+                "and a rule about names would not hold for another one"
             )
         if any(_has_key(value, renamed) for value in node.get("enum", ())):
-            raise RefusedError(f"{dialect.label} refuses a property name that is also in an enum")
+            raise RefusedError(f"{dialect.label} does not accept a property name that is also in an enum")
     return renamed
 
 
@@ -101,123 +81,99 @@ def _has_key(value: Any, names: Mapping[str, str]) -> bool:
     return isinstance(value, list) and any(_has_key(item, names) for item in value)
 
 
-def _walk(node: Any) -> Iterator[Node]:
-    if not isinstance(node, dict):
-        return
-    yield node
-    for key, value in node.items():
-        if key in NAMED:
-            for item in value.values():
-                yield from _walk(item)
-        elif key in LISTED_SCHEMAS:
-            for item in value:
-                yield from _walk(item)
-        elif key in SINGLE_SCHEMAS:
-            yield from _walk(value)
-
-
 class _Writer:
-    def __init__(self, dialect: Dialect, journal: Journal, names: dict[str, str]) -> None:
+    """Writes a schema in a dialect that supports nearly all of JSON Schema."""
+
+    def __init__(self, dialect: Dialect, log: ChangeLog, names: dict[str, str]) -> None:
         self.dialect = dialect
-        self.journal = journal
+        self.log = log
         self.names = names
 
-    def write_top(self, tree: Node, words: list[str], *, is_closed: bool) -> tuple[Node, bool]:
-        """The schema, and whether the arguments had to be wrapped."""
+    def write_root(self, tree: Node, notes: list[str], *, is_closed: bool) -> tuple[Node, bool]:
+        """Return the schema, and whether the arguments are wrapped."""
         tree = dict(tree)
-        blocked = self._blocked(tree)
-        if blocked:
-            refused = f"{self.dialect.label} refuses {', '.join(sorted(blocked))} at the top"
-            self.journal.note((), f"{refused}: the arguments are wrapped in '{WRAPPER}'")
-            return wrap(self.write(tree, ())), True
-        if not self.dialect.takes_words_on_top:
+        label = self.dialect.label
+        unsupported = self._unsupported_at_root(tree)
+        if unsupported:
+            reason = f"{label} does not accept {', '.join(sorted(unsupported))} at the root"
+            self.log.add((), f"{reason}: the arguments are wrapped in '{WRAPPER}'")
+            inner = self.write(tree, ())
+            return {"type": "object", "properties": {WRAPPER: inner}, "required": [WRAPPER]}, True
+        if not self.dialect.annotations_at_root:
             for keyword in sorted(ANNOTATIONS & tree.keys()):
                 if keyword == "description":
-                    words.append(str(tree[keyword]))
-                self.journal.note((keyword,), f"{self.dialect.label} takes no {keyword} at the top")
+                    notes.append(str(tree[keyword]))
+                self.log.add((keyword,), f"{label} does not accept {keyword} at the root")
                 del tree[keyword]
-        if self.dialect.top_only is not None:
-            self._open_top(tree, is_closed)
+        if self.dialect.root_keywords is not None and "additionalProperties" in tree:
+            is_same = is_closed or is_anything(tree.pop("additionalProperties"))
+            message = f"{label} does not accept additionalProperties at the root"
+            self.log.add(("additionalProperties",), message, "same" if is_same else "wider")
         found = self.write(tree, ())
         return {**found, "properties": found.get("properties", {})}, False
 
-    def _blocked(self, tree: Node) -> set[str]:
-        """What keeps a schema from standing at the top."""
-        blocked = set(tree.keys() & self.dialect.not_on_top)
-        if self.dialect.top_only is not None:
-            blocked |= tree.keys() - self.dialect.top_only - ANNOTATIONS
+    def _unsupported_at_root(self, tree: Node) -> set[str]:
+        found = set(tree.keys() & self.dialect.not_at_root)
+        if self.dialect.root_keywords is not None:
+            found |= tree.keys() - self.dialect.root_keywords - ANNOTATIONS
             rest = tree.get("additionalProperties", True)
             if is_anything(rest) or is_nothing(rest):
-                blocked.discard("additionalProperties")
-        return blocked
-
-    def _open_top(self, tree: Node, is_closed: bool) -> None:
-        """Take away what is said about other names, where that is no more than a yes or no."""
-        rest = tree.pop("additionalProperties", None)
-        if rest is None:
-            return
-        words = f"{self.dialect.label} takes no additionalProperties at the top"
-        is_same = is_closed or is_anything(rest)
-        self.journal.note(("additionalProperties",), words, "same" if is_same else "wider")
+                found.discard("additionalProperties")
+        return found
 
     def write(self, node: Node, path: Path) -> Node:
         found: Node = {}
         for key, value in node.items():
             here = (*path, key)
-            if key == "properties":
+            if key in NAMED_SCHEMAS:
+                if key == "properties":
+                    self._log_renames(value, here)
                 found[key] = {
-                    self._name(name, here): self.write(item, (*here, name)) for name, item in value.items()
-                }
-            elif key in NAMED:
-                found[key] = {
-                    self.names.get(name, name): self.write(item, (*here, name))
-                    for name, item in value.items()
+                    self._name(name): self.write(item, (*here, name)) for name, item in value.items()
                 }
             elif key in LISTED_SCHEMAS:
                 found[key] = [self.write(item, (*here, str(number))) for number, item in enumerate(value)]
             elif key in SINGLE_SCHEMAS and not isinstance(value, bool):
                 found[key] = self.write(value, here)
             elif key == "required":
-                found[key] = [self.names.get(name, name) for name in value]
+                found[key] = [self._name(name) for name in value]
             elif key == "dependentRequired":
-                found[key] = {
-                    self.names.get(name, name): [self.names.get(item, item) for item in names]
-                    for name, names in value.items()
-                }
+                found[key] = {self._name(name): [*map(self._name, names)] for name, names in value.items()}
             else:
                 found[key] = value
         return self._with_items(self._without_type_list(found, path), path)
 
-    def _name(self, name: str, path: Path) -> str:
-        if name in self.names:
-            words = f"called {self.names[name]!r}: {self.dialect.label} refuses the name"
-            self.journal.note((*path, name), words)
+    def _name(self, name: str) -> str:
         return self.names.get(name, name)
 
+    def _log_renames(self, properties: Mapping[str, Any], path: Path) -> None:
+        for name in properties:
+            if name in self.names:
+                message = f"renamed to {self.names[name]!r}: {self.dialect.label} does not accept the name"
+                self.log.add((*path, name), message)
+
     def _without_type_list(self, node: Node, path: Path) -> Node:
-        kinds = types_of(node)
-        if len(kinds) < 2:
+        types = types_of(node)
+        if len(types) < 2:
             return node
-        self.journal.note((*path, "type"), "several types: written as anyOf")
+        self.log.add((*path, "type"), "several types: written as anyOf")
         rest = {key: value for key, value in node.items() if key != "type"}
-        if "anyOf" in rest:
-            either = {"anyOf": [self._with_items({"type": kind}, path) for kind in kinds]}
-            return {**rest, "allOf": [*rest.get("allOf", ()), either]}
-        if "unevaluatedProperties" in rest or "unevaluatedItems" in rest or "enum" in rest:
-            return {**rest, "anyOf": [self._with_items({"type": kind}, path) for kind in kinds]}
-        branches = [{"type": kind, **relevant(rest, kind)} for kind in kinds]
+        if rest.keys() & {"anyOf", "enum", "unevaluatedItems", "unevaluatedProperties"}:
+            plain = {"anyOf": [self._with_items({"type": name}, path) for name in types]}
+            return (
+                {**rest, "allOf": [*rest.get("allOf", ()), plain]} if "anyOf" in rest else {**rest, **plain}
+            )
+        branches = [{"type": name, **rules_for(rest, name)} for name in types]
         moved = {key for branch in branches for key in branch}
         kept = {key: value for key, value in rest.items() if key not in moved}
         return {**kept, "anyOf": [self._with_items(branch, path) for branch in branches]}
 
     def _with_items(self, node: Node, path: Path) -> Node:
-        """An array says what its items are; providers refuse it otherwise."""
-        if node.get("type") != "array" or isinstance(node.get("items"), dict):
-            return node
-        if node.get("items") is False:
+        """Add `items` to an array: providers reject arrays without."""
+        if node.get("type") != "array" or isinstance(node.get("items"), dict) or node.get("items") is False:
             return node
         if "items" not in node and "unevaluatedItems" in node:
-            return node  # it is about the same items
+            return node  # it applies to the same items
         if "prefixItems" not in node:
-            self.journal.note(path, "items may be anything: said so")
+            self.log.add(path, "items may be any value: written as items")
         return {**node, "items": {}}

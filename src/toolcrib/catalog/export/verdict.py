@@ -1,53 +1,49 @@
-"""What became of a tool on its way to a provider: exact, lossy or refused, and every change on the way.
-
-Knows places in schemas and words about them. Refuses to know providers.
-"""
+"""The outcome of exporting one tool: exact, lossy or refused, with every change that was made."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 Effect = Literal["same", "wider", "narrower"]
-"""What a change does to the values that fit: nothing, more of them, or fewer."""
+"""What a change does to the set of accepted values: nothing, more of them, or fewer."""
 Status = Literal["exact", "lossy", "refused"]
 Path = tuple[str, ...]
 
-MOST_CHANGES = 100
+MAX_CHANGES = 100
 
 
 class RefusedError(Exception):
-    """A tool that a provider cannot be given; the text says why."""
+    """A tool that cannot be exported in a format; the text says why."""
 
 
 class NotStrictError(Exception):
     """A schema that has no strict form; the text says why."""
 
 
-class NothingFitsError(Exception):
-    """A part of a schema that no value fits."""
+class UnsatisfiableError(Exception):
+    """A part of a schema that no value is valid for."""
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One thing that was written otherwise. `pointer` leads to it, in the input schema of the tool with its
-    references followed."""
+    """One thing that is written differently. `pointer` leads to it in the expanded input schema."""
 
     pointer: str
-    words: str
+    message: str
     effect: Effect = "same"
 
     def to_json(self) -> dict[str, Any]:
-        return asdict(self)
+        return {"pointer": self.pointer, "words": self.message, "effect": self.effect}
 
     def __str__(self) -> str:
-        return f"{self.pointer or '/'}: {self.words}"
+        return f"{self.pointer or '/'}: {self.message}"
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What became of one tool. `exported` is its name at the provider, None where it was refused."""
+    """The outcome for one tool. `exported` is its name in the export, None where it was refused."""
 
     name: str
     exported: str | None
@@ -63,53 +59,53 @@ class Verdict:
         return tuple(change for change in self.changes if change.effect != "same")
 
     def to_json(self) -> dict[str, Any]:
-        said: dict[str, Any] = {"name": self.name, "exported": self.exported, "verdict": self.status}
+        document: dict[str, Any] = {"name": self.name, "exported": self.exported, "verdict": self.status}
         if self.reason is not None:
-            said["reason"] = self.reason
-        said["changes"] = [change.to_json() for change in self.changes]
-        said["tokens"] = self.tokens
+            document["reason"] = self.reason
+        document["changes"] = [change.to_json() for change in self.changes]
+        document["tokens"] = self.tokens
         if self.strict is not None:
-            said["strict"] = self.strict
-        return said
+            document["strict"] = self.strict
+        return document
 
 
 @dataclass(slots=True)
-class Journal:
-    """Changes, in the order they were made."""
+class ChangeLog:
+    """Changes in the order they were made, each once."""
 
     changes: dict[Change, None] = field(default_factory=dict)
 
-    def note(self, path: Path, words: str, effect: Effect = "same") -> None:
-        self.changes[Change(point(path), words, effect)] = None
+    def add(self, path: Path, message: str, effect: Effect = "same") -> None:
+        self.changes[Change(pointer(path), message, effect)] = None
 
-    def lose(self, path: Path, said: str, words: list[str]) -> None:
-        """A rule that a provider does not take: told among the `words` of a description instead."""
-        words.append(said)
-        self.note(path, f"{said}: only told, not enforced", "wider")
+    def add_loss(self, path: Path, rule: str, notes: list[str]) -> None:
+        """Move a rule that the format does not support into the description, by way of `notes`."""
+        notes.append(rule)
+        self.add(path, f"{rule}: only in the description, not enforced", "wider")
 
-    def say(self, path: Path, said: str, words: list[str]) -> None:
-        """Something that refuses nothing, told in words."""
-        words.append(said)
-        self.note(path, f"{said}: told in the description")
+    def add_note(self, path: Path, text: str, notes: list[str]) -> None:
+        """Move something that rejects no value into the description, by way of `notes`."""
+        notes.append(text)
+        self.add(path, f"{text}: in the description")
 
-    def adopt(self, changes: Iterable[Change]) -> None:
+    def update(self, changes: Iterable[Change]) -> None:
         self.changes.update(dict.fromkeys(changes))
 
     def close(self) -> tuple[Change, ...]:
-        """All of them, or the first hundred; then those that lose something come first."""
+        """Return all changes, or the first hundred, with losses first."""
         found = list(self.changes)
-        if len(found) <= MOST_CHANGES:
+        if len(found) <= MAX_CHANGES:
             return tuple(found)
         found.sort(key=lambda change: change.effect == "same")
-        rest = found[MOST_CHANGES - 1 :]
+        rest = found[MAX_CHANGES - 1 :]
         effect: Effect = next((change.effect for change in rest if change.effect != "same"), "same")
-        return (*found[: MOST_CHANGES - 1], Change("", f"and {len(rest)} more changes", effect))
+        return (*found[: MAX_CHANGES - 1], Change("", f"and {len(rest)} more changes", effect))
 
 
-def point(path: Path) -> str:
-    """A JSON pointer."""
+def pointer(path: Path) -> str:
+    """Return a path as a JSON pointer."""
     return "".join(f"/{step.replace('~', '~0').replace('/', '~1')}" for step in path)
 
 
-def judge(changes: Iterable[Change]) -> Status:
+def status_of(changes: Iterable[Change]) -> Status:
     return "exact" if all(change.effect == "same" for change in changes) else "lossy"

@@ -1,15 +1,20 @@
-"""An export as a whole: verdicts, names, versions, costs, and one bad tool among good ones."""
+"""Exports as a whole: verdicts, names, versions, costs, plugins, and one bad tool among good ones."""
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.support.small_tools import broken, named
-from toolcrib import Tool
-from toolcrib.catalog.export import FORMS, export
+from toolcrib import Result, Tool
+from toolcrib.catalog.export import EXPORTERS, ProviderExporter, RawCall, ToolCall, export
+from toolcrib.catalog.export.dialect import Dialect
 from toolcrib.errors import ConfigurationError, ToolNotFoundError
 
 
@@ -38,10 +43,10 @@ def one(schema: dict[str, Any], to: str, **options: Any) -> Any:
 
 def test_a_function_is_exported_exactly_everywhere_and_strictly_to_openai() -> None:
     tool = Tool.from_function(move)
-    for to, form in FORMS.items():
+    for to in EXPORTERS:
         (verdict,) = export([tool], to).verdicts
         assert (verdict.name, verdict.exported, verdict.status) == ("move", "move", "exact"), to
-        assert verdict.strict is (True if form.strict else None)
+        assert verdict.strict is (True if to.startswith("openai") else None)
 
 
 def test_a_tool_for_anthropic_in_full() -> None:
@@ -80,7 +85,7 @@ def test_strictness_can_be_declined() -> None:
 def test_a_tool_that_cannot_be_strict_says_why() -> None:
     (verdict,) = one({"type": "object", "properties": {"x": {}}}, "openai").verdicts
     assert (verdict.strict, verdict.status) == (False, "exact")
-    assert verdict.changes[0].words == "not strict: /properties/x may be anything"
+    assert verdict.changes[0].message == "not strict: /properties/x accepts any value"
 
 
 def test_one_bad_tool_spoils_nothing() -> None:
@@ -127,7 +132,7 @@ def test_nothing_is_exported_to_nothing() -> None:
     assert export([], "descriptor").tools == {"tools": []}
 
 
-def test_an_unknown_form_is_refused_with_a_guess() -> None:
+def test_an_unknown_format_is_refused_with_a_suggestion() -> None:
     with pytest.raises(ConfigurationError) as refusal:
         export([], "open-ai")
     assert refusal.value.hint == "did you mean 'openai'?"
@@ -159,9 +164,70 @@ def test_many_changes_are_cut_and_the_losses_stay() -> None:
     assert len(verdict.changes) == 100
     assert verdict.status == "lossy"
     assert verdict.losses[0].pointer == "/properties/p149/uniqueItems"
-    assert verdict.changes[-1].words == "and 52 more changes"
+    assert verdict.changes[-1].message == "and 52 more changes"
 
 
 def test_a_choice_that_there_is_not_is_refused() -> None:
     with pytest.raises(ConfigurationError, match="there is no choice 'nope'"):
         export([], "openai", only="nope")  # type: ignore[arg-type]
+
+
+class Acme(ProviderExporter):
+    name = "acme"
+    summary = "ACME chat"
+    dialect = Dialect("ACME")
+
+    def write_tool(self, name: str, description: str, schema: Any, strict: bool | None) -> dict[str, Any]:
+        return {"tool": name, "about": description, "schema": schema, "strict": strict}
+
+    def read_call(self, node: Any) -> RawCall | None:
+        return RawCall(node["id"], node["tool"], node["input"]) if "tool" in node else None
+
+    def write_result(self, call: ToolCall, result: Result) -> dict[str, Any]:
+        return {"id": call.id, "failed": result.is_error}
+
+
+def test_an_exporter_of_another_package_is_used_like_a_built_in_one() -> None:
+    found = export([Tool.from_function(move)], Acme())
+    assert found.to == "acme"
+    (tool,) = found.tools
+    assert (tool["tool"], tool["strict"]) == ("move", None)
+    assert tool["schema"]["required"] == ["point", "by"]
+    (call,) = found.read_call({"content": [{"id": 7, "tool": "move", "input": {"by": [1]}}]})
+    assert call == ToolCall("7", "move", {"by": [1]}, "move")
+    assert found.result_for(call, Result()) == {"id": "7", "failed": False}
+
+
+PLUGIN = """
+from toolcrib.catalog.export import Exporter, ExportedTool, find_exporter
+
+class Lines(Exporter):
+    name = "lines"
+    summary = "one line per tool"
+
+    def export(self, tool, name, *, strict):
+        return ExportedTool(tool, name, name)
+
+    def combine(self, tools, title):
+        return "\\n".join([title, *(exported.value for exported in tools)])
+"""
+USE = """
+import sys
+from toolcrib import Tool
+from toolcrib.catalog.export import export
+
+def add(a: int) -> int: return a
+print(export([Tool.from_function(add)], "lines", title="All").tools)
+"""
+
+
+def test_an_entry_point_adds_a_format(tmp_path: Path) -> None:
+    info = tmp_path / "lines-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: lines\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[toolcrib.exporters]\nlines = lines_plugin:Lines\n")
+    (tmp_path / "lines_plugin.py").write_text(PLUGIN)
+    command = [sys.executable, "-c", USE]
+    environ = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    done = subprocess.run(command, env=environ, capture_output=True, text=True, check=True)
+    assert done.stdout == "All\nadd\n"

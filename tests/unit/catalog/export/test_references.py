@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from toolcrib.catalog.export.schema import MOST_PARTS, read_schema
-from toolcrib.catalog.export.verdict import Change, Journal, RefusedError
+from toolcrib.catalog.export.schema import MAX_PARTS, expand
+from toolcrib.catalog.export.verdict import Change, ChangeLog, RefusedError
 
 
 def read(schema: dict[str, Any]) -> tuple[dict[str, Any], list[Change]]:
-    journal = Journal()
-    return read_schema(schema, journal), list(journal.changes)
+    log = ChangeLog()
+    return expand(schema, log), list(log.changes)
 
 
 def test_references_are_written_out_wherever_they_point() -> None:
@@ -105,7 +105,7 @@ def test_recursion_ends_at_the_stated_depth_with_a_note() -> None:
     (change,) = changes
     assert change.pointer == "/properties/n/properties/next/properties/next/properties/next"
     assert change.effect == "wider"
-    assert "'node' holds itself" in change.words
+    assert "'node' contains itself" in change.message
 
 
 def test_recursion_in_many_places_ends_earlier_instead_of_growing() -> None:
@@ -113,16 +113,16 @@ def test_recursion_in_many_places_ends_earlier_instead_of_growing() -> None:
     schema = {"$defs": {"node": {"properties": inner}}, "properties": {"n": {"$ref": "#/$defs/node"}}}
     tree, changes = read(schema)
     assert tree["properties"]["n"]["properties"]["p0"]["properties"]["p0"]["properties"]["p0"] == {}
-    assert all("from the fourth level" in change.words for change in changes)
+    assert all("from the fourth level" in change.message for change in changes)
     wide = {f"p{number}": {"$ref": "#/$defs/node"} for number in range(30)}
     schema = {"$defs": {"node": {"properties": wide}}, "properties": {"n": {"$ref": "#/$defs/node"}}}
-    assert all("from the third level" in change.words for change in read(schema)[1])
+    assert all("from the third level" in change.message for change in read(schema)[1])
 
 
 def test_a_schema_that_holds_itself_as_a_whole_is_cut_too() -> None:
     tree, (change,) = read({"type": "object", "properties": {"again": {"$ref": "#"}}})
     assert tree["properties"]["again"]["type"] == "object"
-    assert "the whole" in change.words
+    assert "the schema" in change.message
 
 
 def test_a_schema_that_would_explode_is_refused_at_once() -> None:
@@ -131,7 +131,7 @@ def test_a_schema_that_would_explode_is_refused_at_once() -> None:
         twice = {"$ref": f"#/$defs/d{level - 1}"}
         defs[f"d{level}"] = {"properties": {"l": twice, "r": twice}}
     begin = time.process_time()
-    with pytest.raises(RefusedError, match=f"more than {MOST_PARTS} parts"):
+    with pytest.raises(RefusedError, match=f"more than {MAX_PARTS} parts"):
         read({"$defs": defs, "properties": {"x": {"$ref": "#/$defs/d39"}}})
     assert time.process_time() - begin < 0.5
 
@@ -140,8 +140,8 @@ def test_a_schema_that_would_explode_is_refused_at_once() -> None:
     ("schema", "words"),
     [
         ({"$ref": "#anchor"}, "the anchor '#anchor'; only pointers are followed"),
-        ({"$ref": "#/$defs/none"}, "which is not there"),
-        ({"$ref": "https://x.example/s.json"}, "outside of the schema"),
+        ({"$ref": "#/$defs/none"}, "which does not exist"),
+        ({"$ref": "https://x.example/s.json"}, "outside itself"),
         (
             {"properties": {"a": {"$dynamicRef": "#x"}}},
             "/properties/a/$dynamicRef depends on where it is used",

@@ -6,8 +6,8 @@ import pytest
 
 from tests.support.small_tools import named
 from toolcrib import File, Image, Link, Result
-from toolcrib.catalog.export import FORMS, ToolCall, export
-from toolcrib.catalog.export.calls import say_result
+from toolcrib.catalog.export import EXPORTERS, ToolCall, export
+from toolcrib.catalog.export.calls import result_text
 from toolcrib.content import text_block
 
 CALL = ToolCall("1", "files.read", {}, "files_read")
@@ -62,7 +62,7 @@ def test_a_result_is_told_as_the_provider_wants_it(to: str, good: object, bad: o
 
 
 def test_every_form_has_an_answer() -> None:
-    for to in FORMS:
+    for to in EXPORTERS:
         assert export([], to).result_for(CALL, GOOD)
 
 
@@ -74,7 +74,7 @@ def test_what_is_not_text_is_named_where_only_text_can_be_told() -> None:
         File("inside", uri="desk://2").to_block(),
         File(b"\x00", uri="desk://3", mime_type="application/zip").to_block(),
     ]
-    assert say_result(Result(blocks)).splitlines() == [
+    assert result_text(Result(blocks)).splitlines() == [
         "look",
         "[image image/png, not shown]",
         "[letter: desk://1]",
@@ -84,9 +84,9 @@ def test_what_is_not_text_is_named_where_only_text_can_be_told() -> None:
 
 
 def test_data_without_words_is_told_as_json() -> None:
-    assert say_result(Result([], {"a": [1]}, is_structured=True)) == '{"a":[1]}'
-    assert say_result(Result([], None, is_structured=True)) == "null"
-    assert say_result(Result()) == ""
+    assert result_text(Result([], {"a": [1]}, is_structured=True)) == '{"a":[1]}'
+    assert result_text(Result([], None, is_structured=True)) == "null"
+    assert result_text(Result()) == ""
 
 
 def test_pictures_are_shown_to_those_who_can_see() -> None:

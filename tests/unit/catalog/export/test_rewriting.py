@@ -6,8 +6,12 @@ from typing import Any
 
 import pytest
 
-from toolcrib.catalog.export.dialects import ANTHROPIC, BEDROCK, LANGCHAIN, OPENAI, Dialect
-from toolcrib.catalog.export.rewrite import Rewritten, rewrite
+from toolcrib.catalog.export.anthropic import ANTHROPIC
+from toolcrib.catalog.export.bedrock import BEDROCK
+from toolcrib.catalog.export.dialect import Dialect
+from toolcrib.catalog.export.langchain import LANGCHAIN
+from toolcrib.catalog.export.openai import OPENAI
+from toolcrib.catalog.export.rewrite import Rewritten, rewrite_schema
 from toolcrib.catalog.export.verdict import RefusedError
 
 TEXT, WHOLE = {"type": "string"}, {"type": "integer"}
@@ -20,7 +24,7 @@ def of(properties: dict[str, Any], **more: Any) -> dict[str, Any]:
 
 def one(schema: Any, dialect: Dialect = ANTHROPIC) -> Any:
     """What becomes of the schema of a property."""
-    return rewrite(of({"x": schema}), dialect).schema["properties"]["x"]
+    return rewrite_schema(of({"x": schema}), dialect).schema["properties"]["x"]
 
 
 def effects(found: Rewritten) -> set[str]:
@@ -64,7 +68,7 @@ def effects(found: Rewritten) -> set[str]:
 )
 def test_a_schema_is_said_more_plainly_and_means_the_same(schema: Any, written: Any) -> None:
     assert one(schema) == written
-    assert effects(rewrite(of({"x": schema}), ANTHROPIC)) <= {"same"}
+    assert effects(rewrite_schema(of({"x": schema}), ANTHROPIC)) <= {"same"}
 
 
 def test_compositions_inside_stay_as_they_are() -> None:
@@ -77,34 +81,34 @@ def test_compositions_inside_stay_as_they_are() -> None:
 @pytest.mark.parametrize("dialect", [OPENAI, ANTHROPIC, BEDROCK, LANGCHAIN])
 def test_a_composition_on_top_is_merged_where_that_is_exact(dialect: Dialect) -> None:
     schema = {"type": "object", "allOf": [of({"a": TEXT}, required=["a"]), of({"b": WHOLE})]}
-    found = rewrite(schema, dialect)
+    found = rewrite_schema(schema, dialect)
     assert found.schema == of({"a": TEXT, "b": WHOLE}, required=["a"])
-    assert not found.restorer.is_wrapped
+    assert not found.decoder.is_wrapped
 
 
 @pytest.mark.parametrize("dialect", [OPENAI, ANTHROPIC, BEDROCK, LANGCHAIN])
 def test_one_that_cannot_be_merged_is_wrapped_and_unwrapped(dialect: Dialect) -> None:
     schema = {**of({"a": TEXT, "b": TEXT}), "anyOf": [{"required": ["a"]}, {"required": ["b"]}]}
-    found = rewrite(schema, dialect)
+    found = rewrite_schema(schema, dialect)
     assert found.schema == {"type": "object", "properties": {"arguments": schema}, "required": ["arguments"]}
-    assert found.restorer.restore({"arguments": {"a": "x"}}) == {"a": "x"}
-    assert found.restorer.restore({"a": "x"}) == {"a": "x"}
+    assert found.decoder.decode({"arguments": {"a": "x"}}) == {"a": "x"}
+    assert found.decoder.decode({"a": "x"}) == {"a": "x"}
     assert effects(found) == {"same"}
 
 
 def test_a_property_called_as_the_wrapper_is_not_taken_for_it() -> None:
-    found = rewrite(of({"arguments": {"type": "object"}}), ANTHROPIC)
-    assert found.restorer.restore({"arguments": {"a": 1}}) == {"arguments": {"a": 1}}
+    found = rewrite_schema(of({"arguments": {"type": "object"}}), ANTHROPIC)
+    assert found.decoder.decode({"arguments": {"a": 1}}) == {"arguments": {"a": 1}}
 
 
 def test_bedrock_gets_three_fields_on_top_and_the_rest_in_words_or_wrapped() -> None:
     schema = of({"a": TEXT}, title="T", description="About it.", additionalProperties=False)
-    found = rewrite(schema, BEDROCK)
+    found = rewrite_schema(schema, BEDROCK)
     assert found.schema == of({"a": TEXT})
-    assert found.words == ("About it.",)
+    assert found.notes == ("About it.",)
     assert effects(found) == {"same", "wider"}
-    assert effects(rewrite(schema, BEDROCK, is_closed=True)) == {"same"}
-    assert rewrite(of({"a": TEXT}, minProperties=1), BEDROCK).restorer.is_wrapped
+    assert effects(rewrite_schema(schema, BEDROCK, is_closed=True)) == {"same"}
+    assert rewrite_schema(of({"a": TEXT}, minProperties=1), BEDROCK).decoder.is_wrapped
 
 
 def test_names_that_a_provider_refuses_are_renamed_everywhere_and_back() -> None:
@@ -113,39 +117,39 @@ def test_names_that_a_provider_refuses_are_renamed_everywhere_and_back() -> None
         required=["größe"],
         dependentRequired={"größe": ["ok"]},
     )
-    found = rewrite(schema, ANTHROPIC)
+    found = rewrite_schema(schema, ANTHROPIC)
     size = next(iter(found.schema["properties"]))
     inner = next(iter(found.schema["properties"]["ok"]["properties"]))
     assert size.startswith("gr__e_")
     assert found.schema["required"] == [size]
     assert found.schema["dependentRequired"] == {size: ["ok"]}
     assert found.schema["properties"]["ok"]["required"] == [inner]
-    assert found.restorer.restore({size: "x", "ok": {inner: 1}}) == {"größe": "x", "ok": {"a b": 1}}
-    assert rewrite(schema, OPENAI).schema["required"] == ["größe"]
+    assert found.decoder.decode({size: "x", "ok": {inner: 1}}) == {"größe": "x", "ok": {"a b": 1}}
+    assert rewrite_schema(schema, OPENAI).schema["required"] == ["größe"]
 
 
 @pytest.mark.parametrize("rule", [{"patternProperties": {"^g": TEXT}}, {"propertyNames": {"minLength": 2}}])
 def test_names_under_a_rule_about_names_cannot_be_renamed(rule: dict[str, Any]) -> None:
-    with pytest.raises(RefusedError, match="refuses the property name 'größe'"):
-        rewrite(of({"größe": TEXT}, **rule), ANTHROPIC)
+    with pytest.raises(RefusedError, match="does not accept the property name 'größe'"):
+        rewrite_schema(of({"größe": TEXT}, **rule), ANTHROPIC)
 
 
 def test_what_nothing_fits_is_refused() -> None:
     with pytest.raises(RefusedError, match="no arguments can satisfy"):
-        rewrite(of({"a": TEXT}, required=["b"], additionalProperties=False), ANTHROPIC)
+        rewrite_schema(of({"a": TEXT}, required=["b"], additionalProperties=False), ANTHROPIC)
     with pytest.raises(RefusedError, match="no arguments can satisfy"):
-        rewrite({"type": "object", "not": {}}, OPENAI)
+        rewrite_schema({"type": "object", "not": {}}, OPENAI)
 
 
 def test_a_schema_of_more_than_half_a_megabyte_is_refused() -> None:
     values = [f"{number:06}" + "x" * 60 for number in range(9_000)]
     with pytest.raises(RefusedError, match="more than 512 KiB"):
-        rewrite(of({"a": {"enum": values}}), ANTHROPIC)
+        rewrite_schema(of({"a": {"enum": values}}), ANTHROPIC)
 
 
 def test_the_schema_that_came_is_not_changed() -> None:
     schema = of({"a": {"type": ["array", "null"], "description": "x"}}, allOf=[of({"b": {"const": 1}})])
     before = repr(schema)
     for dialect in (OPENAI, ANTHROPIC, BEDROCK, LANGCHAIN):
-        rewrite(schema, dialect)
+        rewrite_schema(schema, dialect)
     assert repr(schema) == before

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from toolcrib.catalog.export.dialects import GEMINI, GEMINI_JSON, OPENAI_STRICT, Dialect
-from toolcrib.catalog.export.gemini import to_openapi
-from toolcrib.catalog.export.openai import check_strict_limits
-from toolcrib.catalog.export.rewrite import Rewritten, rewrite
+from toolcrib.catalog.export.dialect import Dialect
+from toolcrib.catalog.export.gemini import GEMINI, GEMINI_JSON, to_openapi
+from toolcrib.catalog.export.openai import OPENAI_STRICT, check_strict_limits
+from toolcrib.catalog.export.rewrite import Rewritten, rewrite_schema
 from toolcrib.catalog.export.verdict import NotStrictError, RefusedError
 
 TEXT, WHOLE, NULL = {"type": "string"}, {"type": "integer"}, {"type": "null"}
@@ -21,14 +21,14 @@ def of(properties: dict[str, Any], *required: str, **more: Any) -> dict[str, Any
 
 
 def strict(schema: dict[str, Any], **options: Any) -> Rewritten:
-    found = rewrite(schema, OPENAI_STRICT, **options)
+    found = rewrite_schema(schema, OPENAI_STRICT, **options)
     check_strict_limits(found.schema)
     return found
 
 
 def one(schema: Any, dialect: Dialect) -> tuple[Any, set[str]]:
     """What becomes of the schema of a property, and what that does."""
-    found = rewrite(of({"x": schema}, "x"), dialect)
+    found = rewrite_schema(of({"x": schema}, "x"), dialect)
     return found.schema["properties"]["x"], {change.effect for change in found.changes} - {"same"}
 
 
@@ -46,8 +46,8 @@ def test_optional_properties_are_nullable_and_null_means_left_out() -> None:
         "required": ["a", "b"],
         "additionalProperties": False,
     }
-    assert found.restorer.restore({"a": 1, "b": None}) == {"a": 1}
-    assert found.restorer.restore({"a": 1, "b": "y"}) == {"a": 1, "b": "y"}
+    assert found.decoder.decode({"a": 1, "b": None}) == {"a": 1}
+    assert found.decoder.decode({"a": 1, "b": "y"}) == {"a": 1, "b": "y"}
     assert {change.effect for change in found.changes} == {"same"}
 
 
@@ -57,25 +57,27 @@ def test_nulls_are_left_out_at_every_depth_and_in_every_form() -> None:
     schema = of({"shapes": {"type": "array", "items": {"oneOf": [circle, line]}}}, "shapes")
     found = strict(schema)
     sent = {"shapes": [{"kind": "circle", "label": None}, {"kind": "line", "label": None}]}
-    assert found.restorer.restore(sent) == {"shapes": [{"kind": "circle"}, {"kind": "line", "label": None}]}
+    assert found.decoder.decode(sent) == {"shapes": [{"kind": "circle"}, {"kind": "line", "label": None}]}
 
 
 def test_null_by_default_may_be_left_out_but_null_by_choice_makes_it_loose() -> None:
     assert strict(of({"a": {"type": ["string", "null"], "default": None}}))
-    with pytest.raises(NotStrictError, match="/properties/a may be null or left out, which are not the same"):
+    with pytest.raises(
+        NotStrictError, match="/properties/a is nullable and optional, which are not the same"
+    ):
         strict(of({"a": {"type": ["string", "null"]}}))
 
 
 @pytest.mark.parametrize(
     ("schema", "words"),
     [
-        ({}, "/properties/x may be anything"),
-        ({"type": SIX}, "/properties/x may be anything"),
-        ({"type": "array"}, "/properties/x/items may be anything"),
-        ({"type": "object"}, "/properties/x is an object of any names"),
-        ({"type": "object", "additionalProperties": TEXT}, "/properties/x takes names that are not declared"),
-        (of({}, additionalProperties=True), "/properties/x takes names that are not declared"),
-        (of({"a": TEXT}, "b"), "/properties/x needs 'b' and does not say what it is"),
+        ({}, "/properties/x accepts any value"),
+        ({"type": SIX}, "/properties/x accepts any value"),
+        ({"type": "array"}, "/properties/x/items accepts any value"),
+        ({"type": "object"}, "/properties/x is an object with any properties"),
+        ({"type": "object", "additionalProperties": TEXT}, "/properties/x accepts undeclared properties"),
+        (of({}, additionalProperties=True), "/properties/x accepts undeclared properties"),
+        (of({"a": TEXT}, "b"), "/properties/x requires 'b' and does not declare it"),
     ],
 )
 def test_what_strict_mode_cannot_say_is_named(schema: Any, words: str) -> None:
@@ -115,7 +117,7 @@ def test_exactly_one_of_forms_that_overlap_is_only_told() -> None:
     either = {"oneOf": [of({"a": TEXT}, "a"), of({"b": TEXT}, "b")]}
     found, effects = one(either, GEMINI_JSON)
     assert len(found["anyOf"]) == 2
-    assert found["description"] == "Exactly one of the forms"
+    assert found["description"] == "Exactly one of the alternatives"
     assert effects == {"wider"}
 
 
@@ -125,7 +127,7 @@ def test_siblings_of_a_union_go_into_every_form_of_it() -> None:
     first, second = found.schema["properties"]["x"]["anyOf"]
     assert first["properties"] == {"a": TEXT, "b": {"anyOf": [TEXT, NULL]}}
     assert second["properties"] == {"a": {"anyOf": [TEXT, NULL]}, "b": TEXT}
-    assert found.restorer.restore({"x": {"a": None, "b": "y"}}) == {"x": {"b": "y"}}
+    assert found.decoder.decode({"x": {"a": None, "b": "y"}}) == {"x": {"b": "y"}}
 
 
 def test_several_forms_on_top_are_wrapped() -> None:
@@ -133,18 +135,18 @@ def test_several_forms_on_top_are_wrapped() -> None:
     found = strict(schema)
     assert found.schema["required"] == ["arguments"]
     assert found.schema["additionalProperties"] is False
-    assert found.restorer.restore({"arguments": {"a": "x", "b": None}}) == {"a": "x"}
+    assert found.decoder.decode({"arguments": {"a": "x", "b": None}}) == {"a": "x"}
 
 
 @pytest.mark.parametrize(
     ("schema", "words"),
     [
-        (of({"a": {**TEXT, "enum": [str(number) for number in range(1_001)]}}), "1001 choices in all"),
+        (of({"a": {**TEXT, "enum": [str(number) for number in range(1_001)]}}), "1001 enum values in all"),
         (
             of({"a": {**TEXT, "enum": ["x" * 99 + str(number) for number in range(251)]}}),
-            "strict mode takes 15000",
+            "strict mode allows 15000",
         ),
-        (of({"x" * 120_001: TEXT}), "characters of names and choices"),
+        (of({"x" * 120_001: TEXT}), "characters in names and enum values"),
     ],
 )
 def test_the_limits_of_strict_mode_are_kept(schema: dict[str, Any], words: str) -> None:
@@ -207,7 +209,7 @@ def test_eleven_levels_of_objects_are_too_many_and_ten_are_not() -> None:
         ({"type": "object"}, {"type": "OBJECT"}, set()),
         (
             {"type": "object", "additionalProperties": WHOLE},
-            {"type": "OBJECT", "description": "Values of other names: integer"},
+            {"type": "OBJECT", "description": "Other properties: integer"},
             {"wider"},
         ),
         ({"type": "null"}, {"type": "NULL"}, set()),
@@ -238,11 +240,11 @@ def test_items_are_there_always() -> None:
 
 def test_names_are_mapped_in_place_and_back() -> None:
     schema = of({"user-id": TEXT, "user_id": TEXT, "free": {"type": "object"}}, "user-id")
-    found = rewrite(schema, GEMINI)
+    found = rewrite_schema(schema, GEMINI)
     (renamed,) = found.schema["required"]
     assert renamed.startswith("user_id_")
     sent = {renamed: "a", "user_id": "b", "free": {renamed: "data"}}
-    assert found.restorer.restore(sent) == {"user-id": "a", "user_id": "b", "free": {renamed: "data"}}
+    assert found.decoder.decode(sent) == {"user-id": "a", "user_id": "b", "free": {renamed: "data"}}
 
 
 def test_the_json_schema_of_gemini_keeps_more() -> None:
@@ -264,16 +266,16 @@ def test_rules_that_are_only_told_are_told_where_they_belong(dialect: Dialect) -
 @pytest.mark.parametrize("dialect", [OPENAI_STRICT, GEMINI, GEMINI_JSON])
 def test_forms_that_multiply_are_told_instead_of_written_out(dialect: Dialect) -> None:
     many = {"anyOf": [of({f"p{number}": TEXT}, f"p{number}") for number in range(60)]}
-    found = rewrite(of({"x": {**of({"a": TEXT}), **many}}, "x"), dialect)
+    found = rewrite_schema(of({"x": {**of({"a": TEXT}), **many}}, "x"), dialect)
     assert found.schema["properties"]["x"]["type"] == "object"
-    assert "one of these forms" in found.schema["properties"]["x"]["description"].lower()
+    assert "one of these alternatives" in found.schema["properties"]["x"]["description"].lower()
 
 
 def test_what_nothing_fits_is_left_out_or_refused() -> None:
     never = {"anyOf": [{"allOf": [TEXT, WHOLE]}]}
-    assert "x" not in rewrite(of({"x": never, "a": TEXT}), GEMINI).schema["properties"]
+    assert "x" not in rewrite_schema(of({"x": never, "a": TEXT}), GEMINI).schema["properties"]
     with pytest.raises(RefusedError):
-        rewrite(of({"x": never}, "x"), GEMINI)
+        rewrite_schema(of({"x": never}, "x"), GEMINI)
 
 
 @pytest.mark.parametrize(
@@ -288,5 +290,5 @@ def test_what_nothing_fits_is_left_out_or_refused() -> None:
 def test_whole_numbers_in_a_row_become_a_range_and_others_do_not(
     values: list[Any], written: dict[str, Any]
 ) -> None:
-    found = rewrite(of({"a": {"type": "integer", "enum": values}}), GEMINI).schema["properties"]["a"]
+    found = rewrite_schema(of({"a": {"type": "integer", "enum": values}}), GEMINI).schema["properties"]["a"]
     assert {key: found[key] for key in ("minimum", "maximum") if key in found} == written

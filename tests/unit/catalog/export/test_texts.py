@@ -85,8 +85,8 @@ def test_what_a_text_leaves_out_makes_it_lossy() -> None:
     item = made("send", {"type": "object", "properties": {"x": inner}, "minProperties": 1})
     (verdict,) = export([item], "prompt").verdicts
     assert [str(change) for change in verdict.losses] == [
-        "/: minProperties: not told",
-        "/properties/x: description, pattern: not told",
+        "/: minProperties: left out",
+        "/properties/x: description, pattern: left out",
     ]
     plain = made("plain", {"type": "object", "properties": {"x": {"type": "string"}}})
     assert export([plain], "prompt").verdicts[0].status == "exact"
@@ -109,7 +109,7 @@ def test_a_page_has_contents_parameters_result_errors_and_hints() -> None:
     assert "| item | string | yes |  | What to look up |" in page
     assert "**Result**: number. The price" in page
     assert "- KeyError: If there is no such item" in page
-    assert "- Hints: reads only" in page
+    assert "- Hints: read-only" in page
     assert "- Tags: money" in page
 
 

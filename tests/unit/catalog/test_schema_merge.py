@@ -1,4 +1,4 @@
-"""Two schemas as one: exactly the values that fit both, or no merging at all."""
+"""Merging two schemas: exactly the values that both accept, or no result at all."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from toolcrib.catalog.export.schema import are_apart, is_nothing, merge
+from toolcrib.catalog.schema_merge import are_disjoint, is_nothing, merge
 
 TEXT, WHOLE = {"type": "string"}, {"type": "integer"}
 
@@ -79,7 +79,7 @@ def test_what_cannot_be_joined_exactly_is_not_joined(one: dict[str, Any], other:
 
 
 @pytest.mark.parametrize(
-    ("one", "other", "apart"),
+    ("one", "other", "disjoint"),
     [
         (TEXT, WHOLE, True),
         ({"type": "number"}, WHOLE, False),
@@ -95,10 +95,17 @@ def test_what_cannot_be_joined_exactly_is_not_joined(one: dict[str, Any], other:
         (
             {"type": "object", "properties": {"k": {"enum": ["a"]}}, "required": ["k"]},
             {"type": "object", "properties": {"k": {"enum": ["b"]}}},
+            True,
+        ),
+        (
+            {"type": "object", "properties": {"k": {"enum": ["a"]}}},
+            {"type": "object", "properties": {"k": {"enum": ["b"]}}},
             False,
         ),
     ],
 )
-def test_forms_are_apart_where_that_is_plain(one: dict[str, Any], other: dict[str, Any], apart: bool) -> None:
-    assert are_apart(one, other) is apart
-    assert are_apart(other, one) is apart
+def test_schemas_without_a_common_value_are_disjoint(
+    one: dict[str, Any], other: dict[str, Any], disjoint: bool
+) -> None:
+    assert are_disjoint(one, other) is disjoint
+    assert are_disjoint(other, one) is disjoint

@@ -1,4 +1,4 @@
-"""Arguments and results compared: each change has its grade, its place, and words to act on."""
+"""Comparing schemas: every change of arguments and results has a grade, a path and a message."""
 
 from __future__ import annotations
 
@@ -54,23 +54,23 @@ def grades(old: Tool, new: Tool) -> list[tuple[str, str]]:
     [
         ({"type": "integer"}, {"type": "string"}, "breaking", "`limit` was integer and is now string"),
         ({"type": "integer"}, {"type": "number"}, "compatible", "`limit` was integer and is now number"),
-        ({"type": "integer"}, {"type": ["integer", "null"]}, "compatible", "`limit` now also takes null"),
-        ({"type": ["integer", "null"]}, {"type": "integer"}, "breaking", "`limit` no longer takes null"),
-        ({"enum": ["a", "b"]}, {"enum": ["a"]}, "breaking", '`limit` no longer takes `"b"`'),
-        ({"enum": ["a"]}, {"enum": ["a", "b"]}, "compatible", '`limit` now also takes `"b"`'),
-        ({"type": "string"}, {"enum": ["a", "b"]}, "breaking", '`limit` now takes only `"a", "b"`'),
-        ({"enum": ["a"]}, {"type": "string"}, "compatible", '`limit` now takes more than `"a"`'),
+        ({"type": "integer"}, {"type": ["integer", "null"]}, "compatible", "`limit` now also accepts null"),
+        ({"type": ["integer", "null"]}, {"type": "integer"}, "breaking", "`limit` no longer accepts null"),
+        ({"enum": ["a", "b"]}, {"enum": ["a"]}, "breaking", '`limit` no longer accepts `"b"`'),
+        ({"enum": ["a"]}, {"enum": ["a", "b"]}, "compatible", '`limit` now also accepts `"b"`'),
+        ({"type": "string"}, {"enum": ["a", "b"]}, "breaking", '`limit` now only accepts `"a", "b"`'),
+        ({"enum": ["a"]}, {"type": "string"}, "compatible", '`limit` is no longer limited to `"a"`'),
         (
             {"type": "integer", "minimum": 1},
             {"type": "integer", "minimum": 5},
             "breaking",
-            "the least value of `limit` was `1` and is now `5`",
+            "the minimum of `limit` was `1` and is now `5`",
         ),
         (
             {"type": "integer", "maximum": 10},
             {"type": "integer"},
             "compatible",
-            "the greatest value of `limit`, `10`, is gone",
+            "the maximum of `limit`, `10`, was removed",
         ),
         (
             {"type": "string"},
@@ -82,7 +82,7 @@ def grades(old: Tool, new: Tool) -> list[tuple[str, str]]:
             {"type": "string", "format": "date"},
             {"type": "string"},
             "compatible",
-            "the format of `limit`, `date`, is gone",
+            "the format of `limit`, `date`, was removed",
         ),
         (
             {"type": "array", "items": {"type": "string"}},
@@ -90,28 +90,28 @@ def grades(old: Tool, new: Tool) -> list[tuple[str, str]]:
             "breaking",
             "`limit[]` was string and is now integer",
         ),
-        ({"type": "object"}, CLOSED, "breaking", "`limit` no longer takes names that are not declared"),
+        ({"type": "object"}, CLOSED, "breaking", "`limit` no longer accepts undeclared names"),
         (
-            {"not": {"type": "null"}},
-            {"not": {"type": "string"}},
+            {"type": "string", "not": {"pattern": "^a"}},
+            {"type": "string", "not": {"pattern": "^ab"}},
             "breaking",
-            "`limit` changed in a way that cannot be compared: expect it to break callers",
+            "`limit` changed in a way that cannot be compared: it may break callers",
         ),
         (
             {"type": "string"},
             {},
             "compatible",
-            "`limit` now also takes array or boolean or null or number or object",
+            "`limit` now also accepts array or boolean or null or number or object",
         ),
         (
             {"oneOf": [{"type": "integer"}, {"type": "string"}]},
             {"type": "integer"},
             "breaking",
-            "`limit` no longer takes string",
+            "`limit` no longer accepts string",
         ),
     ],
 )
-def test_a_parameter_that_changes_is_graded_by_what_is_still_taken(
+def test_a_changed_parameter_is_graded_by_what_is_still_accepted(
     old: Any, new: Any, grade: str, words: str
 ) -> None:
     assert grades(taking(old), taking(new)) == [(grade, words)]
@@ -129,11 +129,11 @@ def test_a_parameter_that_changes_is_graded_by_what_is_still_taken(
     ],
 )
 def test_what_is_only_written_differently_is_cosmetic(old: Any, new: Any) -> None:
-    expected = [("cosmetic", "it is written differently and means the same")]
+    expected = [("cosmetic", "its schema is written differently and means the same")]
     assert grades(taking(old), taking(new)) == expected == grades(taking(new), taking(old))
 
 
-def test_parameters_that_come_go_and_become_required() -> None:
+def test_parameters_that_are_added_removed_and_become_required() -> None:
     old = make(
         input_schema={"type": "object", "properties": {"a": {"type": "string"}, "b": {"type": "integer"}}}
     )
@@ -145,23 +145,23 @@ def test_parameters_that_come_go_and_become_required() -> None:
         }
     )
     assert grades(old, new) == [
-        ("breaking", "`a` is gone: callers that still send it will fail"),
-        ("breaking", "`b` is now required: callers that leave it out will fail"),
-        ("breaking", "`d` is new and required: callers that do not know it will fail"),
-        ("compatible", "`c` is new and may be left out"),
+        ("breaking", "`a` was removed: callers that still send it will fail"),
+        ("breaking", "`b` is now required: callers that do not send it will fail"),
+        ("breaking", "`d` is new and required: callers that do not send it will fail"),
+        ("compatible", "`c` is new and optional"),
     ]
-    assert ("compatible", "`b` may now be left out") in grades(new, old)
+    assert ("compatible", "`b` is now optional") in grades(new, old)
 
 
 def test_a_renamed_parameter_is_one_change() -> None:
     def tool(name: str) -> Tool:
         return make(input_schema={"type": "object", "properties": {name: {"type": "integer", "maximum": 9}}})
 
-    words = "`max_count` is now called `count`: callers that use the old name will fail"
+    words = "`max_count` was renamed to `count`: callers that send the old name will fail"
     assert grades(tool("max_count"), tool("count")) == [("breaking", words)]
 
 
-def test_places_deep_inside_are_named_and_pointed_at() -> None:
+def test_nested_changes_have_a_path_and_a_pointer() -> None:
     def tool(kind: str) -> Tool:
         inner = {"type": "array", "items": {"type": "object", "properties": {"id": {"type": kind}}}}
         return taking({"type": "object", "properties": {"orders": inner}})
@@ -172,22 +172,22 @@ def test_places_deep_inside_are_named_and_pointed_at() -> None:
     assert (change.old, change.new) == ('["integer"]', '["string"]')
 
 
-def test_records_that_hold_themselves_are_compared_once() -> None:
+def test_recursive_schemas_are_compared_once() -> None:
     wider = copy.deepcopy(NODE)
     wider["$defs"]["Node"]["properties"]["value"] = {"type": "number"}  # type: ignore[index]
     found = grades(make(input_schema=NODE), make(input_schema=wider))
     assert found == [
         ("compatible", "`node.value` was integer and is now number"),
-        ("compatible", "`other` changed as `node` did"),
+        ("compatible", "`other` changed in the same way as `node`"),
     ]
     assert [grade for grade, _ in grades(make(input_schema=wider), make(input_schema=NODE))] == [
         "breaking"
     ] * 2
 
 
-def test_a_default_that_changes_is_said_for_those_who_leave_it_out() -> None:
+def test_a_changed_default_is_compatible() -> None:
     found = grades(taking({"type": "integer", "default": 10}), taking({"type": "integer", "default": 20}))
-    assert found == [("compatible", "`limit` is now `20` instead of `10` where callers leave it out")]
+    assert found == [("compatible", "the default of `limit` was `10` and is now `20`")]
 
 
 # --- results ---------------------------------------------------------------------------------------------
@@ -201,28 +201,30 @@ def test_a_default_that_changes_is_said_for_those_who_leave_it_out() -> None:
             {"type": ["integer", "null"]},
             {"type": "integer"},
             "compatible",
-            "the result is never null any more",
+            "the result is no longer null",
         ),
-        ({"enum": ["a"]}, {"enum": ["a", "b"]}, "breaking", 'the result now also can be `"b"`'),
-        ({"enum": ["a", "b"]}, {"enum": ["a"]}, "compatible", 'the result no longer can be `"b"`'),
+        ({"enum": ["a"]}, {"enum": ["a", "b"]}, "breaking", 'the result now also has the value `"b"`'),
+        ({"enum": ["a", "b"]}, {"enum": ["a"]}, "compatible", 'the result no longer has the value `"b"`'),
         (None, {"type": "string"}, "compatible", "its result now has a schema"),
         (
             {"type": "string"},
             None,
             "breaking",
-            "its result has no schema any more: readers of structured results will fail",
+            "its result no longer has a schema: readers of structured results will fail",
         ),
     ],
 )
-def test_a_result_that_changes_is_graded_by_what_can_come(old: Any, new: Any, grade: str, words: str) -> None:
+def test_a_changed_result_is_graded_by_what_readers_may_get(
+    old: Any, new: Any, grade: str, words: str
+) -> None:
     assert grades(giving(old), giving(new)) == [(grade, words)]
 
 
-def test_fields_of_results_may_come_but_not_go() -> None:
+def test_fields_of_results_may_be_added_but_not_removed() -> None:
     old = giving({**CLOSED, "properties": {"a": {"type": "string"}}, "required": ["a"]})
     new = giving({**CLOSED, "properties": {"a": {"type": "string"}, "b": {"type": "string"}}})
     assert grades(old, new) == [
         ("breaking", "`a` of the result may now be missing: readers that rely on it will fail"),
         ("compatible", "`b` of the result is new"),
     ]
-    assert ("breaking", "`b` of the result is gone: readers that use it will fail") in grades(new, old)
+    assert ("breaking", "`b` of the result was removed: readers that use it will fail") in grades(new, old)

@@ -1,4 +1,4 @@
-"""Two catalogs compared: words, hints, names, and what comes first."""
+"""Comparing catalogs: texts, hints, names, and the order of changes."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ def grades(old: Tool, new: Tool) -> list[tuple[str, str]]:
 @pytest.mark.parametrize(
     ("old", "new", "grade", "words"),
     [
-        ("Find orders.", "Find  orders.", "cosmetic", "the description is spaced differently"),
+        ("Find orders.", "Find  orders.", "cosmetic", "the description differs in white space only"),
         ("Find orders by status.", "Find all orders by status.", "cosmetic", "the description was reworded"),
         (
             "Find orders, deletes nothing.",
             "Find orders, never deletes nothing.",
             "compatible",
-            "the description says something else now: models may choose and call it differently",
+            "the description has a new meaning: models may choose and call the tool differently",
         ),
-        ("Find orders.", "", "compatible", "the description is gone"),
+        ("Find orders.", "", "compatible", "the description was removed"),
         ("", "Find orders.", "cosmetic", "the description is new"),
     ],
 )
@@ -84,7 +84,7 @@ def test_a_tool_that_turns_harmless_while_it_changes_is_suspicious() -> None:
     new = make("drop_table", "Tidy up a table.", annotations={"destructiveHint": False})
     assert grades(old, new)[0] == (
         "suspicious",
-        "it said that it may destroy things; now that it changed, it says that it destroys nothing",
+        "it said that it may destroy things; it changed, and now says that it destroys nothing",
     )
 
 
@@ -148,7 +148,7 @@ def test_scopes_that_go_are_suspicious_and_scopes_that_come_break() -> None:
 
     free, bound = Tool.from_function(act), Tool.from_function(act, scopes=["admin"])
     assert grades(bound, free) == [
-        ("suspicious", "it no longer asks for the scope `admin`: more callers may use it")
+        ("suspicious", "it no longer requires the scope `admin`: more callers may use it")
     ]
     assert [grade for grade, _ in grades(free, bound)] == ["breaking"]
 
@@ -252,7 +252,7 @@ def test_braces_in_names_do_no_harm() -> None:
     old = make(input_schema={"type": "object", "properties": {"{0}{x}": {"type": "string"}}})
     (change,) = compare([old], [make(input_schema={"type": "object", "properties": {}})]).changes
     assert isinstance(change, Change)
-    assert change.message.startswith("`{0}{x}` is gone")
+    assert change.message.startswith("`{0}{x}` was removed")
 
 
 def test_ten_thousand_tools_are_compared_in_seconds() -> None:

@@ -1,0 +1,238 @@
+"""Compare two definitions of one tool: schemas, texts, hints and scopes."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+from toolcrib.catalog.diff.alternatives import ANNOTATIONS
+from toolcrib.catalog.diff.schemas import Difference, Grade, compare_schemas
+from toolcrib.catalog.diff.suspicion import check_new_parameter
+from toolcrib.definition import ToolDefinition
+from toolcrib.validation import codec
+from toolcrib.validation.schema_tree import walk
+
+_MISSING: Any = object()
+_MIN_SHARED = 0.6
+"""Texts that share this part of their words were reworded; others say something else."""
+_NEGATIONS = frozenset({"not", "no", "never", "without", "only", "always", "must", "don", "doesn", "cannot"})
+
+
+@dataclass(frozen=True, slots=True)
+class _Hint:
+    """One annotation of MCP: its default, the value that is safe, and both values in words."""
+
+    default: bool
+    safe_value: bool
+    safe: str
+    unsafe: str
+
+
+_HINTS = {
+    "readOnlyHint": _Hint(False, True, "only reads", "may change things"),
+    "destructiveHint": _Hint(True, False, "destroys nothing", "may destroy things"),
+    "idempotentHint": _Hint(False, True, "may be repeated without further effect", "acts anew at each call"),
+    "openWorldHint": _Hint(True, False, "stays within its own data", "reaches external systems"),
+}
+
+
+def compare_definitions(old: ToolDefinition, new: ToolDefinition) -> list[Difference]:
+    """Return everything that differs, whatever the two are called."""
+    before, now = (codec.decode(codec.canonical(definition.to_wire())) for definition in (old, new))
+    schemas = before.get("inputSchema", True), now.get("inputSchema", True)
+    found = [
+        checked
+        for item in compare_schemas(*schemas, "input", "/inputSchema")
+        for checked in check_new_parameter(item)
+    ]
+    found += _compare_output_schemas(before.get("outputSchema"), now.get("outputSchema"))
+    required = {f"{item.pointer}/default" for item in found if item.code == "now-required"}
+    found += [item for item in compare_texts(before, now) if item.pointer not in required]
+    has_changed = any(item.grade != "cosmetic" or item.code == "words-changed" for item in found)
+    hints = before.get("annotations", {}), now.get("annotations", {})
+    found += compare_hints(*hints, has_changed=has_changed)
+    if not found and before | {"name": ""} != now | {"name": ""}:
+        words = "its schema is written differently and means the same"
+        found.append(Difference("spelled-differently", "cosmetic", "", words))
+    return found
+
+
+def _compare_output_schemas(old: Any, new: Any) -> list[Difference]:
+    pointer = "/outputSchema"
+    if old is None and new is None:
+        return []
+    if old is None:
+        template = "its result now has a schema"
+        return [Difference("result-described", "compatible", pointer, template, (), None, new)]
+    if new is None:
+        template = "its result no longer has a schema: readers of structured results will fail"
+        return [Difference("result-undescribed", "breaking", pointer, template, (), old, None)]
+    return compare_schemas(old, new, "output", pointer)
+
+
+# --- texts -------------------------------------------------------------------------------------------------
+
+
+def compare_texts(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[Difference]:
+    """Compare what restricts no value: texts, defaults, examples, icons, `_meta`."""
+    for key in ("title", "description"):
+        yield from _compare_text(old.get(key, _MISSING), new.get(key, _MISSING), f"/{key}", f"the {key}", "")
+    for key in ("inputSchema", "outputSchema"):
+        before, now = _annotations(old.get(key), f"/{key}"), _annotations(new.get(key), f"/{key}")
+        for pointer in before.keys() & now.keys():
+            yield from _compare_annotations(before[pointer], now[pointer], pointer)
+    extras: dict[str, tuple[str, Grade]] = {
+        "icons": ("its icons changed", "cosmetic"),
+        "_meta": ("its _meta changed", "compatible"),
+    }
+    for key, (template, grade) in extras.items():
+        if codec.canonical(old.get(key)) != codec.canonical(new.get(key)):
+            yield Difference("extras-changed", grade, f"/{key}", template, (), old.get(key), new.get(key))
+
+
+def _annotations(schema: Any, pointer: str) -> dict[str, dict[str, Any]]:
+    """Return the annotations of every subschema, by JSON pointer."""
+    found: dict[str, dict[str, Any]] = {}
+    for path, node in walk(schema):
+        tokens = (str(step).replace("~", "~0").replace("/", "~1") for step in path)
+        place = "/".join((pointer, *tokens))
+        found[place] = {key: node[key] for key in node if key in ANNOTATIONS or key.startswith("x-")}
+    return found
+
+
+def _label_of(pointer: str) -> str:
+    """Return the parameter or field that a pointer leads to, such as `filter.name`."""
+    named = [after for before, after in pairwise(pointer.split("/")) if before == "properties"]
+    return ".".join(named).replace("~1", "/").replace("~0", "~")
+
+
+def _compare_annotations(
+    before: Mapping[str, Any], now: Mapping[str, Any], pointer: str
+) -> Iterator[Difference]:
+    label = _label_of(pointer)
+    for key in sorted(before.keys() | now.keys()):
+        old, new = before.get(key, _MISSING), now.get(key, _MISSING)
+        if old is not _MISSING and new is not _MISSING and codec.canonical(old) == codec.canonical(new):
+            continue
+        here = f"{pointer}/{key}"
+        if key in ("title", "description", "$comment"):
+            yield from _compare_text(old, new, here, f"the {key.strip('$')}", label)
+        elif key == "default" and pointer.startswith("/inputSchema") and label:
+            yield _compare_default(old, new, here, label)
+        else:
+            grade: Grade = "compatible" if key == "deprecated" or key.startswith("x-") else "cosmetic"
+            template = "{0} of {1} changed" if label else "{0} changed"
+            names = (key, label) if label else (key,)
+            yield Difference("note-changed", grade, here, template, names, _or_none(old), _or_none(new))
+
+
+def _compare_default(old: Any, new: Any, pointer: str, label: str) -> Difference:
+    shown = [codec.canonical(value).decode() if value is not _MISSING else "" for value in (old, new)]
+    names = (label, *shown)
+    if new is _MISSING:
+        template = "{0} no longer names its default, {1}"
+    elif old is _MISSING:
+        template = "{0} now has the default {2}"
+    else:
+        template = "the default of {0} was {1} and is now {2}"
+    return Difference("default-changed", "compatible", pointer, template, names, _or_none(old), _or_none(new))
+
+
+def _compare_text(old: Any, new: Any, pointer: str, noun: str, label: str) -> Iterator[Difference]:
+    if old == new:
+        return
+    subject = f"{noun} of {{0}}" if label else noun
+    is_description = "description" in noun
+    grade: Grade = "cosmetic"
+    if new is _MISSING or new == "":
+        template, grade = f"{subject} was removed", "compatible" if is_description else "cosmetic"
+    elif old is _MISSING or old == "":
+        template = f"{subject} is new"
+    elif not isinstance(old, str) or not isinstance(new, str):
+        template = f"{subject} changed"
+    elif old.split() == new.split():
+        template = f"{subject} differs in white space only"
+    elif is_description and not _is_rewording(old, new):
+        template = f"{subject} has a new meaning: models may choose and call the tool differently"
+        grade = "compatible"
+    else:
+        template = f"{subject} was reworded"
+    names = (label,) if label else ()
+    yield Difference("words-changed", grade, pointer, template, names, _or_none(old), _or_none(new))
+
+
+def _is_rewording(old: str, new: str) -> bool:
+    """Return whether most words are still there, and no negation came or went."""
+    first, second = (Counter(re.findall(r"\w+", text.casefold())) for text in (old, new))
+    if any(first[word] != second[word] for word in _NEGATIONS):
+        return False
+    return 2 * (first & second).total() >= _MIN_SHARED * (first.total() + second.total())
+
+
+def _or_none(value: Any) -> Any:
+    return None if value is _MISSING else value
+
+
+# --- hints and scopes --------------------------------------------------------------------------------------
+
+
+def compare_hints(
+    old: Mapping[str, Any], new: Mapping[str, Any], *, has_changed: bool
+) -> Iterator[Difference]:
+    """Compare annotations. `has_changed` says that texts or schemas of the tool changed too.
+
+    Clients run a tool without asking where it says that it only reads. So a hint that gets worse breaks their
+    policy, and one that gets better while the rest changes deserves a look.
+    """
+    for key in sorted(old.keys() | new.keys()):
+        before, now = old.get(key), new.get(key)
+        if before == now:
+            continue
+        pointer = f"/annotations/{key}"
+        hint = _HINTS.get(key)
+        both_read_only = old.get("readOnlyHint") is True and new.get("readOnlyHint") is True
+        if hint is None or (key == "destructiveHint" and both_read_only):
+            template = "its title changed" if key == "title" else "the annotation {0} changed"
+            if hint is not None:
+                template += ", which has no meaning beside readOnlyHint"
+            yield Difference("annotation-changed", "cosmetic", pointer, template, (key,), before, now)
+        else:
+            yield _compare_hint(hint, pointer, before, now, has_changed)
+
+
+def _compare_hint(hint: _Hint, pointer: str, before: Any, now: Any, has_changed: bool) -> Difference:
+    was_safe = (hint.default if before is None else before) is hint.safe_value
+    is_safe = (hint.default if now is None else now) is hint.safe_value
+    words = hint.safe if is_safe else hint.unsafe
+    grade: Grade
+    if was_safe == is_safe:
+        code, grade = "hint-spelled", "cosmetic"
+        template = f"it now says that it {words}, which was the default"
+        if now is None:
+            template = f"it no longer says that it {words}, which is the default"
+    elif was_safe:
+        code, grade = "hint-worse", "breaking"
+        template = f"it no longer {hint.safe}: it {words}, so clients must not run it without asking"
+    else:
+        code, grade = "hint-better", "compatible"
+        template = f"it now says that it {words}: clients may run it without asking"
+        if before is not None and has_changed:
+            grade = "suspicious"
+            template = f"it said that it {hint.unsafe}; it changed, and now says that it {words}"
+    return Difference(code, grade, pointer, template, (), before, now)
+
+
+def compare_scopes(old: Sequence[str], new: Sequence[str]) -> Iterator[Difference]:
+    """Compare required scopes: fewer let more callers in, more keep some out."""
+    removed, added = sorted({*old} - {*new}), sorted({*new} - {*old})
+    if removed:
+        template = "it no longer requires the scope {0}: more callers may use it"
+        names = (", ".join(removed),)
+        yield Difference("scopes-dropped", "suspicious", "", template, names, [*old], [*new])
+    if added:
+        template = "it now requires the scope {0}: callers without it will be refused"
+        yield Difference("scopes-added", "breaking", "", template, (", ".join(added),), [*old], [*new])
