@@ -14,7 +14,7 @@ from types import ModuleType
 from typing import Any
 
 from toolcrib import Tool
-from toolcrib.sources.scan.library import Library
+from toolcrib.sources.scan.files import Library
 from toolcrib.sources.scan.reader import Reader
 from toolcrib.sources.scan.stubs import Stub
 

@@ -392,7 +392,7 @@ def _place_of(text: str, settings: Config) -> Path:
     place = place if colon and place else text
     if os.path.exists(place) or place.endswith(".py") or not place.replace(".", "").isidentifier():
         return Path(place)
-    from toolcrib.sources.scan.discovery import find_module_file  # start-up: few adapters are modules
+    from toolcrib.sources.scan.files import find_module_file  # start-up: few adapters are modules
 
     search = [] if settings.file is None else [str(settings.file.resolve().parent)]
     found = find_module_file(place, search)

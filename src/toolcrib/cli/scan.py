@@ -15,7 +15,7 @@ from toolcrib.cli.text import count, tool_json
 from toolcrib.errors import Finding, SourceError
 from toolcrib.sources.scan import Scan
 from toolcrib.sources.scan import scan as scan_sources
-from toolcrib.sources.scan.reading import Progress
+from toolcrib.sources.scan.scan import Progress
 
 EXAMPLES = """
 toolcrib scan server.py           the tools of a file, packages or not

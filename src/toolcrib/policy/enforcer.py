@@ -44,9 +44,7 @@ class PolicyEnforcer:
             with problems.collecting(), _located(policy, "audit"):
                 self.audit = AuditLog(policy.audit, server=server)
         if policy.telemetry is not None:
-            from toolcrib.policy.telemetry.telemetry import (
-                TelemetryMiddleware,  # delayed: may load OpenTelemetry
-            )
+            from toolcrib.policy.telemetry.telemetry import TelemetryMiddleware
 
             with problems.collecting(), _located(policy, "telemetry"):
                 self.telemetry = TelemetryMiddleware(policy.telemetry, server=server, version=version)

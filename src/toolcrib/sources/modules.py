@@ -21,7 +21,7 @@ from toolcrib.sources import tables
 from toolcrib.sources.applications import is_application
 from toolcrib.sources.base import Batch, ReadOptions
 from toolcrib.sources.foreign.recognition import is_low_level, library_of
-from toolcrib.sources.foreign.starting import check_start
+from toolcrib.sources.foreign.usage import check_start
 from toolcrib.sources.functions import registry_of
 from toolcrib.sources.loading import find_python_files, find_submodules, load_file, load_module
 from toolcrib.sources.objects import is_tool_class
@@ -217,7 +217,9 @@ def _drop_mounted(contents: Sequence[ModuleContent]) -> None:
     servers = [value for content in contents for value in content.objects if library_of(value) == "fastmcp"]
     if len(servers) < 2:
         return
-    from toolcrib.sources.foreign.fast import mounted_in  # start-up time: most programs have no such server
+    from toolcrib.sources.foreign.servers import (
+        mounted_in,  # start-up time: most programs have no such server
+    )
 
     inner = {id(child) for server in servers for child in mounted_in(server)}
     for content in contents:

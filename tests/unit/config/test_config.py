@@ -7,14 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from toolcrib.config import (
-    Config,
-    HTTPConfig,
-    check_path,
-    load_config,
-    parse_config,
-    switches_from,
-)
+from toolcrib.config import Config, HTTPConfig, check_path, load_config, parse_config, switches_from
 from toolcrib.errors import ConfigurationError
 from toolcrib.sources.targets import resolve_target
 

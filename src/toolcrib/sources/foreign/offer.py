@@ -1,9 +1,12 @@
-"""One tool of an `mcp` or `fastmcp` server, in a form common to both libraries."""
+"""One tool of an `mcp` or `fastmcp` server, in a form common to both libraries.
+
+Findings about an adopted server as a whole, each reported once per server.
+"""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,6 +14,19 @@ from toolcrib.content import Result
 from toolcrib.definition import MAX_TIMEOUT_S, OptionFields
 from toolcrib.errors import Finding
 from toolcrib.schema.parameters import words_of
+
+
+def left_out(server: str, parts: Mapping[str, int]) -> Iterator[Finding]:
+    """Parts of a server that are no tools."""
+    counts = [f"{number} {part}{'s' if number > 1 else ''}" for part, number in parts.items() if number]
+    if counts:
+        words = f"Server '{server}' has {_join(counts)}, which toolcrib does not serve: it serves tools only"
+        yield Finding("foreign-parts", "advice", words)
+
+
+def _join(words: Sequence[str]) -> str:
+    return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
+
 
 _KEY = "result"
 _MARK = "x-fastmcp-wrap-result"

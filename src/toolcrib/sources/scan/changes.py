@@ -10,12 +10,12 @@ import re
 from typing import TYPE_CHECKING
 
 from toolcrib.errors import Finding
-from toolcrib.sources.scan.remarks import show
-from toolcrib.sources.scan.things import Class, Door, Function, Guess, Known, Listing, Marker, Pairs, Thing
+from toolcrib.sources.scan.objects import Class, Door, Function, Guess, Known, Listing, Marker, Pairs, Thing
+from toolcrib.sources.scan.values import show
 
 if TYPE_CHECKING:
-    from toolcrib.sources.scan.expressions import Evaluator
-    from toolcrib.sources.scan.things import Said, Scope
+    from toolcrib.sources.scan.calls import Evaluator
+    from toolcrib.sources.scan.objects import Said, Scope
 
 MARKS = frozenset({"toolcrib.tool", "toolcrib.tool.tool"})
 _CHANGING = frozenset({"__setitem__", "clear", "pop", "popitem", "setdefault", "update"})

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 from toolcrib.definition import OptionFields
 from toolcrib.errors import Finding
-from toolcrib.sources.scan.remarks import Unresolved, show
-from toolcrib.sources.scan.things import Known, Pairs, Said, Scope
+from toolcrib.sources.scan.objects import Known, Pairs, Said, Scope
+from toolcrib.sources.scan.values import Unresolved, show
 from toolcrib.tool import options_of
 
 if TYPE_CHECKING:
-    from toolcrib.sources.scan.expressions import Evaluator
+    from toolcrib.sources.scan.calls import Evaluator
 
 _OURS = ("name", "description", "schema")
 _SDK = ("name", "title", "description", "annotations", "icons", "meta", "structured_output")

@@ -16,11 +16,10 @@ from typing import Annotated, Any, ForwardRef, Literal
 
 from toolcrib.sources.foreign.recognition import PACKAGES
 from toolcrib.sources.scan import known
+from toolcrib.sources.scan.files import parse_annotation
 from toolcrib.sources.scan.names import Found, Names, Outside, Place, Site, site_of
-from toolcrib.sources.scan.remarks import HINT, Remark, Trail, Unresolved, show
 from toolcrib.sources.scan.scopes import Scope
-from toolcrib.sources.scan.text import parse_annotation
-from toolcrib.sources.scan.values import Values
+from toolcrib.sources.scan.values import HINT, Remark, Trail, Unresolved, Values, show
 
 MakeClass = Callable[[ast.ClassDef, Scope, Trail], Any]
 MakeObject = Callable[[Place, Trail], Any]

@@ -1,4 +1,4 @@
-"""Recreate pydantic models and dataclasses, with their settings and validators.
+"""Recreate pydantic models and types created by calls, with their settings and validators.
 
 Validators are replaced by empty functions: their presence changes the schema. pydantic is loaded only if a
 file has such a class.
@@ -9,16 +9,241 @@ from __future__ import annotations
 import ast
 import importlib
 import types
+import typing
+import warnings
 from collections.abc import Iterator
-from typing import Any, Protocol
+from dataclasses import dataclass, field
+from typing import Any, Protocol, TypeVar
 
 from toolcrib.sources.scan import known
-from toolcrib.sources.scan.entry import Entry
 from toolcrib.sources.scan.hints import Hints
-from toolcrib.sources.scan.names import Names, Site
-from toolcrib.sources.scan.remarks import NotYet, Unresolved, show
-from toolcrib.sources.scan.shells import inert, make_shell, outline_of
-from toolcrib.sources.scan.values import Values
+from toolcrib.sources.scan.names import Names, Place, Site, qualname_in
+from toolcrib.sources.scan.scopes import Scope
+from toolcrib.sources.scan.values import (
+    CLASS,
+    DEFAULT,
+    NotYet,
+    Remark,
+    Trail,
+    Unresolved,
+    Values,
+    inert,
+    make_shell,
+    outline_of,
+    show,
+)
+
+
+@dataclass(eq=False)
+class Entry:
+    """A class, or the reason why it could not be created. `trail` has its uncertainties."""
+
+    node: ast.ClassDef
+    scope: Scope
+    trail: Trail = field(default_factory=Trail)
+    cls: Any = None
+    error: Unresolved | None = None
+    is_ready: bool = False
+    is_plain: bool = True
+    """Whether making an instance runs nothing that the file has written."""
+    waiting: list[tuple[str, str, ast.expr, Site]] = field(default_factory=list)
+    """Fields whose hints wait for a class: name, reference, annotation, where it stands."""
+
+    @property
+    def file(self) -> str:
+        return str(self.scope.file.path)
+
+    def doubt(self, words: str, line: int | None = None, hint: str = "register it at run time") -> None:
+        """Remark that the class is not quite what it will be at run time."""
+        text = f"Class '{self.node.name}' is read only approximately: {words}"
+        self.trail.note(Remark(CLASS, text, self.file, line or self.node.lineno, hint))
+
+    def lack_default(self, name: str, node: ast.expr, error: Unresolved) -> None:
+        """Remark that a field has a default that is not known."""
+        text = (
+            f"The default of '{self.node.name}.{name}' is not known, so it is not shown: "
+            f"{show(node)} ({error.message})"
+        )
+        hint = error.hint or "write a literal"
+        self.trail.note(Remark(DEFAULT, text, self.file, error.line or node.lineno, hint))
+        self.is_plain = False
+
+    def site(self) -> Site:
+        """Where the statements of its body stand."""
+        file = self.scope.file
+        return Site(file.scope_in(self.node), lazy=False, is_field=True)
+
+    def describe(self) -> dict[str, Any]:
+        """What every class has: its module, its full name, its words."""
+        made: dict[str, Any] = {
+            "__module__": self.scope.file.name,
+            "__qualname__": qualname_in(self.scope, self.node.name),
+        }
+        words = ast.get_docstring(self.node, clean=False)
+        if words is not None:
+            made["__doc__"] = words
+        return made
+
+
+_MAX_MEMBERS = 5_000
+
+
+class Maker:
+    """Makes what the calls of the files of one library make."""
+
+    def __init__(self, hints: Hints, values: Values) -> None:
+        self.hints = hints
+        self.values = values
+
+    def make(self, place: Place, trail: Trail) -> Any:
+        """What a binding is bound to. Raises Unresolved."""
+        binding, site = place.binding, Site(place.scope)
+        if binding.kind == "variable":
+            return self._variable(binding.node, site, trail)
+        if binding.kind == "alias":
+            return self._alias(binding.name, binding.node, site, trail)
+        call = binding.value
+        assert isinstance(call, ast.Call)  # nosec B101  # nothing else comes here
+        dotted = self.hints.names.qualify(call.func, site) or ""
+        make = getattr(self, f"_make_{dotted.rpartition('.')[2].lower()}", None)
+        try:
+            if make is None or any(isinstance(item, ast.Starred) for item in call.args):
+                raise Unresolved(f"'{show(call)}' is made when the code runs", call.lineno)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                made = make(_Call(call, dotted, place, site, trail))
+        except Unresolved:
+            raise
+        except Exception as error:  # each of them refuses in its own way
+            words = f"'{show(call)}' is refused at run time: {str(error).partition(chr(10))[0]}"
+            raise Unresolved(words, call.lineno) from None
+        if isinstance(made, type):
+            made.__module__ = place.file.name
+        return made
+
+    # --- variables and aliases -------------------------------------------------------------------
+
+    def _make_typevar(self, call: _Call) -> Any:
+        name = self.values.evaluate(call.argument(0, "name"), call.site, call.trail)
+        constraints = [self.hints.permit(item, call.site.lazily(), call.trail) for item in call.node.args[1:]]
+        options: dict[str, Any] = {}
+        for key, value in call.keywords.items():
+            if key in ("bound", "default"):
+                options[key] = self.hints.permit(value, call.site.lazily(), call.trail)
+            elif key != "name":
+                options[key] = self.values.evaluate(value, call.site, call.trail)
+        if "default" in options or call.dotted.startswith("typing_extensions"):
+            return known.find("typing_extensions.TypeVar")(name, *constraints, **options)
+        return TypeVar(name, *constraints, **options)
+
+    def _make_paramspec(self, call: _Call) -> Any:
+        return typing.ParamSpec(self.values.evaluate(call.argument(0, "name"), call.site, call.trail))
+
+    def _make_newtype(self, call: _Call) -> Any:
+        name = self.values.evaluate(call.argument(0, "name"), call.site, call.trail)
+        meant = self.hints.permit(call.argument(1, "tp"), call.site.lazily(), call.trail)
+        made: Any = known.find("typing.NewType")(name, meant)
+        made.__module__ = call.place.file.name
+        return made
+
+    def _make_typealiastype(self, call: _Call) -> Any:
+        name = self.values.evaluate(call.argument(0, "name"), call.site, call.trail)
+        if "type_params" in call.keywords:
+            raise Unresolved("an alias with parameters is not read", call.node.lineno)
+        value = self.hints.permit(call.argument(1, "value"), call.site.lazily(), call.trail)
+        return known.find("typing_extensions.TypeAliasType")(name, value)
+
+    def _variable(self, node: Any, site: Site, trail: Trail) -> Any:
+        """A type parameter in brackets, of Python 3.12."""
+        if type(node).__name__ != "TypeVar":
+            raise Unresolved(f"'{node.name}' stands for several types", node.lineno)
+        bound = getattr(node, "bound", None)
+        if isinstance(bound, ast.Tuple):
+            return TypeVar(node.name, *[self.hints.permit(item, site.lazily(), trail) for item in bound.elts])
+        return TypeVar(
+            node.name, bound=None if bound is None else self.hints.permit(bound, site.lazily(), trail)
+        )
+
+    def _alias(self, name: str, node: Any, site: Site, trail: Trail) -> Any:
+        """A `type` statement, of Python 3.12."""
+        if node.type_params:
+            raise Unresolved(f"'{name}' is an alias with parameters, which is not read", node.lineno)
+        value = self.hints.permit(node.value, site.lazily(), trail)
+        return typing.TypeAliasType(name, value)  # type: ignore[attr-defined,unused-ignore]
+
+    # --- classes ---------------------------------------------------------------------------------
+
+    def _make_typeddict(self, call: _Call) -> Any:
+        name = self.values.evaluate(call.argument(0, "typename"), call.site, call.trail)
+        fields = call.argument(1, "fields")
+        if not isinstance(fields, ast.Dict):
+            raise Unresolved(f"the fields of '{name}' are not written where it is made", call.node.lineno)
+        hints = {
+            self.values.evaluate(key, call.site, call.trail): self.hints.permit(value, call.site, call.trail)
+            for key, value in zip(fields.keys, fields.values, strict=True)
+            if key is not None
+        }
+        total = call.keywords.get("total")
+        options = {} if total is None else {"total": self.values.evaluate(total, call.site, call.trail)}
+        return known.find(call.dotted)(name, hints, **options)
+
+    def _make_namedtuple(self, call: _Call) -> Any:
+        name = self.values.evaluate(call.argument(0, "typename"), call.site, call.trail)
+        if call.dotted == "collections.namedtuple":
+            fields = self.values.evaluate(call.argument(1, "field_names"), call.site, call.trail)
+            options = {
+                key: self.values.evaluate(value, call.site, call.trail)
+                for key, value in call.keywords.items()
+                if key in ("defaults", "rename")
+            }
+            return known.find(call.dotted)(name, fields, **options)
+        items = call.argument(1, "fields")
+        if not isinstance(items, ast.List | ast.Tuple):
+            raise Unresolved(f"the fields of '{name}' are not written where it is made", call.node.lineno)
+        pairs: list[tuple[str, Any]] = []
+        for item in items.elts:
+            if not isinstance(item, ast.Tuple) or len(item.elts) != 2:
+                raise Unresolved(f"a field of '{name}' is not a pair", call.node.lineno)
+            key = self.values.evaluate(item.elts[0], call.site, call.trail)
+            pairs.append((key, self.hints.permit(item.elts[1], call.site, call.trail)))
+        return known.find(call.dotted)(name, pairs)
+
+    def _make_enum(self, call: _Call) -> Any:
+        name = self.values.evaluate(call.argument(0, "value"), call.site, call.trail)
+        members = self.values.evaluate(call.argument(1, "names"), call.site, call.trail)
+        if len(members) > _MAX_MEMBERS:
+            raise Unresolved(f"enum '{name}' has too many members", call.node.lineno)
+        options: dict[str, Any] = {}
+        for key, value in call.keywords.items():
+            if key == "type":
+                options[key] = self.hints.evaluate(value, call.site, call.trail)
+            elif key == "start":
+                options[key] = self.values.evaluate(value, call.site, call.trail)
+        return known.find(call.dotted)(name, members, module=call.place.file.name, **options)
+
+    _make_intenum = _make_strenum = _make_flag = _make_intflag = _make_enum
+
+
+class _Call:
+    """One call, taken apart."""
+
+    def __init__(self, node: ast.Call, dotted: str, place: Place, site: Site, trail: Trail) -> None:
+        self.node = node
+        self.dotted = dotted
+        self.place = place
+        self.site = site
+        self.trail = trail
+        self.keywords = {item.arg: item.value for item in node.keywords if item.arg is not None}
+        if len(self.keywords) != len(node.keywords):
+            raise Unresolved(f"'{show(node)}' is given what is not written there", node.lineno)
+
+    def argument(self, index: int, name: str) -> ast.expr:
+        if index < len(self.node.args):
+            return self.node.args[index]
+        if name in self.keywords:
+            return self.keywords[name]
+        raise Unresolved(f"'{show(self.node)}' lacks its {name}", self.node.lineno)
+
 
 MAX_FIELDS = 1_000
 _CONFIG = "model_config"

@@ -11,7 +11,7 @@ import math
 from dataclasses import dataclass, field, replace
 
 from toolcrib.sources.scan import known
-from toolcrib.sources.scan.library import KNOWN_BY_NAME, Library, SourceFile
+from toolcrib.sources.scan.files import KNOWN_BY_NAME, Library, SourceFile
 from toolcrib.sources.scan.scopes import Binding, Scope
 
 _MAX_FOLLOWED = 40

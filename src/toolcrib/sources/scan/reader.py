@@ -11,11 +11,11 @@ from collections.abc import Collection
 from typing import Any
 
 from toolcrib.sources.scan.classes import Classes
-from toolcrib.sources.scan.library import Library, SourceFile
+from toolcrib.sources.scan.files import Library, SourceFile
 from toolcrib.sources.scan.names import Site
-from toolcrib.sources.scan.remarks import NotYet, Trail, Unresolved
 from toolcrib.sources.scan.scopes import Definition
 from toolcrib.sources.scan.stubs import Stub, Stubber
+from toolcrib.sources.scan.values import NotYet, Trail, Unresolved
 
 __all__ = ["Reader", "Stub", "Unresolved"]
 

@@ -14,12 +14,24 @@ from typing import Any, NamedTuple
 from toolcrib.errors import Finding
 from toolcrib.schema.defaults import UNTOLD
 from toolcrib.sources.scan.classes import Classes
+from toolcrib.sources.scan.files import SourceFile
 from toolcrib.sources.scan.hints import Spelling, is_foreign_context, names_in, spell
-from toolcrib.sources.scan.library import SourceFile
 from toolcrib.sources.scan.names import Site, qualname_in
-from toolcrib.sources.scan.remarks import DEFAULT, NotYet, Remark, Trail, Unresolved, show
 from toolcrib.sources.scan.scopes import Scope
-from toolcrib.sources.scan.shells import Outline, make_shell, mangle, outline_of, what_it_gives, words_in
+from toolcrib.sources.scan.values import (
+    DEFAULT,
+    NotYet,
+    Outline,
+    Remark,
+    Trail,
+    Unresolved,
+    make_shell,
+    mangle,
+    outline_of,
+    show,
+    what_it_gives,
+    words_in,
+)
 
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
 _ITERATORS = ("Generator", "Iterable", "Iterator")

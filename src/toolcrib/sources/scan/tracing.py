@@ -13,14 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from toolcrib.errors import Finding, SourceError
+from toolcrib.sources.scan.calls import Evaluator
 from toolcrib.sources.scan.changes import doubt_change, doubt_part
-from toolcrib.sources.scan.conditions import truth_of
-from toolcrib.sources.scan.expressions import Evaluator
-from toolcrib.sources.scan.following import find_path, follow_import, follow_import_from
-from toolcrib.sources.scan.library import Library
-from toolcrib.sources.scan.reader import Reader
-from toolcrib.sources.scan.remarks import show
-from toolcrib.sources.scan.things import (
+from toolcrib.sources.scan.files import Library, find_path, follow_import, follow_import_from, truth_of
+from toolcrib.sources.scan.objects import (
     UNKNOWN,
     Class,
     Definition,
@@ -36,6 +32,8 @@ from toolcrib.sources.scan.things import (
     Thing,
     Value,
 )
+from toolcrib.sources.scan.reader import Reader
+from toolcrib.sources.scan.values import show
 
 MAX_STEPS = 50_000
 """Statements that are followed in one file, those of the functions it calls included."""

@@ -2,23 +2,393 @@
 
 Arithmetic on literals, enum members and the constructors of known.py are supported; anything else is
 Unresolved, with the reason.
+
+A shell is an empty function of ours whose code object gets other parameters, so no foreign code is
+compiled.
 """
 
 from __future__ import annotations
 
 import ast
+import copy
 import enum
+import inspect
 import operator
-from collections.abc import Callable
-from typing import Any
+import warnings
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field
+from types import CodeType, FunctionType
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from toolcrib.errors import Finding
 from toolcrib.sources.scan import known
 from toolcrib.sources.scan.names import Found, Names, Outside, Place, Site, Whole, site_of
-from toolcrib.sources.scan.remarks import DEFAULT, HINT, NotYet, Remark, Trail, Unresolved, show
-from toolcrib.sources.scan.scopes import Scope
-from toolcrib.sources.scan.shells import inert, inert_check, make_shell, outline_of
+from toolcrib.sources.scan.objects import Listing, Pairs, Scope, Thing, Value
+from toolcrib.sources.scan.scopes import Scope as ScopesScope
 
-MakeClass = Callable[[ast.ClassDef, Scope, Trail], Any]
+if TYPE_CHECKING:
+    from toolcrib.sources.scan.calls import Evaluator
+
+HINT = "unresolved-hint"
+DEFAULT = "unresolved-default"
+CLASS = "approximate-class"
+
+MAX_STEPS = 20_000
+"""How many parts the annotations and defaults of one parameter may have, aliases written out."""
+MAX_DEPTH = 60
+
+_LONGEST = 60
+
+
+class Unresolved(Exception):  # noqa: N818 - a state of things, which most callers go on from
+    """Something in a file means what cannot be known by reading. `line` is where it is written."""
+
+    is_whole = False
+    """Whether nothing can stand for a part of it: then the whole of it is unresolved."""
+
+    def __init__(self, message: str, line: int | None = None, *, hint: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.line = line
+        self.hint = hint
+
+
+class Excessive(Unresolved):
+    """There is more of it than anybody writes by hand."""
+
+    is_whole = True
+
+
+class NotYet(Exception):  # noqa: N818 - it is no error: the hint waits
+    """A class is met again while it is being made."""
+
+
+@dataclass(frozen=True, slots=True)
+class Remark:
+    code: str
+    message: str
+    file: str
+    line: int | None
+    hint: str
+
+    def to_finding(self, tool: str, parameter: str | None) -> Finding:
+        return Finding(
+            self.code, "warning", self.message, tool, parameter, self.file, self.line, hint=self.hint
+        )
+
+
+@dataclass(eq=False)
+class Trail:
+    """What was met on the way to one hint or value: remarks, and the classes that have remarks of their own.
+
+    Also counts steps, so that aliases that double at each turn come to an end.
+    """
+
+    remarks: list[Remark] = field(default_factory=list)
+    uses: dict[int, Any] = field(default_factory=dict)
+    steps: int = 0
+    depth: int = 0
+    active: set[int] = field(default_factory=set)
+
+    def step(self, node: ast.AST) -> None:
+        self.steps += 1
+        if self.steps > MAX_STEPS or self.depth > MAX_DEPTH:
+            size = "has too many parts" if self.steps > MAX_STEPS else "is nested too deeply"
+            line = getattr(node, "lineno", None)
+            raise Excessive(f"what is written here {size}", line, hint="write something simpler")
+
+    def note(self, remark: Remark) -> None:
+        if remark not in self.remarks:
+            self.remarks.append(remark)
+
+    def gather(self) -> list[Remark]:
+        """All remarks, those of the classes met included, however far away."""
+        if not self.uses:
+            return list(self.remarks)
+        found = dict.fromkeys(self.remarks)
+        waiting, seen = list(self.uses.values()), set(self.uses)
+        while waiting:
+            trail: Trail = waiting.pop().trail
+            found.update(dict.fromkeys(trail.remarks))
+            waiting += [entry for key, entry in trail.uses.items() if key not in seen]
+            seen |= trail.uses.keys()
+        return list(found)
+
+
+def show(node: ast.AST) -> str:
+    """An expression as it is written, shortened."""
+    try:
+        text = " ".join(ast.unparse(node).split())
+    except (RecursionError, ValueError, AttributeError):
+        return "this expression"
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
+
+
+_Function = ast.FunctionDef | ast.AsyncFunctionDef
+_GENERATOR = inspect.CO_GENERATOR | inspect.CO_ASYNC_GENERATOR
+
+
+def _nothing() -> None:
+    return None
+
+
+def _something() -> Any:
+    return 0
+
+
+def _items() -> Any:
+    return
+    yield
+
+
+async def _later_nothing() -> None:
+    return None
+
+
+async def _later_something() -> Any:
+    return 0
+
+
+async def _later_items() -> Any:
+    return
+    yield
+
+
+_CODES: dict[tuple[bool, str], CodeType] = {
+    (False, "nothing"): _nothing.__code__,
+    (False, "something"): _something.__code__,
+    (False, "items"): _items.__code__,
+    (True, "nothing"): _later_nothing.__code__,
+    (True, "something"): _later_something.__code__,
+    (True, "items"): _later_items.__code__,
+}
+
+
+_NAMES: dict[str, Any] = {"__builtins__": {}, "__name__": ""}
+"""What shells see around them: nothing. They run nothing either, so one for all will do."""
+
+
+class Outline(NamedTuple):
+    """The parameters of a function by kind."""
+
+    by_place: tuple[str, ...] = ()
+    by_name: tuple[str, ...] = ()
+    by_keyword: tuple[str, ...] = ()
+    rest: str | None = None
+    more: str | None = None
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        if self[0] == self[2] == () and self.rest is self.more is None:
+            return self.by_name  # as of most
+        known = self.by_place + self.by_name + self.by_keyword
+        if self.rest is not None:
+            known += (self.rest,)
+        return known if self.more is None else (*known, self.more)
+
+    def without(self, names: Collection[str]) -> Outline:
+        return Outline(
+            tuple(name for name in self.by_place if name not in names),
+            tuple(name for name in self.by_name if name not in names),
+            tuple(name for name in self.by_keyword if name not in names),
+            self.rest if self.rest not in names else None,
+            self.more if self.more not in names else None,
+        )
+
+
+def outline_of(arguments: ast.arguments, owner: str = "") -> Outline:
+    """The parameters as they are written; names that are private to a class are changed as Python does it."""
+    others = arguments.posonlyargs or arguments.kwonlyargs or arguments.vararg or arguments.kwarg
+    if not others and not owner:
+        return Outline((), tuple([item.arg for item in arguments.args]))
+    return Outline(
+        names_of(arguments.posonlyargs, owner),
+        names_of(arguments.args, owner),
+        names_of(arguments.kwonlyargs, owner),
+        None if arguments.vararg is None else mangle(arguments.vararg.arg, owner),
+        None if arguments.kwarg is None else mangle(arguments.kwarg.arg, owner),
+    )
+
+
+def names_of(arguments: list[ast.arg], owner: str) -> tuple[str, ...]:
+    names = [item.arg for item in arguments]
+    return tuple([mangle(name, owner) for name in names] if owner else names)
+
+
+def mangle(name: str, owner: str) -> str:
+    if not owner or not name.startswith("__") or name.endswith("__"):
+        return name
+    owner = owner.rpartition(".")[2].lstrip("_")
+    return f"_{owner}{name}" if owner else name
+
+
+def make_shell(
+    name: str,
+    outline: Outline,
+    *,
+    is_async: bool = False,
+    gives: str = "nothing",
+    file: str = "",
+    line: int = 1,
+) -> FunctionType:
+    """An empty function. It gives "nothing", "something" or "items", as far as its code shows."""
+    code = _CODES[is_async, gives]
+    names = outline.names
+    flags = code.co_flags
+    flags |= inspect.CO_VARARGS if outline.rest is not None else 0
+    flags |= inspect.CO_VARKEYWORDS if outline.more is not None else 0
+    code = code.replace(
+        co_name=name,
+        co_filename=file,
+        co_firstlineno=line,
+        co_argcount=len(outline.by_place) + len(outline.by_name),
+        co_posonlyargcount=len(outline.by_place),
+        co_kwonlyargcount=len(outline.by_keyword),
+        co_nlocals=len(names),
+        co_varnames=names,
+        co_flags=flags,
+    )
+    return FunctionType(code, _NAMES, name)
+
+
+def words_in(node: _Function) -> str | None:
+    """The docstring as it is written: what `ast.get_docstring` gives, for a third of its price."""
+    first = node.body[0] if node.body else None
+    value = first.value if type(first) is ast.Expr else None
+    return value.value if type(value) is ast.Constant and type(value.value) is str else None
+
+
+def inert() -> None:
+    """Stands for a factory of defaults: that there is one counts, not what it makes."""
+
+
+def inert_check(value: Any) -> Any:
+    """Stands for a validator."""
+    return value
+
+
+def what_it_gives(node: _Function) -> tuple[str, str | None]:
+    """Whether a function returns anything, as its code would show; and what is wrong where Python refuses it.
+
+    The function is compiled for this and thrown away.
+    """
+    bare = copy.copy(node)
+    bare.args, bare.decorator_list, bare.returns = _bare_arguments(node.args), [], None
+    if "type_params" in node._fields:  # of Python 3.12
+        bare.type_params = []  # type: ignore[union-attr,unused-ignore]
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            module = compile(ast.Module([bare], []), "<scanned>", "exec", dont_inherit=True)
+    except (SyntaxError, ValueError) as error:
+        return "nothing", str(getattr(error, "msg", None) or error)
+    except (RecursionError, MemoryError, TypeError):
+        return "nothing", "it is nested too deeply"
+    code = next(item for item in module.co_consts if isinstance(item, CodeType))
+    if code.co_flags & _GENERATOR:
+        return "items", None
+    return ("something" if _returns_something(node) else "nothing"), None
+
+
+def _bare_arguments(arguments: ast.arguments) -> ast.arguments:
+    """The parameters without annotations and defaults; a place in the source is all the compiler asks for."""
+
+    def bare(item: ast.arg) -> ast.arg:
+        return ast.arg(item.arg, lineno=item.lineno, col_offset=item.col_offset)
+
+    return ast.arguments(
+        posonlyargs=[bare(item) for item in arguments.posonlyargs],
+        args=[bare(item) for item in arguments.args],
+        vararg=None if arguments.vararg is None else bare(arguments.vararg),
+        kwonlyargs=[bare(item) for item in arguments.kwonlyargs],
+        kw_defaults=[None] * len(arguments.kwonlyargs),
+        kwarg=None if arguments.kwarg is None else bare(arguments.kwarg),
+        defaults=[],
+    )
+
+
+def _returns_something(node: _Function) -> bool:
+    """Whether some `return` of the function itself gives more than None."""
+    waiting: list[ast.stmt] = list(node.body)
+    while waiting:
+        statement = waiting.pop()
+        if isinstance(statement, ast.Return):
+            if statement.value is not None and not _is_none(statement.value):
+                return True
+        elif not isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            for field in ("body", "orelse", "finalbody"):
+                waiting += getattr(statement, field, ())
+            for part in (*getattr(statement, "handlers", ()), *getattr(statement, "cases", ())):
+                waiting += part.body
+    return False
+
+
+def _is_none(value: ast.expr) -> bool:
+    return isinstance(value, ast.Constant) and value.value is None
+
+
+def read_data(evaluator: Evaluator, node: ast.expr, scope: Scope) -> Any:
+    """The value of an expression. Raises Unresolved where it cannot be told without running it."""
+    if scope.outer is not None and any(
+        isinstance(item, ast.Name) and _is_local(item.id, scope) for item in ast.walk(node)
+    ):
+        node = _Filler(evaluator, scope).visit(copy.deepcopy(node))
+    return scope.module.reader.value(node)
+
+
+def read_thing(evaluator: Evaluator, thing: Thing) -> Any:
+    """The value of a thing that is data."""
+    if isinstance(thing, Value):
+        return read_data(evaluator, thing.node, thing.scope)
+    if isinstance(thing, Listing | Pairs) and not thing.parts and thing.node and thing.scope:
+        return read_data(evaluator, thing.node, thing.scope)
+    if isinstance(thing, Listing):
+        return [read_thing(evaluator, part.thing) for part in evaluator.items(thing)]
+    if isinstance(thing, Pairs):
+        return {
+            read_data(evaluator, part.key, part.scope): read_thing(evaluator, part.thing)
+            for part in evaluator.pairs(thing)
+            if part.key is not None and part.scope is not None
+        }
+    raise Unresolved("it is no data", 0)
+
+
+class _Filler(ast.NodeTransformer):
+    """Puts what local names stand for in their place: a reader only knows those of the module."""
+
+    def __init__(self, evaluator: Evaluator, scope: Scope) -> None:
+        self.evaluator = evaluator
+        self.scope = scope
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        if not _is_local(node.id, self.scope):
+            return node
+        thing = self.evaluator.look_up(node.id, self.scope)
+        if isinstance(thing, Value | Listing | Pairs) and thing.node is not None and thing.scope is not None:
+            inner = thing.scope
+            is_near = inner.module is self.scope.module and not getattr(thing, "parts", None)
+            if is_near and (inner.outer is None or inner is not self.scope):
+                filled: ast.expr = (
+                    thing.node
+                    if inner.outer is None
+                    else _Filler(self.evaluator, inner).visit(copy.deepcopy(thing.node))
+                )
+                return filled
+            if is_near and not any(isinstance(item, ast.Name) for item in ast.walk(thing.node)):
+                return thing.node
+        raise Unresolved(f"`{node.id}` is not known before the code runs", node.lineno)
+
+
+def _is_local(name: str, scope: Scope) -> bool:
+    place: Scope | None = scope
+    while place is not None and place.outer is not None:
+        if name in place.names and (place.cls is None or place is scope):
+            return True
+        place = place.outer
+    return False
+
+
+MakeClass = Callable[[ast.ClassDef, ScopesScope, Trail], Any]
 MakeHint = Callable[[ast.expr, Site, Trail], Any]
 IsPlain = Callable[[Any], bool]
 
@@ -190,7 +560,7 @@ class Values:
             raise Unresolved(f"'{show(node)}' is changed after it is made", node.lineno)
         return made
 
-    def _of_class(self, scope: Scope, name: str, node: ast.expr, trail: Trail) -> Any:
+    def _of_class(self, scope: ScopesScope, name: str, node: ast.expr, trail: Trail) -> Any:
         """An attribute of a class: a member of an enum, or a constant of a class that is nothing special."""
         assert scope.parent is not None  # nosec B101  # it is a class's
         cls = self.make_class(scope.node, scope.parent, trail)

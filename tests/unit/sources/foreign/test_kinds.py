@@ -21,7 +21,7 @@ from tests.unit.sources.foreign.answering import Person
 from toolcrib import MCPServer, collect
 from toolcrib.context import Answer
 from toolcrib.errors import SourceError
-from toolcrib.sources.foreign import fast as fast_module
+from toolcrib.sources.foreign import servers as fast_module
 
 GIVEN = Depends(lambda: "given")
 

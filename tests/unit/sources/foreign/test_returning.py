@@ -18,7 +18,7 @@ from pydantic import BaseModel
 from toolcrib import Result
 from toolcrib import ToolError as OwnToolError
 from toolcrib.errors import CannotAskError
-from toolcrib.sources.foreign.returning import explain, input_required_of, to_own
+from toolcrib.sources.foreign.handling import explain, input_required_of, to_own
 
 
 class Image:

@@ -10,8 +10,8 @@ import pytest
 from tests.unit.sources.foreign.answering import Person
 from toolcrib.context import Answer, Completion, Context, Folders, Form, Prompt, Visit
 from toolcrib.errors import ToolError
+from toolcrib.sources.foreign.context import Bus, NotLentError, Request, answer_of, question_of
 from toolcrib.sources.foreign.recognition import is_low_level, library_of
-from toolcrib.sources.foreign.session import Bus, NotLentError, Request, answer_of, question_of
 
 
 def request_of(person: Person) -> Request:

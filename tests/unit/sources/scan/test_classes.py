@@ -12,7 +12,7 @@ import pytest
 
 from tests.support import snippets_of_models
 from tests.support.scanned_snippet import definition_of, read, stub_in
-from toolcrib.sources.scan.remarks import Unresolved
+from toolcrib.sources.scan.values import Unresolved
 
 HEAD = snippets_of_models.HEAD
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from toolcrib.errors import SourceError
-from toolcrib.sources.scan.discovery import find_module_file, take_aim
+from toolcrib.sources.scan.files import find_module_file, take_aim
 
 
 @pytest.fixture

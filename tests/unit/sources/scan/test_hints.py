@@ -17,7 +17,7 @@ import pytest
 from tests.support.scanned_snippet import expression, read, stub_in
 from toolcrib import Tool
 from toolcrib.context import Context
-from toolcrib.sources.scan.remarks import Unresolved
+from toolcrib.sources.scan.values import Unresolved
 
 SOURCE = """
 import collections.abc, datetime, re, toolcrib
@@ -155,7 +155,7 @@ def test_pydantic_is_loaded_only_where_a_file_means_it(tmp_path: Path) -> None:
     )
     code = (
         "import sys; from pathlib import Path\n"
-        "from toolcrib.sources.scan.library import Library\n"
+        "from toolcrib.sources.scan.files import Library\n"
         "from toolcrib.sources.scan.reader import Reader\n"
         f"library = Library([{str(tmp_path)!r}]); file = library.file({str(tmp_path / 'plain.py')!r})\n"
         "reader = Reader(file, library); reader.stub(file.tree.body[1])\n"

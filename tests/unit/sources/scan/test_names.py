@@ -9,7 +9,7 @@ import pytest
 from tests.support.scanned_snippet import definition_of, expression, read
 from toolcrib import Tool
 from toolcrib.errors import SourceError
-from toolcrib.sources.scan.library import Library
+from toolcrib.sources.scan.files import Library
 from toolcrib.sources.scan.reader import Reader
 
 

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.scanned_snippet import definition_of, expression, read
-from toolcrib.sources.scan.remarks import Unresolved
+from toolcrib.sources.scan.values import Unresolved
 
 SOURCE = """
 import datetime, textwrap, math, decimal, pathlib, re

@@ -1,4 +1,4 @@
-"""Read the tools of a `fastmcp` server: its own, those of mounted servers, transformed and proxied ones.
+"""Read the tools of servers of the official SDK and of `fastmcp`.
 
 Their listing is asynchronous, so it runs on its own event loop in a thread. If a transformation stands in
 front of a function, the tool's own `run` method is called instead of the function.
@@ -13,11 +13,56 @@ from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+from toolcrib.content import Result
 from toolcrib.errors import Finding, SourceError
 from toolcrib.sources.foreign.guards import is_own
-from toolcrib.sources.foreign.offer import Offer
+from toolcrib.sources.foreign.offer import Offer, left_out
 from toolcrib.sources.foreign.recognition import library_of
-from toolcrib.sources.foreign.remarks import left_out
+
+
+def read_offers(server: Any) -> Iterator[Offer]:
+    for tool in _tools_of(server):
+        resolved = frozenset(getattr(tool, "resolved_params", None) or ())
+        context = getattr(tool, "context_kwarg", None)
+        yield Offer(
+            tool,
+            server,
+            _runner(tool),
+            function=tool.fn if is_own(tool, "run") else None,  # a check may be in their `run`
+            contexts=(context,) if context else (),
+            injected=resolved,
+            written=tool.fn,
+        )
+
+
+def _tools_of(server: Any) -> Any:
+    """Its tools. Servers of universal-mcp are the SDK's with a manager of their own."""
+    manager = getattr(server, "tool_manager", None) or server._tool_manager
+    return manager.get_tools() if hasattr(manager, "get_tools") else manager.list_tools()
+
+
+def _runner(tool: Any) -> Any:
+    async def run(arguments: dict[str, Any], context: Any) -> Any:
+        result = await tool.run(arguments, context, convert_result=True)
+        if isinstance(result, tuple) and len(result) == 2:  # before 2.0: blocks, and structured data
+            blocks, structured = result
+            content = [block.model_dump(by_alias=True, mode="json", exclude_none=True) for block in blocks]
+            return Result(content, structured, is_structured=structured is not None)
+        return result
+
+    return run
+
+
+def remark(server: Any) -> Iterator[Finding]:
+    """What the server has beside tools."""
+    resources = server._resource_manager
+    parts = {
+        "resource": len(resources._resources) + len(resources._templates),
+        "prompt": len(server._prompt_manager._prompts),
+        "HTTP route": len(getattr(server, "_custom_starlette_routes", ())),
+    }
+    yield from left_out(server.name, parts)
+
 
 T = TypeVar("T")
 LIST_S = 30.0
@@ -38,7 +83,7 @@ def read_contents(server: Any) -> Contents:
     return _run_apart(lambda: _read(server))
 
 
-def remark(contents: Contents, server: Any) -> Iterator[Finding]:
+def remark_fast(contents: Contents, server: Any) -> Iterator[Finding]:
     """What the server has beside tools."""
     yield from left_out(server.name, contents.parts)
 
@@ -103,7 +148,7 @@ async def _offer(shown: Any, tool: Any, server: Any, depth: int) -> Offer:
     offer = Offer(
         shown,
         server,
-        _runner(tool),
+        _runner_fast(tool),
         enabled=_is_enabled(shown),
         guarded=bool(getattr(tool, "auth", None)),
         runs_inline=not getattr(tool, "run_in_thread", True),
@@ -130,7 +175,7 @@ def _exactly(version: str | None) -> Any:
     return None if version is None else sys.modules["fastmcp.utilities.versions"].VersionSpec(eq=version)
 
 
-def _runner(tool: Any) -> Callable[[dict[str, Any], Any], Awaitable[Any]]:
+def _runner_fast(tool: Any) -> Callable[[dict[str, Any], Any], Awaitable[Any]]:
     async def run(arguments: dict[str, Any], context: Any) -> Any:  # noqa: ARG001 - it is the current one
         return await tool.run(arguments)
 

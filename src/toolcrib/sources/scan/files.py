@@ -1,0 +1,630 @@
+"""Source files of a scan: parsing, the files that may be read, target discovery, imports, conditions.
+
+A file that could register tools is followed where it is imported, as Python would; any other only when one
+of its names is needed.
+"""
+
+from __future__ import annotations
+
+import ast
+import gc
+import io
+import os
+import re
+import stat
+import sys
+import tokenize
+import unicodedata
+import warnings
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from toolcrib.errors import Finding, Location, SourceError
+from toolcrib.sources.loading import find_import_root, find_python_files
+from toolcrib.sources.scan.objects import UNKNOWN, Known, Later, Module, Thing
+from toolcrib.sources.scan.objects import Scope as ObjectsScope
+from toolcrib.sources.scan.scopes import Definition, Scope, changes_in, may_change, module_scope, parents_in
+from toolcrib.sources.targets import DESCRIPTOR_SUFFIXES
+
+if TYPE_CHECKING:
+    from toolcrib.sources.scan.calls import Evaluator
+    from toolcrib.sources.scan.tracing import Tracer
+
+MAX_BYTES = 5 * 1024 * 1024
+MAX_PARTS = 400_000
+"""How many words and signs a file may have, roughly: the parser takes about a second for so many."""
+
+_MAX_OPENINGS = 20_000
+_OLD_FSTRINGS = sys.version_info < (3, 12)
+_FSTRING = re.compile(rb"\b(?:[fF][rR]?|[rR][fF])[\"']")
+_NO_SIGNS = bytes(code for code in range(256) if chr(code).isalnum() or code > 127 or chr(code) in " \t_\"'")
+_SLOW_CODECS = frozenset({"idna", "punycode", "undefined"})  # none writes programs in them; two are quadratic
+
+
+def read_source(path: Path) -> ast.Module:
+    """The syntax tree of a file. Raises SourceError where there is none to be had."""
+    return parse_text(read_text(path), path)
+
+
+def read_text(path: Path) -> str:
+    """The text of a file that may be parsed. Raises SourceError where there is none."""
+    data = _read(path)
+    _refuse_burden(data, path)
+    return _decode(data, path)
+
+
+def parse_text(text: str, path: Path) -> ast.Module:
+    """The syntax tree of the text of a file. Raises SourceError where it has none."""
+    was_collecting = gc.isenabled()
+    gc.disable()  # a tree is many new objects and no garbage: looking for some doubles the time
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of odd escapes and the like: their author's business
+            return ast.parse(text, str(path))
+    except SyntaxError as error:
+        words = f"{path.name} has a syntax error: {error.msg}"
+        raise _refusal(path, words, "mend it; importing it fails as well", error.lineno) from None
+    except (RecursionError, MemoryError):
+        words = f"{path.name} is nested too deeply to be read"
+        raise _refusal(path, words, "split its expressions") from None
+    except ValueError as error:
+        words = f"{path.name} cannot be parsed: {error}"
+        raise _refusal(path, words, "save it as UTF-8 text") from None
+    finally:
+        if was_collecting:
+            gc.enable()
+
+
+def parse_annotation(text: str, line: int) -> ast.expr | None:
+    """The expression in a string annotation; None where there is none. All of it is given the same line."""
+    if len(text) > 10_000 or "\0" in text:
+        return None
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            found = ast.parse(text.strip() if "\n" not in text else f"({text})", mode="eval").body
+    except (SyntaxError, RecursionError, MemoryError, ValueError):
+        return None
+    for node in ast.walk(found):
+        if isinstance(node, ast.expr):
+            node.lineno = node.end_lineno = line
+    return found
+
+
+def _read(path: Path) -> bytes:
+    try:
+        # Without blocking: what lies there may be a pipe that nobody writes to.
+        handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0))
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or str(error)
+        raise _refusal(path, f"{path} cannot be read: {why}", "check the path and its permissions") from None
+    try:
+        about = os.fstat(handle)
+        if not stat.S_ISREG(about.st_mode):
+            raise _refusal(path, f"{path} is not a regular file", "give a file of Python source")
+        if about.st_size > MAX_BYTES:
+            raise _too_large(path, f"has {about.st_size / 1024**2:.1f} MB")
+        data = os.read(handle, about.st_size + 1)
+        if len(data) != about.st_size:  # it changes while it is read, or is of a kind that has no size
+            os.lseek(handle, 0, os.SEEK_SET)
+            with open(handle, "rb", closefd=False) as stream:
+                data = stream.read(MAX_BYTES + 1)
+    except OSError as error:
+        raise _refusal(path, f"{path} cannot be read: {error.strerror}", "check the disk") from None
+    finally:
+        os.close(handle)
+    if len(data) > MAX_BYTES:  # it grew
+        raise _too_large(path, f"has more than {MAX_BYTES // 1024**2} MB")
+    return data
+
+
+def _refuse_burden(data: bytes, path: Path) -> None:
+    """Refuse what the parser would chew on for long: its time goes with words and signs, not with bytes."""
+    if b"\0" in data and not data.startswith((b"\xff\xfe", b"\xfe\xff")):
+        line = data.count(b"\n", 0, data.index(b"\0")) + 1
+        raise _refusal(path, f"{path.name} contains null bytes", "it is not text; leave it out", line)
+    if len(data) > MAX_PARTS:  # there cannot be more parts than bytes
+        parts = len(data.translate(None, _NO_SIGNS)) + len(data.split())
+        if parts > MAX_PARTS:
+            raise _too_large(path, f"has about {parts:,} words and signs")
+    # Each field of an f-string costs a look at all of it, before Python 3.12.
+    if _OLD_FSTRINGS and data.count(b"{") > _MAX_OPENINGS and _FSTRING.search(data):
+        raise _too_large(path, f"has f-strings and {data.count(b'{'):,} braces")
+
+
+def _too_large(path: Path, size: str) -> SourceError:
+    words = f"{path.name} {size}, more than is read"
+    return _refusal(path, words, "keep data in a data file, or leave the file out")
+
+
+def _decode(data: bytes, path: Path) -> str:
+    if data.isascii() and b"coding" not in data[: data.find(b"\n", data.find(b"\n") + 1)]:
+        return data.decode("ascii")  # no encoding is named in the first two lines, and any would do
+    try:
+        encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
+        if encoding in _SLOW_CODECS:
+            raise LookupError(encoding)
+        return data.decode(encoding)
+    except SyntaxError as error:
+        words = f"{path.name} has an encoding that cannot be used: {error.msg or error}"
+        raise _refusal(path, words, "save it as UTF-8", 1) from None
+    except UnicodeError as error:
+        start = getattr(error, "start", 0)
+        line = data.count(b"\n", 0, start) + 1
+        words = f"{path.name} is not {encoding}: a byte in line {line} does not belong there"
+        raise _refusal(
+            path, words, "save it as UTF-8, or name its encoding in its first line", line
+        ) from None
+    except (LookupError, ValueError, AssertionError):
+        words = f"{path.name} has an encoding that is not for text"
+        raise _refusal(path, words, "save it as UTF-8", 1) from None
+
+
+def _refusal(path: Path, words: str, hint: str, line: int | None = None) -> SourceError:
+    return SourceError(words, source=Location(str(path), line), hint=hint)
+
+
+KNOWN_BY_NAME = frozenset(
+    {
+        *sys.stdlib_module_names,
+        *("annotated_types", "fastmcp", "mcp", "mcp_types", "msgspec", "pydantic", "pydantic_core"),
+        *("toolcrib", "typing_extensions"),
+    }
+)
+"""Packages that a file of the same name beside the scanned ones does not stand for: importing puts the folder
+of a file last."""
+_LONGEST_NAME = 200
+
+
+@dataclass(eq=False)
+class SourceFile:
+    """One file. `name` is the dotted name that importing it gives, `base` the folder it is imported from."""
+
+    path: Path
+    name: str
+    base: Path
+    tree: ast.Module
+    text: str = ""
+
+    @property
+    def module(self) -> str:
+        return self.name
+
+    @property
+    def package(self) -> str:
+        """What a relative import begins at."""
+        return self.name if self.path.name == "__init__.py" else self.name.rpartition(".")[0]
+
+    @cached_property
+    def scope(self) -> Scope:
+        return module_scope(self.tree, self)
+
+    @cached_property
+    def around(self) -> dict[int, list[Definition]]:
+        """The definitions around each definition of the file, by its id."""
+        return parents_in(self.tree)
+
+    @cached_property
+    def is_lazy(self) -> bool:
+        """Whether its annotations are text at run time: `from __future__ import annotations`."""
+        return any(
+            isinstance(statement, ast.ImportFrom)
+            and statement.module == "__future__"
+            and any(alias.name == "annotations" for alias in statement.names)
+            for statement in self.tree.body[:20]
+        )
+
+    def is_changed(self, name: str) -> bool:
+        """Whether what a name of the module stands for is changed somewhere in the file."""
+        return may_change(name, self.text) and name in self._changes
+
+    @cached_property
+    def _changes(self) -> frozenset[str]:
+        return frozenset(changes_in(self.tree))
+
+    def scope_of(self, node: Definition) -> Scope:
+        """The scope in which a definition stands; the module's where it is not one of this file."""
+        scope = self.scope
+        for binding in scope.names.get(node.name, ()):
+            if binding.node is node:
+                return scope  # as most do
+        for outer in self.around.get(id(node), ()):
+            scope = self._inner(outer, scope)
+        return scope
+
+    def scope_in(self, node: Definition) -> Scope:
+        """The scope that the body of a definition makes."""
+        return self._inner(node, self.scope_of(node))
+
+    def _inner(self, node: Definition, scope: Scope) -> Scope:
+        made = self._scopes.get(id(node))
+        if made is None:
+            made = self._scopes[id(node)] = scope.within(node)
+        return made
+
+    @cached_property
+    def _scopes(self) -> dict[int, Scope]:
+        return {}
+
+
+@dataclass(eq=False)
+class Library:
+    """The files below the roots, each read when it is first wanted.
+
+    A root is a folder or a file. Of a file that belongs to a package the whole package may be read, of any
+    other what lies beside it, as importing would. `made` keeps what others make of the files' parts.
+    """
+
+    roots: Iterable[Path | str]
+    made: dict[Any, Any] = field(default_factory=dict)
+    findings: list[Finding] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        roots = [_resolve(Path(root)) for root in self.roots]
+        self.roots = roots
+        self._files: dict[Path, SourceFile | SourceError] = {}
+        self._modules: dict[tuple[Path, str], SourceFile | None] = {}
+        self._places: dict[Path, tuple[Path, list[str]]] = {}
+        self._areas = list(dict.fromkeys(_area(root) for root in roots))
+        inner = [place / "src" for place in self._areas if (place / "src").is_dir()]
+        starts = [root if root.is_dir() else root.parent for root in roots]
+        self._bases = list(
+            dict.fromkeys([*(find_import_root(start / "x.py")[0] for start in starts), *starts, *inner])
+        )
+
+    @property
+    def files_read(self) -> list[Path]:
+        """Every file that was looked into, also in vain, in order."""
+        return list(self._files)
+
+    def file(self, path: Path | str) -> SourceFile:
+        """A file by its path. Raises SourceError where it cannot be read, each time the same one."""
+        path = Path(path)
+        key = _resolve(path)
+        found = self._files.get(key)
+        if found is None:
+            found = self._files[key] = self._read(key)
+        if isinstance(found, SourceError):
+            raise found
+        return found
+
+    def _read(self, path: Path) -> SourceFile | SourceError:
+        try:
+            text = read_text(path)
+            tree = parse_text(text, path)
+        except SourceError as error:
+            return error
+        if path.parent not in self._places:
+            self._places[path.parent] = find_import_root(path.parent / "__init__.py")
+        base, parts = self._places[path.parent]
+        if path.stem != "__init__":
+            parts = [*parts, path.stem]
+        return SourceFile(path, ".".join(parts) or path.parent.name, base, tree, text)
+
+    def module(self, name: str, near: SourceFile | None = None) -> SourceFile | None:
+        """The file behind a dotted name, seen from a file that imports it; None where none may be read."""
+        parts = name.split(".")
+        if parts[0] in KNOWN_BY_NAME or len(name) > _LONGEST_NAME or not all(map(str.isidentifier, parts)):
+            return None
+        bases = self._bases if near is None else [near.base, *self._bases]
+        for base in bases:
+            key = (base, name)
+            if key not in self._modules:
+                self._modules[key] = self._find(base, parts)
+            if self._modules[key] is not None:
+                return self._modules[key]
+        return None
+
+    def _find(self, base: Path, parts: list[str]) -> SourceFile | None:
+        place = base.joinpath(*parts)
+        for path in (place / "__init__.py", place.with_name(f"{parts[-1]}.py")):
+            try:
+                if not path.is_file() or not self._holds(path):
+                    continue
+                return self.file(path)
+            except SourceError as error:
+                self.findings.append(error.finding)
+            except OSError:
+                continue
+        return None
+
+    def _holds(self, path: Path) -> bool:
+        real = _resolve(path)
+        return any(real.is_relative_to(area) for area in self._areas)
+
+
+def _resolve(path: Path) -> Path:
+    try:
+        return path.resolve()
+    except (OSError, RuntimeError, ValueError):  # links in a circle, a name that cannot be one
+        return path.absolute()
+
+
+def _area(root: Path) -> Path:
+    """The folder that may be read for the sake of a root: its package, or what is beside it."""
+    base, parts = find_import_root(root / "x.py" if root.is_dir() else root)
+    if root.is_dir():
+        return base / parts[0] if len(parts) > 1 else root
+    return base / parts[0] if len(parts) > 1 or root.name == "__init__.py" else root.parent
+
+
+@dataclass(slots=True)
+class Aim:
+    """What one target means. `name` is what in the file is meant; `described` is a descriptor instead."""
+
+    label: str
+    files: list[Path] = field(default_factory=list)
+    name: str = ""
+    is_folder: bool = False
+    described: Path | None = None
+    findings: list[Finding] = field(default_factory=list)
+
+
+def take_aim(target: str | os.PathLike[str], search: Sequence[str] | None = None) -> Aim:
+    """The files of a target. Raises SourceError where there is nothing of the name."""
+    text = os.fspath(target)
+    if os.path.exists(text):  # unlike Path.exists, it takes any text
+        return _aim_at_path(Path(text))
+    place, colon, name = text.rpartition(":")
+    if not colon:
+        if text.endswith((".py", *DESCRIPTOR_SUFFIXES)) or "/" in text or os.sep in text:
+            raise SourceError(f"There is no file or folder {text}")
+        return _aim_at_module(text, search)
+    if place.endswith(".py"):
+        if not os.path.exists(place):
+            raise SourceError(f"There is no file {place}")
+        aim = _aim_at_path(Path(place))
+    else:
+        aim = _aim_at_module(place, search)
+        aim.files = aim.files[:1]
+    aim.name, aim.label = name, text
+    return aim
+
+
+def _aim_at_path(path: Path) -> Aim:
+    whole = _in_folder(path, Aim(str(path), is_folder=True)) if path.is_dir() else None
+    if whole is not None and whole.files:
+        return whole  # where there is code, descriptions stand beside it and not for it
+    if whole is not None or path.suffix in DESCRIPTOR_SUFFIXES:
+        from toolcrib.sources.descriptors import is_descriptor  # most targets are code
+
+        if is_descriptor(path):
+            return Aim(str(path), described=path)
+    if whole is not None:
+        return whole
+    if path.suffix == ".py":
+        return Aim(path.name, [_resolved(path)])
+    raise SourceError(
+        f"Tools cannot be read from {path}", hint="give a Python file, a folder, a module or a descriptor"
+    )
+
+
+def _in_folder(folder: Path, aim: Aim) -> Aim:
+    def tell(error: OSError) -> None:
+        words = f"The folder cannot be read: {error.strerror or error}"
+        hint = "give yourself the right to read it"
+        file = str(error.filename or folder)
+        aim.findings.append(Finding("unreadable-source", "error", words, file=file, hint=hint))
+
+    aim.files = list(dict.fromkeys([*aim.files, *map(_resolved, find_python_files(folder, tell))]))
+    return aim
+
+
+def _resolved(path: Path) -> Path:
+    """The path as importing names it; one whose links go in circles stays as it is, and cannot be read."""
+    try:
+        return path.resolve()
+    except (OSError, RuntimeError):
+        return path.absolute()
+
+
+def _aim_at_module(name: str, search: Sequence[str] | None) -> Aim:
+    path = find_module_file(name, search)
+    if path is None:
+        raise SourceError(
+            f"There is no module '{name}'", hint="give a file, a folder, a module or module:object"
+        )
+    if path.is_dir():  # a package without a file of its own
+        return _in_folder(path, Aim(name, is_folder=True))
+    aim = Aim(name, [_resolved(path)])
+    return _in_folder(path.parent, aim) if path.name == "__init__.py" else aim
+
+
+def find_module_file(name: str, search: Sequence[str] | None = None) -> Path | None:
+    """The file or folder of a module, on the import path and in the current folder; nothing is imported."""
+    parts = name.split(".")
+    if not all(part.isidentifier() for part in parts):
+        return None
+    places = [Path(entry or ".") for entry in dict.fromkeys([os.getcwd(), *sys.path, *(search or ())])]
+    for position, part in enumerate(parts):
+        is_last = position == len(parts) - 1
+        whole = _first(places, lambda place, part=part: place / part / "__init__.py")  # type: ignore[misc]
+        if whole is not None:
+            if is_last:
+                return whole
+            places = [whole.parent]
+            continue
+        file = _first(places, lambda place, part=part: place / f"{part}.py")  # type: ignore[misc]
+        if file is not None:
+            return file if is_last else None
+        # Unlike Path.is_dir, it takes any text.
+        places = [place / part for place in places if os.path.isdir(place / part)]
+    return places[0] if places else None
+
+
+def _first(places: Sequence[Path], make: Callable[[Path], Path]) -> Path | None:
+    for place in places:
+        path = make(place)
+        try:
+            if path.is_file():
+                return path
+        except OSError:
+            continue  # an entry that is no folder at all
+    return None
+
+
+NEVER_READ = frozenset({"toolcrib", "mcp", "mcp_types", "fastmcp", "pydantic", *sys.stdlib_module_names})
+"""Packages that are known by name; a file of the same name beside the scanned ones is not them."""
+MAX_BYTES_FOLLOWING = 8_000_000
+_ODD = re.compile(rb"\0|coding[:=][ \t]*(?!utf-?8\b)", re.IGNORECASE)
+"""Encodings in which words may be written otherwise."""
+_TOOLS = re.compile(rb"tool|execute|mcp", re.IGNORECASE)
+
+
+def mentions_tools(path: Path, words: re.Pattern[bytes] = _TOOLS) -> bool:
+    """Whether a file is worth parsing: one that cannot be looked into is, so that its reader says why."""
+    try:
+        facts = path.stat()
+        if not stat.S_ISREG(facts.st_mode) or facts.st_size > MAX_BYTES_FOLLOWING:
+            return True
+        with open(path, "rb", buffering=0) as stream:
+            data = stream.readall()
+        if not data.isascii():  # identifiers are folded: a letter of another kind is the plain one
+            data = unicodedata.normalize("NFKC", data.decode(errors="replace")).encode()
+        return words.search(data) is not None or _ODD.search(data[:500]) is not None
+    except OSError:
+        return True
+
+
+def follow_import(tracer: Tracer, node: ast.Import, scope: ObjectsScope) -> None:
+    near = scope.module.file.base
+    for alias in node.names:
+        _enter(tracer, alias.name, near)  # what it registers counts, whatever name it gets
+        name = alias.name if alias.asname else alias.name.partition(".")[0]
+        module = find_module(tracer, name, near)
+        thing = module if module is not None else Known(name, is_module=True)
+        scope.bind(alias.asname or name, thing, imported=True)
+
+
+def follow_import_from(tracer: Tracer, node: ast.ImportFrom, scope: ObjectsScope) -> None:
+    name = _absolute(node, scope.module)
+    if name is None:
+        return
+    near = scope.module.file.base
+    _enter(tracer, name, near)
+    for alias in node.names:
+        if alias.name != "*":
+            _enter(tracer, f"{name}.{alias.name}", near)
+            scope.bind(alias.asname or alias.name, Later(name, alias.name, near), imported=True)
+            continue
+        scope.stars.append(name)
+        module = find_module(tracer, name, near)
+        if module is not None:
+            for key, thing in public_names(module).items():
+                scope.bind(key, thing, imported=True)
+
+
+def resolve(tracer: Tracer, later: Later) -> Thing:
+    """What `from module import key` gives."""
+    module = find_module(tracer, later.module, later.near)
+    if module is not None and later.key in module.scope.names:
+        thing = module.scope.names[later.key]
+        return resolve(tracer, thing) if isinstance(thing, Later) and thing is not later else thing
+    below = find_module(tracer, f"{later.module}.{later.key}", later.near)
+    if below is not None:
+        return below
+    return Known(f"{later.module}.{later.key}") if module is None else UNKNOWN
+
+
+def _enter(tracer: Tracer, name: str, near: Path) -> None:
+    """Importing a module imports the packages above it, and runs them all."""
+    parts = name.split(".")
+    for count in range(1, len(parts) + 1):
+        path = tracer.find_path(".".join(parts[:count]), near)
+        if path is not None and path not in tracer.modules and mentions_tools(path):
+            tracer.module(path)
+
+
+def find_module(tracer: Tracer, name: str, near: Path) -> Module | None:
+    """The module of a dotted name, followed; None where it is not among what may be read."""
+    path = tracer.find_path(name, near)
+    return None if path is None else tracer.module(path)
+
+
+def find_path(roots: Iterable[Path], name: str) -> Path | None:
+    """The file of a dotted name below one of the folders that imports start from."""
+    parts = name.split(".")
+    if parts[0] in NEVER_READ or not all(part.isidentifier() for part in parts):
+        return None
+    for root in roots:
+        place = root.joinpath(*parts)
+        for path in (place / "__init__.py", place.with_name(f"{parts[-1]}.py")):
+            if path.is_file():
+                return path
+    return None
+
+
+def public_names(module: Module) -> dict[str, Thing]:
+    """What `from module import *` gives."""
+    names = module.scope.names
+    wanted = listed_names(module)
+    if wanted is None:
+        return {key: thing for key, thing in names.items() if not key.startswith("_")}
+    return {key: names[key] for key in wanted if key in names}
+
+
+def listed_names(module: Module) -> list[str] | None:
+    """What `__all__` says; None where there is none that can be read."""
+    for statement in module.file.tree.body:
+        if isinstance(statement, ast.Assign) and any(
+            isinstance(target, ast.Name) and target.id == "__all__" for target in statement.targets
+        ):
+            try:
+                return [str(name) for name in ast.literal_eval(statement.value)]
+            except (ValueError, TypeError, RecursionError):
+                return None
+    return None
+
+
+def _absolute(node: ast.ImportFrom, module: Module) -> str | None:
+    if not node.level:
+        return node.module
+    parts = module.file.name.split(".")
+    if module.file.path.name != "__init__.py":
+        parts = parts[:-1]
+    keep = len(parts) - (node.level - 1)
+    if keep < 1:
+        return None
+    return ".".join([*parts[:keep], *([node.module] if node.module else [])])
+
+
+_COMPARISONS: dict[type[ast.cmpop], Any] = {
+    ast.GtE: lambda a, b: a >= b,
+    ast.Gt: lambda a, b: a > b,
+    ast.Lt: lambda a, b: a < b,
+    ast.LtE: lambda a, b: a <= b,
+    ast.Eq: lambda a, b: a == b,
+    ast.NotEq: lambda a, b: a != b,
+}
+
+
+def truth_of(evaluator: Evaluator, test: ast.expr, scope: ObjectsScope) -> bool | str | None:
+    """Return True, False, "main" for the condition of a main program, or None if undecidable."""
+    if isinstance(test, ast.Constant):
+        return bool(test.value)
+    if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+        inner = truth_of(evaluator, test.operand, scope)
+        return not inner if isinstance(inner, bool) else None
+    if isinstance(test, ast.Name | ast.Attribute):
+        thing = evaluator.of(test, scope)
+        if isinstance(thing, Known) and thing.name in ("typing.TYPE_CHECKING", "TYPE_CHECKING"):
+            return False
+        return None
+    if not isinstance(test, ast.Compare) or len(test.ops) != 1:
+        return None
+    compare = _COMPARISONS.get(type(test.ops[0]))
+    left, right = test.left, test.comparators[0]
+    if isinstance(left, ast.Name) and left.id == "__name__":
+        return "main" if isinstance(test.ops[0], ast.Eq) else None
+    known = evaluator.of(left, scope)
+    name = known.name if isinstance(known, Known) else ""
+    facts: dict[str, Any] = {"sys.version_info": tuple(sys.version_info), "sys.platform": sys.platform}
+    if compare is None or name not in facts:
+        return None
+    try:
+        return bool(compare(facts[name], ast.literal_eval(right)))
+    except (TypeError, ValueError):
+        return None
