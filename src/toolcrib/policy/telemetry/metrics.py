@@ -1,19 +1,12 @@
-"""The figures of several processes that serve as one, so that it does not matter which of them is asked.
+"""Metrics of calls: counted in memory, shown in the text format of Prometheus (0.0.4), summed over worker
+processes.
 
-Each writes its own into a file of a folder that they share: once a second where they have changed, and
-whenever it is asked itself, so that no sum is ever lower than one that was told before. Of a process that
-has ended, what it counted stays; what it had under way does not. Knows files and processes; refuses to know
-what the figures mean. Needs a POSIX system, as several workers do.
+A call costs one lock and a few additions. Labels come from the registry and from classes of errors, and
+their number is limited as well, so that no caller can fill the memory.
 
-How many calls ended in which way, and how long they took: numbers in memory, kept by every call.
-
-A call pays for one lock and a few additions. Names of tools come from the registry, codes and kinds from
-classes; all the same there is an end to how many of each are told apart, so that no caller can fill memory.
-Knows how to count; refuses to know who reads it, callers and arguments.
-
-Figures in the text format that Prometheus and everything that imitates it reads (version 0.0.4).
-
-Knows the format and what our figures mean; refuses to know where they are from.
+Several processes that serve as one each write their metrics to a file in a shared folder: once a second
+where they have changed, and whenever they are asked themselves, so that no sum is ever lower than one shown
+before. The counts of a process that has ended stay; its gauges do not.
 """
 
 from __future__ import annotations
@@ -34,159 +27,178 @@ logger = logging.getLogger("toolcrib")
 
 BUCKETS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 MAX_TOOLS = 10_000
-MAX_ENDINGS = 100
+MAX_OUTCOMES = 100
 MAX_REFUSALS = 32
 OTHER = "other"
-
-Ending = tuple[str, str]
-"""An outcome, and the code of the error behind it or nothing."""
-
-
-@dataclass(slots=True)
-class Row:
-    """What became of the calls of one tool. The last of `buckets` has no upper bound."""
-
-    endings: dict[Ending, int] = field(default_factory=dict)
-    buckets: list[int] = field(default_factory=lambda: [0] * (len(BUCKETS_S) + 1))
-    total_s: float = 0.0
-
-    def add(self, other: Row) -> None:
-        for ending, count in other.endings.items():
-            self.endings[ending] = self.endings.get(ending, 0) + count
-        self.buckets = [mine + theirs for mine, theirs in zip(self.buckets, other.buckets, strict=True)]
-        self.total_s += other.total_s
-
-
-@dataclass(slots=True)
-class Sheet:
-    """Figures at one moment. The tool without a name stands for all that do not exist."""
-
-    rows: dict[str, Row] = field(default_factory=dict)
-    refusals: dict[str, int] = field(default_factory=dict)
-    gauges: dict[str, float] = field(default_factory=dict)
-
-    @classmethod
-    def sum_of(cls, sheets: Sequence[Sheet]) -> Sheet:
-        whole = cls()
-        for sheet in sheets:
-            for tool, row in sheet.rows.items():
-                whole.rows.setdefault(tool, Row()).add(row)
-            for kind, count in sheet.refusals.items():
-                whole.refusals[kind] = whole.refusals.get(kind, 0) + count
-            for name, value in sheet.gauges.items():
-                whole.gauges[name] = whole.gauges.get(name, 0.0) + value
-        return whole
-
-
-class Figures:
-    """Counts from any thread."""
-
-    __slots__ = ("_is_crowded", "_lock", "_refusals", "_rows", "running")
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._rows: dict[str, Row] = {}
-        self._refusals: dict[str, int] = {}
-        self._is_crowded = False
-        self.running = 0
-
-    def begin(self) -> None:
-        with self._lock:
-            self.running += 1
-
-    def end(
-        self, tool: str | None, outcome: str, code: str | None, duration_s: float, *, was_begun: bool
-    ) -> None:
-        name, ending = tool or "", (outcome, code or "")
-        with self._lock:
-            if was_begun:
-                self.running -= 1
-            row = self._rows.get(name)
-            if row is None:
-                row = self._make_row(name)
-            endings = row.endings
-            count = endings.get(ending)
-            if count is None and len(endings) >= MAX_ENDINGS:
-                ending = (outcome, OTHER)
-                count = endings.get(ending)
-            endings[ending] = (count or 0) + 1
-            row.buckets[bisect_left(BUCKETS_S, duration_s)] += 1
-            row.total_s += duration_s
-
-    def refuse(self, kind: str) -> None:
-        with self._lock:
-            if kind not in self._refusals and len(self._refusals) >= MAX_REFUSALS:
-                kind = OTHER
-            self._refusals[kind] = self._refusals.get(kind, 0) + 1
-
-    def take(self) -> Sheet:
-        """All figures as they are now; what is counted from here on does not change them."""
-        with self._lock:
-            rows = {
-                tool: Row(dict(row.endings), list(row.buckets), row.total_s)
-                for tool, row in self._rows.items()
-            }
-            return Sheet(rows, dict(self._refusals))
-
-    def _make_row(self, tool: str) -> Row:
-        if tool and len(self._rows) >= MAX_TOOLS:
-            if not self._is_crowded:
-                self._is_crowded = True
-                logger.warning("figures tell %d tools apart; calls of further ones have no name", MAX_TOOLS)
-            return self._rows.setdefault("", Row())
-        return self._rows.setdefault(tool, Row())
-
+INTERVAL_S = 1.0
+SUFFIX = ".figures"
 
 CONTENT_TYPE = b"text/plain; version=0.0.4; charset=utf-8"
 PREFIX = "toolcrib_"
-NAME = re.compile(r"[a-z][a-z0-9_]*")
-_MEANINGS = {
-    "audit_gaps_total": "Calls that were answered without being on the record.",
-    "audit_queue": "Records that wait to be written.",
-    "calls_queued": "Calls that wait for a place to run.",
-    "calls_running": "Calls under way, those that wait included.",
-    "sessions": "Sessions of clients that are open.",
+METRIC_NAME = re.compile(r"[a-z][a-z0-9_]*")
+_HELP = {
+    "audit_gaps_total": "Calls that were answered without an audit record.",
+    "audit_queue": "Audit records that wait to be written.",
+    "calls_queued": "Calls that wait for a free slot.",
+    "calls_running": "Calls that run or wait.",
+    "sessions": "Open client sessions.",
     "threads_abandoned": "Threads that still run a tool whose caller has been answered.",
 }
 _ESCAPES = str.maketrans({"\\": r"\\", "\n": r"\n", '"': r"\""})
 _BOUNDS = (*(f"{bound:g}" for bound in BUCKETS_S), "+Inf")
 
 
-def write(sheet: Sheet, info: Mapping[str, str]) -> bytes:
-    """The whole page. `info` are facts about the server, as labels of a figure that is always 1."""
-    lines: list[str] = [*_head("info", "gauge", "What serves here.")]
-    lines.append(f"{PREFIX}info{_labels(info)} 1")
-    lines += _head("calls_total", "counter", "Calls that have ended, by tool, outcome and code of the error.")
-    for tool, row in sheet.rows.items():
-        for (outcome, code), count in row.endings.items():
+@dataclass(slots=True)
+class ToolMetrics:
+    """Counts of one tool: calls by outcome and error code, and durations. The last bucket has no upper
+    bound."""
+
+    outcomes: dict[tuple[str, str], int] = field(default_factory=dict)
+    buckets: list[int] = field(default_factory=lambda: [0] * (len(BUCKETS_S) + 1))
+    total_s: float = 0.0
+
+    def add(self, other: ToolMetrics) -> None:
+        for outcome, count in other.outcomes.items():
+            self.outcomes[outcome] = self.outcomes.get(outcome, 0) + count
+        self.buckets = [mine + theirs for mine, theirs in zip(self.buckets, other.buckets, strict=True)]
+        self.total_s += other.total_s
+
+
+@dataclass(slots=True)
+class MetricsSnapshot:
+    """Metrics at one moment. The tool without a name stands for all that do not exist."""
+
+    tools: dict[str, ToolMetrics] = field(default_factory=dict)
+    refusals: dict[str, int] = field(default_factory=dict)
+    gauges: dict[str, float] = field(default_factory=dict)
+
+    @classmethod
+    def sum_of(cls, snapshots: Sequence[MetricsSnapshot]) -> MetricsSnapshot:
+        whole = cls()
+        for snapshot in snapshots:
+            for tool, counts in snapshot.tools.items():
+                whole.tools.setdefault(tool, ToolMetrics()).add(counts)
+            for kind, count in snapshot.refusals.items():
+                whole.refusals[kind] = whole.refusals.get(kind, 0) + count
+            for name, value in snapshot.gauges.items():
+                whole.gauges[name] = whole.gauges.get(name, 0.0) + value
+        return whole
+
+    def encode(self) -> bytes:
+        tools = {
+            tool: {
+                "outcomes": [[*outcome, count] for outcome, count in counts.outcomes.items()],
+                "buckets": counts.buckets,
+                "total_s": counts.total_s,
+            }
+            for tool, counts in self.tools.items()
+        }
+        return json.dumps({"tools": tools, "refusals": self.refusals, "gauges": self.gauges}).encode()
+
+    @classmethod
+    def decode(cls, data: bytes) -> MetricsSnapshot:
+        """Raises ValueError, TypeError or KeyError for data that no process of this version has written."""
+        facts: dict[str, Any] = json.loads(data)
+        tools = {}
+        for tool, fact in facts["tools"].items():
+            outcomes = {(outcome, code): int(count) for outcome, code, count in fact["outcomes"]}
+            buckets = [int(count) for count in fact["buckets"]]
+            if len(buckets) != len(BUCKETS_S) + 1:
+                raise ValueError("other buckets than ours")
+            tools[tool] = ToolMetrics(outcomes, buckets, float(fact["total_s"]))
+        refusals = {kind: int(count) for kind, count in facts["refusals"].items()}
+        return cls(tools, refusals, {name: float(value) for name, value in facts["gauges"].items()})
+
+
+class CallMetrics:
+    """Counts calls from any thread."""
+
+    __slots__ = ("_is_full", "_lock", "_refusals", "_tools", "running")
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._tools: dict[str, ToolMetrics] = {}
+        self._refusals: dict[str, int] = {}
+        self._is_full = False
+        self.running = 0
+
+    def begin(self) -> None:
+        with self._lock:
+            self.running += 1
+
+    def end(self, tool: str | None, outcome: str, code: str | None, duration_s: float) -> None:
+        name, key = tool or "", (outcome, code or "")
+        with self._lock:
+            self.running -= 1
+            counts = self._tools.get(name)
+            if counts is None:
+                counts = self._add_tool(name)
+            outcomes = counts.outcomes
+            count = outcomes.get(key)
+            if count is None and len(outcomes) >= MAX_OUTCOMES:
+                key = (outcome, OTHER)
+                count = outcomes.get(key)
+            outcomes[key] = (count or 0) + 1
+            counts.buckets[bisect_left(BUCKETS_S, duration_s)] += 1
+            counts.total_s += duration_s
+
+    def count_refusal(self, kind: str) -> None:
+        with self._lock:
+            if kind not in self._refusals and len(self._refusals) >= MAX_REFUSALS:
+                kind = OTHER
+            self._refusals[kind] = self._refusals.get(kind, 0) + 1
+
+    def snapshot(self) -> MetricsSnapshot:
+        """Return a copy of the metrics as they are now."""
+        with self._lock:
+            tools = {
+                tool: ToolMetrics(dict(counts.outcomes), list(counts.buckets), counts.total_s)
+                for tool, counts in self._tools.items()
+            }
+            return MetricsSnapshot(tools, dict(self._refusals))
+
+    def _add_tool(self, tool: str) -> ToolMetrics:
+        if tool and len(self._tools) >= MAX_TOOLS:
+            if not self._is_full:
+                self._is_full = True
+                logger.warning("metrics distinguish %d tools; calls of further ones have no name", MAX_TOOLS)
+            tool = ""
+        return self._tools.setdefault(tool, ToolMetrics())
+
+
+def render(snapshot: MetricsSnapshot, info: Mapping[str, str]) -> bytes:
+    """Return the page for Prometheus. `info` describes the server, as labels of a metric that is always 1."""
+    lines: list[str] = [*_head("info", "gauge", "The server."), f"{PREFIX}info{_labels(info)} 1"]
+    lines += _head("calls_total", "counter", "Calls that have ended, by tool, outcome and error code.")
+    for tool, counts in snapshot.tools.items():
+        for (outcome, code), count in counts.outcomes.items():
             labels = _labels({"tool": tool, "outcome": outcome, "code": code})
             lines.append(f"{PREFIX}calls_total{labels} {count}")
-    lines += _head("call_duration_seconds", "histogram", "How long calls took, from their arrival on.")
-    for tool, row in sheet.rows.items():
-        lines += _write_durations(tool, row)
-    lines += _head("refusals_total", "counter", "Requests that were turned away before they were calls.")
-    lines += [
-        f"{PREFIX}refusals_total{_labels({'kind': kind})} {count}" for kind, count in sheet.refusals.items()
-    ]
-    for name, value in sorted(sheet.gauges.items()):
+    lines += _head("call_duration_seconds", "histogram", "Duration of calls from their arrival.")
+    for tool, counts in snapshot.tools.items():
+        lines += _render_durations(tool, counts)
+    lines += _head("refusals_total", "counter", "Requests that were refused before they were calls.")
+    for kind, count in snapshot.refusals.items():
+        lines.append(f"{PREFIX}refusals_total{_labels({'kind': kind})} {count}")
+    for name, value in sorted(snapshot.gauges.items()):
         kind = "counter" if name.endswith("_total") else "gauge"
-        lines += _head(name, kind, _MEANINGS.get(name, "Of this server."))
+        lines += _head(name, kind, _HELP.get(name, "A metric of this server."))
         lines.append(f"{PREFIX}{name} {_number(value)}")
     return ("\n".join(lines) + "\n").encode("utf-8", "replace")
 
 
-def _head(name: str, kind: str, meaning: str) -> tuple[str, str]:
-    return f"# HELP {PREFIX}{name} {meaning}", f"# TYPE {PREFIX}{name} {kind}"
+def _head(name: str, kind: str, text: str) -> tuple[str, str]:
+    return f"# HELP {PREFIX}{name} {text}", f"# TYPE {PREFIX}{name} {kind}"
 
 
-def _write_durations(tool: str, row: Row) -> Iterator[str]:
+def _render_durations(tool: str, counts: ToolMetrics) -> Iterator[str]:
     name, label = f"{PREFIX}call_duration_seconds", f'tool="{tool.translate(_ESCAPES)}"'
-    so_far = 0
-    for bound, count in zip(_BOUNDS, row.buckets, strict=True):
-        so_far += count
-        yield f'{name}_bucket{{{label},le="{bound}"}} {so_far}'
-    yield f"{name}_sum{{{label}}} {_number(row.total_s)}"
-    yield f"{name}_count{{{label}}} {so_far}"
+    cumulative = 0
+    for bound, count in zip(_BOUNDS, counts.buckets, strict=True):
+        cumulative += count
+        yield f'{name}_bucket{{{label},le="{bound}"}} {cumulative}'
+    yield f"{name}_sum{{{label}}} {_number(counts.total_s)}"
+    yield f"{name}_count{{{label}}} {cumulative}"
 
 
 def _labels(labels: Mapping[str, str]) -> str:
@@ -195,7 +207,7 @@ def _labels(labels: Mapping[str, str]) -> str:
 
 
 def _number(value: float) -> str:
-    """As short as it can be said without loss. What is not finite has names that Prometheus reads."""
+    """Return a number as short as possible without loss, or the name that Prometheus has for it."""
     if value != value:
         return "NaN"
     if value in (float("inf"), float("-inf")):
@@ -203,98 +215,69 @@ def _number(value: float) -> str:
     return str(int(value)) if value == int(value) else repr(float(value))
 
 
-EVERY_S = 1.0
-SUFFIX = ".figures"
+class SharedMetrics:
+    """The metrics of this process among those that share a folder. `take` returns its own."""
 
-
-class Pool:
-    """This process among those that share a folder. `take` gives its own figures."""
-
-    def __init__(self, folder: Path, take: Callable[[], Sheet], *, every_s: float = EVERY_S) -> None:
+    def __init__(
+        self, folder: Path, take: Callable[[], MetricsSnapshot], *, interval_s: float = INTERVAL_S
+    ) -> None:
         self._folder = folder
         self._take = take
-        self._every_s = every_s
-        # A random part: the numbers of processes come again.
-        self._path = folder / f"{os.getpid()}-{secrets.token_hex(4)}{SUFFIX}"
+        self._interval_s = interval_s
+        self._path = folder / f"{os.getpid()}-{secrets.token_hex(4)}{SUFFIX}"  # process ids are reused
         self._lock = threading.Lock()
         self._written = b""
-        self._has_complained = False
-        self._is_over = threading.Event()
-        self._thread = threading.Thread(target=self._live, name="toolcrib-figures", daemon=True)
+        self._has_warned = False
+        self._is_closed = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="toolcrib-figures", daemon=True)
         self._thread.start()
 
-    def sum(self) -> Sheet:
-        """The figures of all, this one's as they are now."""
+    def sum(self) -> MetricsSnapshot:
+        """Return the metrics of all processes, those of this one as they are now."""
         own = self._take()
         self._write(own)
-        return Sheet.sum_of([own, *self._read_others()])
+        return MetricsSnapshot.sum_of([own, *self._read_others()])
 
     def close(self) -> None:
-        """Leave the last figures behind."""
-        self._is_over.set()
+        """Write the final metrics."""
+        self._is_closed.set()
         self._thread.join()
         self._write(self._take())
 
-    def _live(self) -> None:
-        while not self._is_over.wait(self._every_s):
+    def _run(self) -> None:
+        while not self._is_closed.wait(self._interval_s):
             self._write(self._take())
 
-    def _write(self, sheet: Sheet) -> None:
-        data = encode(sheet)
+    def _write(self, snapshot: MetricsSnapshot) -> None:
+        data = snapshot.encode()
         with self._lock:
             if data == self._written:
                 return
             try:
                 fresh = self._path.with_suffix(".new")
                 fresh.write_bytes(data)
-                fresh.replace(self._path)  # nobody ever reads half of it
+                fresh.replace(self._path)  # readers see all of it or nothing
                 self._written = data
             except OSError as error:
-                if not self._has_complained:
-                    self._has_complained = True
-                    logger.warning("figures cannot be shared with the other workers: %s", error.strerror)
+                if not self._has_warned:
+                    self._has_warned = True
+                    logger.warning("metrics cannot be shared with the other workers: %s", error.strerror)
 
-    def _read_others(self) -> list[Sheet]:
-        sheets = []
+    def _read_others(self) -> list[MetricsSnapshot]:
+        snapshots = []
         for path in self._folder.glob(f"*{SUFFIX}"):
             if path == self._path:
                 continue
             try:
-                sheet = decode(path.read_bytes())
+                snapshot = MetricsSnapshot.decode(path.read_bytes())
             except (OSError, ValueError, TypeError, KeyError) as error:
                 logger.debug("%s cannot be read: %s", path, type(error).__name__)
                 continue
             if not _is_alive(int(path.name.partition("-")[0])):
-                kept = {name: value for name, value in sheet.gauges.items() if name.endswith("_total")}
-                sheet.gauges = kept
-            sheets.append(sheet)
-        return sheets
-
-
-def encode(sheet: Sheet) -> bytes:
-    rows = {
-        tool: {
-            "endings": [[*ending, count] for ending, count in row.endings.items()],
-            "buckets": row.buckets,
-            "total_s": row.total_s,
-        }
-        for tool, row in sheet.rows.items()
-    }
-    return json.dumps({"rows": rows, "refusals": sheet.refusals, "gauges": sheet.gauges}).encode()
-
-
-def decode(data: bytes) -> Sheet:
-    """Raises ValueError, TypeError or KeyError for what no worker of this version has written."""
-    facts: dict[str, Any] = json.loads(data)
-    rows = {}
-    for tool, fact in facts["rows"].items():
-        endings = {(outcome, code): int(count) for outcome, code, count in fact["endings"]}
-        buckets = [int(count) for count in fact["buckets"]]
-        if len(buckets) != len(BUCKETS_S) + 1:
-            raise ValueError("other buckets than ours")
-        rows[tool] = Row(endings, buckets, float(fact["total_s"]))
-    refusals = {kind: int(count) for kind, count in facts["refusals"].items()}
-    return Sheet(rows, refusals, {name: float(value) for name, value in facts["gauges"].items()})
+                kept = {name: value for name, value in snapshot.gauges.items() if name.endswith("_total")}
+                snapshot.gauges = kept
+            snapshots.append(snapshot)
+        return snapshots
 
 
 def _is_alive(pid: int) -> bool:
@@ -303,5 +286,5 @@ def _is_alive(pid: int) -> bool:
     except ProcessLookupError:
         return False
     except PermissionError:
-        return True
+        pass  # of another user
     return True

@@ -1,9 +1,11 @@
-"""Calls to watch, and eyes to watch with."""
+"""Calls to report, and helpers to read what was reported."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+import types
+from collections.abc import Awaitable, Callable, Coroutine, Generator
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -12,40 +14,75 @@ from opentelemetry.sdk.trace import ReadableSpan
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.support.otel_recorder import Traces, open_traces
-from toolcrib.context import Nobody
+from toolcrib.content import Result
+from toolcrib.context import LOCAL, Nobody
+from toolcrib.dispatch.middleware import Call
 from toolcrib.policy import Telemetry
 from toolcrib.policy.telemetry.telemetry import TelemetryMiddleware
 
 
 @dataclass
 class Wire(Nobody):
-    """A client's end, with what a message says of itself."""
+    """The channel of a call, with the id of its request and its trace."""
 
     request: Any = None
     trace: Any = None
 
 
-def begin(
-    watch: TelemetryMiddleware, call_id: str | None = None, *, request: Any = None, trace: Any = None
-) -> Any:
-    """A call that begins."""
-    return watch.begin("refund", Wire(request, trace), call_id)
+class Running:
+    """A call that has begun, and ends when `end` is called."""
+
+    def __init__(
+        self, telemetry: TelemetryMiddleware, tool: str | None = "refund", call_id: str = "c0", **said: Any
+    ) -> None:
+        named: Any = None if tool is None else SimpleNamespace(name=tool)
+        self.call = Call(call_id, "refund", named, {}, LOCAL, Wire(**said))
+        self._steps = telemetry(self.call, self._run)
+        self._steps.send(None)
+
+    async def _run(self, _: Call) -> Result:
+        await _pause()
+        return Result([])
+
+    def end(self, outcome: str = "ok", code: str | None = None, **facts: Any) -> None:
+        set_ending(self.call, outcome, code, **facts)
+        with pytest.raises(StopIteration):
+            self._steps.send(None)
 
 
-def make_watch(**options: Any) -> TelemetryMiddleware:
+@types.coroutine
+def _pause() -> Generator[None, None, None]:
+    yield
+
+
+def set_ending(call: Call, outcome: str = "ok", code: str | None = None, **facts: Any) -> None:
+    call.outcome, call.code = outcome, code
+    for name, value in {"duration_s": 0.02, **facts}.items():
+        setattr(call, name, value)
+
+
+def begin(telemetry: TelemetryMiddleware, call_id: str = "c0", **said: Any) -> Running:
+    return Running(telemetry, call_id=call_id, **said)
+
+
+def call(
+    telemetry: TelemetryMiddleware,
+    outcome: str = "ok",
+    code: str | None = None,
+    tool: str | None = "refund",
+    **facts: Any,
+) -> None:
+    """A call that begins and ends."""
+    Running(telemetry, tool).end(outcome, code, **facts)
+
+
+def make_telemetry(**options: Any) -> TelemetryMiddleware:
     return TelemetryMiddleware(Telemetry(**options), server="shop", version="1.4")
 
 
-def call(watch: TelemetryMiddleware, outcome: str = "ok", code: str | None = None, **facts: Any) -> None:
-    """A call that begins and ends."""
-    running = begin(watch)
-    given = {"tool": "refund", "duration_s": 0.02, **facts}
-    watch.end(running, outcome=outcome, code=code, **given)
-
-
-def read_figures(watch: TelemetryMiddleware) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
+def read_figures(telemetry: TelemetryMiddleware) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
     """Every sample by its name and labels, as Prometheus' own reader understands the page."""
-    families = text_string_to_metric_families(watch.exposition()[1].decode())
+    families = text_string_to_metric_families(telemetry.exposition()[1].decode())
     return {
         (sample.name, tuple(sorted(sample.labels.items()))): sample.value
         for family in families
@@ -53,15 +90,8 @@ def read_figures(watch: TelemetryMiddleware) -> dict[tuple[str, tuple[tuple[str,
     }
 
 
-def figure(watch: TelemetryMiddleware, name: str, **labels: str) -> float | None:
-    return read_figures(watch).get((name, tuple(sorted(labels.items()))))
-
-
-def end(
-    watch: TelemetryMiddleware, running: Any, outcome: str = "ok", code: str | None = None, **facts: Any
-) -> None:
-    given = {"tool": "refund", "duration_s": 0.02, **facts}
-    watch.end(running, outcome=outcome, code=code, **given)
+def figure(telemetry: TelemetryMiddleware, name: str, **labels: str) -> float | None:
+    return read_figures(telemetry).get((name, tuple(sorted(labels.items()))))
 
 
 def one(traces: Traces) -> ReadableSpan:
@@ -73,12 +103,11 @@ def current() -> int:
     return trace.get_current_span().get_span_context().span_id
 
 
-async def conduct(watch: TelemetryMiddleware, work: Callable[[], Awaitable[Any]]) -> Any:
-    running = begin(watch)
-    try:
-        return await watch.within(running, work())
-    finally:
-        end(watch, running)
+def conduct(telemetry: TelemetryMiddleware, work: Callable[[], Awaitable[Any]]) -> Coroutine[Any, Any, Any]:
+    """A call whose tool does this work."""
+    made = Call("c0", "refund", SimpleNamespace(name="refund"), {}, LOCAL, Wire())  # type: ignore[arg-type]
+    set_ending(made)
+    return telemetry(made, lambda _: work())
 
 
 @pytest.fixture

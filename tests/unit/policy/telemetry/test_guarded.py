@@ -64,7 +64,7 @@ async def test_spans_of_tools_are_below_their_calls_in_every_mode(traces: Traces
 
 
 async def test_every_end_of_a_call_is_counted_once_under_its_name(tmp_path: Path, traces: Traces) -> None:
-    server, watch = make_server(
+    server, telemetry = make_server(
         rules=[Rule(deny=["hidden"])], limits=[Limit(tools=["work"], daily=1)], audit=Audit(tmp_path / "a.db")
     )
     await server.start()
@@ -79,7 +79,7 @@ async def test_every_end_of_a_call_is_counted_once_under_its_name(tmp_path: Path
             with pytest.raises(ToolNotFoundError):
                 await call(name)
         task = asyncio.create_task(call("fetch", {"seconds": 60.0}))
-        while figure(watch, "toolcrib_calls_running") != 1:
+        while figure(telemetry, "toolcrib_calls_running") != 1:
             await asyncio.sleep(0)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -87,14 +87,14 @@ async def test_every_end_of_a_call_is_counted_once_under_its_name(tmp_path: Path
     finally:
         await server.stop()
     name = "toolcrib_calls_total"
-    assert figure(watch, name, tool="fetch", outcome="ok", code="") == 1
-    assert figure(watch, name, tool="fetch", outcome="error", code="invalid-arguments") == 1
-    assert figure(watch, name, tool="fetch", outcome="timeout", code="timeout") == 1
-    assert figure(watch, name, tool="fetch", outcome="cancelled", code="") == 1
-    assert figure(watch, name, tool="work", outcome="ok", code="") == 1
-    assert figure(watch, name, tool="work", outcome="throttled", code="throttled") == 1
-    assert figure(watch, name, tool="hidden", outcome="denied", code="unknown-tool") == 1
-    assert figure(watch, name, tool="", outcome="denied", code="unknown-tool") == 1
-    assert figure(watch, "toolcrib_calls_running") == 0
-    assert figure(watch, "toolcrib_audit_gaps_total") == 0
+    assert figure(telemetry, name, tool="fetch", outcome="ok", code="") == 1
+    assert figure(telemetry, name, tool="fetch", outcome="error", code="invalid-arguments") == 1
+    assert figure(telemetry, name, tool="fetch", outcome="timeout", code="timeout") == 1
+    assert figure(telemetry, name, tool="fetch", outcome="cancelled", code="") == 1
+    assert figure(telemetry, name, tool="work", outcome="ok", code="") == 1
+    assert figure(telemetry, name, tool="work", outcome="throttled", code="throttled") == 1
+    assert figure(telemetry, name, tool="hidden", outcome="denied", code="unknown-tool") == 1
+    assert figure(telemetry, name, tool="", outcome="denied", code="unknown-tool") == 1
+    assert figure(telemetry, "toolcrib_calls_running") == 0
+    assert figure(telemetry, "toolcrib_audit_gaps_total") == 0
     assert len([span for span in traces.spans if span.name.startswith("tools/call")]) == 8

@@ -19,16 +19,15 @@ from toolcrib.errors import ConfigurationError
 from toolcrib.policy.telemetry import tracing as spans
 from toolcrib.policy.telemetry.telemetry import TelemetryMiddleware
 
-from .conftest import Wire, begin, call, conduct, end, figure, make_watch, one
+from .conftest import Running, begin, call, conduct, figure, make_telemetry, one
 
 PARENT = "00-0123456789abcdef0123456789abcdef-0123456789abcdef-01"
 TRACE_ID, SPAN_ID = 0x0123456789ABCDEF0123456789ABCDEF, 0x0123456789ABCDEF
 
 
 def test_a_call_is_a_span_with_the_attributes_of_the_conventions(traces: Traces) -> None:
-    watch = make_watch(opentelemetry=True)
-    running = begin(watch, "c1", request=7)
-    end(watch, running, arguments_bytes=12, result_bytes=34)
+    telemetry = make_telemetry(opentelemetry=True)
+    begin(telemetry, "c1", request=7).end(arguments_bytes=12, result_bytes=34)
     span = one(traces)
     assert (span.name, span.kind) == ("tools/call refund", SpanKind.SERVER)
     assert dict(span.attributes or {}) == {
@@ -48,26 +47,26 @@ def test_a_call_is_a_span_with_the_attributes_of_the_conventions(traces: Traces)
 
 
 def test_what_is_not_known_is_not_said(traces: Traces) -> None:
-    watch = make_watch(opentelemetry=True)
-    end(watch, begin(watch))
+    telemetry = make_telemetry(opentelemetry=True)
+    begin(telemetry).end()
     assert set(one(traces).attributes or {}) == {
         "mcp.method.name",
         "gen_ai.operation.name",
         "gen_ai.tool.name",
+        "toolcrib.call_id",
         "toolcrib.outcome",
     }
 
 
 def test_the_name_of_a_request_has_an_end(traces: Traces) -> None:
-    watch = make_watch(opentelemetry=True)
-    end(watch, begin(watch, request="r" * 300))
+    telemetry = make_telemetry(opentelemetry=True)
+    begin(telemetry, request="r" * 300).end()
     assert (one(traces).attributes or {})["jsonrpc.request.id"] == "r" * 256
 
 
 def test_an_unknown_tool_is_a_span_without_its_name(traces: Traces) -> None:
-    watch = make_watch(opentelemetry=True)
-    running = watch.begin(None, Wire(request="q", trace=PARENT), "c2")
-    end(watch, running, "denied", "unknown-tool", tool=None)
+    telemetry = make_telemetry(opentelemetry=True)
+    Running(telemetry, None, "c2", request="q", trace=PARENT).end("denied", "unknown-tool")
     span = one(traces)
     assert span.name == "tools/call"
     assert "gen_ai.tool.name" not in (span.attributes or {})
@@ -90,8 +89,8 @@ def test_an_unknown_tool_is_a_span_without_its_name(traces: Traces) -> None:
 def test_a_call_that_failed_is_an_error_by_its_code(
     traces: Traces, outcome: str, code: str | None, fault: str
 ) -> None:
-    watch = make_watch(opentelemetry=True)
-    end(watch, begin(watch), outcome, code)
+    telemetry = make_telemetry(opentelemetry=True)
+    begin(telemetry).end(outcome, code)
     span = one(traces)
     assert span.status.status_code is StatusCode.ERROR
     assert span.status.description is None
@@ -101,8 +100,8 @@ def test_a_call_that_failed_is_an_error_by_its_code(
 
 @pytest.mark.parametrize("outcome", ["ok", "input_required", "cancelled", "disconnected"])
 def test_a_caller_who_is_asked_or_gives_up_is_no_error(traces: Traces, outcome: str) -> None:
-    watch = make_watch(opentelemetry=True)
-    end(watch, begin(watch), outcome, None)
+    telemetry = make_telemetry(opentelemetry=True)
+    begin(telemetry).end(outcome, None)
     assert one(traces).status.status_code is StatusCode.UNSET
     assert "error.type" not in (one(traces).attributes or {})
 
@@ -111,8 +110,8 @@ def test_a_caller_who_is_asked_or_gives_up_is_no_error(traces: Traces, outcome: 
 
 
 def test_the_caller_s_span_is_the_parent(traces: Traces) -> None:
-    watch = make_watch(opentelemetry=True)
-    end(watch, begin(watch, trace=PARENT))
+    telemetry = make_telemetry(opentelemetry=True)
+    begin(telemetry, trace=PARENT).end()
     span = one(traces)
     assert span.parent is not None
     assert (span.parent.trace_id, span.parent.span_id, span.parent.is_remote) == (TRACE_ID, SPAN_ID, True)
@@ -120,9 +119,9 @@ def test_the_caller_s_span_is_the_parent(traces: Traces) -> None:
 
 
 def test_what_goes_on_around_the_call_is_a_link_beside_the_caller_s_span(traces: Traces) -> None:
-    watch = make_watch(opentelemetry=True)
+    telemetry = make_telemetry(opentelemetry=True)
     with trace.get_tracer("test").start_as_current_span("request") as around:
-        end(watch, begin(watch, trace=PARENT))
+        begin(telemetry, trace=PARENT).end()
     span = traces.spans[0]
     assert span.parent is not None
     assert span.parent.trace_id == TRACE_ID
@@ -149,9 +148,9 @@ def test_what_goes_on_around_the_call_is_a_link_beside_the_caller_s_span(traces:
 def test_what_is_no_traceparent_is_ignored(
     traces: Traces, said: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
-    watch = make_watch(opentelemetry=True)
+    telemetry = make_telemetry(opentelemetry=True)
     with trace.get_tracer("test").start_as_current_span("request") as around:
-        end(watch, begin(watch, trace=said))
+        begin(telemetry, trace=said).end()
     span = traces.spans[0]
     assert span.parent is not None
     assert span.parent.span_id == around.get_span_context().span_id
@@ -163,10 +162,10 @@ def test_what_is_no_traceparent_is_ignored(
 
 
 def test_durations_are_told_in_the_buckets_of_the_conventions(traces: Traces) -> None:
-    watch = make_watch(opentelemetry=True)
-    call(watch, tool="timed", duration_s=0.3)
-    call(watch, "error", None, tool="timed", duration_s=2.5)
-    watch.end(None, tool="timed", outcome="ok", code=None, duration_s=0.1)
+    telemetry = make_telemetry(opentelemetry=True)
+    call(telemetry, tool="timed", duration_s=0.3)
+    call(telemetry, "error", None, tool="timed", duration_s=2.5)
+    call(telemetry, tool="timed", duration_s=0.1)
     name = "mcp.server.operation.duration"
     points = [each for each in traces.points(name) if each.attributes.get("gen_ai.tool.name") == "timed"]
     usual = {
@@ -189,44 +188,46 @@ class Broken(Sampler):
         return "broken"
 
 
-def set_up(watch: TelemetryMiddleware, provider: TracerProvider) -> None:
-    assert watch._tracing is not None
-    watch._tracing._tracer = provider.get_tracer("test")
+def set_up(telemetry: TelemetryMiddleware, provider: TracerProvider) -> None:
+    assert telemetry._tracing is not None
+    telemetry._tracing._tracer = provider.get_tracer("test")
 
 
 async def test_a_broken_set_up_of_opentelemetry_fails_no_call(caplog: pytest.LogCaptureFixture) -> None:
-    watch = make_watch(opentelemetry=True, prometheus=True)
-    set_up(watch, TracerProvider(sampler=Broken()))
+    telemetry = make_telemetry(opentelemetry=True, prometheus=True)
+    set_up(telemetry, TracerProvider(sampler=Broken()))
 
     async def work() -> int:
         return 3
 
-    assert await conduct(watch, work) == 3
-    assert await conduct(watch, work) == 3
-    assert figure(watch, "toolcrib_calls_total", tool="refund", outcome="ok", code="") == 2
-    assert figure(watch, "toolcrib_calls_running") == 0
+    assert await conduct(telemetry, work) == 3
+    assert await conduct(telemetry, work) == 3
+    assert figure(telemetry, "toolcrib_calls_total", tool="refund", outcome="ok", code="") == 2
+    assert figure(telemetry, "toolcrib_calls_running") == 0
     said = [record.getMessage() for record in caplog.records]
     assert said == ["OpenTelemetry fails, and calls go on without it: OSError"]
 
 
-def test_a_processor_that_fails_fails_no_call(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_processor_that_fails_fails_no_call(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
     class Failing(trace.NonRecordingSpan):
         def end(self, end_time: int | None = None) -> None:
             raise OSError("no processor today")
 
-    watch = make_watch(opentelemetry=True)
-    running = begin(watch)
-    running.span = Failing(trace.INVALID_SPAN_CONTEXT)
-    end(watch, running)
+    telemetry = make_telemetry(opentelemetry=True)
+    assert telemetry._tracing is not None
+    monkeypatch.setattr(
+        telemetry._tracing._tracer, "start_span", lambda *_, **__: Failing(trace.INVALID_SPAN_CONTEXT)
+    )
+    call(telemetry)
     assert [record.levelname for record in caplog.records] == ["WARNING"]
 
 
 def test_a_span_that_nobody_samples_is_told_nothing() -> None:
-    watch = make_watch(opentelemetry=True)
-    set_up(watch, TracerProvider(sampler=ALWAYS_OFF))
-    running = begin(watch)
-    assert not running.span.is_recording()
-    end(watch, running, "error", "crashed")
+    telemetry = make_telemetry(opentelemetry=True)
+    set_up(telemetry, TracerProvider(sampler=ALWAYS_OFF))
+    call(telemetry, "error", "crashed")
 
 
 def run_alone(script: str) -> Sequence[str]:
@@ -248,13 +249,13 @@ def test_it_says_how_to_get_opentelemetry_where_it_is_missing(monkeypatch: pytes
     monkeypatch.delitem(sys.modules, "toolcrib.policy.telemetry.tracing", raising=False)
     monkeypatch.setitem(sys.modules, "opentelemetry", None)
     with pytest.raises(ConfigurationError, match="opentelemetry-api is not installed") as caught:
-        make_watch(opentelemetry=True)
+        make_telemetry(opentelemetry=True)
     assert caught.value.key == "telemetry.opentelemetry"
     assert caught.value.hint == "pip install 'toolcrib[otel]'"
 
 
 def test_another_module_that_is_missing_is_another_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(sys.modules, "toolcrib.policy.telemetry.tracing", raising=False)
-    monkeypatch.setitem(sys.modules, "toolcrib.context", None)
-    with pytest.raises(ModuleNotFoundError, match=r"toolcrib\.context"):
-        make_watch(opentelemetry=True)
+    monkeypatch.setitem(sys.modules, "toolcrib.dispatch.middleware", None)
+    with pytest.raises(ModuleNotFoundError, match=r"toolcrib\.dispatch\.middleware"):
+        make_telemetry(opentelemetry=True)

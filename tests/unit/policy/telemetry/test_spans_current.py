@@ -14,11 +14,11 @@ from opentelemetry import trace
 
 from tests.support.otel_recorder import Traces
 
-from .conftest import begin, conduct, current, end, make_watch, one
+from .conftest import conduct, current, make_telemetry, one
 
 
 async def test_spans_of_the_tool_are_below_the_span_of_the_call(traces: Traces) -> None:
-    watch = make_watch(opentelemetry=True)
+    telemetry = make_telemetry(opentelemetry=True)
 
     async def work() -> str:
         with trace.get_tracer("test").start_as_current_span("first"):
@@ -32,7 +32,7 @@ async def test_spans_of_the_tool_are_below_the_span_of_the_call(traces: Traces) 
     async def touch(name: str) -> None:
         trace.get_tracer("test").start_span(name).end()
 
-    assert await conduct(watch, work) == "done"
+    assert await conduct(telemetry, work) == "done"
     found = {span.name: span for span in traces.spans}
     call_id = found["tools/call refund"].context.span_id
     parents = {name: span.parent.span_id for name, span in found.items() if span.parent is not None}
@@ -46,7 +46,7 @@ async def test_spans_of_the_tool_are_below_the_span_of_the_call(traces: Traces) 
 
 
 async def test_calls_at_the_same_time_do_not_mix(traces: Traces) -> None:
-    watch = make_watch(opentelemetry=True)
+    telemetry = make_telemetry(opentelemetry=True)
 
     async def work() -> list[int]:
         seen = []
@@ -55,14 +55,14 @@ async def test_calls_at_the_same_time_do_not_mix(traces: Traces) -> None:
             await asyncio.sleep(0)
         return seen
 
-    results = await asyncio.gather(*(conduct(watch, work) for _ in range(5)))
+    results = await asyncio.gather(*(conduct(telemetry, work) for _ in range(5)))
     assert {len(set(seen)) for seen in results} == {1}
     assert {seen[0] for seen in results} == {span.context.span_id for span in traces.spans}
 
 
 async def test_a_call_that_begins_outside_of_a_task_leaves_nothing_behind(traces: Traces) -> None:
     """As `transports.running` does it: the first step is made by hand, the rest by a task."""
-    watch = make_watch(opentelemetry=True)
+    telemetry = make_telemetry(opentelemetry=True)
     bell = asyncio.get_running_loop().create_future()
     seen = []
 
@@ -73,7 +73,7 @@ async def test_a_call_that_begins_outside_of_a_task_leaves_nothing_behind(traces
         return 5
 
     here = contextvars.copy_context()
-    begun = conduct(watch, work)
+    begun = conduct(telemetry, work)
     waits_for = here.run(begun.send, None)  # type: ignore[attr-defined]
     assert here.run(current) == 0
     waits_for._asyncio_future_blocking = False
@@ -94,7 +94,7 @@ async def test_a_call_that_begins_outside_of_a_task_leaves_nothing_behind(traces
 
 
 async def test_a_cancelled_call_is_cancelled_within_its_span(traces: Traces) -> None:
-    watch = make_watch(opentelemetry=True)
+    telemetry = make_telemetry(opentelemetry=True)
     seen = []
 
     async def work() -> None:
@@ -104,7 +104,7 @@ async def test_a_cancelled_call_is_cancelled_within_its_span(traces: Traces) -> 
             seen.append(current())
             raise
 
-    task = asyncio.create_task(conduct(watch, work))
+    task = asyncio.create_task(conduct(telemetry, work))
     await asyncio.sleep(0)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -113,7 +113,7 @@ async def test_a_cancelled_call_is_cancelled_within_its_span(traces: Traces) -> 
 
 
 async def test_what_is_thrown_into_a_call_and_caught_there_does_not_end_it(traces: Traces) -> None:
-    watch = make_watch(opentelemetry=True)
+    telemetry = make_telemetry(opentelemetry=True)
 
     async def work() -> list[int]:
         seen = [current()]
@@ -124,25 +124,25 @@ async def test_what_is_thrown_into_a_call_and_caught_there_does_not_end_it(trace
             seen.append(current())
         return seen
 
-    task = asyncio.create_task(conduct(watch, work))
+    task = asyncio.create_task(conduct(telemetry, work))
     await asyncio.sleep(0)
     task.cancel()
     assert await task == [one(traces).context.span_id] * 2
 
 
 async def test_what_a_call_raises_comes_out_as_it_is(traces: Traces) -> None:
-    watch = make_watch(opentelemetry=True)
+    telemetry = make_telemetry(opentelemetry=True)
 
     async def work() -> None:
         raise LookupError("as it is")
 
     with pytest.raises(LookupError, match="as it is"):
-        await conduct(watch, work)
+        await conduct(telemetry, work)
     assert current() == 0
 
 
 async def test_a_call_that_is_closed_closes_its_work(traces: Traces) -> None:
-    watch = make_watch(opentelemetry=True)
+    telemetry = make_telemetry(opentelemetry=True)
     ended = []
 
     async def work() -> None:
@@ -151,14 +151,14 @@ async def test_a_call_that_is_closed_closes_its_work(traces: Traces) -> None:
         finally:
             ended.append(True)
 
-    begun = conduct(watch, work)
+    begun = conduct(telemetry, work)
     begun.send(None)  # type: ignore[attr-defined]
     begun.close()  # type: ignore[attr-defined]
     assert ended == [True]
 
 
 async def test_an_error_that_was_thrown_in_is_not_kept(traces: Traces) -> None:
-    watch = make_watch(opentelemetry=True)
+    telemetry = make_telemetry(opentelemetry=True)
     bell = asyncio.Event()
     seen: list[weakref.ref[BaseException]] = []
 
@@ -169,7 +169,7 @@ async def test_an_error_that_was_thrown_in_is_not_kept(traces: Traces) -> None:
             seen.append(weakref.ref(error))
         await bell.wait()
 
-    task = asyncio.create_task(conduct(watch, work))
+    task = asyncio.create_task(conduct(telemetry, work))
     await asyncio.sleep(0)
     gc.disable()
     try:
@@ -181,27 +181,3 @@ async def test_an_error_that_was_thrown_in_is_not_kept(traces: Traces) -> None:
         gc.enable()
         bell.set()
         await task
-
-
-async def test_without_opentelemetry_the_work_is_given_back_as_it_came() -> None:
-    watch = make_watch(prometheus=True)
-    running = begin(watch)
-
-    async def nothing() -> int:
-        return 3
-
-    work = nothing()
-    assert watch.within(running, work) is work
-    assert await work == 3
-    end(watch, running)
-
-
-async def test_work_that_was_not_begun_is_given_back_too() -> None:
-    watch = make_watch(opentelemetry=True)
-
-    async def nothing() -> int:
-        return 3
-
-    work = nothing()
-    assert watch.within(None, work) is work
-    assert await work == 3
