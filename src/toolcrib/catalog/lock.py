@@ -1,12 +1,10 @@
-"""`toolcrib.lock`: what every tool said when somebody looked at it, so that nothing else is served unseen.
+"""`toolcrib.lock`: a file that pins the definitions of tools, and a guard that holds a registry to it.
 
-A lock holds the definitions themselves beside their fingerprints, so that what differs can be shown without
-the code of that day. It is written sorted and without times or paths of a machine, so that it can be kept
-with the code and reviewed like it. Knows tools and one file; refuses to know who serves.
+    Lock.of(server.registry, Path("toolcrib.lock")).save()
+    Lock.load("toolcrib.lock").guard(server.registry)       # nothing that differs is served from now on
 
-One tool as it was locked: its name and version, what clients were told, and its fingerprint.
-
-Knows tools and how they are written down; refuses to know files and what becomes of a tool that differs.
+A lock has the definitions themselves beside their fingerprints, so that a difference can be shown without the
+code of that day. It is sorted and has no times or absolute paths, so that it can be reviewed like code.
 """
 
 from __future__ import annotations
@@ -16,13 +14,13 @@ import logging
 import os
 import re
 import shlex
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path, PurePosixPath
 from typing import Any, Literal
 
-from toolcrib.catalog.diff.compare import GRADES, Change, compare_tools, definition_of
+from toolcrib.catalog.diff.compare import GRADES, compare_tools, definition_of
 from toolcrib.config.atomic_file import write_file
 from toolcrib.definition import ToolDefinition
 from toolcrib.errors import (
@@ -40,14 +38,25 @@ from toolcrib.tool import Tool
 from toolcrib.validation import codec
 
 Key = tuple[str, str | None]
-FINGERPRINT = "sha256:"
+"""The name and version of a tool."""
+OnDrift = Literal["refuse", "quarantine"]
+FILE_NAME = "toolcrib.lock"
+FORMAT = 1
+MAX_BYTES = 256 * 1024 * 1024
+
+_ALGORITHM = "sha256:"
+_NOTE = "Written by `toolcrib lock`; review what changes here like code, and do not edit it."
+_NOT_ASCII = re.compile(r"[^\x00-\x7f]")
+_CONFLICT = re.compile(rb"^(<{7}|={7}|>{7})", re.MULTILINE)
+
+logger = logging.getLogger("toolcrib")
 
 
 def key_of(tool: Tool) -> Key:
     return tool.name, tool.version
 
 
-def title_of(name: str, version: str | None) -> str:
+def _versioned_name(name: str, version: str | None) -> str:
     return f"{name}@{version}" if version else name
 
 
@@ -65,7 +74,7 @@ class Pin:
     def of(cls, tool: Tool, folder: Path | None = None) -> Pin:
         definition = definition_of(tool)
         plain = codec.decode(codec.canonical(definition.to_wire()))
-        source = _show_source(definition.source, folder)
+        source = _portable_source(definition.source, folder)
         return cls(tool.name, tool.version, plain, source, tuple(sorted(tool.options.scopes)))
 
     @property
@@ -74,7 +83,7 @@ class Pin:
 
     @property
     def title(self) -> str:
-        return title_of(self.name, self.version)
+        return _versioned_name(self.name, self.version)
 
     @cached_property
     def fingerprint(self) -> str:
@@ -82,7 +91,7 @@ class Pin:
 
     @cached_property
     def tool(self) -> Tool:
-        """The tool, only described. Raises DefinitionError where nothing can be made of it."""
+        """The tool without its code. Raise DefinitionError where the definition is not valid."""
         wire = self.definition
         definition = ToolDefinition(
             name=self.name,
@@ -99,62 +108,43 @@ class Pin:
         tool = describe(definition)
         return tool.with_options(scopes=self.scopes) if self.scopes else tool
 
-    def fits(self, tool: Tool) -> bool:
+    def matches(self, tool: Tool) -> bool:
+        """Return whether a tool has the definition and the scopes that were locked."""
         is_same = definition_of(tool).fingerprint == self.fingerprint
         return is_same and tuple(sorted(tool.options.scopes)) == self.scopes
 
     def to_json(self) -> dict[str, Any]:
-        facts = {
+        document = {
             "name": self.name,
             "version": self.version,
-            "fingerprint": f"{FINGERPRINT}{self.fingerprint}",
+            "fingerprint": f"{_ALGORITHM}{self.fingerprint}",
             "scopes": list(self.scopes),
             "source": self.source,
             "definition": self.definition,
         }
-        return {key: value for key, value in facts.items() if value not in (None, [])}
+        return {key: value for key, value in document.items() if value not in (None, [])}
 
 
-def _show_source(source: Location, folder: Path | None) -> str | None:
-    """Where a tool is from, as every machine would say it: from the lock's folder, or only the last names."""
+def _portable_source(source: Location, folder: Path | None) -> str | None:
+    """Return the source of a tool as every machine would: relative to the lock, or the last two names."""
     if source.file is None:
         return None
-    if re.match(r"https?://", source.file):
+    if re.match(r"https?://", source.file):  # without user, password, query and fragment
         return re.sub(r"//[^/@]*@|[?#].*", lambda found: "//" if found[0][0] == "/" else "", source.file)
     path = Path(source.file)
-    if not path.is_absolute() and not path.exists():
-        return None  # a command: it may hold anything
-    if folder is not None and path.is_absolute():
-        try:
-            return path.resolve().relative_to(folder.resolve()).as_posix()
-        except ValueError:
-            pass
-    parts = PurePosixPath(path.as_posix()).parts
-    return path.as_posix() if not path.is_absolute() else "/".join(parts[-2:])
+    if not path.is_absolute():
+        return path.as_posix() if path.exists() else None  # a command may contain secrets
+    if folder is not None and path.resolve().is_relative_to(folder.resolve()):
+        return path.resolve().relative_to(folder.resolve()).as_posix()
+    return "/".join(PurePosixPath(path.as_posix()).parts[-2:])
 
 
-logger = logging.getLogger("toolcrib")
-
-FILE_NAME = "toolcrib.lock"
-FORMAT = 1
-MAX_BYTES = 256 * 1024 * 1024
-OnDrift = Literal["refuse", "quarantine"]
-
-_NOTE = "Written by `toolcrib lock`; review what changes here like code, and do not edit it."
-_UNSEEN = re.compile(r"[^\x00-\x7f]")
-_CONFLICT = re.compile(rb"^(<{7}|={7}|>{7})", re.MULTILINE)
-_AGAIN = "restore it, or move it away and run `toolcrib lock`"
-
-
-# --- the file --------------------------------------------------------------------------------------------
+# --- the file ----------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Lock:
-    """Tools by name and version, as they were when they were locked.
-
-    `targets` is what the tools are loaded from, where that is known: hints name it.
-    """
+    """Pinned tools by name and version. `targets` are what the tools are loaded from, for hints."""
 
     pins: Mapping[Key, Pin] = field(default_factory=dict)
     file: Path | None = None
@@ -162,18 +152,18 @@ class Lock:
 
     @classmethod
     def of(cls, tools: Iterable[Tool], file: Path | None = None) -> Lock:
-        """What these tools say now. Raises DefinitionError for one that cannot be built."""
+        """Pin tools as they are now. Raise DefinitionError for one that cannot be built."""
         folder = None if file is None else file.parent
         pins = [Pin.of(tool, folder) for tool in tools]
         return cls({pin.key: pin for pin in sorted(pins, key=_order)}, file)
 
     @classmethod
     def load(cls, file: str | Path) -> Lock:
-        """Read a lock. Raises ConfigurationError where it is not there, damaged, or not what was written."""
+        """Read a lock file. Raise ConfigurationError where it is missing, damaged or was edited."""
         path = Path(file)
         try:
             if path.exists() and not path.is_file() and not path.is_dir():
-                raise ConfigurationError("is not a file", file=str(path))  # a pipe would be waited for
+                raise ConfigurationError("is not a file", file=str(path))  # reading a pipe would block
             with path.open("rb") as stream:
                 data = stream.read(MAX_BYTES + 1)
         except FileNotFoundError:
@@ -181,46 +171,45 @@ class Lock:
             raise ConfigurationError("there is no such lock file", file=str(path), hint=hint) from None
         except OSError as error:
             raise ConfigurationError(f"cannot be read: {error.strerror}", file=str(path)) from None
-        return cls(_read(data, str(path)), path)
+        return cls(_parse(data, str(path)), path)
 
     @property
     def tools(self) -> list[Tool]:
-        """Every tool, only described. Raises DefinitionError."""
+        """Every tool without its code. Raise DefinitionError."""
         return [pin.tool for pin in self.pins.values()]
 
     def to_text(self) -> str:
-        """The file: the same for the same tools, everywhere."""
+        """Return the text of the file: the same for the same tools on every machine."""
         document = {
             "note": _NOTE,
             "format": FORMAT,
             "tools": [pin.to_json() for pin in sorted(self.pins.values(), key=_order)],
         }
         text = json.dumps(document, indent=2, ensure_ascii=False)
-        return _UNSEEN.sub(_spell_unseen, text) + "\n"
+        return _NOT_ASCII.sub(_escape_invisible, text) + "\n"
 
     def save(self, file: str | Path | None = None) -> None:
-        """Write the file whole or not at all. Raises ConfigurationError."""
+        """Write the file atomically. Raise ConfigurationError where that fails."""
         path = Path(file) if file is not None else self.file or Path(FILE_NAME)
         data = self.to_text().encode()
-        _read(data, str(path))  # what could not be read again is not written
+        _parse(data, str(path))  # never write what could not be read again
         try:
-            place = Path(os.path.realpath(path))
-            os.stat(place.parent)  # a folder that is not there is a slip, and is not made
-            write_file(place, data, _mode_of(place))
+            target = Path(os.path.realpath(path))
+            os.stat(target.parent)  # a missing folder is a mistake, and is not created
+            mode = target.stat().st_mode & 0o777 if target.exists() else None
+            write_file(target, data, mode)
         except OSError as error:
             raise ConfigurationError(f"cannot be written: {error.strerror}", file=str(path)) from None
 
-    def spell(self, option: str) -> str:
-        """What follows a command in a hint: the targets, and the lock by `option` where it is another."""
+    def command_arguments(self, option: str) -> str:
+        """Return the arguments of a command in a hint: the targets, and the file by `option`."""
         words = [shlex.quote(target) for target in self.targets]
         if words and self.file is not None and self.file != Path(FILE_NAME):
             words = [option, shlex.quote(str(self.file)), *words]
         return "".join(f" {word}" for word in words)
 
-    # --- keeping to it ---
-
     def check(self, tools: Iterable[Tool]) -> Drift:
-        """How tools differ from what is locked. One that cannot be built is not served, and not looked at."""
+        """Compare tools with the lock. Tools that cannot be built are not served, and are ignored."""
         drift = Drift(self)
         seen: set[Key] = set()
         for tool in tools:
@@ -228,24 +217,25 @@ class Lock:
                 seen.add(key_of(tool))
                 pin = self.pins.get(key_of(tool))
                 if pin is None:
-                    _ = tool.definition
+                    _ = tool.definition  # raises where it cannot be built
                     drift.unknown.append(tool)
-                elif not pin.fits(tool):
+                elif not pin.matches(tool):
                     drift.changed.append((pin, tool))
             except DefinitionError:
                 continue
-        drift.missing.extend([pin for key, pin in self.pins.items() if key not in seen])
+        drift.missing.extend(pin for key, pin in self.pins.items() if key not in seen)
         return drift
 
     def guard(self, registry: ToolRegistry, on_drift: OnDrift = "refuse") -> Drift:
-        """Hold a registry to this lock from now on, whatever is added, replaced or loaded again.
+        """Hold a registry to this lock from now on, whatever is added, replaced or reloaded.
 
-        Raises BatchError where something there differs or is not locked; with "quarantine" that is taken out.
+        Raise BatchError where a registered tool differs or is not locked; with "quarantine" remove it
+        instead.
         """
         drift = self.check(entry.tool for entry in registry.entries())
         if on_drift == "refuse" and not drift.ok:
-            words = f"{len(drift.tools)} not as locked: {drift.findings('error')[0].message}"
-            raise BatchError(words, drift.findings("error"))
+            findings = drift.findings("error")
+            raise BatchError(f"{len(drift.tools)} not as locked: {findings[0].message}", findings)
         registry.guard = Guard(self, on_drift)
         if drift.tools:
             registry.replace_all(drift.tools, ())
@@ -256,97 +246,84 @@ def _order(pin: Pin) -> tuple[str, str]:
     return pin.name, pin.version or ""
 
 
-def _spell_unseen(found: re.Match[str]) -> str:
-    """A character that no reader would see, written out; every other as it is."""
+def _escape_invisible(found: re.Match[str]) -> str:
+    """Escape a character that is not printable, so that a reviewer sees it."""
     character = found[0]
-    if character.isprintable():
-        return character
-    units = character.encode("utf-16-be", "surrogatepass")
-    return "".join(f"\\u{units[i]:02x}{units[i + 1]:02x}" for i in range(0, len(units), 2))
+    return character if character.isprintable() else json.dumps(character)[1:-1]
 
 
-def _mode_of(path: Path) -> int | None:
-    try:
-        return path.stat().st_mode & 0o777
-    except FileNotFoundError:
-        return None
+def _parse(data: bytes, file: str) -> dict[Key, Pin]:
+    """Return the pins of a file. As strict as `codec.parse`, whose size limit is too small for many tools."""
 
-
-# --- reading ---------------------------------------------------------------------------------------------
-
-
-def _read(data: bytes, file: str) -> dict[Key, Pin]:
-    """The pins of a file, each as it was written. A lock of many tools is larger than what `codec.parse`
-    takes from strangers; as strict, this takes what the disk holds."""
-
-    def refuse(problem: str, hint: str = _AGAIN) -> ConfigurationError:
+    def error(
+        problem: str, hint: str = "restore it, or move it away and run `toolcrib lock`"
+    ) -> ConfigurationError:
         return ConfigurationError(problem, file=file, hint=hint)
 
     if len(data) > MAX_BYTES:
-        raise refuse(f"is larger than {MAX_BYTES // 1024 // 1024} MiB")
+        raise error(f"is larger than {MAX_BYTES // 1024 // 1024} MiB")
     if _CONFLICT.search(data):
-        raise refuse(
-            "holds the marks of a merge conflict", "take either side, then run `toolcrib lock` again"
-        )
+        raise error("contains merge conflict markers", "take either side, then run `toolcrib lock` again")
     try:
         document = json.loads(
-            data.decode(), object_pairs_hook=_without_repeats, parse_constant=_refuse_constant
+            data.decode(), object_pairs_hook=_reject_duplicates, parse_constant=_reject_constant
         )
-    except (ValueError, RecursionError) as error:
-        raise refuse(f"is damaged: {error}") from None
+    except (ValueError, RecursionError) as problem:
+        raise error(f"is damaged: {problem}") from None
     if not isinstance(document, dict) or "format" not in document:
-        raise refuse("is not a lock file of toolcrib", "name the file that `toolcrib lock` has written")
+        raise error("is not a lock file of toolcrib", "name the file that `toolcrib lock` has written")
     if document["format"] != FORMAT:
-        words = f"has format {document['format']!r}, and this toolcrib knows format {FORMAT}"
-        raise refuse(words, "use the toolcrib that wrote it, or run `toolcrib lock` again")
+        message = f"has format {document['format']!r}, and this version of toolcrib supports format {FORMAT}"
+        raise error(message, "use the toolcrib that wrote it, or run `toolcrib lock` again")
     if not isinstance(document.get("tools"), list) or document.keys() - {"note", "format", "tools"}:
-        raise refuse("is damaged: it should hold 'format' and a list of 'tools'")
+        raise error("is damaged: it must have 'format' and a list of 'tools'")
     pins: dict[Key, Pin] = {}
     for number, entry in enumerate(document["tools"], start=1):
         try:
-            pin = _read_pin(entry)
-        except (ValueError, TypeError, DefinitionError) as error:
+            pin = _parse_pin(entry)
+        except (ValueError, TypeError, DefinitionError) as problem:
             name = entry.get("name") if isinstance(entry, dict) else None
-            raise refuse(f"is damaged at tool {number} ({name!r:.80}): {error}") from None
+            raise error(f"is damaged at tool {number} ({name!r:.80}): {problem}") from None
         if pin.key in pins:
-            raise refuse(f"is damaged: it has '{pin.title}' twice")
+            raise error(f"is damaged: it has '{pin.title}' twice")
         pins[pin.key] = pin
     return pins
 
 
-def _read_pin(entry: Any) -> Pin:
+def _parse_pin(entry: Any) -> Pin:
     if not isinstance(entry, dict):
         raise ValueError("it is not an object")
-    kinds: dict[str, type] = {"name": str, "fingerprint": str, "definition": dict}
-    others: dict[str, type] = {"version": str, "source": str, "scopes": list}
-    for key, kind in (kinds | others).items():
-        if key in kinds and key not in entry:
+    required: dict[str, type] = {"name": str, "fingerprint": str, "definition": dict}
+    optional: dict[str, type] = {"version": str, "source": str, "scopes": list}
+    for key, expected in (required | optional).items():
+        if key in required and key not in entry:
             raise ValueError(f"'{key}' is missing")
-        if key in entry and not isinstance(entry[key], kind):
-            raise ValueError(f"'{key}' is of a wrong kind")
-    if entry.keys() - kinds.keys() - others.keys():
-        raise ValueError(f"'{min(entry.keys() - kinds.keys() - others.keys())}' is not known here")
+        if key in entry and not isinstance(entry[key], expected):
+            raise ValueError(f"'{key}' has the wrong type")
+    unknown = entry.keys() - required.keys() - optional.keys()
+    if unknown:
+        raise ValueError(f"unknown key '{min(unknown)}'")
     scopes = tuple(sorted(str(scope) for scope in entry.get("scopes", ())))
     pin = Pin(entry["name"], entry.get("version"), entry["definition"], entry.get("source"), scopes)
     if pin.definition.get("name") != pin.name:
         raise ValueError("its definition is that of another tool")
-    if entry["fingerprint"] != f"{FINGERPRINT}{pin.fingerprint}":
-        raise ValueError("its fingerprint is not that of its definition; it was edited by hand")
+    if entry["fingerprint"] != f"{_ALGORITHM}{pin.fingerprint}":
+        raise ValueError("its fingerprint does not match its definition; it was edited by hand")
     return pin
 
 
-def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _reject_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) != len(pairs):
         raise ValueError("an object has a key twice")
     return found
 
 
-def _refuse_constant(text: str) -> Any:
+def _reject_constant(text: str) -> Any:
     raise ValueError(f"{text} is not JSON")
 
 
-# --- drift -----------------------------------------------------------------------------------------------
+# --- drift -------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -360,71 +337,66 @@ class Drift:
 
     @property
     def ok(self) -> bool:
-        """Whether everything that is here is as it was locked. What is missing harms nobody."""
+        """Whether every tool here is as locked. A missing one does no harm."""
         return not self.changed and not self.unknown
 
     @property
     def tools(self) -> list[Tool]:
-        """What may not be served."""
+        """The tools that may not be served."""
         return [*(tool for _, tool in self.changed), *self.unknown]
 
     def findings(self, level: Level = "error") -> list[Finding]:
-        """Each in words; what is missing is a warning in any case."""
-        found = [explain(self.lock, pin, tool, level) for pin, tool in self.changed]
-        found += [explain(self.lock, None, tool, level) for tool in self.unknown]
+        """Return a finding for each tool; a missing one is always a warning."""
+        found = [_explain(self.lock, pin, tool, level) for pin, tool in self.changed]
+        found += [_explain(self.lock, None, tool, level) for tool in self.unknown]
         for pin in self.missing:
-            words = f"'{pin.title}' is locked but not here"
-            hint = f"`toolcrib lock --update {pin.name}{self.lock.spell('--output')}` forgets it"
-            found.append(Finding("locked-but-missing", "warning", words, pin.name, hint=hint))
+            message = f"'{pin.title}' is locked but not here"
+            command = f"toolcrib lock --update {pin.name}{self.lock.command_arguments('--output')}"
+            hint = f"`{command}` removes it from the lock"
+            found.append(Finding("locked-but-missing", "warning", message, pin.name, hint=hint))
         return found
 
 
-def explain(lock: Lock, pin: Pin | None, tool: Tool, level: Level) -> Finding:
-    """Why a tool may not be served: the worst of what changed, in words."""
-    source = tool.source
-    title = title_of(tool.name, tool.version)
+def _explain(lock: Lock, pin: Pin | None, tool: Tool, level: Level) -> Finding:
+    """Return why a tool may not be served, with the worst change."""
+    title = _versioned_name(tool.name, tool.version)
     if pin is None:
-        words = f"'{title}' is not in the lock"
+        message = f"'{title}' is not in the lock"
     else:
-        changes = sorted(_changes(pin, tool), key=_by_grade)
-        first = f"{changes[0].message} ({changes[0].grade})" if changes else "it differs"
+        try:
+            changes = compare_tools(pin.tool, tool)
+        except DefinitionError:
+            changes = []
+        worst = max(changes, key=lambda change: GRADES.index(change.grade), default=None)
+        first = f"{worst.message} ({worst.grade})" if worst is not None else "it differs"
         more = f", and {len(changes) - 1} more" if len(changes) > 1 else ""
-        words = f"'{title}' is not what was locked: {first}{more}"
-    accepting = f"toolcrib lock --update {tool.name}{lock.spell('--output')}"
-    showing = f"toolcrib diff{lock.spell('--lock')}"
-    if len(lock.targets) > 1:  # of which `diff` takes one
-        showing = f"toolcrib lock --check{lock.spell('--output')}"
-    hint = f"`{showing}` shows it; `{accepting}` accepts it"
-    return Finding(DriftError.code, level, words, tool.name, None, source.file, source.line, hint)
-
-
-def _changes(pin: Pin, tool: Tool) -> Iterator[Change]:
-    try:
-        yield from compare_tools(pin.tool, tool)
-    except DefinitionError:
-        return  # the lock holds what can be told apart, and no more
-
-
-def _by_grade(change: Change) -> int:
-    return -GRADES.index(change.grade)
+        message = f"'{title}' is not what was locked: {first}{more}"
+    accept = f"toolcrib lock --update {tool.name}{lock.command_arguments('--output')}"
+    show = f"toolcrib diff{lock.command_arguments('--lock')}"
+    if len(lock.targets) > 1:  # `diff` takes only one
+        show = f"toolcrib lock --check{lock.command_arguments('--output')}"
+    hint = f"`{show}` shows it; `{accept}` accepts it"
+    source = tool.source
+    return Finding(DriftError.code, level, message, tool.name, None, source.file, source.line, hint)
 
 
 class Guard:
-    """Asked by a registry of every tool that is to come: raises DriftError for one that is not as locked."""
+    """Called by a registry for every tool to be added: raises DriftError for one that is not as locked."""
 
     def __init__(self, lock: Lock, on_drift: OnDrift = "refuse") -> None:
         self.lock = lock
         self.on_drift = on_drift
-        self._said: set[tuple[Key, str]] = set()
+        self._logged: set[tuple[Key, str]] = set()
 
     def __call__(self, tool: Tool) -> None:
         pin = self.lock.pins.get(key_of(tool))
-        if pin is not None and pin.fits(tool):
+        if pin is not None and pin.matches(tool):
             return
         is_fatal = self.on_drift == "refuse"
-        finding = explain(self.lock, pin, tool, "error")
-        if not is_fatal and (key_of(tool), tool.definition.fingerprint) not in self._said:
-            self._said.add((key_of(tool), tool.definition.fingerprint))
+        finding = _explain(self.lock, pin, tool, "error")
+        entry = (key_of(tool), tool.definition.fingerprint)
+        if not is_fatal and entry not in self._logged:
+            self._logged.add(entry)
             logger.warning("Quarantined: %s", finding.message)
         raise DriftError(
             finding.message, tool=tool.name, source=tool.source, hint=finding.hint, is_fatal=is_fatal

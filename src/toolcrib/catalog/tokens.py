@@ -1,9 +1,9 @@
-"""How many tokens a text is to a model, nearly: what a list of tools costs before anything is asked.
+"""Estimate the number of tokens of a text or a tool definition.
 
-No tokenizer and no vocabulary: a text is cut the way tokenizers cut it before they look anything up, and
-each piece costs what pieces of its kind and length cost on average. The averages were measured against o200k,
-the vocabulary of current OpenAI models (docs/searching.md has the errors). Other providers count otherwise;
-the order of things stays the same. Knows texts and definitions; refuses to know providers and prices.
+No tokenizer and no vocabulary: a text is split the way tokenizers split it before they look anything up, and
+each piece costs what pieces of its kind and length cost on average. The averages were measured against
+o200k, the vocabulary of current OpenAI models (docs/searching.md has the errors). Other providers count
+differently, but rank texts the same way.
 """
 
 from __future__ import annotations
@@ -14,30 +14,30 @@ from typing import Final
 from toolcrib.definition import ToolDefinition
 from toolcrib.validation import codec
 
-# --- cutting -----------------------------------------------------------------------------------------
+# --- splitting ---------------------------------------------------------------------------------------
 
 _LOWER = "a-zß-öø-ÿ\u0100-\u024f\u1e00-\u1eff"
 _UPPER = "A-ZÀ-ÖØ-Þ"
-_FAR = "\u0370-\u1dff\u1f00-\u1fff\u2c00-\u2dff\u2e80-\U0010ffff"
+_OTHER_SCRIPTS = "\u0370-\u1dff\u1f00-\u1fff\u2c00-\u2dff\u2e80-\U0010ffff"
 
 
-def _cutter(lower: str, upper: str, far: str) -> re.Pattern[str]:
-    """A word with the sign before it, up to three digits, signs, another script, or space."""
+def _splitter(lower: str, upper: str, other: str) -> re.Pattern[str]:
+    """Return a pattern for words with the character before them, digits, signs, other scripts and space."""
     return re.compile(
-        rf"[^\r\n{upper}{lower}0-9{far}]?(?:[{upper}]*[{lower}]+|[{upper}]+)(?:'(?:s|t|re|ve|m|ll|d)\b)?"
+        rf"[^\r\n{upper}{lower}0-9{other}]?(?:[{upper}]*[{lower}]+|[{upper}]+)(?:'(?:s|t|re|ve|m|ll|d)\b)?"
         r"|[0-9]{1,3}"
-        rf"| ?[^\s{upper}{lower}0-9{far}]+[\r\n/]*"
-        r"|\s*[\r\n]+|\s+(?=\s)" + (rf"|[ \"]?[{far}]+" if far else "") + r"|\s+"
+        rf"| ?[^\s{upper}{lower}0-9{other}]+[\r\n/]*"
+        r"|\s*[\r\n]+|\s+(?=\s)" + (rf"|[ \"]?[{other}]+" if other else "") + r"|\s+"
     )
 
 
-_ASCII_PIECES = _cutter("a-z", "A-Z", "")  # four times as fast
-_PIECES = _cutter(_LOWER, _UPPER, _FAR)
-_FAR_ONE = re.compile(f"[{_FAR}]")
+_ASCII_PIECES = _splitter("a-z", "A-Z", "")  # four times as fast
+_PIECES = _splitter(_LOWER, _UPPER, _OTHER_SCRIPTS)
+_OTHER_SCRIPT = re.compile(f"[{_OTHER_SCRIPTS}]")
 _ACCENTED = re.compile("[À-ÖØ-öø-ÿ\u0100-\u024f\u1e00-\u1eff]")
 _EASTERN = re.compile("[\u0100-\u024f]")
 
-# --- what pieces cost: entry n is for n letters, and each letter beyond the table costs STEP more ---------
+# --- the cost of pieces by length; each letter beyond a table costs _STEP more ------------------------
 
 _STEP = 0.27
 _PLAIN = (0, 1.0, 1.0, 1.01, 1.02, 1.03, 1.03, 1.05, 1.06, 1.09, 1.11, 1.12, 1.18, 1.2, 1.4, 1.6, 2.0)
@@ -49,31 +49,31 @@ _AGGLUTINATING = (0, 1.0, 1.05, 1.3, 1.6, 1.95, 2.15, 2.45, 2.75, 3.0, 3.2, 3.5,
 _SIGNS = (0, 1.0, 1.01, 1.07, 1.26, 2.1, 2.9, 3.4, 4.1, 4.7, 5.0, 5.5, 6.1)
 
 _SCRIPTS: Final = (
-    # last code point, what a run costs, and what each character of it adds
+    # last code point, cost of a run, and cost of each character in it
     (0x03FF, 0.21, 0.361),  # Greek
     (0x052F, 0.65, 0.195),  # Cyrillic
     (0x058F, 0.5, 0.4),  # Armenian
     (0x05FF, 0.48, 0.393),  # Hebrew
     (0x08FF, 0.35, 0.31),  # Arabic
-    (0x0DFF, 0.4, 0.33),  # the scripts of India
+    (0x0DFF, 0.4, 0.33),  # Indic scripts
     (0x0EFF, 0.31, 0.412),  # Thai, Lao
     (0x0FFF, 0.5, 0.8),  # Tibetan
     (0x10FF, 0.59, 0.3),  # Burmese, Georgian
     (0x1FFF, 0.5, 0.8),  # Cherokee, Ethiopic, Khmer, ...; old Greek
     (0x2E7F, 0.5, 1.0),
-    (0x30FF, 0.39, 0.673),  # kana, and the Japanese that goes with it
-    (0x9FFF, 0.36, 0.76),  # Chinese characters
+    (0x30FF, 0.39, 0.673),  # kana, and the Japanese around it
+    (0x9FFF, 0.36, 0.76),  # Han
     (0xABFF, 0.5, 1.0),
     (0xD7FF, 0.59, 0.504),  # Hangul
-    (0x10FFFF, 0.0, 1.6),  # emoji and what is rare
+    (0x10FFFF, 0.0, 1.6),  # emoji and rare scripts
 )
 
-_KEPT = 50_000
-_LONGEST_KEPT = 24
+_MAX_CACHED = 50_000
+_MAX_CACHED_LENGTH = 24
 
 
 class _Costs(dict[str, float]):
-    """Pieces and their costs. Words come again and again, so looking one up is most of the work."""
+    """Costs by piece. Words recur, so most of the work is a look-up."""
 
     def __init__(self, words: tuple[float, ...]) -> None:
         super().__init__()
@@ -81,7 +81,7 @@ class _Costs(dict[str, float]):
 
     def __missing__(self, piece: str) -> float:
         cost = _cost_of_piece(piece, self.words)
-        if len(piece) <= _LONGEST_KEPT and len(self) < _KEPT:
+        if len(piece) <= _MAX_CACHED_LENGTH and len(self) < _MAX_CACHED:
             self[piece] = cost
         return cost
 
@@ -92,17 +92,17 @@ _EASTERN_COSTS = _Costs(_AGGLUTINATING)
 
 
 def estimate(text: str) -> int:
-    """About how many tokens this text is."""
+    """Return about how many tokens a text has."""
     if text.isascii():
         return round(sum(map(_ENGLISH_COSTS.__getitem__, _ASCII_PIECES.findall(text))))
     return round(sum(map(_costs_for(text).__getitem__, _PIECES.findall(text))))
 
 
 def cost_of(definition: ToolDefinition) -> int:
-    """About how many tokens a tool costs in every request that offers it: name, description, input schema.
+    """Return about how many tokens a tool costs in every request: name, description and input schema.
 
-    Output schemas, hints and icons do not reach the model. How a provider wraps a tool differs, by a dozen
-    tokens or so.
+    Output schemas, hints and icons do not reach the model. What a provider adds to a tool differs by about a
+    dozen tokens.
     """
     shown = {
         "name": definition.name,
@@ -113,7 +113,7 @@ def cost_of(definition: ToolDefinition) -> int:
 
 
 def _costs_for(text: str) -> _Costs:
-    """Words of languages that vocabularies know less well; their letters with marks tell them."""
+    """Return the costs for the language of a text, which its accented letters tell."""
     accents = len(_ACCENTED.findall(text))
     if accents * 100 < len(text):
         return _ENGLISH_COSTS
@@ -128,9 +128,9 @@ def _cost_of_piece(piece: str, words: tuple[float, ...]) -> float:
         return 1 + len(piece) // 80
     if first.isdecimal() and first.isascii():
         return 1.0
-    has_sign = len(piece) > 1 and not first.isalpha() and not _FAR_ONE.match(first)
+    has_sign = len(piece) > 1 and not first.isalpha() and not _OTHER_SCRIPT.match(first)
     core = piece[1:] if has_sign else piece
-    if _FAR_ONE.match(core):
+    if _OTHER_SCRIPT.match(core):
         return _cost_of_run(core)
     if core[0].isalpha():
         return _cost_of_word(core, words if first == " " or not has_sign else _AFTER_SIGN)
@@ -154,12 +154,12 @@ def _cost_of_signs(signs: str) -> float:
 
 
 def _cost_of_run(run: str) -> float:
-    """A run of one script, nearly always; the most expensive character of its beginning decides."""
+    """Return the cost of a run of another script; the highest code point of its beginning decides."""
     point = max(map(ord, run[:8]))
     for last, start, each in _SCRIPTS:
         if point <= last:
             return start + each * len(run)
-    raise AssertionError  # there is no code point beyond the last
+    raise AssertionError("unreachable: the table covers all code points")
 
 
 def _look_up(table: tuple[float, ...], length: int, step: float = _STEP) -> float:

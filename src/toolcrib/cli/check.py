@@ -84,7 +84,7 @@ def _scan(targets: Sequence[str], terminal: Terminal) -> Scan:
 
 def _disagreements(scanned: Scan, loaded: Loaded, findings: Sequence[Finding]) -> Iterator[Finding]:
     """Where reading the source and importing it differ, and what the scan had said about that before."""
-    from toolcrib.catalog.agreement import compare  # as above
+    from toolcrib.catalog.agreement import compare_scan  # as above
 
     registered = []
     for entry in loaded.entries:
@@ -94,7 +94,7 @@ def _disagreements(scanned: Scan, loaded: Loaded, findings: Sequence[Finding]) -
             continue  # it is among the errors
         registered.append(entry.tool)
     tools = [*scanned.tools, *scanned.unlisted]
-    differences = compare(tools, registered, [*scanned.findings, *findings])
+    differences = compare_scan(tools, registered, [*scanned.findings, *findings])
     announced = {item.tool.casefold() for item in differences if item.is_announced}
     yield from (item.finding for item in differences)
     for finding in scanned.findings:

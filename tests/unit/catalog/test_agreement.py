@@ -1,4 +1,4 @@
-"""What a scan read and what importing registered: every difference, and whether it was announced."""
+"""Comparing a scan with what importing registers: every difference, and whether it was announced."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from toolcrib.catalog.agreement import DIFFERS, ONLY_REGISTERED, ONLY_SCANNED, Difference, compare
+from toolcrib.catalog.agreement import DIFFERS, ONLY_REGISTERED, ONLY_SCANNED, ScanDifference, compare_scan
 from toolcrib.definition import ToolDefinition
 from toolcrib.errors import Finding, Location
 from toolcrib.sources.described import describe
@@ -26,11 +26,11 @@ def tool(name: str = "forecast", **changes: Any) -> Tool:
 
 
 def differences(scanned: Tool, registered: Tool) -> list[str]:
-    return [item.what for item in compare([scanned], [registered])]
+    return [item.what for item in compare_scan([scanned], [registered])]
 
 
 def test_the_same_is_no_difference() -> None:
-    assert compare([tool()], [tool()]) == []
+    assert compare_scan([tool()], [tool()]) == []
 
 
 def changed(name: str, **keywords: Any) -> dict[str, Any]:
@@ -67,39 +67,39 @@ def test_the_order_of_parameters_counts() -> None:
 
 
 def test_tools_that_only_one_side_has() -> None:
-    found = compare([tool("a")], [tool("b")])
+    found = compare_scan([tool("a")], [tool("b")])
     assert [(item.code, item.tool) for item in found] == [(ONLY_SCANNED, "a"), (ONLY_REGISTERED, "b")]
     assert all(item.finding.level == "error" for item in found)
 
 
 def test_names_are_compared_as_clients_do() -> None:
-    assert [item.what for item in compare([tool("Forecast")], [tool("forecast")])] == ["name"]
+    assert [item.what for item in compare_scan([tool("Forecast")], [tool("forecast")])] == ["name"]
 
 
 @pytest.mark.parametrize("code", ["guessed-call", "unresolved-default", "approximate-class"])
 def test_a_doubt_about_the_tool_announces_its_differences(code: str) -> None:
     doubt = Finding(code, "advice", "Who knows.", tool="forecast")
-    (found,) = compare([tool()], [tool(title="x")], [doubt])
+    (found,) = compare_scan([tool()], [tool(title="x")], [doubt])
     assert found.is_announced
     assert found.finding.level == "advice"
 
 
 def test_another_finding_announces_nothing() -> None:
     advice = Finding("stale-parameter", "warning", "Old words.", tool="forecast")
-    (found,) = compare([tool()], [tool(title="x")], [advice])
+    (found,) = compare_scan([tool()], [tool(title="x")], [advice])
     assert not found.is_announced
 
 
 def test_an_error_about_the_file_announces_what_is_missing_from_it() -> None:
     error = Finding("unreadable-source", "error", "It cannot be imported.", file="a.py")
-    (found,) = compare([tool()], [], [error])
+    (found,) = compare_scan([tool()], [], [error])
     assert found.is_announced
 
 
 def test_a_difference_is_said_in_words() -> None:
-    difference = Difference(DIFFERS, "forecast", "parameter 'days': default", None, 3, HERE)
+    difference = ScanDifference(DIFFERS, "forecast", "parameter 'days': default", None, 3, HERE)
     assert difference.finding.message == (
-        "Tool 'forecast', parameter 'days': default: the scan says nothing, importing `3`"
+        "Tool 'forecast', parameter 'days': default: nothing in the scan, `3` when imported"
     )
     assert difference.finding.where == HERE
 
@@ -107,13 +107,13 @@ def test_a_difference_is_said_in_words() -> None:
 def test_another_name_at_the_place_of_a_doubted_tool_was_announced() -> None:
     doubt = Finding("unresolved-option", "warning", "Option 'name' cannot be told", "forecast", file="a.py")
     for scanned, registered in ((tool(), tool("other")), (tool("other"), tool())):
-        assert all(item.is_announced for item in compare([scanned], [registered], [doubt]))
+        assert all(item.is_announced for item in compare_scan([scanned], [registered], [doubt]))
     elsewhere = tool("other", source=Location("a.py", 9))
-    assert [item.is_announced for item in compare([tool()], [elsewhere], [doubt])] == [True, False]
+    assert [item.is_announced for item in compare_scan([tool()], [elsewhere], [doubt])] == [True, False]
 
 
 def test_a_tool_of_a_text_is_announced_where_more_was_guessed() -> None:
     made = tool("made", source=Location("<string>", 1))
     more = Finding("guessed-more", "advice", "What exec() runs here is not read", file="a.py")
-    assert [item.is_announced for item in compare([], [made], [more])] == [True]
-    assert [item.is_announced for item in compare([], [made])] == [False]
+    assert [item.is_announced for item in compare_scan([], [made], [more])] == [True]
+    assert [item.is_announced for item in compare_scan([], [made])] == [False]

@@ -8,7 +8,7 @@ from pathlib import Path, PurePosixPath
 import pytest
 
 from tests.support.repository import Repository as Made
-from toolcrib.catalog import git as history
+from toolcrib.catalog import git
 from toolcrib.catalog.git import Repository
 from toolcrib.errors import ConfigurationError
 
@@ -73,7 +73,7 @@ def test_names_that_lead_out_of_the_folder_are_left_out(made: Made, tmp_path: Pa
 def test_too_many_files_are_refused_unless_a_folder_is_named(
     made: Made, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(history, "MAX_FILES", 2)
+    monkeypatch.setattr(git, "MAX_FILES", 2)
     commit = made.commit(a="", b="", shop__c="", shop__d="")
     found = Repository.around(made.folder)
     (tmp_path / "out").mkdir()
@@ -104,5 +104,5 @@ def test_outside_of_a_repository_it_says_so(tmp_path: Path) -> None:
 
 def test_without_git_it_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(ConfigurationError, match="git is not installed here"):
+    with pytest.raises(ConfigurationError, match="git is not installed"):
         Repository.around(tmp_path)

@@ -124,17 +124,17 @@ def test_a_new_lock_has_the_usual_mode_and_an_old_one_keeps_its_own(file: Path) 
 @pytest.mark.parametrize(
     ("old", "new", "words"),
     [
-        ("Add two numbers", "Add three numbers", "'add'.*fingerprint is not that of its definition"),
+        ("Add two numbers", "Add three numbers", "'add'.*fingerprint does not match its definition"),
         ('"default": 1', '"default": 2', "edited by hand"),
         ('"name": "add"', '"name": "sub"', "its definition is that of another tool"),
-        ('"format": 1', '"format": 2', "has format 2, and this toolcrib knows format 1"),
+        ('"format": 1', '"format": 2', "has format 2, and this version of toolcrib supports format 1"),
         ('"format": 1', '"format": 1, "format": 1', "an object has a key twice"),
-        ('"source"', '"origin"', "'origin' is not known here"),
+        ('"source"', '"origin"', "unknown key 'origin'"),
         ('"default": 1', '"default": NaN', "NaN is not JSON"),
-        ('"fingerprint": "sha', '"fingerprint": 1, "x": "sha', "'fingerprint' is of a wrong kind"),
+        ('"fingerprint": "sha', '"fingerprint": 1, "x": "sha', "'fingerprint' has the wrong type"),
         ("{", "<<<<<<< mine\n{", "merge conflict"),
         ('"tools": [', '"tools": [1, ', "it is not an object"),
-        ('"tools": [', '"more": [], "tools": [', "it should hold 'format' and a list of 'tools'"),
+        ('"tools": [', '"more": [], "tools": [', "it must have 'format' and a list of 'tools'"),
         ('"format": 1,', "", "is not a lock file of toolcrib"),
     ],
 )
