@@ -469,3 +469,16 @@ class HTTPClient:
 
     def _limits(self) -> Any:
         return _engine().Limits(max_connections=self.max_connections)
+
+
+# --- for SDKs that are built on the same engine -------------------------------------------------------
+
+
+def engine_client(transport: Any) -> Any:
+    """Return an HTTP client of the engine whose requests all go through `transport`."""
+    return _engine().AsyncClient(transport=transport, follow_redirects=False, trust_env=False)
+
+
+def engine_response(request: Any, status: int, headers: Mapping[str, str], content: Any) -> Any:
+    """Return a response of the engine; `content` is an async generator of bytes."""
+    return _engine().Response(status, headers=headers, content=content, request=request)

@@ -55,4 +55,4 @@ async def test_what_goes_wrong_is_told_with_a_way_out() -> None:
     assert (code, "out of memory" in err) == (1, True)
     code, out, err = await run("--provider", "opnai", "Hello?")
     assert (code, out) == (1, "")
-    assert err == "error: provider: there is no provider 'opnai'\nhint: did you mean 'openai'?\n"
+    assert err == "error: provider: unknown provider 'opnai'\nhint: did you mean 'openai'?\n"

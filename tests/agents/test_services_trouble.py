@@ -1,4 +1,4 @@
-"""Services that refuse, stall, lie, loop, disconnect, and answer with what is no answer."""
+"""Services that refuse, stall, loop, disconnect and send bad answers."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ async def test_a_service_that_asks_for_too_much_patience_is_given_up_at_once(voi
         failure = await fail(voice, voice.refuse(429, "slow down", retry_after="3600"))
     assert (failure.kind, failure.hint) == (
         "busy",
-        "it asks to wait 3600 s, which is longer than this answer may take",
+        "the service asks to wait 3600 s, longer than this answer may take",
     )
 
 
@@ -81,24 +81,31 @@ async def test_a_service_that_stays_broken_is_given_up() -> None:
             "refused",
             "refuses the request (400 Bad Request)",
         ),
-        (OPENAI.refuse(404, "no such model"), "refused", "has no model 'm-1' there (404 Not Found)"),
+        (OPENAI.refuse(404, "no such model"), "refused", "has no model 'm-1' (404 Not Found)"),
         (Reply([b"<html>Sign in</html>"], 200, "text/html"), "garbled", "answers with a web page"),
         (Reply([b"<html>Not here</html>"], 404, "text/html"), "refused", "(404 Not Found)"),
         (Reply([b"see other"], 302, "text/plain", {"Location": "http://x/"}), "garbled", "answers 302 Found"),
-        (whole([]), "garbled", "answers with what is no object"),
-        (whole(b"{half"), "garbled", "answers with what is not JSON"),
-        (whole({}), "cut", "broke off"),
-        (Reply([b"data: {half\n\n"]), "garbled", "sends what is not JSON"),
-        (Reply([b"data: 7\n\n"]), "garbled", "sends what is no object: 7"),
-        (Reply([b"garbage\x00\xff\n\n"]), "cut", "broke off before its end"),
-        (Reply([]), "cut", "broke off before its end"),
-        (Reply([event({"error": {"message": "overheated"}})]), "failed", "the service broke off: overheated"),
+        (whole({}), "garbled", "does not stream its answers"),
+        (Reply([b"data: {half\n\n"]), "garbled", "sends an answer that cannot be read (JSONDecodeError"),
+        (Reply([b"data: 7\n\n"]), "garbled", "sends an answer that cannot be read"),
+        (Reply([b"garbage\x00\xff\n\n"]), "garbled", "sends an answer that cannot be read"),
+        (Reply([b"garbage\n\n"]), "cut", "ended before it was complete"),
+        (Reply([]), "cut", "ended before it was complete"),
+        (Reply([event({"error": {"message": "overheated"}})]), "failed", "reports an error: overheated"),
     ],
 )
-async def test_what_is_no_answer_is_told_in_words(reply: Reply, kind: str, words: str) -> None:
+async def test_every_bad_answer_is_explained(reply: Reply, kind: str, words: str) -> None:
     failure = await fail(OPENAI, reply)
     assert failure.kind == kind
     assert words in failure.message
+
+
+@pytest.mark.parametrize(
+    ("reply", "kind"),
+    [(whole([]), "garbled"), (whole(b"{half"), "garbled"), (whole(b"7"), "garbled"), (whole({}), "cut")],
+)
+async def test_a_whole_answer_may_be_bad_too(reply: Reply, kind: str) -> None:
+    assert (await fail(OPENAI, reply, stream=False)).kind == kind
 
 
 @every_voice
@@ -212,7 +219,7 @@ async def test_without_a_key_nothing_is_sent(monkeypatch: pytest.MonkeyPatch) ->
         monkeypatch.delenv(name, raising=False)
     async with AgentRunner([], provider="anthropic", model="m") as runner:
         assert await collect(runner) == [
-            Failure("access", "there is no key for anthropic", "set ANTHROPIC_API_KEY")
+            Failure("access", "there is no API key for anthropic", "set ANTHROPIC_API_KEY")
         ]
 
 
@@ -228,7 +235,7 @@ async def test_a_key_from_the_environment_is_not_sent_in_the_clear(monkeypatch: 
     }
     for base_url, key in sent.items():
         provider: Any = AgentRunner([], provider="openai", model="m", base_url=base_url).provider
-        assert provider._key_in_environment() == key, base_url
+        assert provider._key_from_environment() == key, base_url
 
 
 @every_voice

@@ -5,7 +5,7 @@ events tell what happens. `providers` has the models by name: `gemini_cli`, `ope
 and yours, once it has what `Provider` says.
 """
 
-from toolcrib.agents.builtin import AnthropicModel, GeminiModel, OpenAIModel
+from toolcrib.agents.anthropic import AnthropicModel
 from toolcrib.agents.events import (
     Event,
     Failure,
@@ -16,7 +16,9 @@ from toolcrib.agents.events import (
     ToolResult,
     event_to_json,
 )
+from toolcrib.agents.gemini import GeminiModel
 from toolcrib.agents.gemini_cli import GeminiCLI
+from toolcrib.agents.openai import OpenAIModel
 from toolcrib.agents.provider import Provider, providers
 from toolcrib.agents.runner import AgentRunner
 from toolcrib.agents.session import Limits, Message, SessionCtx

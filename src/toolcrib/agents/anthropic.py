@@ -1,151 +1,140 @@
-"""The dialect of the messages API: an answer is a list of blocks, and a stream tells how each one grows."""
+"""The provider `anthropic`: Anthropic's messages API, whose answers are lists of blocks."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
+from typing import Any
 
-from toolcrib.agents.hosted import (
-    CUT_OFF,
-    Ask,
-    Asked,
-    Json,
-    Pieces,
-    Turn,
-    broken_off,
-    items_in,
-    mapping_in,
-    read_object,
-    service_error,
-    text_in,
-)
+from toolcrib.agents.hosted import CUT_OFF, HostedModel, Json, ModelCall, Turn, argument_problem, cut_error
+from toolcrib.validation import codec
 
-_VERSION = "2023-06-01"
 _MAX_TOKENS = 8192
-"""The API wants a number; this one every model takes."""
+"""The API requires a number; every model accepts this one."""
 _REASONS = {"max_tokens": "length", "model_context_window_exceeded": "length", "refusal": "refused"}
-_CUT = ("max_tokens", "model_context_window_exceeded")
-_GROWING = {"text_delta": "text", "thinking_delta": "thinking", "signature_delta": "signature"}
+_DELTAS = {"text_delta": "text", "thinking_delta": "thinking", "signature_delta": "signature"}
+_DELTAS |= {"input_json_delta": "partial_json"}
 
 
-class Anthropic:
+class AnthropicModel(HostedModel):
+    """Anthropic's messages API."""
+
     name = "anthropic"
-    form = "anthropic"
-    base_url = "https://api.anthropic.com"
-    base_url_variable = "ANTHROPIC_BASE_URL"
-    key_variables: Sequence[str] = ("ANTHROPIC_API_KEY",)
+    package = "anthropic"
+    default_url = "https://api.anthropic.com"
+    url_variable = "ANTHROPIC_BASE_URL"
+    key_variables = ("ANTHROPIC_API_KEY",)
 
-    def path(self, model: str, streams: bool) -> str:  # noqa: ARG002
-        return "/v1/messages"
+    def connect(self, http_client: Any) -> tuple[Any, type[Exception]]:
+        import anthropic  # delayed: it takes a second
 
-    def headers(self, key: str | None) -> dict[str, str]:
-        return {"anthropic-version": _VERSION} | ({"x-api-key": key} if key else {})
+        client = anthropic.AsyncAnthropic(
+            api_key="set by the transport", base_url=self.base_url, http_client=http_client, max_retries=0
+        )
+        return client, anthropic.APIError
 
-    def body(self, ask: Ask) -> Json:
-        body: Json = {
-            "model": ask.model,
-            "max_tokens": ask.max_tokens or _MAX_TOKENS,
-            "messages": list(ask.messages),
-            "stream": ask.streams,
-        }
-        if ask.instructions:
-            body["system"] = ask.instructions
-        if ask.tools:
-            body["tools"] = list(ask.tools)
-        if ask.temperature is not None:
-            body["temperature"] = ask.temperature
-        return body
+    def auth_headers(self, key: str) -> dict[str, str]:
+        return {"x-api-key": key}
 
-    def say(self, role: str, text: str) -> Json:
+    def make_message(self, role: str, text: str) -> Json:
         return {"role": "assistant" if role == "model" else "user", "content": text or "(nothing)"}
 
-    def bring_back(self, results: Sequence[Json]) -> list[Json]:
-        return [{"role": "user", "content": list(results)}]  # all results of a turn stand in one message
+    def make_result_messages(self, results: Sequence[Json]) -> list[Any]:
+        return [{"role": "user", "content": list(results)}]  # all results of a turn are in one message
 
-    def read_turn(self) -> AnthropicTurn:
-        return AnthropicTurn()
+    async def read_turn(
+        self, client: Any, messages: list[Any], tools: Sequence[Any]
+    ) -> AsyncGenerator[str | Turn, None]:
+        request: Json = {"model": self.model, "messages": messages, "stream": self.streams}
+        request["max_tokens"] = self.max_tokens or _MAX_TOKENS
+        if self.instructions:
+            request["system"] = self.instructions
+        if tools:
+            request["tools"] = list(tools)
+        # The SDK no longer has a parameter for the temperature; the API still takes one.
+        extra = {"temperature": self.temperature} if self.temperature is not None else {}
+        answer = await client.messages.create(**request, extra_body={**extra, **self.extra})
+        turn = _AnthropicTurn()
+        if self.streams:
+            async for event in answer:
+                yield turn.add(event.to_dict(warnings=False))
+        else:
+            yield turn.add_message(answer.to_dict(warnings=False))
+        yield turn.finish()
 
 
-class AnthropicTurn:
-    """Reads the events of a stream, and a whole message."""
+class _AnthropicTurn:
+    """Puts the blocks of an answer together.
+
+    Not by the SDK's own accumulator, which parses the arguments of a call anew with every piece.
+    """
 
     def __init__(self) -> None:
-        self._pieces = Pieces()
         self._blocks: dict[int, Json] = {}
+        self._pieces: dict[tuple[int, str], list[str]] = {}
         self._reason = ""
         self._usage: Json = {}
 
-    def feed(self, item: Json) -> Iterator[str]:
-        match item.get("type"):
-            case "error":
-                raise service_error(item) or broken_off()
-            case "message":
-                for index, block in enumerate(items_in(item, "content")):
-                    yield from self._begin(index, block)
-                self._note(item, item)
+    def add(self, event: Json) -> str:
+        """Take an event of the stream and return the text in it."""
+        match event["type"]:
             case "message_start":
-                self._note({}, mapping_in(item, "message"))
-            case "content_block_start" if isinstance(at := item.get("index"), int):
-                yield from self._begin(at, mapping_in(item, "content_block"))
-            case "content_block_delta" if isinstance(at := item.get("index"), int):
-                yield from self._grow(at, mapping_in(item, "delta"))
+                self._usage |= event["message"].get("usage") or {}
+            case "content_block_start":
+                self._blocks[event["index"]] = block = event["content_block"]
+                return block.get("text") or "" if block["type"] == "text" else ""
+            case "content_block_delta" if key := _DELTAS.get(event["delta"]["type"]):
+                piece = event["delta"][key]
+                self._pieces.setdefault((event["index"], key), []).append(piece)
+                return piece if key == "text" else ""
             case "message_delta":
-                self._note(mapping_in(item, "delta"), item)
-            case _ if error := service_error(item):
-                raise error
+                self._reason = event["delta"].get("stop_reason") or self._reason
+                self._usage |= event.get("usage") or {}
+        return ""
 
-    def _note(self, reasons: Json, item: Json) -> None:
-        self._reason = text_in(reasons, "stop_reason") or self._reason
-        self._usage |= mapping_in(item, "usage")
-
-    def _begin(self, index: int, block: Json) -> Iterator[str]:
-        self._blocks[index] = dict(block)
-        for key in ("text", "thinking", "signature"):
-            self._pieces.add((index, key), text_in(block, key))
-        if block.get("type") == "text" and text_in(block, "text"):
-            yield text_in(block, "text")
-
-    def _grow(self, index: int, delta: Json) -> Iterator[str]:
-        kind = text_in(delta, "type") if index in self._blocks else ""
-        if kind == "input_json_delta":
-            self._pieces.add((index, "input"), text_in(delta, "partial_json"))
-        elif key := _GROWING.get(kind):
-            self._pieces.add((index, key), text_in(delta, key))
-            if key == "text" and text_in(delta, key):
-                yield text_in(delta, key)
+    def add_message(self, message: Json) -> str:
+        """Take a whole answer and return its text."""
+        self._blocks = dict(enumerate(message["content"]))
+        self._reason, self._usage = message["stop_reason"] or "", message.get("usage") or {}
+        return "".join(block["text"] for block in self._blocks.values() if block["type"] == "text")
 
     def finish(self) -> Turn:
         if not self._reason:
-            raise broken_off()
+            raise cut_error()
         content: list[Json] = []
-        calls: list[Asked] = []
-        for index in sorted(self._blocks):
-            block = self._blocks[index]
-            match block.get("type"):
+        calls: list[ModelCall] = []
+        text = ""
+        for index, block in sorted(self._blocks.items()):
+            grown = {key: (block.get(key) or "") + self._get(index, key) for key in ("text", "thinking")}
+            match block["type"]:
                 case "text":
-                    if text := self._pieces.get((index, "text")):  # an empty one would be refused
-                        content.append({"type": "text", "text": text})
+                    text += grown["text"]
+                    if grown["text"]:  # the API refuses an empty one
+                        content.append({"type": "text", "text": grown["text"]})
                 case "thinking":
-                    own = {key: self._pieces.get((index, key)) for key in ("thinking", "signature")}
-                    content.append({"type": "thinking", **own})
+                    signature = (block.get("signature") or "") + self._get(index, "signature")
+                    content.append(
+                        {"type": "thinking", "thinking": grown["thinking"], "signature": signature}
+                    )
                 case "tool_use":
-                    calls.append(self._read_call(index, block, {call.id for call in calls}))
+                    calls.append(self._read_call(index, block, calls))
                     content.append(calls[-1].native)
                 case _:
                     content.append(block)
-        text = "".join(self._pieces.get((index, "text")) for index in sorted(self._blocks))
         message = {"role": "assistant", "content": content or "(nothing)"}
         return Turn(message, text, calls, _REASONS.get(self._reason, "stop"), self._usage or None)
 
-    def _read_call(self, index: int, block: Json, used: set[str]) -> Asked:
-        given, name = text_in(block, "id"), text_in(block, "name")
-        if not given or given in used:
+    def _get(self, index: int, key: str) -> str:
+        return "".join(self._pieces.get((index, key), ()))
+
+    def _read_call(self, index: int, block: Json, before: Sequence[ModelCall]) -> ModelCall:
+        given, name = block.get("id") or "", block.get("name") or ""
+        if not given or given in {call.id for call in before}:
             given = f"toolu_{index}"
-        written, flaw = self._pieces.get((index, "input")), None
-        arguments = block.get("input")
-        if written or not isinstance(arguments, dict):
-            arguments, flaw = read_object(written)
-        if self._reason in _CUT and index == max(self._blocks):
-            arguments, flaw = {}, CUT_OFF
-        flaw = flaw or (None if name else "The call has no name")
+        text, arguments = self._get(index, "partial_json"), block.get("input") or {}
+        problem = argument_problem(text) or (None if name else "The call has no name")
+        if _REASONS.get(self._reason) == "length" and index == max(self._blocks):
+            problem = CUT_OFF
+        if text:
+            arguments = {} if problem else codec.parse(text.encode())
         native = {"type": "tool_use", "id": given, "name": name or "unnamed", "input": arguments}
-        return Asked(given, name, native, flaw, given)
+        return ModelCall(given, name, native, problem, given)

@@ -1,128 +1,112 @@
-"""The dialect of generateContent: an answer is a list of parts, a stream one such answer after another."""
+"""The provider `gemini`: Google's generateContent, whose answers are lists of parts."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from urllib.parse import quote
+from collections.abc import AsyncGenerator, Sequence
+from typing import Any
 
-from toolcrib.agents.hosted import (
-    Ask,
-    Asked,
-    Json,
-    Pieces,
-    Turn,
-    broken_off,
-    items_in,
-    mapping_in,
-    service_error,
-    text_in,
-)
+from toolcrib.agents.hosted import HostedModel, Json, ModelCall, Turn, cut_error
 from toolcrib.errors import AgentError
 
 _REASONS = {"MAX_TOKENS": "length"} | dict.fromkeys(
     ("SAFETY", "RECITATION", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII", "LANGUAGE"), "refused"
 )
-_GARBLED = ("MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL", "MALFORMED_RESPONSE")
+_BAD_CALLS = ("MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL", "MALFORMED_RESPONSE")
 
 
-class Gemini:
+class GeminiModel(HostedModel):
+    """Google's generateContent."""
+
     name = "gemini"
-    form = "gemini"
-    base_url = "https://generativelanguage.googleapis.com"
-    base_url_variable = "GOOGLE_GEMINI_BASE_URL"
-    key_variables: Sequence[str] = ("GEMINI_API_KEY", "GOOGLE_API_KEY")
+    package = "google-genai"
+    default_url = "https://generativelanguage.googleapis.com"
+    url_variable = "GOOGLE_GEMINI_BASE_URL"
+    key_variables = ("GEMINI_API_KEY", "GOOGLE_API_KEY")
 
-    def path(self, model: str, streams: bool) -> str:
-        name = quote(model if "/" in model else f"models/{model}", safe="/")
-        method = "streamGenerateContent?alt=sse" if streams else "generateContent"
-        return f"/v1beta/{name}:{method}"
+    def connect(self, http_client: Any) -> tuple[Any, type[Exception]]:
+        from google import genai  # delayed: it takes a second
+        from google.genai import errors
 
-    def headers(self, key: str | None) -> dict[str, str]:
-        return {"x-goog-api-key": key} if key else {}
+        options: Any = {
+            "base_url": self.base_url,
+            "httpx_async_client": http_client,
+            "extra_body": self.extra,
+        }
+        return genai.Client(
+            api_key="set by the transport", vertexai=False, http_options=options
+        ), errors.APIError
 
-    def body(self, ask: Ask) -> Json:
-        body: Json = {"contents": list(ask.messages)}
-        if ask.instructions:
-            body["systemInstruction"] = {"parts": [{"text": ask.instructions}]}
-        if ask.tools:
-            body["tools"] = [{"functionDeclarations": list(ask.tools)}]
-        settings: Json = {}
-        if ask.max_tokens is not None:
-            settings["maxOutputTokens"] = ask.max_tokens
-        if ask.temperature is not None:
-            settings["temperature"] = ask.temperature
-        if settings:
-            body["generationConfig"] = settings
-        return body
+    def auth_headers(self, key: str) -> dict[str, str]:
+        return {"x-goog-api-key": key}
 
-    def say(self, role: str, text: str) -> Json:
+    def make_message(self, role: str, text: str) -> Json:
         return {"role": role, "parts": [{"text": text}]}
 
-    def bring_back(self, results: Sequence[Json]) -> list[Json]:
+    def make_result_messages(self, results: Sequence[Json]) -> list[Any]:
         return [{"role": "user", "parts": list(results)}]
 
-    def read_turn(self) -> GeminiTurn:
-        return GeminiTurn()
+    async def read_turn(
+        self, client: Any, messages: list[Any], tools: Sequence[Any]
+    ) -> AsyncGenerator[str | Turn, None]:
+        config: Json = {
+            "system_instruction": self.instructions,
+            "max_output_tokens": self.max_tokens,
+            "temperature": self.temperature,
+            "tools": [{"function_declarations": list(tools)}] if tools else None,
+            "automatic_function_calling": {"disable": True},
+        }
+        request = {"model": self.model, "contents": messages, "config": config}
+        turn = _GeminiTurn()
+        if self.streams:
+            async for chunk in await client.aio.models.generate_content_stream(**request):
+                yield turn.add(chunk)
+        else:
+            yield turn.add(await client.aio.models.generate_content(**request))
+        yield turn.finish()
 
 
-class GeminiTurn:
-    """Parts are kept as they came, signatures included: the model wants to see them again."""
+class _GeminiTurn:
+    """Collects the parts of an answer. They are sent back as they came, with their signatures."""
 
     def __init__(self) -> None:
-        self._pieces = Pieces()
         self._parts: list[Json] = []
+        self._text: list[str] = []
         self._reason = ""
         self._usage: Json | None = None
 
-    def feed(self, item: Json) -> Iterator[str]:
-        if error := service_error(item):
-            raise error
-        self._usage = mapping_in(item, "usageMetadata") or self._usage
-        if blocked := text_in(mapping_in(item, "promptFeedback"), "blockReason"):
-            raise AgentError(f"the service will not answer this ({blocked})", kind="refused")
-        for candidate in items_in(item, "candidates")[:1]:
-            for part in items_in(mapping_in(candidate, "content"), "parts"):
-                self._pieces.add("parts", "")
-                yield from self._take(part)
-            self._reason = text_in(candidate, "finishReason") or self._reason
-
-    def _take(self, part: Json) -> Iterator[str]:
-        text = text_in(part, "text")
-        if text and not part.get("thought"):
-            self._pieces.add("text", text)
-            yield text
-        if set(part) == {"text"} and self._parts and set(self._parts[-1]) == {"text"}:
-            self._pieces.add(("part", len(self._parts) - 1), text)
-            return
-        if set(part) == {"text"}:
-            self._pieces.add(("part", len(self._parts)), text)
-        self._parts.append(dict(part))
+    def add(self, chunk: Any) -> str:
+        """Take a chunk and return the text in it."""
+        answer: Json = chunk.model_dump(mode="json", by_alias=True, exclude_none=True, warnings=False)
+        self._usage = answer.get("usageMetadata") or self._usage
+        if blocked := answer.get("promptFeedback", {}).get("blockReason"):
+            raise AgentError(f"the service refuses this question ({blocked})", kind="refused")
+        added = ""
+        for candidate in answer.get("candidates", ())[:1]:
+            for part in candidate.get("content", {}).get("parts") or ():
+                added += "" if part.get("thought") else part.get("text", "")
+                if part.keys() == {"text"} and self._parts and self._parts[-1].keys() == {"text"}:
+                    self._parts[-1] = {"text": self._parts[-1]["text"] + part["text"]}
+                else:
+                    self._parts.append(part)
+            self._reason = candidate.get("finishReason") or self._reason
+        self._text.append(added)
+        return added
 
     def finish(self) -> Turn:
         if not self._reason:
-            raise broken_off()
-        calls: list[Asked] = []
-        parts: list[Json] = []
-        for number, part in enumerate(self._parts):
-            if isinstance(part.get("functionCall"), dict):
-                calls.append(self._read_call(part, len(calls)))
-            elif set(part) == {"text"}:
-                part = {"text": self._pieces.get(("part", number))}
-            parts.append(part)
-        if self._reason in _GARBLED and not calls:
+            raise cut_error()
+        calls: list[ModelCall] = []
+        for part in self._parts:
+            if call := part.get("functionCall"):
+                name = call.get("name") or ""
+                problem = None if name else "The call has no name"
+                calls.append(ModelCall(f"call_{len(calls) + 1}", name, part, problem, call.get("id") or ""))
+        if self._reason in _BAD_CALLS and not calls:
             raise AgentError(
-                f"the model made a call that its service could not read ({self._reason})",
+                f"the model made a call that its service cannot read ({self._reason})",
                 kind="garbled",
                 hint="ask again, or ask for less at once",
             )
-        message: Json = {"role": "model", "parts": parts or [{"text": ""}]}
-        return Turn(message, self._pieces.get("text"), calls, _REASONS.get(self._reason, "stop"), self._usage)
-
-    def _read_call(self, part: Json, number: int) -> Asked:
-        call = part["functionCall"]
-        name, arguments = text_in(call, "name"), call.get("args")
-        flaw = None if name else "The call has no name"
-        if arguments is not None and not isinstance(arguments, dict):
-            flaw = "The arguments must be an object"
-        given = text_in(call, "id")
-        return Asked(f"call_{number + 1}", name, part, flaw, given)
+        message: Json = {"role": "model", "parts": self._parts or [{"text": ""}]}
+        reason = _REASONS.get(self._reason, "stop")
+        return Turn(message, "".join(self._text), calls, reason, self._usage)

@@ -1,131 +1,143 @@
-"""The dialect of chat completions, which most services and local servers of models speak."""
+"""The provider `openai`: chat completions, of OpenAI and of many services and local servers with that API.
+
+Local servers differ from OpenAI in details of a stream (calls without an index, arguments as an object), so
+the pieces are put together here and not by the SDK.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
-from toolcrib.agents.hosted import (
-    CUT_OFF,
-    Ask,
-    Asked,
-    Json,
-    Pieces,
-    Turn,
-    broken_off,
-    items_in,
-    mapping_in,
-    read_object,
-    service_error,
-    text_in,
-)
+from toolcrib.agents.hosted import CUT_OFF, HostedModel, Json, ModelCall, Turn, argument_problem, cut_error
 from toolcrib.validation import codec
 
 _REASONS = {"length": "length", "content_filter": "refused"}
 
 
-class OpenAI:
+class OpenAIModel(HostedModel):
+    """OpenAI, or any service with `/chat/completions`: give its address as `base_url`."""
+
     name = "openai"
-    form = "openai"
-    base_url = "https://api.openai.com/v1"
-    base_url_variable = "OPENAI_BASE_URL"
-    key_variables: Sequence[str] = ("OPENAI_API_KEY",)
+    package = "openai"
+    default_url = "https://api.openai.com/v1"
+    url_variable = "OPENAI_BASE_URL"
+    key_variables = ("OPENAI_API_KEY",)
 
-    def path(self, model: str, streams: bool) -> str:  # noqa: ARG002
-        return "/chat/completions"
+    def connect(self, http_client: Any) -> tuple[Any, type[Exception]]:
+        import openai  # delayed: it takes a second
 
-    def headers(self, key: str | None) -> dict[str, str]:
-        return {"authorization": f"Bearer {key}"} if key else {}
+        client = openai.AsyncOpenAI(
+            api_key="set by the transport", base_url=self.base_url, http_client=http_client, max_retries=0
+        )
+        return client, openai.APIError
 
-    def body(self, ask: Ask) -> Json:
-        before = [self.say("system", ask.instructions)] if ask.instructions else []
-        body: Json = {"model": ask.model, "messages": [*before, *ask.messages], "stream": ask.streams}
-        if ask.tools:
-            body["tools"] = list(ask.tools)
-        if ask.max_tokens is not None:
-            body["max_completion_tokens"] = ask.max_tokens
-        if ask.temperature is not None:
-            body["temperature"] = ask.temperature
-        return body
+    def auth_headers(self, key: str) -> dict[str, str]:
+        return {"authorization": f"Bearer {key}"}
 
-    def say(self, role: str, text: str) -> Json:
+    def make_message(self, role: str, text: str) -> Json:
         return {"role": "assistant" if role == "model" else role, "content": text}
 
-    def bring_back(self, results: Sequence[Json]) -> list[Json]:
+    def make_result_messages(self, results: Sequence[Json]) -> list[Any]:
         return list(results)
 
-    def read_turn(self) -> OpenAITurn:
-        return OpenAITurn()
+    async def read_turn(
+        self, client: Any, messages: list[Any], tools: Sequence[Any]
+    ) -> AsyncGenerator[str | Turn, None]:
+        system = [self.make_message("system", self.instructions)] if self.instructions else []
+        request: Json = {"model": self.model, "messages": [*system, *messages], "stream": self.streams}
+        if tools:
+            request["tools"] = list(tools)
+        if self.max_tokens is not None:
+            request["max_completion_tokens"] = self.max_tokens
+        if self.temperature is not None:
+            request["temperature"] = self.temperature
+        answer = await client.chat.completions.create(**request, extra_body=self.extra)
+        turn = _OpenAITurn()
+        if self.streams:
+            async for chunk in answer:
+                yield turn.add(chunk.to_dict(warnings=False))
+        else:
+            yield turn.add(answer.to_dict(warnings=False))
+        yield turn.finish()
 
 
-class OpenAITurn:
-    """Reads the chunks of a stream, and a whole answer as if it were one chunk."""
+@dataclass(slots=True)
+class _Call:
+    id: str = ""
+    name: str = ""
+    arguments: list[str] = field(default_factory=list)
+
+
+class _OpenAITurn:
+    """Puts the chunks of a stream together; a whole answer is one chunk."""
 
     def __init__(self) -> None:
-        self._pieces = Pieces()
-        self._calls: list[dict[str, str]] = []
-        self._by_index: dict[object, int] = {}
+        self._text: list[str] = []
+        self._calls: list[_Call] = []
+        self._by_index: dict[int, _Call] = {}
         self._reason = ""
         self._is_refusal = False
         self._usage: Json | None = None
 
-    def feed(self, item: Json) -> Iterator[str]:
-        if error := service_error(item):
-            raise error
-        self._usage = mapping_in(item, "usage") or self._usage
-        for choice in items_in(item, "choices"):
-            if choice.get("index", 0) not in (0, None):
-                continue
-            piece = mapping_in(choice, "delta") or mapping_in(choice, "message")
-            for key in ("content", "refusal"):
-                text = text_in(piece, key) or "".join(text_in(part, "text") for part in items_in(piece, key))
-                if text:
-                    self._is_refusal = self._is_refusal or key == "refusal"
-                    self._pieces.add("text", text)
-                    yield text
-            for call in items_in(piece, "tool_calls"):
-                self._take_call(call)
-            self._reason = text_in(choice, "finish_reason") or self._reason
+    def add(self, chunk: Json) -> str:
+        """Take a chunk and return the text in it."""
+        self._usage = chunk.get("usage") or self._usage
+        added = ""
+        for choice in chunk.get("choices") or ():
+            if choice.get("index"):
+                continue  # another answer to the same question
+            piece = choice.get("delta") or choice.get("message") or {}
+            refusal = piece.get("refusal") or ""
+            self._is_refusal = self._is_refusal or bool(refusal)
+            added += _join(piece.get("content")) + refusal
+            for call in piece.get("tool_calls") or ():
+                self._add_call(call)
+            self._reason = choice.get("finish_reason") or self._reason
+        self._text.append(added)
+        return added
 
-    def _take_call(self, call: Json) -> None:
-        """A call comes in pieces that share an index. Servers leave it out, or give it to two calls."""
-        given, index = text_in(call, "id"), call.get("index")
-        function = mapping_in(call, "function")
-        number = self._by_index.get(index) if isinstance(index, int) else None
-        if not isinstance(index, int) and not given and not text_in(function, "name") and self._calls:
-            number = len(self._calls) - 1  # more of the last one
-        if number is None or (given and self._calls[number]["id"] not in ("", given)):
-            number = len(self._calls)
-            self._calls.append({"id": "", "name": ""})
-            self._pieces.add("calls", "")
+    def _add_call(self, piece: Json) -> None:
+        """Add to a call, whose pieces share an index. Some servers leave it out, or give it to two calls."""
+        given, index, function = piece.get("id") or "", piece.get("index"), piece.get("function") or {}
+        known = self._by_index.get(index) if isinstance(index, int) else None
+        if index is None and not given and not function.get("name") and self._calls:
+            known = self._calls[-1]
+        if known is None or (given and known.id not in ("", given)):
+            known = _Call()
+            self._calls.append(known)
             if isinstance(index, int):
-                self._by_index[index] = number
-        known = self._calls[number]
-        known["id"] = known["id"] or given
-        known["name"] = known["name"] or text_in(function, "name")
-        arguments = function.get("arguments")
-        if isinstance(arguments, dict):
-            arguments = codec.encode_text(arguments)
-        if isinstance(arguments, str):
-            self._pieces.add(number, arguments)
+                self._by_index[index] = known
+        known.id = known.id or given
+        known.name = known.name or function.get("name") or ""
+        arguments = function.get("arguments") or ""
+        known.arguments.append(arguments if isinstance(arguments, str) else codec.encode_text(arguments))
 
     def finish(self) -> Turn:
         if not self._reason:
-            raise broken_off()
-        calls = []
-        used: set[str] = set()
-        for number, call in enumerate(self._calls):
-            given = call["id"] if call["id"] and call["id"] not in used else f"call_{number + 1}"
-            used.add(given)
-            arguments = self._pieces.get(number)
-            flaw = read_object(arguments)[1] or (None if call["name"] else "The call has no name")
-            if self._reason == "length" and call is self._calls[-1] and not arguments.strip():
-                flaw = flaw or CUT_OFF
-            function = {"name": call["name"] or "unnamed", "arguments": "{}" if flaw else arguments or "{}"}
+            raise cut_error()
+        calls: list[ModelCall] = []
+        for number, call in enumerate(self._calls, 1):
+            is_free = call.id and call.id not in {made.id for made in calls}
+            given = call.id if is_free else f"call_{number}"
+            arguments = "".join(call.arguments)
+            problem = argument_problem(arguments) or (None if call.name else "The call has no name")
+            if self._reason == "length" and number == len(self._calls) and not arguments.strip():
+                problem = problem or CUT_OFF
+            function = {"name": call.name or "unnamed", "arguments": "{}" if problem else arguments or "{}"}
             native = {"id": given, "type": "function", "function": function}
-            calls.append(Asked(given, call["name"], native, flaw, given))
-        text = self._pieces.get("text")
+            calls.append(ModelCall(given, call.name, native, problem, given))
+        text = "".join(self._text)
         message: Json = {"role": "assistant", "content": text or None if calls else text}
         if calls:
             message["tool_calls"] = [call.native for call in calls]
         reason = "refused" if self._is_refusal else _REASONS.get(self._reason, "stop")
         return Turn(message, text, calls, reason, self._usage)
+
+
+def _join(content: Any) -> str:
+    """Return the text of a message, which some servers send in parts."""
+    if isinstance(content, list):
+        return "".join(part.get("text") or "" for part in content)
+    return content or ""

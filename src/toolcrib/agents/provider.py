@@ -1,9 +1,11 @@
-"""What a provider is: anything that starts, takes words, tells events and stops; and where they are by name.
+"""The provider contract, and the table of providers by name.
 
-Knows the shape, not the providers. To add one, write a class with these six things and register it:
+To add a provider, write a class with these six members and register it:
 
     @providers.register("mine")
     class Mine: ...
+
+A package adds one with an entry point in the group `toolcrib.providers` that names such a class.
 """
 
 from __future__ import annotations
@@ -11,45 +13,54 @@ from __future__ import annotations
 import difflib
 import inspect
 from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
+from importlib import import_module
 from typing import Any, Literal, Protocol, TypeVar, overload
 
 from toolcrib.agents.events import Event, ToolAnswer
 from toolcrib.agents.session import SessionCtx
 from toolcrib.errors import ConfigurationError
+from toolcrib.registry.plugins import load_plugins
 
+ENTRY_POINTS = "toolcrib.providers"
+BUILT_IN = {
+    "gemini_cli": "toolcrib.agents.gemini_cli:GeminiCLI",
+    "openai": "toolcrib.agents.openai:OpenAIModel",
+    "anthropic": "toolcrib.agents.anthropic:AnthropicModel",
+    "gemini": "toolcrib.agents.gemini:GeminiModel",
+}
 Status = Literal["stopped", "ready", "working"]
-"""Not started, or stopped again; waiting for words; owing an answer."""
+"""Not started or stopped; waiting for a question; owing an answer."""
 
 
 class Provider(Protocol):
-    """A model, and how to speak to it.
+    """A model.
 
     After `send`, and again after `answer`, the runner reads `events()` to its end: tokens and tool calls as
     they come, then Final or Failure, or nothing more where tool calls wait for results. Raising AgentError is
-    as good as a Failure. The runner counts time and size; a provider may be cancelled at every await.
+    the same as yielding a Failure. The runner enforces limits; a provider may be cancelled at every await.
     """
 
     @property
     def status(self) -> Status: ...
 
     async def start(self, session: SessionCtx) -> None:
-        """Get ready. Called before the first `send` and again after `stop`: begin with `session.messages`."""
+        """Get ready, before the first `send` and after `stop`: the conversation so far is in `session`."""
         ...
 
     async def send(self, text: str) -> None:
-        """The user says something."""
+        """Take a question of the user."""
         ...
 
     async def answer(self, answers: Sequence[ToolAnswer]) -> None:
-        """What the calls of the last turn came to: all of them, in the order in which they were made."""
+        """Take the results of all calls of the last turn, in the order of the calls."""
         ...
 
     def events(self) -> AsyncGenerator[Event, None]:
-        """One turn of the model."""
+        """Yield the events of one turn of the model."""
         ...
 
     async def stop(self) -> None:
-        """Let go of everything, also in the middle of a turn. May be called twice."""
+        """Release everything, even in the middle of a turn. May be called twice."""
         ...
 
 
@@ -58,58 +69,71 @@ F = TypeVar("F", bound=Factory)
 
 
 class Providers:
-    """Providers by name: `providers["openai"]` is what makes one."""
+    """Providers by name: `providers["openai"]` is the class, or another callable that makes one."""
 
     def __init__(self) -> None:
-        self._factories: dict[str, Factory] = {}
+        self._factories: dict[str, Factory | str] = dict(BUILT_IN)
+        self._has_plugins = False
 
     @overload
     def register(self, name: str) -> Callable[[F], F]: ...
     @overload
     def register(self, name: str, factory: F) -> F: ...
     def register(self, name: str, factory: Any = None) -> Any:
-        """Add one, or put another in its place. Without a factory it is a decorator."""
+        """Add a provider, or replace one. Without a factory this is a decorator."""
         if not name:
-            raise ConfigurationError("a provider has a name", key="provider")
+            raise ConfigurationError("a provider needs a name", key="provider")
 
         def add(made: Any) -> Any:
             if not callable(made):
-                raise ConfigurationError("a provider is registered as what makes it", key="provider")
+                raise ConfigurationError("a provider is registered by its class", key="provider")
             self._factories[name] = made
             return made
 
         return add if factory is None else add(factory)
 
     def make(self, name: str, **options: Any) -> Provider:
-        """A provider of this name. Raises ConfigurationError for a name or an option that there is not."""
+        """Make a provider. Raise ConfigurationError for an unknown name or option."""
         factory = self[name]
         try:
             inspect.signature(factory).bind(**options)
         except TypeError as error:
             known = [item for item in inspect.signature(factory).parameters if item != "self"]
             hint = f"{name} takes: {', '.join(known)}" if known else f"{name} takes no options"
-            words = f"'{name}' cannot be made so: {error}"
-            raise ConfigurationError(words, key="provider", hint=hint) from None
+            raise ConfigurationError(f"cannot make '{name}': {error}", key="provider", hint=hint) from None
         return factory(**options)
 
     def __getitem__(self, name: str) -> Factory:
-        try:
-            return self._factories[name]
-        except (KeyError, TypeError):
-            pass
+        if name not in BUILT_IN:
+            self._load_plugins()
+        factory = self._factories.get(name)
+        if isinstance(factory, str):
+            module, _, attribute = factory.partition(":")
+            factory = self._factories[name] = getattr(import_module(module), attribute)
+        if factory is not None and not isinstance(factory, str):
+            return factory
         close = difflib.get_close_matches(str(name).casefold().replace("-", "_"), self._factories, n=1)
-        known = ", ".join(self._factories) or "none"
-        hint = f"did you mean '{close[0]}'?" if close else f"there are: {known}"
-        raise ConfigurationError(f"there is no provider {name!r}", key="provider", hint=hint)
+        hint = f"did you mean '{close[0]}'?" if close else f"available: {', '.join(self._factories)}"
+        raise ConfigurationError(f"unknown provider {name!r}", key="provider", hint=hint)
 
     def __contains__(self, name: object) -> bool:
+        self._load_plugins()
         return name in self._factories
 
     def __iter__(self) -> Iterator[str]:
+        self._load_plugins()
         return iter(self._factories)
 
     def __len__(self) -> int:
+        self._load_plugins()
         return len(self._factories)
+
+    def _load_plugins(self) -> None:
+        if not self._has_plugins:
+            for name, factory in load_plugins(ENTRY_POINTS):
+                if name not in self._factories:
+                    self.register(name, factory)
+            self._has_plugins = True
 
 
 providers = Providers()

@@ -1,17 +1,10 @@
-"""AgentRunner: tools and a model brought together for a conversation.
+"""AgentRunner: hand tools to a model, run its tool calls, and return its answer.
 
-Makes the provider, opens the tools, hands over the catalog, and runs one exchange at a time. Knows how the
-parts fit together and nothing that one of them knows better.
+    async with AgentRunner(server, provider="openai", model="gpt-5") as runner:
+        print(await runner.ask("What is 2 and 3?"))
 
-Results made short enough for a model, and refusals in the shape of results.
-
-Knows content blocks and how long they are. Refuses to know providers and tools.
-
-One answer: the words go to the model, its tool calls to the tools, the results back, until it is done.
-
-Counts everything that could go on for ever: turns, calls, seconds, characters. Whatever goes wrong is the
-last event, and by then the provider has been stopped and no tool of this answer runs any more. Knows the
-provider's protocol and a toolbox; refuses to know which provider and which tools.
+Everything that could go on for ever is limited: turns, calls, seconds, characters. A failure is the last
+event; by then the provider has been stopped and no tool of this answer is running.
 """
 
 from __future__ import annotations
@@ -41,25 +34,36 @@ from toolcrib.registry.registry import ToolRegistry
 from toolcrib.tool import Tool
 from toolcrib.validation import codec
 
+logger = logging.getLogger("toolcrib")
+
+T = TypeVar("T")
+_TOOL_GRACE_S = 2.0
+"""A tool keeps its own time limit; what is between it and us has this much longer."""
+_MAX_SHOWN = 200
 _MAX_BLOCKS = 100
+_CALL_FLOOD = 100
+"""Calls beyond `calls_per_turn` that are answered with a refusal before the answer is ended."""
 
 
-def refuse(words: str) -> Result:
-    """The result of a call that was not made."""
-    return Result([text_block(words)], is_error=True, error=ToolError(words))
+# --- results ------------------------------------------------------------------------------------------
 
 
-def fit(result: Result, limit_chars: int) -> tuple[Result, bool]:
-    """The result, or as much of it as fits in so many characters, with a note; and whether it was cut."""
-    if _measure(result) <= limit_chars:
+def _refuse(message: str) -> Result:
+    """Return the result of a call that was not made."""
+    return Result([text_block(message)], is_error=True, error=ToolError(message))
+
+
+def _cut_result(result: Result, limit: int) -> tuple[Result, bool]:
+    """Return as much of a result as fits in `limit` characters, with a note, and whether it was cut."""
+    if _count_chars(result) <= limit:
         return result, False
     kept: list[Block] = []
-    left = limit_chars
+    left = limit
     content = result.content or [text_block(codec.encode_text(result.structured_content))]
     for block in content:
         text = block.get("text") if block.get("type") == "text" else None
         if isinstance(text, str):
-            kept.append(text_block(_cut(text, left)))
+            kept.append(text_block(_cut_text(text, left)))
             left = max(0, left - len(text))
         elif (size := len(codec.encode(block))) <= left:
             kept.append(block)
@@ -71,37 +75,31 @@ def fit(result: Result, limit_chars: int) -> tuple[Result, bool]:
     dropped = len(content) - len(kept)
     if dropped > 0:
         kept.append(text_block(f"[{dropped} more parts, left out]"))
-    # The data would say all of it again; what is left of the text says as much as fits.
+    # Without the structured content, which would repeat all of it.
     return Result(kept, is_error=result.is_error, error=result.error), True
 
 
-def _measure(result: Result) -> int:
-    """Characters of the larger of the two forms, words and data; whichever is sent, it fits."""
-    words = sum(
+def _count_chars(result: Result) -> int:
+    """Return the size of the larger form, text or structured: either may be sent."""
+    text = sum(
         len(str(block.get("text", ""))) if block.get("type") == "text" else len(codec.encode(block))
         for block in result.content
     )
     data = len(codec.encode(result.structured_content)) if result.is_structured else 0
-    return max(words, data)
+    return max(text, data)
 
 
-def _cut(text: str, limit: int) -> str:
+def _cut_text(text: str, limit: int) -> str:
     if len(text) <= limit:
         return text
     return f"{text[:limit]}\n[cut: {len(text) - limit} of {len(text)} characters left out]"
 
 
-logger = logging.getLogger("toolcrib")
-
-T = TypeVar("T")
-_TOOL_GRACE_S = 2.0
-"""A tool answers in time by itself; whatever stands between it and us has this much longer."""
-_SHOWN_CHARS = 200
-_FLOOD = 100
+# --- one answer ---------------------------------------------------------------------------------------
 
 
 class Exchange:
-    """One question and its answer. `session` has the tools that the model was told of."""
+    """One question and its answer. The session has the tools that the model knows."""
 
     def __init__(self, session: SessionCtx, provider: Provider, toolbox: Toolbox) -> None:
         self._session = session
@@ -111,22 +109,22 @@ class Exchange:
         self._answer_left_s = self._limits.answer_s
         self._turn_left_s = self._limits.turn_s
         self._chars = 0
-        self._asked: Counter[str] = Counter()
-        self._made: list[asyncio.Task[Result]] = []
+        self._requested: Counter[str] = Counter()
+        self._running: list[asyncio.Task[Result]] = []
         self._has_ended = False
         self.is_idle = False
-        """Whether the reader has an event and has not come back for the next one."""
+        """Whether the reader has an event and has not asked for the next one."""
 
     async def run(self, text: str) -> AsyncGenerator[Event, None]:
-        """The events, the last of which is Final or Failure."""
+        """Yield the events, the last of which is Final or Failure."""
         failure: AgentError | None = None
-        is_whole = False
+        is_complete = False
         try:
             async with aclosing(self._converse(text)) as events:
                 async for event in events:
                     if isinstance(event, Final):
                         self._session.messages += [Message("user", text), Message("model", event.text)]
-                        is_whole = self._has_ended = True
+                        is_complete = self._has_ended = True
                     self.is_idle = True
                     yield event
                     self.is_idle = False
@@ -134,20 +132,20 @@ class Exchange:
             failure = error
         except Exception as error:
             logger.exception("the provider '%s' failed", self._session.provider)
-            words = f"the provider '{self._session.provider}' failed: {type(error).__name__}: {error}"
-            failure = AgentError(words, kind="crashed", hint="this is a mistake in the provider's own code")
+            message = f"the provider '{self._session.provider}' failed: {type(error).__name__}: {error}"
+            failure = AgentError(message, kind="crashed", hint="this is a bug in the provider")
         finally:
-            if not is_whole:
+            if not is_complete:
                 await self.end()
         if failure is not None:
             yield Failure.of(failure)
 
     async def end(self) -> None:
-        """Nobody will read on: what is under way ends now. The next question begins anew."""
+        """End what is running. The next question starts the provider anew."""
         if self._has_ended:
             return
         self._has_ended = True
-        await self._end_tools()
+        await self._cancel_tools()
         try:
             await self._provider.stop()
         except Exception:
@@ -156,10 +154,10 @@ class Exchange:
     async def _converse(self, text: str) -> AsyncGenerator[Event, None]:
         if self._provider.status == "stopped":
             await self._wait(lambda: self._provider.start(self._session), "did not start")
-        await self._wait(lambda: self._provider.send(text), "does not take the question")
+        await self._wait(lambda: self._provider.send(text), "does not accept the question")
         for _ in range(self._limits.turns):
             calls: list[ToolCall] = []
-            async with aclosing(self._listen()) as events:
+            async with aclosing(self._read_turn()) as events:
                 async for event in events:
                     yield event
                     if isinstance(event, Final):
@@ -174,59 +172,59 @@ class Exchange:
                     hint="a turn ends with Final, with Failure or with tool calls",
                 )
             answers: list[ToolAnswer] = []
-            async with aclosing(self._call_all(calls, answers)) as results:
+            async with aclosing(self._call_tools(calls, answers)) as results:
                 async for result in results:
                     yield result
             self._turn_left_s = self._limits.turn_s
-            await self._wait(partial(self._provider.answer, answers), "does not take the results")
+            await self._wait(partial(self._provider.answer, answers), "does not accept the results")
         raise self._out_of_turns()
 
     # --- the model ---
 
-    async def _listen(self) -> AsyncGenerator[Event, None]:
-        """One turn of the model, counted."""
+    async def _read_turn(self) -> AsyncGenerator[Event, None]:
+        """Yield the events of one turn, and enforce the limits."""
         async with aclosing(self._provider.events()) as events:
             while True:
                 try:
-                    event = await self._wait(events.__anext__, "says nothing more")
+                    event = await self._wait(events.__anext__, "stalls")
                 except StopAsyncIteration:
                     return
                 if isinstance(event, Failure):
                     raise event.to_error()
-                self._count(event)
+                self._count_output(event)
                 yield event
                 if isinstance(event, Final):
                     return
 
-    def _count(self, event: Event) -> None:
+    def _count_output(self, event: Event) -> None:
         match event:
             case Token():
                 self._chars += len(event.text)
             case ToolCall():
                 self._chars += len(event.name) + len(codec.encode(dict(event.arguments)))
             case Final() if len(event.text) > self._limits.output_chars:
-                self._chars = len(event.text)  # said at once, without tokens
+                self._chars = len(event.text)  # sent at once, without tokens
         if self._chars > self._limits.output_chars:
             raise AgentError(
-                f"{self._name} said more than {self._limits.output_chars} characters in one answer",
+                f"{self._name} sent more than {self._limits.output_chars} characters in one answer",
                 kind="limit",
-                hint="the limit output_chars can be raised",
+                hint="raise the limit output_chars",
             )
 
     def _check_flood(self, calls: Sequence[ToolCall]) -> None:
-        """A few calls too many are answered with words; one that does not stop asking is stopped."""
-        if len(calls) > self._limits.calls_per_turn + _FLOOD:
-            words = f"{self._name} asked for {len(calls)} tools at once"
-            raise AgentError(words, kind="limit", hint="the limit calls_per_turn can be raised")
+        """End an answer with far too many calls; a few too many are only refused."""
+        if len(calls) > self._limits.calls_per_turn + _CALL_FLOOD:
+            message = f"{self._name} made {len(calls)} tool calls at once"
+            raise AgentError(message, kind="limit", hint="raise the limit calls_per_turn")
 
-    async def _wait(self, step: Callable[[], Awaitable[T]], trouble: str) -> T:
+    async def _wait(self, step: Callable[[], Awaitable[T]], problem: str) -> T:
         """Wait for the provider, for as long as the turn and the answer have left."""
         is_turn = self._turn_left_s <= self._answer_left_s
         left_s = min(self._turn_left_s, self._answer_left_s)
         if self._has_ended:
             raise _stopped()
         if left_s <= 0:  # a step that never waits would not notice
-            raise self._out_of_time(trouble, is_turn)
+            raise self._out_of_time(problem, is_turn)
         started = time.monotonic()
         try:
             async with asyncio.timeout(left_s) as scope:
@@ -234,26 +232,26 @@ class Exchange:
         except TimeoutError:
             if not scope.expired():
                 raise
-            raise self._out_of_time(trouble, is_turn) from None
+            raise self._out_of_time(problem, is_turn) from None
         finally:
             spent_s = time.monotonic() - started
             self._turn_left_s -= spent_s
             self._answer_left_s -= spent_s
 
-    def _out_of_time(self, trouble: str, is_turn: bool) -> AgentError:
+    def _out_of_time(self, problem: str, is_turn: bool) -> AgentError:
         if not is_turn:
-            words = f"there is no answer after {self._limits.answer_s:g} s"
-            return AgentError(words, kind="limit", hint="the limit answer_s can be raised")
-        words = f"{self._name} {trouble}: its turn has taken {self._limits.turn_s:g} s"
-        hint = getattr(self._provider, "stall_hint", None) or "the limit turn_s can be raised"
-        return AgentError(words, kind="stalled", hint=hint)
+            message = f"no answer after {self._limits.answer_s:g} s"
+            return AgentError(message, kind="limit", hint="raise the limit answer_s")
+        message = f"{self._name} {problem}: its turn has taken {self._limits.turn_s:g} s"
+        hint = getattr(self._provider, "stall_hint", None) or "raise the limit turn_s"
+        return AgentError(message, kind="stalled", hint=hint)
 
     def _out_of_turns(self) -> AgentError:
-        words = f"{self._name} has no answer after {self._limits.turns} turns"
-        hint = "the limit turns can be raised"
-        if self._asked and (often := self._asked.most_common(1)[0])[1] > 2:
-            hint = f"it asked {often[1]} times for {often[0]}; {hint}"
-        return AgentError(words, kind="limit", hint=hint)
+        message = f"{self._name} has no answer after {self._limits.turns} turns"
+        hint = "raise the limit turns"
+        if self._requested and (often := self._requested.most_common(1)[0])[1] > 2:
+            hint = f"it called {often[0]} {often[1]} times; {hint}"
+        return AgentError(message, kind="limit", hint=hint)
 
     @property
     def _name(self) -> str:
@@ -261,81 +259,88 @@ class Exchange:
 
     # --- the tools ---
 
-    async def _call_all(
+    async def _call_tools(
         self, calls: Sequence[ToolCall], answers: list[ToolAnswer]
     ) -> AsyncGenerator[ToolResult, None]:
-        """Make all calls of a turn at once; tell of each when it is there, and collect them in order."""
-        made = self._made = []
+        """Make all calls of a turn at once; yield each result when it is there, and collect them in order."""
+        running = self._running = []
         for number, call in enumerate(calls):
-            self._asked[f"'{call.name}'"] += 1
-            made.append(asyncio.ensure_future(self._call(call, number)))
+            self._requested[f"'{call.name}'"] += 1
+            running.append(asyncio.ensure_future(self._call_tool(call, number)))
         results: dict[int, Result] = {}
-        waiting = set(made)
-        while waiting:
+        pending = set(running)
+        while pending:
             started = time.monotonic()
-            done, waiting = await asyncio.wait(
-                waiting, timeout=max(0.0, self._answer_left_s), return_when=asyncio.FIRST_COMPLETED
+            done, pending = await asyncio.wait(
+                pending, timeout=max(0.0, self._answer_left_s), return_when=asyncio.FIRST_COMPLETED
             )
             self._answer_left_s -= time.monotonic() - started
             if not done:
                 raise self._out_of_time("", False)
-            for number in sorted(made.index(task) for task in done):
-                if made[number].cancelled():
+            for number in sorted(running.index(task) for task in done):
+                if running[number].cancelled():
                     raise _stopped()
                 call = calls[number]
-                result, is_cut = fit(made[number].result(), self._limits.result_chars)
+                result, is_cut = _cut_result(running[number].result(), self._limits.result_chars)
                 results[number] = result
                 yield ToolResult(call.id, call.name, not result.is_error, result_text(result), is_cut)
         answers += [ToolAnswer(call, results[number]) for number, call in enumerate(calls)]
 
-    async def _end_tools(self) -> None:
-        for task in self._made:
+    async def _cancel_tools(self) -> None:
+        for task in self._running:
             task.cancel()
-        await asyncio.gather(*self._made, return_exceptions=True)
+        await asyncio.gather(*self._running, return_exceptions=True)
 
-    async def _call(self, call: ToolCall, number: int) -> Result:
-        """Make one call. A model's mistake is told to the model, whatever it is."""
+    async def _call_tool(self, call: ToolCall, number: int) -> Result:
+        """Make one call. Mistakes of the model become results, which it can read."""
         if call.flaw is not None:
-            return refuse(call.flaw)
+            return _refuse(call.flaw)
         if number >= self._limits.calls_per_turn:
-            return refuse(f"not run: at most {self._limits.calls_per_turn} calls at once; ask again")
+            return _refuse(f"not run: at most {self._limits.calls_per_turn} calls at once; ask again")
         limit_s = self._limits.tool_s
         try:
             async with asyncio.timeout(limit_s + _TOOL_GRACE_S) as scope:
                 return await self._toolbox.call(call.name, call.arguments, limit_s)
         except ToolNotFoundError:
-            return refuse(self._unknown(call.name))
+            return _refuse(self._explain_unknown(call.name))
         except TimeoutError as error:
             if not scope.expired():
-                return refuse(str(error) or f"Tool '{call.name}' ran out of time.")
-            return refuse(f"Tool '{call.name}' did not finish within {limit_s:g} s.")
+                return _refuse(str(error) or f"Tool '{call.name}' timed out.")
+            return _refuse(f"Tool '{call.name}' did not finish within {limit_s:g} s.")
         except ToolcribError as error:
-            return refuse(str(error))
+            return _refuse(str(error))
         except Exception:
             logger.exception("calling '%s' failed", call.name)
-            return refuse(f"Tool '{call.name}' failed unexpectedly.")
+            return _refuse(f"Tool '{call.name}' failed unexpectedly.")
 
-    def _unknown(self, name: str) -> str:
-        """The model was told of these tools, so it may hear which one it may have meant."""
+    def _explain_unknown(self, name: str) -> str:
+        """Suggest another name: the model knows these tools, so nothing is disclosed."""
         known = [tool.name for tool in self._session.tools]
-        close = difflib.get_close_matches(name[:_SHOWN_CHARS], known, n=1)
-        hint = f"did you mean '{close[0]}'?" if close else "use one of the tools you were told of"
-        return f"There is no tool '{name[:_SHOWN_CHARS]}': {hint}"
+        close = difflib.get_close_matches(name[:_MAX_SHOWN], known, n=1)
+        hint = f"did you mean '{close[0]}'?" if close else "use one of the tools in the list"
+        return f"There is no tool '{name[:_MAX_SHOWN]}': {hint}"
 
 
 def _stopped() -> AgentError:
     return AgentError("the answer was stopped", kind="cut")
 
 
-_PARTS = ("start", "send", "answer", "events", "stop", "status")
+# --- the runner ---------------------------------------------------------------------------------------
+
+_MEMBERS = ("start", "send", "answer", "events", "stop", "status")
 
 
 class AgentRunner:
-    """`async with AgentRunner(server, provider="openai", model="...") as runner: await runner.ask("...")`
+    """Tools and a model, for one conversation.
 
-    `tools` is a server, a registry, a client of another server, or functions and tools. `provider` is a name
-    in `providers` or a provider of your own; without one there is a session but nobody to talk to. What else
-    is given by name goes to the provider. `instructions` is what the model is told before everything else.
+    Args:
+        tools: A server, a registry, a client of another server, or functions and tools
+        provider: A name in `providers`, or a provider of your own; without one there is only a session
+        instructions: What the model is told before everything else
+        limits: What an answer may take
+        principal: Who calls the tools
+        session_id: The id of the session; by default a random one
+        options: Options of the provider, if it is given by name
     """
 
     def __init__(
@@ -361,10 +366,8 @@ class AgentRunner:
     def provider(self) -> Provider | None:
         return self._provider
 
-    # --- living ---
-
     async def start(self) -> SessionCtx:
-        """Open the tools and attach their catalog to the session. The model is not spoken to yet."""
+        """Open the tools and attach their catalog to the session. The provider is started by a question."""
         if not self._is_open:
             await self._toolbox.open()
             self._is_open = True
@@ -376,7 +379,7 @@ class AgentRunner:
         return self.session
 
     async def stop(self) -> None:
-        """End the exchange that is under way, the provider, and what was opened. Safe to call twice."""
+        """End the current answer and the provider, and close the tools. May be called twice."""
         self._is_open = False
         current, self._current = self._current, None
         try:
@@ -397,30 +400,28 @@ class AgentRunner:
         await self.stop()
 
     async def _attach_catalog(self) -> None:
-        """The tools as they are now. A server may have changed since the last question."""
+        """Attach the tools as they are now: a server may have changed since the last question."""
         tools = await self._toolbox.list()
         if tools != self.session.tools:
             self.session.tools, self.session.toolCatalog = tools, None
         if self._provider is not None and self.session.toolCatalog is None:
             self.session.toolCatalog = build_catalog(_register(tools))
 
-    # --- talking ---
-
     async def send(self, text: str) -> AsyncGenerator[Event, None]:
-        """The events of one answer, the last of which is Final or Failure.
+        """Ask a question; yield the events of the answer, the last of which is Final or Failure.
 
-        Whoever stops reading ends the answer: the provider's process or connection and all tool calls under
-        way. Use `contextlib.aclosing` where that must not wait for the garbage collector.
+        To stop reading is to end the answer: the provider's process or connection, and all running tool
+        calls. Use `contextlib.aclosing` where that must not wait for the garbage collector.
         """
         if self._provider is None:
-            raise ConfigurationError("there is nobody to talk to", key="provider", hint=_name_one())
+            raise ConfigurationError("no provider was given", key="provider", hint=_list_providers())
         if not text.strip():
-            raise ConfigurationError("a question is a text that is not empty")
+            raise ConfigurationError("the question must be a non-empty string")
         if self._current is not None:
             if not self._current.is_idle:
-                words = "the last question is still being answered"
-                raise AgentError(words, kind="busy", hint="wait for its answer, or close its events")
-            await self._current.end()  # whoever asks anew has stopped reading
+                message = "the last question is still being answered"
+                raise AgentError(message, kind="busy", hint="wait for its answer, or close its events")
+            await self._current.end()  # its reader has stopped reading
         exchange = self._current = Exchange(self.session, self._provider, self._toolbox)
         try:
             await self.start()
@@ -435,20 +436,20 @@ class AgentRunner:
                 self._current = None
 
     async def ask(self, text: str) -> str:
-        """The answer to one question. Raises AgentError where there is none."""
+        """Return the answer to a question. Raise AgentError where there is none."""
         async with aclosing(self.send(text)) as events:
             async for event in events:
                 if isinstance(event, Final):
                     return event.text
                 if isinstance(event, Failure):
                     raise event.to_error()
-        raise AgentError("the answer was stopped", kind="cut")
+        raise _stopped()
 
     def run(self, text: str) -> str:
-        """`ask` for scripts, with everything opened before and closed after."""
+        """Open, ask and close, in a script without an event loop."""
         if is_in_loop():
             hint = "await runner.ask(...)"
-            raise ConfigurationError("run() is for scripts, and an event loop runs here", hint=hint)
+            raise ConfigurationError("run() cannot be used inside an event loop", hint=hint)
         return asyncio.run(self._run(text))
 
     async def _run(self, text: str) -> str:
@@ -457,7 +458,7 @@ class AgentRunner:
 
 
 def _register(tools: Iterable[Tool]) -> ToolRegistry:
-    """The tools in a registry of their own, under the very names that they are called by."""
+    """Put the tools into a registry of their own, under the names that they are called by."""
     registry = ToolRegistry(name_rule="mcp", confusable="allow")
     registry.add_all(tool.renamed(tool.name) if tool.long_name else tool for tool in tools)
     return registry
@@ -469,16 +470,17 @@ def _find_provider(
     if isinstance(provider, str):
         return providers.make(provider, **options), provider
     if options:
-        hint = _name_one() if provider is None else "give them to the provider itself"
-        raise ConfigurationError("options are for a provider named by its name", key=min(options), hint=hint)
+        hint = _list_providers() if provider is None else "pass them to the provider itself"
+        message = "options need a provider that is given by name"
+        raise ConfigurationError(message, key=min(options), hint=hint)
     if provider is None:
         return None, None
-    missing = [name for name in _PARTS if not hasattr(provider, name)]
+    missing = [name for name in _MEMBERS if not hasattr(provider, name)]
     if missing or isinstance(provider, type):
-        words = f"{provider!r:.80} has no {missing[0]}" if missing else "give an instance, not the class"
-        raise ConfigurationError(words, key="provider", hint="see toolcrib.agents.Provider")
+        message = f"{provider!r:.80} has no {missing[0]}" if missing else "give an instance, not the class"
+        raise ConfigurationError(message, key="provider", hint="see toolcrib.agents.Provider")
     return provider, str(getattr(provider, "name", None) or type(provider).__name__)
 
 
-def _name_one() -> str:
-    return f"name one: {', '.join(providers)}"
+def _list_providers() -> str:
+    return f"available: {', '.join(providers)}"

@@ -122,18 +122,18 @@ async def test_a_provider_may_come_from_the_registry() -> None:
 
 
 def test_a_name_that_nobody_has_is_told_with_what_was_meant() -> None:
-    with pytest.raises(ConfigurationError, match="no provider 'gemini-cly'") as error:
+    with pytest.raises(ConfigurationError, match="unknown provider 'gemini-cly'") as error:
         AgentRunner([], provider="gemini-cly")
     assert error.value.hint == "did you mean 'gemini_cli'?"
     with pytest.raises(ConfigurationError) as error:
         _ = providers["zzz"]
-    assert str(error.value.hint).startswith("there are: gemini_cli, openai, anthropic, gemini")
+    assert str(error.value.hint).startswith("available: gemini_cli, openai, anthropic, gemini")
     assert {"gemini_cli", "openai", "anthropic", "gemini"} <= set(providers)
 
 
 @pytest.mark.parametrize("name", ["openai", "anthropic", "gemini"])
 def test_a_service_must_be_told_its_model(name: str) -> None:
-    with pytest.raises(ConfigurationError, match=f"which model of {name}"):
+    with pytest.raises(ConfigurationError, match=f"{name} needs a model"):
         AgentRunner([], provider=name)
     with pytest.raises(ConfigurationError, match="not a usable address"):
         AgentRunner([], provider=name, model="m", base_url="ftp://x")

@@ -64,7 +64,7 @@ def test_a_command_given_wrongly_says_how_it_is_given(desk: Desk) -> None:
     done = desk.run("agent", "--provider", "opnai", "Hello?")
     assert (done.exit_code, "did you mean 'openai'?" in done.stderr) == (2, True)
     done = desk.run("agent", "--provider", "openai", "Hello?")
-    assert (done.exit_code, "which model of openai?" in done.stderr) == (2, True)
+    assert (done.exit_code, "openai needs a model" in done.stderr) == (2, True)
     done = desk.run("agent", "--provider", "openai", "--program", "cat", "Hello?")
     assert (done.exit_code, done.stderr) == (
         2,

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from tests.support.plugins import install_plugin, run_with_plugin
 from toolcrib.catalog.lint import OTHERS, RULES, SUSPICIONS, render_table
 from toolcrib.catalog.lint.table import GROUPS, is_known
 from toolcrib.errors import DefinitionError
@@ -80,27 +78,6 @@ rule = Rule("todo", "advice", "A description contains a TODO", "Models read it."
 """
 
 
-def test_a_package_adds_rules_by_an_entry_point(tmp_path: Path) -> None:
-    install_plugin(tmp_path, "house_rules", PLUGIN, "rule")
-    run = subprocess.run(
-        [sys.executable, "-c", RUN_PLUGIN],
-        capture_output=True,
-        text=True,
-        check=True,
-        env=with_path(tmp_path),
-    )
-    assert run.stdout.split() == ["todo", "True", "True"]
-
-
-def test_a_broken_plugin_is_an_error_that_names_it(tmp_path: Path) -> None:
-    install_plugin(tmp_path, "house_rules", "rule = 5", "rule")
-    run = subprocess.run(
-        [sys.executable, "-m", "toolcrib", "lint"], capture_output=True, text=True, env=with_path(tmp_path)
-    )
-    assert run.returncode == 2
-    assert "The plugin 'house' (toolcrib.lint) is not a Rule" in run.stderr
-
-
 RUN_PLUGIN = """
 from toolcrib import Tool
 from toolcrib.catalog.lint import inspect_tools
@@ -115,14 +92,14 @@ print(is_known("todo"), "Plugins" in load_groups())
 """
 
 
-def install_plugin(folder: Path, module: str, source: str, name: str) -> None:
-    """Lay out an installed package with one entry point."""
-    (folder / f"{module}.py").write_text(source)
-    info = folder / f"{module}-1.0.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {module}\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text(f"[toolcrib.lint]\nhouse = {module}:{name}\n")
+def test_a_package_adds_rules_by_an_entry_point(tmp_path: Path) -> None:
+    install_plugin(tmp_path, "toolcrib.lint", "house", PLUGIN, "rule")
+    run = run_with_plugin(tmp_path, "-c", RUN_PLUGIN)
+    assert run.stdout.split() == ["todo", "True", "True"], run.stderr
 
 
-def with_path(folder: Path) -> dict[str, str]:
-    return {**os.environ, "PYTHONPATH": os.pathsep.join([str(folder), *sys.path])}
+def test_a_broken_plugin_is_an_error_that_names_it(tmp_path: Path) -> None:
+    install_plugin(tmp_path, "toolcrib.lint", "house", "rule = 5", "rule")
+    run = run_with_plugin(tmp_path, "-m", "toolcrib", "lint")
+    assert run.returncode == 2
+    assert "The plugin 'house' (toolcrib.lint) is not a Rule" in run.stderr
