@@ -1,8 +1,8 @@
-"""Agents: a catalog handed to a model, and the model's tool calls run through every check that tools have.
+"""Agents: hand a catalog of tools to a model, and run its tool calls through every check that tools have.
 
-Begin with `AgentRunner`. `Limits` bounds what an answer may take, `SessionCtx` is what a provider knows, the
-events tell what happens. `providers` has the models by name: `gemini_cli`, `openai`, `anthropic`, `gemini`,
-and yours, once it has what `Provider` says.
+Start with `AgentRunner`. `Limits` bounds an answer, `SessionCtx` is what a provider knows, and events
+report what happens. `providers` has the models by name: `gemini_cli`, `openai`, `anthropic`, `gemini`,
+and your own class that implements `Provider`.
 """
 
 from toolcrib.agents.anthropic import AnthropicModel

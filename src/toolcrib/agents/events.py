@@ -1,7 +1,7 @@
-"""What happens while a model answers: small values, in the order in which they happen.
+"""Events: what happens while a model answers, in order.
 
-A provider tells of tokens, tool calls, and the end, which is a final answer or a failure. The runner adds
-what tools came to. Knows the words of this vocabulary and nothing of who speaks them.
+A provider yields tokens, tool calls, and at the end a final answer or a failure. The runner adds the
+results of tools.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from toolcrib.errors import AgentError
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A piece of what the model says, as it says it."""
+    """A piece of the model's text, as it arrives."""
 
     type: ClassVar[str] = "token"
     text: str
@@ -24,10 +24,10 @@ class Token:
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """The model asks for a tool.
+    """A tool call of the model.
 
-    `name` is the tool's own name, whatever a provider had to make of it. `flaw` says what is wrong with a
-    call that cannot be understood; it is not made, and the model is told so.
+    `name` is the tool's own name, even if the provider uses another. `flaw` says what is wrong with a
+    call that cannot be read; it is not made, and the model gets the flaw as its result.
     """
 
     type: ClassVar[str] = "tool_call"
@@ -39,7 +39,7 @@ class ToolCall:
 
 @dataclass(frozen=True, slots=True)
 class ToolResult:
-    """What a tool call came to, in the words that the model gets. `is_cut`: some of them were left out."""
+    """The result of a tool call, as the model gets it. `is_cut`: some of it was left out."""
 
     type: ClassVar[str] = "tool_result"
     id: str
@@ -51,10 +51,10 @@ class ToolResult:
 
 @dataclass(frozen=True, slots=True)
 class Final:
-    """The answer is complete: `text` is what the model said since it last got results.
+    """The complete answer: `text` is what the model wrote since it last got results.
 
-    `reason` is "stop", or "length" where the provider's limit cut it short, or "refused" where the model or a
-    filter would not answer. `usage` is what the provider says it cost, in its own terms.
+    `reason` is "stop", "length" where the provider's limit cut the answer short, or "refused" where the
+    model or a filter refused to answer. `usage` is what the provider reports, in its own terms.
     """
 
     type: ClassVar[str] = "final"
@@ -65,7 +65,7 @@ class Final:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """There will be no answer. `kind` is for programs (see AgentError), the rest for people."""
+    """There is no answer. `kind` is for programs (see AgentError), the rest for people."""
 
     type: ClassVar[str] = "error"
     kind: str
@@ -85,15 +85,15 @@ Event = Token | ToolCall | ToolResult | Final | Failure
 
 @dataclass(frozen=True, slots=True)
 class ToolAnswer:
-    """A call and its result, on the way back to the model; `result` is short enough to be sent."""
+    """A call and its result on the way back to the model; the result is short enough to be sent."""
 
     call: ToolCall
     result: Result
 
 
 def event_to_json(event: Event) -> dict[str, Any]:
-    """An event as plain data, for logs and for programs in other languages."""
-    told = asdict(event)
+    """Return an event as plain data, for logs and other programs."""
+    data = asdict(event)
     if isinstance(event, ToolCall):
-        told["arguments"] = dict(event.arguments)
-    return {"type": event.type, **told}
+        data["arguments"] = dict(event.arguments)
+    return {"type": event.type, **data}

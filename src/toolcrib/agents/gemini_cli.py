@@ -1,29 +1,20 @@
-"""`gemini_cli`: a model that is a program, with the catalog in its prompt.
+"""The provider `gemini_cli`: a model that is a program, with the catalog in its prompt.
 
-Any program will do that reads its prompt from stdin and prints its answer, and that asks for tools by the
-line protocol. It is spoken to in one of two ways:
+Any program will do that reads its prompt from stdin, prints its answer, and asks for tools by the line
+protocol:
 
-- conversation: one process for the whole session. Each question is one line, `{"prompt": "..."}`; the first
-  has the tools in it, and beside it `message`, `session` and `toolCatalog` for programs. Results are lines.
-- transcript: one process for each turn. It reads plain text to the end, prints, and exits; where it has asked
-  for tools, the next one reads the same text with the results below. This is what Gemini CLI itself does with
-  a pipe, and most other command lines of models.
-
-Knows the two ways; the lines are line_protocol's, the process is child's.
-
-What a program prints, told apart: words as they come, lines that ask for a tool, the line that ends.
-
-    {"tool_call": {"name": "add", "args": {"a": 1}}}                     asks
-    {"tool_result": {"name": "add", "ok": true, "result": 2}}            is what it reads back
+    {"tool_call": {"name": "add", "args": {"a": 1}}}                     printed by the program
+    {"tool_result": {"name": "add", "ok": true, "result": 2}}            read by the program
     {"tool_result": {"name": "add", "ok": false, "error": "..."}}
     {"final": true}  or  {"final": "the answer"}                         ends an answer; so does its exit
 
-Sans-IO: chunks in, events out, however they were cut. Only a line that begins with a brace is held back until
-it is whole; everything else is passed on at once. Knows this protocol; refuses to know processes.
+There are two ways to talk to it:
 
-What a model without function calling is told: the tools, how to ask for one, and what was said before.
-
-Knows document C's catalog and the line protocol's words. Refuses to know who reads them.
+- conversation: one process for the session. Each question is one line, `{"prompt": "..."}`; the first
+  contains the tools, and has `message`, `session` and `toolCatalog` besides. Results are lines.
+- transcript: one process for each turn. It reads plain text to the end, prints, and exits. If it has
+  asked for tools, the next process reads the same text with the results below. Gemini CLI works like this
+  with a pipe, and so do most other command-line programs for models.
 """
 
 from __future__ import annotations
@@ -39,22 +30,24 @@ from toolcrib.agents.events import Event, Final, Token, ToolAnswer, ToolCall
 from toolcrib.agents.process import GRACE_S, Child, start_child
 from toolcrib.agents.provider import Status
 from toolcrib.agents.session import Message, SessionCtx
-from toolcrib.catalog.export.calls import ToolCall as RoutedCall
+from toolcrib.catalog.export.calls import ToolCall as ExportedCall
 from toolcrib.catalog.export.prompt import Prompt
 from toolcrib.errors import AgentError, ConfigurationError
 from toolcrib.validation import codec
 
+# --- the line protocol --------------------------------------------------------------------------------
+
 MAX_LINE_BYTES = 4 * 1024 * 1024
 """The longest line that can be a call."""
 _INDENT = b" \t\r"
-_DEEPEST_INDENT = 256
+_MAX_INDENT = 256
 _LOOKS_LIKE_CALL = re.compile(rb'\s*\{\s*"tool_call"\s*:')
-_SHOWN_CHARS = 120
+_MAX_SHOWN = 120
 
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """The program says that its answer ends; `text` is the answer where it repeats it."""
+    """The line that ends an answer; `text` is the answer, if the line repeats it."""
 
     text: str | None
 
@@ -62,102 +55,100 @@ class Done:
 Item = Token | ToolCall | Done
 
 
-class Reader:
-    """Feed it what was printed; `finish` when nothing more will come."""
+class LineReader:
+    """Splits what a program prints into text, tool calls and the end of the answer.
+
+    Text is passed on at once. Only a line that begins with a brace is held until it is complete, as it
+    may be a call. Call `feed` with the output, in pieces of any size, and `finish` at its end.
+    """
 
     def __init__(self, limit_bytes: int = MAX_LINE_BYTES) -> None:
         self._limit_bytes = limit_bytes
-        self._held = bytearray()  # a line that may be a call
-        self._is_inside = False  # of a line of words, part of which was passed on
+        self._line = bytearray()  # the beginning of a line that may be a call
+        self._in_text_line = False  # the beginning of the line was passed on as text
         self._is_skipping = False  # the rest of a call that was too long
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._calls = 0
 
     def feed(self, chunk: bytes) -> Iterator[Item]:
-        words = bytearray()
+        text = bytearray()
         start = 0
         while start < len(chunk):
             end = chunk.find(b"\n", start) + 1 or len(chunk)
-            yield from self._take(chunk[start:end], words)
+            yield from self._add(chunk[start:end], text)
             start = end
-        if words:
-            yield from self._say(bytes(words))
+        yield from self._decode(text)
 
     def finish(self) -> Iterator[Item]:
-        """What is left: a last line may lack its end."""
-        if self._held:
-            words = bytearray()
-            yield from self._flush(words)
-            if words:
-                yield from self._say(bytes(words))
+        """Yield what is left: the last line may lack its end."""
+        if self._line:
+            text = bytearray()
+            yield from self._end_line(text)
+            yield from self._decode(text)
         rest = self._decoder.decode(b"", final=True)
-        self._is_inside = self._is_skipping = False
+        self._in_text_line = self._is_skipping = False
         if rest:
             yield Token(rest)
 
-    def _take(self, piece: bytes, words: bytearray) -> Iterator[Item]:
+    def _add(self, piece: bytes, text: bytearray) -> Iterator[Item]:
         is_end = piece.endswith(b"\n")
         if self._is_skipping:
             self._is_skipping = not is_end
-        elif self._is_inside:
-            words += piece
-            self._is_inside = not is_end
+        elif self._in_text_line:
+            text += piece
+            self._in_text_line = not is_end
         else:
-            self._held += piece
+            self._line += piece
             if is_end:
-                yield from self._flush(words)
+                yield from self._end_line(text)
             elif not self._may_be_call():
-                words += self._held  # no call begins so
-                self._held.clear()
-                self._is_inside = True
-            elif len(self._held) > self._limit_bytes:
-                yield from self._give_up(words)
+                text += self._line
+                self._line.clear()
+                self._in_text_line = True
+            elif len(self._line) > self._limit_bytes:
+                yield from self._give_up(text)
 
     def _may_be_call(self) -> bool:
-        """Whether the line that is held begins like one. Its beginning is enough to look at."""
-        head = bytes(self._held[:_DEEPEST_INDENT]).lstrip(_INDENT)
-        return head.startswith(b"{") or (not head and len(self._held) < _DEEPEST_INDENT)
+        head = bytes(self._line[:_MAX_INDENT]).lstrip(_INDENT)
+        return head.startswith(b"{") or (not head and len(self._line) < _MAX_INDENT)
 
-    def _flush(self, words: bytearray) -> Iterator[Item]:
-        """A whole line. What was said before it comes first."""
-        line = bytes(self._held)
-        self._held.clear()
-        item = self._read(line)
+    def _end_line(self, text: bytearray) -> Iterator[Item]:
+        """Read a complete line; what was printed before it comes first."""
+        line = bytes(self._line)
+        self._line.clear()
+        item = self._read_line(line)
         if item is None:
-            words += line
+            text += line
             return
-        if words:
-            yield from self._say(bytes(words))
-            words.clear()
+        yield from self._decode(text)
         yield item
 
-    def _give_up(self, words: bytearray) -> Iterator[Item]:
-        line = bytes(self._held)
-        self._held.clear()
+    def _give_up(self, text: bytearray) -> Iterator[Item]:
+        """Stop holding a line that is too long."""
+        line = bytes(self._line)
+        self._line.clear()
         if _LOOKS_LIKE_CALL.match(line):
             self._is_skipping = True
-            if words:
-                yield from self._say(bytes(words))
-                words.clear()
-            yield self._flawed(f"the line is longer than {self._limit_bytes} bytes")
+            yield from self._decode(text)
+            yield self._bad_call(f"the line is longer than {self._limit_bytes} bytes")
         else:
-            self._is_inside = True
-            words += line
+            self._in_text_line = True
+            text += line
 
-    def _say(self, data: bytes) -> Iterator[Token]:
-        text = self._decoder.decode(data)
-        if text:
-            yield Token(text)
+    def _decode(self, text: bytearray) -> Iterator[Token]:
+        decoded = self._decoder.decode(bytes(text))
+        text.clear()
+        if decoded:
+            yield Token(decoded)
 
-    # --- lines ---
-
-    def _read(self, line: bytes) -> Item | None:
-        if not line[:_DEEPEST_INDENT].lstrip(_INDENT).startswith(b"{"):
+    def _read_line(self, line: bytes) -> Item | None:
+        """Return the call or the end that a line stands for; None for text."""
+        if not line[:_MAX_INDENT].lstrip(_INDENT).startswith(b"{"):
             return None
         try:
             value = codec.parse(line.strip())
         except ValueError as error:
-            return self._flawed(f"the line is not JSON: {error}") if _LOOKS_LIKE_CALL.match(line) else None
+            return self._bad_call(f"the line is not JSON: {error}") if _LOOKS_LIKE_CALL.match(line) else None
         if not isinstance(value, Mapping) or len(value) != 1:
             return None
         final = value.get("final")
@@ -165,77 +156,88 @@ class Reader:
             return Done(final if isinstance(final, str) else None)
         return self._read_call(value["tool_call"]) if "tool_call" in value else None
 
-    def _read_call(self, asked: Any) -> ToolCall:
-        if not isinstance(asked, Mapping):
-            return self._flawed('write {"tool_call": {"name": ..., "args": {...}}}')
-        name = asked.get("name")
-        arguments = asked.get("args", asked.get("arguments"))
+    def _read_call(self, call: Any) -> ToolCall:
+        if not isinstance(call, Mapping):
+            return self._bad_call('write {"tool_call": {"name": ..., "args": {...}}}')
+        name = call.get("name")
+        arguments = call.get("args", call.get("arguments"))
         if not isinstance(name, str) or not name:
-            return self._flawed("the call has no name")
+            return self._bad_call("the call has no name")
         if arguments is not None and not isinstance(arguments, Mapping):
-            return self._flawed("args must be an object", name)
+            return self._bad_call("args must be an object", name)
         return ToolCall(self._next_id(), name, arguments or {})
 
-    def _flawed(self, words: str, name: str = "") -> ToolCall:
-        return ToolCall(self._next_id(), name, flaw=f"This call cannot be read: {words[:_SHOWN_CHARS]}")
+    def _bad_call(self, problem: str, name: str = "") -> ToolCall:
+        return ToolCall(self._next_id(), name, flaw=f"This call cannot be read: {problem[:_MAX_SHOWN]}")
 
     def _next_id(self) -> str:
         self._calls += 1
         return f"call_{self._calls}"
 
 
+def _call_line(call: ToolCall) -> str:
+    return codec.encode_text({"tool_call": {"name": call.name, "args": dict(call.arguments)}}) + "\n"
+
+
 def result_line(answer: ToolAnswer) -> bytes:
-    """The line that tells a program what its call came to."""
-    call = RoutedCall(answer.call.id, answer.call.name)
+    call = ExportedCall(answer.call.id, answer.call.name)
     return codec.encode(Prompt().write_result(call, answer.result)) + b"\n"
 
 
-_HOW = """\
-You can use the tools below. To use one, print a line with nothing but this JSON on it:
+# --- the prompt ---------------------------------------------------------------------------------------
+
+_HOW_TO_CALL = """\
+You can use the tools below. To use one, print a line that contains only this JSON:
 {"tool_call": {"name": "NAME", "args": {"PARAMETER": VALUE}}}
-The whole call stands on one line. Then stop and wait; what it came to is one of these lines:
+The whole call must be on one line. Then stop and wait; the result is one of these lines:
 {"tool_result": {"name": "NAME", "ok": true, "result": VALUE}}
-{"tool_result": {"name": "NAME", "ok": false, "error": "WHY NOT"}}
-Never print such a line yourself. Everything else you print is read by the user. You may ask for tools as
-often as you need them; use only names from the list, and arguments that fit the parameters."""
-_NONE = "There are no tools; answer by yourself."
+{"tool_result": {"name": "NAME", "ok": false, "error": "REASON"}}
+Never print such a line yourself. Everything else you print is shown to the user. You may use tools as
+often as you need; use only names from the list, and arguments that match the parameters."""
+_NO_TOOLS = "There are no tools; answer by yourself."
 
 
 def introduce(catalog: Mapping[str, Any], instructions: str | None = None) -> str:
-    """The beginning of every prompt: instructions, the tools, and how to ask for one."""
+    """Return the beginning of every prompt: instructions, the tools, and how to call one."""
     parts = [instructions.strip()] if instructions and instructions.strip() else []
     if not catalog["functionSchema"]:
-        return "\n\n".join([*parts, _NONE])
-    parts += [_HOW, f"Tools:\n{catalog['promptList']}"]
+        return _join(*parts, _NO_TOOLS)
     schemas = (
         f"{item['name']}: {codec.encode_text(item['parameters'])}" for item in catalog["functionSchema"]
     )
-    parts.append("Parameters, as JSON Schema:\n" + "\n".join(schemas))
-    return "\n\n".join(parts)
+    tools = f"Tools:\n{catalog['promptList']}"
+    return _join(*parts, _HOW_TO_CALL, tools, "Parameters, as JSON Schema:\n" + "\n".join(schemas))
 
 
-def recount(messages: Sequence[Message]) -> str:
-    """What was said before, for a model that has not heard it."""
+def _recount(messages: Sequence[Message]) -> str:
+    """Return the conversation so far, for a process that does not know it."""
     if not messages:
         return ""
-    said = "\n".join(f"{'User' if item.role == 'user' else 'You'}: {item.text}" for item in messages)
-    return f"What was said so far:\n{said}"
+    lines = "\n".join(f"{'User' if item.role == 'user' else 'You'}: {item.text}" for item in messages)
+    return f"The conversation so far:\n{lines}"
 
 
-def join(*parts: str) -> str:
+def _join(*parts: str) -> str:
     return "\n\n".join(part for part in parts if part)
 
 
+# --- the provider -------------------------------------------------------------------------------------
+
 Way = Literal["conversation", "transcript"]
-_ONE_SHOT = ("gemini", "gemini.cmd", "gemini.exe")
+_TRANSCRIPT_PROGRAMS = ("gemini", "gemini.cmd", "gemini.exe")
 """Programs that are known to read all of their input before they answer."""
 
 
 class GeminiCLI:
-    """`GeminiCLI(["my-model", "--quiet"])`; without a command it is `gemini`.
+    """A program that speaks the line protocol: `GeminiCLI(["my-model", "--quiet"])`.
 
-    `way` is chosen by the program's name where it is not given: "transcript" for `gemini`, "conversation" for
-    everything else. `env` is added to the environment.
+    Args:
+        command: The program and its arguments; no shell is used
+        way: How to talk to it; by default "transcript" for `gemini` and "conversation" for all others
+        model: The model, which is passed as `-m`
+        env: Variables to add to the environment
+        cwd: Its working directory
+        grace_s: How long it has to end after it was asked to
     """
 
     name = "gemini_cli"
@@ -251,25 +253,26 @@ class GeminiCLI:
         grace_s: float = GRACE_S,
     ) -> None:
         if isinstance(command, str) or not command or not all(isinstance(word, str) for word in command):
-            hint = 'like ["gemini", "-m", "..."]; no shell is used'
-            raise ConfigurationError("a command is a list of words", key="command", hint=hint)
+            hint = 'for example ["gemini", "-m", "..."]; no shell is used'
+            raise ConfigurationError("must be a list of strings", key="command", hint=hint)
         if way not in (None, "conversation", "transcript"):
-            hint = "there are: conversation, transcript"
-            raise ConfigurationError(f"there is no way {way!r}", key="way", hint=hint)
+            hint = "available: conversation, transcript"
+            raise ConfigurationError(f"unknown way {way!r}", key="way", hint=hint)
         self.command = [*command, *(["-m", model] if model else [])]
-        self.place = Path(self.command[0]).name
-        self.way: Way = way or ("transcript" if self.place.lower() in _ONE_SHOT else "conversation")
+        self.label = Path(self.command[0]).name
+        is_transcript = self.label.lower() in _TRANSCRIPT_PROGRAMS
+        self.way: Way = way or ("transcript" if is_transcript else "conversation")
         self._env, self._cwd, self._grace_s = env, cwd, grace_s
         self._session: SessionCtx | None = None
         self._child: Child | None = None
-        self._reader = Reader()
+        self._reader = LineReader()
         self._is_working = False
-        self._told: str | None = None  # the hash of the catalog that the program knows
+        self._sent_hash: str | None = None  # of the catalog that the process knows
         self._question = ""
-        self._text = ""  # transcript: what the next process reads
-        self._said: list[str] = []  # since it last got results
+        self._transcript = ""  # what the next process reads
+        self._output: list[str] = []  # printed since it last got results
         self._has_answered = False
-        self._ended: Done | None = None  # said beside calls: the answer ends once they were made
+        self._pending_end: Done | None = None  # printed next to calls: the answer ends once they were made
 
     @property
     def status(self) -> Status:
@@ -280,10 +283,10 @@ class GeminiCLI:
     @property
     def stall_hint(self) -> str:
         if self.way == "transcript":
-            return "it must answer and exit; for a program that keeps running there is the way 'conversation'"
+            return "it must answer and exit; for a program that keeps running use the way 'conversation'"
         return (
             'an answer ends with the line {"final": true}; for a program that reads all of its input first, '
-            "there is the way 'transcript'"
+            "use the way 'transcript'"
         )
 
     async def start(self, session: SessionCtx) -> None:
@@ -292,26 +295,25 @@ class GeminiCLI:
     async def stop(self) -> None:
         patience_s = 0.0 if self._is_working else self._grace_s
         self._session, self._is_working = None, False
-        await self._end_child(patience_s)
+        await self._stop_child(patience_s)
 
     async def send(self, text: str) -> None:
         session = self._started()
-        self._is_working, self._said, self._question, self._ended = True, [], text, None
+        self._is_working, self._output, self._question, self._pending_end = True, [], text, None
         if self.way == "transcript":
-            self._text = join(self._introduce(), recount(session.messages), f"User: {text}") + "\n"
+            self._transcript = _join(self._introduction(), _recount(session.messages), f"User: {text}") + "\n"
             return
         if self._child is not None and not self._child.has_exited:
-            self._child.take_unread()  # said before the question, so no part of the answer
-            self._reader = Reader()
+            self._child.take_unread()  # printed before the question, so no part of the answer
+            self._reader = LineReader()
             try:
                 await self._child.write(self._question_line())
                 return
             except AgentError:
-                pass  # it has just ended, which is another way to end an answer: another one takes over
-        await self._begin()
+                pass  # it has just exited, which is another way to end an answer
+        await self._start_conversation()
 
-    async def _begin(self) -> None:
-        """A new process, told everything there is to know."""
+    async def _start_conversation(self) -> None:
         child = await self._start_child()
         await child.write(self._question_line())
 
@@ -319,72 +321,67 @@ class GeminiCLI:
         session = self._started()
         catalog = session.toolCatalog or {"hash": "", "functionSchema": []}
         line: dict[str, Any] = {"prompt": self._question, "message": self._question}
-        if self._told != catalog["hash"]:
-            before = recount(session.messages) if self._told is None else ""
-            self._told = catalog["hash"]
-            line["prompt"] = join(self._introduce(), before, self._question)
+        if self._sent_hash != catalog["hash"]:
+            before = _recount(session.messages) if self._sent_hash is None else ""
+            self._sent_hash = catalog["hash"]
+            line["prompt"] = _join(self._introduction(), before, self._question)
             line |= {"session": session.session_id, "toolCatalog": catalog}
         return codec.encode(line) + b"\n"
 
     async def answer(self, answers: Sequence[ToolAnswer]) -> None:
-        lines = b"".join(result_line(item) for item in answers)
-        said, self._said = "".join(self._said).strip(), []
+        results = b"".join(result_line(item) for item in answers)
+        output, self._output = "".join(self._output).strip(), []
         if self.way == "conversation":
-            child = self._opened()
+            child = self._running_child()
             try:
-                await child.write(lines)
+                await child.write(results)
             except AgentError:
-                if self._ended is None:  # else it has said all it had to say
-                    raise await self._explain_end(child) from None
+                if self._pending_end is None:  # otherwise its answer is complete
+                    raise await self._explain_early_end(child) from None
             return
-        asked = "".join(_call_line(item.call) for item in answers if item.call.name)
-        self._text += f"You: {said}\n{asked}{lines.decode()}Go on.\n"
+        calls = "".join(_call_line(item.call) for item in answers if item.call.name)
+        self._transcript += f"You: {output}\n{calls}{results.decode()}Go on.\n"
 
     def events(self) -> AsyncGenerator[Event, None]:
-        return self._converse() if self.way == "conversation" else self._recite()
+        return self._read_conversation() if self.way == "conversation" else self._read_transcript()
 
-    # --- one process for all ---
-
-    async def _converse(self) -> AsyncGenerator[Event, None]:
-        if self._ended is not None:
-            yield self._finish(self._ended.text)
+    async def _read_conversation(self) -> AsyncGenerator[Event, None]:
+        if self._pending_end is not None:
+            yield self._finish(self._pending_end.text)
             return
-        child, has_called = self._opened(), False
+        child, has_called = self._running_child(), False
         while True:
             if has_called and not child.has_unread:
                 return  # it waits for its results
             chunk = await child.read()
-            items = self._reader.feed(chunk) if chunk else self._reader.finish()
-            for item in items:
-                if isinstance(item, Done) and has_called:  # it did not wait: its calls are made all the same
-                    self._ended = Done("".join(self._said) if item.text is None else item.text)
+            for item in self._reader.feed(chunk) if chunk else self._reader.finish():
+                if isinstance(item, Done) and has_called:  # it did not wait; its calls are made all the same
+                    self._pending_end = Done("".join(self._output) if item.text is None else item.text)
                     return
                 if isinstance(item, Done):
                     yield self._finish(item.text)
                     return
                 has_called = has_called or isinstance(item, ToolCall)
-                yield self._note(item)
+                yield self._keep_output(item)
             if chunk:
                 continue
             if has_called:
-                raise await self._explain_end(child)
-            if not self._said and self._has_answered and await child.wait() == 0:
-                await self._begin()  # it ended after its last answer, just when it was asked again
-                child = self._opened()
+                raise await self._explain_early_end(child)
+            if not self._output and self._has_answered and await child.wait() == 0:
+                await self._start_conversation()  # it exited after its last answer, just when it was asked
+                child = self._running_child()
                 continue
-            yield await self._finish_ended(child)
+            yield await self._finish_exited(child)
             return
 
-    # --- one process for each turn ---
-
-    async def _recite(self) -> AsyncGenerator[Event, None]:
+    async def _read_transcript(self) -> AsyncGenerator[Event, None]:
         child = await self._start_child()
         try:
-            await child.write(self._text.encode("utf-8", "replace"))
+            await child.write(self._transcript.encode("utf-8", "replace"))
         except AgentError:
-            pass  # one that does not want to read all may still answer
+            pass  # a program that does not read everything may still answer
         child.close_stdin()
-        calls, chunk = 0, b"..."
+        has_called, chunk = False, b"..."
         done: Done | None = None
         while chunk:
             chunk = await child.read()
@@ -392,67 +389,61 @@ class GeminiCLI:
                 if isinstance(item, Done):
                     done = item
                 else:
-                    calls += isinstance(item, ToolCall)
-                    yield self._note(item)
-        if calls:
-            await self._end_child()
-            return
-        final = await self._finish_ended(child) if done is None else self._finish(done.text)
-        await self._end_child()
-        yield final
+                    has_called = has_called or isinstance(item, ToolCall)
+                    yield self._keep_output(item)
+        final: Final | None = None
+        if not has_called:
+            final = await self._finish_exited(child) if done is None else self._finish(done.text)
+        await self._stop_child()
+        if final is not None:
+            yield final
 
-    # --- both ---
-
-    def _note(self, item: Token | ToolCall) -> Event:
+    def _keep_output(self, item: Token | ToolCall) -> Event:
         if isinstance(item, Token):
-            self._said.append(item.text)
+            self._output.append(item.text)
         return item
 
     def _finish(self, text: str | None) -> Final:
         self._is_working, self._has_answered = False, True
-        return Final(("".join(self._said) if text is None else text).strip())
+        return Final(("".join(self._output) if text is None else text).strip())
 
-    async def _finish_ended(self, child: Child) -> Final:
-        """The program has ended: well, with an answer, or badly. Raises AgentError."""
+    async def _finish_exited(self, child: Child) -> Final:
+        """Return the answer of an exited program. Raise AgentError if it failed or printed nothing."""
         if await child.wait() != 0:
             raise await child.explain_end()
-        if not "".join(self._said).strip():
+        if not "".join(self._output).strip():
             error = await child.explain_end(" without an answer")
             error.hint = self.stall_hint if self.way == "conversation" else None
             raise error
         return self._finish(None)
 
-    async def _explain_end(self, child: Child) -> AgentError:
+    async def _explain_early_end(self, child: Child) -> AgentError:
         error = await child.explain_end(" before it had read the result of its call")
         error.hint = self.stall_hint
         return error
 
     async def _start_child(self) -> Child:
-        await self._end_child()
-        self._reader, self._has_answered = Reader(), False
+        await self._stop_child()
+        self._reader, self._has_answered = LineReader(), False
         self._child = await start_child(self.command, self._env, self._cwd, self._grace_s)
         return self._child
 
-    async def _end_child(self, patience_s: float = 0.0) -> None:
+    async def _stop_child(self, patience_s: float = 0.0) -> None:
         child, self._child = self._child, None
-        self._told = None
+        self._sent_hash = None
         if child is not None:
             await child.stop(patience_s)
 
-    def _opened(self) -> Child:
+    def _running_child(self) -> Child:
         if self._child is None:
-            raise AgentError(f"{self.place} does not run", kind="died")
+            raise AgentError(f"{self.label} is not running", kind="died")
         return self._child
 
     def _started(self) -> SessionCtx:
         if self._session is None:
-            raise AgentError(f"{self.place} was not started", kind="died")
+            raise AgentError(f"{self.label} was not started", kind="died")
         return self._session
 
-    def _introduce(self) -> str:
+    def _introduction(self) -> str:
         session = self._started()
         return introduce(session.toolCatalog or {"functionSchema": []}, session.instructions)
-
-
-def _call_line(call: ToolCall) -> str:
-    return codec.encode_text({"tool_call": {"name": call.name, "args": dict(call.arguments)}}) + "\n"

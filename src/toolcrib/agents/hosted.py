@@ -298,10 +298,10 @@ class HostedModel(ABC):
         self._is_working = False
 
     def __repr__(self) -> str:
-        return f"<{self.name} {self.model} at {self.place}>"  # without the key
+        return f"<{self.name} {self.model} at {self.label}>"  # without the key
 
     @property
-    def place(self) -> str:
+    def label(self) -> str:
         return self._transport.host
 
     @property
@@ -354,11 +354,13 @@ class HostedModel(ABC):
         try:
             self._client, error = await asyncio.to_thread(self.connect, http_client)  # imports take a while
         except ImportError as failure:
-            raise AgentError(
-                f"provider '{self.name}' needs the package '{self.package}': {failure}",
-                kind="missing",
-                hint=f"pip install 'toolcrib[{self.name}]'",
-            ) from None
+            message = f"provider '{self.name}' needs the package '{self.package}': {failure}"
+            hint = f"pip install 'toolcrib[{self.name}]'"
+            raise AgentError(message, kind="missing", hint=hint) from None
+        except Exception as failure:
+            message = f"the package '{self.package}' cannot be used: {type(failure).__name__}: {failure}"
+            hint = f"pip install --upgrade 'toolcrib[{self.name}]'"
+            raise AgentError(message, kind="missing", hint=hint) from None
         self._api_error = (error,)
         self._session, self._exported = session, None
         self._messages = [self.make_message(item.role, item.text) for item in session.messages]
@@ -438,7 +440,7 @@ class HostedModel(ABC):
             )
         message = self._transport.redact(f"{type(error).__name__}: {error}")
         return AgentError(
-            f"{self.place} sends an answer that cannot be read ({message})", kind="garbled", hint=_CHECK_URL
+            f"{self.label} sends an answer that cannot be read ({message})", kind="garbled", hint=_CHECK_URL
         )
 
     def _make_transport(self) -> ModelTransport:

@@ -255,7 +255,7 @@ class Exchange:
 
     @property
     def _name(self) -> str:
-        return getattr(self._provider, "place", None) or f"the provider '{self._session.provider}'"
+        return getattr(self._provider, "label", None) or f"the provider '{self._session.provider}'"
 
     # --- the tools ---
 

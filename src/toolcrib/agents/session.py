@@ -1,8 +1,4 @@
-"""A session: one conversation of a provider with the tools it was handed, and what it may use up.
-
-Carries the catalog under document C's name for it, `toolCatalog`, and what was said so far. Knows nothing of
-how a provider is spoken to.
-"""
+"""A session: one conversation with a model, its tools, and the limits of an answer."""
 
 from __future__ import annotations
 
@@ -20,22 +16,22 @@ _MAX_S = 86_400.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """How much one answer may take. What goes beyond is an event, never a wait without end.
+    """What one answer may take. Exceeding a limit is an event, never an endless wait.
 
-    Times count while we wait for the model or for tools, not while the reader of the events is busy.
+    Time counts while the runner waits for the model or for tools, not while the reader of the events is busy.
     """
 
     turns: int = 25
     """How often the model may be asked: once, and again after each round of tool calls."""
     calls_per_turn: int = 16
-    """Calls beyond are not made; the model is told."""
+    """Further calls are not made; the model gets a refusal."""
     tool_s: float = 60.0
     turn_s: float = 180.0
     answer_s: float = 900.0
     result_chars: int = 50_000
-    """Longer results are cut, and say so."""
+    """Longer results are cut, with a note."""
     output_chars: int = 1_000_000
-    """What the model may say in one answer."""
+    """The length of the model's text in one answer."""
 
     def __post_init__(self) -> None:
         for item in fields(self):
@@ -44,14 +40,14 @@ class Limits:
             is_number = type(value) is int or (is_time and type(value) is float)
             if not is_number or not value > 0:
                 raise ConfigurationError(f"must be above 0, got {value!r}", key=item.name)
-            most_s = MAX_TIMEOUT_S if item.name == "tool_s" else _MAX_S
-            if is_time and value > most_s:
-                raise ConfigurationError(f"must be at most {most_s:g}, got {value!r}", key=item.name)
+            max_s = MAX_TIMEOUT_S if item.name == "tool_s" else _MAX_S
+            if is_time and value > max_s:
+                raise ConfigurationError(f"must be at most {max_s:g}, got {value!r}", key=item.name)
 
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """What one side has said: a question, or the final answer to it."""
+    """A question, or the final answer to it."""
 
     role: Literal["user", "model"]
     text: str
@@ -59,16 +55,16 @@ class Message:
 
 @dataclass(slots=True)
 class SessionCtx:
-    """What a provider knows of the conversation it is in.
+    """What a provider knows of its conversation.
 
-    `toolCatalog` has the five keys of `build_catalog` and nothing else; without a provider there is none.
-    `tools` are the same tools as toolcrib knows them, for providers that take another form. `messages` are
-    the questions that were answered and their answers: a provider that has to begin anew begins with them.
+    `toolCatalog` has the five keys of `build_catalog`; without a provider it is None. `tools` are the
+    same tools as objects, for providers that need another format. `messages` are the answered questions
+    and their answers, with which a provider starts again after `stop`.
     """
 
     session_id: str = field(default_factory=lambda: secrets.token_hex(8))
     provider: str | None = None
-    toolCatalog: dict[str, Any] | None = None  # noqa: N815 - document C's name
+    toolCatalog: dict[str, Any] | None = None  # noqa: N815 - the name in requirement document C
     tools: Sequence[Tool] = field(default=(), repr=False)
     messages: list[Message] = field(default_factory=list, repr=False)
     instructions: str | None = field(default=None, repr=False)

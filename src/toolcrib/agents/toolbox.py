@@ -1,8 +1,4 @@
-"""The tools an agent works with, wherever they run: what they are, and how one is called by its name.
-
-A server of this process, tools and functions as they are, a registry, or a client of another server. Knows
-how to open and close what it was given; refuses to know models.
-"""
+"""Toolboxes: the tools of an agent, which may be a server, a registry, functions, or a client of a server."""
 
 from __future__ import annotations
 
@@ -22,23 +18,23 @@ from toolcrib.tool import Tool
 
 @runtime_checkable
 class Toolbox(Protocol):
-    """What the runner needs of tools."""
+    """The tools of a runner. Write your own where none of the built-in ones fits."""
 
     async def open(self) -> None: ...
 
     async def list(self) -> tuple[Tool, ...]:
-        """The tools there are now: all of them can be built."""
+        """Return the current tools, all of which can be built."""
         ...
 
     async def call(self, name: str, arguments: Mapping[str, Any], timeout_s: float) -> Result:
-        """Raises ToolNotFoundError; most failures are in the Result."""
+        """Call a tool. Raise ToolNotFoundError; most failures are in the Result."""
         ...
 
     async def close(self) -> None: ...
 
 
 def make_toolbox(tools: Any, principal: Principal = LOCAL) -> Toolbox:
-    """A toolbox out of a server, a registry, a client, or one or many tools and functions."""
+    """Make a toolbox from a server, a registry, a client, or one or many tools and functions."""
     if isinstance(tools, MCPServer):
         return _ServerBox(tools, principal)
     if isinstance(tools, ToolRegistry):
@@ -53,14 +49,16 @@ def make_toolbox(tools: Any, principal: Principal = LOCAL) -> Toolbox:
         for thing in tools if is_many else [tools]:
             server.add(thing)
     except DefinitionError as error:
-        hint = error.hint or "give a server, a client, or functions and tools"
+        hint = error.hint or "give a server, a registry, a client, or functions and tools"
         raise ConfigurationError(error.message, key="tools", hint=hint) from None
     return _ServerBox(server, principal)
 
 
 class _ServerBox:
-    """A server here: what it shows its clients, which is a way to search where its list is too long. It is
-    started where it does not run, and then stopped again."""
+    """A server in this process, with the tools that it shows its clients (tool search included).
+
+    It is started if it is not running, and then stopped again.
+    """
 
     def __init__(self, server: MCPServer, principal: Principal) -> None:
         self._server = server
@@ -85,7 +83,7 @@ class _ServerBox:
 
 
 class _RegistryBox:
-    """A registry, with a dispatcher of its own for as long as it is open."""
+    """A registry, with its own dispatcher while it is open."""
 
     def __init__(self, registry: ToolRegistry, principal: Principal) -> None:
         self._registry = registry
@@ -97,10 +95,12 @@ class _RegistryBox:
             self._dispatcher = Dispatcher(self._registry)
 
     async def list(self) -> tuple[Tool, ...]:
-        return self._opened().view(self._principal)
+        return self._open_dispatcher().view(self._principal)
 
     async def call(self, name: str, arguments: Mapping[str, Any], timeout_s: float) -> Result:
-        return await self._opened().call(name, arguments, principal=self._principal, timeout_s=timeout_s)
+        return await self._open_dispatcher().call(
+            name, arguments, principal=self._principal, timeout_s=timeout_s
+        )
 
     async def close(self) -> None:
         dispatcher, self._dispatcher = self._dispatcher, None
@@ -110,18 +110,18 @@ class _RegistryBox:
             finally:
                 dispatcher.close()
 
-    def _opened(self) -> Dispatcher:
+    def _open_dispatcher(self) -> Dispatcher:
         if self._dispatcher is None:
-            raise ConfigurationError("the tools are not open: start the runner first")
+            raise ConfigurationError("the tools are not open; start the runner first")
         return self._dispatcher
 
 
 class _ClientBox:
-    """Tools of another server. Whoever connected the client closes it; one that is not is connected here."""
+    """Tools of another server. A client that is not connected is connected here, and closed again."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
-        self._seen: list[Any] | None = None
+        self._wire: list[Any] | None = None
         self._tools: tuple[Tool, ...] = ()
         self._was_connected = False
 
@@ -134,8 +134,8 @@ class _ClientBox:
 
     async def list(self) -> tuple[Tool, ...]:
         found = await self._client.list_tools()
-        if self._seen is None or [tool.wire for tool in found] != self._seen:
-            self._seen = [tool.wire for tool in found]
+        if self._wire is None or [tool.wire for tool in found] != self._wire:
+            self._wire = [tool.wire for tool in found]
             self._tools = tuple(_describe_all([tool.definition for tool in found]))
         return self._tools
 
@@ -154,5 +154,5 @@ def _describe_all(definitions: Iterable[Any]) -> Iterable[Tool]:
         try:
             _ = tool.definition
         except DefinitionError:
-            continue  # no model could be told of it; the rest serves
+            continue  # it cannot be published; the others can
         yield tool

@@ -9,13 +9,13 @@ from hypothesis import strategies as st
 
 from toolcrib import Result
 from toolcrib.agents.events import Token, ToolAnswer, ToolCall
-from toolcrib.agents.gemini_cli import Done, Item, Reader, result_line
+from toolcrib.agents.gemini_cli import Done, Item, LineReader, result_line
 from toolcrib.content import text_block
 
 
 def read(*chunks: bytes, limit: int = 4096) -> list[Item]:
     """What comes out, with neighbouring words joined."""
-    reader = Reader(limit)
+    reader = LineReader(limit)
     found: list[Item] = []
     for item in [item for chunk in chunks for item in reader.feed(chunk)] + list(reader.finish()):
         if isinstance(item, Token) and found and isinstance(found[-1], Token):
@@ -29,7 +29,7 @@ CALL = b'{"tool_call": {"name": "add", "args": {"a": 1}}}\n'
 
 
 def test_words_are_passed_on_before_their_line_ends() -> None:
-    reader = Reader()
+    reader = LineReader()
     assert list(reader.feed(b"Let me")) == [Token("Let me")]
     assert list(reader.feed(b" see {")) == [Token(" see {")]
     assert list(reader.feed(b"\n{")) == [Token("\n")]  # this brace may begin a call
