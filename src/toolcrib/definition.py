@@ -485,7 +485,7 @@ class ToolDefinition:
         """The description for readers that get no output schema: Returns and Raises are in it."""
         if self.output_schema is None:
             return self.description
-        return join_words(self.description, self.returns, self.raises)
+        return publish_docs(self.description, self.returns, self.raises, None)[0]
 
     @cached_property
     def fingerprint(self) -> str:
@@ -493,18 +493,36 @@ class ToolDefinition:
         return codec.digest(self.to_wire())
 
 
-def join_words(description: str, returns: str, raises: Sequence[tuple[str, str]]) -> str:
-    """One text out of a description and what would otherwise go elsewhere."""
-    parts = [description] if description else []
-    if returns:
-        parts.append(f"Returns: {returns}")
+def publish_docs(
+    description: str,
+    returns: str,
+    raises: Sequence[tuple[str, str]],
+    output_schema: Mapping[str, Any] | None,
+    *,
+    is_explicit: bool = False,
+) -> tuple[str, Mapping[str, Any] | None]:
+    """Return the description and the output schema with the Returns and Raises sections of a docstring.
+
+    This is the only place that decides where they go: Returns to the description of the output schema,
+    unless the author wrote that schema; where there is none, both to the end of the tool's description.
+    """
+    if output_schema is not None:
+        if returns and not is_explicit:
+            returns = join_descriptions(returns, output_schema.get("description"))
+            output_schema = {**output_schema, "description": returns}
+        return description, output_schema
+    sections = [f"Returns: {returns}"] if returns else []
     if raises:
-        parts.append(
-            "Raises:\n" + "\n".join(f"- {name}: {text}" if text else f"- {name}" for name, text in raises)
-        )
-    if description and len(parts) > 1 and "\n" not in description and description[-1].isalnum():
-        parts[0] = f"{description}."  # the full stop that a lone sentence lost
-    return "\n\n".join(parts)
+        lines = [f"- {name}: {text}" if text else f"- {name}" for name, text in raises]
+        sections.append("\n".join(["Raises:", *lines]))
+    if sections and description and "\n" not in description and description[-1].isalnum():
+        description += "."  # a single sentence has lost its full stop
+    return "\n\n".join([description, *sections] if description else sections), None
+
+
+def join_descriptions(description: str, of_class: str | None) -> str:
+    """Join the description of a parameter, field or result with that of its class."""
+    return f"{description}\n\n{of_class}" if of_class and of_class != description else description
 
 
 def check_input_schema(schema: Any, name: str) -> Mapping[str, Any]:

@@ -40,7 +40,7 @@ from toolcrib.registry.registry import OnDuplicate, Report, ToolRegistry
 from toolcrib.registry.selection import select
 from toolcrib.sources import Batch, Source, collect, objects
 from toolcrib.sources.loading import currently_loading
-from toolcrib.tool import MCPTool, Tool, options_of
+from toolcrib.tool import MCPTool, Tool, merge_options
 
 if TYPE_CHECKING:
     from toolcrib.client import Client
@@ -91,7 +91,7 @@ class Registrar:
             return first
         if first is not None and not isinstance(first, str):
             raise InvalidToolError(f"@server.tool takes a name first, got {type(first).__name__}")
-        given = options_of(first, description, schema, options)
+        given = merge_options(first, description, schema, options)
 
         def register(function: F) -> F:
             self.add(function, **given)

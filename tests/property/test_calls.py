@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, Field
 
 from toolcrib import Context, MCPServer, Result, Tool
-from toolcrib.schema.result import ResultPlan
+from toolcrib.schema.result import ToolResults
 from toolcrib.validation import codec
 
 TEXT = st.text(max_size=8)
@@ -273,7 +273,7 @@ def listed(value: Any) -> Any:
 @given(PLAIN)
 def test_plain_data_comes_back_as_it_was_returned(value: Any) -> None:
     assume(not (isinstance(value, dict) and "content" in value))
-    result = ResultPlan("made", None, None, trusted=True).finish(value)
+    result = ToolResults("made", None, None, trusted=True).finish(value)
     if isinstance(value, str):
         assert result.to_json() == {"content": [{"type": "text", "text": value}], "isError": False}
     elif value is None:

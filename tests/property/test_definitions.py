@@ -206,7 +206,7 @@ def test_a_definition_is_the_same_every_time_and_has_no_title_that_nobody_gave(f
 @given(typed_values())
 def test_a_value_comes_back_as_it_went_out(pair: tuple[Any, Any]) -> None:
     hint, value = pair
-    results = giving(hint).built.results
+    results = giving(hint).results
     sent = results.finish(value)
     plain = sent.structured_content if sent.is_structured else (sent.text if sent.content else None)
     tool = taking(hint)

@@ -58,13 +58,13 @@ def receive(hint: Any, value: Any) -> Any:
 
 def received_by(tool: Tool, **arguments: Any) -> dict[str, Any]:
     """All that a function gets, by parameter."""
-    plan = tool.built.arguments
+    plan = tool.arguments
     return plan.bind(plan.check(arguments))
 
 
 def emit(hint: Any, value: Any) -> Any:
     """The JSON that leaves when a function with this result hint returns `value`."""
-    return giving(hint).built.results.finish(value).structured_content
+    return giving(hint).results.finish(value).structured_content
 
 
 def codes(tool: Tool) -> list[str]:

@@ -17,7 +17,7 @@ from toolcrib.definition import (
     PORTABLE,
     STRICT,
     check_input_schema,
-    join_words,
+    publish_docs,
     shorten_name,
 )
 from toolcrib.errors import DefinitionError, InvalidNameError, InvalidSchemaError, InvalidToolError
@@ -186,7 +186,17 @@ class TestDefinition:
     def test_words_are_joined_as_one_text(
         self, description: str, returns: str, raises: Any, joined: str
     ) -> None:
-        assert join_words(description, returns, raises) == joined
+        assert publish_docs(description, returns, raises, None) == (joined, None)
+
+    def test_returns_describes_the_output_schema_unless_the_author_wrote_it(self) -> None:
+        raises = (("E", "always"),)
+        described = {"type": "object", "description": "A class."}
+        assert publish_docs("Words", "A list", raises, {"type": "array"}) == (
+            "Words",
+            {"type": "array", "description": "A list"},
+        )
+        assert publish_docs("Words", "It", (), described)[1] == {**described, "description": "It\n\nA class."}
+        assert publish_docs("Words", "It", raises, described, is_explicit=True) == ("Words", described)
 
 
 class TestChecks:

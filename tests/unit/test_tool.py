@@ -65,7 +65,7 @@ class TestMaking:
     def test_builds_once(self) -> None:
         made = Tool.from_function(add)
         assert made.definition is made.definition
-        assert made.built is made.check()
+        assert made.arguments is made.check().arguments
 
     def test_a_refusal_is_remembered_and_names_the_tool_and_the_place(self) -> None:
         made = Tool.from_handler(lambda: 1, "one", "Gives one.", {"type": "object", "properties": 5})
@@ -83,23 +83,24 @@ class TestMaking:
             pass
 
         made = Tool.from_function(add)
-        made.built.arguments.schema = Cursed(type="nonsense")
+        made.arguments.schema = Cursed(type="nonsense")
         with pytest.raises(InvalidSchemaError) as caught:
             made.check()
         assert (caught.value.tool, caught.value.source) == ("add", made.source)
 
     def test_examining_compiles_what_may_be_wrong_and_nothing_else(self) -> None:
         plain = Tool.from_function(add)
-        assert plain.examine() is plain.built
-        assert plain.built._arguments is None
+        assert plain.check_definition() is plain
+        assert plain.arguments._validator is None
         stated = Tool.from_function(add, output_schema={"type": "integer", "minimum": 0})
-        assert stated.examine().results._validator is not None
+        assert stated.check_definition().results._validator is not None
 
     def test_what_a_call_needs_is_made_for_the_first_who_asks(self) -> None:
-        built = Tool.from_function(add).built
-        assert (built._arguments, built._results) == (None, None)
-        assert built.arguments is built.arguments
-        assert built.results is built.results
+        made = Tool.from_function(add)
+        assert made.definition
+        assert made._results is None
+        assert made.arguments is made.arguments
+        assert made.results is made.results
 
     def test_options_reach_the_definition(self) -> None:
         made = Tool.from_function(
@@ -316,7 +317,7 @@ def test_a_misspelt_option_is_named_with_the_one_that_was_meant() -> None:
 def test_an_ellipsis_is_no_default() -> None:
     def find(number: int = ...) -> str: ...
 
-    with pytest.raises(InvalidSignatureError, match="is no value"):
+    with pytest.raises(InvalidSignatureError, match="is not a value"):
         _ = Tool.from_function(find).definition
 
 

@@ -24,7 +24,7 @@ from toolcrib.catalog.inputs import Adapter, FileInputs, LiveInputs, PathName, R
 from toolcrib.errors import DefinitionError, Finding, InvalidSchemaError
 from toolcrib.schema.docstring_text import clean_lines, find_block_end, indent_of, trim
 from toolcrib.schema.docstrings import HEADERS
-from toolcrib.schema.parameters import words_of
+from toolcrib.schema.parameters import docstring_of
 from toolcrib.tool import Tool
 from toolcrib.validation import codec
 from toolcrib.validation.validator import Validator
@@ -240,7 +240,7 @@ def examples_of(tool: Tool) -> list[str]:
     """The examples in a tool's description, and in its docstring where that is another text."""
     found = examples_in(_said_about(tool))
     if tool.options.description is not None:
-        found += examples_in(words_of(tool.callee.handler))
+        found += examples_in(docstring_of(tool.info.handler))
     return list(dict.fromkeys(found))
 
 
@@ -249,7 +249,7 @@ def _said_about(tool: Tool) -> str:
     given = tool.options.description
     if given is not None:
         return given
-    return words_of(tool.callee.handler) or tool.definition.description
+    return docstring_of(tool.info.handler) or tool.definition.description
 
 
 # --- schemas -----------------------------------------------------------------------------------------

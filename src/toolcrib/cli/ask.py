@@ -17,7 +17,7 @@ from toolcrib.cli.output import Terminal
 from toolcrib.cli.text import one_line
 from toolcrib.context import Answer, Form, Nobody, Question, Reply, Visit
 from toolcrib.errors import CannotAskError, DefinitionError
-from toolcrib.schema.repair import Repairer
+from toolcrib.schema.arguments import Repairer
 from toolcrib.validation.validator import Validator
 
 _YES = {"y": True, "yes": True, "true": True, "n": False, "no": False, "false": False}
@@ -178,7 +178,7 @@ def find_problem(value: Any, schema: Mapping[str, Any]) -> str | None:
     """Why the value does not fit; None where it does, or where the server alone can tell."""
     try:
         validator = Validator(schema)
-        if validator.excess(value) is not None or validator.is_valid(value):
+        if validator.find_excess(value) is not None or validator.is_valid(value):
             return None
         problems = validator.problems(value)
     except (DefinitionError, ValueError):

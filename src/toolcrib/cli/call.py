@@ -20,7 +20,7 @@ from toolcrib.content import Block, Result
 from toolcrib.context import LOCAL
 from toolcrib.definition import MAX_TIMEOUT_S, ToolDefinition
 from toolcrib.errors import InvalidArgumentsError, ToolNotFoundError
-from toolcrib.schema.repair import Repairer
+from toolcrib.schema.arguments import Repairer
 from toolcrib.server import MCPServer
 from toolcrib.tool import Tool
 from toolcrib.validation import codec

@@ -146,7 +146,7 @@ class _Report:
         found = explain(self.access, self.principal, tool)
         if arguments is not None:
             try:
-                found = explain(self.access, self.principal, tool, tool.built.arguments.check(arguments))
+                found = explain(self.access, self.principal, tool, tool.arguments.check(arguments))
             except InvalidArgumentsError as error:
                 if not found.is_refused:  # a call that is refused anyway never comes so far
                     raise Failure(str(error), "no rule is asked about arguments that do not fit") from None

@@ -52,7 +52,7 @@ from toolcrib.errors import (
 )
 from toolcrib.registry.index import Snapshot
 from toolcrib.registry.registry import ToolRegistry
-from toolcrib.tool import Built, Tool
+from toolcrib.tool import Tool
 
 if TYPE_CHECKING:
     from toolcrib.schema.arguments import Converted
@@ -99,22 +99,22 @@ class Plan:
         "tool",
     )
 
-    def __init__(self, tool: Tool, built: Built, stats: ToolStats) -> None:
-        binder = built.arguments.binder
+    def __init__(self, tool: Tool, stats: ToolStats) -> None:
+        arguments = tool.arguments
         run = tool.options.run
         self.tool = tool
         self.stats = stats
         self.lane = Lane(tool.name, max_threads=tool.options.max_threads or DEFAULT_THREADS)
         self.handler = tool.handler
         self.owner = tool.owner
-        self.mirrored = built.definition.mirrored
-        self.arguments = built.arguments
-        self.results = built.results
+        self.mirrored = tool.definition.mirrored
+        self.arguments = arguments
+        self.results = tool.results
         self.timeout_s = tool.options.timeout_s
-        self.context = binder.context
-        self.server = binder.server
-        self.positional = binder.positional
-        self.is_plain = binder.context is None and binder.server is None and not binder.positional
+        self.context = arguments.context
+        self.server = arguments.server
+        self.positional = arguments.positional
+        self.is_plain = arguments.context is None and arguments.server is None and not arguments.positional
         self.is_stream = inspect.isasyncgenfunction(tool.handler)
         self.mode = "async" if tool.is_async and run != "process" else "thread" if run == "auto" else run
         self.chain: Next | None = None  # through the middleware, composed when the tool is first called
@@ -131,7 +131,7 @@ class Plan:
         from toolcrib.schema.result import ResultConverter  # few servers have such tools
 
         results = self.results
-        function = None if results.dump is None else self.tool.callee.handler
+        function = None if results.dump is None else self.tool.info.handler
         return ResultConverter(self.tool.name, function, has_schema=results.schema is not None)
 
     def bind(
@@ -148,7 +148,7 @@ class Plan:
 
 def tool_modules(tool: Tool) -> list[tuple[str, str]]:
     """Modules that were loaded from a file, which another process has to load first."""
-    module = sys.modules.get(getattr(tool.callee.function, "__module__", None) or "")
+    module = sys.modules.get(getattr(tool.info.function, "__module__", None) or "")
     path = getattr(module, "__toolcrib_file__", None)
     return [(module.__name__, path)] if module is not None and path else []
 
@@ -179,7 +179,7 @@ class Conversion:
     async def __call__(self) -> Received:
         """Where the tool would do it: on a thread, if that is where its code runs."""
         plan, arguments = self._plan, self._plan.arguments
-        if plan.mode == "thread" and arguments.runs_code:
+        if plan.mode == "thread" and arguments.runs_user_code:
             self.clock = None if self._limit is None else Clock(self._limit)
             values = await self._runner.run_thread(
                 plan.lane, self._convert, self._limit, None, self.clock, self._outlive
@@ -583,7 +583,7 @@ class Dispatcher:
         front = self.storefront
         stand_in = None if front is None else front.find(name, principal)
         if stand_in is not None:
-            found = Plan(stand_in, stand_in.built, self.stats.setdefault(name, ToolStats()))
+            found = Plan(stand_in, self.stats.setdefault(name, ToolStats()))
             found.is_search_tool = True
             return found
         tool = snapshot.find(name)
@@ -592,11 +592,11 @@ class Dispatcher:
         plan = self._plan_of.get(tool)
         if plan is None:
             try:
-                built = tool.built
+                _ = tool.definition
             except DefinitionError as error:
                 self.registry.quarantine(tool, error)
                 raise ToolNotFoundError(name) from error  # what cannot be built is not published
-            plan = Plan(tool, built, self.stats.setdefault(tool.name, ToolStats()))
+            plan = Plan(tool, self.stats.setdefault(tool.name, ToolStats()))
         with self._lock:
             if self._seen is snapshot:  # or else the tool may be gone already, and must not come back
                 plan = self._plan_of.setdefault(tool, plan)

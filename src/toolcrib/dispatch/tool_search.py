@@ -402,7 +402,7 @@ class Storefront:
         if caller is None or name not in self.callers:
             return None
         try:
-            given = caller.built.arguments.check({} if arguments is None else arguments)
+            given = caller.arguments.check({} if arguments is None else arguments)
         except InvalidArgumentsError:
             return None  # which is said when it is called
         inner = given["name"]

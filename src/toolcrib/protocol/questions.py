@@ -82,7 +82,7 @@ def from_wire(question: Question, raw: Any) -> Reply | None:
 
 def _fits(question: Form, content: Mapping[str, Any]) -> bool:
     validator = Validator(question.schema)
-    return validator.excess(content) is None and validator.is_valid(dict(content))
+    return validator.find_excess(content) is None and validator.is_valid(dict(content))
 
 
 def _is_root(root: Any) -> bool:

@@ -145,7 +145,7 @@ def _is_same(old: Tool, new: Tool) -> bool:
                 replace(old.definition, source=NO_LOCATION) == replace(new.definition, source=NO_LOCATION)
                 and old.options == new.options
                 and old.long_name == new.long_name
-                and _code_of(old.callee.function) == _code_of(new.callee.function)
+                and _code_of(old.info.function) == _code_of(new.info.function)
             )
         )
     except Exception:

@@ -1,213 +1,259 @@
-"""Checks the arguments of one tool against its published schema and makes them Python values.
+"""The arguments of a tool: checked, repaired, converted, and bound to the parameters of its handler.
 
-The order: unknown names, the cost of conversion, nulls, the compiled schema, repair and the schema again,
-conversion. Knows one tool's schema and binder. Refuses to know who calls and what runs.
-
-How checked arguments get back into a function.
+The order for one call: refuse unknown names, refuse what would cost too much to convert, check against the
+published schema, repair common mistakes of models and check again (`check`); then convert to Python values
+(`bind`).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
 
+from toolcrib.definition import NO_OPTIONS, ToolOptions
 from toolcrib.errors import InvalidArgumentsError
-from toolcrib.schema.conversion import Convert
-from toolcrib.schema.loader import FREE_NS, Bounded, FloatsLoader, allowance, load_integer, load_number
-from toolcrib.schema.notes import is_field
-from toolcrib.schema.parameters import EMPTY, Parameter
+from toolcrib.schema.loader import (
+    FREE_NS,
+    ConversionCost,
+    FloatListLoader,
+    LimitedLoader,
+    allowed_ns,
+    load_integer,
+    load_number,
+)
 from toolcrib.schema.received import OPAQUE, Received
-from toolcrib.schema.repair import Repairer
-from toolcrib.schema.shapes import MISSING
+from toolcrib.schema.shapes import MISSING, Convert
 from toolcrib.validation import codec
-from toolcrib.validation.schema_tree import Schema
+from toolcrib.validation.schema_tree import Resolver, Schema
 from toolcrib.validation.validator import Problem, Validator, describe_value, format_path, show_name
 
-
-@dataclass(slots=True)
-class Binder:
-    """How checked arguments get back into the function.
-
-    `loads` are the parameters that need converting or renaming; `nullable` take an explicit null as None,
-    `optional` take it as left out. `context` and `server` are filled in by the caller; `whole` gets all
-    arguments in one dict. `closed` refuses names that are not `known`. `attributes` are the parameters by
-    their published names. Parameters that are left out get their default, or what their factory makes.
-    To convert those that are `coded` runs code of the author's, besides the function. Those that are
-    `reconverted` are converted once more by another library, so that nobody knows what the function gets.
-    """
-
-    known: frozenset[str] = frozenset()
-    loads: tuple[tuple[str, str, Convert | None], ...] = ()
-    nullable: frozenset[str] = frozenset()
-    optional: frozenset[str] = frozenset()
-    positional: tuple[tuple[str, Any], ...] = ()
-    context: str | None = None
-    server: str | None = None
-    whole: str | None = None
-    closed: bool = True
-    attributes: Mapping[str, str] = field(default_factory=dict)
-    coded: frozenset[str] = frozenset()
-    reconverted: frozenset[str] = frozenset()
-    defaults: Mapping[str, Any] = field(default_factory=dict)
-    factories: Mapping[str, Callable[[], Any]] = field(default_factory=dict)
-
-
-def find_defaults(parameters: Iterable[Parameter], filled: Mapping[str, Any]) -> dict[str, Any]:
-    """The defaults of parameters, of which some are `filled` in for the function."""
-    return {
-        item.name: filled.get(item.name, item.default)
-        for item in parameters
-        if item.name in filled or not (item.default is EMPTY or is_field(item.default))
-    }
-
-
 _MAX_PROBLEMS = 10
-_MAX_WORDS = 2_000
-"""How much of a converter's own words is shown."""
+_MAX_MESSAGE = 2_000
+"""How many characters of a converter's own message are shown."""
 _MAX_NAMES, _MAX_VALUES = 1_000, 5_000
-"""How many arguments, and how much of each, are looked through for what is no JSON."""
-_AS_THEY_ARE = frozenset({bool, dict, int, list, str})
-"""What a parameter that takes whole numbers, or whatever it gets, is given as it came. 5.0 is whole too."""
-_PLAIN = frozenset({bool, float, int, str})
+"""How many arguments, and how much of each, are searched for what is not JSON."""
+_MAX_SUGGESTED_NAME = 64
+"""Finding a similar name takes long for longer names."""
+_UNCHANGED = frozenset({bool, dict, int, list, str})
+"""Types that a parameter without a loader, or for an int, gets as they are. (5.0 becomes an int.)"""
+_SCALARS = frozenset({bool, float, int, str})
 _NUMBERS = frozenset({float, int})
-_LARGEST_EXACT = 2**53
-"""Whole numbers up to here are floats without being rounded."""
-_LONGEST_NAME = 64
-"""Of longer names nobody wants to know what they may have meant, and finding it out takes long."""
+_MAX_EXACT = 2**53
+"""Integers up to this are floats without rounding."""
+_NO_NAMES: frozenset[str] = frozenset()
 
 
 class Converted(dict[str, Any]):
-    """The parameters of one call, converted before it runs. `bind` hands them on as they are."""
+    """The parameters of one call, converted before it runs. `bind` passes them on as they are."""
 
     __slots__ = ()
 
 
-def _makes_floats(load: Any) -> bool:
-    return load is load_number or isinstance(load, FloatsLoader)
+@dataclass(slots=True, kw_only=True, eq=False)
+class ToolArguments:
+    """Checks the arguments of one tool and makes them the parameters of its handler.
 
+    Names are those of the published schema; `parameters` maps them to the parameters that are called
+    otherwise.
+    """
 
-def _is_exact(value: Any) -> bool:
-    """Whether a number, or each number of a list, equals the float that is made of it."""
-    if type(value) in _NUMBERS:
-        return bool(-_LARGEST_EXACT <= value <= _LARGEST_EXACT)
-    if type(value) is not list or not _NUMBERS.issuperset(map(type, value)):
-        return False
-    if not value:
-        return True
-    is_small = min(value) >= -_LARGEST_EXACT and max(value) <= _LARGEST_EXACT
-    return is_small and all(map(math.isfinite, value))  # among others, not-a-number is neither least nor most
+    name: str
+    """The name of the tool, for error messages."""
+    schema: Schema
+    trusted: bool = True
+    """The schema was made by this library from type hints."""
+    options: ToolOptions = NO_OPTIONS
+    closed: bool = True
+    """Other names than those in the schema are refused, whatever the schema says."""
+    parameters: Mapping[str, str] = field(default_factory=dict)
+    loaders: Mapping[str, Convert] = field(default_factory=dict)
+    nullable: frozenset[str] = _NO_NAMES
+    """An explicit null means None, although the schema does not say so."""
+    optional: frozenset[str] = _NO_NAMES
+    """An explicit null means that the argument was left out."""
+    positional: tuple[tuple[str, Any], ...] = ()
+    """Positional-only parameters with their defaults."""
+    context: str | None = None
+    """The parameter that gets the Context."""
+    server: str | None = None
+    """The parameter that gets the server."""
+    whole: str | None = None
+    """The parameter that gets all arguments in one dict."""
+    defaults: Mapping[str, Any] = field(default_factory=dict)
+    """Defaults by parameter."""
+    factories: Mapping[str, Callable[[], Any]] = field(default_factory=dict)
+    """Default factories by parameter."""
+    user_code: frozenset[str] = _NO_NAMES
+    """Converting these runs code of the author, besides the handler."""
+    reconverted: frozenset[str] = _NO_NAMES
+    """Another library converts these again, so that the value which the handler gets is not known."""
 
-
-class ArgumentCheck:
-    """Compiled when first used; the same for every call. `changing` are the arguments that the tool may get
-    in another form than the checked one; `runs_code` says that converting runs code of the author's."""
-
-    __slots__ = (
-        "_bounded",
-        "_changes_others",
-        "_costs",
-        "_defaults",
-        "_floats",
-        "_loads",
-        "_names",
-        "_nulls",
-        "_passes_plain",
-        "_repairer",
-        "_validator",
-        "binder",
-        "changing",
-        "ignores_extra",
-        "max_convert_ms",
-        "name",
-        "repairs",
-        "runs_code",
-        "schema",
-        "trusted",
-    )
-
-    def __init__(
-        self,
-        name: str,
-        schema: Schema,
-        binder: Binder,
-        *,
-        trusted: bool,
-        repairs: bool,
-        ignores_extra: bool,
-        max_convert_ms: float | None = None,
-    ) -> None:
-        self.name = name
-        self.schema = schema
-        self.binder = binder
-        self.trusted = trusted
-        self.repairs = repairs
-        self.ignores_extra = ignores_extra
-        self.max_convert_ms = max_convert_ms
-        self._bounded = {name: load for name, _, load in binder.loads if isinstance(load, Bounded)}
-        self._costs = [(name, load.cost) for name, load in self._bounded.items()]
-        self._loads = {
-            name: load.load if isinstance(load, Bounded) else load for name, _, load in binder.loads
-        }
-        self._nulls = binder.nullable | binder.optional
-        self._passes_plain = all(load is load_integer for load in self._loads.values()) and all(
-            name == attribute for name, attribute in binder.attributes.items()
-        )
-        self._names = {attribute: name for name, attribute in binder.attributes.items()}
-        self._defaults = _find_unpublished(schema, self._by_name(binder.defaults))
-        changed = [name for name, load in self._loads.items() if load not in (None, load_integer)]
-        made = self._by_name(binder.factories)
-        self._floats = tuple(name for name in changed if _makes_floats(self._loads[name]))
-        others = self._defaults or made or binder.reconverted
-        self._changes_others = len(changed) > len(self._floats) or bool(others)
-        is_whole = binder.whole is not None
-        self.changing = frozenset() if is_whole else binder.reconverted.union(changed, self._defaults, made)
-        self.runs_code = bool(binder.coded or binder.factories)
-        self._repairer = Repairer(schema)
-        self._validator: Validator | None = None
+    _validator: Validator | None = field(default=None, init=False)
+    _repairer: Repairer | None = field(default=None, init=False)
+    _known: frozenset[str] = field(default=_NO_NAMES, init=False)
+    _nulls: frozenset[str] = field(default=_NO_NAMES, init=False)
+    _loads: dict[str, Convert] = field(default_factory=dict, init=False)
+    _costs: list[tuple[str, ConversionCost]] = field(default_factory=list, init=False)
+    _is_identity: bool = field(default=False, init=False)
+    _floats: tuple[str, ...] | None = field(default=None, init=False)
+    _hidden_defaults: dict[str, Any] = field(default_factory=dict, init=False)
 
     @property
     def validator(self) -> Validator:
+        """The compiled schema, made at the first call together with all that only calls need."""
         if self._validator is None:
+            self._known = frozenset(self.schema.get("properties", ()))
+            self._nulls = self.nullable | self.optional
+            for name, load in self.loaders.items():
+                if isinstance(load, LimitedLoader):
+                    self._costs.append((name, load.cost))
+                    load = load.load
+                self._loads[name] = load
+            self._is_identity = not self.parameters and all(
+                load is load_integer for load in self._loads.values()
+            )
+            self._hidden_defaults = self._find_hidden_defaults()
+            converted = [name for name, load in self._loads.items() if load is not load_integer]
+            floats = tuple(name for name in converted if _makes_floats(self._loads[name]))
+            is_kept = not (self.reconverted or self.factories or self._hidden_defaults)
+            self._floats = floats if is_kept and len(floats) == len(converted) else None
+            self._repairer = Repairer(self.schema)
             self._validator = Validator(self.schema, trusted=self.trusted)
         return self._validator
 
+    # --- checking ---
+
     def check(self, given: Any) -> dict[str, Any]:
-        """Plain arguments that fit the schema, explicit nulls still in them. Raises InvalidArgumentsError."""
+        """Return arguments that fit the schema, explicit nulls still in them, or raise
+        InvalidArgumentsError."""
         arguments: dict[str, Any] = given if type(given) is dict else self._as_dict(given)
         validator = self._validator or self.validator
         try:
-            if self.binder.closed and not arguments.keys() <= self.binder.known:
-                arguments = self._drop_unknown(arguments)
+            if self.closed and not arguments.keys() <= self._known:
+                arguments = self._without_unknown(arguments)
             if self._costs:
-                spent = 0
-                for name, cost in self._costs:
-                    if name in arguments:
-                        spent += cost(arguments[name])
-                if spent > FREE_NS:
-                    self._refuse_excess(arguments, spent)
+                self._check_cost(arguments)
             checked = self._without_nulls(arguments) if None in arguments.values() else arguments
             if not validator.is_heavy and validator.is_valid(checked):
                 return arguments
-            return self._check_closely(validator, arguments, checked)
-        except ValueError:  # the engine meets something that is not JSON
-            raise self._refusal([self._find_unusable(arguments)]) from None
+            return self._check_and_repair(validator, arguments, checked)
+        except ValueError:  # the engine found something that is not JSON
+            raise self._error([self._find_unusable(arguments)]) from None
+
+    def _as_dict(self, arguments: Any) -> dict[str, Any]:
+        if arguments is None:
+            return {}
+        if isinstance(arguments, Mapping):
+            return dict(arguments)
+        raise self._error([Problem("", "arguments must be an object", describe_value(arguments))])
+
+    def _without_unknown(self, arguments: dict[str, Any]) -> dict[str, Any]:
+        """Drop unknown names if the tool ignores them, else raise an error with suggestions."""
+        if self.options.extra == "ignore":
+            return {name: value for name, value in arguments.items() if name in self._known}
+        unknown = [name for name in arguments if name not in self._known][:_MAX_PROBLEMS]
+        problems = [
+            Problem(show_name(name), "not a parameter of this tool", "", self._suggest(name))
+            for name in unknown
+        ]
+        missing = [name for name in self.schema.get("required", ()) if name not in arguments]
+        problems += [Problem(name, "required, but missing", "") for name in missing]
+        raise self._error(problems)
+
+    def _suggest(self, name: Any) -> str:
+        known = sorted(self._known)
+        if not known:
+            return "it takes none"
+        text = str(name).lower()
+        import difflib  # delayed: only needed for a misspelt name
+
+        is_short = len(text) <= _MAX_SUGGESTED_NAME
+        close = difflib.get_close_matches(text, known, n=1, cutoff=0.6) if is_short else []
+        return f"did you mean '{close[0]}'?" if close else f"it takes: {', '.join(known[:20])}"
+
+    def _without_nulls(self, arguments: dict[str, Any]) -> dict[str, Any]:
+        """Return a copy without the nulls that mean None, or that nothing was given."""
+        nulls = self._nulls
+        return {name: value for name, value in arguments.items() if value is not None or name not in nulls}
+
+    def _check_cost(self, arguments: dict[str, Any]) -> None:
+        """Refuse arguments that take much longer to convert than to send."""
+        spent = least = 0
+        for name, cost in self._costs:
+            if name in arguments:
+                spent += cost.estimate(arguments[name])
+                least += cost.least_bytes(arguments[name])
+        if spent <= FREE_NS:
+            return
+        max_ms = self.options.max_convert_ms
+        if max_ms is not None:
+            allowed = round(max_ms * 1e6)
+        elif spent <= allowed_ns(least):
+            return
+        else:
+            try:
+                allowed = allowed_ns(len(codec.write(arguments)))
+            except (TypeError, ValueError, ArithmeticError, RecursionError):
+                return  # it is not JSON, which the validator reports
+        if spent > allowed:
+            size = "" if max_ms is not None else " for its size"
+            message = f"too much to convert in one call: about {spent / 1e6:.0f} ms of work, at most "
+            message += f"{allowed / 1e6:.0f} ms{size}"
+            raise self._error([Problem("", message, "", "send less at a time")])
+
+    def _check_and_repair(
+        self, validator: Validator, arguments: dict[str, Any], checked: dict[str, Any]
+    ) -> dict[str, Any]:
+        excess = validator.find_excess(checked)
+        if excess is not None:
+            raise self._error([Problem("", excess, "")])
+        if validator.is_valid(checked):
+            return arguments
+        if self.options.repair and self._repairer is not None:
+            repaired: dict[str, Any] = self._repairer.repair(arguments)
+            if repaired is not arguments:
+                self._check_cost(repaired)
+                plain = self._without_nulls(repaired)
+                if validator.find_excess(plain) is None and validator.is_valid(plain):
+                    return repaired
+        raise self._error(validator.problems(checked) or [self._find_unusable(arguments)])
+
+    def _find_unusable(self, arguments: dict[str, Any]) -> Problem:
+        """Find the argument that is not JSON, which the engine does not name."""
+        for name, value in islice(arguments.items(), _MAX_NAMES):
+            flaw = _find_flaw({name: value})
+            if flaw is not None:
+                return Problem(show_name(name), flaw, describe_value(value))
+        return Problem("", "arguments do not fit the schema, and are too large to say where", "")
+
+    def _error(self, problems: list[Problem]) -> InvalidArgumentsError:
+        message = f"Invalid arguments for tool '{self.name}'"
+        lines = [str(problem) for problem in problems]
+        if len(lines) == 1:
+            message += f": {lines[0]}"
+        else:
+            message += ":\n" + "\n".join(f"- {line}" for line in lines)
+        return InvalidArgumentsError(message, details=[problem.to_json() for problem in problems])
+
+    # --- binding ---
 
     def bind(self, arguments: dict[str, Any]) -> dict[str, Any]:
-        """Checked arguments as the function's parameters. Raises InvalidArgumentsError."""
-        binder = self.binder
-        if binder.whole is not None:
-            return {binder.whole: self._without_nulls(arguments)}
-        if self._passes_plain and _AS_THEY_ARE.issuperset(map(type, arguments.values())):
+        """Return checked arguments as the parameters of the handler, or raise InvalidArgumentsError."""
+        if self._validator is None:
+            _ = self.validator
+        if self.whole is not None:
+            return {self.whole: self._without_nulls(arguments)}
+        if self._is_identity and _UNCHANGED.issuperset(map(type, arguments.values())):
             return arguments
         if type(arguments) is Converted:
             return arguments
         values: dict[str, Any] = {}
         for name, value in arguments.items():
             if value is None and name in self._nulls:
-                if name in binder.optional:
+                if name in self.optional:
                     continue
             else:
                 load = self._loads.get(name)
@@ -215,145 +261,90 @@ class ArgumentCheck:
                     try:
                         value = load(value)
                     except (ValueError, ArithmeticError, AssertionError) as error:
-                        raise self._refusal(_conversion_problems(name, value, error)) from None
-            values[binder.attributes.get(name, name)] = value
+                        raise self._error(_conversion_problems(name, value, error)) from None
+            values[self.parameters.get(name, name)] = value
         return values
 
+    # --- the values that the handler gets, for policies that judge them ---
+
+    @property
+    def changing(self) -> frozenset[str]:
+        """The arguments that the handler may get in another form than the checked one."""
+        if self.whole is not None:
+            return _NO_NAMES
+        converted = [name for name, load in self.loaders.items() if load is not load_integer]
+        made = self._by_name(self.factories)
+        return self.reconverted.union(converted, self._find_hidden_defaults(), made)
+
+    @property
+    def runs_user_code(self) -> bool:
+        """Whether converting runs code of the author, besides the handler."""
+        return bool(self.user_code or self.factories)
+
+    def keeps(self, arguments: dict[str, Any]) -> bool:
+        """Whether the handler gets these checked arguments as they are, or numbers that equal them."""
+        if self._validator is None:
+            _ = self.validator
+        if self._floats is None:
+            return False
+        return all(_is_exact(arguments[name]) for name in self._floats if name in arguments)
+
     def convert(self, arguments: dict[str, Any]) -> Converted:
-        """As `bind`, with what factories make for parameters that were left out, so that it is made once."""
+        """Do the same as `bind`, and call the factories of parameters that were left out, so that they run
+        once."""
         values = Converted(self.bind(arguments))
-        for name, make in self.binder.factories.items():
+        for name, make in self.factories.items():
             if name not in values:
                 values[name] = make()
         return values
 
-    def keeps(self, arguments: dict[str, Any]) -> bool:
-        """Whether the tool gets these checked arguments as they are, or numbers that equal them. Then nobody
-        has to convert them in order to judge what the tool gets."""
-        if self._changes_others:
-            return False
-        return all(_is_exact(arguments[name]) for name in self._floats if name in arguments)
-
-    def _refuse_excess(self, arguments: dict[str, Any], spent: int) -> None:
-        """Refuse what would take much longer to convert than to send."""
-        if self.max_convert_ms is not None:
-            most = round(self.max_convert_ms * 1e6)
-        else:
-            least = sum(load.least_bytes(arguments.get(name)) for name, load in self._bounded.items())
-            if spent <= allowance(least):
-                return
-            try:
-                most = allowance(len(codec.write(arguments)))
-            except (TypeError, ValueError, ArithmeticError, RecursionError):
-                return  # it is not JSON, which is found out soon
-        if spent > most:
-            words = f"too much to convert in one call: about {spent / 1e6:.0f} ms of work, at most"
-            size = "" if self.max_convert_ms is not None else " for its size"
-            raise self._refusal(
-                [Problem("", f"{words} {most / 1e6:.0f} ms{size}", "", "send less at a time")]
-            )
-
     def receive(self, arguments: dict[str, Any], values: Converted) -> Received:
-        """Checked arguments in the form that the tool gets: `values`, and defaults for the others."""
-        unknown = {name: OPAQUE for name in self.binder.reconverted if name in arguments}
-        return Received({**self._defaults, **self._by_name(values), **unknown}, arguments)
+        """Return checked arguments in the form that the handler gets: `values`, and defaults for the
+        others."""
+        unknown = {name: OPAQUE for name in self.reconverted if name in arguments}
+        return Received({**self._hidden_defaults, **self._by_name(values), **unknown}, arguments)
 
     def _by_name(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        """The values of parameters, by the names that the schema publishes."""
-        return {self._names.get(parameter, parameter): value for parameter, value in values.items()}
+        """Return the values of parameters by the names that the schema publishes."""
+        names = {parameter: name for name, parameter in self.parameters.items()}
+        return {names.get(parameter, parameter): value for parameter, value in values.items()}
 
-    def _as_dict(self, arguments: Any) -> dict[str, Any]:
-        if arguments is None:
-            return {}
-        if isinstance(arguments, Mapping):
-            return dict(arguments)
-        raise self._refusal([Problem("", "arguments must be an object", describe_value(arguments))])
-
-    def _drop_unknown(self, arguments: dict[str, Any]) -> dict[str, Any]:
-        known = self.binder.known
-        if self.ignores_extra:
-            return {name: value for name, value in arguments.items() if name in known}
-        unknown = [name for name in arguments if name not in known][:_MAX_PROBLEMS]
-        problems = [
-            Problem(show_name(name), "not a parameter of this tool", "", self._suggest(name))
-            for name in unknown
-        ]
-        missing = [name for name in self.schema.get("required", ()) if name not in arguments]
-        problems += [Problem(name, "required, but missing", "") for name in missing]
-        raise self._refusal(problems)
-
-    def _suggest(self, name: Any) -> str | None:
-        known = sorted(self.binder.known)
-        if not known:
-            return "it takes none"
-        text = str(name).lower()
-        import difflib  # only where something is misspelt
-
-        close = difflib.get_close_matches(text, known, n=1, cutoff=0.6) if len(text) <= _LONGEST_NAME else []
-        return f"did you mean '{close[0]}'?" if close else f"it takes: {', '.join(known[:20])}"
-
-    def _without_nulls(self, arguments: dict[str, Any]) -> dict[str, Any]:
-        """A copy without those nulls that mean None, or that mean nothing was given."""
-        nulls = self._nulls
-        return {name: value for name, value in arguments.items() if value is not None or name not in nulls}
-
-    def _check_closely(
-        self, validator: Validator, arguments: dict[str, Any], checked: dict[str, Any]
-    ) -> dict[str, Any]:
-        excess = validator.excess(checked)
-        if excess is not None:
-            raise self._refusal([Problem("", excess, "")])
-        if validator.is_valid(checked):
-            return arguments
-        if self.repairs:
-            mended: dict[str, Any] = self._repairer.repair(arguments)
-            if mended is not arguments:
-                spent = sum(cost(mended[name]) for name, cost in self._costs if name in mended)
-                if spent > FREE_NS:
-                    self._refuse_excess(mended, spent)
-                plain = self._without_nulls(mended)
-                if validator.excess(plain) is None and validator.is_valid(plain):
-                    return mended
-        raise self._refusal(validator.problems(checked) or [self._find_unusable(arguments)])
-
-    def _find_unusable(self, arguments: dict[str, Any]) -> Problem:
-        """The argument that is no JSON: the engine has met it, but does not say which it was."""
-        for name, value in islice(arguments.items(), _MAX_NAMES):
-            words = _find_flaw({name: value})
-            if words is not None:
-                return Problem(show_name(name), words, describe_value(value))
-        return Problem("", "arguments do not fit the schema, and are too large to say where", "")
-
-    def _refusal(self, problems: list[Problem]) -> InvalidArgumentsError:
-        head = f"Invalid arguments for tool '{self.name}'"
-        lines = [str(problem) for problem in problems]
-        text = (
-            f"{head}: {lines[0]}"
-            if len(lines) == 1
-            else f"{head}:\n" + "\n".join(f"- {line}" for line in lines)
-        )
-        return InvalidArgumentsError(text, details=[problem.to_json() for problem in problems])
+    def _find_hidden_defaults(self) -> dict[str, Any]:
+        """Return the defaults that the schema does not publish as they are."""
+        defaults = self._by_name(self.defaults)
+        found = {}
+        for name, item in self.schema.get("properties", {}).items() if defaults else ():
+            published = item.get("default", MISSING) if isinstance(item, Mapping) else MISSING
+            default = defaults.get(name, MISSING)
+            is_same = type(default) is type(published) and type(default) in _SCALARS and default == published
+            if default is not MISSING and not is_same:
+                found[name] = default
+        return found
 
 
-def _find_unpublished(schema: Schema, defaults: dict[str, Any]) -> dict[str, Any]:
-    """The defaults of arguments that the schema does not publish as they are."""
-    found = {}
-    for name, item in schema.get("properties", {}).items():
-        published = item.get("default", MISSING) if isinstance(item, Mapping) else MISSING
-        default = defaults.get(name, MISSING)
-        is_told = type(default) is type(published) and type(default) in _PLAIN and default == published
-        if default is not MISSING and not is_told:
-            found[name] = default
-    return found
+def _makes_floats(load: Convert) -> bool:
+    return load is load_number or isinstance(load, FloatListLoader)
+
+
+def _is_exact(value: Any) -> bool:
+    """Whether a number, or each number of a list, equals the float that is made of it."""
+    if type(value) in _NUMBERS:
+        return bool(-_MAX_EXACT <= value <= _MAX_EXACT)
+    if type(value) is not list or not _NUMBERS.issuperset(map(type, value)):
+        return False
+    if not value:
+        return True
+    is_small = min(value) >= -_MAX_EXACT and max(value) <= _MAX_EXACT
+    return is_small and all(map(math.isfinite, value))  # among others, NaN is neither least nor greatest
 
 
 def _find_flaw(value: Any) -> str | None:
-    """What keeps a value from being JSON, or None; only so much of it is looked at."""
-    waiting = [value]
+    """Return why a value is not JSON, or None; only a part of a large value is searched."""
+    pending = [value]
     for _ in range(_MAX_VALUES):
-        if not waiting:
+        if not pending:
             break
-        item = waiting.pop()
+        item = pending.pop()
         if isinstance(item, str):
             try:
                 item.encode()
@@ -361,30 +352,169 @@ def _find_flaw(value: Any) -> str | None:
                 return "not valid Unicode"
         elif isinstance(item, dict):
             if not all(isinstance(name, str) for name in item):
-                return "a name that is not text"
-            waiting += [*item, *item.values()]
+                return "has a name that is not a string"
+            pending += [*item, *item.values()]
         elif isinstance(item, list | tuple):
-            waiting += item[:_MAX_VALUES]
+            pending += item[:_MAX_VALUES]
         elif not isinstance(item, int | float | None):
             return "not JSON"
     return None
 
 
 def _conversion_problems(name: str, value: Any, error: Exception) -> list[Problem]:
-    """What a converter refused, in the words of whoever refused it, without values and web addresses."""
+    """Return what a converter refused, with its own messages, without values and web addresses."""
     errors = getattr(error, "errors", None)
     if callable(errors):
         try:
             found = errors(include_url=False, include_input=False)
         except TypeError:
-            pass  # some other exception that happens to have `errors`
+            pass  # another exception that happens to have `errors`
         else:
-            return [Problem(format_path([name, *item["loc"]]), _words_of(item), "") for item in found]
-    words = str(error)[:_MAX_WORDS] or type(error).__name__
-    return [Problem(name, words, describe_value(value))]
+            return [Problem(format_path([name, *item["loc"]]), _message_of(item), "") for item in found]
+    message = str(error)[:_MAX_MESSAGE] or type(error).__name__
+    return [Problem(name, message, describe_value(value))]
 
 
-def _words_of(item: Mapping[str, Any]) -> str:
-    """The words of whoever refused: a validator's own, or what its library says."""
-    own = item.get("ctx", {}).get("error")
-    return str(own if isinstance(own, Exception) else item["msg"])[:_MAX_WORDS]
+def _message_of(item: Mapping[str, Any]) -> str:
+    own = item.get("ctx", {}).get("error")  # a validator's own exception
+    return str(own if isinstance(own, Exception) else item["msg"])[:_MAX_MESSAGE]
+
+
+# --- repair ------------------------------------------------------------------------------------------
+
+_MAX_REPAIR_DEPTH = 32
+_MAX_REPAIR_VALUES = 20_000
+"""Values looked at in one call: models do not write more, and looking takes longer than checking."""
+_MAX_REPAIR_TEXT = 1 << 20
+_NO_TEXT = frozenset({int, float, bool, type(None)})
+"""Types that are neither a string nor hold one."""
+
+
+class Repairer:
+    """Decodes numbers, lists and objects that a model sent as a string.
+
+    Only where the schema does not allow a string; a value that may be a string is never touched. Whether
+    the result is valid is checked afterwards.
+    """
+
+    __slots__ = ("_chosen", "_resolver", "_strings")
+
+    def __init__(self, schema: Schema) -> None:
+        self._resolver = Resolver(schema)
+        self._strings: dict[int, bool] = {}
+        self._chosen: dict[int, Schema] = {}
+
+    def repair(self, value: Any) -> Any:
+        """Return `value` with strings decoded where no string is allowed; itself where nothing changes."""
+        return self._repair(value, self._resolver.root, 0, [_MAX_REPAIR_VALUES])
+
+    def _repair(self, value: Any, schema: Any, depth: int, left: list[int]) -> Any:
+        """Repair one value. `left[0]` is how many more values may be looked at."""
+        if depth > _MAX_REPAIR_DEPTH or not isinstance(schema, Mapping):
+            return value
+        if isinstance(value, str):
+            if self.may_be_string(schema):
+                return value
+            left[0] -= 1
+            decoded = _decode(value)
+            return decoded if decoded is value else self._repair(decoded, schema, depth + 1, left)
+        if not isinstance(value, dict | list) or len(value) > left[0]:
+            return value
+        left[0] -= len(value)
+        schema = self._choose(value, schema)
+        if isinstance(value, dict):
+            return self._repair_object(value, schema, depth, left)
+        return self._repair_array(value, schema, depth, left)
+
+    def _repair_object(self, value: dict[str, Any], schema: Schema, depth: int, left: list[int]) -> Any:
+        properties = schema.get("properties", {})
+        # A pattern may apply to any of the other names; patternProperties is not looked at here.
+        others = None if "patternProperties" in schema else schema.get("additionalProperties")
+        repaired: dict[str, Any] = {}
+        for name, item in value.items():
+            if type(item) in _NO_TEXT:
+                continue
+            new = self._repair(item, properties.get(name, others), depth + 1, left)
+            if new is not item:
+                repaired[name] = new
+        return {**value, **repaired} if repaired else value
+
+    def _repair_array(self, value: list[Any], schema: Schema, depth: int, left: list[int]) -> Any:
+        first, others = schema.get("prefixItems", ()), schema.get("items")
+        if isinstance(others, list):  # drafts before 2020-12
+            first, others = others, schema.get("additionalItems")
+        repaired = [
+            item
+            if type(item) in _NO_TEXT
+            else self._repair(item, first[index] if index < len(first) else others, depth + 1, left)
+            for index, item in enumerate(value)
+        ]
+        return value if all(new is old for new, old in zip(repaired, value, strict=True)) else repaired
+
+    def may_be_string(self, schema: Any) -> bool:
+        """Whether some string may be valid; in doubt, yes."""
+        known = self._strings.get(id(schema))
+        if known is None:
+            known = self._strings[id(schema)] = self._decide_string(schema)
+        return known
+
+    def _decide_string(self, schema: Any) -> bool:
+        schema = self._resolver.follow(schema)
+        if not isinstance(schema, Mapping):
+            return schema is not False
+        kind = schema.get("type")
+        if kind is not None:
+            return kind == "string" or (isinstance(kind, list) and "string" in kind)
+        if isinstance(schema.get("enum"), list):
+            return any(isinstance(item, str) for item in schema["enum"])
+        if "const" in schema:
+            return isinstance(schema["const"], str)
+        for keyword in ("anyOf", "oneOf"):
+            if isinstance(schema.get(keyword), list):
+                return any(self.may_be_string(item) for item in schema[keyword])
+        if isinstance(schema.get("allOf"), list):
+            return all(self.may_be_string(item) for item in schema["allOf"])
+        return True
+
+    def _choose(self, value: Any, schema: Schema) -> Schema:
+        """Return the subschema that describes an object or array: of several options, the only possible
+        one."""
+        known = self._chosen.get(id(schema))
+        if known is not None:
+            return known
+        start, depends_on_value = schema, False
+        for _ in range(_MAX_REPAIR_DEPTH):
+            schema = self._resolver.follow(schema)
+            if not isinstance(schema, Mapping):
+                return {}
+            options = schema.get("anyOf", schema.get("oneOf"))
+            if "properties" in schema or not isinstance(options, list):
+                break
+            depends_on_value = True
+            possible = [option for option in options if self._may_describe(option, value)]
+            if len(possible) != 1:
+                break
+            schema = possible[0]
+        if not depends_on_value:
+            self._chosen[id(start)] = schema
+        return schema
+
+    def _may_describe(self, schema: Any, value: Any) -> bool:
+        """Whether an option may describe this object or array, judged by its type alone."""
+        schema = self._resolver.follow(schema)
+        if not isinstance(schema, Mapping):
+            return schema is not False
+        kind = schema.get("type")
+        wanted = "object" if isinstance(value, dict) else "array"
+        return kind is None or kind == wanted or (isinstance(kind, list) and wanted in kind)
+
+
+def _decode(text: str) -> Any:
+    """Return the JSON value that a string contains; the string if it is none, or a string again."""
+    if len(text) > _MAX_REPAIR_TEXT:
+        return text
+    try:
+        decoded = codec.decode(text)
+    except ValueError:
+        return text
+    return text if isinstance(decoded, str) else decoded

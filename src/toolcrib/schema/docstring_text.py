@@ -58,7 +58,7 @@ def _clean_tidy(text: str) -> list[str] | None:
     """The short way for most texts: visible ASCII, every line but the first at the margin or deeper, or
     empty, and nothing behind the words. None for all others."""
     margin = _SECOND_MARGIN.search(text)
-    if margin is None or text[0] == " " or not is_plainly_shown(text):
+    if margin is None or text[0] == " " or not is_printable_ascii(text):
         return None
     edge = f"\n{margin[1]}"
     empty = text.count("\n\n") + text.endswith("\n") if len(edge) > 1 else 0
@@ -68,7 +68,7 @@ def _clean_tidy(text: str) -> list[str] | None:
     return None if " \n" in text or text[-1] == " " else text.split("\n")
 
 
-def is_plainly_shown(text: str) -> bool:
+def is_printable_ascii(text: str) -> bool:
     """Whether a text is ASCII that a reader sees, on lines. Its bytes tell it quicker than its characters."""
     return text.isascii() and not text.encode().translate(None, _SHOWN)
 

@@ -1,8 +1,7 @@
-"""Shapes become dumpers: Python values into declared JSON, with nothing in it that was not declared.
+"""Dumpers: Python values into declared JSON, with nothing in it that was not declared.
 
-`None` stands for "as it is": the codec knows plain values, dates and the like by itself. A dumper is lenient
-about what it meets, a dict where an object was declared, say; whether the outcome keeps to the schema is
-checked afterwards.
+A dumper leaves alone what it does not expect, for example a string where an object was declared; whether
+the outcome fits the schema is checked afterwards.
 """
 
 from __future__ import annotations
@@ -12,218 +11,216 @@ import decimal
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from toolcrib.schema.conversion import Conversions, Convert, apply
 from toolcrib.schema.shapes import (
     Array,
-    Either,
-    Foreign,
-    Named,
-    OneOf,
+    Convert,
+    ConverterBuilder,
+    Dictionary,
+    Enumeration,
+    External,
+    FixedArray,
     Record,
-    Refined,
-    Row,
     Scalar,
     Shape,
-    Table,
+    ShapeVisitor,
+    Union,
+    convert,
 )
 
-_LARGEST_INTEGER = 2**63
+_MAX_INTEGER = 2**63
 
 
-def dumper(shape: Shape) -> Convert | None:
-    """What keeps a value to its shape; None where nothing has to be done."""
-    return _Dumpers().of(shape)
+def build_dumper(shape: Shape) -> Convert | None:
+    """Return what makes JSON data of a value; None where the codec can do it alone."""
+    return _DumperBuilder().visit(shape)
 
 
-class _Dumpers(Conversions):
-    """Builds dumpers of one shape; named shapes are built once and may be recursive."""
+class _DumperBuilder(ConverterBuilder):
+    def scalar(self, shape: Scalar) -> Convert | None:
+        return _SCALAR_DUMPERS.get(shape.python)
 
-    def of(self, shape: Shape) -> Convert | None:
-        match shape:
-            case Scalar(python=python):
-                return _SCALAR_DUMPERS.get(python)
-            case OneOf(values=plain, members=tuple() as members):
-                return lambda value: _dump_member(value, plain, members)
-            case Array(items=items, unique=unique, python=python):
-                return _array_dumper(None if items is None else self.of(items), unique, python)
-            case Row(items=places):
-                dumps = [self.of(item) for item in places]
-                return lambda value: _dump_row(value, dumps)
-            case Table(values=values, keys=keys):
-                return _table_dumper(
-                    None if keys is None else self.of(keys), None if values is None else self.of(values)
-                )
-            case Either(options=options):
-                return self._either(options)
-            case Refined(base=base):
-                return self.of(base)
-            case Record():
-                return self._record(shape)
-            case Named():
-                return self.of_named(shape)
-            case Foreign(dump=dump):
-                return dump
-        return None
+    def enumeration(self, shape: Enumeration) -> Convert | None:
+        if shape.members is None:
+            return None
+        pairs = list(zip(shape.members, shape.values, strict=True))
 
-    def _record(self, record: Record) -> Convert:
-        fields = [(item.name, item.attribute, self.of(item.shape)) for item in record.fields]
+        def dump_member(value: Any) -> Any:
+            return next((plain for member, plain in pairs if _is_same(value, member)), value)
+
+        return dump_member
+
+    def array(self, shape: Array) -> Convert | None:
+        dump, unique = self.visit_optional(shape.items), shape.unique
+        if dump is None and not unique and shape.python is not tuple:
+            return None
+
+        def dump_array(value: Any) -> Any:
+            if not _is_collection(value):
+                return value
+            items = list(value) if dump is None else [dump(item) for item in value]
+            return sort_set(items) if unique else items
+
+        return dump_array
+
+    def fixed_array(self, shape: FixedArray) -> Convert:
+        dumps = [self.visit(item) for item in shape.items]
+
+        def dump_items(value: Any) -> Any:
+            if not isinstance(value, tuple | list) or len(value) != len(dumps):
+                return value
+            return [convert(dump, item) for dump, item in zip(dumps, value, strict=True)]
+
+        return dump_items
+
+    def dictionary(self, shape: Dictionary) -> Convert | None:
+        dump_key, dump_value = self.visit_optional(shape.keys), self.visit_optional(shape.values)
+        if dump_key is None and dump_value is None:
+            return None
+
+        def dump_dictionary(value: Any) -> Any:
+            if not isinstance(value, Mapping):
+                return value
+            return {convert(dump_key, key): convert(dump_value, item) for key, item in value.items()}
+
+        return dump_dictionary
+
+    def union(self, shape: Union) -> Convert | None:
+        dumps = [self.visit(option) for option in shape.options]
+        if not any(dumps):
+            return None
+
+        def dump_union(value: Any) -> Any:
+            matches = [_Match(value).visit(option) for option in shape.options]
+            best = max(matches)
+            return convert(dumps[matches.index(best)], value) if best > _NO_MATCH else value
+
+        return dump_union
+
+    def record(self, shape: Record) -> Convert:
+        fields = [(item.name, item.attribute, self.visit(item.shape)) for item in shape.fields]
 
         def dump_record(value: Any) -> Any:
             if isinstance(value, Mapping):
                 return {
-                    name: apply(dump, value[name if name in value else attribute])
+                    name: convert(dump, value[name if name in value else attribute])
                     for name, attribute, dump in fields
                     if name in value or attribute in value
                 }
             found = {
-                name: apply(dump, getattr(value, attribute))
+                name: convert(dump, getattr(value, attribute))
                 for name, attribute, dump in fields
                 if attribute is not None and hasattr(value, attribute)
             }
-            return found if found or _is_instance(value, record.python) else value
+            return found if found or _is_instance(value, shape.python) else value
 
         return dump_record
 
-    def _either(self, options: tuple[Shape, ...]) -> Convert | None:
-        dumps = [self.of(option) for option in options]
-        if not any(dumps):
-            return None
-
-        def dump_either(value: Any) -> Any:
-            scores = [_likeness(option, value) for option in options]
-            best = max(scores)
-            return apply(dumps[scores.index(best)], value) if best > _NOT else value
-
-        return dump_either
-
-
-# --- which member of a union a value is --------------------------------------------------------------
-
-Score = tuple[int, int]
-_NOT: Score = (0, 0)
-_CLASSES: dict[str, type] = {"string": str, "boolean": bool, "null": type(None)}
-
-
-def _likeness(shape: Shape, value: Any) -> Score:
-    """How much a value looks like it was meant for a shape: 3 its very class, 2 a kind of it, 1 perhaps."""
-    match shape:
-        case Named(target=inner) | Refined(base=inner):
-            return _likeness(inner, value)
-        case Either(options=options):
-            return max(_likeness(option, value) for option in options)
-        case OneOf(values=plain, members=members):
-            return (3, 0) if _is_among(value, members or plain) else _NOT
-        case Scalar(kind=kind, python=python):
-            return _class_likeness(_CLASSES.get(kind) if python is None else python, value)
-        case Record(python=python) | Foreign(python=python) if _class_likeness(python, value) > _NOT:
-            return _class_likeness(python, value)
-        case Record(fields=fields) if isinstance(value, Mapping):
-            names = [item.name for item in fields]
-            return _mapping_likeness(value, names, [item.name for item in fields if item.required])
-        case Foreign(schema={"properties": properties}) if isinstance(value, Mapping):
-            return _mapping_likeness(value, properties, ())  # on the way out it requires what it computes
-        case Foreign(python=None):
-            return (1, 0)
-        case Table():
-            return (2, 0) if isinstance(value, Mapping) else _NOT
-        case Array(python=python) if _is_instance(value, python):
-            return _class_likeness(python, value)
-        case Array() | Row():
-            return (1, 0) if _is_many(value) else _NOT
-    return _NOT
-
-
-def _class_likeness(python: Any, value: Any) -> Score:
-    if type(value) is python:
-        return (3, 0)
-    return (2, 0) if _is_instance(value, python) else _NOT
-
-
-def _mapping_likeness(value: Mapping[Any, Any], names: Iterable[str], required: Iterable[str]) -> Score:
-    """A dict may stand for an object that has its keys; of several, for the one that has most."""
-    known = sum(name in value for name in names)
-    return (1, known) if all(name in value for name in required) else _NOT
-
-
-def _is_instance(value: Any, python: Any) -> bool:
-    try:
-        return isinstance(value, python)
-    except TypeError:  # a TypedDict, a function that makes values, nothing
-        return False
-
-
-def _is_many(value: Any) -> bool:
-    return isinstance(value, Iterable) and not isinstance(value, str | bytes | bytearray | Mapping)
-
-
-def _is_among(value: Any, members: tuple[Any, ...]) -> bool:
-    return any(type(value) is type(member) and value == member for member in members)
-
-
-# --- the single kinds --------------------------------------------------------------------------------
+    def external(self, shape: External) -> Convert:
+        return shape.dump
 
 
 def _dump_decimal(value: Any) -> Any:
-    """A JSON number, as published: whole numbers exactly, others to the precision of a float."""
+    """Return a JSON number, as published: integers exactly, others to the precision of a float."""
     if not isinstance(value, decimal.Decimal):
         return value
-    is_whole = value.is_finite() and value == value.to_integral_value()
+    is_integer = value.is_finite() and value == value.to_integral_value()
     try:
-        return int(value) if is_whole and value.copy_abs() < _LARGEST_INTEGER else float(value)
+        return int(value) if is_integer and value.copy_abs() < _MAX_INTEGER else float(value)
     except ArithmeticError:
         raise ValueError("it has no JSON form") from None
 
 
-def _dump_moment(value: Any) -> Any:
-    """A time with its offset, which the format insists on; one without is local, as Python has it."""
+def _dump_datetime(value: Any) -> Any:
+    """Return a time with the offset that the format requires; without one it is local time, as in Python."""
     is_naive = isinstance(value, dt.datetime) and value.tzinfo is None
     return value.astimezone() if is_naive else value
 
 
-_SCALAR_DUMPERS: dict[Any, Convert] = {decimal.Decimal: _dump_decimal, dt.datetime: _dump_moment}
+_SCALAR_DUMPERS: dict[Any, Convert] = {decimal.Decimal: _dump_decimal, dt.datetime: _dump_datetime}
 
 
-def _dump_member(value: Any, plain: tuple[Any, ...], members: tuple[Any, ...]) -> Any:
-    for member, said in zip(members, plain, strict=True):
-        if type(value) is type(member) and value == member:
-            return said
-    return value
-
-
-def _array_dumper(dump: Convert | None, unique: bool, python: Any) -> Convert | None:
-    if dump is None and not unique and python is not tuple:
-        return None
-
-    def dump_array(value: Any) -> Any:
-        if not _is_many(value):
-            return value
-        items = list(value) if dump is None else [dump(item) for item in value]
-        return _in_order(items) if unique else items
-
-    return dump_array
-
-
-def _in_order(items: list[Any]) -> list[Any]:
-    """The items of a set, which has no order of its own, in one that is always the same."""
+def sort_set(items: list[Any]) -> list[Any]:
+    """Return the items of a set in an order that is the same in every process."""
     try:
         return sorted(items)
     except TypeError:
         return sorted(items, key=repr)
 
 
-def _dump_row(value: Any, dumps: list[Convert | None]) -> Any:
-    if not isinstance(value, tuple | list) or len(value) != len(dumps):
-        return value
-    return [apply(dump, item) for dump, item in zip(dumps, value, strict=True)]
+# --- choosing the member of a union ------------------------------------------------------------------
+
+_Score = tuple[int, int]
+_NO_MATCH: _Score = (0, 0)
+_CLASSES: dict[str, type] = {"string": str, "boolean": bool, "null": type(None)}
 
 
-def _table_dumper(dump_key: Convert | None, dump_value: Convert | None) -> Convert | None:
-    if dump_key is None and dump_value is None:
-        return None
+class _Match(ShapeVisitor[_Score]):
+    """How well a value matches a shape: 3 its class, 2 a subclass, 1 possibly; then the number of known
+    keys."""
 
-    def dump_table(value: Any) -> Any:
-        if not isinstance(value, Mapping):
-            return value
-        return {apply(dump_key, key): apply(dump_value, item) for key, item in value.items()}
+    def __init__(self, value: Any) -> None:
+        self._value = value
 
-    return dump_table
+    def nothing(self) -> _Score:
+        return _NO_MATCH
+
+    def union(self, shape: Union) -> _Score:
+        return max(map(self.visit, shape.options))
+
+    def enumeration(self, shape: Enumeration) -> _Score:
+        members = shape.members or shape.values
+        return (3, 0) if any(_is_same(self._value, member) for member in members) else _NO_MATCH
+
+    def scalar(self, shape: Scalar) -> _Score:
+        return self._match_class(_CLASSES.get(shape.kind) if shape.python is None else shape.python)
+
+    def array(self, shape: Array) -> _Score:
+        if _is_instance(self._value, shape.python):
+            return self._match_class(shape.python)
+        return (1, 0) if _is_collection(self._value) else _NO_MATCH
+
+    def fixed_array(self, shape: FixedArray) -> _Score:  # noqa: ARG002
+        return (1, 0) if _is_collection(self._value) else _NO_MATCH
+
+    def dictionary(self, shape: Dictionary) -> _Score:  # noqa: ARG002
+        return (2, 0) if isinstance(self._value, Mapping) else _NO_MATCH
+
+    def record(self, shape: Record) -> _Score:
+        required = [item.name for item in shape.fields if item.required]
+        return self._match_object(shape.python, [item.name for item in shape.fields], required)
+
+    def external(self, shape: External) -> _Score:
+        # On the way out a schema requires computed fields too, so that `required` says nothing here.
+        if "properties" in shape.schema:
+            score = self._match_object(shape.python, shape.schema["properties"], ())
+        else:
+            score = self._match_class(shape.python)
+        return (1, 0) if score == _NO_MATCH and shape.python is None else score
+
+    def _match_class(self, python: Any) -> _Score:
+        if type(self._value) is python:
+            return (3, 0)
+        return (2, 0) if _is_instance(self._value, python) else _NO_MATCH
+
+    def _match_object(self, python: Any, names: Iterable[str], required: Iterable[str]) -> _Score:
+        """Match an instance, or a dict that has the required keys; more known keys match better."""
+        score = self._match_class(python)
+        value = self._value
+        if score == _NO_MATCH and isinstance(value, Mapping) and all(name in value for name in required):
+            return (1, sum(name in value for name in names))
+        return score
+
+
+def _is_instance(value: Any, python: Any) -> bool:
+    try:
+        return isinstance(value, python)
+    except TypeError:  # a TypedDict, a function that makes values, None
+        return False
+
+
+def _is_collection(value: Any) -> bool:
+    return isinstance(value, Iterable) and not isinstance(value, str | bytes | bytearray | Mapping)
+
+
+def _is_same(value: Any, member: Any) -> bool:
+    return type(value) is type(member) and value == member

@@ -1,15 +1,8 @@
-"""A handler with a schema of its own becomes a blueprint: the schema is taken, and enforced, as written.
+"""A handler becomes the parts of a tool: schemas, description, arguments and results.
 
-A handler with one parameter called `arguments` gets the whole object, any other gets keywords; one that
-asks for `server` or a Context gets that too. A value that is what its parameter's hint says becomes it; any
-other that the schema admits is handed over as it came. Knows JSON Schema as data; makes none.
-
-A function becomes a blueprint: schemas, words, and how to call it. One pipeline, read top to bottom.
-
-1. Resolve the hints.  2. Read the docstring.  3. Make a field of every parameter.  4. Read the result.
-5. Put the words where they belong.  6. Note how arguments get back into the function.
-
-Knows functions, hints and docstrings. Refuses to know registries and calls.
+`build_function` makes the schemas from the signature: resolve the hints, read the docstring, make a field
+of every parameter, read the result, publish the docstring. `build_handler` takes explicit schemas, and
+enforces them as written; the hints of its parameters only tell what values are converted to.
 """
 
 from __future__ import annotations
@@ -18,235 +11,266 @@ import functools
 import inspect
 import math
 import typing
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, field
-from typing import Annotated, Any, NoReturn, TypeVar
+from types import GenericAlias, NoneType, UnionType
+from typing import Annotated, Any, NamedTuple, NoReturn, TypeVar
 
-from toolcrib.definition import ToolOptions, check_input_schema, join_words
+from toolcrib.content import MEDIA, Result
+from toolcrib.context import Context
+from toolcrib.definition import ToolOptions, check_input_schema, join_descriptions, publish_docs
 from toolcrib.errors import Finding, InvalidSignatureError, Level, ToolcribError
-from toolcrib.schema.annotations import hints_of_function, origin_of
-from toolcrib.schema.arguments import Binder, find_defaults
-from toolcrib.schema.conversion import Convert
-from toolcrib.schema.defaults import UNTOLD, fits, publish_default, say_default
-from toolcrib.schema.docstring_text import is_plainly_shown, type_hint_of
+from toolcrib.schema.annotations import origin_of, resolve_hints
+from toolcrib.schema.arguments import ToolArguments
+from toolcrib.schema.docstring_text import is_printable_ascii, type_hint_of
 from toolcrib.schema.docstrings import Docstring, Documented, parse_docstring
-from toolcrib.schema.dumper import dumper
-from toolcrib.schema.hints import HintReader, split_optional
-from toolcrib.schema.loader import Bounded, loader, runs_code
-from toolcrib.schema.notes import SILENCE, Notes, is_field, split_annotated
+from toolcrib.schema.dumper import build_dumper
+from toolcrib.schema.field_info import NO_INFO, FieldInfo, is_pydantic_field, split_annotated
+from toolcrib.schema.hints import ARRAYS, HintReader, split_optional
+from toolcrib.schema.loader import LimitedLoader, build_loader, runs_user_code
 from toolcrib.schema.parameters import (
     EMPTY,
     POSITIONAL_ONLY,
-    Callee,
+    HandlerInfo,
     Parameter,
-    fill,
+    docstring_of,
     parameter_names,
-    words_of,
+    with_defaults,
 )
-from toolcrib.schema.plain import PlainHint, find_plain
-from toolcrib.schema.purpose import is_context, is_structured
-from toolcrib.schema.records import value_of
-from toolcrib.schema.render import join_descriptions, to_schema, to_value_schema
-from toolcrib.schema.shapes import MISSING, Field, Shape, admits_none, admits_null
-from toolcrib.validation import validator as validation
+from toolcrib.schema.records import constant_of
+from toolcrib.schema.render import (
+    UNKNOWN_DEFAULT,
+    arguments_schema,
+    is_valid_default,
+    published_default,
+    render_default,
+    value_schema,
+)
+from toolcrib.schema.shapes import MISSING, Convert, Field, Shape, accepts_none, accepts_null
+from toolcrib.validation.validator import Validator, check_schema
 
 R = TypeVar("R")
-_NONE: frozenset[str] = frozenset()
+_BY_NAME = (POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 
 
 @dataclass(slots=True)
-class Blueprint:
-    """Everything building a tool comes to. `handler` is what a call runs. `trusted` schemas were made here;
-    with those that are `is_plain` too nothing can be wrong: plain types, and words that hide nothing."""
+class ToolParts:
+    """Everything that a tool is built from. `handler` is what a call runs.
+
+    A tool that `is_safe` has schemas of plain types and short visible text, so that nothing in it has to be
+    checked.
+    """
 
     handler: Callable[..., Any]
     description: str
-    input_schema: Mapping[str, Any]
+    arguments: ToolArguments
     output_schema: Mapping[str, Any] | None
-    binder: Binder
-    dump: Convert | None = None
-    returns: str = ""
-    raises: tuple[tuple[str, str], ...] = ()
-    tags: tuple[str, ...] = ()
+    dump: Convert | None
+    """Makes JSON data of results, by the hints."""
+    returns: str
+    raises: tuple[tuple[str, str], ...]
+    tags: tuple[str, ...]
     annotations: Mapping[str, Any] = field(default_factory=dict)
-    trusted: bool = True
     findings: list[Finding] = field(default_factory=list)
-    is_plain: bool = False
+    is_safe: bool = False
+
+    def replace_output_schema(self, schema: Mapping[str, Any]) -> None:
+        """Take an explicit output schema instead of the one made from the hints."""
+        self.output_schema, self.dump = schema, None
+        self.arguments.trusted = self.is_safe = False
 
 
-def build_blueprint(callee: Callee, name: str, options: ToolOptions) -> Blueprint:
-    """Run the pipeline; whatever is wrong with a parameter is an error that names it, file and line."""
-    return _Builder(callee, name, options).build()
+def build_function(info: HandlerInfo, name: str, options: ToolOptions) -> ToolParts:
+    """Build a tool from the signature and the docstring of a function.
+
+    Raise InvalidSignatureError, with the parameter and the location, where the signature cannot be used.
+    """
+    return _FunctionBuilder(info, name, options).build()
 
 
-class _Builder:
-    def __init__(self, callee: Callee, name: str, options: ToolOptions) -> None:
-        self.callee = callee
+class _FunctionBuilder:
+    def __init__(self, info: HandlerInfo, name: str, options: ToolOptions) -> None:
+        self.info = info
         self.name = name
         self.options = options
         self.findings: list[Finding] = []
         self.fields: list[Field] = []
-        self.attributes: dict[str, str] = {}
-        self.loads: list[tuple[str, str, Convert | None]] = []
+        self.parameters: dict[str, str] = {}
+        self.loaders: dict[str, Convert] = {}
         self.nullable: set[str] = set()
         self.optional: set[str] = set()
-        self.defaults: dict[str, Any] = {}
-        self.places: dict[str, Any] = {}
+        self.keyword_defaults: dict[str, Any] = {}
+        self.positional_defaults: dict[str, Any] = {}
         self.factories: dict[str, Callable[[], Any]] = {}
-        self.coded: set[str] = set()
+        self.user_code: set[str] = set()
         self.context: str | None = None
-        self.is_plain = True
+        self.is_safe = True
 
     @functools.cached_property
     def reader(self) -> HintReader:
         return HintReader()
 
-    def build(self) -> Blueprint:
-        hints = hints_of_function(self.callee, self.name)
-        text = words_of(self.callee.handler)
+    def build(self) -> ToolParts:
+        hints = resolve_hints(self.info, self.name)
+        text = docstring_of(self.info.handler)
         docs = parse_docstring(text)
         self.read_parameters(hints, docs)
-        output, dump, said = self.read_result(hints.get("return", EMPTY))
+        output_schema: Mapping[str, Any] | None
+        output_schema, dump, description_of_result = self.read_result(hints.get("return", EMPTY))
+        self.find_stale_parameters(docs)
         explicit = self.options.output_schema
         if explicit is not None:
-            validation.check_schema(explicit)
-            output, dump = dict(explicit), None
-        self.note_stale(docs)
-        returns = said or docs.returns
+            check_schema(explicit)
+            output_schema, dump = dict(explicit), None
+        returns = description_of_result or docs.returns
         raises = tuple([(item.name, item.description) for item in docs.raises])
-        if output is not None and explicit is None and returns:
-            output = {**output, "description": join_descriptions(returns, output.get("description"))}
-        description = self.options.description
-        if description is None:
-            has_schema = output is not None
-            description = docs.description if has_schema else join_words(docs.description, returns, raises)
-        return Blueprint(
-            fill(self.callee.handler, self.defaults, self.factories),
+        description, output_schema = publish_docs(
+            docs.description, returns, raises, output_schema, is_explicit=explicit is not None
+        )
+        if self.options.description is not None:
+            description = self.options.description
+        trusted = explicit is None
+        return ToolParts(
+            with_defaults(self.info.handler, self.keyword_defaults, self.factories),
             description,
-            to_schema(self.fields),
-            output,
-            self.bind(),
+            self.arguments(trusted),
+            output_schema,
             dump,
-            returns=returns,
-            raises=raises,
-            tags=docs.tags,
-            trusted=explicit is None,
+            returns,
+            raises,
+            docs.tags,
             findings=self.findings,
-            is_plain=self.is_plain
-            and len(self.fields) <= _MANY
-            and _is_seen(text)
-            and _is_seen(self.options.description)
-            and _is_seen(self.options.title),
+            is_safe=trusted
+            and self.is_safe
+            and len(self.fields) <= _MAX_SAFE_FIELDS
+            and _is_safe_text(text)
+            and _is_safe_text(self.options.description)
+            and _is_safe_text(self.options.title),
+        )
+
+    def arguments(self, trusted: bool) -> ToolArguments:
+        return ToolArguments(
+            name=self.name,
+            schema=arguments_schema(self.fields),
+            trusted=trusted,
+            options=self.options,
+            parameters={name: parameter for name, parameter in self.parameters.items() if name != parameter},
+            loaders=self.loaders,
+            nullable=frozenset(self.nullable),
+            optional=frozenset(self.optional),
+            positional=_positional_parameters(self.info, self.positional_defaults),
+            context=self.context,
+            defaults=_find_defaults(
+                self.info.parameters, {**self.keyword_defaults, **self.positional_defaults}
+            ),
+            factories=self.factories,
+            user_code=frozenset(self.user_code),
         )
 
     # --- parameters ---
 
     def read_parameters(self, hints: dict[str, Any], docs: Docstring) -> None:
-        words: dict[str, Documented] = {}
+        documented: dict[str, Documented] = {}
         for item in docs.params:
-            earlier = words.get(item.name)
-            words[item.name] = item if earlier is None else _join_words_of(earlier, item)
-        for parameter in self.callee.parameters:
+            if item.name in documented:  # described twice
+                earlier = documented[item.name]
+                item = earlier._replace(description=join_descriptions(earlier.description, item.description))
+            documented[item.name] = item
+        for parameter in self.info.parameters:
             name = parameter.name
-            documented = words.get(name)
+            entry = documented.get(name)
             hint = hints.get(name, parameter.annotation)
-            plain = find_plain(hint) if _is_simple(parameter.default) else None
+            plain = find_plain_hint(hint) if _is_simple_default(parameter.default) else None
             if plain is not None:
                 made, load = self.read_plain(name, plain, parameter.default)
             else:
-                self.is_plain = False
-                if hint is EMPTY and documented is not None and documented.type:
-                    hint = self.documented_hint(parameter, documented)
-                bare, accepts_none = self.guard(name, split_optional, hint)
-                if is_context(bare, self.callee, self.name, name):
+                self.is_safe = False
+                if hint is EMPTY and entry is not None and entry.type:
+                    hint = self.documented_hint(parameter, entry)
+                bare, is_optional = self.guard(name, split_optional, hint)
+                if is_context(bare, self.info, self.name, name):
                     self.take_context(name)
                     continue
-                made = self.read_field(parameter, hint, bare if accepts_none else hint)
-                load = loader(made.shape)
-                if load is not None and runs_code(made.shape):
-                    self.coded.add(made.name)
-            documented = documented or words.get(made.name)
-            if not made.description and documented is not None:
-                made.description = documented.description
-            if made.name in self.attributes:
-                self.refuse(name, f"is called '{made.name}', as another is", "change its alias")
-            self.attributes[made.name] = name
+                made = self.read_field(parameter, hint, bare if is_optional else hint)
+                load = build_loader(made.shape)
+                if load is not None and runs_user_code(made.shape):
+                    self.user_code.add(made.name)
+            entry = entry or documented.get(made.name)
+            if not made.description and entry is not None:
+                made.description = entry.description
+            if made.name in self.parameters:
+                self.refuse(name, f"has the same name as another: '{made.name}'", "change its alias")
+            self.parameters[made.name] = name
             self.fields.append(made)
-            if load is not None or made.name != name:
-                self.loads.append((made.name, name, load))
+            if load is not None:
+                self.loaders[made.name] = load
 
     def read_plain(self, name: str, plain: PlainHint, default: Any) -> tuple[Field, Convert | None]:
-        """The short way for most parameters: a plain hint, and a plain default if any. Says the same as
-        `read_field`, and has the loader at hand."""
-        if not name.isascii() or len(name) > _SHORT:
-            self.is_plain = False
+        """Do the same as `read_field` for a plain hint and a plain default, as most parameters have."""
+        if not name.isascii() or len(name) > _MAX_SAFE_NAME:
+            self.is_safe = False
         if default is EMPTY:
             return Field(name, plain.shape, True, MISSING, "", name, name), plain.load
         (self.nullable if plain.accepts_none else self.optional).add(name)
-        shown = default
-        if type(default) is not plain.fitting and default not in plain.choices:
-            shown = self.show_default(name, plain.bare, default, plain.accepts_none)
-        return Field(name, plain.bare, False, shown, "", name, name), plain.load_bare
+        published = default
+        if type(default) is not plain.scalar and default not in plain.choices:
+            published = self.publish_default(name, plain.bare, default, plain.accepts_none)
+        return Field(name, plain.bare, False, published, "", name, name), plain.load_bare
 
-    def documented_hint(self, parameter: Parameter, documented: Documented) -> Any:
-        """The type that only the docstring gives; one that the default contradicts is out of date."""
-        hint: Any = type_hint_of(documented.type or "")
-        if hint is None or parameter.default in (EMPTY, UNTOLD):
+    def documented_hint(self, parameter: Parameter, entry: Documented) -> Any:
+        """Return the type that only the docstring has, EMPTY where the default contradicts it."""
+        hint: Any = type_hint_of(entry.type or "")
+        if hint is None or parameter.default in (EMPTY, UNKNOWN_DEFAULT):
             return EMPTY if hint is None else hint
         if parameter.default is None:
             return hint | None
-        if publish_default(self.reader.shape(hint), parameter.default) is not MISSING:
+        if published_default(self.reader.shape(hint), parameter.default) is not MISSING:
             return hint
-        text = f"The docstring calls parameter '{parameter.name}' {documented.type}, its default is not"
-        self.note("stale-type", "warning", text, parameter.name, "annotate the parameter")
+        message = f"The docstring says parameter '{parameter.name}' is {entry.type}, but its default is not"
+        self.note("stale-type", "warning", message, parameter.name, "annotate the parameter")
         return EMPTY
 
     def take_context(self, name: str) -> None:
         if self.options.run == "process":
-            self.refuse(
-                name, "cannot have a Context in another process", "drop the parameter or run='thread'"
-            )
+            hint = "drop the parameter, or use run='thread'"
+            self.refuse(name, "cannot be a Context: the tool runs in another process", hint)
         if self.context is not None:
-            self.refuse(name, "asks for a second Context", f"use '{self.context}'")
+            self.refuse(name, "is a second Context", f"use '{self.context}'")
         self.context = name
 
     def read_field(self, parameter: Parameter, hint: Any, bare: Any) -> Field:
-        """A parameter as a field; `bare` is its hint without None, which only a required one publishes."""
+        """Make a field of a parameter. `bare` is its hint without None, which only a required one
+        publishes."""
         name, default = parameter.name, parameter.default
-        accepts_none = bare is not hint
-        if is_field(default):  # pydantic's other way to write Annotated
-            hint, bare = (typing.Annotated[Any if item is EMPTY else item, default] for item in (hint, bare))
+        is_optional = bare is not hint
+        if is_pydantic_field(default):  # `= Field(...)` is the same as Annotated[..., Field(...)]
+            hint, bare = (Annotated[Any if item is EMPTY else item, default] for item in (hint, bare))
             default = EMPTY
-        if default is EMPTY and (notes := split_annotated(bare)[1]) is not SILENCE:
-            default = self.take_default(parameter, notes)
+        if default is EMPTY and (info := split_annotated(bare)[1]) is not NO_INFO:
+            default = self.default_of_field(parameter, info)
         required = default is EMPTY
-        shape, notes = self.read_hint(self.reader, hint if required else bare, name)
+        shape, info = self.read_hint(self.reader, hint if required else bare, name)
         made = Field(
-            notes.alias or name,
-            shape,
-            required,
-            description=notes.description,
-            keyword=name,
-            attribute=name,
+            info.alias or name, shape, required, description=info.description, keyword=name, attribute=name
         )
         if not required:
-            speaks_of_none = self.guard(name, admits_none, shape)
-            made.default = self.show_default(name, shape, default, accepts_none or speaks_of_none)
-            if not speaks_of_none:
-                (self.nullable if accepts_none else self.optional).add(made.name)
+            shape_accepts_none = self.guard(name, accepts_none, shape)
+            made.default = self.publish_default(name, shape, default, is_optional or shape_accepts_none)
+            if not shape_accepts_none:
+                (self.nullable if is_optional else self.optional).add(made.name)
         return made
 
-    def read_hint(self, reader: HintReader, hint: Any, name: str) -> tuple[Shape, Notes]:
+    def read_hint(self, reader: HintReader, hint: Any, name: str) -> tuple[Shape, FieldInfo]:
         read = self.guard(name, reader.read, hint)
         for unknown in reader.unknown:
-            text = f"The type '{unknown}' of '{name}' is not known: anything is accepted"
-            self.note("unknown-type", "warning", text, name, "use a dataclass, a model or a plain type")
+            message = f"The type '{unknown}' of '{name}' is not supported: any value is accepted"
+            self.note("unknown-type", "warning", message, name, "use a dataclass, a model or a plain type")
         reader.unknown.clear()
         return read
 
     def guard(self, name: str, read: Callable[[Any], R], hint: Any) -> R:
-        """Read a hint; whatever is wrong with it is an error that names the parameter."""
+        """Call a function on a hint; every error becomes one that names the parameter."""
         try:
             return read(hint)
         except ToolcribError as error:
@@ -254,93 +278,75 @@ class _Builder:
         except Exception as error:  # pydantic's own schema errors, and names in aliases
             self.refuse(name, f"has a hint that cannot be used: {_first_line(error)}", "use a simpler type")
 
-    def take_default(self, parameter: Parameter, notes: Notes) -> Any:
-        """The default that `Field(...)` gives, which Python does not know of: calls have to fill it in."""
-        if notes.factory is not None:
+    def default_of_field(self, parameter: Parameter, info: FieldInfo) -> Any:
+        """Return the default in `Field(...)`, and remember it: calls have to pass it."""
+        if info.factory is not None:
             if parameter.kind is POSITIONAL_ONLY:
-                self.refuse(parameter.name, "is positional-only and made by a factory", "drop the `/`")
-            self.factories[parameter.name] = notes.factory
-            return value_of(notes.factory)
-        if notes.default is MISSING:
+                self.refuse(parameter.name, "is positional-only and has a default factory", "drop the `/`")
+            self.factories[parameter.name] = info.factory
+            return constant_of(info.factory)
+        if info.default is MISSING:
             return EMPTY
-        by_place = parameter.kind is POSITIONAL_ONLY
-        (self.places if by_place else self.defaults)[parameter.name] = notes.default
-        return notes.default
+        is_positional = parameter.kind is POSITIONAL_ONLY
+        (self.positional_defaults if is_positional else self.keyword_defaults)[parameter.name] = info.default
+        return info.default
 
-    def show_default(self, name: str, shape: Shape, default: Any, admits_none: bool) -> Any:
-        """The default as JSON, or MISSING; a default that the hint does not admit is refused."""
-        if default is UNTOLD:
+    def publish_default(self, name: str, shape: Shape, default: Any, admits_none: bool) -> Any:
+        """Return the default as JSON, or MISSING; refuse one that does not fit the hint."""
+        if default is UNKNOWN_DEFAULT:
             return MISSING
         if default is None:
             if not admits_none and name not in self.factories:
-                text = f"Parameter '{name}' defaults to None, which its hint does not admit"
-                self.note("implicit-optional", "warning", text, name, "write `... | None = None`")
+                message = f"Parameter '{name}' defaults to None, which its hint does not allow"
+                self.note("implicit-optional", "warning", message, name, "write `... | None = None`")
             return MISSING
         if default is ...:
-            self.refuse(name, "defaults to `...`, which is no value", "drop the default: it is required then")
-        try:
-            plain = say_default(shape, default)
-        except (TypeError, ValueError, RecursionError):
-            text = (
-                f"The default of parameter '{name}' has no JSON form that can be shown and is not published"
-            )
-            self.note("unpublished-default", "advice", text, name, "use None and set it inside")
-            return MISSING
-        if not fits(shape, plain):
             self.refuse(
-                name, f"has the default {default!r}, which its own hint refuses", "change one of them"
+                name, "defaults to `...`, which is not a value", "drop the default to make it required"
+            )
+        try:
+            plain = render_default(shape, default)
+        except (TypeError, ValueError, RecursionError):
+            message = f"The default of parameter '{name}' cannot be shown as JSON and is not published"
+            self.note("unpublished-default", "advice", message, name, "use None and set it inside")
+            return MISSING
+        if not is_valid_default(shape, plain):
+            self.refuse(
+                name, f"has the default {default!r}, which does not fit its hint", "change one of them"
             )
         return plain
-
-    # --- the way back ---
-
-    def bind(self) -> Binder:
-        positional = [
-            (item.name, self.places.get(item.name, item.default))
-            for item in self.callee.parameters
-            if item.kind is POSITIONAL_ONLY
-        ]
-        return Binder(
-            known=frozenset(self.attributes),
-            loads=tuple(self.loads),
-            nullable=frozenset(self.nullable) if self.nullable else _NONE,
-            optional=frozenset(self.optional) if self.optional else _NONE,
-            positional=tuple(positional),
-            context=self.context,
-            attributes=self.attributes,
-            defaults=find_defaults(self.callee.parameters, {**self.defaults, **self.places}),
-            factories=self.factories,
-            coded=frozenset(self.coded) if self.coded else _NONE,
-        )
 
     # --- the result ---
 
     def read_result(self, hint: Any) -> tuple[dict[str, Any] | None, Convert | None, str]:
-        """The output schema, what keeps to it, and words; no schema for text, nothing, media, the unknown."""
-        plain = find_plain(hint)
+        """Return the output schema, the dumper and the description of the result.
+
+        There is no schema for text, None, media and unknown types.
+        """
+        plain = find_plain_hint(hint)
         if plain is not None:
-            return (to_value_schema(plain.shape), plain.dump, "") if plain.is_data else (None, None, "")
-        self.is_plain = self.is_plain and (hint is EMPTY or hint is None)
+            return (value_schema(plain.shape), plain.dump, "") if plain.is_data else (None, None, "")
+        self.is_safe = self.is_safe and (hint is EMPTY or hint is None)
         while origin_of(hint) in (Awaitable, Coroutine):
             hint = typing.get_args(hint)[-1]
         if not self.guard("return", is_structured, hint):
             return None, None, split_annotated(hint)[1].description
-        shape, notes = self.read_hint(HintReader("serialization"), hint, "return")
-        schema = to_value_schema(shape)
-        return (schema, dumper(shape), notes.description) if schema else (None, None, notes.description)
+        shape, info = self.read_hint(HintReader("serialization"), hint, "return")
+        schema = value_schema(shape)
+        return (schema, build_dumper(shape), info.description) if schema else (None, None, info.description)
 
-    # --- remarks ---
+    # --- findings ---
 
-    def note_stale(self, docs: Docstring) -> None:
+    def find_stale_parameters(self, docs: Docstring) -> None:
         for item in docs.params:
             name = item.name.lstrip("*")
-            if name not in self.attributes and name not in parameter_names(self.callee):
-                text = f"The docstring describes a parameter '{item.name}' that does not exist"
-                self.note("stale-parameter", "warning", text, item.name, "remove it or rename it")
+            if name not in self.parameters and name not in parameter_names(self.info):
+                message = f"The docstring describes a parameter '{item.name}' that does not exist"
+                self.note("stale-parameter", "warning", message, item.name, "remove it or rename it")
 
-    def note(self, code: str, level: Level, text: str, parameter: str, hint: str) -> None:
-        file, line = self.callee.source.file, self.callee.source.line
-        self.findings.append(Finding(code, level, text, self.name, parameter, file, line, hint))
+    def note(self, code: str, level: Level, message: str, parameter: str, hint: str) -> None:
+        file, line = self.info.source.file, self.info.source.line
+        self.findings.append(Finding(code, level, message, self.name, parameter, file, line, hint))
 
     def refuse(self, parameter: str, problem: str, hint: str | None) -> NoReturn:
         subject = "The result" if parameter == "return" else f"Parameter '{parameter}'"
@@ -348,194 +354,349 @@ class _Builder:
             f"{subject} of tool '{self.name}' {problem}",
             tool=self.name,
             parameter=parameter,
-            source=self.callee.source,
+            source=self.info.source,
             hint=hint,
         ) from None
 
 
-_SIMPLE = frozenset({bool, type(None)})
-_SMALL = range(-(2**53), 2**53)
-# So much is far below what a definition may hold, and far above what most do.
-_LONG, _SHORT, _MANY = 10_000, 1_000, 100
-
-
-def _is_simple(default: Any) -> bool:
-    """Whether there is no default, or a plain one that JSON can surely say and a reader see."""
-    kind = type(default)
-    return (
-        default is EMPTY
-        or kind in _SIMPLE
-        or (kind is int and default in _SMALL)
-        or (kind is float and math.isfinite(default))
-        or (kind is str and len(default) <= _SHORT and is_plainly_shown(default))
-    )
-
-
-def _is_seen(text: str | None) -> bool:
-    """Whether a reader surely sees every character, and there are not too many of them."""
-    return text is None or (len(text) < _LONG and is_plainly_shown(text))
-
-
-def _join_words_of(first: Documented, second: Documented) -> Documented:
-    """A parameter that is described twice."""
-    return first._replace(description=join_descriptions(first.description, second.description))
-
-
 def _first_line(error: Exception) -> str:
-    """What an error says, without the essay that may follow."""
+    """Return the first line of an error message, with the next one where it only introduces it."""
     first, *rest = str(error).splitlines() or [type(error).__name__]
     return f"{first} {rest[0].strip()}" if first.endswith(":") and rest else first
 
 
-_NAMED = (
-    POSITIONAL_ONLY,
-    inspect.Parameter.POSITIONAL_OR_KEYWORD,
-    inspect.Parameter.KEYWORD_ONLY,
-)
+def _find_defaults(parameters: Iterable[Parameter], explicit: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the defaults of parameters; `explicit` ones come from `Field(...)`."""
+    return {
+        item.name: explicit.get(item.name, item.default)
+        for item in parameters
+        if item.name in explicit or not (item.default is EMPTY or is_pydantic_field(item.default))
+    }
 
 
-def build_handler(callee: Callee, name: str, options: ToolOptions) -> Blueprint:
-    """A function beside its schema: gets `arguments` whole, or keywords."""
-    return _build(callee, name, options, takes_whole=False)
-
-
-def build_object(callee: Callee, name: str, options: ToolOptions) -> Blueprint:
-    """The `execute` method of a tool object: its parameter gets the whole, whatever it is called."""
-    return _build(callee, name, options, takes_whole=True)
-
-
-def _build(callee: Callee, name: str, options: ToolOptions, *, takes_whole: bool) -> Blueprint:
-    # Copies: what is published and what is enforced must stay one, whatever the author does to the dict.
-    schema = deepcopy(check_input_schema(options.input_schema, name))
-    output_schema = deepcopy(options.output_schema)
-    if output_schema is not None:
-        validation.check_schema(output_schema)
-    docs = parse_docstring(words_of(callee.handler))
-    raises = tuple((item.name, item.description) for item in docs.raises)
-    description = options.description
-    if description is None:
-        description = docs.description
-        if output_schema is None:
-            description = join_words(description, docs.returns, raises)
-    return Blueprint(
-        fill(callee.handler, *_fillings_of(callee)),
-        description,
-        schema,
-        output_schema,
-        _bind(callee, name, schema, takes_whole),
-        returns=docs.returns,
-        raises=raises,
-        tags=docs.tags,
-        trusted=False,
+def _positional_parameters(info: HandlerInfo, defaults: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:
+    return tuple(
+        [
+            (item.name, defaults.get(item.name, item.default))
+            for item in info.parameters
+            if item.kind is POSITIONAL_ONLY
+        ]
     )
 
 
-def _fillings_of(callee: Callee) -> tuple[dict[str, Any], dict[str, Callable[[], Any]]]:
-    """What the `= Field(...)` parameters of a handler default to: values, and what factories make."""
-    said = {
+# --- hints with a meaning of their own ---------------------------------------------------------------
+
+_NO_DATA = (EMPTY, Any, object, typing.NoReturn, typing.Never, None, NoneType, str, typing.LiteralString)
+"""Result hints that declare no data."""
+
+
+def is_context(hint: Any, info: HandlerInfo, name: str, parameter: str) -> bool:
+    """Whether a parameter gets the Context. Raise InvalidSignatureError for the Context of another
+    library."""
+    bare = hint.__origin__ if origin_of(hint) is Annotated else hint
+    cls = origin_of(bare) or bare
+    if not isinstance(cls, type):
+        return False
+    if cls.__name__ == "Context" and cls.__module__.partition(".")[0] in ("mcp", "fastmcp"):
+        raise InvalidSignatureError(
+            f"Parameter '{parameter}' of tool '{name}' is a Context of {cls.__module__}, "
+            "which toolcrib does not provide",
+            tool=name,
+            parameter=parameter,
+            source=info.source,
+            hint="annotate it with toolcrib.Context",
+        )
+    return issubclass(cls, Context)
+
+
+def is_structured(hint: Any) -> bool:
+    """Whether a result of this hint is data. Text, None, media and whole results are not."""
+    bare, _ = split_optional(hint)
+    origin = origin_of(bare)
+    if origin is Annotated:
+        return is_structured(bare.__origin__)
+    if isinstance(bare, typing.NewType):
+        return is_structured(bare.__supertype__)
+    if origin in ARRAYS:
+        return not any(_is_content(item) for item in typing.get_args(bare))
+    return not (bare in _NO_DATA or _is_content(bare))
+
+
+def _is_content(hint: Any) -> bool:
+    members = typing.get_args(hint) if origin_of(hint) else (hint,)
+    return any(isinstance(item, type) and issubclass(item, (*MEDIA, Result)) for item in members)
+
+
+# --- plain hints -------------------------------------------------------------------------------------
+# Most hints name plain types only. What they mean is read once and shared by all tools: with thousands of
+# tools this takes most of the time out of building them.
+
+_MAX_REMEMBERED = 2_000
+_MAX_LITERAL_TEXT = 5_000
+_PLAIN_TYPES = frozenset({str, int, float, bool})
+_PLAIN_MEMBERS = _PLAIN_TYPES | {NoneType}
+_PLAIN_CONTAINERS = frozenset({list, dict})
+_STRINGS = frozenset({str})
+_LITERAL = type(typing.Literal["a"])
+_UNIONS = frozenset({UnionType, type(typing.Optional[int])})  # noqa: UP045 - the older way to write it
+
+
+class PlainHint(NamedTuple):
+    """A hint of plain types: `bare` is its shape without None, `load_bare` the loader of that.
+
+    A result of this hint `is_data` if it is not text. A default of type `scalar`, or in `choices`, fits.
+    """
+
+    shape: Shape
+    load: Convert | None
+    bare: Shape
+    load_bare: Convert | None
+    accepts_none: bool
+    is_data: bool
+    dump: Convert | None
+    scalar: type | None
+    choices: tuple[str, ...]
+
+
+def find_plain_hint(hint: Any) -> PlainHint | None:
+    """Return what a hint of plain types means, None for every other hint."""
+    kind = type(hint)
+    if kind is type:
+        return _PLAIN_HINTS.get(hint)
+    # The key has the parts in order: `int | str` equals `str | int`, and has another schema.
+    if kind is GenericAlias:
+        key = (hint.__origin__, hint.__args__)
+    elif kind in _UNIONS:
+        key = (UnionType, hint.__args__)
+    elif kind is _LITERAL and _STRINGS.issuperset(map(type, hint.__args__)):
+        key = (_LITERAL, hint.__args__)
+    else:
+        return None
+    try:
+        known = _PLAIN_HINTS.get(key)
+    except TypeError:  # unhashable metadata
+        return None
+    if known is None and _is_plain_hint(hint) and len(_PLAIN_HINTS) < _MAX_REMEMBERED:
+        try:
+            known = _PLAIN_HINTS[key] = _read_plain_hint(hint)
+        except InvalidSignatureError:  # reported when the tool is built
+            return None
+    return known
+
+
+def _is_plain_hint(hint: Any) -> bool:
+    if type(hint) in _UNIONS:
+        return all(item in _PLAIN_MEMBERS or _is_plain_container(item) for item in hint.__args__)
+    if type(hint) is _LITERAL:
+        text = "".join(typing.get_args(hint))
+        return len(text) <= _MAX_LITERAL_TEXT and text.isascii() and text.isprintable()
+    return _is_plain_container(hint)
+
+
+def _is_plain_container(hint: Any) -> bool:
+    """Whether this is a list or a dict of plain types or of such lists and dicts, without unions."""
+    return (
+        type(hint) is GenericAlias
+        and hint.__origin__ in _PLAIN_CONTAINERS
+        and all(item in _PLAIN_TYPES or _is_plain_container(item) for item in hint.__args__)
+    )
+
+
+def _read_plain_hint(hint: Any) -> PlainHint:
+    reader = HintReader()
+    shape = reader.shape(hint)
+    bare_hint, is_optional = split_optional(hint)
+    bare = reader.shape(bare_hint) if is_optional else shape
+    return PlainHint(
+        shape,
+        build_loader(shape),
+        bare,
+        build_loader(bare),
+        is_optional,
+        bare_hint is not str,
+        build_dumper(shape),
+        bare_hint if bare_hint in _PLAIN_TYPES else None,
+        typing.get_args(hint) if type(hint) is _LITERAL else (),
+    )
+
+
+_PLAIN_HINTS: dict[Any, PlainHint] = {
+    hint: _read_plain_hint(hint) for hint in (*_PLAIN_TYPES, *_PLAIN_CONTAINERS)
+}
+
+_SAFE_INTEGERS = range(-(2**53), 2**53)
+_MAX_SAFE_TEXT, _MAX_SAFE_NAME, _MAX_SAFE_FIELDS = 10_000, 1_000, 100
+"""Far below what a definition may have, and far above what most have."""
+
+
+def _is_simple_default(default: Any) -> bool:
+    """Whether there is no default, or one that surely has a JSON form that readers see."""
+    kind = type(default)
+    return (
+        default is EMPTY
+        or default is None
+        or kind is bool
+        or (kind is int and default in _SAFE_INTEGERS)
+        or (kind is float and math.isfinite(default))
+        or (kind is str and len(default) <= _MAX_SAFE_NAME and is_printable_ascii(default))
+    )
+
+
+def _is_safe_text(text: str | None) -> bool:
+    return text is None or (len(text) < _MAX_SAFE_TEXT and is_printable_ascii(text))
+
+
+# --- explicit schemas --------------------------------------------------------------------------------
+
+
+def build_handler(info: HandlerInfo, name: str, options: ToolOptions) -> ToolParts:
+    """Build a tool from a handler and explicit schemas.
+
+    A handler whose only parameter is called `arguments` gets all of them in a dict, any other gets keywords.
+    """
+    return _build_explicit(info, name, options, takes_all=False)
+
+
+def build_object(info: HandlerInfo, name: str, options: ToolOptions) -> ToolParts:
+    """Build a tool from the `execute` method of an object: its first parameter gets all arguments in a
+    dict."""
+    return _build_explicit(info, name, options, takes_all=True)
+
+
+def _build_explicit(info: HandlerInfo, name: str, options: ToolOptions, *, takes_all: bool) -> ToolParts:
+    # Copies: the author may change the dicts later, but not what is published and enforced.
+    schema = deepcopy(check_input_schema(options.input_schema, name))
+    output_schema = deepcopy(options.output_schema)
+    if output_schema is not None:
+        check_schema(output_schema)
+    docs = parse_docstring(docstring_of(info.handler))
+    raises = tuple((item.name, item.description) for item in docs.raises)
+    description = options.description
+    if description is None:
+        description, _ = publish_docs(docs.description, docs.returns, raises, output_schema, is_explicit=True)
+    fields = {
         item.name: split_annotated(Annotated[Any, item.default])[1]
-        for item in callee.parameters
-        if is_field(item.default) and item.kind is not POSITIONAL_ONLY
+        for item in info.parameters
+        if is_pydantic_field(item.default) and item.kind is not POSITIONAL_ONLY
     }
-    values = {key: notes.default for key, notes in said.items() if notes.default is not MISSING}
-    return values, {key: notes.factory for key, notes in said.items() if notes.factory is not None}
+    defaults = {key: field.default for key, field in fields.items() if field.default is not MISSING}
+    factories = {key: field.factory for key, field in fields.items() if field.factory is not None}
+    arguments = _bind_handler(info, name, schema, takes_all)
+    arguments.options = options
+    arguments.defaults = _find_defaults(info.parameters, defaults)
+    arguments.factories = factories
+    return ToolParts(
+        with_defaults(info.handler, defaults, factories),
+        description,
+        arguments,
+        output_schema,
+        None,
+        docs.returns,
+        raises,
+        docs.tags,
+    )
 
 
-def _bind(callee: Callee, name: str, schema: Mapping[str, Any], takes_whole: bool) -> Binder:
-    hints = hints_of_function(callee, name)
+def _bind_handler(info: HandlerInfo, name: str, schema: Mapping[str, Any], takes_all: bool) -> ToolArguments:
+    hints = resolve_hints(info, name)
     properties = schema.get("properties", {})
     context = server = whole = None
     rest: list[Parameter] = []
-    for parameter in callee.parameters:
+    for parameter in info.parameters:
         hint, _ = split_optional(hints.get(parameter.name))
-        if is_context(hint, callee, name, parameter.name):
+        if is_context(hint, info, name, parameter.name):
             context = parameter.name
         elif parameter.name == "server" and "server" not in properties:
             server = parameter.name
         else:
             rest.append(parameter)
-    if (takes_whole and rest) or [(item.name, item.kind in _NAMED) for item in rest] == [("arguments", True)]:
+    if (takes_all and rest) or [(p.name, p.kind in _BY_NAME) for p in rest] == [("arguments", True)]:
         whole = rest[0].name
-        _refuse_more(callee, name, rest[1:])
+        _check_other_parameters(info, name, rest[1:])
     else:
-        _check_keywords(callee, name, schema, rest)
-    loads = {} if whole else {key: _loader_of(hints[key]) for key in properties if key in hints}
+        _check_keywords(info, name, schema, rest)
+    loaders: dict[str, Convert] = {}
+    user_code: set[str] = set()
+    for key in properties if whole is None else ():
+        load, is_user_code = _lenient_loader(hints[key]) if key in hints else (None, False)
+        if load is not None:
+            loaders[key] = load
+        if is_user_code:
+            user_code.add(key)
     optional = {
         key
         for key, value in properties.items()
-        if key not in schema.get("required", ()) and isinstance(value, Mapping) and not admits_null(value)
+        if key not in schema.get("required", ()) and isinstance(value, Mapping) and not accepts_null(value)
     }
-    positional = [(item.name, item.default) for item in callee.parameters if item.kind is POSITIONAL_ONLY]
-    filled, factories = _fillings_of(callee)
-    return Binder(
-        known=frozenset(properties),
-        loads=tuple((key, key, load) for key, (load, _) in loads.items() if load is not None),
-        coded=frozenset(key for key, (_, is_coded) in loads.items() if is_coded),
+    return ToolArguments(
+        name=name,
+        schema=schema,
+        trusted=False,
+        closed=False,
+        loaders=loaders,
         optional=frozenset(optional),
-        positional=tuple(positional),
+        positional=_positional_parameters(info, {}),
         context=context,
         server=server,
         whole=whole,
-        closed=False,
-        defaults=find_defaults(callee.parameters, filled),
-        factories=factories,
+        user_code=frozenset(user_code),
     )
 
 
-def _loader_of(hint: Any) -> tuple[Convert | None, bool]:
-    """Makes a value what the hint says, where it is that; None where there is nothing to make. And whether
-    that runs code of the author's."""
+def _lenient_loader(hint: Any) -> tuple[Convert | None, bool]:
+    """Return a loader that converts values which fit the hint and leaves others, and whether it runs user
+    code."""
     try:
         shape, _ = HintReader().read(split_optional(hint)[0])
-    except Exception:  # a hint that means nothing as a schema: this tool has a schema
+    except Exception:  # a hint without a schema; this tool has an explicit one
         return None, False
-    load = loader(shape)
+    load = build_loader(shape)
     if load is None:
         return None, False
-    validator: list[validation.Validator] = []
+    validators: list[Validator] = []
 
-    def load_fitting(value: Any) -> Any:
-        if not validator:
-            validator.append(validation.Validator(to_value_schema(shape), trusted=True))
-        return load(value) if validator[0].is_valid(value) else value
+    def load_if_valid(value: Any) -> Any:
+        if not validators:
+            validators.append(Validator(value_schema(shape), trusted=True))
+        return load(value) if validators[0].is_valid(value) else value
 
-    if isinstance(load, Bounded):
-        return Bounded(load_fitting, load.cost, is_flat=load.is_flat), runs_code(shape)
-    return load_fitting, runs_code(shape)
+    if isinstance(load, LimitedLoader):
+        return LimitedLoader(load_if_valid, load.cost), runs_user_code(shape)
+    return load_if_valid, runs_user_code(shape)
 
 
-def _refuse_more(callee: Callee, name: str, parameters: list[Parameter]) -> None:
-    """A handler that gets the whole object gets nothing else, but for what it asks for by type or name."""
+def _check_other_parameters(info: HandlerInfo, name: str, parameters: list[Parameter]) -> None:
+    """Raise where a handler that gets all arguments in a dict needs something else."""
     for item in parameters:
-        if item.kind in _NAMED and item.default is EMPTY:
+        if item.kind in _BY_NAME and item.default is EMPTY:
             raise InvalidSignatureError(
-                f"The handler of tool '{name}' needs '{item.name}', which nothing gives it",
+                f"The handler of tool '{name}' requires '{item.name}', which no call provides",
                 tool=name,
                 parameter=item.name,
-                source=callee.source,
+                source=info.source,
                 hint="give it a default; for cancellation annotate a parameter with Context",
             )
 
 
 def _check_keywords(
-    callee: Callee, name: str, schema: Mapping[str, Any], parameters: list[Parameter]
+    info: HandlerInfo, name: str, schema: Mapping[str, Any], parameters: list[Parameter]
 ) -> None:
-    """A handler and a schema that do not fit together are found here, not at the first call."""
-    named = {item.name: item for item in parameters if item.kind in _NAMED}
+    """Raise where the parameters of a handler do not fit its schema."""
+    named = {item.name: item for item in parameters if item.kind in _BY_NAME}
     takes_any = any(item.kind is inspect.Parameter.VAR_KEYWORD for item in parameters)
     required = schema.get("required", ())
-    untaken = [] if takes_any else [key for key in schema.get("properties", {}) if key not in named]
-    unmet = [key for key, item in named.items() if item.default is EMPTY and key not in required]
-    if untaken:
-        words = f"does not take '{untaken[0]}', which its schema has"
-    elif unmet:
-        words = f"needs '{unmet[0]}', which its schema does not require"
+    extra = [] if takes_any else [key for key in schema.get("properties", {}) if key not in named]
+    missing = [key for key, item in named.items() if item.default is EMPTY and key not in required]
+    if extra:
+        problem = f"does not take '{extra[0]}', which its schema has"
+    elif missing:
+        problem = f"requires '{missing[0]}', which its schema does not require"
     else:
         return
     raise InvalidSignatureError(
-        f"The handler of tool '{name}' {words}",
+        f"The handler of tool '{name}' {problem}",
         tool=name,
-        parameter=(untaken or unmet)[0],
-        source=callee.source,
-        hint="call its one parameter `arguments` to get the whole object, or name the properties",
+        parameter=(extra or missing)[0],
+        source=info.source,
+        hint="call its only parameter `arguments` to get all of them in a dict, or name the properties",
     )

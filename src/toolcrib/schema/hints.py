@@ -1,7 +1,7 @@
-"""Run-time type hints become shapes.
+"""Type hints become shapes.
 
-Knows `typing`. Classes with fields are handed to records.py, what only pydantic can say to rich.py. A hint
-that nobody knows becomes Anything with a finding: the tool works, its author is told.
+Classes with fields are read by records.py; what only pydantic can describe goes to pydantic_types.py. An
+unsupported hint becomes AnyValue with a finding, so that the tool works and its author learns of it.
 """
 
 from __future__ import annotations
@@ -25,26 +25,35 @@ import uuid
 from typing import Any
 
 from toolcrib.errors import InvalidSignatureError
-from toolcrib.schema import pydantic as rich
 from toolcrib.schema import records
-from toolcrib.schema.annotations import is_alias, origin_of, unalias
-from toolcrib.schema.enums import merge_literals, name_keys, read_enum, read_literal
-from toolcrib.schema.notes import SILENCE, Notes, is_field, is_qualifier, refine, split_annotated
+from toolcrib.schema.annotations import is_alias, origin_of, resolve_alias
+from toolcrib.schema.docstrings import parse_docstring
+from toolcrib.schema.field_info import (
+    NO_INFO,
+    FieldInfo,
+    constrain,
+    is_pydantic_field,
+    is_qualifier,
+    split_annotated,
+)
+from toolcrib.schema.pydantic_types import Mode, external_shape
 from toolcrib.schema.shapes import (
-    Anything,
+    AnyValue,
     Array,
-    Either,
-    Foreign,
+    Constrained,
+    Dictionary,
+    Enumeration,
+    External,
+    FixedArray,
     Named,
-    OneOf,
-    Refined,
-    Row,
     Scalar,
     Shape,
-    Table,
+    Union,
 )
+from toolcrib.validation import codec
 
-# JSON Schema's `time` insists on an offset, its `duration` has neither fractions nor signs. Python's differ.
+# JSON Schema's `time` requires an offset, its `duration` has neither fractions nor signs. Python's do not
+# agree.
 _TIME = r"^[0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]+)?)?(Z|[+-][0-9]{2}:[0-9]{2})?$"
 _DURATION = "^-?P[0-9DHMSTW.]+$"
 
@@ -95,8 +104,8 @@ ARRAYS: dict[Any, Any] = {
     abc.MutableSet: set,
 }
 _SETS = (set, frozenset)
-_STARTS_EMPTY = (int, float, str, list, dict, set)
-_TABLES = (
+_EMPTY_FACTORIES = (int, float, str, list, dict, set)
+_MAPPINGS = (
     dict,
     abc.Mapping,
     abc.MutableMapping,
@@ -109,24 +118,24 @@ _NUMBER_KEY = r"^-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?$"
 
 
 class HintReader:
-    """Turns the hints of one function into shapes; remembers what was named and what was unknown."""
+    """Reads the hints of one function. `unknown` has the names of types that are not supported."""
 
-    def __init__(self, mode: rich.Mode = "validation") -> None:
+    def __init__(self, mode: Mode = "validation") -> None:
         self.mode = mode
-        self.named: dict[Any, Named] = {}
+        self._known: dict[Any, Named] = {}
         self.unknown: list[str] = []
 
-    def read(self, hint: Any) -> tuple[Shape, Notes]:
-        """The shape of a hint, and what is said beside it."""
-        bare, notes = split_annotated(hint)
-        if notes is SILENCE:
-            return self.shape(bare), notes
-        if notes.needs_pydantic:
-            return rich.foreign(hint, self.mode), notes
+    def read(self, hint: Any) -> tuple[Shape, FieldInfo]:
+        """Return the shape of a hint, and its metadata."""
+        bare, info = split_annotated(hint)
+        if info is NO_INFO:
+            return self.shape(bare), info
+        if info.needs_pydantic:
+            return external_shape(hint, self.mode), info
         shape = self.shape(bare)
-        if notes.bounds and isinstance(shape, Foreign):
-            return rich.foreign(hint, self.mode), notes
-        return refine(shape, notes), notes
+        if info.bounds and isinstance(shape, External):
+            return external_shape(hint, self.mode), info
+        return constrain(shape, info), info
 
     def shape(self, hint: Any) -> Shape:
         try:
@@ -139,7 +148,7 @@ class HintReader:
         if origin is not None:
             return self._generic(hint, origin, typing.get_args(hint))
         if hint is Any or hint is object or hint is inspect.Parameter.empty:
-            return Anything()
+            return AnyValue()
         if isinstance(hint, type):
             return self._class(hint)
         if isinstance(hint, typing.TypeVar):
@@ -155,45 +164,47 @@ class HintReader:
     def _class(self, hint: type) -> Shape:
         if hint in ARRAYS:
             return _array(None, ARRAYS[hint])
-        if hint in _TABLES:
-            return Table(python=_table_maker(hint, ()))
+        if hint in _MAPPINGS:
+            return Dictionary(python=_mapping_maker(hint, ()))
         if issubclass(hint, enum.Enum):
             return read_enum(hint)
         if records.is_record(hint):
             return self._record(hint, hint)
         if hasattr(hint, "__get_pydantic_core_schema__"):
-            return rich.foreign(hint, self.mode)
+            return external_shape(hint, self.mode)
         for base in (pathlib.PurePath, str, int, float):
-            if issubclass(hint, base):  # a subclass of a plain type travels as that type
+            if issubclass(hint, base):  # a subclass of a plain type is sent as that type
                 return Scalar(_SCALARS[base].kind, python=hint)
         return self._unknown(hint)
 
     def _unknown(self, hint: Any) -> Shape:
-        if isinstance(hint, str | int | float | list | tuple | dict) or is_field(hint):
-            advice = "write Annotated[type, Field(...)]" if is_field(hint) else "annotate with a type"
+        if isinstance(hint, str | int | float | list | tuple | dict) or is_pydantic_field(hint):
+            advice = (
+                "write Annotated[type, Field(...)]" if is_pydantic_field(hint) else "annotate with a type"
+            )
             raise InvalidSignatureError(f"annotation {hint!r} is not a type", hint=advice)
         name = getattr(hint, "__name__", None) or str(hint)
         self.unknown.append(name)
-        return Anything(hint)
+        return AnyValue(hint)
 
     def _generic(self, hint: Any, origin: Any, arguments: tuple[Any, ...]) -> Shape:
         if origin is typing.Annotated or is_qualifier(origin):
-            shape, notes = self.read(hint)
-            return Refined(shape, {"description": notes.description}) if notes.description else shape
+            shape, info = self.read(hint)
+            return Constrained(shape, {"description": info.description}) if info.description else shape
         if origin is typing.Literal:
             return read_literal(arguments)
         if origin is typing.Union or origin is types.UnionType:
             return self._union(arguments)
-        if origin is tuple and hint is not typing.Tuple:  # noqa: UP006 - bare, it has no places
+        if origin is tuple and hint is not typing.Tuple:  # noqa: UP006 - bare, it has any items
             return self._tuple(arguments)
         if origin in ARRAYS:
             return _array(self.shape(arguments[0]) if arguments else None, ARRAYS[origin])
-        if origin in _TABLES:
-            return self._table(origin, arguments)
+        if origin in _MAPPINGS:
+            return self._mapping(origin, arguments)
         if origin in _SCALARS:
             return _SCALARS[origin]  # Pattern[str], PathLike[str]
         if is_alias(origin):
-            return self._named(hint, origin.__name__, lambda: self.shape(unalias(hint)))
+            return self._named(hint, origin.__name__, lambda: self.shape(resolve_alias(hint)))
         if isinstance(origin, type) and records.is_record(origin):
             return self._record(hint, origin)
         return self._unknown(hint)
@@ -202,45 +213,45 @@ class HintReader:
         return self._named(hint, cls.__name__, lambda: records.read_record(hint, self.read, self.mode))
 
     def _named(self, key: Any, name: str, build: abc.Callable[[], Shape]) -> Shape:
-        """A named shape, registered before it is built, so that it may refer to itself."""
-        if key in self.named:
-            return self.named[key]
-        named = self.named[key] = Named(re.sub(r"\W+", "_", name).strip("_"))
+        """Return a named shape, registered before it is built, so that it may refer to itself."""
+        if key in self._known:
+            return self._known[key]
+        named = self._known[key] = Named(re.sub(r"\W+", "_", name).strip("_"))
         named.target = build()
         return named
 
     def _variable(self, hint: typing.TypeVar) -> Shape:
         if hint.__constraints__:
             return self._union(hint.__constraints__)
-        return self.shape(hint.__bound__) if hint.__bound__ is not None else Anything()
+        return self.shape(hint.__bound__) if hint.__bound__ is not None else AnyValue()
 
     def _union(self, arguments: tuple[Any, ...]) -> Shape:
         options = tuple(self.shape(item) for item in arguments)
-        if any(type(option) is Anything for option in options):
-            return Anything()
-        literals = [option for option in options if isinstance(option, OneOf)]
+        if any(type(option) is AnyValue for option in options):
+            return AnyValue()
+        literals = [option for option in options if isinstance(option, Enumeration)]
         if len(literals) == len(options):
-            return merge_literals(literals)
-        return options[0] if len(options) == 1 else Either(options)
+            return _merge_enumerations(literals)
+        return options[0] if len(options) == 1 else Union(options)
 
     def _tuple(self, arguments: tuple[Any, ...]) -> Shape:
         if len(arguments) == 2 and arguments[1] is ...:
             return Array(self.shape(arguments[0]), python=tuple)
-        return Row(tuple(self.shape(item) for item in arguments))
+        return FixedArray(tuple(self.shape(item) for item in arguments))
 
-    def _table(self, origin: Any, arguments: tuple[Any, ...]) -> Shape:
+    def _mapping(self, origin: Any, arguments: tuple[Any, ...]) -> Shape:
         if origin is collections.Counter and arguments:
             arguments = (*arguments, int)
-        make = _table_maker(origin, arguments)
+        make = _mapping_maker(origin, arguments)
         if len(arguments) < 2:
-            return Table(python=make)
+            return Dictionary(python=make)
         keys = _key_shape(self.shape(arguments[0]))
         values = self.shape(arguments[1])
-        return Table(None if type(values) is Anything else values, keys, make)
+        return Dictionary(None if type(values) is AnyValue else values, keys, make)
 
 
 def split_optional(hint: Any) -> tuple[Any, bool]:
-    """The hint without `None`, and whether `None` was in it. Metadata around the union is kept."""
+    """Return the hint without `None`, and whether it had it. Metadata around the union is kept."""
     if type(hint) is type:
         return hint, hint is types.NoneType
     origin = origin_of(hint)
@@ -255,49 +266,119 @@ def split_optional(hint: Any) -> tuple[Any, bool]:
         return typing.Union[rest], True  # noqa: UP007 - built from a tuple
     if origin is typing.Literal:
         values = tuple(value for value in typing.get_args(hint) if value is not None)
-        return (hint, False) if len(values) == len(typing.get_args(hint)) else (_literal(values), True)
+        if len(values) == len(typing.get_args(hint)):
+            return hint, False
+        return (typing.Literal[values] if values else None), True
     if is_alias(hint) or is_alias(origin):
-        meant = unalias(hint)
-        inner, nullable = (meant, False) if is_alias(meant) else split_optional(meant)
+        target = resolve_alias(hint)
+        inner, nullable = (target, False) if is_alias(target) else split_optional(target)
         return (inner, True) if nullable else (hint, False)
     return hint, hint is None
-
-
-def _literal(values: tuple[Any, ...]) -> Any:
-    return typing.Literal[values] if values else None
 
 
 def _array(items: Shape | None, python: Any) -> Array:
     return Array(items, python in _SETS, python)
 
 
-def _table_maker(origin: Any, arguments: tuple[Any, ...]) -> Any:
-    """What makes a dict the mapping that was asked for."""
+def _mapping_maker(origin: Any, arguments: tuple[Any, ...]) -> Any:
+    """Return what makes the mapping of a dict."""
     if origin is collections.defaultdict:
         value = arguments[1] if len(arguments) == 2 else None
-        made = origin_of(value) or value
-        return functools.partial(collections.defaultdict, made if made in _STARTS_EMPTY else None)
+        factory = origin_of(value) or value
+        return functools.partial(collections.defaultdict, factory if factory in _EMPTY_FACTORIES else None)
     return origin if origin in (collections.OrderedDict, collections.Counter) else dict
 
 
 def _key_shape(shape: Shape) -> Shape | None:
-    """The form of an object's keys, which are strings whatever they stand for; None where any will do."""
+    """Return the shape of an object's keys, which are strings in JSON; None where any will do."""
     match shape:
-        case Anything() | Scalar(kind="string", format=None, pattern=None, python=None):
+        case AnyValue() | Scalar(kind="string", format=None, pattern=None, python=None):
             return None
-        case Scalar(kind="string") | Refined(base=Scalar(kind="string")) | Foreign(schema={"type": "string"}):
+        case (
+            Scalar(kind="string")
+            | Constrained(base=Scalar(kind="string"))
+            | External(schema={"type": "string"})
+        ):
             return shape
         case Scalar(kind="integer" | "number" as kind, python=python):
             return Scalar("string", pattern=_INTEGER_KEY if kind == "integer" else _NUMBER_KEY, python=python)
         case Scalar(kind="boolean"):
-            return OneOf(("true", "false"), (True, False))
-        case OneOf():
-            return name_keys(shape)
-        case Named(target=inner) | Refined(base=OneOf() as inner):
+            return Enumeration(("true", "false"), (True, False))
+        case Enumeration():
+            return _as_keys(shape)
+        case Named(target=inner) | Constrained(base=Enumeration() as inner):
             return _key_shape(inner)
-        case Either(options=options):
+        case Union(options=options):
             keys = [_key_shape(option) for option in options]
-            return None if None in keys else Either(tuple(key for key in keys if key is not None))
+            return None if None in keys else Union(tuple(key for key in keys if key is not None))
     raise InvalidSignatureError(
-        "it has keys that JSON cannot have", hint="use a list of pairs, or keys that are text"
+        "it has keys that JSON cannot represent", hint="use a list of pairs, or strings as keys"
     )
+
+
+# --- Literal and Enum --------------------------------------------------------------------------------
+
+_PLAIN = (str, int, float, bool, type(None))
+
+
+def read_literal(values: tuple[Any, ...]) -> Enumeration:
+    plain = tuple(_plain_value(value) for value in values)
+    return Enumeration(plain, None if _are_same(plain, values) else values)
+
+
+def read_enum(cls: type[enum.Enum]) -> Shape:
+    """Return the shape of an Enum. Members whose values JSON cannot represent are sent by name."""
+    members = tuple(cls)
+    if not members:
+        raise InvalidSignatureError(f"the enum {cls.__name__} has no members", hint="give it some")
+    if issubclass(cls, enum.Flag):
+        return _read_flag(cls, members)
+    values = tuple(member.value for member in members)
+    if not all(type(value) in _PLAIN for value in values):
+        values = tuple(member.name for member in members)
+    by_name = {member.name: value for member, value in zip(members, values, strict=True)}
+    docs = parse_docstring(cls.__dict__.get("__doc__"))
+    lines = [
+        f"- {by_name[item.name]}: {item.description}" for item in docs.attributes if item.name in by_name
+    ]
+    description = "\n".join([docs.description, *lines] if docs.description else lines)
+    shape = Enumeration(values, members)
+    return Constrained(shape, {"description": description}) if description else shape
+
+
+def _read_flag(cls: type[enum.Enum], members: tuple[enum.Enum, ...]) -> Shape:
+    """Return an integer, the sum of the bits, with the names of the bits in its description."""
+    bits = {member.name: member.value for member in members}
+    description = "sum of " + ", ".join(f"{value} ({name})" for name, value in bits.items())
+    all_bits = functools.reduce(lambda one, other: one | other, bits.values())
+    keywords = {"minimum": 0, "maximum": all_bits, "description": description}
+    return Constrained(Scalar("integer", python=cls), keywords)
+
+
+def _merge_enumerations(options: abc.Iterable[Enumeration]) -> Enumeration:
+    """Return one set of the values of several, each once."""
+    pairs = {
+        (type(value), value): member
+        for option in options
+        for value, member in zip(option.values, option.members or option.values, strict=True)
+    }
+    values = tuple(value for _, value in pairs)
+    members = tuple(pairs.values())
+    return Enumeration(values, None if _are_same(values, members) else members)
+
+
+def _as_keys(option: Enumeration) -> Enumeration:
+    """Return the same set as keys of an object, which are strings."""
+    keys = tuple(value if isinstance(value, str) else codec.encode_text(value) for value in option.values)
+    return Enumeration(keys, option.members or option.values)
+
+
+def _are_same(values: tuple[Any, ...], members: tuple[Any, ...]) -> bool:
+    """Whether no value has to be converted. Equality is not enough: an IntEnum equals its value."""
+    return all(value is member for value, member in zip(values, members, strict=True))
+
+
+def _plain_value(value: Any) -> Any:
+    if isinstance(value, enum.Enum):
+        value = value.value if type(value.value) in _PLAIN else value.name
+    return value.decode("latin-1") if isinstance(value, bytes) else value

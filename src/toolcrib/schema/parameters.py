@@ -1,8 +1,7 @@
-"""The cheap look at a callable that registration pays for: what it is, where it is, can it be a tool.
+"""Callables as handlers of tools: their parameters, location, name and docstring.
 
-Knows `inspect`. Refuses to look at hints, docstrings and schemas, which cost a hundred times more and
-wait until somebody wants the definition (signature.py). Even a signature is only read where the code object
-does not tell enough.
+Registration pays for this, so it is cheap: hints, docstrings and schemas are read later (function.py), and
+even a signature only where the code object does not tell enough.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ _KEYWORD_ONLY = inspect.Parameter.KEYWORD_ONLY
 
 
 class Parameter(NamedTuple):
-    """What `inspect.Parameter` tells, at a tenth of its price."""
+    """The same as `inspect.Parameter`, at a tenth of its cost."""
 
     name: str
     kind: Any
@@ -37,8 +36,8 @@ class Parameter(NamedTuple):
     annotation: Any = EMPTY
 
 
-class Callee:
-    """A callable, seen through its wrappers. `function` is where hints, words and source are found."""
+class HandlerInfo:
+    """A handler and the `function` behind its wrappers, which has the hints, the docstring and the source."""
 
     __slots__ = ("_parameters", "_signature", "function", "handler", "is_async", "source")
 
@@ -52,28 +51,28 @@ class Callee:
 
     @property
     def parameters(self) -> list[Parameter]:
-        """Read when first wanted, off the code object where that tells all."""
+        """The parameters, read at first use, from the code object where that is enough."""
         if self._parameters is None:
             if self.is_plain and not self.function.__code__.co_flags & _VARIABLE_FLAGS:
-                found = _read_code(self.function)
-                self._parameters = found[1:] if type(self.handler) is MethodType else found
+                parameters = _read_code(self.function)
+                self._parameters = parameters[1:] if type(self.handler) is MethodType else parameters
             else:
-                shown = self.signature.parameters.values()
                 self._parameters = [
-                    Parameter(item.name, item.kind, item.default, item.annotation) for item in shown
+                    Parameter(item.name, item.kind, item.default, item.annotation)
+                    for item in self.signature.parameters.values()
                 ]
         return self._parameters
 
     @property
     def signature(self) -> inspect.Signature:
-        """Read when first wanted. Raises TypeError or ValueError where there is none."""
+        """The signature, read at first use. Raises TypeError or ValueError where there is none."""
         if self._signature is None:
             self._signature = inspect.signature(self.handler)
         return self._signature
 
     @property
     def is_plain(self) -> bool:
-        """Whether its code object tells all about its parameters: no wrapper stands between."""
+        """Whether the code object has all parameters: there is no wrapper with another signature."""
         function, handler = self.function, self.handler
         if handler is not function and (type(handler) is not MethodType or handler.__func__ is not function):
             return False
@@ -81,30 +80,31 @@ class Callee:
 
 
 def _read_code(function: Any) -> list[Parameter]:
-    """The parameters of a plain function, in order; it takes no variable ones."""
+    """Return the parameters of a plain function without `*args` and `**kwargs`."""
     code, hints = function.__code__, function.__annotations__
-    count, by_place = code.co_argcount, code.co_posonlyargcount
+    count, only = code.co_argcount, code.co_posonlyargcount
     defaults = (EMPTY,) * count + (function.__defaults__ or ())
     defaults = defaults[len(defaults) - count :]
-    make = tuple.__new__  # what Parameter(...) comes to, without a call of Python code for each
-    places = [
+    make = tuple.__new__  # the same as Parameter(...), without a call of Python code for each
+    positional = [
         make(Parameter, (name, _BY_NAME, default, hints.get(name, EMPTY)))
         for name, default in zip(code.co_varnames[:count], defaults, strict=True)
     ]
-    if by_place:
-        places[:by_place] = [item._replace(kind=POSITIONAL_ONLY) for item in places[:by_place]]
+    if only:
+        positional[:only] = [item._replace(kind=POSITIONAL_ONLY) for item in positional[:only]]
     if not code.co_kwonlyargcount:
-        return places
-    filled = function.__kwdefaults__ or {}
+        return positional
+    keyword_defaults = function.__kwdefaults__ or {}
     keywords = [
-        Parameter(name, _KEYWORD_ONLY, filled.get(name, EMPTY), hints.get(name, EMPTY))
+        Parameter(name, _KEYWORD_ONLY, keyword_defaults.get(name, EMPTY), hints.get(name, EMPTY))
         for name in code.co_varnames[count : count + code.co_kwonlyargcount]
     ]
-    return places + keywords
+    return positional + keywords
 
 
-class Filled(functools.partial[Any]):
-    """A handler that gets what its caller leaves out, where its own defaults are `Field(...)` objects."""
+class WithDefaults(functools.partial[Any]):
+    """A handler whose own defaults are `Field(...)` objects, called with the defaults that these stand
+    for."""
 
     factories: Mapping[str, Callable[[], Any]]
 
@@ -113,70 +113,70 @@ class Filled(functools.partial[Any]):
         return super().__call__(*args, **made, **given)
 
 
-def fill(
+def with_defaults(
     handler: Callable[..., Any], values: Mapping[str, Any], factories: Mapping[str, Callable[[], Any]]
 ) -> Callable[..., Any]:
-    """The handler with defaults of its own; itself where there are none."""
+    """Return the handler with these defaults and default factories; itself where there are none."""
     if not values and not factories:
         return handler
-    filled = Filled(handler, **values)
-    filled.factories = factories
-    return filled
+    wrapped = WithDefaults(handler, **values)
+    wrapped.factories = factories
+    return wrapped
 
 
-def inspect_callable(handler: Callable[..., Any], name: str) -> Callee:
-    """What `handler` is and where it stands."""
-    callee = Callee(handler)
-    if not callee.is_plain:
+def inspect_handler(handler: Callable[..., Any], name: str) -> HandlerInfo:
+    """Return a HandlerInfo. Raise InvalidToolError where the handler has no signature."""
+    info = HandlerInfo(handler)
+    if not info.is_plain:
         try:
-            _ = callee.signature
+            _ = info.signature
         except (TypeError, ValueError):
             raise InvalidToolError(
-                f"Tool '{name}' has no signature that can be read",
+                f"Cannot read the signature of tool '{name}'",
                 tool=name,
-                source=callee.source,
+                source=info.source,
                 hint="wrap it in a function",
             ) from None
-    return callee
+    return info
 
 
-def check_parameters(callee: Callee, name: str) -> None:
+def check_parameters(info: HandlerInfo, name: str) -> None:
     """Raise InvalidSignatureError where the parameters cannot be a tool's arguments."""
-    if not callee.is_plain or callee.function.__code__.co_flags & _VARIABLE_FLAGS:
-        for parameter in callee.parameters:
+    if not info.is_plain or info.function.__code__.co_flags & _VARIABLE_FLAGS:
+        for parameter in info.parameters:
             if stars := _VARIABLE.get(parameter.kind):
                 raise InvalidSignatureError(
                     f"Tool '{name}' takes {stars}{parameter.name}, which no schema can describe",
                     tool=name,
                     parameter=parameter.name,
-                    source=callee.source,
+                    source=info.source,
                     hint="name each parameter, or give an explicit input_schema",
                 )
-    _refuse_unbound(callee, name)
+    _check_bound(info, name)
 
 
-def _refuse_unbound(callee: Callee, name: str) -> None:
-    qualname = getattr(callee.function, "__qualname__", "")
+def _check_bound(info: HandlerInfo, name: str) -> None:
+    qualname = getattr(info.function, "__qualname__", "")
     owner = qualname.rpartition(".")[0] if "." in qualname else ""
-    if callee.handler is not callee.function or not owner or owner.endswith("<locals>"):
+    if info.handler is not info.function or not owner or owner.endswith("<locals>"):
         return
-    first = next(iter(callee.parameters), None)
+    first = next(iter(info.parameters), None)
     if first is None or first.name not in ("self", "cls") or first.annotation is not EMPTY:
         return
     raise InvalidSignatureError(
-        f"Tool '{name}' is a method without its object: '{first.name}' would be asked of the model",
+        f"Tool '{name}' is an unbound method: the model would have to send '{first.name}'",
         tool=name,
         parameter=first.name,
-        source=callee.source,
-        hint=f"add a method of an instance: {owner.rpartition('.')[2]}().{callee.function.__name__}",
+        source=info.source,
+        hint=f"add a method of an instance: {owner.rpartition('.')[2]}().{info.function.__name__}",
     )
 
 
 def find_function(handler: Any) -> Any:
-    """The plain function behind partials, methods, wrappers and callable objects."""
+    """Return the plain function behind partials, methods, wrappers and callable objects."""
     if type(handler) is FunctionType and not hasattr(handler, "__wrapped__"):
-        return handler  # as most are
-    for _ in range(32):  # wrappers of wrappers, but not for ever
+        return handler
+    for _ in range(32):  # nested wrappers
         if isinstance(handler, functools.partial):
             handler = handler.func
         elif isinstance(handler, MethodType):
@@ -193,16 +193,16 @@ def find_function(handler: Any) -> Any:
 
 
 def constructor_of(cls: type) -> Any:
-    """What was written to make instances of a class: where its hints are, and maybe words."""
+    """Return the `__init__` or `__new__` of a class, which has the hints."""
     init = inspect.getattr_static(cls, "__init__")
     return init if isinstance(init, FunctionType) else cls.__new__
 
 
-def parameter_names(callee: Callee) -> set[str]:
-    """Every parameter that is there, those included that a partial has filled in."""
-    code = getattr(callee.function, "__code__", None)
-    written = code.co_varnames if code is not None else ()
-    return {*(parameter.name for parameter in callee.parameters), *written}
+def parameter_names(info: HandlerInfo) -> set[str]:
+    """Return the names of all parameters, including those that a partial has filled in."""
+    code = getattr(info.function, "__code__", None)
+    names = code.co_varnames if code is not None else ()
+    return {*(parameter.name for parameter in info.parameters), *names}
 
 
 def locate(function: Any) -> Location:
@@ -218,7 +218,8 @@ def locate(function: Any) -> Location:
 
 
 def is_async_callable(handler: Any) -> bool:
-    """Whether calling it gives a coroutine, wrappers and callable objects included."""
+    """Whether calling it returns a coroutine or an async generator; also for wrappers and callable
+    objects."""
     if type(handler) is FunctionType and handler.__code__.co_flags & _ASYNC_FLAGS:
         return True
     while isinstance(handler, functools.partial):
@@ -229,7 +230,7 @@ def is_async_callable(handler: Any) -> bool:
 
 
 def name_of(handler: Any) -> str:
-    """The name a callable would have as a tool; "" where it has none of its own."""
+    """Return the name that a callable has as a tool, "" for a lambda."""
     while isinstance(handler, functools.partial):
         handler = handler.func
     name = getattr(handler, "__name__", None)
@@ -238,20 +239,18 @@ def name_of(handler: Any) -> str:
     return "" if name == "<lambda>" else str(name)
 
 
-def words_of(handler: Any) -> str | None:
-    """The docstring that speaks of this callable, inherited ones included."""
+def docstring_of(handler: Any) -> str | None:
+    """Return the docstring of a callable, also an inherited one."""
     if type(handler) is FunctionType and handler.__doc__:
         return handler.__doc__
     if isinstance(handler, functools.partial):
-        return words_of(handler.func)
+        return docstring_of(handler.func)
     if inspect.isroutine(handler) or hasattr(handler, "__wrapped__"):
         return handler.__doc__ or inspect.getdoc(handler)
     if isinstance(handler, type):
         own = handler.__dict__.get("__doc__")
-        if isinstance(own, str) and not own.startswith(f"{handler.__name__}("):  # as @dataclass writes
+        if isinstance(own, str) and not own.startswith(f"{handler.__name__}("):  # made by @dataclass
             return own
-        written = constructor_of(handler)
-        return (
-            written.__doc__ if isinstance(written, FunctionType) and written.__name__ == "__init__" else None
-        )
+        init = constructor_of(handler)
+        return init.__doc__ if isinstance(init, FunctionType) and init.__name__ == "__init__" else None
     return getattr(find_function(handler), "__doc__", None) or type(handler).__doc__

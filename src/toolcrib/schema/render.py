@@ -1,187 +1,174 @@
-"""Shapes written as JSON Schema.
+"""Shapes as JSON Schema.
 
-What is used twice, or refers to itself, goes to `$defs`; everything else stands in its place. Knows the
-keywords. Adds none that its author did not ask for.
+A shape that is used twice or refers to itself goes to `$defs`; every other one is written in place. No
+keyword is added that the author did not ask for.
 """
 
 from __future__ import annotations
 
-from typing import Any
+import datetime as dt
+from typing import Any, Final
 
+from toolcrib.definition import check_schema_words, join_descriptions
+from toolcrib.schema import pydantic_types
+from toolcrib.schema.dumper import build_dumper
 from toolcrib.schema.shapes import (
     MISSING,
     Array,
-    Either,
+    Constrained,
+    Dictionary,
+    Enumeration,
+    External,
     Field,
-    Foreign,
+    FixedArray,
     Named,
-    OneOf,
     Record,
-    Refined,
-    Row,
     Scalar,
     Shape,
-    Table,
+    ShapeVisitor,
+    Union,
     children,
 )
 from toolcrib.validation import codec
+from toolcrib.validation.schema_tree import DEFINITION_PREFIX, rewrite_references, walk
+from toolcrib.validation.validator import Validator
 
-_DEFINITION = "#/$defs/"
-_LEAVES = frozenset({Scalar, OneOf})
-"""What most shapes are: nothing has to be looked for in them."""
+_JSON_TYPES: dict[type, str] = {str: "string", bool: "boolean", int: "integer", float: "number"}
+_LEAVES = frozenset({Scalar, Enumeration})
 
 
-def to_schema(fields: list[Field]) -> dict[str, Any]:
-    """The schema of a tool's arguments, as the documents spell it."""
+def arguments_schema(fields: list[Field]) -> dict[str, Any]:
+    """Return the schema of a tool's arguments."""
     renderer = _Renderer([item.shape for item in fields])
-    return renderer.finish(renderer.fields_schema(fields))
+    return renderer.finish(renderer.object_schema(fields))
 
 
-def to_value_schema(shape: Shape) -> dict[str, Any]:
-    """The schema of one value."""
+def value_schema(shape: Shape) -> dict[str, Any]:
+    """Return the schema of one value."""
     renderer = _Renderer([shape])
-    return renderer.finish(renderer.render(shape))
+    return renderer.finish(renderer.visit(shape))
 
 
-def join_descriptions(here: str, own: str | None) -> str:
-    """What a value is for in this place, and what its class says that it is."""
-    return f"{here}\n\n{own}" if own and own != here else here
-
-
-class _Renderer:
-    """Writes shapes as JSON Schema; what is used twice or refers to itself goes to `$defs`."""
-
+class _Renderer(ShapeVisitor[dict[str, Any]]):
     def __init__(self, roots: list[Shape]) -> None:
-        self.names = _name_shared(roots)
-        self.adopted: dict[tuple[str, bytes], str] = {}
-        self.definitions: dict[str, Any] = {}
+        self._names = _name_shared(roots)
+        self._adopted: dict[tuple[str, bytes], str] = {}
+        self._definitions: dict[str, Any] = {}
+
+    def nothing(self) -> dict[str, Any]:
+        return {}
 
     def finish(self, schema: dict[str, Any]) -> dict[str, Any]:
-        return {**schema, "$defs": self.definitions} if self.definitions else schema
+        return {**schema, "$defs": self._definitions} if self._definitions else schema
 
-    def fields_schema(self, fields: list[Field]) -> dict[str, Any]:
-        schema: dict[str, Any] = {
-            "type": "object",
-            "properties": {item.name: self._field_schema(item) for item in fields},
-        }
+    def object_schema(self, fields: list[Field]) -> dict[str, Any]:
+        properties = {}
+        for item in fields:
+            schema = self.visit(item.shape)
+            if item.description:
+                schema["description"] = join_descriptions(item.description, schema.get("description"))
+            if item.default is not MISSING:
+                schema["default"] = item.default
+            properties[item.name] = schema
+        rendered: dict[str, Any] = {"type": "object", "properties": properties}
         required = [item.name for item in fields if item.required]
         if required:
-            schema["required"] = required
+            rendered["required"] = required
+        return rendered
+
+    def scalar(self, shape: Scalar) -> dict[str, Any]:
+        schema: dict[str, Any] = {"type": shape.kind}
+        if shape.format is not None:
+            schema["format"] = shape.format
+        if shape.pattern is not None:
+            schema["pattern"] = shape.pattern
+        if shape.encoding is not None:
+            schema["contentEncoding"] = shape.encoding
         return schema
 
-    def _field_schema(self, item: Field) -> dict[str, Any]:
-        shape = item.shape
-        schema = _scalar_schema(shape) if type(shape) is Scalar else self.render(shape)
-        if item.description:
-            schema["description"] = join_descriptions(item.description, schema.get("description"))
-        if item.default is not MISSING:
-            schema["default"] = item.default
-        return schema
+    def enumeration(self, shape: Enumeration) -> dict[str, Any]:
+        kinds = {_JSON_TYPES.get(type(value)) for value in shape.values}
+        if len(kinds) == 1 and None not in kinds:
+            return {"type": kinds.pop(), "enum": list(shape.values)}
+        return {"enum": list(shape.values)}
 
-    def render(self, shape: Shape) -> dict[str, Any]:
-        if type(shape) is Scalar:  # as most are
-            return _scalar_schema(shape)
-        match shape:
-            case OneOf(values=values):
-                return _enum_schema(values)
-            case Array():
-                return self._array_schema(shape)
-            case Row():
-                return self._row_schema(shape)
-            case Table():
-                return self._table_schema(shape)
-            case Either(options=options):
-                return {"anyOf": [self.render(option) for option in options]}
-            case Refined(base=base, keywords=keywords):
-                return {**self.render(base), **keywords}
-            case Record():
-                return self._record_schema(shape)
-            case Named():
-                return self._named_schema(shape)
-            case Foreign(schema=foreign):
-                return self._foreign_schema(foreign)
-            case _:
-                return {}
-
-    def _array_schema(self, shape: Array) -> dict[str, Any]:
+    def array(self, shape: Array) -> dict[str, Any]:
         schema: dict[str, Any] = {"type": "array"}
-        if shape.items is not None and (inner := self.render(shape.items)):
-            schema["items"] = inner
+        if items := self.visit_optional(shape.items):
+            schema["items"] = items
         if shape.unique:
             schema["uniqueItems"] = True
         return schema
 
-    def _row_schema(self, shape: Row) -> dict[str, Any]:
+    def fixed_array(self, shape: FixedArray) -> dict[str, Any]:
         count = len(shape.items)
         if not count:
             return {"type": "array", "maxItems": 0}
-        places = [self.render(item) for item in shape.items]
-        return {"type": "array", "prefixItems": places, "minItems": count, "maxItems": count}
+        items = [self.visit(item) for item in shape.items]
+        return {"type": "array", "prefixItems": items, "minItems": count, "maxItems": count}
 
-    def _table_schema(self, shape: Table) -> dict[str, Any]:
+    def dictionary(self, shape: Dictionary) -> dict[str, Any]:
         schema: dict[str, Any] = {"type": "object"}
-        if shape.keys is not None:
-            names = self.render(shape.keys)
-            names.pop("type", None)  # a key is a string, that goes without saying
-            if names:
-                schema["propertyNames"] = names
-        if shape.values is not None and (inner := self.render(shape.values)):
-            schema["additionalProperties"] = inner
+        names = self.visit_optional(shape.keys)
+        names.pop("type", None)  # a key is always a string
+        if names:
+            schema["propertyNames"] = names
+        if values := self.visit_optional(shape.values):
+            schema["additionalProperties"] = values
         return schema
 
-    def _record_schema(self, record: Record) -> dict[str, Any]:
-        schema = self.fields_schema(record.fields)
-        if record.closed:
+    def union(self, shape: Union) -> dict[str, Any]:
+        return {"anyOf": [self.visit(option) for option in shape.options]}
+
+    def constrained(self, shape: Constrained) -> dict[str, Any]:
+        return {**self.visit(shape.base), **shape.keywords}
+
+    def record(self, shape: Record) -> dict[str, Any]:
+        schema = self.object_schema(shape.fields)
+        if shape.closed:
             schema["additionalProperties"] = False
-        if record.description:
-            schema["description"] = record.description
+        if shape.description:
+            schema["description"] = shape.description
         return schema
 
-    def _named_schema(self, shape: Named) -> dict[str, Any]:
-        name = self.names.get(id(shape))
+    def named(self, shape: Named) -> dict[str, Any]:
+        name = self._names.get(id(shape))
         if name is None:
-            return self.render(shape.target)
-        if name not in self.definitions:
-            self.definitions[name] = {}  # stands in while the target refers to itself
-            self.definitions[name] = self.render(shape.target)
-        return {"$ref": f"{_DEFINITION}{name}"}
+            return self.visit(shape.target)
+        if name not in self._definitions:
+            self._definitions[name] = {}  # a placeholder while the target refers to itself
+            self._definitions[name] = self.visit(shape.target)
+        return {"$ref": f"{DEFINITION_PREFIX}{name}"}
 
-    def _foreign_schema(self, foreign: dict[str, Any]) -> dict[str, Any]:
-        """Another engine's schema, its `$defs` moved to the root, each once, under names that are free."""
-        inner = foreign.get("$defs", {})
-        names: dict[str, str] = {}
-        for name in inner:
-            meaning = (name, codec.canonical(_reachable(name, inner)))
-            if meaning not in self.adopted:
-                self.adopted[meaning] = _free_name(name, {*self.names.values(), *self.adopted.values()})
-            names[name] = self.adopted[meaning]
-        for name, definition in inner.items():
-            self.definitions[names[name]] = _rename_references(definition, names)
-        body = {key: value for key, value in foreign.items() if key != "$defs"}
-        renamed: dict[str, Any] = _rename_references(body, names)
-        return renamed
+    def external(self, shape: External) -> dict[str, Any]:
+        """Return pydantic's schema, its `$defs` moved to the root, each once, under names that are free."""
+        definitions = shape.schema.get("$defs", {})
+        new_names: dict[str, str] = {}
+        for name in definitions:
+            key = (name, codec.canonical(_reachable(name, definitions)))
+            if key not in self._adopted:
+                self._adopted[key] = _free_name(name, {*self._names.values(), *self._adopted.values()})
+            new_names[f"{DEFINITION_PREFIX}{name}"] = f"{DEFINITION_PREFIX}{self._adopted[key]}"
+        renamed = rewrite_references(shape.schema, lambda reference: new_names.get(reference, reference))
+        for name, definition in renamed.pop("$defs", {}).items():
+            self._definitions[new_names[f"{DEFINITION_PREFIX}{name}"][len(DEFINITION_PREFIX) :]] = definition
+        return dict(renamed)
 
 
 def _name_shared(roots: list[Shape]) -> dict[int, str]:
-    """Names for the shapes that are met more than once, by identity."""
+    """Name the shapes that are used more than once; keys are their ids."""
     names: dict[int, str] = {}
-    waiting = [
-        shape
-        for shape in roots
-        if type(shape) not in _LEAVES and not (type(shape) is Array and type(shape.items) in _LEAVES)
-    ]
-    if not waiting:
-        return names  # as of most tools
     seen: set[int] = set()
-    while waiting:
-        shape = waiting.pop()
+    pending = [shape for shape in roots if type(shape) not in _LEAVES]
+    while pending:
+        shape = pending.pop()
         if isinstance(shape, Named):
             if id(shape) in seen:
                 if id(shape) not in names:
                     names[id(shape)] = _free_name(shape.name, set(names.values()))
                 continue
             seen.add(id(shape))
-        waiting.extend(children(shape))
+        pending.extend(children(shape))
     return names
 
 
@@ -193,56 +180,69 @@ def _free_name(name: str, taken: set[str]) -> str:
 
 
 def _reachable(name: str, definitions: dict[str, Any]) -> dict[str, Any]:
-    """A definition with everything it refers to: what it means, whoever else has the same name."""
+    """Return a definition with every definition that it refers to."""
     found: dict[str, Any] = {}
-    waiting = [name]
-    while waiting:
-        key = waiting.pop()
+    pending = [name]
+    while pending:
+        key = pending.pop()
         if key not in found:
             found[key] = definitions[key]
-            waiting.extend(_references(definitions[key]))
+            references = [str(node["$ref"]) for _, node in walk(definitions[key]) if "$ref" in node]
+            names = [reference.removeprefix(DEFINITION_PREFIX) for reference in references]
+            pending += [other for other in names if other in definitions]
     return found
 
 
-def _references(node: Any) -> list[str]:
-    """The names of all definitions that a schema refers to."""
-    if isinstance(node, dict):
-        inner = [name for value in node.values() for name in _references(value)]
-        target = _target(node)
-        return inner if target is None else [target, *inner]
-    return [name for item in node for name in _references(item)] if isinstance(node, list) else []
+# --- defaults ----------------------------------------------------------------------------------------
+
+UNKNOWN_DEFAULT: Final = object()
+"""A default whose value is not known, because the function was read and not imported."""
+_PLAIN_TYPES = (str, int, float, bool)
+_MAX_SIMPLE_TEXT = 1_000
+_TYPES_OF_KIND = {"string": (str,), "integer": (int,), "number": (int, float), "boolean": (bool,)}
 
 
-def _target(node: dict[str, Any]) -> str | None:
-    reference = node.get("$ref")
-    is_local = isinstance(reference, str) and reference.startswith(_DEFINITION)
-    return str(reference).removeprefix(_DEFINITION) if is_local else None
+def render_default(shape: Shape, value: Any) -> Any:
+    """Return a default as JSON data.
+
+    Raise ValueError or TypeError where it has no JSON form, or one that must not be published: it depends
+    on the machine, is secret, or has characters that a reader does not see.
+    """
+    kind = type(value)
+    if kind is bool or kind is int:
+        return value
+    if kind is str and len(value) <= _MAX_SIMPLE_TEXT and value.isascii() and value.isprintable():
+        return value
+    if kind not in _PLAIN_TYPES:
+        if isinstance(value, dt.datetime) and value.tzinfo is None:
+            raise ValueError("a time without a zone depends on the machine")
+        if isinstance(shape, External) and shape.schema.get("writeOnly"):
+            raise ValueError("a secret is not published")
+        dump = build_dumper(shape)
+        value = codec.decode(codec.encode(pydantic_types.to_plain(value if dump is None else dump(value))))
+    codec.check_finite(value)
+    check_schema_words({"default": value}, "The default")
+    return value
 
 
-def _rename_references(node: Any, names: dict[str, str]) -> Any:
-    if isinstance(node, dict):
-        renamed = {key: _rename_references(value, names) for key, value in node.items()}
-        target = _target(node)
-        return renamed if target is None else {**renamed, "$ref": f"{_DEFINITION}{names[target]}"}
-    return [_rename_references(item, names) for item in node] if isinstance(node, list) else node
+def is_valid_default(shape: Shape, plain: Any) -> bool:
+    """Whether a default fits its own schema. Common ones are compared without the engine."""
+    if isinstance(shape, Scalar) and shape.format is None and shape.pattern is None:
+        return type(plain) in _TYPES_OF_KIND.get(shape.kind, ())
+    if (plain == [] and isinstance(shape, Array)) or (plain == {} and isinstance(shape, Dictionary)):
+        return True
+    if isinstance(shape, Enumeration) and all(type(item) is str and item.isascii() for item in shape.values):
+        return plain in shape.values
+    schema = value_schema(shape)
+    return not schema or Validator(schema, trusted=True).is_valid(plain)
 
 
-def _scalar_schema(shape: Scalar) -> dict[str, Any]:
-    schema: dict[str, Any] = {"type": shape.kind}
-    if shape.format is not None:
-        schema["format"] = shape.format
-    if shape.pattern is not None:
-        schema["pattern"] = shape.pattern
-    if shape.encoding is not None:
-        schema["contentEncoding"] = shape.encoding
-    return schema
-
-
-_JSON_TYPES: dict[type, str] = {str: "string", bool: "boolean", int: "integer", float: "number"}
-
-
-def _enum_schema(values: tuple[Any, ...]) -> dict[str, Any]:
-    kinds = {_JSON_TYPES.get(type(value)) for value in values}
-    if len(kinds) == 1 and None not in kinds:
-        return {"type": kinds.pop(), "enum": list(values)}
-    return {"enum": list(values)}
+def published_default(shape: Shape, value: Any) -> Any:
+    """Return a default as JSON data, or MISSING where it is None, cannot be published or does not fit."""
+    if value is None or value is MISSING:
+        return MISSING
+    try:
+        plain = render_default(shape, value)
+    except (TypeError, ValueError, RecursionError):
+        return MISSING
+    return plain if is_valid_default(shape, plain) else MISSING

@@ -1,13 +1,11 @@
-"""Results of worker processes, converted to data where the tool runs.
+"""The results of a tool: whatever its handler returns becomes one Result.
 
-The server must not unpickle what a worker sends, so a worker sends JSON: `ResultConverter` runs there and
-makes a draft of the result, `ResultPlan.receive` reads the draft in the server and checks it.
+Text is text, media are content blocks, an MCP-shaped dict passes as it is. Anything else is structured data
+that has to fit the output schema, with its JSON as text.
 
-Whatever a tool returns becomes one Result.
-
-Text is text, media are blocks, an MCP-shaped dict passes as it is; anything else is structured data that
-keeps to the output schema, only declared fields of it, with its JSON as text. Knows values and schemas;
-refuses to know what ran.
+A tool that runs in a worker process sends its result as JSON, because the server must not unpickle what a
+worker sends: `ResultConverter` runs in the worker, and `ToolResults.receive` reads and checks its output in
+the server.
 """
 
 from __future__ import annotations
@@ -20,12 +18,12 @@ from traceback import walk_tb
 from typing import Any
 
 from toolcrib.content import BUILT_IN, MEDIA, Block, Result, text_block
-from toolcrib.definition import ToolOptions
+from toolcrib.definition import NO_OPTIONS
 from toolcrib.errors import InvalidResultError
-from toolcrib.schema import pydantic as rich
-from toolcrib.schema.conversion import Convert
-from toolcrib.schema.function import build_blueprint
-from toolcrib.schema.parameters import Callee
+from toolcrib.schema.function import build_function
+from toolcrib.schema.parameters import HandlerInfo
+from toolcrib.schema.pydantic_types import to_plain
+from toolcrib.schema.shapes import Convert
 from toolcrib.validation import codec
 from toolcrib.validation.schema_tree import Schema
 from toolcrib.validation.validator import Validator
@@ -40,12 +38,12 @@ _BLOCK_FIELDS: dict[str, dict[str, type]] = {
     "resource_link": {"uri": str, "name": str},
 }
 _PLAIN = frozenset({bool, float, int})
-_LARGE = 1 << 64
-_OWN_FOLDER = str(Path(__file__).parent.parent)
+_FAST_INTEGER = 1 << 64
+_PACKAGE_FOLDER = str(Path(__file__).parent.parent)
 
 
-class ResultPlan:
-    """How the results of one tool are checked and shaped; the validator is compiled when first used."""
+class ToolResults:
+    """Checks the results of one tool and makes each a Result. The validator is compiled at first use."""
 
     __slots__ = ("_validator", "dump", "max_bytes", "name", "schema", "trusted")
 
@@ -64,50 +62,48 @@ class ResultPlan:
         return self._validator
 
     def finish(self, value: Any) -> Result:
-        """The Result of a value. Raises InvalidResultError where it cannot or must not be sent.
+        """Return the Result of a value, or raise InvalidResultError where it cannot be sent.
 
-        What the author's own code raises on the way (a generator, a serializer) comes out as it is.
+        An exception of the author's own code (a generator, a serializer) is passed on as it is.
         """
         kind = type(value)
         if kind not in BUILT_IN and isinstance(value, Iterator):
-            value = self._exhaust(value)
+            value = list(islice(value, self._max_items + 1))
+            self._check_count(len(value))
         try:
             return self._structured(value) if kind in _PLAIN else self._finish(value)
         except codec.NotFiniteError as error:
-            raise self._refusal(f"{error.value} at '{error.path or 'result'}' is not a JSON number") from None
+            raise self._error(f"{error.value} at '{error.path or 'result'}' is not a JSON number") from None
         except (TypeError, OverflowError, RecursionError, UnicodeEncodeError) as error:
-            if not _is_ours(error):
+            if not _is_raised_here(error):
                 raise
-            raise self._refusal(_explain(error)) from None
-
-    def receive(self, draft: Any) -> Result:
-        """The Result of what a ResultConverter made of a value in another process. It is checked like any
-        other value, and not converted again. Raises InvalidResultError."""
-        try:
-            return self._open_draft(draft)
-        except (TypeError, OverflowError, RecursionError) as error:
-            raise self._refusal(_explain(error)) from None
+            raise self._error(_explain(error)) from None
 
     async def gather(self, values: AsyncIterator[Any]) -> list[Any]:
-        """The items of an async generator."""
+        """Return the items of an async generator."""
         items: list[Any] = []
         async for item in values:
             items.append(item)
             self._check_count(len(items))
         return items
 
-    def _exhaust(self, values: Iterator[Any]) -> list[Any]:
-        items = list(islice(values, self._most_items + 1))
-        self._check_count(len(items))
-        return items
+    def receive(self, draft: Any) -> Result:
+        """Return the Result of what a ResultConverter made in another process.
+
+        It is checked like any other value, and not converted again. Raise InvalidResultError.
+        """
+        try:
+            return self._open_draft(draft)
+        except (TypeError, OverflowError, RecursionError) as error:
+            raise self._error(_explain(error)) from None
 
     @property
-    def _most_items(self) -> int:
+    def _max_items(self) -> int:
         return self.max_bytes // 2  # no item is shorter than a digit and a comma
 
     def _check_count(self, count: int) -> None:
-        if count > self._most_items:
-            raise self._refusal(f"it is longer than {self._most_items} items")
+        if count > self._max_items:
+            raise self._error(f"it has more than {self._max_items} items")
 
     def _finish(self, value: Any) -> Result:
         if value is None and self.schema is None:
@@ -121,15 +117,15 @@ class ResultPlan:
         if isinstance(value, MEDIA):
             return self._check_whole(Result([value.to_block()]))
         if isinstance(value, list | tuple) and any(isinstance(item, MEDIA) for item in value):
-            return self._check_whole(Result([self._block(item) for item in value]))
-        return self._structured(self._plain(value))
+            return self._check_whole(Result([_block_of(item) for item in value]))
+        return self._structured(self._to_json_data(value))
 
     def _open_draft(self, draft: Any) -> Result:
         match draft:
             case ["text", str(text)] if self.schema is None:
                 return Result([text_block(self._check_text(text))])
-            case ["data", plain]:
-                return self._structured(plain)
+            case ["data", data]:
+                return self._structured(data)
             case ["result", dict(whole)]:
                 made = Result(
                     whole.get("content"),  # type: ignore[arg-type]  # checked below
@@ -138,35 +134,35 @@ class ResultPlan:
                     "structuredContent" in whole,
                     whole.get("_meta"),
                 )
-                return self._check_whole(made, rich.to_plain)
-        raise self._refusal("its process sent no result")
+                return self._check_whole(made, to_plain)
+        raise self._error("its process sent no result")
 
-    def _structured(self, plain: Any) -> Result:
-        if type(plain) is int and -_LARGE < plain < _LARGE:
-            text = str(plain)
+    def _structured(self, data: Any) -> Result:
+        if type(data) is int and -_FAST_INTEGER < data < _FAST_INTEGER:
+            text = str(data)
         else:
-            data = codec.encode(plain)
-            self._check_size(len(data))
-            text = data.decode()
+            encoded = codec.encode(data)
+            self._check_size(len(encoded))
+            text = encoded.decode()
         validator = self._validator or self.validator
-        if validator is not None and (validator.is_heavy or not validator.is_valid(plain)):
-            self._check_schema(plain)
-        return Result([{"type": "text", "text": text}], plain, False, True)
+        if validator is not None and (validator.is_heavy or not validator.is_valid(data)):
+            self._check_schema(data)
+        return Result([{"type": "text", "text": text}], data, False, True)
 
-    def _plain(self, value: Any) -> Any:
-        return rich.to_plain(value if self.dump is None else self.dump(value))
+    def _to_json_data(self, value: Any) -> Any:
+        return to_plain(value if self.dump is None else self.dump(value))
 
-    def _check_schema(self, plain: Any) -> None:
+    def _check_schema(self, data: Any) -> None:
         validator = self._validator or self.validator
-        if validator is None or (not validator.is_heavy and validator.is_valid(plain)):
+        if validator is None or (not validator.is_heavy and validator.is_valid(data)):
             return
-        excess = validator.excess(plain)
+        excess = validator.find_excess(data)
         if excess is not None:
-            raise self._refusal(f"it is {excess}")
-        if not validator.is_valid(plain):
-            problems = validator.problems(plain)
-            words = "; ".join(f"{problem.field or 'result'}: {problem.expected}" for problem in problems[:5])
-            raise self._refusal(f"it does not fit the output schema ({words or 'too large to say where'})")
+            raise self._error(f"it is {excess}")
+        if not validator.is_valid(data):
+            problems = [f"{item.field or 'result'}: {item.expected}" for item in validator.problems(data)[:5]]
+            details = "; ".join(problems) or "too large to say where"
+            raise self._error(f"it does not fit the output schema ({details})")
 
     def _check_text(self, text: str) -> str:
         self._check_size(len(text) if text.isascii() or len(text) > self.max_bytes else len(text.encode()))
@@ -174,56 +170,57 @@ class ResultPlan:
 
     def _check_size(self, size: int) -> None:
         if size > self.max_bytes:
-            raise self._refusal(f"it is larger than {self.max_bytes // 1024} KiB")
+            raise self._error(f"it is larger than {self.max_bytes // 1024} KiB")
 
     def _check_whole(self, result: Result, convert: Convert | None = None) -> Result:
-        """A Result made by the author: checked like any other, unless it tells of an error."""
-        content, meta = rich.to_plain(result.content), rich.to_plain(result.meta)
+        """Check a Result made by the author like any other; an error needs no structured data."""
+        content, meta = to_plain(result.content), to_plain(result.meta)
         if not isinstance(content, list) or not all(_is_block(block) for block in content):
-            raise self._refusal("its content is not a list of blocks")
+            raise self._error("its content is not a list of blocks")
         if not isinstance(meta, dict | None):
-            raise self._refusal("its meta is not a dict")
-        convert = convert or self._plain
+            raise self._error("its meta is not a dict")
+        convert = convert or self._to_json_data
         structured = convert(result.structured_content) if result.is_structured else None
         if self.schema is not None and not result.is_error:
             if not result.is_structured:
-                raise self._refusal("it has no structured data, which the output schema promises")
+                raise self._error("it has no structured data, which its output schema requires")
             self._check_schema(structured)
-        made = Result(content, structured, bool(result.is_error), bool(result.is_structured), meta)
-        self._check_size(len(codec.encode(made.to_json())))
-        return made
+        checked = Result(content, structured, bool(result.is_error), bool(result.is_structured), meta)
+        self._check_size(len(codec.encode(checked.to_json())))
+        return checked
 
     def _from_mcp(self, value: dict[str, Any]) -> Result:
-        failed = value.get("isError") is True
+        is_error = value.get("isError") is True
         structured = value.get("structuredContent")
         is_structured = "structuredContent" in value
-        if self.schema is not None and not is_structured and not failed:
-            structured, is_structured = value, True  # a published schema obliges to send data
+        if self.schema is not None and not is_structured and not is_error:
+            structured, is_structured = value, True  # the output schema requires structured data
         return self._check_whole(
-            Result(value["content"], structured, failed, is_structured, value.get("_meta"))
+            Result(value["content"], structured, is_error, is_structured, value.get("_meta"))
         )
 
-    def _block(self, item: Any) -> Block:
-        if isinstance(item, MEDIA):
-            return item.to_block()
-        return text_block(item if isinstance(item, str) else codec.encode_text(rich.to_plain(item)))
-
-    def _refusal(self, why: str) -> InvalidResultError:
-        return InvalidResultError(f"Tool '{self.name}' returned a result that cannot be sent: {why}")
+    def _error(self, reason: str) -> InvalidResultError:
+        return InvalidResultError(f"Tool '{self.name}' returned a result that cannot be sent: {reason}")
 
 
-def _is_ours(error: Exception) -> bool:
-    """Whether the error comes from code of this library, so that its words are ours and may be shown."""
+def _is_raised_here(error: Exception) -> bool:
+    """Whether an error comes from code of this library, so that its message may be shown."""
     *_, (frame, _) = walk_tb(error.__traceback__)
-    return frame.f_code.co_filename.startswith(_OWN_FOLDER)
+    return frame.f_code.co_filename.startswith(_PACKAGE_FOLDER)
 
 
 def _explain(error: Exception) -> str:
     if isinstance(error, UnicodeEncodeError):
-        return "it holds text that is not valid Unicode"
+        return "it has text that is not valid Unicode"
     if isinstance(error, RecursionError):
         return "it is nested too deeply or refers to itself"
     return str(error)
+
+
+def _block_of(item: Any) -> Block:
+    if isinstance(item, MEDIA):
+        return item.to_block()
+    return text_block(item if isinstance(item, str) else codec.encode_text(to_plain(item)))
 
 
 def _is_mcp_shaped(value: dict[Any, Any]) -> bool:
@@ -245,13 +242,17 @@ def _is_block(block: Any) -> bool:
     return fields is not None and all(isinstance(block.get(name), type_) for name, type_ in fields.items())
 
 
+# --- results of worker processes ---------------------------------------------------------------------
+
 _DERIVED: list[Block] = []
-"""Stands for the text that is made of structured data: the server makes it again."""
+"""Stands for the text of structured data, which the server makes again."""
 
 
 class ResultConverter:
-    """Makes JSON of the results of tool `name`. Sent to the worker as a pickle. `function` is the one whose
-    hints declare the results, None where nothing is declared."""
+    """Makes JSON of the results of a tool, in the worker that runs it. Sent to the worker as a pickle.
+
+    `function` is the one whose hints declare the results, None where nothing is declared.
+    """
 
     def __init__(self, name: str, function: Callable[..., Any] | None, *, has_schema: bool) -> None:
         self._name = name
@@ -259,15 +260,15 @@ class ResultConverter:
         self._has_schema = has_schema
 
     @functools.cached_property
-    def _plan(self) -> _DraftPlan:
+    def _results(self) -> _DraftResults:
         dump = None
         if self._function is not None:
-            dump = build_blueprint(Callee(self._function), self._name, ToolOptions()).dump
-        return _DraftPlan(self._name, {} if self._has_schema else None, dump, trusted=True)
+            dump = build_function(HandlerInfo(self._function), self._name, NO_OPTIONS).dump
+        return _DraftResults(self._name, {} if self._has_schema else None, dump, trusted=True)
 
     def __call__(self, value: Any) -> bytes:
-        """Raises InvalidResultError where a value cannot be sent."""
-        result = self._plan.finish(value)
+        """Return the JSON of a result, or raise InvalidResultError where it cannot be sent."""
+        result = self._results.finish(value)
         if result.content is _DERIVED:
             return b'["data",%s]' % result.structured_content
         if isinstance(value, str) and not self._has_schema:
@@ -275,8 +276,8 @@ class ResultConverter:
         return codec.encode(["result", result.to_json()])
 
 
-class _DraftPlan(ResultPlan):
-    """Shapes values as any plan does. Whether they fit the schema is checked in the server."""
+class _DraftResults(ToolResults):
+    """Makes Results without checking them against the schema, which the server does."""
 
     __slots__ = ()
 
@@ -284,7 +285,7 @@ class _DraftPlan(ResultPlan):
     def validator(self) -> Validator | None:
         return None
 
-    def _structured(self, plain: Any) -> Result:
-        data = codec.encode(plain)
-        self._check_size(len(data))
-        return Result(_DERIVED, data, False, True)
+    def _structured(self, data: Any) -> Result:
+        encoded = codec.encode(data)
+        self._check_size(len(encoded))
+        return Result(_DERIVED, encoded, False, True)

@@ -1,23 +1,27 @@
-"""The small type language between annotations and JSON Schema.
+"""Shapes: the small typed form between annotations and JSON Schema.
 
-Run-time hints become shapes (hints.py), and so can a syntax tree that is only read; a shape becomes a
-schema (rendering.py), a loader (convert.py) and a dumper (dumper.py). Refuses to know `typing`, functions and
-tools.
+Type hints become shapes (hints.py). A shape becomes a JSON Schema (render.py), a loader that makes Python
+values of JSON (loader.py), and a dumper that makes JSON of Python values (dumper.py). Whoever adds a shape
+adds a method to ShapeVisitor and to those three.
 
-`python` on a shape is the Python type its values are made into; a reader of source leaves it out.
+`python` on a shape is the Python type that values are converted to.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal
+from typing import Any, Final, Generic, Literal, TypeVar
 
 from toolcrib.validation.schema_tree import Schema
 
+T = TypeVar("T")
+Convert = Callable[[Any], Any]
+
 
 class Missing:
-    """The type of MISSING: no default, which is something else than a default of None."""
+    """The type of MISSING: no default, as opposed to a default of None."""
 
     def __repr__(self) -> str:
         return "MISSING"
@@ -27,14 +31,14 @@ MISSING: Final = Missing()
 
 
 class Shape:
-    """One form that a JSON value may take."""
+    """The form of a JSON value."""
 
     __slots__ = ()
 
 
 @dataclass(slots=True, eq=False)
-class Anything(Shape):
-    """Any JSON value. `python` is a class that nothing is known of."""
+class AnyValue(Shape):
+    """Any JSON value. `python` is a class that is not supported."""
 
     python: Any = None
 
@@ -49,8 +53,8 @@ class Scalar(Shape):
 
 
 @dataclass(slots=True, eq=False)
-class OneOf(Shape):
-    """A fixed set of values. `members` are what they are made into, in the same order."""
+class Enumeration(Shape):
+    """A fixed set of values. `members` are what they are converted to, in the same order."""
 
     values: tuple[Any, ...]
     members: tuple[Any, ...] | None = None
@@ -64,15 +68,15 @@ class Array(Shape):
 
 
 @dataclass(slots=True, eq=False)
-class Row(Shape):
-    """An array of fixed length, each place with a form of its own."""
+class FixedArray(Shape):
+    """An array of fixed length, with a shape for each item."""
 
     items: tuple[Shape, ...]
 
 
 @dataclass(slots=True, eq=False)
-class Table(Shape):
-    """An object with free keys. `keys` is the form of a key, which in JSON is always a string."""
+class Dictionary(Shape):
+    """An object with any keys. `keys` is the shape of a key, which in JSON is always a string."""
 
     values: Shape | None = None
     keys: Shape | None = None
@@ -80,12 +84,12 @@ class Table(Shape):
 
 
 @dataclass(slots=True, eq=False)
-class Either(Shape):
+class Union(Shape):
     options: tuple[Shape, ...]
 
 
 @dataclass(slots=True, eq=False)
-class Refined(Shape):
+class Constrained(Shape):
     """A shape with further schema keywords: bounds, a pattern, a description, examples."""
 
     base: Shape
@@ -94,10 +98,10 @@ class Refined(Shape):
 
 @dataclass(slots=True, eq=False)
 class Field:
-    """One member of a record, or one parameter.
+    """A member of a record, or a parameter of a function.
 
-    `name` is the key in JSON, `keyword` what the constructor calls it, `attribute` where the finished object
-    keeps it; a keyword that is only for the constructor has none.
+    `name` is the key in JSON, `keyword` the name in the constructor, `attribute` the name on the finished
+    object (None for a value that only the constructor takes).
     """
 
     name: str
@@ -111,7 +115,7 @@ class Field:
 
 @dataclass(slots=True, eq=False)
 class Record(Shape):
-    """An object with known fields, made into a `python` by keywords. `closed` refuses others."""
+    """An object with known fields, made into a `python` by keywords. A `closed` one has no other fields."""
 
     name: str
     fields: list[Field] = field(default_factory=list)
@@ -122,35 +126,126 @@ class Record(Shape):
 
 @dataclass(slots=True, eq=False)
 class Named(Shape):
-    """A shape that others refer to, itself included. Rendered in place where used once."""
+    """A shape that others may refer to, itself included. Rendered in place where it is used once."""
 
     name: str
-    target: Shape = field(default_factory=Anything)
+    target: Shape = field(default_factory=AnyValue)
 
 
 @dataclass(slots=True, eq=False)
-class Foreign(Shape):
-    """A form that another engine describes: its schema, and how it loads and dumps a `python`; how it loads a
-    list of them at once, if it can."""
+class External(Shape):
+    """A shape that pydantic describes, loads and dumps. `load_list` loads a list of them at once."""
 
     schema: dict[str, Any]
-    load: Callable[[Any], Any]
-    dump: Callable[[Any], Any]
+    load: Convert
+    dump: Convert
     python: Any = None
-    load_list: Callable[[Any], Any] | None = None
+    load_list: Convert | None = None
+
+
+# --- visiting ----------------------------------------------------------------------------------------
+
+
+class ShapeVisitor(ABC, Generic[T]):
+    """Calls the method for the class of a shape. Methods not overridden return `nothing()`.
+
+    Constrained and Named are looked through unless a visitor overrides their methods.
+    """
+
+    def visit(self, shape: Shape) -> T:
+        result: T = getattr(self, _METHODS[type(shape)])(shape)
+        return result
+
+    def visit_optional(self, shape: Shape | None) -> T:
+        return self.nothing() if shape is None else self.visit(shape)
+
+    @abstractmethod
+    def nothing(self) -> T: ...
+
+    def any_value(self, shape: AnyValue) -> T:  # noqa: ARG002 - for subclasses, as below
+        return self.nothing()
+
+    def scalar(self, shape: Scalar) -> T:  # noqa: ARG002
+        return self.nothing()
+
+    def enumeration(self, shape: Enumeration) -> T:  # noqa: ARG002
+        return self.nothing()
+
+    def array(self, shape: Array) -> T:  # noqa: ARG002
+        return self.nothing()
+
+    def fixed_array(self, shape: FixedArray) -> T:  # noqa: ARG002
+        return self.nothing()
+
+    def dictionary(self, shape: Dictionary) -> T:  # noqa: ARG002
+        return self.nothing()
+
+    def union(self, shape: Union) -> T:  # noqa: ARG002
+        return self.nothing()
+
+    def record(self, shape: Record) -> T:  # noqa: ARG002
+        return self.nothing()
+
+    def external(self, shape: External) -> T:  # noqa: ARG002
+        return self.nothing()
+
+    def constrained(self, shape: Constrained) -> T:
+        return self.visit(shape.base)
+
+    def named(self, shape: Named) -> T:
+        return self.visit(shape.target)
+
+
+_METHODS: dict[type[Shape], str] = {
+    AnyValue: "any_value",
+    Scalar: "scalar",
+    Enumeration: "enumeration",
+    Array: "array",
+    FixedArray: "fixed_array",
+    Dictionary: "dictionary",
+    Union: "union",
+    Record: "record",
+    External: "external",
+    Constrained: "constrained",
+    Named: "named",
+}
+
+
+class ConverterBuilder(ShapeVisitor[Convert | None]):
+    """Builds the converter of a shape, None where values stay as they are. Shapes may be recursive."""
+
+    def __init__(self) -> None:
+        self._named: dict[int, list[Convert | None]] = {}
+
+    def nothing(self) -> Convert | None:
+        return None
+
+    def named(self, shape: Named) -> Convert | None:
+        cell = self._named.get(id(shape))
+        if cell is None:
+            cell = self._named[id(shape)] = []
+            cell.append(self.visit(shape.target))
+        elif not cell:  # the shape is being built: it refers to itself
+            return lambda value: convert(cell[0], value)
+        return cell[0]
+
+
+def convert(converter: Convert | None, value: Any) -> Any:
+    return value if converter is None else converter(value)
 
 
 def children(shape: Shape) -> Iterator[Shape]:
+    """Yield the shapes that a shape consists of."""
     match shape:
         case Array(items=Shape() as items):
             yield items
-        case Row(items=items):
+        case FixedArray(items=items):
             yield from items
-        case Table(values=values, keys=keys):
+        case Dictionary(values=values, keys=keys):
             yield from (child for child in (values, keys) if child is not None)
-        case Either(options=options):
+        case Union(options=options):
             yield from options
-        case Refined(base=base):
+        case Constrained(base=base):
             yield base
         case Record(fields=fields):
             yield from (item.shape for item in fields)
@@ -158,26 +253,44 @@ def children(shape: Shape) -> Iterator[Shape]:
             yield target
 
 
-def admits_none(shape: Shape) -> bool:
+def walk(shape: Shape) -> Iterator[Shape]:
+    """Yield a shape and all that it consists of, each once."""
+    seen: set[int] = set()
+    pending = [shape]
+    while pending:
+        item = pending.pop()
+        if id(item) not in seen:
+            seen.add(id(item))
+            yield item
+            pending.extend(children(item))
+
+
+def unwrap(shape: Shape | None) -> Shape | None:
+    """Return the shape behind names and further keywords."""
+    while isinstance(shape, Named | Constrained):
+        shape = shape.target if isinstance(shape, Named) else shape.base
+    return shape
+
+
+# --- null --------------------------------------------------------------------------------------------
+
+
+def accepts_none(shape: Shape) -> bool:
     """Whether null is among the values of a shape."""
-    match shape:
-        case Anything() | Scalar(kind="null"):
+    match unwrap(shape):
+        case AnyValue() | Scalar(kind="null"):
             return True
-        case OneOf(values=values):
+        case Enumeration(values=values):
             return None in values
-        case Either(options=options):
-            return any(admits_none(option) for option in options)
-        case Refined(base=base):
-            return admits_none(base)
-        case Named(target=target):
-            return admits_none(target)
-        case Foreign(schema=schema):
-            return "$ref" not in schema and admits_null(schema)
+        case Union(options=options):
+            return any(map(accepts_none, options))
+        case External(schema=schema):
+            return "$ref" not in schema and accepts_null(schema)
     return False
 
 
-def admits_null(schema: Schema) -> bool:
-    """Whether a schema itself speaks of null (or of nothing in particular, which includes it)."""
+def accepts_null(schema: Schema) -> bool:
+    """Whether a schema allows null, judged without following references; also where it allows anything."""
     kind = schema.get("type")
     if kind is not None:
         return kind == "null" or (isinstance(kind, list) and "null" in kind)
@@ -187,12 +300,5 @@ def admits_null(schema: Schema) -> bool:
         return schema["const"] is None
     for keyword in ("anyOf", "oneOf"):
         if isinstance(schema.get(keyword), list):
-            return any(item is True or (item is not False and admits_null(item)) for item in schema[keyword])
+            return any(item is True or (item is not False and accepts_null(item)) for item in schema[keyword])
     return True
-
-
-def bare(shape: Shape | None) -> Shape | None:
-    """The shape behind names and further keywords."""
-    while isinstance(shape, Named | Refined):
-        shape = shape.target if isinstance(shape, Named) else shape.base
-    return shape

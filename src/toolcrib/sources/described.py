@@ -11,8 +11,8 @@ from typing import Any
 
 from toolcrib.definition import OptionFields, ToolDefinition, ToolOptions
 from toolcrib.errors import ToolError
-from toolcrib.schema.function import Blueprint, build_handler
-from toolcrib.schema.parameters import Callee
+from toolcrib.schema.function import ToolParts, build_handler
+from toolcrib.schema.parameters import HandlerInfo
 from toolcrib.tool import Tool
 
 _OPTIONS = {
@@ -36,14 +36,14 @@ class Absent:
 
 def describe(definition: ToolDefinition) -> Tool:
     """A tool with exactly this definition. What is wrong with the definition shows when the tool is built."""
-    callee = Callee(Absent(definition.name))
-    callee.source = definition.source
+    info = HandlerInfo(Absent(definition.name))
+    info.source = definition.source
     build = partial(_build, definition)
-    return Tool(callee, definition.name, options_in(definition), build, definition)
+    return Tool(info, definition.name, options_in(definition), build, definition)
 
 
 def is_described(tool: Tool) -> bool:
-    return isinstance(tool.callee.handler, Absent)
+    return isinstance(tool.info.handler, Absent)
 
 
 def options_in(definition: ToolDefinition) -> ToolOptions:
@@ -71,8 +71,8 @@ def options_in(definition: ToolDefinition) -> ToolOptions:
     return ToolOptions(**given)
 
 
-def _build(definition: ToolDefinition, callee: Callee, name: str, options: ToolOptions) -> Blueprint:
-    blueprint = build_handler(callee, name, options)
-    blueprint.annotations = dict(definition.annotations)
-    blueprint.returns, blueprint.raises = definition.returns, definition.raises
-    return blueprint
+def _build(definition: ToolDefinition, info: HandlerInfo, name: str, options: ToolOptions) -> ToolParts:
+    parts = build_handler(info, name, options)
+    parts.annotations = dict(definition.annotations)
+    parts.returns, parts.raises = definition.returns, definition.raises
+    return parts

@@ -246,7 +246,7 @@ def encode(value: Any) -> bytes:
     except ValueError:
         raise OverflowError("an integer has too many digits") from None
     if b"null" in data:
-        refuse_non_finite(value)
+        check_finite(value)
     return data
 
 
@@ -399,13 +399,13 @@ def _without_tuples(plain: Any) -> Any:
     return plain
 
 
-def refuse_non_finite(value: Any, path: str = "") -> None:
+def check_finite(value: Any, path: str = "") -> None:
     if isinstance(value, float):
         if not math.isfinite(value):
             raise NotFiniteError(path, value)
     elif isinstance(value, dict):
         for key, item in value.items():
-            refuse_non_finite(item, f"{path}.{key}" if path else str(key))
+            check_finite(item, f"{path}.{key}" if path else str(key))
     elif isinstance(value, list | tuple):
         for index, item in enumerate(value):
-            refuse_non_finite(item, f"{path}[{index}]")
+            check_finite(item, f"{path}[{index}]")

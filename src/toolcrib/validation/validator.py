@@ -162,7 +162,7 @@ class Validator:
     def _cost(self) -> ValidationCost:
         return (self._compiled or _compile(self._text))[1]
 
-    def excess(self, value: Any) -> str | None:
+    def find_excess(self, value: Any) -> str | None:
         """Why `value` is not even checked: it would cost too much. None where it is checked."""
         return self._cost.find_excess(value) if self.is_heavy else None
 

@@ -64,16 +64,16 @@ def test_a_lock_holds_the_definition_its_fingerprint_and_nothing_of_the_machine(
 
 def test_a_source_below_the_lock_is_seen_from_it(tmp_path: Path) -> None:
     made = Tool.from_function(add)
-    made.callee.source = Location(str(tmp_path / "shop" / "tools.py"), 3)
+    made.info.source = Location(str(tmp_path / "shop" / "tools.py"), 3)
     assert Lock.of([made], tmp_path / "toolcrib.lock").pins["add", None].source == "shop/tools.py"
 
 
 def test_addresses_lose_what_could_be_a_secret_and_commands_are_not_written_down() -> None:
     made = Tool.from_function(add)
-    made.callee.source = Location("https://user:secret@tools.example/mcp?key=secret")
+    made.info.source = Location("https://user:secret@tools.example/mcp?key=secret")
     assert Lock.of([made]).pins["add", None].source == "https://tools.example/mcp"
     made = Tool.from_function(add)
-    made.callee.source = Location("python server.py --token secret")
+    made.info.source = Location("python server.py --token secret")
     assert Lock.of([made]).pins["add", None].source is None
 
 

@@ -46,7 +46,7 @@ async def test_words_may_be_as_long_as_a_result_and_no_longer() -> None:
     async def fail(size: int) -> None:
         raise ToolError("x" * size)
 
-    most = server.registry.get("fail").built.results.max_bytes
+    most = server.registry.get("fail").results.max_bytes
     assert (await server.call("fail", {"size": most})).text == "x" * most
     result: Any = await server.call("fail", {"size": most + 1})
     assert result.text == "Tool 'fail' failed, and its words cannot be sent."

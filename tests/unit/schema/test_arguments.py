@@ -14,11 +14,11 @@ from pydantic import AfterValidator, BaseModel, Field, field_validator
 
 from toolcrib import Tool
 from toolcrib.errors import InvalidArgumentsError
-from toolcrib.schema.arguments import ArgumentCheck, Binder
+from toolcrib.schema.arguments import ToolArguments
 
 
-def check_of(function: Any, **options: Any) -> ArgumentCheck:
-    return Tool.from_function(function, name="made", **options).built.arguments
+def check_of(function: Any, **options: Any) -> ToolArguments:
+    return Tool.from_function(function, name="made", **options).arguments
 
 
 def arrive(function: Any, given: Any, **options: Any) -> dict[str, Any]:
@@ -184,9 +184,7 @@ def test_thousands_of_unknown_names_are_neither_compared_nor_all_told() -> None:
 def test_what_a_very_long_name_may_have_meant_is_not_looked_for() -> None:
     known = "a" * 80
     schema = {"type": "object", "properties": {known: {}}, "additionalProperties": False}
-    check = ArgumentCheck(
-        "made", schema, Binder(known=frozenset({known})), trusted=False, repairs=True, ignores_extra=False
-    )
+    check = ToolArguments(name="made", schema=schema, trusted=False)
     with pytest.raises(InvalidArgumentsError, match="it takes: "):
         check.check({known + "a": 1})
     with pytest.raises(InvalidArgumentsError, match="did you mean 'aaa"):
@@ -212,7 +210,7 @@ def test_one_problem_is_told_on_one_line() -> None:
         ({"number": 1, "text": ["\ud800"], "colour": {"x"}}, "'text': not valid Unicode, got an array of 1"),
         (
             {"number": {"x": ({None: [1.5, True]},)}, "colour": "\ud800"},
-            "'number': a name that is not text, got object",
+            "'number': has a name that is not a string, got object",
         ),
         ({"number": {"x": ([1.5, True, None], b"")}, "colour": "\ud800"}, "'number': not JSON, got object"),
     ],
@@ -223,7 +221,7 @@ def test_what_is_not_json_is_named(given: Any, words: str) -> None:
 
 def test_odd_names_and_values_are_named_too() -> None:
     error = refusal(whole, {"a": 1, 5: True}, input_schema=EXPLICIT)
-    assert str(error).endswith("'5': a name that is not text, got true")
+    assert str(error).endswith("'5': has a name that is not a string, got true")
 
     class Odd:
         def __eq__(self, other: object) -> bool:
@@ -323,8 +321,8 @@ def test_any_refusal_of_a_value_is_an_error_of_the_arguments(error: Exception, w
     def load(value: Any) -> Any:
         raise error
 
-    binder = Binder(known=frozenset({"a"}), loads=(("a", "a", load),), attributes={"a": "a"})
-    check = ArgumentCheck("made", {"type": "object"}, binder, trusted=True, repairs=True, ignores_extra=False)
+    schema = {"type": "object", "properties": {"a": {}}}
+    check = ToolArguments(name="made", schema=schema, loaders={"a": load})
     with pytest.raises(InvalidArgumentsError) as refused:
         check.bind({"a": 1})
     assert f"'a': {words}" in str(refused.value)
@@ -334,8 +332,8 @@ def test_other_errors_of_a_converter_are_the_authors_own() -> None:
     def load(value: Any) -> Any:
         raise KeyError("secret")
 
-    binder = Binder(known=frozenset({"a"}), loads=(("a", "a", load),), attributes={"a": "a"})
-    check = ArgumentCheck("made", {"type": "object"}, binder, trusted=True, repairs=True, ignores_extra=False)
+    schema = {"type": "object", "properties": {"a": {}}}
+    check = ToolArguments(name="made", schema=schema, loaders={"a": load})
     with pytest.raises(KeyError):
         check.bind({"a": 1})
 

@@ -9,20 +9,20 @@ from typing import Any
 import pydantic
 import pytest
 
-from toolcrib.schema.loader import MisfitError, loader
+from toolcrib.schema.loader import ConversionError, build_loader
 from toolcrib.schema.shapes import (
-    Anything,
+    AnyValue,
     Array,
-    Either,
+    Constrained,
+    Dictionary,
+    Enumeration,
     Field,
+    FixedArray,
     Named,
-    OneOf,
     Record,
-    Refined,
-    Row,
     Scalar,
     Shape,
-    Table,
+    Union,
 )
 
 TEXT = Scalar("string")
@@ -31,7 +31,7 @@ BYTES = Scalar("string", encoding="base64", python=bytes)
 
 
 def load(shape: Shape, value: Any) -> Any:
-    make = loader(shape)
+    make = build_loader(shape)
     assert make is not None
     return make(value)
 
@@ -39,26 +39,26 @@ def load(shape: Shape, value: Any) -> Any:
 @pytest.mark.parametrize(
     "shape",
     [
-        Anything(),
+        AnyValue(),
         TEXT,
         Scalar("boolean"),
-        OneOf(("a",)),
+        Enumeration(("a",)),
         Array(),
         Array(TEXT),
-        Table(),
-        Table(TEXT, TEXT),
-        Either((TEXT, Scalar("null"))),
-        Refined(TEXT, {"maxLength": 3}),
+        Dictionary(),
+        Dictionary(TEXT, TEXT),
+        Union((TEXT, Scalar("null"))),
+        Constrained(TEXT, {"maxLength": 3}),
         Named("N", Array(TEXT)),
     ],
 )
 def test_plain_values_cost_nothing(shape: Shape) -> None:
-    assert loader(shape) is None
+    assert build_loader(shape) is None
 
 
 def test_a_shape_that_refers_to_itself_is_followed_as_deep_as_the_value_goes() -> None:
     tree = Named("Tree")
-    tree.target = Either((Array(tree), DAY))
+    tree.target = Union((Array(tree), DAY))
     assert load(tree, [["2026-01-31"], []]) == [[dt.date(2026, 1, 31)], []]
 
 
@@ -84,15 +84,15 @@ class TestRefusals:
         [
             (Array(BYTES), ["aGk=", "!"], (1,)),
             (Array(BYTES, python=tuple), ["!"], (0,)),
-            (Row((TEXT, BYTES)), ["a", "!"], (1,)),
-            (Table(BYTES), {"k": "!"}, ("k",)),
-            (Table(keys=BYTES), {"!": 1}, ("!",)),
-            (Array(Table(Row((BYTES,)))), [{}, {"k": ["!"]}], (1, "k", 0)),
+            (FixedArray((TEXT, BYTES)), ["a", "!"], (1,)),
+            (Dictionary(BYTES), {"k": "!"}, ("k",)),
+            (Dictionary(keys=BYTES), {"!": 1}, ("!",)),
+            (Array(Dictionary(FixedArray((BYTES,)))), [{}, {"k": ["!"]}], (1, "k", 0)),
             (Record("R", [Field("f", BYTES, keyword="f")], python=dict), {"f": "!"}, ("f",)),
         ],
     )
     def test_say_where_they_are(self, shape: Shape, value: Any, place: tuple[Any, ...]) -> None:
-        with pytest.raises(MisfitError) as caught:
+        with pytest.raises(ConversionError) as caught:
             load(shape, value)
         assert caught.value.errors() == [{"loc": place, "msg": "expected base64"}]
         assert str(caught.value) == "expected base64"
@@ -102,7 +102,7 @@ class TestRefusals:
             raise ValueError
 
         record = Record("R", [], python=refuse)
-        with pytest.raises(MisfitError) as caught:
+        with pytest.raises(ConversionError) as caught:
             load(Array(record), [{}])
         assert caught.value.errors() == [{"loc": (0,), "msg": "ValueError"}]
 
@@ -112,14 +112,14 @@ class TestRefusals:
             b: int = pydantic.Field(gt=0)
 
         fields = [Field(name, Scalar("integer"), keyword=name) for name in ("a", "b")]
-        with pytest.raises(MisfitError) as caught:
+        with pytest.raises(ConversionError) as caught:
             load(Array(Record("Model", fields, python=Model)), [{"a": 1, "b": 1}, {"a": 0, "b": 0}])
         assert [problem["loc"] for problem in caught.value.errors()] == [(1, "a"), (1, "b")]
 
     def test_of_every_member_of_a_union_are_told_by_the_last(self) -> None:
         with pytest.raises(ValueError, match="expected base64"):
-            load(Either((Array(BYTES), BYTES)), "!")
+            load(Union((Array(BYTES), BYTES)), "!")
 
     def test_of_what_the_schema_should_have_refused_are_plain(self) -> None:
         with pytest.raises(ValueError, match="fits none of the permitted forms"):
-            load(Either((DAY, Array(DAY))), 5)
+            load(Union((DAY, Array(DAY))), 5)

@@ -16,9 +16,9 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator
 
 from toolcrib import Tool
 from toolcrib.errors import InvalidArgumentsError, InvalidToolError
-from toolcrib.schema.arguments import ArgumentCheck
+from toolcrib.schema.arguments import ToolArguments
 from toolcrib.schema.hints import HintReader
-from toolcrib.schema.loader import FREE_NS, allowance, cost_of
+from toolcrib.schema.loader import FREE_NS, ConversionCost, allowed_ns
 
 
 class Point(BaseModel):
@@ -46,16 +46,15 @@ class Spot:
 
 
 def cost(hint: Any, value: Any) -> int:
-    found = cost_of(HintReader().shape(hint))
-    return found(value) if callable(found) else found
+    return ConversionCost(HintReader().shape(hint)).estimate(value)
 
 
-def check_of(hint: Any, **options: Any) -> ArgumentCheck:
+def check_of(hint: Any, **options: Any) -> ToolArguments:
     def take(value: Any) -> int:
         return len(value)
 
     take.__annotations__["value"] = hint
-    return Tool.from_function(take, description="Take.", **options).built.arguments
+    return Tool.from_function(take, description="Take.", **options).arguments
 
 
 @pytest.mark.parametrize(
@@ -106,8 +105,8 @@ def test_values_of_any_type_can_be_asked_about(hint: Any, value: Any) -> None:
 
 def test_larger_calls_may_cost_more() -> None:
     sizes = (0, 1_000, 100_000, 1_000_000, 4_000_000)
-    assert [allowance(size) for size in sizes] == sorted(allowance(size) for size in sizes)
-    assert allowance(0) == FREE_NS
+    assert [allowed_ns(size) for size in sizes] == sorted(allowed_ns(size) for size in sizes)
+    assert allowed_ns(0) == FREE_NS
 
 
 def test_too_much_is_refused_and_a_tool_may_ask_for_more_or_less() -> None:

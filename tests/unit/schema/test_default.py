@@ -7,15 +7,25 @@ from typing import Any
 
 import pytest
 
-from toolcrib.schema.defaults import fits, publish_default, say_default
-from toolcrib.schema.shapes import MISSING, Anything, Array, Foreign, Refined, Row, Scalar, Shape, Table
+from toolcrib.schema.render import is_valid_default, published_default, render_default
+from toolcrib.schema.shapes import (
+    MISSING,
+    AnyValue,
+    Array,
+    Constrained,
+    Dictionary,
+    External,
+    FixedArray,
+    Scalar,
+    Shape,
+)
 
 TEXT = Scalar("string")
 NUMBER = Scalar("number", python=float)
 WHOLE = Scalar("integer", python=int)
 DAY = Scalar("string", "date", python=dt.date)
 MOMENT = Scalar("string", "date-time", python=dt.datetime)
-SECRET = Foreign({"type": "string", "writeOnly": True}, str, str)
+SECRET = External({"type": "string", "writeOnly": True}, str, str)
 
 
 @pytest.mark.parametrize(
@@ -27,17 +37,17 @@ SECRET = Foreign({"type": "string", "writeOnly": True}, str, str)
         (MOMENT, dt.datetime(2026, 1, 31, tzinfo=dt.UTC), "2026-01-31T00:00:00Z"),
         (Array(), (1, (2,)), [1, [2]]),
         (Array(unique=True, python=set), {"b", "a"}, ["a", "b"]),
-        (Anything(), {"a": (1,)}, {"a": [1]}),
+        (AnyValue(), {"a": (1,)}, {"a": [1]}),
     ],
 )
 def test_a_default_is_said_as_json(shape: Shape, value: Any, said: Any) -> None:
-    assert say_default(shape, value) == publish_default(shape, value) == said
+    assert render_default(shape, value) == published_default(shape, value) == said
 
 
 @pytest.mark.parametrize(
     ("shape", "value"),
     [
-        (Anything(), object()),
+        (AnyValue(), object()),
         (NUMBER, float("nan")),
         (Array(), [float("inf")]),
         (MOMENT, dt.datetime(2026, 1, 31)),
@@ -48,19 +58,19 @@ def test_a_default_is_said_as_json(shape: Shape, value: Any, said: Any) -> None:
 )
 def test_what_cannot_be_shown_is_not(shape: Shape, value: Any) -> None:
     with pytest.raises((TypeError, ValueError)):
-        say_default(shape, value)
-    assert publish_default(shape, value) is MISSING
+        render_default(shape, value)
+    assert published_default(shape, value) is MISSING
 
 
 def test_a_value_that_holds_itself_cannot_be_shown() -> None:
     loop: list[Any] = []
     loop.append(loop)
-    assert publish_default(Anything(), loop) is MISSING
+    assert published_default(AnyValue(), loop) is MISSING
 
 
 @pytest.mark.parametrize("value", [None, MISSING])
 def test_nothing_is_not_shown(value: Any) -> None:
-    assert publish_default(TEXT, value) is MISSING
+    assert published_default(TEXT, value) is MISSING
 
 
 @pytest.mark.parametrize(
@@ -80,16 +90,16 @@ def test_nothing_is_not_shown(value: Any) -> None:
         (Array(TEXT), [], True),
         (Array(TEXT), [5], False),
         (Array(TEXT), {}, False),
-        (Table(TEXT), {}, True),
-        (Table(TEXT), [], False),
-        (Row((TEXT,)), [], False),
-        (Refined(WHOLE, {"minimum": 1}), 0, False),
-        (Anything(), object, True),
+        (Dictionary(TEXT), {}, True),
+        (Dictionary(TEXT), [], False),
+        (FixedArray((TEXT,)), [], False),
+        (Constrained(WHOLE, {"minimum": 1}), 0, False),
+        (AnyValue(), object, True),
     ],
 )
 def test_whether_a_default_keeps_to_its_type_is_known(shape: Shape, plain: Any, expected: bool) -> None:
-    assert fits(shape, plain) is expected
+    assert is_valid_default(shape, plain) is expected
     if expected and plain is not object:
-        assert publish_default(shape, plain) == plain
+        assert published_default(shape, plain) == plain
     elif not expected:
-        assert publish_default(shape, plain) is MISSING
+        assert published_default(shape, plain) is MISSING

@@ -14,8 +14,8 @@ from pydantic import AfterValidator
 
 from tests.support.definitions import emit
 from toolcrib.errors import InvalidResultError
-from toolcrib.schema.dumper import dumper
-from toolcrib.schema.shapes import Anything, Array, Foreign, Scalar, Table
+from toolcrib.schema.dumper import build_dumper
+from toolcrib.schema.shapes import AnyValue, Array, Dictionary, External, Scalar
 
 UTC = dt.UTC
 
@@ -43,9 +43,11 @@ class Large(TypedDict, total=False):
     b: int
 
 
-@pytest.mark.parametrize("shape", [Anything(), Scalar("string"), Array(Scalar("string")), Array(), Table()])
+@pytest.mark.parametrize(
+    "shape", [AnyValue(), Scalar("string"), Array(Scalar("string")), Array(), Dictionary()]
+)
 def test_nothing_is_done_where_nothing_has_to_be(shape: Any) -> None:
-    assert dumper(shape) is None
+    assert build_dumper(shape) is None
 
 
 @pytest.mark.parametrize(
@@ -122,19 +124,19 @@ class TestUnions:
             emit(hint, value)
 
     def test_of_unions_look_inside(self) -> None:
-        from toolcrib.schema.shapes import Either, OneOf
+        from toolcrib.schema.shapes import Enumeration, Union
 
-        inner = Either((OneOf(("r",), (Colour.RED,)), Scalar("null")))
-        dump = dumper(Either((Scalar("integer", python=int), inner)))
+        inner = Union((Enumeration(("r",), (Colour.RED,)), Scalar("null")))
+        dump = build_dumper(Union((Scalar("integer", python=int), inner)))
         assert dump is not None
         assert (dump(Colour.RED), dump(5), dump("?")) == ("r", 5, "?")
 
     def test_prefer_a_class_to_a_guess(self) -> None:
-        from toolcrib.schema.shapes import Either
+        from toolcrib.schema.shapes import Union
 
-        guess = Foreign({}, lambda value: value, lambda value: "guessed")
-        sure = Foreign({}, lambda value: value, lambda value: "sure", python=Base)
-        dump = dumper(Either((guess, sure)))
+        guess = External({}, lambda value: value, lambda value: "guessed")
+        sure = External({}, lambda value: value, lambda value: "sure", python=Base)
+        dump = build_dumper(Union((guess, sure)))
         assert dump is not None
         assert (dump(Sub(1)), dump(5)) == ("sure", "guessed")
 

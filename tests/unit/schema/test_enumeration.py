@@ -157,7 +157,7 @@ def test_a_member_as_default_is_published_by_its_value() -> None:
 
 
 def test_a_null_that_is_a_member_is_that_member_even_where_there_is_a_default() -> None:
-    plan = taking(Mixed, Mixed.ONE).built.arguments
+    plan = taking(Mixed, Mixed.ONE).arguments
     assert plan.bind(plan.check({"x": None})) == {"x": Mixed.NOTHING}
 
 

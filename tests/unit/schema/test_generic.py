@@ -10,7 +10,7 @@ from typing_extensions import TypeAliasType
 
 from tests.support.definitions import receive, schema_of
 from toolcrib import DefinitionError
-from toolcrib.schema.annotations import arguments_by_class, substitute, unalias
+from toolcrib.schema.annotations import arguments_by_class, resolve_alias, substitute
 
 A = TypeVar("A")
 B = TypeVar("B")
@@ -64,9 +64,9 @@ def test_each_class_has_its_own_arguments() -> None:
 
 def test_aliases_are_seen_through() -> None:
     pair = TypeAliasType("pair", dict[B, A], type_params=(A, B))
-    assert unalias(TypeAliasType("x", TypeAliasType("y", int))) is int
-    assert unalias(pair[int, str]) == dict[str, int]
-    assert unalias(list[int]) == list[int]
+    assert resolve_alias(TypeAliasType("x", TypeAliasType("y", int))) is int
+    assert resolve_alias(pair[int, str]) == dict[str, int]
+    assert resolve_alias(list[int]) == list[int]
 
 
 def test_a_generic_alias_has_its_arguments() -> None:
@@ -81,7 +81,7 @@ def test_an_alias_of_itself_is_given_up() -> None:
     Circle.__name__ = "TypeAliasType"
     circle = Circle()
     circle.__value__ = circle  # type: ignore[attr-defined]
-    assert unalias(circle) is circle
+    assert resolve_alias(circle) is circle
 
 
 @pytest.mark.skipif(sys.version_info < (3, 12), reason="the `type` statement came with Python 3.12")

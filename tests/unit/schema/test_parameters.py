@@ -13,7 +13,14 @@ import pytest
 
 from toolcrib import DefinitionError, Tool
 from toolcrib.errors import InvalidSignatureError, InvalidToolError
-from toolcrib.schema.parameters import Callee, fill, find_function, locate, name_of, words_of
+from toolcrib.schema.parameters import (
+    HandlerInfo,
+    docstring_of,
+    find_function,
+    locate,
+    name_of,
+    with_defaults,
+)
 
 
 def plain(a: int, b: str = "x") -> str:
@@ -144,7 +151,7 @@ class TestEverythingCallable:
         assert str(locate(int)) == str(locate(math.sqrt)) == "<unknown>"
 
     def test_a_lambda_needs_a_name(self) -> None:
-        with pytest.raises(InvalidToolError, match="A lambda has no name") as caught:
+        with pytest.raises(InvalidToolError, match="A lambda needs a name") as caught:
             Tool.from_function(lambda x: x)
         assert caught.value.hint == "give one: name=..."
         assert caught.value.source.line
@@ -156,7 +163,7 @@ class TestEverythingCallable:
             Tool.from_function(thing)
 
     def test_a_builtin_without_signature_is_refused(self) -> None:
-        with pytest.raises(InvalidToolError, match="'max' has no signature that can be read") as caught:
+        with pytest.raises(InvalidToolError, match="Cannot read the signature of tool 'max'") as caught:
             Tool.from_function(max)
         assert caught.value.hint == "wrap it in a function"
 
@@ -195,7 +202,9 @@ class TestParametersThatCannotBe:
             Tool.from_function(Loose())
 
     def test_a_method_without_its_object_is_refused_with_a_way_out(self) -> None:
-        with pytest.raises(InvalidSignatureError, match="a method without its object: 'self'") as caught:
+        with pytest.raises(
+            InvalidSignatureError, match="an unbound method: the model would have to send 'self'"
+        ) as caught:
             Tool.from_function(Office.method)
         assert caught.value.hint == "add a method of an instance: Office().method"
 
@@ -241,7 +250,7 @@ class TestWords:
         ],
     )
     def test_come_from_where_they_were_written(self, handler: Any, words: str | None) -> None:
-        assert words_of(handler) == words
+        assert docstring_of(handler) == words
 
     def test_the_name_of_what_has_none_is_empty(self) -> None:
         assert name_of(lambda: None) == ""
@@ -249,29 +258,29 @@ class TestWords:
 
 class TestFilling:
     def test_gives_what_is_left_out_and_nothing_else(self) -> None:
-        filled = fill(plain, {"b": "filled"}, {})
+        filled = with_defaults(plain, {"b": "filled"}, {})
         assert (filled(1), filled(1, b="given")) == ("1filled", "1given")
 
     def test_makes_a_fresh_value_for_every_call(self) -> None:
-        filled = fill(lambda items: items, {}, {"items": list})
+        filled = with_defaults(lambda items: items, {}, {"items": list})
         assert filled() == []
         assert filled() is not filled()
         assert filled(items=[1]) == [1]
 
     def test_leaves_a_handler_alone_that_needs_none(self) -> None:
-        assert fill(plain, {}, {}) is plain
+        assert with_defaults(plain, {}, {}) is plain
 
     def test_can_be_sent_to_another_process(self) -> None:
-        copy = pickle.loads(pickle.dumps(fill(plain, {"b": "y"}, {"a": int})))
+        copy = pickle.loads(pickle.dumps(with_defaults(plain, {"b": "y"}, {"a": int})))
         assert (copy(), copy(a=2)) == ("0y", "2y")
 
     async def test_hides_nothing_of_what_is_behind(self) -> None:
-        assert await fill(coroutine, {"a": 5}, {})() == 5
-        assert inspect.isasyncgenfunction(fill(stream, {"a": 1}, {}))
+        assert await with_defaults(coroutine, {"a": 5}, {})() == 5
+        assert inspect.isasyncgenfunction(with_defaults(stream, {"a": 1}, {}))
 
 
 def test_a_signature_is_read_once_and_only_when_wanted() -> None:
-    callee = Callee(plain)
+    callee = HandlerInfo(plain)
     assert [item.name for item in callee.parameters] == ["a", "b"]
     assert callee._signature is None
     assert callee.signature is callee.signature
@@ -288,7 +297,7 @@ def test_the_code_object_tells_what_the_signature_tells() -> None:
             (item.name, item.kind, item.default, item.annotation)
             for item in inspect.signature(handler).parameters.values()
         ]
-        assert Callee(handler).parameters == shown
+        assert HandlerInfo(handler).parameters == shown
 
 
 def test_a_tool_of_a_class_that_inherits_its_constructor_has_its_hints() -> None:

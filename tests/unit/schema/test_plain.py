@@ -11,7 +11,7 @@ import pytest
 from toolcrib import Tool
 from toolcrib.errors import DefinitionError
 from toolcrib.schema import function as signature
-from toolcrib.schema.plain import find_plain
+from toolcrib.schema.function import find_plain_hint
 
 PLAIN: dict[str, Any] = {
     "text": str,
@@ -91,27 +91,27 @@ def tell(function: Callable[..., Any]) -> Any:
     except DefinitionError as error:
         return str(error)
     said = [(finding.code, finding.message) for finding in built.findings]
-    binder = built.arguments.binder
-    how = (binder.known, binder.nullable, binder.optional, [item[:2] for item in binder.loads])
+    arguments = built.arguments
+    how = (arguments.parameters, arguments.nullable, arguments.optional, list(arguments.loaders))
     wire = built.definition.to_wire() | {"name": "", "returns": built.definition.returns}
     return wire, said, how, built.results.dump is None
 
 
 @pytest.mark.parametrize("hint", PLAIN.values(), ids=PLAIN)
 def test_a_plain_hint_is_known(hint: Any) -> None:
-    assert find_plain(hint) is find_plain(hint) is not None
+    assert find_plain_hint(hint) is find_plain_hint(hint) is not None
 
 
 @pytest.mark.parametrize("hint", OTHERS.values(), ids=OTHERS)
 def test_every_other_hint_is_left_to_the_reader_of_hints(hint: Any) -> None:
-    assert find_plain(hint) is None
+    assert find_plain_hint(hint) is None
 
 
 @pytest.mark.parametrize("hint", [*PLAIN.values(), *OTHERS.values()], ids=[*PLAIN, *OTHERS])
 def test_the_short_way_says_what_the_long_one_says(hint: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     defaults = [..., *DEFAULTS]
     short = [tell(make(hint, default)) for default in defaults]
-    monkeypatch.setattr(signature, "find_plain", lambda _: None)
+    monkeypatch.setattr(signature, "find_plain_hint", lambda _: None)
     assert short == [tell(make(hint, default)) for default in defaults]
 
 
@@ -123,8 +123,8 @@ def test_the_order_of_a_union_is_its_own() -> None:
 
 
 def test_a_value_that_equals_another_is_not_taken_for_it() -> None:
-    assert find_plain(Literal["1"]) is not find_plain(Literal["1", "2"])
-    assert find_plain(list[int]) is not find_plain(list[bool])
+    assert find_plain_hint(Literal["1"]) is not find_plain_hint(Literal["1", "2"])
+    assert find_plain_hint(list[int]) is not find_plain_hint(list[bool])
 
 
 def test_definitions_share_no_dict_that_somebody_could_change() -> None:

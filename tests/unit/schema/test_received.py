@@ -316,9 +316,9 @@ def take(
 
 
 def test_what_is_left_out_is_what_the_function_gets_for_it() -> None:
-    check = Tool.from_function(take).built.arguments
+    check = Tool.from_function(take).arguments
     assert check.changing == {"Renamed", "price", "note", "size"}
-    assert check.runs_code
+    assert check.runs_user_code
     arguments = {"plain": 1, "Renamed": 2}
     values = check.convert(arguments)
     assert values == {"plain": 1, "renamed": 2.0, "size": 7}
@@ -328,7 +328,7 @@ def test_what_is_left_out_is_what_the_function_gets_for_it() -> None:
 
 
 def test_a_factory_does_not_make_what_was_given() -> None:
-    check = Tool.from_function(take).built.arguments
+    check = Tool.from_function(take).arguments
     assert check.convert({"plain": 1, "size": 2}) == Converted(plain=1, size=2)
 
 
@@ -339,9 +339,9 @@ def test_a_handler_beside_its_schema_gets_its_own_defaults() -> None:
     def keywords(n: int = 1000, d: date | None = None) -> str:
         return ""
 
-    check = Tool.from_handler(keywords, "keywords", "Keywords.", SCHEMA).built.arguments
+    check = Tool.from_handler(keywords, "keywords", "Keywords.", SCHEMA).arguments
     assert check.changing == {"n", "d"}
-    assert not check.runs_code
+    assert not check.runs_user_code
     assert dict(check.receive({}, check.convert({}))) == {"n": 1000, "d": None}
     arguments = {"d": "2026-01-02", "more": 1}
     assert dict(check.receive(arguments, check.convert(arguments))) == {
@@ -355,11 +355,11 @@ def test_a_handler_that_takes_arguments_as_they_came_has_one_form() -> None:
     def whole(arguments: dict[str, Any]) -> str:
         return ""
 
-    assert not Tool.from_handler(whole, "whole", "Whole.", SCHEMA).built.arguments.changing
+    assert not Tool.from_handler(whole, "whole", "Whole.", SCHEMA).arguments.changing
 
     def plain(n: int, text: str = "a", flag: bool = True, names: list[str] | None = None) -> None: ...
 
-    assert Tool.from_function(plain).built.arguments.changing == {"names"}  # None where it is left out
+    assert Tool.from_function(plain).arguments.changing == {"names"}  # None where it is left out
 
 
 def price(amount: float, count: int = 1, note: str = "") -> None:
@@ -397,4 +397,4 @@ def plan(amount: float, at: datetime) -> None:
     ],
 )
 def test_numbers_that_a_tool_gets_as_they_came(function: Any, arguments: Any, expected: bool) -> None:
-    assert Tool.from_function(function).built.arguments.keeps(arguments) is expected
+    assert Tool.from_function(function).arguments.keeps(arguments) is expected

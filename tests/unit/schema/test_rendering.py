@@ -6,28 +6,28 @@ from typing import Any
 
 import pytest
 
-from toolcrib.schema.render import to_schema, to_value_schema
+from toolcrib.schema.render import arguments_schema, value_schema
 from toolcrib.schema.shapes import (
-    Anything,
+    AnyValue,
     Array,
+    Constrained,
+    Dictionary,
+    Enumeration,
+    External,
     Field,
-    Foreign,
+    FixedArray,
     Named,
-    OneOf,
     Record,
-    Refined,
-    Row,
     Scalar,
     Shape,
-    Table,
 )
 from toolcrib.validation.validator import check_schema
 
 TEXT = Scalar("string")
 
 
-def foreign(schema: dict[str, Any]) -> Foreign:
-    return Foreign(schema, lambda value: value, lambda value: value)
+def foreign(schema: dict[str, Any]) -> External:
+    return External(schema, lambda value: value, lambda value: value)
 
 
 def record(name: str, **fields: Shape) -> Named:
@@ -35,12 +35,14 @@ def record(name: str, **fields: Shape) -> Named:
 
 
 def test_what_is_used_once_stands_in_its_place() -> None:
-    assert "$defs" not in to_schema([Field("a", record("Point", x=TEXT))])
+    assert "$defs" not in arguments_schema([Field("a", record("Point", x=TEXT))])
 
 
 def test_what_is_used_twice_is_defined_once() -> None:
     point = record("Point", x=TEXT)
-    schema = to_schema([Field("a", point), Field("b", Array(Row((point, point))), description="many")])
+    schema = arguments_schema(
+        [Field("a", point), Field("b", Array(FixedArray((point, point))), description="many")]
+    )
     assert schema == {
         "type": "object",
         "properties": {
@@ -64,7 +66,9 @@ def test_what_is_used_twice_is_defined_once() -> None:
 
 def test_names_that_are_taken_get_a_number() -> None:
     points = [record("Point", x=TEXT), record("Point", y=TEXT), record("Point", z=TEXT)]
-    schema = to_schema([Field(str(index), Row((point, point))) for index, point in enumerate(points)])
+    schema = arguments_schema(
+        [Field(str(index), FixedArray((point, point))) for index, point in enumerate(points)]
+    )
     assert sorted(schema["$defs"]) == ["Point", "Point2", "Point3"]
     check_schema(schema)
 
@@ -75,7 +79,7 @@ def test_definitions_of_another_engine_move_to_the_root() -> None:
         "anyOf": [{"$ref": "#/$defs/Point"}, {"$ref": "#elsewhere"}, "not a schema"],
         "$defs": {"Point": {"type": "object", "properties": {"again": {"$ref": "#/$defs/Point"}}}},
     }
-    schema = to_schema(
+    schema = arguments_schema(
         [Field("a", point), Field("b", point), Field("c", foreign(strange)), Field("d", foreign(strange))]
     )
     assert schema["properties"]["c"]["anyOf"] == [
@@ -89,50 +93,53 @@ def test_definitions_of_another_engine_move_to_the_root() -> None:
 
 
 def test_definitions_that_read_alike_but_refer_to_different_things_stay_apart() -> None:
-    def linked(kind: str) -> Foreign:
+    def linked(kind: str) -> External:
         inner = {"A": {"anyOf": [{"properties": {"b": {"$ref": "#/$defs/B"}}}]}, "B": {"type": kind}}
         return foreign({"$ref": "#/$defs/A", "$defs": inner})
 
-    schema = to_schema([Field("one", linked("string")), Field("two", linked("integer"))])
+    schema = arguments_schema([Field("one", linked("string")), Field("two", linked("integer"))])
     assert schema["properties"] == {"one": {"$ref": "#/$defs/A"}, "two": {"$ref": "#/$defs/A2"}}
     assert schema["$defs"]["A2"]["anyOf"][0]["properties"]["b"] == {"$ref": "#/$defs/B2"}
     assert (schema["$defs"]["B"], schema["$defs"]["B2"]) == ({"type": "string"}, {"type": "integer"})
 
 
-def test_a_foreign_schema_is_never_changed_in_place() -> None:
+def test_an_external_schema_is_never_changed_in_place() -> None:
     shape = foreign({"type": "string"})
-    assert to_schema([Field("a", shape, description="words")])["properties"]["a"]["description"] == "words"
+    assert (
+        arguments_schema([Field("a", shape, description="words")])["properties"]["a"]["description"]
+        == "words"
+    )
     assert shape.schema == {"type": "string"}
 
 
 @pytest.mark.parametrize(
     ("shape", "schema"),
     [
-        (Anything(), {}),
-        (Array(Anything()), {"type": "array"}),
+        (AnyValue(), {}),
+        (Array(AnyValue()), {"type": "array"}),
         (Array(TEXT, unique=True), {"type": "array", "items": {"type": "string"}, "uniqueItems": True}),
-        (Row(()), {"type": "array", "maxItems": 0}),
-        (Table(), {"type": "object"}),
-        (Table(Anything(), TEXT), {"type": "object"}),
-        (Table(keys=Scalar("string", "date")), {"type": "object", "propertyNames": {"format": "date"}}),
+        (FixedArray(()), {"type": "array", "maxItems": 0}),
+        (Dictionary(), {"type": "object"}),
+        (Dictionary(AnyValue(), TEXT), {"type": "object"}),
+        (Dictionary(keys=Scalar("string", "date")), {"type": "object", "propertyNames": {"format": "date"}}),
         (Scalar("string", encoding="base64"), {"type": "string", "contentEncoding": "base64"}),
         (Scalar("string", pattern="^a"), {"type": "string", "pattern": "^a"}),
-        (OneOf((1, 2)), {"type": "integer", "enum": [1, 2]}),
-        (OneOf((1, True)), {"enum": [1, True]}),
-        (OneOf((None,)), {"enum": [None]}),
-        (Refined(TEXT, {"maxLength": 2}), {"type": "string", "maxLength": 2}),
+        (Enumeration((1, 2)), {"type": "integer", "enum": [1, 2]}),
+        (Enumeration((1, True)), {"enum": [1, True]}),
+        (Enumeration((None,)), {"enum": [None]}),
+        (Constrained(TEXT, {"maxLength": 2}), {"type": "string", "maxLength": 2}),
         (Record("R", closed=True), {"type": "object", "properties": {}, "additionalProperties": False}),
         (Record("R", description="words"), {"type": "object", "properties": {}, "description": "words"}),
     ],
 )
 def test_each_shape_has_its_schema(shape: Shape, schema: dict[str, Any]) -> None:
-    assert to_value_schema(shape) == schema
+    assert value_schema(shape) == schema
     check_schema(schema)
 
 
 def test_words_of_a_class_are_said_once() -> None:
     described = Record("R", description="A thing")
     fields = [Field("a", described, description="A thing"), Field("b", described, description="This one")]
-    schema = to_schema(fields)["properties"]
+    schema = arguments_schema(fields)["properties"]
     assert schema["a"]["description"] == "A thing"
     assert schema["b"]["description"] == "This one\n\nA thing"

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from toolcrib.schema.repair import Repairer
+from toolcrib.schema.arguments import Repairer
 
 INT = {"type": "integer"}
 LIST = {"type": "array", "items": INT}

@@ -18,11 +18,11 @@ from pydantic import BaseModel
 from toolcrib import Image, Link, Result
 from toolcrib.content import text_block
 from toolcrib.errors import InvalidResultError
-from toolcrib.schema.result import ResultPlan
+from toolcrib.schema.result import ToolResults
 
 
-def plan(schema: Any = None, dump: Any = None) -> ResultPlan:
-    return ResultPlan("made", schema, dump, trusted=False)
+def plan(schema: Any = None, dump: Any = None) -> ToolResults:
+    return ToolResults("made", schema, dump, trusted=False)
 
 
 def finish(value: Any, schema: Any = None) -> Result:
@@ -200,7 +200,7 @@ def test_a_published_schema_obliges_to_send_data() -> None:
     schema = {"type": "object", "required": ["content"]}
     shaped = {"content": [{"type": "text", "text": "a"}]}
     assert finish(shaped, schema).structured_content == shaped
-    promised = "it has no structured data, which the output schema promises"
+    promised = "it has no structured data, which its output schema requires"
     assert refusal(Result([text_block("a")]), schema) == promised
     assert refusal(Image(b"x"), schema) == promised
 
@@ -249,8 +249,8 @@ def nest(levels: int) -> Any:
 @pytest.mark.parametrize(
     ("value", "words"),
     [
-        pytest.param("\ud800", "it holds text that is not valid Unicode", id="surrogate"),
-        pytest.param({"a": ["\udcff"]}, "it holds text that is not valid Unicode", id="nested surrogate"),
+        pytest.param("\ud800", "it has text that is not valid Unicode", id="surrogate"),
+        pytest.param({"a": ["\udcff"]}, "it has text that is not valid Unicode", id="nested surrogate"),
         pytest.param(math.nan, "nan at 'result' is not a JSON number", id="nan"),
         pytest.param({"a": [0.0, -math.inf]}, "-inf at 'a[1]' is not a JSON number", id="infinity"),
         pytest.param(circle(), "it is nested too deeply or refers to itself", id="circle"),
@@ -282,7 +282,7 @@ def test_an_endless_generator_ends(monkeypatch: pytest.MonkeyPatch) -> None:
         while True:
             yield (number := number + 1)
 
-    with pytest.raises(InvalidResultError, match="longer than 50 items"):
+    with pytest.raises(InvalidResultError, match="more than 50 items"):
         made.finish(count())
     assert len(made.finish(iter([1] * 40)).structured_content) == 40
 
@@ -297,7 +297,7 @@ async def test_an_endless_async_generator_ends() -> None:
 
     assert await made.gather(count(50)) == list(range(50))
     endless = count(1_000)
-    with pytest.raises(InvalidResultError, match="longer than 50 items"):
+    with pytest.raises(InvalidResultError, match="more than 50 items"):
         await made.gather(endless)
     await endless.aclose()
 

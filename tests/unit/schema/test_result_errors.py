@@ -13,7 +13,7 @@ from pydantic import BaseModel, field_serializer
 
 from toolcrib.errors import InvalidResultError
 from toolcrib.schema import result as module
-from toolcrib.schema.result import ResultPlan
+from toolcrib.schema.result import ToolResults
 
 
 class Hostile:
@@ -84,10 +84,10 @@ class Bottomless(UserDict[str, int]):
 )
 def test_errors_of_the_authors_code_come_out_as_they_are(make: Any) -> None:
     with pytest.raises(BaseException) as raised:
-        ResultPlan("made", None, None, trusted=False).finish(make())
+        ToolResults("made", None, None, trusted=False).finish(make())
     assert not isinstance(raised.value, InvalidResultError)
 
 
 def test_our_own_words_are_told_from_the_authors_by_where_they_come_from() -> None:
-    assert pathlib.Path(module.__file__).is_relative_to(module._OWN_FOLDER)
-    assert not pathlib.Path(__file__).is_relative_to(module._OWN_FOLDER)
+    assert pathlib.Path(module.__file__).is_relative_to(module._PACKAGE_FOLDER)
+    assert not pathlib.Path(__file__).is_relative_to(module._PACKAGE_FOLDER)

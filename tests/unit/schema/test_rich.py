@@ -36,7 +36,7 @@ from tests.support.pydantic_models import (
     Wrapper,
 )
 from toolcrib.errors import InvalidResultError
-from toolcrib.schema import pydantic as rich
+from toolcrib.schema import pydantic_types
 
 
 class TestByPydantic:
@@ -175,7 +175,7 @@ class TestPlainData:
         ],
     )
     def test_has_the_obvious_form(self, value: Any, plain: Any) -> None:
-        found = rich.to_plain(value)
+        found = pydantic_types.to_plain(value)
         assert found == plain if plain is not None else found["name"] == "a"
 
     def test_of_a_subclass_is_that_of_the_type_below(self) -> None:
@@ -189,7 +189,7 @@ class TestPlainData:
         class Part(float):
             pass
 
-        found = rich.to_plain([Name("a"), Many(3), Part(0.5)])
+        found = pydantic_types.to_plain([Name("a"), Many(3), Part(0.5)])
         assert [(item, type(item)) for item in found] == [("a", str), (3, int), (0.5, float)]
 
     def test_of_arrays_is_found_by_the_methods_they_share(self) -> None:
@@ -208,10 +208,10 @@ class TestPlainData:
             def tolist(self) -> list[int]:
                 return [1, 2]
 
-        assert rich.to_plain([Scalar(), Matrix()]) == [7, [1, 2]]
+        assert pydantic_types.to_plain([Scalar(), Matrix()]) == [7, [1, 2]]
 
     def test_is_missing_where_there_is_no_form(self) -> None:
         with pytest.raises(TypeError, match="a value of type object has no JSON form"):
-            rich.to_plain(object())
+            pydantic_types.to_plain(object())
         with pytest.raises(TypeError, match="the class Item has no JSON form"):
-            rich.to_plain(Item)
+            pydantic_types.to_plain(Item)

@@ -8,36 +8,36 @@ import pytest
 
 from toolcrib.schema.shapes import (
     MISSING,
-    Anything,
+    AnyValue,
     Array,
-    Either,
-    Foreign,
+    Constrained,
+    Enumeration,
+    External,
     Named,
-    OneOf,
-    Refined,
     Scalar,
     Shape,
-    admits_none,
-    admits_null,
+    Union,
+    accepts_none,
+    accepts_null,
 )
 
 TEXT = Scalar("string")
 
 
-def foreign(schema: dict[str, Any]) -> Foreign:
-    return Foreign(schema, lambda value: value, lambda value: value)
+def foreign(schema: dict[str, Any]) -> External:
+    return External(schema, lambda value: value, lambda value: value)
 
 
 @pytest.mark.parametrize(
     ("shape", "expected"),
     [
-        (Anything(), True),
+        (AnyValue(), True),
         (Scalar("null"), True),
         (TEXT, False),
-        (OneOf((None, 1)), True),
-        (OneOf((1,)), False),
-        (Either((TEXT, Scalar("null"))), True),
-        (Refined(Scalar("null"), {}), True),
+        (Enumeration((None, 1)), True),
+        (Enumeration((1,)), False),
+        (Union((TEXT, Scalar("null"))), True),
+        (Constrained(Scalar("null"), {}), True),
         (Named("N", TEXT), False),
         (Array(), False),
         (foreign({"type": "null"}), True),
@@ -45,7 +45,7 @@ def foreign(schema: dict[str, Any]) -> Foreign:
     ],
 )
 def test_whether_a_shape_takes_null_is_known(shape: Shape, expected: bool) -> None:
-    assert admits_none(shape) is expected
+    assert accepts_none(shape) is expected
 
 
 @pytest.mark.parametrize(
@@ -63,7 +63,7 @@ def test_whether_a_shape_takes_null_is_known(shape: Shape, expected: bool) -> No
     ],
 )
 def test_whether_a_schema_speaks_of_null_is_known(schema: dict[str, Any], expected: bool) -> None:
-    assert admits_null(schema) is expected
+    assert accepts_null(schema) is expected
 
 
 def test_missing_is_recognisable() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from toolcrib import Image, Result
 from toolcrib.errors import InvalidResultError
-from toolcrib.schema.result import ResultConverter, ResultPlan
+from toolcrib.schema.result import ResultConverter, ToolResults
 from toolcrib.validation.codec import decode
 
 INTEGER = {"type": "integer"}
@@ -35,8 +35,8 @@ def convert(value: Any, *, function: Any = None, has_schema: bool = False) -> An
     return decode(pickle.loads(pickle.dumps(converter))(value))
 
 
-def plan(schema: Any = None, dump: Any = None) -> ResultPlan:
-    return ResultPlan("made", schema, dump, trusted=False)
+def plan(schema: Any = None, dump: Any = None) -> ToolResults:
+    return ToolResults("made", schema, dump, trusted=False)
 
 
 @pytest.mark.parametrize(

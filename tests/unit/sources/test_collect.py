@@ -98,7 +98,7 @@ def test_one_thing_that_is_one_tool(thing: Any, name: str) -> None:
 
 def test_a_lambda_needs_a_name() -> None:
     assert found(lambda: 1, name="one") == ["one"]
-    with pytest.raises(InvalidToolError, match="no name of its own"):
+    with pytest.raises(InvalidToolError, match="A lambda needs a name"):
         collect(lambda: 1)
 
 

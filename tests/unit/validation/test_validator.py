@@ -98,11 +98,11 @@ def test_nothing_is_fetched() -> None:
 def test_only_heavy_schemas_look_at_what_a_value_costs() -> None:
     light = check_schema({"items": {"type": "integer"}})
     assert not light.is_heavy
-    assert light.excess([[1] * 100_000]) is None
+    assert light.find_excess([[1] * 100_000]) is None
     heavy = check_schema({"items": {"enum": list(range(5_000))}})
     assert heavy.is_heavy
-    assert heavy.excess([1] * 100) is None
-    assert heavy.excess([1] * 1_000) is not None
+    assert heavy.find_excess([1] * 100) is None
+    assert heavy.find_excess([1] * 1_000) is not None
 
 
 def test_a_costly_pattern_refuses_long_texts_for_their_length() -> None:

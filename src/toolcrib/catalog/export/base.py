@@ -98,7 +98,7 @@ class ProviderExporter(Exporter):
 
     def export(self, tool: Tool, name: str, *, strict: bool) -> ExportedTool:
         definition = tool.definition
-        is_closed = tool.built.arguments.binder.closed
+        is_closed = tool.arguments.closed
         is_strict: bool | None = None if self.strict_dialect is None else False
         reason = None
         rewritten = None

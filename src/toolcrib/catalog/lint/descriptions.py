@@ -8,7 +8,7 @@ from typing import Any
 
 from toolcrib.catalog.lint.rule import LintedTool, Problem, Rule
 from toolcrib.definition import STRICT
-from toolcrib.schema.parameters import words_of
+from toolcrib.schema.parameters import docstring_of
 
 # --- names --------------------------------------------------------------------------------------------
 
@@ -77,7 +77,7 @@ def find_missing_description(tool: LintedTool) -> Iterator[Problem]:
 
 
 def _could_have_docstring(tool: LintedTool) -> bool:
-    return not tool.has_own_schema and not (words_of(tool.tool.handler) or "").strip()
+    return not tool.has_own_schema and not (docstring_of(tool.tool.handler) or "").strip()
 
 
 def find_repeated_name(tool: LintedTool) -> Iterator[Problem]:

@@ -35,7 +35,7 @@ def _has_no_hint(tool: LintedTool, name: str) -> bool:
     """Tell a missing hint from one of Any or object, which is a decision."""
     if tool.is_described:
         return True
-    parameter = tool.tool.callee.signature.parameters.get(name)
+    parameter = tool.tool.info.signature.parameters.get(name)
     return parameter is None or parameter.annotation is inspect.Parameter.empty
 
 
@@ -136,7 +136,7 @@ def find_undocumented_result(tool: LintedTool) -> Iterator[Problem]:
         if not output.get("description") and not _has_fields(output):
             yield Problem(message)
         return
-    function = tool.tool.callee.function
+    function = tool.tool.info.function
     has_hint = "return" in getattr(function, "__annotations__", {"return": None})
     if not has_hint and _returns_value(function):
         yield Problem(message, "give the function a return hint, and its docstring a Returns section")

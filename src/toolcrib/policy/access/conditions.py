@@ -28,7 +28,7 @@ from typing import Any, Final
 
 from toolcrib.config.settings import Policy
 from toolcrib.errors import DefinitionError, ErrorCollector, InvalidSchemaError
-from toolcrib.schema.arguments import Binder
+from toolcrib.schema.arguments import ToolArguments
 from toolcrib.schema.received import OPAQUE, Received
 from toolcrib.tool import Tool
 from toolcrib.validation import codec
@@ -370,11 +370,11 @@ class Reach:
 
     def __init__(self, path: str, tool: Tool) -> None:
         self.path = path
-        self.root, binder, changing = _facts_of(tool)
-        self.steps = tuple(_walk(path, self.root, binder.optional, binder.closed))
+        self.root, arguments, changing = _facts_of(tool)
+        self.steps = tuple(_walk(path, self.root, arguments.optional, arguments.closed))
         self._bare = tuple(replace(step, defaults=(), drops_null=False) for step in self.steps)
         self.is_changing = self.steps[0].name in changing
-        self.is_coded = self.steps[0].name in binder.coded
+        self.is_coded = self.steps[0].name in arguments.user_code
 
     @property
     def is_possible(self) -> bool:
@@ -465,12 +465,13 @@ def is_changing(tool: Tool) -> bool:
     return bool(_facts_of(tool)[2])
 
 
-def _facts_of(tool: Tool) -> tuple[Mapping[str, Any], Binder, frozenset[str]]:
+def _facts_of(tool: Tool) -> tuple[Mapping[str, Any], ToolArguments, frozenset[str]]:
     try:
-        check = tool.built.arguments
-        return tool.definition.input_schema, check.binder, check.changing
+        arguments = tool.arguments
+        return tool.definition.input_schema, arguments, arguments.changing
     except DefinitionError:
-        return {}, Binder(closed=False), frozenset()  # what cannot be built is neither listed nor called
+        # A tool that cannot be built is neither listed nor called.
+        return {}, ToolArguments(name=tool.name, schema={}, closed=False), frozenset()
 
 
 def _walk(path: str, root: Mapping[str, Any], optional: frozenset[str], is_closed: bool) -> Iterator[Step]:

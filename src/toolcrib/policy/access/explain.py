@@ -98,7 +98,7 @@ def _receive(decision: Decision, tool: Tool, arguments: dict[str, Any]) -> Recei
     is_turned_away = not decision.is_visible or decision.missing or not decision.judge(arguments).is_allowed
     if is_turned_away or not decision.case.compares_received:
         return None
-    check = tool.built.arguments
+    check = tool.arguments
     return check.receive(arguments, check.convert(arguments))
 
 

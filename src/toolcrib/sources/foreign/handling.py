@@ -104,10 +104,10 @@ def _blocks_of(values: Iterable[Any]) -> Iterable[Any]:
 
 def _as_text(value: Any) -> str:
     # Loaded late: nearly no result has data between pictures, and pydantic takes long to load.
-    from toolcrib.schema import pydantic as rich
+    from toolcrib.schema import pydantic_types
     from toolcrib.validation import codec
 
-    return codec.encode_text(rich.to_plain(value))
+    return codec.encode_text(pydantic_types.to_plain(value))
 
 
 @functools.lru_cache(maxsize=1024)

@@ -13,7 +13,7 @@ from typing import Any
 from toolcrib.content import Result
 from toolcrib.definition import MAX_TIMEOUT_S, OptionFields
 from toolcrib.errors import Finding
-from toolcrib.schema.parameters import words_of
+from toolcrib.schema.parameters import docstring_of
 
 
 def left_out(server: str, parts: Mapping[str, int]) -> Iterator[Finding]:
@@ -94,7 +94,7 @@ class Offer:
     def is_described(self) -> bool:
         """Whether somebody wrote a description beside the docstring."""
         said = getattr(self.tool, "description", None)
-        words = _words(words_of(self.function)) if self.function is not None else ""
+        words = _words(docstring_of(self.function)) if self.function is not None else ""
         return bool(said) and _words(said) not in words
 
     def options(self) -> OptionFields:

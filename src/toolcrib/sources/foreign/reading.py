@@ -27,8 +27,15 @@ from toolcrib.errors import (
     Location,
     SourceError,
 )
-from toolcrib.schema.annotations import hints_of_function
-from toolcrib.schema.parameters import EMPTY, Callee, check_parameters, find_function, locate, words_of
+from toolcrib.schema.annotations import resolve_hints
+from toolcrib.schema.parameters import (
+    EMPTY,
+    HandlerInfo,
+    check_parameters,
+    docstring_of,
+    find_function,
+    locate,
+)
 from toolcrib.sources.foreign import servers
 from toolcrib.sources.foreign.context import Guest, Lender
 from toolcrib.sources.foreign.guards import check_guards
@@ -39,7 +46,7 @@ from toolcrib.sources.foreign.usage import find_gaps, find_refusals
 from toolcrib.tool import Tool
 
 if typing.TYPE_CHECKING:
-    from toolcrib.schema.function import Blueprint
+    from toolcrib.schema.function import ToolParts
 
 _SCALARS = ("string", "integer", "number", "boolean")
 
@@ -94,23 +101,23 @@ def _from_function(offer: Offer, lender: Lender, source: Location) -> Tool:
     callee = _callee_of(handler, source)
     check_parameters(callee, offer.name)
 
-    def build(callee: Callee, name: str, options: ToolOptions) -> Blueprint:
+    def build(callee: HandlerInfo, name: str, options: ToolOptions) -> ToolParts:
         # Loaded when first built: reading hints costs start-up time.
-        from toolcrib.schema.function import build_blueprint
+        from toolcrib.schema.function import build_function
 
         try:
-            blueprint = build_blueprint(callee, name, options)
+            parts = build_function(callee, name, options)
         except DefinitionError as error:
-            blueprint = _build_theirs(offer, lender, name, options)
+            parts = _build_theirs(offer, lender, name, options)
             words = f"Tool '{name}' keeps the schema of the other library: {error}"
             place = callee.source
-            blueprint.findings.append(
+            parts.findings.append(
                 Finding("foreign-schema", "warning", words, name, None, place.file, place.line, error.hint)
             )
-            return blueprint
+            return parts
         if converts_again(offer, lender):
-            blueprint.binder.reconverted = _find_reconverted(blueprint)
-        return _with_their_output(blueprint, offer) if options.output_schema is None else blueprint
+            parts.arguments.reconverted = _find_reconverted(parts)
+        return _with_their_output(parts, offer) if options.output_schema is None else parts
 
     return Tool(callee, offer.name, options, build, offer.function)
 
@@ -136,7 +143,7 @@ def _dress(handler: Any, offer: Offer, takes_context: bool) -> Any:
     handler.__signature__ = inspect.Signature(
         [item.replace(annotation=hints.get(item.name, item.annotation)) for item in shown]
     )
-    handler.__doc__ = words_of(function)
+    handler.__doc__ = docstring_of(function)
     handler.__module__ = real.__module__
     handler.__name__ = getattr(real, "__name__", offer.name)
     handler.__qualname__ = getattr(real, "__qualname__", offer.name)
@@ -147,7 +154,7 @@ def _hints_of(function: Any, name: str) -> Mapping[str, Any]:
     try:
         return typing.get_type_hints(find_function(function), include_extras=True)
     except Exception:
-        return hints_of_function(Callee(function), name)
+        return resolve_hints(HandlerInfo(function), name)
 
 
 def _result_hint(hint: Any, offer: Offer) -> Any:
@@ -181,20 +188,21 @@ def _mentions_them(hint: Any) -> bool:
     return any(_mentions_them(part) for part in typing.get_args(hint))
 
 
-def _find_reconverted(blueprint: Blueprint) -> frozenset[str]:
+def _find_reconverted(parts: ToolParts) -> frozenset[str]:
     """The arguments of which their library may make something else than we do. It parses texts as JSON, and
     runs validators again; plain texts and numbers stay what they are."""
-    properties: Mapping[str, Any] = blueprint.input_schema.get("properties", {})
+    properties: Mapping[str, Any] = parts.arguments.schema.get("properties", {})
     plain = {name for name, schema in properties.items() if schema.get("type") in _SCALARS}
-    return frozenset(properties) - (plain - blueprint.binder.coded)
+    return frozenset(properties) - (plain - parts.arguments.user_code)
 
 
-def _with_their_output(blueprint: Blueprint, offer: Offer) -> Blueprint:
-    """The blueprint with the output schema that they published, where somebody had written that by hand."""
+def _with_their_output(parts: ToolParts, offer: Offer) -> ToolParts:
+    """The parts with the output schema that they published, where somebody had written that by hand."""
     theirs = offer.output_schema
-    if theirs is None or _is_content(offer) or not _is_written(theirs, blueprint.output_schema, offer):
-        return blueprint
-    return replace(blueprint, output_schema=theirs, dump=None, trusted=False)
+    if theirs is None or _is_content(offer) or not _is_written(theirs, parts.output_schema, offer):
+        return parts
+    parts.replace_output_schema(theirs)
+    return parts
 
 
 def _is_written(theirs: Mapping[str, Any], ours: Mapping[str, Any] | None, offer: Offer) -> bool:
@@ -227,20 +235,20 @@ def _from_run(offer: Offer, lender: Lender, source: Location) -> Tool:
     options = ToolOptions(**offer.options())
     options = replace(options, description=getattr(offer.tool, "description", None) or "")
 
-    def build(_: Callee, name: str, options: ToolOptions) -> Blueprint:
+    def build(_: HandlerInfo, name: str, options: ToolOptions) -> ToolParts:
         return _build_theirs(offer, lender, name, options)
 
     return Tool(_callee_of(runner_of(offer, lender), source), offer.name, options, build, offer.tool)
 
 
-def _callee_of(handler: Any, source: Location) -> Callee:
+def _callee_of(handler: Any, source: Location) -> HandlerInfo:
     """A handler of ours in front of something that was written elsewhere."""
-    callee = Callee(handler)
+    callee = HandlerInfo(handler)
     callee.source = source
     return callee
 
 
-def _build_theirs(offer: Offer, lender: Lender, name: str, options: ToolOptions) -> Blueprint:
+def _build_theirs(offer: Offer, lender: Lender, name: str, options: ToolOptions) -> ToolParts:
     """Their schemas, taken as they are."""
     # Loaded when first built: reading hints costs start-up time.
     from toolcrib.schema.function import build_handler
@@ -251,7 +259,7 @@ def _build_theirs(offer: Offer, lender: Lender, name: str, options: ToolOptions)
         output_schema=options.output_schema or offer.output_schema,
         description=options.description if options.description is not None else offer.tool.description or "",
     )
-    return build_handler(Callee(runner_of(offer, lender)), name, kept)
+    return build_handler(HandlerInfo(runner_of(offer, lender)), name, kept)
 
 
 @dataclass(slots=True)

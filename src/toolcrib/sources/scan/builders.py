@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 from toolcrib.definition import ToolOptions
 from toolcrib.errors import DefinitionError, Finding, InvalidSignatureError, Location
-from toolcrib.schema.function import Blueprint, build_blueprint, build_handler
-from toolcrib.schema.parameters import EMPTY, Callee, check_parameters, words_of
+from toolcrib.schema.function import ToolParts, build_function, build_handler
+from toolcrib.schema.parameters import EMPTY, HandlerInfo, check_parameters, docstring_of
 from toolcrib.sources.applications import Application
 from toolcrib.sources.foreign.reading import is_any_list
 from toolcrib.sources.foreign.recognition import PACKAGES
@@ -189,34 +189,31 @@ def adopt(workshop: Workshop, function: Function, said: Said, maker: str) -> Too
     workshop.note(stub, workshop.key_of(function), [*findings, *theirs.findings], [*function.guesses, *doubt])
     name = theirs.options.get("name") or function.node.name
     options = ToolOptions(**theirs.options | {"name": name})
-    if theirs.description is not None and _words(theirs.description) not in _words(words_of(stub)):
+    if theirs.description is not None and _words(theirs.description) not in _words(docstring_of(stub)):
         options = replace(options, description=theirs.description)
-    callee = Callee(stub)
+    callee = HandlerInfo(stub)
     _refuse_uses(function, contexts, name, callee.source)
     check_parameters(callee, name)
     stated = theirs.stated
 
-    def build(callee: Callee, name: str, options: ToolOptions) -> Blueprint:
+    def build(callee: HandlerInfo, name: str, options: ToolOptions) -> ToolParts:
         try:
-            blueprint = build_blueprint(callee, name, options)
+            parts = build_function(callee, name, options)
         except DefinitionError as error:
             return _permit(callee, name, options, error)
         for parameter in contexts:
-            blueprint.findings += _gaps(function, parameter, name, callee.source)
+            parts.findings += _gaps(function, parameter, name, callee.source)
         if stated is not None and options.output_schema is None:
-            return replace(blueprint, output_schema=stated, dump=None, trusted=False)
+            parts.replace_output_schema(stated)
+            return parts
         said_of = callee.function.__annotations__.get("return")
-        if (
-            blueprint.output_schema is None
-            and isinstance(said_of, type)
-            and said_of not in _DESCRIBED_BY_NONE
-        ):
+        if parts.output_schema is None and isinstance(said_of, type) and said_of not in _DESCRIBED_BY_NONE:
             words = f"The result of tool '{name}' may be described by the other library"
             place = callee.source
-            blueprint.findings.append(
+            parts.findings.append(
                 Finding("guessed-result", "advice", words, name, "return", place.file, place.line)
             )
-        return blueprint
+        return parts
 
     return Tool(callee, name, options, build, stub)
 
@@ -291,18 +288,18 @@ class _HintNames:
         return Known(name) if name is not None and name.partition(".")[0] in PACKAGES else None
 
 
-def _permit(callee: Callee, name: str, options: ToolOptions, error: DefinitionError) -> Blueprint:
+def _permit(callee: HandlerInfo, name: str, options: ToolOptions, error: DefinitionError) -> ToolParts:
     """What is known of a tool that keeps the schema of the other library, which only that library makes."""
     names: dict[str, Any] = {item.name: {} for item in callee.parameters}
     required = [item.name for item in callee.parameters if item.default is EMPTY]
     schema = {"type": "object", "properties": names, "required": required}
-    blueprint = build_handler(callee, name, replace(options, input_schema=schema))
+    parts = build_handler(callee, name, replace(options, input_schema=schema))
     words = f"Tool '{name}' keeps the schema of the other library, which is not known here: {error}"
     place = callee.source
-    blueprint.findings.append(
+    parts.findings.append(
         Finding("guessed-schema", "warning", words, name, None, place.file, place.line, error.hint)
     )
-    return blueprint
+    return parts
 
 
 def _is_unsaid(hint: Any, maker: str) -> bool:

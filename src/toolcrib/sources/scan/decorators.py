@@ -14,7 +14,7 @@ from toolcrib.definition import OptionFields
 from toolcrib.errors import Finding
 from toolcrib.sources.scan.objects import Known, Pairs, Said, Scope
 from toolcrib.sources.scan.values import Unresolved, show
-from toolcrib.tool import options_of
+from toolcrib.tool import merge_options
 
 if TYPE_CHECKING:
     from toolcrib.sources.scan.calls import Evaluator
@@ -54,7 +54,7 @@ def read_ours(evaluator: Evaluator, said: Said) -> tuple[OptionFields, list[Find
     for position, key in enumerate(_OURS[:2]):
         if position >= len(said.args) and key in read.given:  # given as a keyword
             given[key], places[position] = read.given[key], None
-    return options_of(places[0], places[1], places[2], given), read.findings
+    return merge_options(places[0], places[1], places[2], given), read.findings
 
 
 def read_said(evaluator: Evaluator, said: Said, places: tuple[str, ...]) -> Options:

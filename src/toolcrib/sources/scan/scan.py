@@ -401,7 +401,7 @@ class _Scanner:
             tool = entry.tool
             result.findings += self.reading.remarks_on(tool)
             try:
-                tool.examine()
+                tool.check_definition()
             except DefinitionError as error:
                 result.findings.append(error.finding)
                 continue

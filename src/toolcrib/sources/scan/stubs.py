@@ -12,7 +12,7 @@ from types import FunctionType
 from typing import Any, NamedTuple
 
 from toolcrib.errors import Finding
-from toolcrib.schema.defaults import UNTOLD
+from toolcrib.schema.render import UNKNOWN_DEFAULT
 from toolcrib.sources.scan.classes import Classes
 from toolcrib.sources.scan.files import SourceFile
 from toolcrib.sources.scan.hints import Spelling, is_foreign_context, names_in, spell
@@ -181,7 +181,7 @@ class Stubber:
             line = getattr(error, "line", None) or node.lineno
             hint = getattr(error, "hint", None) or "write a literal, or register the tool at run time"
             findings.append(Remark(DEFAULT, text, self._path, line, hint).to_finding(tool, name))
-            return UNTOLD
+            return UNKNOWN_DEFAULT
         findings += [remark.to_finding(tool, name) for remark in trail.gather()]
         return value
 

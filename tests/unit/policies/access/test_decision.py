@@ -56,7 +56,7 @@ def decide(effect: str, when: dict[str, Any]) -> Decision:
 
 def counts(effect: str, when: dict[str, Any], arguments: dict[str, Any]) -> bool:
     """Whether a rule counts for a call."""
-    check = SELL.built.arguments
+    check = SELL.arguments
     received = check.receive(arguments, check.convert(arguments))
     judged = decide(effect, when).judge(arguments, received)
     return judged.confirm is not None if effect == "confirm" else judged.is_allowed is (effect == "allow")

@@ -213,7 +213,7 @@ ID = "550e8400-e29b-41d4-a716-446655440000"
 
 
 def receive(tool: Tool, arguments: dict[str, Any]) -> Received:
-    check = tool.built.arguments
+    check = tool.arguments
     return check.receive(arguments, check.convert(arguments))
 
 

@@ -1,6 +1,6 @@
-"""What only pydantic can say; the only module that imports it, and only when something needs it.
+"""Types that only pydantic can describe. The only module that imports pydantic, when something needs it.
 
-A model whose fields tell all is read by records.py like any other class. Validators that want the raw value,
+A model whose fields say everything is read by records.py like any other class. Validators of raw values,
 schema extras that are code, discriminated unions and pydantic's own types come here.
 """
 
@@ -14,12 +14,12 @@ from pathlib import PurePath
 from typing import Annotated, Any, Literal
 
 from toolcrib.errors import InvalidSignatureError
-from toolcrib.schema.shapes import Foreign
+from toolcrib.schema.shapes import External
 from toolcrib.validation import codec
 from toolcrib.validation.validator import check_schema
 
 Mode = Literal["validation", "serialization"]
-"""Which way values go: in, to be checked, or out. The words are pydantic's."""
+"""Whether values come in or go out, in pydantic's terms."""
 
 _FIELDS = "__pydantic_fields__"
 _HOOKS = ("__get_pydantic_core_schema__", "__get_pydantic_json_schema__")
@@ -30,12 +30,12 @@ _AS_TEXT = ("ipaddress", "fractions", "zoneinfo", "pydantic", "pydantic_core")
 
 
 def is_pydantic(hint: type) -> bool:
-    """Whether this is a pydantic model or dataclass; told by an attribute, so that pydantic is not loaded."""
+    """Whether this is a pydantic model or dataclass, judged by an attribute, without loading pydantic."""
     return _FIELDS in hint.__dict__
 
 
 def fields_of(cls: Any) -> dict[str, Any]:
-    """The fields of a pydantic class, names in their hints resolved."""
+    """Return the fields of a pydantic class, with resolved hints."""
     if not cls.__pydantic_complete__ and hasattr(cls, "model_rebuild"):
         cls.model_rebuild(raise_errors=False)
     if not cls.__pydantic_complete__:
@@ -52,8 +52,8 @@ def config_of(cls: Any) -> Mapping[str, Any]:
     return getattr(cls, "__pydantic_config__", {}) if config is None else config
 
 
-def tells_all(cls: Any, mode: Mode) -> bool:
-    """Whether the fields of a pydantic class say all there is to say about its schema."""
+def is_described_by_fields(cls: Any, mode: Mode) -> bool:
+    """Whether the fields of a pydantic class say everything about its schema."""
     config = config_of(cls)
     if config.get("extra") == "allow" or callable(config.get("json_schema_extra")):
         return False
@@ -73,8 +73,10 @@ def tells_all(cls: Any, mode: Mode) -> bool:
 
 
 def published_names(cls: Any) -> tuple[tuple[str, str], ...]:
-    """Pairs of attribute and name for the fields of a pydantic class. Aliases come last: an alias may be the
-    attribute of another field, and is the one that is published."""
+    """Return pairs of attribute and name for the fields of a pydantic class.
+
+    Aliases come last: an alias may be the attribute of another field, and is the one that is published.
+    """
     fields = fields_of(cls)
     pairs = [(name, name) for name in fields]
     if config_of(cls).get("validate_by_alias") is not False:
@@ -84,8 +86,8 @@ def published_names(cls: Any) -> tuple[tuple[str, str], ...]:
     return tuple(pairs)
 
 
-def find_made(value: Any) -> list[str]:
-    """The fields of a pydantic model that a default factory has filled, and nothing has set since."""
+def factory_made_fields(value: Any) -> list[str]:
+    """Return the fields of a pydantic model that have the value of a default factory."""
     if not hasattr(value, "__pydantic_fields_set__"):
         return []
     given = value.__pydantic_fields_set__
@@ -106,7 +108,7 @@ def takes_dicts(cls: Any) -> bool:
 
 
 def list_maker(cls: Any) -> Callable[[list[Any]], list[Any]]:
-    """Makes a list of models out of a list of dicts. Raises ValueError for the first that is refused."""
+    """Return what makes models of a list of dicts, and raises ValueError for the first that is invalid."""
     adapt, _ = _engine()
     make: Callable[[list[Any]], list[Any]] = adapt(_list_of(cls)).validate_python
     return make
@@ -122,18 +124,18 @@ def _has_hooks(cls: type) -> bool:
     )
 
 
-# --- everything else ---------------------------------------------------------------------------------
+# --- types described by pydantic ---------------------------------------------------------------------
 
 
 @cache
 def _engine() -> tuple[Any, Any]:
-    """The one place that loads pydantic where the user's own code has not: about 90 ms."""
+    """Load pydantic, which takes about 90 ms where the user's own code has not done it."""
     from pydantic import TypeAdapter
     from pydantic.json_schema import GenerateJsonSchema
     from pydantic.warnings import UnsupportedFieldAttributeWarning
 
     class Untitled(GenerateJsonSchema):
-        """Publishes what the author wrote: no titles made out of names, no OpenAPI discriminators."""
+        """Publishes what the author wrote: no titles made of names, no OpenAPI discriminators."""
 
         ignored_warning_kinds = {"skipped-choice", "non-serializable-default", "skipped-discriminator"}
 
@@ -141,24 +143,24 @@ def _engine() -> tuple[Any, Any]:
             return False
 
         def tagged_union_schema(self, schema: Any) -> dict[str, Any]:
-            made = super().tagged_union_schema(schema)
-            made.pop("discriminator", None)
-            return made
+            rendered = super().tagged_union_schema(schema)
+            rendered.pop("discriminator", None)
+            return rendered
 
     def adapt(hint: Any) -> Any:
-        with warnings.catch_warnings():  # of aliases and defaults, which are taken care of elsewhere
+        with warnings.catch_warnings():  # about aliases and defaults, which are handled elsewhere
             warnings.simplefilter("ignore", UnsupportedFieldAttributeWarning)
             return TypeAdapter(hint)
 
     return adapt, Untitled
 
 
-def foreign(hint: Any, mode: Mode) -> Foreign:
-    """A shape described, checked and made by pydantic."""
+def external_shape(hint: Any, mode: Mode) -> External:
+    """Return a shape that pydantic describes, loads and dumps."""
     adapt, generator = _engine()
     adapter = adapt(hint)
     schema = adapter.json_schema(mode=mode, by_alias=True, schema_generator=generator)
-    check_schema(schema)  # patterns and schema extras are its author's
+    check_schema(schema)  # patterns and schema extras come from the author
     python = hint if isinstance(hint, type) else None
 
     def load(value: Any) -> Any:
@@ -172,18 +174,18 @@ def foreign(hint: Any, mode: Mode) -> Foreign:
         return adapt_list().validate_json(codec.encode(value))
 
     name = getattr(getattr(hint, "__origin__", hint), "__name__", "")
-    return Foreign(_without_class_names(schema, name), load, _dump_with(adapter, python), python, load_list)
+    return External(_without_class_names(schema, name), load, _dump_with(adapter, python), python, load_list)
 
 
 def _list_of(hint: Any) -> Any:
-    """A list of which nothing more is looked at after the first item that is refused."""
+    """Return the hint of a list that is not validated further after the first invalid item."""
     from pydantic import FailFast
 
     return Annotated[list[hint], FailFast()]
 
 
 def _dump_with(adapter: Any, python: Any) -> Callable[[Any], Any]:
-    """Serialises by what was declared: fields that only a subclass has stay at home."""
+    """Return a dumper by the declared type: fields that only a subclass has are left out."""
 
     def dump(value: Any) -> Any:
         if python is not None and not isinstance(value, python):
@@ -197,7 +199,7 @@ def _dump_with(adapter: Any, python: Any) -> Callable[[Any], Any]:
 
 
 def _without_class_names(schema: dict[str, Any], name: str) -> dict[str, Any]:
-    """Drop the titles that repeat the names of classes."""
+    """Remove the titles that repeat the names of classes."""
     for key, part in ((name, schema), *schema.get("$defs", {}).items()):
         title = part.get("title")
         if title is not None and _key(key).endswith(_key(title)):
@@ -209,16 +211,16 @@ def _key(name: str) -> str:
     return re.sub(r"[^\w.-]", "_", name)
 
 
-# --- plain data out of anything ----------------------------------------------------------------------
+# --- JSON data of any value --------------------------------------------------------------------------
 
 
 def to_plain(value: Any) -> Any:
-    """Plain JSON data out of anything that has an obvious form; raises TypeError where there is none."""
+    """Return the JSON data of a value, or raise TypeError where it has no obvious form."""
     return codec.to_plain(value, _unknown)
 
 
-_PLAINER: tuple[tuple[Any, Callable[[Any], Any]], ...] = (
-    (str, str.__str__),  # subclasses: the codec takes none, lest it lose what they add
+_SIMPLER: tuple[tuple[Any, Callable[[Any], Any]], ...] = (
+    (str, str.__str__),  # subclasses, which the codec does not accept
     (int, int.__int__),
     (float, float.__float__),
     ((PurePath, complex), str),
@@ -229,21 +231,21 @@ _PLAINER: tuple[tuple[Any, Callable[[Any], Any]], ...] = (
 
 
 def _unknown(value: Any) -> Any:
-    """Something plainer than what the codec does not know by itself."""
+    """Return a simpler form of a value that the codec does not support."""
     if isinstance(value, type):
         raise TypeError(f"the class {value.__name__} has no JSON form")
     if hasattr(value, "model_dump"):
         return value.model_dump(mode="json", by_alias=True)
-    for kind, make in _PLAINER:
+    for kind, simplify in _SIMPLER:
         if isinstance(value, kind):
-            return make(value)
+            return simplify(value)
     if type(value).__module__.partition(".")[0] in _AS_TEXT:
         return str(value)
     return _from_array(value)
 
 
 def _from_array(value: Any) -> Any:
-    """The numbers of NumPy and its like, by the methods that they share."""
+    """Return the numbers of NumPy arrays and the like, by the methods that they share."""
     item = getattr(value, "item", None)
     if callable(item) and getattr(value, "shape", None) == ():
         return item()
