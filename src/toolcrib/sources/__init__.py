@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Unpack
 
 from toolcrib.definition import OptionFields
-from toolcrib.errors import InvalidToolError
+from toolcrib.errors import InvalidToolError, SourceError
 from toolcrib.sources import tables
 from toolcrib.sources.applications import ApplicationSource
 from toolcrib.sources.base import Batch, ReadOptions, Source
@@ -149,7 +149,10 @@ def _find_source(target: Any, sources: Sequence[Source]) -> Source:
     if source is not None:
         return source
     if isinstance(target, Target):
-        raise InvalidToolError(f"Tools cannot be read from {target.text}: no source accepts it")
+        raise SourceError(
+            f"Tools cannot be read from {target.text}",
+            hint="give a Python file, a folder, a module or a descriptor",
+        )
     raise InvalidToolError(
         f"Tools cannot be read from {type(target).__name__}",
         hint="add a function, an application, a tool object, a table, a module, a file or a folder",

@@ -38,7 +38,8 @@ class ModuleSource:
 
     def accepts(self, target: Any) -> bool:
         return isinstance(target, ModuleType) or (
-            isinstance(target, Target) and target.kind in ("file", "folder", "module")
+            isinstance(target, Target)
+            and (target.kind in ("folder", "module") or (target.kind == "file" and not target.is_other_file))
         )
 
     def read(self, target: Any, options: ReadOptions) -> Batch:
@@ -63,9 +64,6 @@ class ModuleSource:
             return self._read_package(load_module(target.text), options)
         if target.kind == "folder":
             return _read_modules(*_load_each(_load, find_python_files(path)), str(path), options)
-        if path.suffix != ".py":
-            hint = "give a Python file, a folder, a module or a descriptor"
-            raise SourceError(f"Tools cannot be read from {path}", hint=hint)
         return _read_modules([_load(path)], [], path.name, options)
 
     def _read_package(self, module: ModuleType, options: ReadOptions) -> Batch:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from toolcrib import MCPServer, Tool, collect, sources
-from toolcrib.errors import InvalidToolError, SourceError
+from toolcrib.errors import SourceError
 from toolcrib.sources import Batch, ReadOptions, Target, find_files
 
 
@@ -87,7 +87,7 @@ def test_the_files_of_a_source_are_watched(words: Path, tmp_path: Path) -> None:
 
 
 def test_a_target_that_no_source_accepts_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InvalidToolError, match="cannot be read from https://host/mcp: no source accepts it"):
+    with pytest.raises(SourceError, match="cannot be read from https://host/mcp"):
         collect("https://host/mcp")
     (tmp_path / "notes.txt").touch()
     with pytest.raises(SourceError, match="Tools cannot be read from"):

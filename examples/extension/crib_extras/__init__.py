@@ -1,0 +1,1 @@
+"""Extensions of toolcrib, one of each kind; docs/extending.md explains them."""
