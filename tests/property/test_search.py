@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from toolcrib.catalog.search import SearchIndex
-from toolcrib.catalog.search.index import count_slips
-from toolcrib.catalog.search.text import cut, stem
+from toolcrib.catalog.search.index import count_typos
+from toolcrib.catalog.search.text import split_words, stem
 from toolcrib.catalog.tokens import estimate
 from toolcrib.definition import ToolDefinition, find_hidden
 from toolcrib.sources.described import describe
@@ -84,9 +84,9 @@ def test_a_tool_is_found_by_its_name(tools: list[Tool]) -> None:
 
 @given(st.text(max_size=300))
 def test_every_text_can_be_cut_and_every_word_has_a_stem(text: str) -> None:
-    words = cut(text)
+    words = split_words(text)
     assert all(words)
-    assert cut(text) == words
+    assert split_words(text) == words
     for word in words:
         assert stem(word)
         assert not word.isspace()
@@ -94,8 +94,8 @@ def test_every_text_can_be_cut_and_every_word_has_a_stem(text: str) -> None:
 
 @given(st.text(alphabet="abc", max_size=6), st.text(alphabet="abc", max_size=6), st.integers(0, 3))
 def test_slips_are_counted_the_same_from_both_sides(one: str, other: str, most: int) -> None:
-    slips = count_slips(one, other, most)
-    assert slips == count_slips(other, one, most) <= most + 1
+    slips = count_typos(one, other, most)
+    assert slips == count_typos(other, one, most) <= most + 1
     assert (slips == 0) == (one == other)
 
 

@@ -188,5 +188,5 @@ def test_people_find_what_they_mean_on_the_shelf() -> None:
 
 @pytest.mark.parametrize("tools", [[], [make("feed")]])
 def test_a_question_that_is_no_text_is_refused_in_words(tools: list[Tool]) -> None:
-    with pytest.raises(TypeError, match="a question is a text, not NoneType"):
+    with pytest.raises(TypeError, match="query must be a string, not NoneType"):
         SearchIndex(tools).search(None)  # type: ignore[arg-type]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from toolcrib.catalog.search.index import Vocabulary, count_slips
-from toolcrib.catalog.search.text import cut, stem
+from toolcrib.catalog.search.index import Vocabulary, count_typos
+from toolcrib.catalog.search.text import split_words, stem
 
 
 @pytest.mark.parametrize(
@@ -33,7 +33,7 @@ from toolcrib.catalog.search.text import cut, stem
     ],
 )
 def test_names_and_texts_give_the_same_words(text: str, words: str) -> None:
-    assert cut(text) == words.split()
+    assert split_words(text) == words.split()
 
 
 @pytest.mark.parametrize(
@@ -92,12 +92,12 @@ def test_what_is_not_an_english_word_stays_as_it_is(word: str) -> None:
     ],
 )
 def test_slips_are_letters_wrong_missing_too_many_or_exchanged(one: str, other: str, slips: int) -> None:
-    assert count_slips(one, other, 2) == slips
-    assert count_slips(other, one, 2) == slips
+    assert count_typos(one, other, 2) == slips
+    assert count_typos(other, one, 2) == slips
 
 
 TEXT = "delete deleted file files repository repo weather whether translate create remove github data base"
-WORDS = Vocabulary(cut(TEXT))
+WORDS = Vocabulary(split_words(TEXT))
 
 
 def test_a_word_stands_for_itself_most_and_for_its_forms_nearly_as_much() -> None:

@@ -1,7 +1,6 @@
-"""Finding tools by what they do, in whatever words somebody asks for them.
+"""Search for tools by what they do: `SearchIndex(tools).search("deleting files")` finds `delete_file`.
 
-`SearchIndex(tools).search("deleting files")` finds `delete_file`: ranked by where the words stand, forgiving
-of typos and forms of words, with a small table of words that mean the same. Never runs a tool.
+Results are ranked by where the words are in a definition. Typos, forms of words and synonyms are forgiven.
 """
 
 from toolcrib.catalog.search.index import Allowed, Hit, Place, SearchIndex, words_by_place

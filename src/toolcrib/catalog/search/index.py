@@ -1,18 +1,8 @@
-"""Tools by what is said about them: the best first, whatever the question looks like.
+"""A search index over tools: built once for a set of tools, never changed.
 
-Built once for a set of tools and never changed. A question costs what its rarer words cost; words that many
-tools have only order what the others found. Knows tools, words and weights; refuses to know who asks: it is
-told what may be found.
-
-The words there are, and which of them somebody meant who wrote another.
-
-By the same stem, by the same meaning, by their beginning, or by a slip of the finger: one or two letters
-wrong, missing, too many or exchanged. Knows words and stems; refuses to know which tools have them.
-
-The words of a tool, and how much each says about it.
-
-A word of the name says most, one of a parameter's description least; long texts say less per word. Knows
-where a definition has words; refuses to know other tools: what comes out is the same whatever is beside it.
+A word of the name counts most, one of a parameter's description least. The words of a query are widened to
+their forms, synonyms and likely misspellings. A query costs what its rarer words cost: words that many tools
+have only order what the others found.
 """
 
 from __future__ import annotations
@@ -27,201 +17,17 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Literal, TypeAlias
 
-from toolcrib.catalog.search.text import IDLE, SAME, cut, stem
+from toolcrib.catalog.search.text import STOP_WORDS, SYNONYMS, split_words, stem
 from toolcrib.errors import DefinitionError
 from toolcrib.tool import Tool
 
-MAX_FORMS = 24
-"""How many words one word of a question may stand for."""
-_COMPARED = 32
-_SHORTEST_SLIP = 4
-_ALIKE = 0.4
-"""The share of its pairs of letters that a word must have in common with another to look like it."""
-_SHORTEST_BEGINNING = 3
-
-EXACT, FORM, COMPOUND, SAME_MEANING, BEGINNING, SLIP = 1.0, 0.9, 0.8, 0.5, 0.75, 0.75
-
-
-def _stem_groups() -> dict[str, tuple[str, ...]]:
-    groups: dict[str, dict[str, None]] = {}
-    for group in SAME:
-        stems = [stem(word) for word in group]
-        for each in stems:
-            groups.setdefault(each, {}).update(dict.fromkeys(other for other in stems if other != each))
-    return {each: tuple(others) for each, others in groups.items()}
-
-
-_MEANINGS = _stem_groups()
-
-
-class Vocabulary:
-    """All words of an index."""
-
-    def __init__(self, words: Iterable[str]) -> None:
-        self.words = frozenset(words)
-        self._by_stem: dict[str, list[str]] = {}
-        for word in sorted(self.words):
-            self._by_stem.setdefault(stem(word), []).append(word)
-        self._sorted: list[str] = []
-        self._by_pair: dict[int, dict[str, list[str]]] = {}
-
-    def knows(self, word: str) -> bool:
-        return word in self.words or stem(word) in self._by_stem
-
-    def forms_of(self, word: str) -> dict[str, float]:
-        """The words that `word` stands for, with how surely. Guesses only where nobody uses the word."""
-        forms: dict[str, float] = {}
-        root = stem(word)
-        if self.knows(word):
-            is_used = word in self.words
-            forms |= dict.fromkeys(self._by_stem.get(root, ()), FORM * FORM if is_used else FORM)
-            if is_used:
-                forms[word] = EXACT
-        for other in _MEANINGS.get(root, ()):
-            for form in self._by_stem.get(other, ()):
-                forms.setdefault(form, SAME_MEANING)
-        if not self.knows(word):
-            for form, weight in self._guess(word):
-                if weight > forms.get(form, 0.0):
-                    forms[form] = weight
-        return _best(forms)
-
-    def _guess(self, word: str) -> Iterator[tuple[str, float]]:
-        yield from self._begun_by(word)
-        slips = list(self.slips_of(word))
-        if not slips and (root := stem(word)) != word:
-            slips = [(form, weight * FORM) for form, weight in self.slips_of(root)]  # `fiels`
-        yield from slips
-        for form, weight in slips:
-            yield from ((other, weight * FORM) for other in self._by_stem[stem(form)] if other != form)
-        if not slips and len(word) >= 6:
-            yield from self._halves_of(word)
-
-    def _begun_by(self, word: str) -> Iterator[tuple[str, float]]:
-        """Words that begin with this one, and ones that it begins with: `repo`, `configurations`."""
-        self._prepare()
-        if len(word) >= _SHORTEST_BEGINNING:
-            start = bisect_left(self._sorted, word)
-            for form in self._sorted[start : start + MAX_FORMS]:
-                if not form.startswith(word):
-                    break
-                yield form, BEGINNING * (0.5 + 0.5 * len(word) / len(form))
-        for length in range(len(word) - 1, 4, -1):
-            if word[:length] in self.words:
-                yield word[:length], BEGINNING * length / len(word)
-                break
-
-    def slips_of(self, word: str) -> Iterator[tuple[str, float]]:
-        """Words that this one may be a misspelling of, the likeliest first."""
-        size = len(word)
-        if size < _SHORTEST_SLIP or size > 32:
-            return
-        allowed = 1 if size <= 6 else 2
-        for form in self._similar_to(word, allowed):
-            wrong = count_slips(word, form, allowed)
-            if wrong <= allowed:
-                same_start = 1.0 if form[0] == word[0] else 0.85
-                yield form, SLIP * same_start * (1 - wrong / (size + 2))
-
-    def nearest_to(self, word: str, limit: int = 3) -> list[str]:
-        """Words that look most like this one, however far: for a person who finds nothing."""
-        likely = [form for form, _ in self.slips_of(word)]
-        pairs = set(_pairs(word))
-        alike = [
-            form
-            for form in self._similar_to(word, 3)
-            if 2 * len(pairs.intersection(_pairs(form))) >= _ALIKE * (len(form) + len(word) + 2)
-        ]
-        return list(dict.fromkeys([*likely, *alike]))[:limit]
-
-    def _similar_to(self, word: str, allowed: int) -> list[str]:
-        """Words of nearly this length that share pairs of letters with it, the most alike first."""
-        self._prepare()
-        size = len(word)
-        shared: Counter[str] = Counter()
-        pairs = set(_pairs(word))
-        for length in range(size - allowed, size + allowed + 1):
-            by_pair = self._by_pair.get(length, {})
-            for pair in pairs:
-                shared.update(by_pair.get(pair, ()))
-        least = max(1, size + 1 - 3 * allowed)
-        close = [(-count, abs(len(form) - size), form) for form, count in shared.items() if count >= least]
-        close.sort()
-        return [form for _, _, form in close[:_COMPARED]]
-
-    def _halves_of(self, word: str) -> Iterator[tuple[str, float]]:
-        """`deletefile` is `delete` and `file`: the cut with the longest shorter half."""
-        middle = len(word) // 2
-        for at in sorted(range(3, len(word) - 2), key=lambda place: (abs(place - middle), place)):
-            if word[:at] in self.words and word[at:] in self.words:
-                yield word[:at], COMPOUND
-                yield word[at:], COMPOUND
-                return
-
-    def _prepare(self) -> None:
-        """What only guesses need, made for the first of them."""
-        if self._sorted or not self.words:
-            return
-        by_length: dict[int, dict[str, list[str]]] = {}
-        ordered = sorted(self.words)
-        for word in ordered:
-            if 3 <= len(word) <= 34:
-                by_pair = by_length.setdefault(len(word), {})
-                for pair in set(_pairs(word)):
-                    by_pair.setdefault(pair, []).append(word)
-        self._by_pair = by_length
-        self._sorted = ordered  # last: others may look at the same time
-
-
-def _pairs(word: str) -> list[str]:
-    framed = f"^{word}$"
-    return [framed[at : at + 2] for at in range(len(word) + 1)]
-
-
-def _best(forms: dict[str, float]) -> dict[str, float]:
-    if len(forms) <= MAX_FORMS:
-        return forms
-    return dict(sorted(forms.items(), key=lambda item: (-item[1], item[0]))[:MAX_FORMS])
-
-
-def count_slips(one: str, other: str, most: int) -> int:
-    """How many letters are wrong, missing, too many or exchanged with the next; `most` + 1 for more."""
-    if abs(len(one) - len(other)) > most:
-        return most + 1
-    start = 0
-    shorter = min(len(one), len(other))
-    while start < shorter and one[start] == other[start]:
-        start += 1
-    end = 0
-    while end < shorter - start and one[-1 - end] == other[-1 - end]:
-        end += 1
-    one, other = one[start : len(one) - end], other[start : len(other) - end]
-    if not one or not other:
-        return len(one) or len(other)
-    before: list[int] = []
-    row = list(range(len(other) + 1))
-    for index, letter in enumerate(one, start=1):
-        older, before, row = before, row, [index]
-        for column, counterpart in enumerate(other, start=1):
-            cost = min(row[-1] + 1, before[column] + 1, before[column - 1] + (letter != counterpart))
-            if (
-                index > 1
-                and column > 1
-                and letter == other[column - 2]
-                and one[index - 2] == counterpart
-                and older[column - 2] + 1 < cost
-            ):
-                cost = older[column - 2] + 1
-            row.append(cost)
-        if min(row) > most and (not before or min(before) > most):
-            return most + 1
-    return min(row[-1], most + 1)
-
+# --- the words of a tool ------------------------------------------------------------------------------
 
 Place = Literal["name", "title", "tags", "summary", "description", "parameters", "values", "notes"]
+"""Where a word is in a definition."""
 
 _WEIGHTS: dict[Place, tuple[float, float]] = {
-    # how much a word there says, and how many words are usual there
+    # the weight of a word, and the usual number of words there
     "name": (5.0, 3.0),
     "title": (3.0, 4.0),
     "tags": (2.0, 3.0),
@@ -231,45 +37,39 @@ _WEIGHTS: dict[Place, tuple[float, float]] = {
     "values": (0.9, 8.0),
     "notes": (0.5, 30.0),
 }
-_IDLE_TOO: tuple[Place, ...] = ("name", "title", "values")
-"""Where idle words may be all there is."""
-_LENGTH = 0.5
+_KEEPS_STOP_WORDS: tuple[Place, ...] = ("name", "title", "values")
+_LENGTH_FACTOR = 0.5
 """How much the length of a text matters, between 0 and 1."""
-SATURATION = 1.6
+_SATURATION = 1.6
+_SENTENCE_END = re.compile(r"[.!?](?:\s|$)|[。！？]|\n\s*\n")  # noqa: RUF001 - full stops of other scripts
+_MAX_TEXT = 20_000
+_MAX_NODES = 400
+_MAX_VALUES = 40
 
-_END_OF_SENTENCE = re.compile(r"[.!?](?:\s|$)|[。！？]|\n\s*\n")  # noqa: RUF001 - the full stops of the East
-MAX_TEXT = 20_000
-MAX_NODES = 400
-MAX_VALUES = 40
 
-
-class Reading:
-    """A tool as its words: `name` in order, `weights` by word, between 0 and 1."""
-
-    __slots__ = ("name", "weights")
-
-    def __init__(self, tool: Tool) -> None:
-        self.name = tuple(dict.fromkeys(cut(tool.name)))
-        sums: dict[str, float] = {}
-        before = sums.get
-        places = words_by_place(tool)
-        for place, words in places.items():
-            says, usual = _WEIGHTS[place]
-            each = says / (1 - _LENGTH + _LENGTH * len(words) / usual)
-            for word in words:
-                sums[word] = before(word, 0.0) + each
-        for word in IDLE.intersection(sums):
-            if not any(word in places.get(place, ()) for place in _IDLE_TOO):
-                del sums[word]
-        self.weights = {word: value / (value + SATURATION) for word, value in sums.items()}
+def weigh_words(tool: Tool) -> dict[str, float]:
+    """Return the words of a tool with their weights, between 0 and 1, independent of other tools."""
+    sums: dict[str, float] = {}
+    get = sums.get
+    places = words_by_place(tool)
+    for place, words in places.items():
+        weight, usual_length = _WEIGHTS[place]
+        each = weight / (1 - _LENGTH_FACTOR + _LENGTH_FACTOR * len(words) / usual_length)
+        for word in words:
+            sums[word] = get(word, 0.0) + each
+    for word in STOP_WORDS.intersection(sums):
+        if not any(word in places.get(place, ()) for place in _KEEPS_STOP_WORDS):
+            del sums[word]
+    return {word: value / (value + _SATURATION) for word, value in sums.items()}
 
 
 def words_by_place(tool: Tool) -> dict[Place, list[str]]:
-    """All words of a tool by where they stand."""
+    """Return all words of a tool by place."""
     texts: dict[Place, list[str]] = {}
     for place, text in _texts(tool):
         texts.setdefault(place, []).append(text)
-    return {place: words for place, parts in texts.items() if (words := cut("\n".join(parts)[:MAX_TEXT]))}
+    found = ((place, split_words("\n".join(parts)[:_MAX_TEXT])) for place, parts in texts.items())
+    return {place: words for place, words in found if words}
 
 
 def _texts(tool: Tool) -> Iterator[tuple[Place, str]]:
@@ -282,7 +82,7 @@ def _texts(tool: Tool) -> Iterator[tuple[Place, str]]:
     for tag in definition.tags:
         yield "tags", tag
     text = definition.description
-    end = _END_OF_SENTENCE.search(text)
+    end = _SENTENCE_END.search(text)
     split = end.end() if end else len(text)
     yield "summary", text[:split]
     yield "description", text[split:]
@@ -290,61 +90,221 @@ def _texts(tool: Tool) -> Iterator[tuple[Place, str]]:
 
 
 def _schema_texts(schema: Mapping[str, Any]) -> Iterator[tuple[Place, str]]:
-    """Names, descriptions and choices of parameters, at any depth, up to a bound."""
-    waiting: list[Any] = [dict(schema)]
-    for count, node in enumerate(waiting):  # grows on the way
-        if count >= MAX_NODES:
+    """Yield the names, descriptions and choices of parameters, at any depth, up to a limit."""
+    nodes: list[Any] = [dict(schema)]
+    for count, node in enumerate(nodes):  # grows on the way
+        if count >= _MAX_NODES:
             return
         if isinstance(node, list):
-            waiting += node
+            nodes += node
         if not isinstance(node, dict):
             continue
-        words = node.get("description")
-        if count and isinstance(words, str):
-            yield "notes", words
-        if "enum" in node or "const" in node:
-            for value in _choices(node):
+        description = node.get("description")
+        if count and isinstance(description, str):
+            yield "notes", description
+        choices = node.get("enum")
+        for value in [*(choices[:_MAX_VALUES] if isinstance(choices, list) else ()), node.get("const")]:
+            if isinstance(value, str):
                 yield "values", value
-        properties = node.get("properties")
-        if isinstance(properties, dict):
-            yield "parameters", " ".join(map(str, properties))
-            waiting += properties.values()
-        for key in ("$defs", "definitions"):
+        if isinstance(node.get("properties"), dict):
+            yield "parameters", " ".join(map(str, node["properties"]))
+        for key in ("properties", "$defs", "definitions"):
             if isinstance(node.get(key), dict):
-                waiting += node[key].values()
-        waiting += [
+                nodes += node[key].values()
+        nodes += [
             node[key] for key in ("items", "anyOf", "oneOf", "allOf", "additionalProperties") if key in node
         ]
 
 
-def _choices(node: dict[str, Any]) -> Iterator[str]:
-    values = node.get("enum")
-    if isinstance(values, list | tuple):
-        yield from (value for value in values[:MAX_VALUES] if isinstance(value, str))
-    if isinstance(node.get("const"), str):
-        yield node["const"]
+# --- the words of an index ----------------------------------------------------------------------------
 
+MAX_FORMS = 24
+"""How many words one word of a query may stand for."""
+_MAX_CANDIDATES = 32
+_MIN_TYPO_LENGTH = 4
+_MIN_PREFIX_LENGTH = 3
+_MIN_OVERLAP = 0.4
+"""The share of letter pairs that two words must have in common to look alike."""
+# How much a match counts
+_EXACT, _FORM, _COMPOUND, _SYNONYM, _PREFIX, _TYPO = 1.0, 0.9, 0.8, 0.5, 0.75, 0.75
+
+
+def _group_synonyms() -> dict[str, tuple[str, ...]]:
+    groups: dict[str, dict[str, None]] = {}
+    for group in SYNONYMS:
+        stems = [stem(word) for word in group]
+        for each in stems:
+            groups.setdefault(each, {}).update(dict.fromkeys(other for other in stems if other != each))
+    return {each: tuple(others) for each, others in groups.items()}
+
+
+_SYNONYM_STEMS = _group_synonyms()
+
+
+class Vocabulary:
+    """All words of an index, and which of them a word of a query may stand for."""
+
+    def __init__(self, words: Iterable[str]) -> None:
+        self.words = frozenset(words)
+        self._by_stem: dict[str, list[str]] = {}
+        for word in sorted(self.words):
+            self._by_stem.setdefault(stem(word), []).append(word)
+        self._sorted: list[str] = []
+        self._by_pair: dict[int, dict[str, list[str]]] = {}
+
+    def forms_of(self, word: str) -> dict[str, float]:
+        """Return the words that `word` stands for, with weights. An unknown word is guessed."""
+        forms: dict[str, float] = {}
+        root = stem(word)
+        is_used = word in self.words
+        is_known = is_used or root in self._by_stem
+        if is_known:
+            forms |= dict.fromkeys(self._by_stem.get(root, ()), _FORM * _FORM if is_used else _FORM)
+            if is_used:
+                forms[word] = _EXACT
+        for other in _SYNONYM_STEMS.get(root, ()):
+            for form in self._by_stem.get(other, ()):
+                forms.setdefault(form, _SYNONYM)
+        if not is_known:
+            for form, weight in self._guess(word):
+                forms[form] = max(weight, forms.get(form, 0.0))
+        if len(forms) > MAX_FORMS:
+            forms = dict(sorted(forms.items(), key=lambda item: (-item[1], item[0]))[:MAX_FORMS])
+        return forms
+
+    def _guess(self, word: str) -> Iterator[tuple[str, float]]:
+        yield from self._prefix_matches(word)
+        typos = list(self._typo_matches(word))
+        if not typos and (root := stem(word)) != word:
+            typos = [(form, weight * _FORM) for form, weight in self._typo_matches(root)]  # `fiels`
+        yield from typos
+        for form, weight in typos:
+            yield from ((other, weight * _FORM) for other in self._by_stem[stem(form)] if other != form)
+        if not typos and len(word) >= 6:
+            yield from self._compound_parts(word)
+
+    def _prefix_matches(self, word: str) -> Iterator[tuple[str, float]]:
+        """Yield words that begin with this one, and one that it begins with: `repo`, `configurations`."""
+        self._prepare()
+        if len(word) >= _MIN_PREFIX_LENGTH:
+            start = bisect_left(self._sorted, word)
+            for form in self._sorted[start : start + MAX_FORMS]:
+                if not form.startswith(word):
+                    break
+                yield form, _PREFIX * (0.5 + 0.5 * len(word) / len(form))
+        for length in range(len(word) - 1, 4, -1):
+            if word[:length] in self.words:
+                yield word[:length], _PREFIX * length / len(word)
+                break
+
+    def _typo_matches(self, word: str) -> Iterator[tuple[str, float]]:
+        """Yield words that this one may be a misspelling of, the most likely first."""
+        size = len(word)
+        if not _MIN_TYPO_LENGTH <= size <= 32:
+            return
+        allowed = 1 if size <= 6 else 2
+        for form in self._similar_words(word, allowed):
+            typos = count_typos(word, form, allowed)
+            if typos <= allowed:
+                start_factor = 1.0 if form[0] == word[0] else 0.85
+                yield form, _TYPO * start_factor * (1 - typos / (size + 2))
+
+    def nearest_to(self, word: str, limit: int = 3) -> list[str]:
+        """Return the words that look most like this one, however different."""
+        likely = [form for form, _ in self._typo_matches(word)]
+        pairs = set(_letter_pairs(word))
+        similar = [
+            form
+            for form in self._similar_words(word, 3)
+            if 2 * len(pairs.intersection(_letter_pairs(form))) >= _MIN_OVERLAP * (len(form) + len(word) + 2)
+        ]
+        return list(dict.fromkeys([*likely, *similar]))[:limit]
+
+    def _similar_words(self, word: str, allowed: int) -> list[str]:
+        """Return words of about this length that share letter pairs with it, the most similar first."""
+        self._prepare()
+        size = len(word)
+        shared: Counter[str] = Counter()
+        pairs = set(_letter_pairs(word))
+        for length in range(size - allowed, size + allowed + 1):
+            by_pair = self._by_pair.get(length, {})
+            for pair in pairs:
+                shared.update(by_pair.get(pair, ()))
+        least = max(1, size + 1 - 3 * allowed)
+        close = [(-count, abs(len(form) - size), form) for form, count in shared.items() if count >= least]
+        return [form for _, _, form in sorted(close)[:_MAX_CANDIDATES]]
+
+    def _compound_parts(self, word: str) -> Iterator[tuple[str, float]]:
+        """Split `deletefile` into `delete` and `file`, as near to the middle as possible."""
+        middle = len(word) // 2
+        for at in sorted(range(3, len(word) - 2), key=lambda index: (abs(index - middle), index)):
+            if word[:at] in self.words and word[at:] in self.words:
+                yield word[:at], _COMPOUND
+                yield word[at:], _COMPOUND
+                return
+
+    def _prepare(self) -> None:
+        """Build what only guesses need, with the first of them."""
+        if self._sorted or not self.words:
+            return
+        by_length: dict[int, dict[str, list[str]]] = {}
+        ordered = sorted(self.words)
+        for word in ordered:
+            if 3 <= len(word) <= 34:
+                by_pair = by_length.setdefault(len(word), {})
+                for pair in set(_letter_pairs(word)):
+                    by_pair.setdefault(pair, []).append(word)
+        self._by_pair = by_length
+        self._sorted = ordered  # last: another thread may look at the same time
+
+
+def _letter_pairs(word: str) -> list[str]:
+    framed = f"^{word}$"
+    return [framed[at : at + 2] for at in range(len(word) + 1)]
+
+
+def count_typos(one: str, other: str, limit: int) -> int:
+    """Count letters that are wrong, missing, added or swapped with the next; `limit` + 1 for more."""
+    if abs(len(one) - len(other)) > limit:
+        return limit + 1
+    while one and other and one[0] == other[0]:  # equal ends need no table
+        one, other = one[1:], other[1:]
+    while one and other and one[-1] == other[-1]:
+        one, other = one[:-1], other[:-1]
+    before: list[int] = []
+    row = list(range(len(other) + 1))
+    for index, letter in enumerate(one, start=1):
+        older, before, row = before, row, [index]
+        for column, counterpart in enumerate(other, start=1):
+            cost = min(row[-1] + 1, before[column] + 1, before[column - 1] + (letter != counterpart))
+            is_swap = index > 1 < column and letter == other[column - 2] and one[index - 2] == counterpart
+            row.append(min(cost, older[column - 2] + 1) if is_swap else cost)
+        if min(row) > limit and min(before) > limit:  # a swap looks two rows back
+            return limit + 1
+    return min(row[-1], limit + 1)
+
+
+# --- the index ----------------------------------------------------------------------------------------
 
 Allowed: TypeAlias = Collection[str] | Callable[[Tool], bool]
-"""What may be found: names, or a question about a tool."""
+"""What may be found: names, or a function that decides."""
 
 MAX_QUERY = 1_000
-"""Characters of a question that are read."""
+"""Characters of a query that are read."""
 MAX_WORDS = 24
-_RANKED = 64
-"""How many are looked at closely."""
-_COMMON = 0.1
-"""A word that more than this share of the tools has is common, from so many tools on:"""
-_MANY = 500
+_MAX_RANKED = 64
+"""How many tools are ranked in detail."""
+_COMMON_SHARE, _MIN_COMMON = 0.1, 500
+"""A word is common if more than this share of the tools, and at least so many, have it."""
 _SURE = 0.8
-"""From here on a word is the one that was written, in this form or another."""
+"""The weight from which on a form is a spelling of the word itself."""
 _NAME_BONUS = 0.6
 _EXACT_BONUS = 2.0
 
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """A tool that was found. `matched` leads from words of the question to words of the tool."""
+    """A tool that was found. `matched` maps words of the query to words of the tool."""
 
     tool: Tool
     score: float
@@ -352,7 +312,8 @@ class Hit:
 
 
 class SearchIndex:
-    """Searches `tools`; those that cannot be built are left out."""
+    """Searches tools by words: `SearchIndex(tools).search("delete files")`. Tools that cannot be built are
+    left out."""
 
     def __init__(self, tools: Iterable[Tool]) -> None:
         self._tools: list[Tool] = []
@@ -361,20 +322,20 @@ class SearchIndex:
         self._tools_by_word: dict[str, dict[int, float]] = {}
         for tool in tools:
             try:
-                reading = Reading(tool)
+                weights = weigh_words(tool)
             except DefinitionError:
                 continue
-            self._add(tool, reading)
+            self._add(tool, weights)
         self.vocabulary = Vocabulary(self._tools_by_word)
-        self.common = max(_MANY, len(self._tools) * _COMMON)
+        self.common = max(_MIN_COMMON, len(self._tools) * _COMMON_SHARE)
 
-    def _add(self, tool: Tool, reading: Reading) -> None:
+    def _add(self, tool: Tool, weights: Mapping[str, float]) -> None:
         number = len(self._tools)
         self._tools.append(tool)
-        self._names.append(reading.name)
+        self._names.append(tuple(dict.fromkeys(split_words(tool.name))))
         self._by_name.setdefault(_flatten(tool.name), []).append(number)
         by_word = self._tools_by_word
-        for word, weight in reading.weights.items():
+        for word, weight in weights.items():
             if word in by_word:
                 by_word[word][number] = weight
             else:
@@ -383,82 +344,80 @@ class SearchIndex:
     def __len__(self) -> int:
         return len(self._tools)
 
-    # --- searching ---
-
     def search(self, query: str, limit: int = 10, allowed: Allowed | None = None) -> list[Hit]:
-        """The tools that a question means, the best first; none where nothing of it is known."""
+        """Return the tools that match a query, the best first."""
         if not isinstance(query, str):
-            raise TypeError(f"a question is a text, not {type(query).__name__}")
+            raise TypeError(f"query must be a string, not {type(query).__name__}")
         if limit < 1 or not self._tools:
             return []
         flat = _flatten(query[:MAX_QUERY])
         exact = set(self._by_name.get(flat, ())) if flat else set()
-        terms = [_Term(word, forms, self) for word, forms in self.read(query).items()]
-        admits = None if allowed is None else _Admission(allowed, self._tools)
-        scores = self._gather([term for term in terms if term.forms], limit, admits)
-        for number in exact if admits is None else admits.filter(exact):
+        terms = [_Term(word, forms, self) for word, forms in self.expand(query).items()]
+        admission = None if allowed is None else _Admission(allowed, self._tools)
+        scores = self._score([term for term in terms if term.forms], limit, admission)
+        for number in exact if admission is None else admission.filter(exact):
             scores.setdefault(number, 0.0)
-        best = self._rank(scores, terms, exact, limit)
         return [
-            Hit(self._tools[number], round(score, 4), self._explain(number, terms)) for score, number in best
+            Hit(self._tools[number], round(score, 4), self._explain(number, terms))
+            for score, number in self._rank(scores, terms, exact, limit)
         ]
 
-    def read(self, query: str) -> dict[str, dict[str, float]]:
-        """The words of a question, each with the words it stands for here. Idle words only where there are no
-        others."""
-        written = list(dict.fromkeys(cut(query[:MAX_QUERY])))
-        words = [word for word in written if word not in IDLE] or written
+    def expand(self, query: str) -> dict[str, dict[str, float]]:
+        """Return the words of a query, each with its forms here. Stop words count only if all are."""
+        written = list(dict.fromkeys(split_words(query[:MAX_QUERY])))
+        words = [word for word in written if word not in STOP_WORDS] or written
         found = {word: self.vocabulary.forms_of(word) for word in words[:MAX_WORDS]}
         for first, second in pairwise(written):
             joined = first + second  # `file name`, `git hub`
             if joined in self.vocabulary.words and joined not in found:
                 for word in (first, second):
                     if word in found:
-                        found[word].setdefault(joined, COMPOUND)
+                        found[word].setdefault(joined, _COMPOUND)
         return found
 
     def suggest(self, query: str, limit: int = 3) -> list[str]:
-        """Words that tools use and that look like those of a question that found nothing."""
+        """Return words of tools that look like those of a query that found nothing."""
         found: dict[str, None] = {}
-        for word in self.read(query):
+        for word in self.expand(query):
             found |= dict.fromkeys(self.vocabulary.nearest_to(word, limit))
         return list(found)[:limit]
 
-    def _gather(self, terms: list[_Term], limit: int, admits: _Admission | None) -> dict[int, float]:
-        """Scores by tool, the rarest word first. A common word adds no tools where the rarer ones found
-        enough, and only those are looked at that it could bring to the front."""
+    def _score(self, terms: list[_Term], limit: int, admission: _Admission | None) -> dict[int, float]:
+        """Return scores by tool, beginning with the rarest word.
+
+        A common word adds no tools where the rarer ones found enough, and only those are scored that it could
+        bring to the front.
+        """
         scores: dict[int, float] = {}
-        enough = max(limit, _RANKED)
+        enough = max(limit, _MAX_RANKED)
         for term in sorted(terms, key=lambda term: (term.reach, term.word)):
             if len(scores) >= enough and term.reach > self.common:
-                bar = heapq.nlargest(enough, scores.values())[-1] - term.most
+                bar = heapq.nlargest(enough, scores.values())[-1] - term.max_score
                 scores = {number: score for number, score in scores.items() if score >= bar}
-                term.score_only(scores)
+                term.add_scores(scores, only_known=True)
                 continue
-            term.score_all(scores)
-            if admits is not None:
-                scores = {number: scores[number] for number in admits.filter(scores)}
+            term.add_scores(scores)
+            if admission is not None:
+                scores = {number: scores[number] for number in admission.filter(scores)}
         return scores
 
     def _rank(
         self, scores: dict[int, float], terms: list[_Term], exact: set[int], limit: int
     ) -> list[tuple[float, int]]:
-        """The best, looked at closely: do they have all that is asked, and is their name all asked for?"""
+        """Rank the best by how much of the query they cover, and how much of their name the query covers."""
         total = sum(term.rarity for term in terms) or 1.0
-        ranked = [(score, -number) for number, score in scores.items()]  # of equals, the first comes first
-        leading = {-number: score for score, number in heapq.nlargest(max(limit, _RANKED), ranked)}
-        near: dict[int, float] = {}
-        for number, score in {**leading, **{each: scores[each] for each in exact & scores.keys()}}.items():
+        ordered = [(score, -number) for number, score in scores.items()]  # of equals, the first comes first
+        leading = {-number for _, number in heapq.nlargest(max(limit, _MAX_RANKED), ordered)}
+        ranked: dict[int, float] = {}
+        for number in leading | (exact & scores.keys()):
             covered = sum(term.rarity for term in terms if term.is_in(number)) / total
             name = self._names[number]
             named = sum(any(word in term.forms for term in terms) for word in name) / max(1, len(name))
-            near[number] = score * (0.4 + 0.6 * covered) * (1 + _NAME_BONUS * named * covered)
-        bonus = (
-            max(near.values(), default=0.0) + total * _EXACT_BONUS
-        )  # whoever is asked for by name is first
-        for number in exact & near.keys():
-            near[number] += bonus
-        best = heapq.nlargest(limit, ((score, -number) for number, score in near.items()))
+            ranked[number] = scores[number] * (0.4 + 0.6 * covered) * (1 + _NAME_BONUS * named * covered)
+        bonus = max(ranked.values(), default=0.0) + total * _EXACT_BONUS  # a tool asked for by name is first
+        for number in exact & ranked.keys():
+            ranked[number] += bonus
+        best = heapq.nlargest(limit, ((score, -number) for number, score in ranked.items()))
         return [(score, -number) for score, number in best]
 
     def _explain(self, number: int, terms: list[_Term]) -> dict[str, str]:
@@ -466,9 +425,9 @@ class SearchIndex:
 
 
 class _Term:
-    """One word of a question: the words it stands for, and the tools that have them."""
+    """One word of a query: its forms, and the tools that have them."""
 
-    __slots__ = ("forms", "lists", "most", "rarity", "reach", "word")
+    __slots__ = ("forms", "lists", "max_score", "rarity", "reach", "word")
 
     def __init__(self, word: str, forms: Mapping[str, float], index: SearchIndex) -> None:
         self.word = word
@@ -477,34 +436,30 @@ class _Term:
         sure = {form: weight for form, weight in forms.items() if weight > _SURE}
         self.reach = sum(len(found[form]) for form in sure or forms)
         self.rarity = _rarity(min(self.reach, total), total)
-        # Whoever asks in a word that many tools use means that word, and not one like it.
+        # A word that many tools have means itself, and not one like it.
         self.forms = sure if sure and self.reach > index.common else forms
-        most = self.rarity if sure else math.inf
+        max_rarity = self.rarity if sure else math.inf
         self.lists = [
-            (found[form], weight * min(most, _rarity(len(found[form]), total)), form)
+            (found[form], weight * min(max_rarity, _rarity(len(found[form]), total)), form)
             for form, weight in self.forms.items()
         ]
-        self.most = max((factor for _, factor, _ in self.lists), default=0.0)
+        self.max_score = max((factor for _, factor, _ in self.lists), default=0.0)
 
-    def score_all(self, scores: dict[int, float]) -> None:
+    def add_scores(self, scores: dict[int, float], only_known: bool = False) -> None:
+        """Add the best form's score to each tool; with `only_known`, to those that have a score already."""
         tools, factor, _ = self.lists[0]
-        best = {number: factor * weight for number, weight in tools.items()}
+        numbers = scores.keys() & tools.keys() if only_known else tools
+        best = {number: factor * tools[number] for number in numbers}
         for tools, factor, _ in self.lists[1:]:
-            for number, weight in tools.items():
-                score = factor * weight
-                if score > best.get(number, 0.0):
-                    best[number] = score
-        _add_up(scores, best)
-
-    def score_only(self, scores: dict[int, float]) -> None:
-        """Add to what is there, and nothing new."""
-        best: dict[int, float] = {}
-        for tools, factor, _ in self.lists:
-            for number in scores.keys() & tools.keys():
+            for number in scores.keys() & tools.keys() if only_known else tools:
                 score = factor * tools[number]
                 if score > best.get(number, 0.0):
                     best[number] = score
-        _add_up(scores, best)
+        if not scores:
+            scores.update(best)
+            return
+        for number, score in best.items():
+            scores[number] = scores.get(number, 0.0) + score
 
     def is_in(self, number: int) -> bool:
         return any(number in tools for tools, _, _ in self.lists)
@@ -515,7 +470,7 @@ class _Term:
 
 
 class _Admission:
-    """What may be found, asked once for each tool."""
+    """What may be found, decided once for each tool."""
 
     def __init__(self, allowed: Allowed, tools: Sequence[Tool]) -> None:
         self._is_allowed = allowed if callable(allowed) else lambda tool: tool.name in allowed
@@ -530,18 +485,10 @@ class _Admission:
         return [number for number in numbers if known[number]]
 
 
-def _add_up(scores: dict[int, float], more: dict[int, float]) -> None:
-    if scores:
-        for number, score in more.items():
-            scores[number] = scores.get(number, 0.0) + score
-    else:
-        scores.update(more)
-
-
 def _rarity(count: int, total: int) -> float:
     return math.log(1 + (total - count + 0.5) / (count + 0.5))
 
 
 def _flatten(name: str) -> str:
-    """A name without case and signs, so that `Create pull request` is `create_pull_request`."""
+    """Return a name without case and signs, so that `Create pull request` is `create_pull_request`."""
     return "".join(letter for letter in name.casefold() if letter.isalnum())
