@@ -1,7 +1,4 @@
-"""What a tool can hand back besides plain data: pictures, sound, files, links, and a whole Result.
-
-Knows the content blocks of MCP and nothing of who reads them.
-"""
+"""Results of tools besides plain data: images, audio, files, links, and `Result` itself."""
 
 from __future__ import annotations
 
@@ -16,7 +13,7 @@ if TYPE_CHECKING:
 Block = dict[str, Any]
 
 BUILT_IN = frozenset({bool, dict, float, int, list, str, tuple, type(None)})
-"""The types of nearly all results, which have neither to be awaited nor to be run through."""
+"""The types of nearly all results; they are neither awaited nor iterated."""
 
 
 class _Media:
@@ -41,7 +38,7 @@ class _Media:
     def read(self) -> bytes:
         if self.data is not None:
             return self.data
-        assert self.path is not None  # nosec B101  # the constructor saw to it
+        assert self.path is not None  # nosec B101  # the constructor requires one
         return self.path.read_bytes()
 
     def to_block(self) -> Block:
@@ -66,7 +63,7 @@ class Audio(_Media):
 
 
 class File(_Media):
-    """A file's content, embedded: text where its media type is text, else base64."""
+    """The content of a file: as text where its media type is text, else in base64."""
 
     kind = "resource"
     __slots__ = ("uri",)
@@ -96,7 +93,7 @@ class File(_Media):
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """A pointer to something the client can fetch by itself."""
+    """A link to something that the client can fetch."""
 
     uri: str
     name: str
@@ -124,11 +121,11 @@ def text_block(text: str) -> Block:
 
 @dataclass(slots=True)
 class Result:
-    """What a call came to: content blocks, and structured data where there is some.
+    """The result of a call: content blocks, and structured data where there is some.
 
-    `is_structured` tells a structured `None` from none at all. `error` is the exception behind an
-    `is_error` result, for callers in the same process; it never travels. Not frozen: a frozen one takes four
-    times as long to make, and one is made for every call.
+    `is_structured` tells a structured `None` from none at all. `error` is the exception behind an `is_error`
+    result, for callers in the same process; it is never sent. Not frozen: creating a frozen dataclass takes
+    four times as long, and every call creates one.
     """
 
     content: list[Block] = field(default_factory=list)
@@ -140,7 +137,7 @@ class Result:
 
     @classmethod
     def of(cls, text: str, structured: Any) -> Result:
-        """Words for people beside data for programs, for a tool to return."""
+        """Return a result with text for people and data for programs."""
         return cls([text_block(text)], structured, is_structured=True)
 
     @property
@@ -149,7 +146,7 @@ class Result:
         return "\n".join(block["text"] for block in self.content if block.get("type") == "text")
 
     def to_json(self) -> dict[str, Any]:
-        """The call's result object as MCP spells it."""
+        """Return the result object of MCP."""
         wire: dict[str, Any] = {"content": self.content}
         if self.is_structured:
             wire["structuredContent"] = self.structured_content

@@ -1,12 +1,7 @@
-"""What a running tool may know of its call, and say while it runs.
+"""The context of a running call: its principal, progress, log messages, and questions to the user.
 
-A function asks for it by annotating a parameter with `Context`; the parameter is never published. The
-other end is a `Channel`: a client on the wire, or nobody. Knows nothing of transports, loops excepted.
-
-What a running tool may ask its caller, and what it gets back.
-
-A question is plain data; who carries it, and whether the tool waits for the answer or runs again with it, is
-the channel's affair. Knows what MCP clients can be asked; refuses to know how it is spelt on the wire.
+A function gets it by annotating a parameter with `Context`; the parameter is not published. Messages and
+questions go through a `Channel`: to a client, or nowhere.
 """
 
 from __future__ import annotations
@@ -21,6 +16,8 @@ from typing import Any, Literal, Protocol
 
 from toolcrib.errors import CannotAskError
 
+# --- questions and answers -----------------------------------------------------------------------------
+
 Action = Literal["accept", "decline", "cancel"]
 
 YES_OR_NO: Mapping[str, Any] = {"type": "object", "properties": {}}
@@ -28,7 +25,7 @@ YES_OR_NO: Mapping[str, Any] = {"type": "object", "properties": {}}
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """A few fields for the person to fill in: `schema` is an object with flat properties."""
+    """A form for the user: `schema` is an object with flat properties."""
 
     message: str
     schema: Mapping[str, Any] = field(default_factory=lambda: dict(YES_OR_NO))
@@ -36,7 +33,7 @@ class Form:
 
 @dataclass(frozen=True, slots=True)
 class Visit:
-    """A page for the person to open, for what must not pass through the client (a password, a payment)."""
+    """A page for the user to open, for what must not pass through the client: a password, a payment."""
 
     message: str
     url: str
@@ -44,7 +41,7 @@ class Visit:
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """Something for the client's model to complete. `messages` as MCP has them, or one text."""
+    """A prompt for the client's model. `messages` are MCP's sampling messages, or one text."""
 
     messages: str | Sequence[Mapping[str, Any]]
     max_tokens: int = 1024
@@ -54,7 +51,7 @@ class Prompt:
 
 @dataclass(frozen=True, slots=True)
 class Folders:
-    """Which folders the client works in."""
+    """A question for the folders that the client works in (MCP's roots)."""
 
 
 Question = Form | Visit | Prompt | Folders
@@ -62,7 +59,7 @@ Question = Form | Visit | Prompt | Folders
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What the person did with a form or a page. True where they accepted; `answer["name"]` reads a field."""
+    """The answer to a form or a page. True where the user accepted; `answer["name"]` is a field."""
 
     action: Action
     content: Mapping[str, Any] = field(default_factory=dict)
@@ -79,7 +76,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """What the client's model wrote. `content` is the block, or the blocks, as they came."""
+    """The answer of the client's model. `content` is one content block or a list of them."""
 
     content: Any
     role: str = "assistant"
@@ -95,7 +92,7 @@ class Completion:
 
 @dataclass(frozen=True, slots=True)
 class Folder:
-    """One folder the client works in."""
+    """A folder that the client works in."""
 
     uri: str
     name: str | None = None
@@ -105,8 +102,8 @@ Reply = Answer | Completion | list[Folder]
 
 
 class InputNeeded(BaseException):
-    """Ends a call whose answers come with the next one. Not an Exception, so that `except Exception` in a
-    tool does not swallow it."""
+    """Ends a call that the client repeats with the answers. Not an Exception, so that `except Exception` in
+    a tool does not catch it."""
 
     def __init__(self, questions: Mapping[str, Question]) -> None:
         super().__init__(", ".join(questions))
@@ -118,10 +115,10 @@ logger = logging.getLogger("toolcrib")
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """Who calls. `name` tells people and rules apart: `local`, `key:ana`, `oauth:SUBJECT`.
+    """The caller. `name` identifies it in rules and logs: `local`, `key:ana`, `oauth:SUBJECT`.
 
-    `roles` are those that a key or token brings along; rules may give more. `binding` is what sessions and
-    sealed states are bound to where the name alone does not say enough: issuer, subject and client.
+    `roles` are those of the key or token; rules may add more. `binding` identifies the caller to sessions and
+    sealed states where the name is not unique: issuer, subject and client.
     """
 
     name: str = "local"
@@ -136,24 +133,24 @@ class Principal:
         object.__setattr__(self, "_hash", hash((self.name, self.scopes, self.roles, self.binding)))
 
     def __hash__(self) -> int:
-        return self._hash  # asked for with every call
+        return self._hash  # needed for every call
 
 
 LOCAL = Principal()
 ANONYMOUS = Principal("anonymous")
-"""Whoever shows nothing where nothing has to be shown: many callers, who are not told apart."""
+"""Callers without credentials, where credentials are optional."""
 RESERVED = "toolcrib."
-"""Questions with keys like this are the policy's own: no tool asks them, no client answers them unasked."""
+"""Prefix of question keys that only the policy uses."""
 CONFIRMATION = f"{RESERVED}confirm"
 
 
 class Channel(Protocol):
-    """The caller's end: hears of progress and log lines, and may be asked. Always on the loop of the call.
+    """The connection to the caller, used on the event loop of the call.
 
-    `resumes` is the mark of the state that a call made again with answers came with, else None;
-    `is_prompted` says that it comes again because it was asked something for the first time. `is_gone` says
-    that the caller itself has gone, where a call is cancelled. `request` names the message and `trace`
-    the caller's trace (W3C traceparent), where there are such.
+    `resumes` identifies the sealed state of a call that is repeated with answers, else it is None;
+    `is_prompted` says that the call is repeated after its first question. `is_gone` says that a call was
+    cancelled because the caller has gone. `request` is the id of the message and `trace` the caller's trace
+    (W3C traceparent), where there are any.
     """
 
     @property
@@ -176,16 +173,16 @@ class Channel(Protocol):
     def log(self, level: str, data: Any) -> None: ...
 
     async def ask(self, questions: Mapping[str, Question]) -> Mapping[str, Reply]:
-        """Answers by key. Raises CannotAskError, or InputNeeded to end a call that will be made again."""
+        """Return answers by key. Raises CannotAskError, or InputNeeded where the call will be repeated."""
         ...
 
     def close_stream(self) -> None:
-        """Let the caller fetch the rest later, where its transport can."""
+        """Close the caller's connection, where its transport can fetch the rest later."""
         ...
 
 
-class Nobody:
-    """The channel of a call that no client waits for: log lines go to the log, questions fail."""
+class NullChannel:
+    """The channel of a call without a client: log messages go to the log, questions fail."""
 
     resumes: str | None = None
     is_prompted: bool = False
@@ -200,17 +197,17 @@ class Nobody:
         logger.log(logging.getLevelNamesMapping().get(level.upper(), logging.INFO), "%s", data)
 
     async def ask(self, questions: Mapping[str, Question]) -> Mapping[str, Reply]:  # noqa: ARG002
-        raise CannotAskError("This call has nobody to ask: it was not made by an interactive client.")
+        raise CannotAskError("This call cannot ask: it was not made by an interactive client.")
 
     def close_stream(self) -> None:
         pass
 
 
-NOBODY = Nobody()
+NO_CHANNEL = NullChannel()
 
 
-class _Told:
-    """Lets `await ctx.progress(...)` and plain `ctx.progress(...)` both be right."""
+class _Done:
+    """Makes `await ctx.progress(...)` work as well as `ctx.progress(...)`."""
 
     __slots__ = ()
 
@@ -218,28 +215,28 @@ class _Told:
         yield from ()
 
 
-_TOLD = _Told()
+_DONE = _Done()
 
 
 @dataclass(slots=True, eq=False)
 class Context:
-    """The running call, for the tool that asks for it."""
+    """The running call, for a tool with a parameter of this type."""
 
     tool: str
     arguments: Mapping[str, Any]
     principal: Principal = LOCAL
-    channel: Channel = NOBODY
+    channel: Channel = NO_CHANNEL
     server: Any = None
     deadline: float | None = None
     loop: asyncio.AbstractEventLoop | None = None
     cancelled: bool = False
-    """True once nobody waits any more. Code on a thread cannot be stopped: it looks here."""
+    """True once nobody waits for the result. Code on a thread cannot be stopped: it should check this."""
     pause: Callable[[bool], None] | None = None
-    """Stops the clock of the deadline, and lets it run again: a person may think as long as they like."""
+    """Stops the clock of the deadline while the user thinks, and starts it again."""
     _question: concurrent.futures.Future[Any] | None = None
 
     def cancel(self) -> None:
-        """Nobody waits any more. A thread that waits for an answer gets a CancelledError."""
+        """Mark the call as cancelled. A thread that waits for an answer gets a CancelledError."""
         self.cancelled = True
         question = self._question
         if question is not None:
@@ -247,56 +244,55 @@ class Context:
 
     @property
     def remaining_s(self) -> float | None:
-        """Seconds until the deadline, never below zero; None where there is none."""
+        """Seconds until the deadline, at least zero; None without a deadline."""
         return None if self.deadline is None else max(0.0, self.deadline - time.monotonic())
 
-    def progress(self, progress: float, total: float | None = None, message: str | None = None) -> _Told:
-        """Tell the caller how far the work is. Works with and without `await`."""
-        self._tell(self.channel.progress, progress, total, message)
-        return _TOLD
+    def progress(self, progress: float, total: float | None = None, message: str | None = None) -> _Done:
+        """Report progress to the caller. Works with and without `await`."""
+        self._send(self.channel.progress, progress, total, message)
+        return _DONE
 
-    def log(self, level: str, data: Any) -> _Told:
-        """Send a log line to the caller. Works with and without `await`."""
-        self._tell(self.channel.log, level, data)
-        return _TOLD
+    def log(self, level: str, data: Any) -> _Done:
+        """Send a log message to the caller. Works with and without `await`."""
+        self._send(self.channel.log, level, data)
+        return _DONE
 
     # --- asking: awaited in async code, blocking in code on a thread ---
 
     def ask(self, key: str, message: str, schema: Mapping[str, Any] | None = None) -> Any:
-        """Ask the person behind the call; gives an Answer. `schema` describes the fields, none: yes or no.
+        """Ask the user and return an Answer. `schema` describes the fields; without one, it is yes or no.
 
-        A client of 2026-07-28 calls again with the answer, and the function runs again from its top: so ask
-        before you act. `key` tells the questions of one call apart.
+        A client of 2026-07-28 repeats the call with the answer, and the function runs again from the start:
+        ask before you act. `key` identifies the question within the call.
         """
-        return self._one(key, Form(message) if schema is None else Form(message, schema))
+        return self._ask_one(key, Form(message) if schema is None else Form(message, schema))
 
     def ask_to_visit(self, key: str, message: str, url: str) -> Any:
-        """Ask the person to open a page; gives an Answer."""
-        return self._one(key, Visit(message, url))
+        """Ask the user to open a page and return an Answer."""
+        return self._ask_one(key, Visit(message, url))
 
     def sample(self, key: str, messages: str | Any, *, max_tokens: int = 1024, **options: Any) -> Any:
-        """Have the client's model complete something; gives a Completion. Options: `system`, and whatever
-        else MCP's sampling takes."""
+        """Ask the client's model and return a Completion. Options: `system`, and others of MCP's sampling."""
         system = options.pop("system", None)
-        return self._one(key, Prompt(messages, max_tokens, system, options))
+        return self._ask_one(key, Prompt(messages, max_tokens, system, options))
 
     def folders(self, key: str = "folders") -> Any:
-        """The folders the client works in (MCP calls them roots); gives a list of Folder."""
-        return self._one(key, Folders())
+        """Return a list of the folders that the client works in (MCP's roots)."""
+        return self._ask_one(key, Folders())
 
     def ask_all(self, questions: Mapping[str, Question]) -> Any:
-        """Ask several things at once; gives a mapping of replies under the same keys."""
-        return self._put(questions, None)
+        """Ask several questions at once and return a mapping of replies by key."""
+        return self._ask_any(questions, None)
 
     def close_stream(self) -> None:
-        """Let go of the caller's connection without ending the call: a 2025-11-25 client fetches the rest
-        later. Elsewhere it does nothing."""
-        self._tell(self.channel.close_stream)
+        """Close the caller's connection without ending the call, where the client can fetch the rest later:
+        over HTTP with 2025-11-25."""
+        self._send(self.channel.close_stream)
 
-    def _one(self, key: str, question: Question) -> Any:
-        return self._put({key: question}, key)
+    def _ask_one(self, key: str, question: Question) -> Any:
+        return self._ask_any({key: question}, key)
 
-    def _put(self, questions: Mapping[str, Question], key: str | None) -> Any:
+    def _ask_any(self, questions: Mapping[str, Question], key: str | None) -> Any:
         for name in questions:
             if name.startswith(RESERVED):
                 raise ValueError(f"a question's key must not begin with {RESERVED!r}, got {name!r}")
@@ -309,7 +305,7 @@ class Context:
         if running is not None:  # a thread with a loop of its own
             return asyncio.wrap_future(future)
         self._question = future
-        if self.cancelled:  # by now: whoever cancelled did not see the question
+        if self.cancelled:  # in the meantime: `cancel` did not see the question
             future.cancel()
         try:
             return future.result()
@@ -318,7 +314,7 @@ class Context:
 
     async def _ask(self, questions: Mapping[str, Question], key: str | None) -> Any:
         if self.cancelled:
-            raise CannotAskError("This call has ended: nobody waits for what it asks.")
+            raise CannotAskError("This call has ended: its questions cannot be answered.")
         pause = self.pause
         if pause is not None:
             pause(True)
@@ -329,23 +325,23 @@ class Context:
                 pause(False)
         return replies if key is None else replies[key]
 
-    def _tell(self, method: Any, *words: Any) -> None:
+    def _send(self, method: Any, *arguments: Any) -> None:
         if self.cancelled:
-            return  # whoever is told now has been answered already
+            return  # the caller has its answer already
         if self.loop is None or _running_loop() is self.loop:
-            self._pass_on(method, words)
+            self._deliver(method, arguments)
             return
         try:
-            self.loop.call_soon_threadsafe(self._pass_on, method, words)
+            self.loop.call_soon_threadsafe(self._deliver, method, arguments)
         except RuntimeError:
-            pass  # the loop was closed meanwhile: there is nobody left to tell
+            pass  # the loop was closed in the meantime
 
-    def _pass_on(self, method: Any, words: tuple[Any, ...]) -> None:
+    def _deliver(self, method: Any, arguments: tuple[Any, ...]) -> None:
         if self.cancelled:
-            return  # it ended between the word and its turn
+            return  # it ended in the meantime
         try:
-            method(*words)
-        except Exception as error:  # the caller's end is broken; the tool's work is not
+            method(*arguments)
+        except Exception as error:  # a broken connection must not end the tool's work
             logger.warning(
                 "tool '%s' could not reach its caller: %s",
                 self.tool,

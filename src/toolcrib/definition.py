@@ -1,16 +1,4 @@
-"""What a tool is, apart from its code: name, words, schemas, hints; and the rules they keep.
-
-Knows names, options and JSON Schemas as plain data. Refuses to know functions, registries and wires.
-
-Arguments that a client repeats in HTTP headers: properties marked with `x-mcp-header`.
-
-A wrong mark makes clients drop the tool, so it is found at registration. Knows schemas as plain data;
-refuses to know requests.
-
-Hard rules for the words a model reads: nothing invisible, nothing that steers a terminal, nothing huge.
-
-Knows characters. Whether words are good is advice, and lives with the linter.
-"""
+"""Definitions of tools: name, description, schemas, annotations, options, and the rules for them."""
 
 from __future__ import annotations
 
@@ -33,6 +21,8 @@ from toolcrib.errors import (
 from toolcrib.validation import codec
 from toolcrib.validation import validator as validation
 
+# --- arguments that clients repeat in HTTP headers: properties marked with `x-mcp-header` ---------------
+
 MARK = "x-mcp-header"
 _TOKEN = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]{1,128}")
 _KINDS = ("string", "integer", "boolean")
@@ -41,13 +31,16 @@ Mirrored = dict[tuple[str, ...], str]
 
 
 def mirrored_parameters(schema: Mapping[str, Any]) -> Mirrored:
-    """The path of every marked property, with the label of its header. Raises InvalidSchemaError."""
+    """Return the path of every marked property, with the label of its header.
+
+    Raises InvalidSchemaError for a wrong mark: clients would drop the tool.
+    """
     found: Mirrored = {}
     _walk(schema, (), found)
     reached = sum(1 for _ in _marks(schema))
     if reached != len(found):
         raise InvalidSchemaError(
-            f"'{MARK}' is used where no client looks",
+            f"'{MARK}' is used where clients ignore it",
             hint="mark properties of the root, or of objects below its properties",
         )
     seen: dict[str, str] = {}
@@ -69,10 +62,12 @@ def _walk(schema: Any, path: tuple[str, ...], found: Mirrored) -> None:
         if MARK in value:
             label = value[MARK]
             if not isinstance(label, str) or _TOKEN.fullmatch(label) is None:
-                raise InvalidSchemaError(f"'{MARK}' of '{'.'.join(here)}' is no header name: {label!r:.80}")
+                raise InvalidSchemaError(
+                    f"'{MARK}' of '{'.'.join(here)}' is not a header name: {label!r:.80}"
+                )
             if value.get("type") not in _KINDS:
                 raise InvalidSchemaError(
-                    f"'{MARK}' of '{'.'.join(here)}' needs a type that a header can say",
+                    f"'{MARK}' of '{'.'.join(here)}' needs a type that fits in a header",
                     hint=f"one of {', '.join(_KINDS)}",
                 )
             found[here] = label
@@ -80,7 +75,7 @@ def _walk(schema: Any, path: tuple[str, ...], found: Mirrored) -> None:
 
 
 def _marks(schema: Any) -> Any:
-    """Every mark in a schema, wherever it is; property names that happen to be the word are none."""
+    """Yield every mark in a schema; a property of that name is not a mark."""
     if isinstance(schema, Mapping):
         if MARK in schema:
             yield schema[MARK]
@@ -95,40 +90,44 @@ def _marks(schema: Any) -> Any:
             yield from _marks(item)
 
 
+# --- text that models read: nothing invisible, no control characters, nothing huge -----------------------
+
 MAX_DESCRIPTION_BYTES = 64 * 1024
 MAX_SCHEMA_BYTES = 1024 * 1024
-"""How many words a schema may hold in all."""
+"""The limit for all texts of a schema together."""
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
 _REFUSED = {"Cc": "control", "Cf": "invisible", "Co": "private-use", "Cs": "surrogate"} | dict.fromkeys(
     ("Zl", "Zp"), "line-breaking"
 )
-# Characters without a glyph that Unicode files among letters and marks, or has not assigned. The tags are
-# among them, which spell hidden ASCII.
-_INVISIBLE = re.compile(
+# Characters without a glyph that Unicode counts among letters and marks, or has not assigned. Among them are
+# the tags, which spell hidden ASCII.
+_INVISIBLE = (
     "[\u034f\u115f\u1160\u17b4\u17b5\u3164\uffa0\ufdd0-\ufdef\ufff0-\ufff8\ufffe\uffff"
     "\U000e0000-\U000e00ff\U000e01f0-\U000e0fff]"
 )
 _JOINERS = frozenset("\u200c\u200d")  # emoji, Persian and Indic scripts need them
-# They choose the form of the character before them: colour emoji, Mongolian letters, variants of ideographs.
-_SELECTORS = re.compile("[\u180b-\u180d\u180f\ufe00-\ufe0f\U000e0100-\U000e01ef]")
+# They select the form of the character before them: colour emoji, Mongolian letters, variants of ideographs.
+_SELECTORS = "[\u180b-\u180d\u180f\ufe00-\ufe0f\U000e0100-\U000e01ef]"
 
 
 def find_hidden(text: str) -> str | None:
-    """Name the first character that must not be there, or None."""
+    """Return a name for the first invisible or control character, or None."""
     text = text.replace("\r\n", "\n")
     if text.isascii():
         found = _CONTROL.search(text)
         return f"control character U+{ord(found.group()):04X}" if found else None
+    # Compiled here, by the cache of `re`: most programs have no such text, and compiling takes a while.
+    invisible, selectors = re.compile(_INVISIBLE), re.compile(_SELECTORS)
     before = ""
     for index, character in enumerate(text):
         if character.isascii():
             kind = "control" if _CONTROL.match(character) else None
         elif character in _JOINERS:
             kind = None if _joins(before, text[index + 1 : index + 2]) else "invisible"
-        elif _SELECTORS.match(character):
+        elif selectors.match(character):
             kind = None if _is_visible(before) else "invisible"
-        elif _INVISIBLE.match(character):
+        elif invisible.match(character):
             kind = "invisible"
         else:
             kind = _REFUSED.get(unicodedata.category(character))
@@ -139,36 +138,36 @@ def find_hidden(text: str) -> str | None:
 
 
 def _joins(before: str, after: str) -> bool:
-    """Whether a joiner stands where scripts and emoji need one. Rows of them spell hidden text."""
+    """Return whether a joiner is where scripts and emoji need one. Rows of them spell hidden text."""
     is_needed = not before.isascii() or not after.isascii()
     return is_needed and before != "" and not before.isspace() and before not in _JOINERS
 
 
 def _is_visible(character: str) -> bool:
-    return character.isprintable() and not character.isspace() and not _SELECTORS.match(character)
+    return character.isprintable() and not character.isspace() and not re.match(_SELECTORS, character)
 
 
-def check_words(text: str, what: str, tool: str | None = None) -> None:
-    """Raise DefinitionError where `text` hides something or is too long for any model."""
+def check_text(text: str, what: str, tool: str | None = None) -> None:
+    """Raise DefinitionError where `text` has invisible characters or is too long."""
     if len(text) > MAX_DESCRIPTION_BYTES // 4 and _count_bytes(text) > MAX_DESCRIPTION_BYTES:
         raise DefinitionError(f"{what} is longer than {MAX_DESCRIPTION_BYTES // 1024} KiB", tool=tool)
     hidden = find_hidden(text)
     if hidden is not None:
         article = "an" if hidden.startswith("i") else "a"
         raise DefinitionError(
-            f"{what} contains {article} {hidden}", tool=tool, hint="remove it: a reader cannot see it"
+            f"{what} contains {article} {hidden}", tool=tool, hint="remove it: readers cannot see it"
         )
 
 
-def check_schema_words(schema: Mapping[str, Any], what: str, tool: str | None = None) -> None:
-    """The same for every name and every text inside a schema: a model reads them all."""
+def check_schema_text(schema: Mapping[str, Any], what: str, tool: str | None = None) -> None:
+    """Check every name and text in a schema: models read them all."""
     total = 0
     for text in _strings(schema):
-        check_words(text, what, tool)
+        check_text(text, what, tool)
         total += len(text)
         if total > MAX_SCHEMA_BYTES:
-            words = f"{what} holds more than {MAX_SCHEMA_BYTES // 1024} KiB of text"
-            raise DefinitionError(words, tool=tool, hint="describe less, or split the tool")
+            message = f"{what} has more than {MAX_SCHEMA_BYTES // 1024} KiB of text"
+            raise DefinitionError(message, tool=tool, hint="shorten descriptions, or split the tool")
 
 
 def _count_bytes(text: str) -> int:
@@ -199,7 +198,7 @@ MAX_TIMEOUT_S = 3600.0
 
 @dataclass(frozen=True, slots=True)
 class NameRule:
-    """What a tool may be called. The whole string must match; length is looked at first."""
+    """A rule for tool names: a pattern for the whole name, and a length, which is checked first."""
 
     label: str
     pattern: re.Pattern[str]
@@ -234,7 +233,7 @@ NAME_RULES: Mapping[str, NameRule] = MappingProxyType({rule.label: rule for rule
 
 
 def shorten_name(name: str, longest: int) -> str:
-    """A name that fits: both ends kept, a digest of the whole in the middle, so that it stays unique."""
+    """Return the name, shortened to its ends with a digest of the whole between them."""
     if len(name) <= longest:
         return name
     mark = codec.digest(name)[:8]
@@ -247,7 +246,7 @@ def shorten_name(name: str, longest: int) -> str:
 
 
 class OptionFields(TypedDict, total=False):
-    """The options of a tool as keywords: what `@tool(...)`, `Tool.from_function` and `add` take."""
+    """The options of a tool as keyword arguments of `@tool(...)`, `Tool.from_function` and `add`."""
 
     name: str | None
     title: str | None
@@ -278,16 +277,16 @@ class OptionFields(TypedDict, total=False):
 
 @dataclass(frozen=True)
 class ToolOptions:
-    """Everything an author can say about a tool beside its code. One value, from decorator to call.
+    """The options of a tool: one value, from the decorator to the call.
 
-    `read_only`, `destructive`, `idempotent` and `open_world` are hints to clients. `group` ties the tool
-    to a switch `enable_{group}_tools`. `run` says where sync code runs: "thread" (the default for `def`),
+    `read_only`, `destructive`, `idempotent` and `open_world` are annotations for clients. `group` belongs to
+    the switch `enable_{group}_tools`. `run` says where sync code runs: "thread" (the default for `def`),
     "inline" for code that never blocks, "process" for code that must be killable. `extra="ignore"` drops
     unknown argument names instead of refusing them. `repair=False` takes arguments as they come.
-    `max_convert_ms` is how long converting the arguments of one call may take, as estimated; by default that
-    depends on their size. A policy demands `scopes` of callers, and a record before and after each call where
-    `audit="required"`. `icons` and `meta` go to clients as they are (MCP's `icons` and `_meta`); `metadata`
-    stays at home.
+    `max_convert_ms` limits the estimated time to convert the arguments of one call; by default it depends on
+    their size. A policy requires `scopes` of callers, and an audit record of each call where
+    `audit="required"`. `icons` and `meta` are sent to clients as they are (MCP's `icons` and `_meta`);
+    `metadata` is not sent.
     """
 
     name: str | None = None
@@ -320,7 +319,7 @@ class ToolOptions:
         _check_options(self)
 
     def over(self, given: OptionFields) -> ToolOptions:
-        """These options with what is `given` laid over them; tags and metadata add up."""
+        """Return these options, overridden by those `given`; tags and metadata are joined."""
         if not given:
             return self
         unknown = given.keys() - _OPTION_NAMES
@@ -329,9 +328,7 @@ class ToolOptions:
 
             first = min(unknown)
             close = difflib.get_close_matches(first, sorted(_OPTION_NAMES), n=1, cutoff=0.5)
-            hint = (
-                f"did you mean '{close[0]}'?" if close else f"there are: {', '.join(sorted(_OPTION_NAMES))}"
-            )
+            hint = f"did you mean '{close[0]}'?" if close else f"options: {', '.join(sorted(_OPTION_NAMES))}"
             raise InvalidToolError(f"Unknown tool option: {', '.join(sorted(unknown))}", hint=hint)
         options = replace(self, **given)
         if self.tags and options.tags is not self.tags:
@@ -342,7 +339,7 @@ class ToolOptions:
 
     @property
     def annotations(self) -> dict[str, Any]:
-        """The hints as MCP spells them; only those that were given."""
+        """Return the annotations that were given, as MCP names them."""
         hints = {
             "readOnlyHint": self.read_only,
             "destructiveHint": self.destructive,
@@ -373,33 +370,33 @@ _OPTION_TYPES: dict[str, tuple[Any, str]] = {
 
 
 def _check_options(options: ToolOptions) -> None:
-    """Turn a slip in an option into an error that names it, where the slip is made."""
-    for name, (types, words) in _OPTION_TYPES.items():
+    """Raise InvalidToolError for an option of a wrong type or value."""
+    for name, (types, expected) in _OPTION_TYPES.items():
         value = getattr(options, name)
         if not isinstance(value, types) or (
             types is _STRINGS[0] and not all(isinstance(item, str) for item in value)
         ):
-            raise _wrong(options, name, f"must be {words}")
+            raise _option_error(options, name, f"must be {expected}")
     if options.version is not None and (not options.version or "@" in options.version):
-        raise _wrong(options, "version", "must not be empty nor hold an '@'")
+        raise _option_error(options, "version", "must not be empty or contain '@'")
     if options.run not in ("auto", "inline", "thread", "process"):
-        raise _wrong(options, "run", "must be 'auto', 'inline', 'thread' or 'process'")
+        raise _option_error(options, "run", "must be 'auto', 'inline', 'thread' or 'process'")
     if options.audit not in (None, "required"):
-        raise _wrong(options, "audit", "must be 'required' or None")
+        raise _option_error(options, "audit", "must be 'required' or None")
     if options.extra not in ("refuse", "ignore"):
-        raise _wrong(options, "extra", "must be 'refuse' or 'ignore'")
+        raise _option_error(options, "extra", "must be 'refuse' or 'ignore'")
     if options.timeout_s is not None and not 0 < options.timeout_s <= MAX_TIMEOUT_S:
-        raise _wrong(options, "timeout_s", f"must be above 0 and at most {MAX_TIMEOUT_S:g} seconds")
+        raise _option_error(options, "timeout_s", f"must be above 0 and at most {MAX_TIMEOUT_S:g} seconds")
     for name in ("max_threads", "max_convert_ms"):
         if getattr(options, name) is not None and not getattr(options, name) >= 1:
-            raise _wrong(options, name, "must be at least 1")
+            raise _option_error(options, name, "must be at least 1")
     if options.read_only and options.destructive:
         raise InvalidToolError("A tool cannot be both read_only and destructive", tool=_name_of(options))
 
 
-def _wrong(options: ToolOptions, option: str, words: str) -> InvalidToolError:
+def _option_error(options: ToolOptions, option: str, problem: str) -> InvalidToolError:
     given = getattr(options, option)
-    return InvalidToolError(f"Option '{option}' {words}, got {given!r:.80}", tool=_name_of(options))
+    return InvalidToolError(f"Option '{option}' {problem}, got {given!r:.80}", tool=_name_of(options))
 
 
 def _name_of(options: ToolOptions) -> str | None:
@@ -414,16 +411,16 @@ NO_OPTIONS = ToolOptions()
 _YES_OR_NO = ("readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint")
 
 
-def find_unfit_annotations(annotations: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """The annotations that are not of the type that MCP gives them, each with what it should be."""
-    unfit = [
+def find_wrong_annotations(annotations: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Return the annotations of a wrong type, each with the type that MCP requires."""
+    wrong = [
         (key, "true or false")
         for key in _YES_OR_NO
         if key in annotations and not isinstance(annotations[key], bool)
     ]
     if "title" in annotations and not isinstance(annotations["title"], str):
-        unfit.append(("title", "text"))
-    return unfit
+        wrong.append(("title", "text"))
+    return wrong
 
 
 # --- definitions -----------------------------------------------------------------------------------
@@ -431,10 +428,10 @@ def find_unfit_annotations(annotations: Mapping[str, Any]) -> list[tuple[str, st
 
 @dataclass(frozen=True)
 class ToolDefinition:
-    """What clients and models are told of a tool, and what toolcrib keeps beside it.
+    """The definition of a tool as clients see it, with metadata that only toolcrib uses.
 
-    `description` holds every word of the docstring that did not move into a schema that goes out.
-    `returns` and `raises` are the words that did move, see `standalone_description`.
+    `description` has all text of the docstring that did not move into a published schema. `returns` and
+    `raises` have the text that did move, see `standalone_description`.
     """
 
     name: str
@@ -453,7 +450,7 @@ class ToolDefinition:
     meta: Mapping[str, Any] = field(default_factory=dict)
 
     def to_wire(self) -> dict[str, Any]:
-        """The tool as MCP 2026-07-28 lists it. Metadata and tags stay at home."""
+        """Return the tool as MCP 2026-07-28 lists it, without metadata and tags."""
         wire: dict[str, Any] = {"name": self.name}
         if self.title is not None:
             wire["title"] = self.title
@@ -472,24 +469,24 @@ class ToolDefinition:
 
     @cached_property
     def mirrored(self) -> Mirrored:
-        """Arguments that clients repeat in headers: path and label."""
+        """The arguments that clients repeat in headers: path and label."""
         try:
             if b'"x-mcp-header"' not in codec.write(self.input_schema):
-                return {}  # as nearly always, and quickly seen
+                return {}  # nearly always
         except (TypeError, ValueError):
-            pass  # not the plain data that it should be; that is found elsewhere
+            pass  # not plain data, which is reported elsewhere
         return mirrored_parameters(self.input_schema)
 
     @cached_property
     def standalone_description(self) -> str:
-        """The description for readers that get no output schema: Returns and Raises are in it."""
+        """The description with Returns and Raises, for readers that get no output schema."""
         if self.output_schema is None:
             return self.description
         return publish_docs(self.description, self.returns, self.raises, None)[0]
 
     @cached_property
     def fingerprint(self) -> str:
-        """SHA-256 of the canonical definition, description included."""
+        """The SHA-256 of the canonical definition."""
         return codec.digest(self.to_wire())
 
 
@@ -526,14 +523,14 @@ def join_descriptions(description: str, of_class: str | None) -> str:
 
 
 def check_input_schema(schema: Any, name: str) -> Mapping[str, Any]:
-    """The schema, if a tool's arguments can be checked against it."""
+    """Return the schema, or raise where arguments cannot be checked against it."""
     if not isinstance(schema, Mapping):
         raise InvalidSchemaError(f"The input schema of tool '{name}' must be a dict", tool=name)
     if schema.get("type") != "object":
         raise InvalidSchemaError(
             f"The input schema of tool '{name}' must have type='object'",
             tool=name,
-            hint="arguments are an object; put other values below a property",
+            hint="arguments are an object; put other values in a property",
         )
     try:
         validation.check_schema(schema)
@@ -544,11 +541,11 @@ def check_input_schema(schema: Any, name: str) -> Mapping[str, Any]:
     return schema
 
 
-# --- checks that the tutorial's readers know by name -------------------------------------------------
+# --- checks with fixed names and messages ------------------------------------------------------------
 
 
 def validate_tool_schema(schema: Any) -> None:
-    """Raise unless `schema` is a JSON Schema for a tool's arguments."""
+    """Raise InvalidSchemaError unless `schema` is a JSON Schema for a tool's arguments."""
     try:
         validation.check_schema(schema)
     except InvalidSchemaError as error:
@@ -560,9 +557,9 @@ def validate_tool_schema(schema: Any) -> None:
 
 
 def validate_tool_definition(tool: Any) -> None:
-    """Raise unless `tool` has a name, a description and a valid schema, as the tutorial asks.
+    """Raise DefinitionError unless `tool` has a name, a description and a valid schema.
 
-    Takes anything with `name`, `description` and `input_schema` (or `inputSchema`).
+    Accepts anything with `name`, `description` and `input_schema` (or `inputSchema`).
     """
     if not getattr(tool, "name", None):
         raise DefinitionError("Tool name is required")

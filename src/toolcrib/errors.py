@@ -1,46 +1,42 @@
-"""Every exception toolcrib raises, in one tree of three planes.
+"""The exceptions of toolcrib, and findings about definitions.
 
     ToolcribError
-    ├── DefinitionError (ValueError)             a tool is wrong before any call
+    ├── DefinitionError (ValueError)             a problem with a tool, before any call
     │   ├── InvalidToolError (TypeError)         not shaped like a tool: attribute missing or of a wrong type
-    │   ├── InvalidNameError                     a name that the rule in force refuses
+    │   ├── InvalidNameError                     a name that breaks the name rule
     │   ├── InvalidSignatureError                a signature that cannot be a tool
-    │   ├── InvalidSchemaError                   a schema that is not one, or that is dangerous
+    │   ├── InvalidSchemaError                   a schema that is invalid or too costly
     │   ├── ToolAlreadyExistsError               name and version are taken
     │   │   └── ConfusableNameError              the name looks like one that is taken
     │   ├── SourceError                          a file, module or object that tools cannot be read from
-    │   ├── DriftError                           a tool is not what the lock file says
-    │   └── BatchError                           a strict batch was refused; carries the report
+    │   ├── DriftError                           a tool differs from the lock file
+    │   └── BatchError                           a strict batch was refused; has the findings
     ├── RegistrationClosedError (RuntimeError)   the registry is sealed or shutting down
-    ├── ConfigurationError (ValueError)          a setting is wrong; names file and key
+    ├── ConfigurationError (ValueError)          a setting is wrong; has file, line and key
     ├── ToolNotFoundError (ValueError, LookupError)   no such tool: a protocol error on the wire
-    ├── ClientError                              talking to another MCP server failed
-    │   ├── TransportError (ConnectionError)          nothing answers there, it refused, or it went away
-    │   ├── ResponseTimeoutError (TimeoutError)         it did not answer in time
-    │   ├── InvalidResponseError                       it answered with what is not MCP
-    │   └── RemoteError                          it answered with a JSON-RPC error
+    ├── ClientError                              a call of another MCP server failed
+    │   ├── TransportError (ConnectionError)          no connection, or it was refused or lost
+    │   ├── ResponseTimeoutError (TimeoutError)         no answer in time
+    │   ├── InvalidResponseError                       the answer is not MCP
+    │   └── RemoteError                          the answer is a JSON-RPC error
     ├── AgentError                               a model gave no answer; `kind` says why
     └── CallError                                a call failed; becomes an `isError` result
-        ├── ToolError                            raised by an author: its text is shown as written
-        │   └── APIError                         an HTTP API answered with an error
+        ├── ToolError                            raised by a tool; its text is shown as it is
+        │   └── APIError                         an HTTP API returned an error
         ├── InvalidArgumentsError                arguments do not fit the published schema
-        ├── InvalidResultError                   the tool returned what it must not return
+        ├── InvalidResultError                   the result does not fit the output schema
         ├── ToolTimeoutError (TimeoutError)      the deadline passed
-        ├── ToolBusyError                        no slot is free
-        ├── ToolCrashedError                     the tool raised; the text is hidden
-        ├── CannotAskError                       nobody is there to answer `ctx.ask`
-        └── PolicyError                          the policy refuses; `details` says what would help
-            ├── DeniedError                      a rule refuses these arguments
-            ├── InsufficientScopeError           the caller's token or key lacks a scope
-            ├── ThrottledError                   too often, too many at once, or the budget is spent
-            ├── NotConfirmedError                somebody had to agree, and did not
-            └── AuditUnavailableError            it cannot be recorded, and must be
+        ├── ToolBusyError                        too many calls are running
+        ├── ToolCrashedError                     the tool raised; the message is hidden
+        ├── CannotAskError                       no client can answer `ctx.ask`
+        └── PolicyError                          the policy refuses; `details` has what would help
+            ├── DeniedError                      a rule denies the call
+            ├── InsufficientScopeError           a scope is missing
+            ├── ThrottledError                   a rate, concurrency or daily limit is reached
+            ├── NotConfirmedError                the user did not confirm
+            └── AuditUnavailableError            the call cannot be recorded, and must be
 
-Types and their `code` are public; the words of messages may change, except where a document fixes them.
-
-What a check has to say about a definition: a code, where, what and how to mend it.
-
-Knows nothing of tools or schemas; everything that inspects something speaks in findings.
+Types and their `code` are public; messages may change, except where a requirement fixes them.
 """
 
 from __future__ import annotations
@@ -55,7 +51,7 @@ Level = Literal["error", "warning", "advice"]
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """Where something was written."""
+    """A file and a line."""
 
     file: str | None = None
     line: int | None = None
@@ -71,7 +67,7 @@ NO_LOCATION = Location()
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One remark about one definition. `code` is stable; the words may change."""
+    """A problem with a definition, or advice. `code` is stable; the message may change."""
 
     code: str
     level: Level
@@ -90,19 +86,19 @@ class Finding:
         return asdict(self)
 
     def __str__(self) -> str:
-        place = f"{self.where}: " if self.file else ""
+        location = f"{self.where}: " if self.file else ""
         hint = f" (hint: {self.hint})" if self.hint else ""
-        return f"{place}{self.level}[{self.code}] {self.message}{hint}"
+        return f"{location}{self.level}[{self.code}] {self.message}{hint}"
 
 
 class ToolcribError(Exception):
-    """The root: `except ToolcribError` catches everything toolcrib raises by itself."""
+    """The base of all exceptions of toolcrib."""
 
     code: ClassVar[str] = "error"
 
 
 class DefinitionError(ToolcribError, ValueError):
-    """Something is wrong with a tool before any call."""
+    """A problem with the definition of a tool."""
 
     code = "invalid-definition"
 
@@ -137,7 +133,7 @@ class DefinitionError(ToolcribError, ValueError):
 
 
 class InvalidToolError(DefinitionError, TypeError):
-    """Not shaped like a tool. Both ValueError and TypeError, as callers expect either."""
+    """Not a tool. Both a ValueError and a TypeError, because callers expect either."""
 
     code = "invalid-tool"
 
@@ -155,7 +151,7 @@ class InvalidSchemaError(DefinitionError):
 
 
 class ToolAlreadyExistsError(DefinitionError):
-    """Two tools of one name and version; `source` is the newcomer's, `existing` the holder's."""
+    """The name and version are taken; `source` is the location of the new tool, `existing` of the other."""
 
     code = "duplicate-name"
 
@@ -185,7 +181,7 @@ class SourceError(DefinitionError):
 
 
 class DriftError(DefinitionError):
-    """A tool is not what the lock file says. Not `is_fatal`: it is left out, and the rest goes on."""
+    """A tool differs from the lock file. Where not `is_fatal`, it is left out and the others are served."""
 
     code = "drift"
 
@@ -208,7 +204,7 @@ class DriftError(DefinitionError):
 
 
 class BatchError(DefinitionError):
-    """A strict batch was refused whole; `findings` says why."""
+    """A strict batch was refused; `findings` has the reasons."""
 
     code = "batch-refused"
 
@@ -233,8 +229,8 @@ class ConfigurationError(ToolcribError, ValueError):
         line: int | None = None,
         hint: str | None = None,
     ) -> None:
-        place = f"{file}:{line}" if file and line else file
-        where = ": ".join(part for part in (place, key) if part)
+        location = f"{file}:{line}" if file and line else file
+        where = ": ".join(part for part in (location, key) if part)
         super().__init__(f"{where}: {message}" if where else message)
         self.message = message
         self.file = file
@@ -242,18 +238,18 @@ class ConfigurationError(ToolcribError, ValueError):
         self.line = line
         self.hint = hint
         self.others: tuple[ConfigurationError, ...] = ()
-        """What else is wrong there, where more was looked at."""
+        """Other problems that were found at the same time."""
 
 
 class ErrorCollector:
-    """Everything that is wrong with settings, gathered to be told at once."""
+    """Collects the problems of settings, to report them together."""
 
     def __init__(self) -> None:
         self._found: list[ConfigurationError] = []
 
     @contextmanager
     def collecting(self) -> Iterator[None]:
-        """Keep the error that is raised here, and go on behind it."""
+        """Keep the error that the block raises, and continue after it."""
         try:
             yield
         except ConfigurationError as error:
@@ -264,8 +260,7 @@ class ErrorCollector:
         error.others = ()
 
     def raise_errors(self) -> None:
-        """Raise the first of all there are, with the others: in the order of their lines, where they have
-        any."""
+        """Raise the first error with the others attached, ordered by line."""
         if self._found:
             first, *others = sorted(self._found, key=lambda error: error.line or 0)
             first.others = tuple(others)
@@ -273,7 +268,7 @@ class ErrorCollector:
 
 
 class ToolNotFoundError(ToolcribError, ValueError, LookupError):
-    """No such tool, or not for this caller. Never says which others exist."""
+    """No such tool, or not for this principal. Never names other tools."""
 
     code = "unknown-tool"
 
@@ -283,13 +278,13 @@ class ToolNotFoundError(ToolcribError, ValueError, LookupError):
 
 
 class ClientError(ToolcribError):
-    """Talking to another MCP server failed."""
+    """A call of another MCP server failed."""
 
     code = "client-failed"
 
 
 class TransportError(ClientError, ConnectionError):
-    """Nothing answers there, it refused before MCP was spoken, or it went away. `status` is HTTP's."""
+    """No connection, or it was refused or lost. `status` is the HTTP status."""
 
     code = "no-link"
 
@@ -307,7 +302,7 @@ class InvalidResponseError(ClientError):
 
 
 class RemoteError(ClientError):
-    """A server answered with a JSON-RPC error, in its own words."""
+    """The server answered with a JSON-RPC error."""
 
     code = "remote-error"
 
@@ -319,8 +314,8 @@ class RemoteError(ClientError):
 
 
 class AgentError(ToolcribError):
-    """A model gave no answer. `kind` is one word: "access", "busy", "crashed", "cut", "died", "failed",
-    "garbled", "limit", "missing", "refused", "stalled", "unreachable"."""
+    """A model gave no answer. `kind` is "access", "busy", "crashed", "cut", "died", "failed", "garbled",
+    "limit", "missing", "refused", "stalled" or "unreachable"."""
 
     code = "agent-failed"
 
@@ -331,7 +326,7 @@ class AgentError(ToolcribError):
 
 
 class CallError(ToolcribError):
-    """A call failed in a way the caller may read. `details` is for machines."""
+    """A call failed; the message is shown to the caller. `details` is structured data."""
 
     code = "call-failed"
 
@@ -341,14 +336,14 @@ class CallError(ToolcribError):
 
 
 class ToolError(CallError):
-    """Raise this in a tool to tell the model what went wrong, in these very words."""
+    """Raise this in a tool to show the model a message."""
 
     code = "tool-error"
 
 
 class APIError(ToolError):
-    """An HTTP API refused: carries its status and its own words. `reached` is False where no connection came
-    about, so that the request cannot have had any effect."""
+    """An HTTP API returned an error. `reached` is False where there was no connection, so that the request
+    had no effect."""
 
     code = "api-error"
 
@@ -362,7 +357,7 @@ class APIError(ToolError):
 
 
 class InvalidArgumentsError(CallError):
-    """`details` lists the problems: field, expected, got, hint."""
+    """`details` is a list of problems: field, expected, got, hint."""
 
     code = "invalid-arguments"
 
@@ -388,7 +383,7 @@ class CannotAskError(CallError):
 
 
 class PolicyError(CallError):
-    """The policy refuses a call. Clients get `code` and `details` beside the words."""
+    """The policy refuses a call. Clients get `code` and `details` with the message."""
 
     code = "refused"
 
@@ -398,13 +393,13 @@ class DeniedError(PolicyError):
 
 
 class InsufficientScopeError(PolicyError):
-    """`details` has `scopes`, those that are needed and not held."""
+    """`details` has the missing `scopes`."""
 
     code = "insufficient-scope"
 
 
 class ThrottledError(PolicyError):
-    """`details` has `retryAfterS` where waiting helps, and `limit`, the name of what was hit."""
+    """`details` has `limit`, the name of the limit, and `retryAfterS` where waiting helps."""
 
     code = "throttled"
 

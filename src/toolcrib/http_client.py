@@ -1,18 +1,11 @@
-"""The one HTTP client towards the world: APIs, keys, documents, providers.
+"""The outbound HTTP client: for APIs, keys, documents and model providers.
 
-A path goes in, an answer comes out, and what must not happen cannot: a request that leaves the base
-address, a redirect that carries credentials elsewhere, a line break in a header, an answer without end.
-Whatever fails is an APIError in words a model can act on, free of query strings, header values and
-credentials. Cookies are not kept, since one client serves many callers.
+A request cannot leave its base URL, redirects do not carry credentials elsewhere, header values have no line
+breaks, and the size of a response is limited. Failures are APIErrors that a model can act on, without query
+strings, header values and credentials. Cookies are not kept, because one client serves many callers.
 
-Knows HTTP and addresses. Refuses to know what an answer means, its status included. It is the only
-importer of httpx2, and drives its transports itself, because httpx2's client logs every query string.
-
-Where a request may go, and what its headers may hold: the guard before anything is sent.
-
-A path that leaves the base address, one that two readers could understand differently, a line break in a
-header: all refused, in words that never repeat what was asked for, since that can hold a secret. Knows
-addresses and headers as text; refuses to know who sends them.
+Only this module imports httpx2. It uses the transports of httpx2 directly, because its client logs query
+strings.
 """
 
 from __future__ import annotations
@@ -37,6 +30,8 @@ from toolcrib.validation import codec
 if TYPE_CHECKING:
     import httpx2
 
+# --- addresses and headers -----------------------------------------------------------------------------
+
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _ABSOLUTE = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):/(?:/([^/?#]*))?(.*)")
@@ -46,7 +41,7 @@ _OWN_HEADERS = frozenset({"host", "content-length", "transfer-encoding"})
 
 
 class RefusedError(ValueError):
-    """Why a request is not sent; the text never repeats what was asked for."""
+    """A request that is not sent. The text never repeats the request, which may hold a secret."""
 
 
 @dataclass(frozen=True)
@@ -61,12 +56,12 @@ class Address:
     def parse(cls, url: str) -> Address:
         match = _ABSOLUTE.fullmatch(url)
         if match is None or match[1].lower() not in _DEFAULT_PORTS:
-            raise RefusedError("only http and https addresses can be asked")
+            raise RefusedError("only http and https URLs are supported")
         scheme = match[1].lower()
         userinfo, _, place = (match[2] or "").rpartition("@")
         host = _HOST.fullmatch(place)
         if host is None or int(host[2] or 0) > 65535 or "\\" in userinfo:
-            raise RefusedError("the address names no valid host")
+            raise RefusedError("the URL has no valid host")
         return cls(scheme, host[1].lower(), int(host[2] or _DEFAULT_PORTS[scheme]), userinfo, match[3])
 
     @property
@@ -79,7 +74,7 @@ class Address:
 
 
 def _check_path(path: str) -> None:
-    """Refuse what a server may read as another path than we do, however often it decodes."""
+    """Refuse paths that a server may read differently, however often it decodes them."""
     if "\\" in path:
         raise RefusedError("the path contains a backslash")
     for _ in range(4):
@@ -94,22 +89,22 @@ def _check_path(path: str) -> None:
 
 
 def resolve(base: Address | None, path: str) -> tuple[Address, str, str]:
-    """Where a request goes: the address, the path with its query, and the path as texts may show it.
+    """Return the address of a request, its path with the query, and the path as messages may show it.
 
-    The base's own path stays out of texts: it can carry a token. A `#` is sent encoded, since a value
-    spliced into a path means it literally and a fragment never reaches a server.
+    Messages do not show the path of the base URL: it can contain a token. A `#` is sent encoded, because a
+    value inserted into a path means it literally, and a fragment is never sent.
     """
     if _CONTROL.search(path):
-        raise RefusedError("the address contains a line break or another control character")
+        raise RefusedError("the URL contains a line break or another control character")
     if path.startswith("//"):
         raise RefusedError("the path names another host")
     address = Address.parse(path) if _ABSOLUTE.match(path) else base
     if address is None:
-        raise RefusedError("no base_url is set, so only a full http or https address can be asked")
+        raise RefusedError("base_url is not set: a full http or https URL is required")
     if address is not base:
         path = address.path
         if base and (address.origin != base.origin or address.userinfo not in ("", base.userinfo)):
-            raise RefusedError(f"the address leads away from {base.origin}")
+            raise RefusedError(f"the URL leaves {base.origin}")
     elif path and not path.startswith("?"):
         path = address.path.rstrip("/") + "/" + path.lstrip("/")
     else:
@@ -118,7 +113,7 @@ def resolve(base: Address | None, path: str) -> tuple[Address, str, str]:
     _check_path(route)
     prefix = base.path.rstrip("/") if base else ""
     if route != prefix and not route.startswith(f"{prefix}/"):
-        raise RefusedError("the address leads out of the base path")
+        raise RefusedError("the URL leaves the base path")
     shown = "".join(c if c.isprintable() else "?" for c in route[len(prefix) :][:200])
     return base or address, (route or "/") + mark + query, shown or "/"
 
@@ -129,18 +124,18 @@ def clean_headers(headers: Mapping[str, Any] | None) -> dict[str, str]:
         if value is None:
             continue
         if not _HEADER_NAME.fullmatch(name):
-            raise RefusedError("the name of a header is not valid")
+            raise RefusedError("the name of a header is invalid")
         if name.lower() in _OWN_HEADERS:
-            raise RefusedError(f"the header {name} is set by the client itself")
+            raise RefusedError(f"the header {name} is set by the client")
         text = str(value).strip(" \t")
         if _CONTROL.search(text.replace("\t", " ")):
-            raise RefusedError(f"the header {name} has a line break or another control character in it")
+            raise RefusedError(f"the header {name} contains a line break or another control character")
         cleaned[name.lower()] = text
     return cleaned
 
 
 def is_loopback(host: str) -> bool:
-    """Whether an address is of this machine alone; a name like 127.example.org is not."""
+    """Return whether a host is a loopback address; a name like 127.example.org is not."""
     try:
         return host.lower() == "localhost" or ipaddress.ip_address(host.partition("%")[0]).is_loopback
     except ValueError:
@@ -148,7 +143,7 @@ def is_loopback(host: str) -> bool:
 
 
 def fold_address(address: str | None) -> str:
-    """What counts as one client address: an IPv6 network of 64 bits belongs to one customer."""
+    """Return a client address for counting: an IPv6 network of 64 bits belongs to one customer."""
     if address is None or ":" not in address:
         return address or ""
     try:
@@ -158,53 +153,57 @@ def fold_address(address: str | None) -> str:
     return str(parsed.ipv4_mapped or ipaddress.IPv6Network((int(parsed) >> 64 << 64, 64)))
 
 
+# --- requests ------------------------------------------------------------------------------------------
+
 MAX_BYTES = 16 * 1024 * 1024
 MAX_REDIRECTS = 5
-_FAILURES = (  # what the engine may raise, in words; the first kind that fits counts
+_FAILURES = (  # exceptions of httpx2 and their messages; the first match counts
     ("ConnectTimeout", "cannot connect to {place} within {time_s:g} s"),
     ("PoolTimeout", "all connections are in use and none became free within {time_s:g} s"),
-    ("TimeoutException", "no answer within {time_s:g} s"),
+    ("TimeoutException", "no response within {time_s:g} s"),
     ("ConnectError", "cannot connect to {place}"),
     ("ProxyError", "the proxy cannot connect to {place}"),
-    ("DecodingError", "the answer is compressed in a way that cannot be read"),
+    ("DecodingError", "the response has an invalid compression"),
     ("LocalProtocolError", "the request cannot be sent"),
-    ("HTTPError", "{place} broke off before the answer was complete"),
+    ("HTTPError", "{place} closed the connection before the response was complete"),
 )
 _NEVER_SENT = ("ConnectTimeout", "PoolTimeout", "ConnectError", "ProxyError")
 
 
 def _engine() -> Any:
-    """The marked place: httpx2 costs more than the rest of toolcrib, so it loads with the first request."""
+    """Import httpx2 with the first request: it takes longer than the rest of toolcrib."""
     import httpx2
 
     return httpx2
 
 
 class RequestOptions(TypedDict, total=False):
-    """What `request` and `arequest` take besides method and path. One kind of body at a time."""
+    """Options of `request` and `arequest` besides method and path. At most one kind of body."""
 
-    params: Mapping[str, Any] | None  # joins the path's own query; None is left out, a list repeats the name
+    params: (
+        Mapping[str, Any] | None
+    )  # added to the query of the path; None is left out, a list repeats the name
     headers: Mapping[str, Any] | None
-    json: Any  # a body of JSON, None included
+    json: Any  # a JSON body, None included
     data: Mapping[str, Any] | None  # a form
     files: Any  # a multipart form, together with `data`
-    content: bytes | str | None  # a body as it is
+    content: bytes | str | None  # a raw body
     timeout_s: float | None  # for the whole exchange
 
 
 @dataclass(frozen=True)
 class Response:
-    """An answer, read to its end."""
+    """A response, completely read."""
 
-    label: str  # "GET /weather": the request as texts may show it
+    label: str  # "GET /weather": the request as messages may show it
     status_code: int
-    headers: Mapping[str, str]  # names in any case
+    headers: Mapping[str, str]  # case-insensitive
     content: bytes = field(repr=False)
     request: httpx2.Request = field(repr=False)
 
 
 def _choose_body(sent: dict[str, str], own_type: bool, options: RequestOptions) -> dict[str, Any]:
-    """The engine's body arguments. The kind of body decides the content type, unless the request does."""
+    """Return the body arguments of httpx2. The kind of body sets the content type, unless headers do."""
     data, files, content = options.get("data"), options.get("files"), options.get("content")
     if sum(("json" in options, data is not None or bool(files), content is not None)) > 1:
         raise TypeError("give one body: json=, data= with or without files=, or content=")
@@ -216,13 +215,13 @@ def _choose_body(sent: dict[str, str], own_type: bool, options: RequestOptions) 
         except codec.NotFiniteError as error:
             raise RefusedError(f"{error.path or 'the body'} is {error.value}, which is not JSON") from None
     if files or (data is not None and not own_type):
-        sent.pop("content-type", None)  # the engine writes it, with the boundary
+        sent.pop("content-type", None)  # httpx2 sets it, with the boundary
     return {"data": data, "files": files, "content": content}
 
 
 @dataclass
 class _Exchange:
-    """One request on its way: what is sent, what texts may say of it, how much may come back."""
+    """A request in progress, with its limits and what messages may show of it."""
 
     label: str
     place: str
@@ -234,43 +233,43 @@ class _Exchange:
     body: bytearray = field(default_factory=bytearray)
 
     @contextmanager
-    def failing_in_words(self) -> Iterator[None]:
-        """Turn whatever the engine raises into an APIError that repeats none of it."""
+    def converting_errors(self) -> Iterator[None]:
+        """Raise APIError for exceptions of httpx2, without repeating their text."""
         engine = _engine()
         reached = True
         try:
             yield
             return
         except TimeoutError:
-            words = "no answer within {time_s:g} s"
+            text = "no response within {time_s:g} s"
         except engine.HTTPError as error:
-            kind, words = next(item for item in _FAILURES if isinstance(error, getattr(engine, item[0])))
+            kind, text = next(item for item in _FAILURES if isinstance(error, getattr(engine, item[0])))
             reached = kind not in _NEVER_SENT
-        words = words.format(place=self.place, time_s=self.timeout_s)
-        raise APIError(f"{self.label}: {words}", reached=reached) from None
+        text = text.format(place=self.place, time_s=self.timeout_s)
+        raise APIError(f"{self.label}: {text}", reached=reached) from None
 
     def take(self, chunk: bytes, answer: httpx2.Response) -> None:
         self.body += chunk
         if len(self.body) > self.max_bytes:
             limit = f"{self.max_bytes} bytes" if self.max_bytes < 1 << 20 else f"{self.max_bytes >> 20} MiB"
-            raise APIError(f"{self.label} answered with more than {limit}", status=answer.status_code)
+            raise APIError(f"{self.label}: the response is larger than {limit}", status=answer.status_code)
         if time.monotonic() > self.deadline:
-            raise TimeoutError  # a server that drips is in time with every single read
+            raise TimeoutError  # each single read of a slow response may be in time
 
     def follow(self, answer: httpx2.Response) -> bool:
-        """Go where the answer redirects: on the same origin, and only what has no body to repeat."""
+        """Follow a redirect: to the same origin, and only for requests without a body."""
         if not answer.has_redirect_location or self.request.method not in ("GET", "HEAD"):
             return False
         here = self.request.url
         try:
             url = here.join(answer.headers["location"])
         except (ValueError, _engine().InvalidURL):
-            url = here.copy_with(host="")  # nowhere
+            url = here.copy_with(host="")  # refused below
         self.redirects += 1
         elsewhere = (url.scheme, url.netloc, url.userinfo) != (here.scheme, here.netloc, b"")
         if elsewhere or self.redirects > MAX_REDIRECTS:
-            where = "to another address, which is refused" if elsewhere else "too often"
-            raise APIError(f"{self.label}: redirected {where}", status=answer.status_code)
+            problem = "redirect to another origin refused" if elsewhere else "too many redirects"
+            raise APIError(f"{self.label}: {problem}", status=answer.status_code)
         self.request.url = url
         self.body.clear()
         return True
@@ -280,7 +279,7 @@ class _Exchange:
 
 
 class Stream:
-    """An answer that is still coming."""
+    """A response that is being received."""
 
     def __init__(self, exchange: _Exchange, answer: httpx2.Response) -> None:
         self._exchange = exchange
@@ -289,8 +288,8 @@ class Stream:
         self.headers: Mapping[str, str] = answer.headers
 
     async def chunks(self) -> AsyncGenerator[bytes, None]:
-        """What comes, as it comes. How much is enough is the reader's to say."""
-        with self._exchange.failing_in_words():
+        """Yield the body as it arrives, without a limit."""
+        with self._exchange.converting_errors():
             async with aclosing(self._answer.aiter_bytes()) as chunks:
                 async for chunk in chunks:
                     yield chunk
@@ -298,8 +297,8 @@ class Stream:
 
 @lru_cache(256)
 def _proxy_for(scheme: str, host: str) -> str | None:
-    """The proxy that the environment names; it is read once for each host."""
-    from urllib.request import getproxies, proxy_bypass  # the engine has loaded it
+    """Return the proxy for a host from the environment, which is read once."""
+    from urllib.request import getproxies, proxy_bypass  # httpx2 has imported it
 
     proxies = {} if host in ("localhost", "127.0.0.1", "::1") else getproxies()
     proxy = proxies.get(scheme) or proxies.get("all")
@@ -309,7 +308,7 @@ def _proxy_for(scheme: str, host: str) -> str | None:
 
 
 async def _keep_open(pool: httpx2.AsyncHTTPTransport) -> AsyncGenerator[None, None]:
-    """Tie a pool to its event loop: a loop that ends closes its generators, and with this one the pool."""
+    """Close a pool with its event loop: a loop that ends closes its async generators."""
     try:
         yield
     finally:
@@ -318,16 +317,16 @@ async def _keep_open(pool: httpx2.AsyncHTTPTransport) -> AsyncGenerator[None, No
 
 @dataclass(eq=False, repr=False)
 class HTTPClient:
-    """A guarded client for one base address, or for any http(s) address where none is given.
+    """An HTTP client for one base URL, or for any http and https URL where none is given.
 
-    Safe to use from many threads and event loops at once: one pool of connections serves all threads, and
-    each loop has its own. It may be used again after it was closed.
+    Safe to use from several threads and event loops: one connection pool serves all threads, and each loop
+    has its own. It may be used again after `close`.
     """
 
     base_url: str = ""
     _: KW_ONLY
     headers: Mapping[str, Any] | Callable[[], Mapping[str, Any]] | None = None
-    auth: tuple[str, str] | None = None  # instead of the name and password in the base URL
+    auth: tuple[str, str] | None = None  # instead of user and password in the base URL
     timeout_s: float = 30.0
     max_bytes: int = MAX_BYTES
     max_connections: int = 100
@@ -337,22 +336,22 @@ class HTTPClient:
         try:
             self._base = resolve(None, self.base_url)[0] if self.base_url else None
             if self._base and ("?" in self._base.path or "#" in self._base.path):
-                raise RefusedError("it has more than a scheme, a host and a path")
+                raise RefusedError("only a scheme, a host and a path are allowed")
         except RefusedError as error:
-            raise ConfigurationError(f"not a usable address: {error}", key="base_url") from None
+            raise ConfigurationError(f"invalid URL: {error}", key="base_url") from None
         self._lock = threading.Lock()
         self._pools: dict[str | None, tuple[httpx2.HTTPTransport, Callable[[], object]]] = {}
         self._loop_pools: dict[Any, tuple[httpx2.AsyncHTTPTransport, AsyncGenerator[None, None]]] = {}
 
     def load(self) -> None:
-        """Load the engine now, where the first request comes at a time that has none to spare."""
+        """Import httpx2 now, so that the first request takes no longer than others."""
         _engine()
 
     def request(self, method: str, path: str, **options: Unpack[RequestOptions]) -> Response:
-        """Send, and read the whole answer whatever its status; RequestOptions lists the options."""
+        """Send a request and return the response with any status; for options see RequestOptions."""
         exchange = self._prepare(method, path, options)
         while True:
-            with exchange.failing_in_words():
+            with exchange.converting_errors():
                 answer = self._pool(exchange.request.url).handle_request(exchange.request)
                 try:
                     for chunk in answer.iter_bytes():
@@ -363,10 +362,10 @@ class HTTPClient:
                 return exchange.response(answer)
 
     async def arequest(self, method: str, path: str, **options: Unpack[RequestOptions]) -> Response:
-        """`request` for event loops."""
+        """Send a request from an event loop, see `request`."""
         exchange = self._prepare(method, path, options)
         while True:
-            with exchange.failing_in_words():
+            with exchange.converting_errors():
                 async with asyncio.timeout(exchange.deadline - time.monotonic()):
                     pool = await self._loop_pool(exchange.request.url)
                     answer = await pool.handle_async_request(exchange.request)
@@ -383,31 +382,31 @@ class HTTPClient:
     async def stream(
         self, method: str, path: str, **options: Unpack[RequestOptions]
     ) -> AsyncGenerator[Stream, None]:
-        """Send, and hand out the answer while it comes, whatever its status; leaving closes it.
+        """Send a request and yield the response, with any status, while it is received.
 
-        `timeout_s` is for connecting and sending only: how long an answer may take is the reader's to say.
-        Redirects are not followed and the size is not limited.
+        `timeout_s` applies to connecting and sending only. Redirects are not followed, and the size is not
+        limited.
         """
         exchange = self._prepare(method, path, options)
         exchange.request.extensions["timeout"]["read"] = None
-        with exchange.failing_in_words():
+        with exchange.converting_errors():
             pool = await self._loop_pool(exchange.request.url)
             answer = await pool.handle_async_request(exchange.request)
         try:
             yield Stream(exchange, answer)
         finally:
-            with exchange.failing_in_words():
+            with exchange.converting_errors():
                 await answer.aclose()
 
     def close(self) -> None:
-        """Close the connections of threads. Those of an event loop close with `aclose`, or with the loop."""
+        """Close the connections of threads. Those of an event loop close with `aclose` or with the loop."""
         with self._lock:
             pools, self._pools = self._pools, {}
         for _, close in pools.values():
             close()
 
     async def aclose(self) -> None:
-        """Close all connections, also those of other loops that still run."""
+        """Close all connections, also those of other running loops."""
         self.close()
         while self._loop_pools:
             (loop, _), (pool, keeper) = self._loop_pools.popitem()
@@ -420,17 +419,17 @@ class HTTPClient:
         if unknown := options.keys() - RequestOptions.__annotations__.keys():
             raise TypeError(f"unknown option: {', '.join(sorted(unknown))}")
         engine, method = _engine(), method.upper()
-        standing = self.headers() if callable(self.headers) else self.headers
+        defaults = self.headers() if callable(self.headers) else self.headers
         timeout_s = options.get("timeout_s") or self.timeout_s
         try:
             address, target, shown = resolve(self._base, path)
             url = engine.URL(address.origin + target)
             if url.userinfo or url.origin != engine.URL(address.origin).origin:
-                raise RefusedError("the address can be read in two ways")
+                raise RefusedError("the URL is ambiguous")
             params = {k: v for k, v in (options.get("params") or {}).items() if v is not None}
             own = clean_headers(options.get("headers"))
             sent = {"accept": "*/*", "accept-encoding": "gzip, deflate", "user-agent": "toolcrib"}
-            sent |= clean_headers(standing) | own
+            sent |= clean_headers(defaults) | own
             login = ":".join(self.auth or unquote(address.userinfo).partition(":")[::2])
             if login != ":" and "authorization" not in sent:
                 sent["authorization"] = "Basic " + b64encode(login.encode()).decode()
@@ -444,7 +443,7 @@ class HTTPClient:
         except RefusedError as error:
             raise APIError(f"{method} refused: {error}") from None
         except (ValueError, engine.InvalidURL):
-            raise APIError(f"{method} refused: the address or a value in it cannot be sent") from None
+            raise APIError(f"{method} refused: the URL or a value in it cannot be encoded") from None
         deadline = time.monotonic() + timeout_s
         return _Exchange(f"{method} {shown}", address.place, request, timeout_s, self.max_bytes, deadline)
 

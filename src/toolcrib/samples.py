@@ -1,8 +1,7 @@
-"""The sample tools: five to try a server with, and two that read files, which are off until switched on.
+"""Sample tools: five to try a server with, and two that read files, which are disabled by default.
 
-They are written as a user would write them, with nothing but the public face. Groups: basic tools always,
-`enable_math_tools` (on) and `enable_file_tools` (off). The file tools see only what is below one folder,
-TOOLCRIB_FILES_ROOT, or the current one.
+They use only the public API, as tools of users do. `enable_math_tools` (on) and `enable_file_tools` (off) are
+their switches. The file tools read below one folder: TOOLCRIB_FILES_ROOT, or the current one.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from toolcrib.tool import tool
 ROOT_VARIABLE = "TOOLCRIB_FILES_ROOT"
 MAX_FILE_BYTES = 256 * 1024
 MAX_ENTRIES = 1000
-_EXACT = 1e16  # from here on Python writes floats with an exponent, below it whole ones end in ".0"
+_EXACT = 1e16  # Python writes larger floats with an exponent
 
 
 @tool(read_only=True, idempotent=True, open_world=False, run="inline")
@@ -47,7 +46,7 @@ def echo(message: str, prefix: str = "Echo: ") -> str:
 
 @tool(read_only=True, open_world=False)
 def get_time(
-    format: Literal["iso", "readable", "timestamp"] = "iso",  # noqa: A002 - the document's own name
+    format: Literal["iso", "readable", "timestamp"] = "iso",  # noqa: A002 - fixed by a requirement
     timezone: str = "UTC",
 ) -> str:
     """Get current time in various formats.
@@ -83,7 +82,7 @@ def math_add(a: float, b: float) -> Result:
     """
     total = a + b
     if not math.isfinite(total):
-        raise ToolError("The sum is too large to be written as a number.")
+        raise ToolError("The sum is too large for a number.")
     return Result.of(f"{_shown(a)} + {_shown(b)} = {_shown(total)}", _whole(total))
 
 
@@ -99,7 +98,7 @@ def debug_info(include_tools: bool = True, include_stats: bool = True, *, ctx: C
         The server's name, its uptime in seconds, the number of requests, tools and statistics
     """
     if ctx.server is None:
-        raise ToolError("This call was made without a server, so there is nothing to tell of it.")
+        raise ToolError("This call was made without a server.")
     facts: dict[str, Any] = ctx.server.describe()
     if not include_tools:
         facts.pop("tools", None)
@@ -118,16 +117,16 @@ def list_files(folder: str = ".") -> list[str]:
     Returns:
         Names in alphabetical order; those of folders end in a slash
     """
-    place = _below_root(folder)
-    if not place.is_dir():
+    found = _below_root(folder)
+    if not found.is_dir():
         raise ToolError(f"There is no folder '{folder}'.")
     try:
-        with os.scandir(place) as entries:
+        with os.scandir(found) as entries:
             names = sorted(f"{entry.name}/" if entry.is_dir() else entry.name for entry in entries)
     except OSError as error:
         raise ToolError(f"'{folder}' cannot be listed: {error.strerror}.") from None
     if len(names) > MAX_ENTRIES:
-        raise ToolError(f"'{folder}' has {len(names)} entries, more than {MAX_ENTRIES}: list a smaller one.")
+        raise ToolError(f"'{folder}' has {len(names)} entries, more than {MAX_ENTRIES}: list a subfolder.")
     return names
 
 
@@ -138,16 +137,16 @@ def read_file(path: str) -> str:
     Args:
         path: Path below the shared folder
     """
-    place = _below_root(path)
-    if not place.is_file():
+    found = _below_root(path)
+    if not found.is_file():
         raise ToolError(f"There is no file '{path}'.")
     try:
-        with place.open("rb") as file:
+        with found.open("rb") as file:
             data = file.read(MAX_FILE_BYTES + 1)
     except OSError as error:
         raise ToolError(f"'{path}' cannot be read: {error.strerror}.") from None
     if len(data) > MAX_FILE_BYTES:
-        raise ToolError(f"'{path}' is larger than {MAX_FILE_BYTES // 1024} KiB, which is all that is read.")
+        raise ToolError(f"'{path}' is larger than {MAX_FILE_BYTES // 1024} KiB.")
     if b"\x00" in data:
         raise ToolError(f"'{path}' is not a text file.")
     try:
@@ -157,19 +156,19 @@ def read_file(path: str) -> str:
 
 
 def _below_root(path: str) -> Path:
-    """Where a path leads, links followed; never outside the shared folder, nor a word of where that is."""
+    """Return the resolved path. Raises ToolError outside the shared folder, without naming that folder."""
     try:
         root = Path(os.environ.get(ROOT_VARIABLE) or ".").resolve()
-        place = (root / path).resolve()
+        found = (root / path).resolve()
     except (OSError, ValueError, RuntimeError):  # too long, a null byte, links in a circle
         raise ToolError(f"'{path[:80]}' is not a path.") from None
-    if not place.is_relative_to(root):
+    if not found.is_relative_to(root):
         raise ToolError(f"'{path}' is outside the shared folder.")
-    return place
+    return found
 
 
 def _whole(number: float) -> float:
-    """A whole number as the integer it is."""
+    """Return a float without a fraction as an integer."""
     return int(number) if number.is_integer() and abs(number) < _EXACT else number
 
 
@@ -179,17 +178,15 @@ def _shown(number: float) -> str:
 
 def _zone(name: str) -> dt.tzinfo:
     if name.upper() in ("UTC", "Z"):
-        return dt.UTC  # needs no data, so it works everywhere
-    import zoneinfo  # time zones are the one thing here that costs start-up time
+        return dt.UTC  # needs no time zone data
+    import zoneinfo  # start-up time
 
     try:
         return zoneinfo.ZoneInfo(name)
     except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError):
         known = zoneinfo.available_timezones()
     if not known:
-        raise ToolError(
-            "This machine has no time zone data: only UTC can be used. Installing 'tzdata' adds the others."
-        )
+        raise ToolError("This machine has no time zone data: use UTC, or install the package 'tzdata'.")
     import difflib
 
     spellings = {zone.casefold(): zone for zone in known}

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, Unpack, overload
 
 from toolcrib import logs
 from toolcrib.content import Result, text_block
-from toolcrib.context import LOCAL, NOBODY, Channel, Principal
+from toolcrib.context import LOCAL, NO_CHANNEL, Channel, Principal
 from toolcrib.definition import STRICT, NameRule, OptionFields, ToolDefinition
 from toolcrib.dispatch.dispatcher import DEFAULT_TIMEOUT_S, Dispatcher
 from toolcrib.dispatch.event_loop import is_in_loop, run_loop
@@ -287,7 +287,7 @@ class MCPServer(Registrar):
         arguments: Mapping[str, Any] | None = None,
         *,
         principal: Principal = LOCAL,
-        channel: Channel = NOBODY,
+        channel: Channel = NO_CHANNEL,
         timeout_s: float | None = None,
     ) -> Result:
         """Call a tool with checked arguments. Raises ToolNotFoundError; other failures are in the Result."""

@@ -19,8 +19,8 @@ from toolcrib.definition import (
     OptionFields,
     ToolDefinition,
     ToolOptions,
-    check_schema_words,
-    check_words,
+    check_schema_text,
+    check_text,
 )
 from toolcrib.errors import DefinitionError, Finding, InvalidToolError, Location
 from toolcrib.schema.parameters import HandlerInfo, check_parameters, inspect_handler, name_of
@@ -318,12 +318,12 @@ def _check_texts(made: ToolDefinition) -> None:
     name = made.name
     if _is_printable_ascii(made.description, made.title or "", made.input_schema, made.output_schema or {}):
         return
-    check_words(made.description, f"The description of tool '{name}'", name)
+    check_text(made.description, f"The description of tool '{name}'", name)
     if made.title is not None:
-        check_words(made.title, f"The title of tool '{name}'", name)
-    check_schema_words(made.input_schema, f"The input schema of tool '{name}'", name)
+        check_text(made.title, f"The title of tool '{name}'", name)
+    check_schema_text(made.input_schema, f"The input schema of tool '{name}'", name)
     if made.output_schema is not None:
-        check_schema_words(made.output_schema, f"The output schema of tool '{name}'", name)
+        check_schema_text(made.output_schema, f"The output schema of tool '{name}'", name)
 
 
 def _is_printable_ascii(*texts: Any) -> bool:

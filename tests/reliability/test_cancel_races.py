@@ -22,7 +22,7 @@ import pytest
 from tests.support.policy_server import LIVE, MODERN, Voice
 from tests.unit.policy.quota.support import Clocks, VirtualLoop
 from toolcrib import Context, MCPServer, ToolError
-from toolcrib.context import Answer, Nobody, Principal, Question, Reply
+from toolcrib.context import Answer, NullChannel, Principal, Question, Reply
 from toolcrib.errors import CannotAskError
 from toolcrib.policy import Limit, Policy
 from toolcrib.policy.outcome import OUTCOMES
@@ -299,7 +299,7 @@ def test_worlds_that_once_went_wrong(seed: int) -> None:
         runner.run(run_worlds([seed], ends))
 
 
-class Listener(Nobody):
+class Listener(NullChannel):
     """Somebody who would answer."""
 
     async def ask(self, questions: Mapping[str, Question]) -> Mapping[str, Reply]:
@@ -310,7 +310,7 @@ async def test_code_that_outlives_its_call_asks_nobody() -> None:
     context = Context(tool="act", arguments={}, channel=Listener())
     assert await context.ask("sure", "Sure?") == Answer("accept")
     context.cancel()
-    with pytest.raises(CannotAskError, match="This call has ended: nobody waits for what it asks"):
+    with pytest.raises(CannotAskError, match="This call has ended: its questions"):
         await context.ask("sure", "Sure?")
 
 

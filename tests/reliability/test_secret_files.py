@@ -14,7 +14,7 @@ import pytest
 from tests.support.requires import lack
 from tests.support.serve_process import SOURCES, start
 
-NOBODY = 65534
+NO_CHANNEL = 65534
 WATCHED = """\
 import os, stat, sys
 from pathlib import Path
@@ -84,7 +84,7 @@ def test_a_file_with_secrets_is_at_no_moment_open_to_others(tmp_path: Path, name
     if "group" in name and os.geteuid() != 0:
         lack("only root can give a file to any group")
     done = subprocess.run(
-        [sys.executable, "-c", f"{WATCHED}\n{WRITERS[name]}", str(tmp_path), str(NOBODY)],
+        [sys.executable, "-c", f"{WATCHED}\n{WRITERS[name]}", str(tmp_path), str(NO_CHANNEL)],
         env={**os.environ, "PYTHONPATH": SOURCES},
         capture_output=True,
         text=True,
@@ -118,7 +118,7 @@ def shop(tmp_path: Path) -> Path:
 def give_away(path: Path) -> None:
     if os.geteuid() != 0:
         lack("only root can give a file to another user")
-    os.chown(path, NOBODY, NOBODY)
+    os.chown(path, NO_CHANNEL, NO_CHANNEL)
 
 
 @pytest.mark.parametrize("command", [["list"], ["create", "bo"], ["revoke", "ana"]], ids=lambda each: each[0])
@@ -130,7 +130,7 @@ def test_a_keys_file_of_another_user_is_refused_by_the_command_line(shop: Path, 
     assert code != 0
     assert "belongs to another user (nobody, uid 65534)" in said
     assert "chown root keys.json" in said
-    assert (path.read_bytes(), path.stat().st_uid) == (before, NOBODY)
+    assert (path.read_bytes(), path.stat().st_uid) == (before, NO_CHANNEL)
 
 
 def test_a_keys_file_of_another_user_keeps_a_server_from_starting(shop: Path) -> None:

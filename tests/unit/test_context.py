@@ -122,7 +122,7 @@ async def test_nobody_can_be_asked_in_process(caplog: pytest.LogCaptureFixture) 
         result = await make().call("walk", {"steps": 7})
     assert result.is_error
     assert isinstance(result.error, CannotAskError)
-    assert "nobody to ask" in result.text
+    assert "This call cannot ask" in result.text
     assert "{'steps': 7}" in caplog.text
 
 

@@ -86,7 +86,7 @@ class TestOptions:
             ("scopes", [None], "must be a list of strings"),
             ("version", 2, "must be a string"),
             ("version", "", "must not be empty"),
-            ("version", "1@2", "nor hold an '@'"),
+            ("version", "1@2", "or contain '@'"),
             ("title", 5, "must be a string"),
             ("description", b"x", "must be a string"),
             ("group", 5, "must be a string"),

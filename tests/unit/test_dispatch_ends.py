@@ -17,7 +17,7 @@ from tests.support.policy_server import BEN, Bench, open_bench
 from tests.support.pydantic_models import Left, Right
 from tests.unit.dispatch.support import wait_until
 from toolcrib import Application, Context, MCPServer, ToolRegistry, tool
-from toolcrib.context import LOCAL, NOBODY
+from toolcrib.context import LOCAL, NO_CHANNEL
 from toolcrib.definition import MAX_TIMEOUT_S
 from toolcrib.dispatch import dispatcher as dispatch
 from toolcrib.dispatch.tool_search import CALL, SEARCH
@@ -102,11 +102,13 @@ def test_a_call_that_there_is_no_room_for_is_counted_where_nothing_is_recorded()
     enforcer = PolicyEnforcer(Policy(telemetry=Telemetry(prometheus=True)))
     server = MCPServer()
     server.dispatcher.use(enforcer.pipeline())
-    server.dispatcher.reject("add", {"a": 1}, LOCAL, NOBODY, ToolBusyError("There is no room."))
+    server.dispatcher.reject("add", {"a": 1}, LOCAL, NO_CHANNEL, ToolBusyError("There is no room."))
     assert enforcer.telemetry is not None
     figures = enforcer.telemetry.exposition()[1].decode()
     assert [line for line in figures.splitlines() if "calls_total{" in line and 'outcome="throttled"' in line]
-    MCPServer().dispatcher.reject("add", {}, LOCAL, NOBODY, ToolBusyError("No room."))  # nothing to record
+    MCPServer().dispatcher.reject(
+        "add", {}, LOCAL, NO_CHANNEL, ToolBusyError("No room.")
+    )  # nothing to record
 
 
 # --- what a policy brings along ---
@@ -162,7 +164,7 @@ async def test_a_place_is_taken_until_what_was_left_to_be_awaited_has_ended() ->
 async def test_a_call_that_there_is_no_room_for_is_on_the_record_as_it_was_made(tmp_path: Path) -> None:
     async with open_bench(tmp_path) as bench:
         error = ToolBusyError("There is no room.")
-        bench.server.dispatcher.reject("add", {"a": 1}, BEN, NOBODY, error)
+        bench.server.dispatcher.reject("add", {"a": 1}, BEN, NO_CHANNEL, error)
         await bench.server.call("add", {"a": 1}, principal=BEN)
     dropped, called = bench.records()
     assert (dropped["decision"], dropped["code"]) == ("unheard", "busy")

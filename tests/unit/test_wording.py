@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from toolcrib.definition import MAX_DESCRIPTION_BYTES, check_schema_words, check_words, find_hidden
+from toolcrib.definition import MAX_DESCRIPTION_BYTES, check_schema_text, check_text, find_hidden
 from toolcrib.errors import DefinitionError
 
 
@@ -48,23 +48,23 @@ def test_readable_text_passes(text: str) -> None:
 def test_what_a_reader_cannot_see_is_named(text: str, found: str) -> None:
     assert find_hidden(text) == found
     with pytest.raises(DefinitionError, match=f"The title contains an? {found.replace('+', '.')}") as caught:
-        check_words(text, "The title", "mine")
+        check_text(text, "The title", "mine")
     assert caught.value.tool == "mine"
     assert caught.value.hint
 
 
 def test_a_text_has_a_longest_length_in_bytes() -> None:
-    check_words("ä" * (MAX_DESCRIPTION_BYTES // 2), "The text")
+    check_text("ä" * (MAX_DESCRIPTION_BYTES // 2), "The text")
     for text in ("a" * (MAX_DESCRIPTION_BYTES + 1), "ä" * (MAX_DESCRIPTION_BYTES // 2 + 1)):
         with pytest.raises(DefinitionError, match="The text is longer than 64 KiB"):
-            check_words(text, "The text")
+            check_text(text, "The text")
 
 
 def test_a_schema_has_a_longest_length_in_all() -> None:
     words = "a" * MAX_DESCRIPTION_BYTES
-    check_schema_words({"enum": [words] * 15}, "The schema")
-    with pytest.raises(DefinitionError, match="The schema holds more than 1024 KiB of text"):
-        check_schema_words({"enum": [words] * 17}, "The schema")
+    check_schema_text({"enum": [words] * 15}, "The schema")
+    with pytest.raises(DefinitionError, match="The schema has more than 1024 KiB of text"):
+        check_schema_text({"enum": [words] * 17}, "The schema")
 
 
 @pytest.mark.parametrize(
@@ -79,5 +79,5 @@ def test_a_schema_has_a_longest_length_in_all() -> None:
 )
 def test_every_text_inside_a_schema_is_looked_at(schema: Any) -> None:
     with pytest.raises(DefinitionError, match="The schema contains an invisible character"):
-        check_schema_words(schema, "The schema")
-    check_schema_words({"properties": {"a": {"default": [1, None, "b"]}}}, "The schema")
+        check_schema_text(schema, "The schema")
+    check_schema_text({"properties": {"a": {"default": [1, None, "b"]}}}, "The schema")

@@ -15,7 +15,7 @@ from typing import Any
 
 from toolcrib.cli.output import Terminal
 from toolcrib.cli.text import one_line
-from toolcrib.context import Answer, Form, Nobody, Question, Reply, Visit
+from toolcrib.context import Answer, Form, NullChannel, Question, Reply, Visit
 from toolcrib.errors import CannotAskError, DefinitionError
 from toolcrib.schema.arguments import Repairer
 from toolcrib.validation.validator import Validator
@@ -30,7 +30,7 @@ _TYPE_WORDS = {
 }
 
 
-class AtTerminal(Nobody):
+class AtTerminal(NullChannel):
     """The channel of a call that is made here: whoever sits at the terminal is asked."""
 
     def __init__(self, terminal: Terminal) -> None:

@@ -32,8 +32,8 @@ from toolcrib.definition import (
     MCP,
     ToolDefinition,
     check_input_schema,
-    check_schema_words,
-    check_words,
+    check_schema_text,
+    check_text,
 )
 from toolcrib.dispatch.tool_search import CALL, SEARCH
 from toolcrib.errors import ConfigurationError, DefinitionError, Finding, Location, ToolNotFoundError
@@ -299,9 +299,9 @@ def _look_at(tool: RemoteTool) -> Iterator[Finding]:
     checks: list[Callable[[], object]] = [lambda: MCP.check(tool.name)]
     if not _has_plain_words(tool):
         checks += [
-            lambda: check_words(definition.description, f"The description of {about}", tool.name),
-            lambda: check_words(definition.title or "", f"The title of {about}", tool.name),
-            lambda: check_schema_words(definition.input_schema, f"The input schema of {about}", tool.name),
+            lambda: check_text(definition.description, f"The description of {about}", tool.name),
+            lambda: check_text(definition.title or "", f"The title of {about}", tool.name),
+            lambda: check_schema_text(definition.input_schema, f"The input schema of {about}", tool.name),
         ]
     checks.append(lambda: check_input_schema(definition.input_schema, tool.name))
     for check in checks:

@@ -31,7 +31,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from toolcrib.content import BUILT_IN, Result, text_block
-from toolcrib.context import LOCAL, NOBODY, Channel, Context, InputNeeded, Principal
+from toolcrib.context import LOCAL, NO_CHANNEL, Channel, Context, InputNeeded, Principal
 from toolcrib.definition import MAX_TIMEOUT_S, Mirrored
 from toolcrib.dispatch.concurrency import Lane, Outlive, Raised
 from toolcrib.dispatch.crash_log import CrashReporter
@@ -373,7 +373,7 @@ class Dispatcher:
         arguments: Mapping[str, Any] | None = None,
         *,
         principal: Principal = LOCAL,
-        channel: Channel = NOBODY,
+        channel: Channel = NO_CHANNEL,
         timeout_s: float | None = None,
     ) -> Result:
         """Call a tool. Raises ToolNotFoundError, and ValueError for a `timeout_s` that is none; every other

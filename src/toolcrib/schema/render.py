@@ -9,7 +9,7 @@ from __future__ import annotations
 import datetime as dt
 from typing import Any, Final
 
-from toolcrib.definition import check_schema_words, join_descriptions
+from toolcrib.definition import check_schema_text, join_descriptions
 from toolcrib.schema import pydantic_types
 from toolcrib.schema.dumper import build_dumper
 from toolcrib.schema.shapes import (
@@ -221,7 +221,7 @@ def render_default(shape: Shape, value: Any) -> Any:
         dump = build_dumper(shape)
         value = codec.decode(codec.encode(pydantic_types.to_plain(value if dump is None else dump(value))))
     codec.check_finite(value)
-    check_schema_words({"default": value}, "The default")
+    check_schema_text({"default": value}, "The default")
     return value
 
 

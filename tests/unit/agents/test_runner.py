@@ -135,7 +135,7 @@ def test_a_name_that_nobody_has_is_told_with_what_was_meant() -> None:
 def test_a_service_must_be_told_its_model(name: str) -> None:
     with pytest.raises(ConfigurationError, match=f"{name} needs a model"):
         AgentRunner([], provider=name)
-    with pytest.raises(ConfigurationError, match="not a usable address"):
+    with pytest.raises(ConfigurationError, match="invalid URL"):
         AgentRunner([], provider=name, model="m", base_url="ftp://x")
 
 

@@ -190,7 +190,7 @@ def pour(stage: Pair, answer: Answer) -> None:
         (refuse, TransportError, "answered 500: oh no"),
         (end, TransportError, "closed the connection"),
         (pour, InvalidResponseError, "sent an event larger than 32 MiB"),
-        (lambda stage, answer: hang_up(answer), TransportError, "broke off"),
+        (lambda stage, answer: hang_up(answer), TransportError, "closed the connection"),
     ],
 )
 async def test_trouble_with_the_oldest_kind_is_said_in_words(reply: Any, kind: Any, words: str) -> None:

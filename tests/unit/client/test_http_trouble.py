@@ -77,21 +77,21 @@ TROUBLE: dict[str, tuple[Act, type[ClientError], str]] = {
     "half a body": (
         says(b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 99\r\n\r\n{"),
         TransportError,
-        "broke off before the answer was complete",
+        "closed the connection before the response was complete",
     ),
     "no HTTP": (
         says(b"220 mail.example ESMTP\r\n"),
         TransportError,
-        "broke off before the answer was complete",
+        "closed the connection before the response was complete",
     ),
-    "hanging up": (says(b""), TransportError, "broke off before the answer was complete"),
+    "hanging up": (says(b""), TransportError, "closed the connection before the response was complete"),
     "no gzip": (
         says(
             b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Encoding: gzip\r\n"
             b"Content-Length: 3\r\n\r\nabc"
         ),
         TransportError,
-        "compressed in a way that cannot be read",
+        "the response has an invalid compression",
     ),
     "error page": (
         sends(502, b"<h1>Bad gateway</h1>", "text/html"),

@@ -21,7 +21,7 @@ from tests.support.policy_server import (
     open_bench,
 )
 from toolcrib import Context
-from toolcrib.context import Answer, Form, InputNeeded, Nobody, Question, Reply
+from toolcrib.context import Answer, Form, InputNeeded, NullChannel, Question, Reply
 from toolcrib.errors import NotConfirmedError
 from toolcrib.policy import Limit, Rule
 from toolcrib.policy.access.middleware import MAX_NAMED, MAX_SHOWN, confirm
@@ -31,7 +31,7 @@ RULES = [Rule(confirm=["wipe"])]
 UNASKED = "Tool 'wipe' was not run: the person did not agree."
 
 
-class Person(Nobody):
+class Person(NullChannel):
     """Answers everything in one way, and keeps what was asked."""
 
     def __init__(self, answer: Reply, resumes: str | None = None) -> None:
@@ -123,7 +123,7 @@ async def test_the_mark_that_is_burned_is_that_of_the_state_and_outlives_it() ->
 
 async def test_where_nobody_can_be_asked_it_does_not_run() -> None:
     with pytest.raises(NotConfirmedError, match="requires confirmation by a person, and nobody can be asked"):
-        await confirm("wipe", {}, None, Nobody(), burn_gladly)
+        await confirm("wipe", {}, None, NullChannel(), burn_gladly)
 
 
 # --- 2026-07-28 --------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ import pytest
 
 from toolcrib import MCPServer, Tool
 from toolcrib.content import File, Image, Result, text_block
-from toolcrib.context import InputNeeded, Nobody, Principal
+from toolcrib.context import InputNeeded, NullChannel, Principal
 from toolcrib.dispatch.middleware import Call
 from toolcrib.errors import (
     APIError,
@@ -104,7 +104,7 @@ def make(**options: Any) -> Tool:
 def call_of(
     arguments: Any, tool: Tool | None, *, id_: str = "id", name: str = "report", channel: Any = None
 ) -> Call:
-    return Call(id_, name, tool, arguments, ANA, channel or Nobody())
+    return Call(id_, name, tool, arguments, ANA, channel or NullChannel())
 
 
 async def end(ended: Result | BaseException) -> Result:
@@ -118,7 +118,7 @@ async def run(ended: Result | BaseException, call: Call) -> Result:
     return await OutcomeMiddleware()(call, lambda _: end(ended))
 
 
-class Leaver(Nobody):
+class Leaver(NullChannel):
     is_gone = True
     request = "r-1"
 
@@ -139,9 +139,9 @@ async def record(tmp_path: Path, *ends: Any, tool: Tool | None = None, **audit: 
 async def test_a_call_that_nobody_waits_for_is_recorded_all_the_same(tmp_path: Path) -> None:
     found = await record(
         tmp_path,
-        (asyncio.CancelledError(), Nobody()),
+        (asyncio.CancelledError(), NullChannel()),
         (asyncio.CancelledError(), Leaver()),
-        (GeneratorExit(), Nobody()),
+        (GeneratorExit(), NullChannel()),
         tool=make(version="2"),
     )
     assert [(item["id"], item["outcome"], item["request"]) for item in found] == [
@@ -153,13 +153,13 @@ async def test_a_call_that_nobody_waits_for_is_recorded_all_the_same(tmp_path: P
 
 
 async def test_a_tool_that_is_not_there_is_recorded_as_it_was_spelt(tmp_path: Path) -> None:
-    [item] = await record(tmp_path, (ToolNotFoundError("Report"), Nobody()))
+    [item] = await record(tmp_path, (ToolNotFoundError("Report"), NullChannel()))
     assert (item["tool"], item["version"], item["definition"]) == ("Report", None, None)
     assert "values" not in item
 
 
 async def test_values_are_recorded_where_that_is_wished_and_never_secrets(tmp_path: Path) -> None:
-    [item] = await record(tmp_path, (Result([]), Nobody()), tool=make(), values=["*"])
+    [item] = await record(tmp_path, (Result([]), NullChannel()), tool=make(), values=["*"])
     assert item["values"]["a"] == 1
     assert item["values"]["password"] != "x"
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from toolcrib.catalog.lint.rule import LintedTool, Problem, Rule, quote, word_set
-from toolcrib.definition import find_unfit_annotations
+from toolcrib.definition import find_wrong_annotations
 
 _DESTRUCTIVE = word_set(
     "delete remove drop destroy erase purge wipe truncate kill terminate uninstall revoke format reset"
@@ -64,7 +64,7 @@ def find_doubtful_hints(tool: LintedTool) -> Iterator[Problem]:
 
 def find_invalid_annotations(tool: LintedTool) -> Iterator[Problem]:
     annotations = tool.definition.annotations
-    for key, kind in find_unfit_annotations(annotations):
+    for key, kind in find_wrong_annotations(annotations):
         value = quote(repr(annotations[key]))
         yield Problem(f"Annotation '{key}' of '{tool.name}' must be {kind}, not {value}")
 

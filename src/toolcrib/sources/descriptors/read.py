@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from toolcrib.definition import MCP, OptionFields, ToolDefinition, find_unfit_annotations
+from toolcrib.definition import MCP, OptionFields, ToolDefinition, find_wrong_annotations
 from toolcrib.errors import (
     DefinitionError,
     Finding,
@@ -180,7 +180,7 @@ def _tags_in(entry: Mapping[str, Any], name: str, source: Location) -> tuple[str
 def _annotations_in(entry: Mapping[str, Any], name: str, source: Location) -> dict[str, Any]:
     given = _object(entry, ("annotations",), name, source) or {}
     annotations = {key: value for key, value in given.items() if value is not None}
-    for key, kind in find_unfit_annotations(annotations):
+    for key, kind in find_wrong_annotations(annotations):
         words = f"annotations.{key} of tool '{name}' must be {kind}, got {annotations[key]!r:.80}"
         raise InvalidToolError(words, tool=name, source=source)
     return annotations

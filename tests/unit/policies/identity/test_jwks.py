@@ -232,7 +232,7 @@ async def test_a_failure_long_ago_does_not_let_old_keys_count(
         (Page({"keys": []}), "it has no key that tokens can be checked with"),
         (Page(publish(make_key()), 302, {"Location": "/other"}), "/keys answers with 302"),
         (Page(publish(make_key()), 204), "/keys answers with 204"),
-        (Page(b" " * (256 * 1024 + 1)), "GET /keys answered with more than 262144 bytes"),
+        (Page(b" " * (256 * 1024 + 1)), "GET /keys: the response is larger than 262144 bytes"),
     ],
 )
 async def test_whatever_else_comes_is_no_key(

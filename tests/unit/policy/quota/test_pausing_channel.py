@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from toolcrib import Tool
-from toolcrib.context import LOCAL, Answer, Form, InputNeeded, Nobody, Question, Reply
+from toolcrib.context import LOCAL, Answer, Form, InputNeeded, NullChannel, Question, Reply
 from toolcrib.errors import CannotAskError, ThrottledError
 from toolcrib.policy import Limit, Policy
 from toolcrib.policy.quota import Quota, Slot
@@ -19,7 +19,7 @@ TOOL = Tool.from_function(lambda: "", name="report", description="Give it.")
 ASKED = {"sure": Form("Sure?")}
 
 
-class Caller(Nobody):
+class Caller(NullChannel):
     """Keeps what it is told, and answers as it is told to."""
 
     resumes = "mark"

@@ -15,14 +15,14 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from tests.support.otel_recorder import Traces, open_traces
 from toolcrib.content import Result
-from toolcrib.context import LOCAL, Nobody
+from toolcrib.context import LOCAL, NullChannel
 from toolcrib.dispatch.middleware import Call
 from toolcrib.policy import Telemetry
 from toolcrib.policy.telemetry.telemetry import TelemetryMiddleware
 
 
 @dataclass
-class Wire(Nobody):
+class Wire(NullChannel):
     """The channel of a call, with the id of its request and its trace."""
 
     request: Any = None

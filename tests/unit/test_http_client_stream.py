@@ -40,7 +40,7 @@ async def test_a_stream_that_breaks_is_an_error_in_words(world: World) -> None:
     outbound = HTTPClient(world.origin)
     async with outbound.stream("GET", f"/cut?key={SECRET}") as answer:
         with pytest.raises(
-            APIError, match=r"^GET /cut: .* broke off before the answer was complete$"
+            APIError, match=r"^GET /cut: .* closed the connection before the response was complete$"
         ) as error:
             async for _ in answer.chunks():
                 pass

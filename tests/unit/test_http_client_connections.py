@@ -23,9 +23,9 @@ async def test_an_answer_that_does_not_come_is_an_error_in_time(world: World) ->
     told(outbound.request("GET", "/x"))
     told(await outbound.arequest("GET", "/x"))
     started = time.monotonic()
-    with pytest.raises(APIError, match=r"^GET /slow: no answer within 0\.1 s$"):
+    with pytest.raises(APIError, match=r"^GET /slow: no response within 0\.1 s$"):
         outbound.request("GET", f"/slow?key={SECRET}", timeout_s=0.1)
-    with pytest.raises(APIError, match=r"^GET /slow: no answer within 0\.1 s$"):
+    with pytest.raises(APIError, match=r"^GET /slow: no response within 0\.1 s$"):
         await outbound.arequest("GET", f"/slow?key={SECRET}", timeout_s=0.1)
     assert time.monotonic() - started < 2
     await outbound.aclose()
@@ -33,9 +33,9 @@ async def test_an_answer_that_does_not_come_is_an_error_in_time(world: World) ->
 
 async def test_an_answer_that_drips_is_over_when_the_time_is(world: World) -> None:
     outbound = HTTPClient(world.origin, timeout_s=0.15)
-    with pytest.raises(APIError, match=r"GET /drip: no answer within 0\.15 s"):
+    with pytest.raises(APIError, match=r"GET /drip: no response within 0\.15 s"):
         outbound.request("GET", "/drip")
-    with pytest.raises(APIError, match=r"GET /drip: no answer within 0\.15 s"):
+    with pytest.raises(APIError, match=r"GET /drip: no response within 0\.15 s"):
         await outbound.arequest("GET", "/drip")
     await outbound.aclose()
 
@@ -56,20 +56,24 @@ async def test_a_host_that_does_not_listen_is_named_without_credentials() -> Non
 
 async def test_a_connection_that_breaks_is_an_error_in_words(world: World) -> None:
     outbound = HTTPClient(world.origin)
-    with pytest.raises(APIError, match=r"GET /cut: .* broke off before the answer was complete"):
+    with pytest.raises(
+        APIError, match=r"GET /cut: .* closed the connection before the response was complete"
+    ):
         outbound.request("GET", "/cut")
-    with pytest.raises(APIError, match=r"GET /cut: .* broke off before the answer was complete"):
+    with pytest.raises(
+        APIError, match=r"GET /cut: .* closed the connection before the response was complete"
+    ):
         await outbound.arequest("GET", "/cut")
-    with pytest.raises(APIError, match="GET /garbled: the answer is compressed"):
+    with pytest.raises(APIError, match="GET /garbled: the response has an invalid"):
         outbound.request("GET", "/garbled")
 
 
 async def test_an_answer_without_end_is_cut_off_while_it_streams(world: World) -> None:
     outbound = HTTPClient(world.origin, max_bytes=1 << 20)
-    with pytest.raises(APIError, match="GET /endless answered with more than 1 MiB") as error:
+    with pytest.raises(APIError, match="GET /endless: the response is larger than 1 MiB") as error:
         outbound.request("GET", "/endless")
     assert error.value.status == 200
-    with pytest.raises(APIError, match="more than 1 MiB"):
+    with pytest.raises(APIError, match="larger than 1 MiB"):
         await outbound.arequest("GET", "/endless")
     await outbound.aclose()
     assert world.sent_bytes < 64 << 20  # what sockets buffer, not what the server would have sent
@@ -77,7 +81,7 @@ async def test_an_answer_without_end_is_cut_off_while_it_streams(world: World) -
 
 def test_the_size_is_counted_after_decompression(world: World) -> None:
     outbound = HTTPClient(world.origin, max_bytes=100_000)
-    with pytest.raises(APIError, match="more than 100000 bytes"):
+    with pytest.raises(APIError, match="larger than 100000 bytes"):
         outbound.request("GET", "/bomb")
     assert outbound.request("GET", "/zipped").content == b"unfolded"
 
@@ -104,7 +108,7 @@ async def test_redirects_stay_on_the_same_origin(world: World) -> None:
             "http://1.2.3.400/",
         ):
             params = {"to": target.replace("{place}", f"127.0.0.1:{world.server_port}")}
-            with pytest.raises(APIError, match="GET /moved: redirected to another address, which is refused"):
+            with pytest.raises(APIError, match="GET /moved: redirect to another origin refused"):
                 outbound.request("GET", "/moved", params=params)
         elsewhere.socket.setblocking(False)
         with pytest.raises(BlockingIOError):
@@ -114,7 +118,7 @@ async def test_redirects_stay_on_the_same_origin(world: World) -> None:
 
 def test_redirects_in_a_circle_end(world: World) -> None:
     outbound = HTTPClient(world.origin, follow_redirects=True)
-    with pytest.raises(APIError, match="redirected too often"):
+    with pytest.raises(APIError, match="too many redirects"):
         outbound.request("GET", "/circle")
     assert len(world.requests) == 6
 
