@@ -26,7 +26,7 @@ from toolcrib.dispatch.dispatcher import DEFAULT_TIMEOUT_S, Dispatcher
 from toolcrib.dispatch.event_loop import is_in_loop, run_loop
 from toolcrib.dispatch.middleware import Middleware, Pipeline, check_middleware
 from toolcrib.dispatch.runners import Runner
-from toolcrib.dispatch.tool_search import DEFAULT_BUDGET_TOKENS, Publish, Storefront, check_wishes
+from toolcrib.dispatch.tool_search import DEFAULT_BUDGET_TOKENS, SearchMode, ToolSearch
 from toolcrib.errors import (
     BatchError,
     CallError,
@@ -232,7 +232,7 @@ class MCPServer(Registrar):
         log_arguments: bool = False,
         key: bytes | None = None,
         keeps_sessions: bool = True,
-        search: Publish = "auto",
+        search: SearchMode = "auto",
         search_budget_tokens: int = DEFAULT_BUDGET_TOKENS,
         policy: Policy | None = None,
         middleware: Iterable[Middleware] = (),
@@ -309,23 +309,21 @@ class MCPServer(Registrar):
             "abandoned_calls": self.dispatcher.runner.abandoned,
         }
 
-    def publish_search(self, publish: Publish, budget_tokens: int | None = None) -> None:
+    def publish_search(self, publish: SearchMode, budget_tokens: int | None = None) -> None:
         """When two tools that find and call the others stand in for the list: "auto", "always", "never"."""
-        front = self.dispatcher.storefront
-        kept = DEFAULT_BUDGET_TOKENS if front is None else front.budget_tokens
-        wishes = check_wishes(publish, kept if budget_tokens is None else budget_tokens)
-        is_wanted = publish != "never"
-        self.dispatcher.storefront = (
-            Storefront(
-                self.registry,
-                self.dispatcher.view,
-                *wishes,
-                self.dispatcher.is_visible,
-                lambda: self.dispatcher.depends_on_principal,
-            )
-            if is_wanted
-            else None
+        dispatcher = self.dispatcher
+        if budget_tokens is None:
+            current = dispatcher.tool_search
+            budget_tokens = DEFAULT_BUDGET_TOKENS if current is None else current.budget_tokens
+        search = ToolSearch(
+            self.registry,
+            dispatcher.view,
+            publish,
+            budget_tokens,
+            dispatcher.is_visible,
+            lambda: dispatcher.depends_on_principal,
         )
+        dispatcher.tool_search = None if publish == "never" else search
 
     def enforce(self, policy: Policy) -> None:
         """Put a policy around every call from now on. Raises ConfigurationError where it makes no sense."""
@@ -377,8 +375,8 @@ class MCPServer(Registrar):
                 self._check_policy(self.enforcer)
             if self.dispatcher.pipeline is not None:
                 await self.dispatcher.pipeline.open()
-            if self.dispatcher.storefront is not None:
-                self.dispatcher.storefront.open()
+            if self.dispatcher.tool_search is not None:
+                self.dispatcher.tool_search.open()
             await self.dispatcher.owners.open_all()
             if self._wiring is not None:
                 self._wiring.open()

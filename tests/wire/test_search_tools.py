@@ -133,8 +133,8 @@ async def test_arguments_may_come_as_text_and_be_left_out(client: Client) -> Non
     [
         ("count_stok", "There is no tool 'count_stok'. Did you mean count_stock"),
         ("xyzzy", f"There is no tool 'xyzzy'. {SEARCH} finds tools by what they do."),
-        (CALL, f"'{CALL}' is called by itself"),
-        (SEARCH, f"'{SEARCH}' is called by itself"),
+        (CALL, f"Call '{CALL}' directly"),
+        (SEARCH, f"Call '{SEARCH}' directly"),
     ],
 )
 async def test_a_tool_that_is_not_there_is_an_error_with_a_way_out(

@@ -33,7 +33,7 @@ from toolcrib.cli.text import count, first_line, suggest
 from toolcrib.config import FILE_NAME, Config, HTTPConfig, find_log_format, load_config, switches_from
 from toolcrib.config.settings import Policy
 from toolcrib.dispatch.dispatcher import DEFAULT_TIMEOUT_S
-from toolcrib.dispatch.tool_search import DEFAULT_BUDGET_TOKENS, Publish
+from toolcrib.dispatch.tool_search import DEFAULT_BUDGET_TOKENS, SearchMode
 from toolcrib.errors import ConfigurationError, DefinitionError, DriftError, Finding, SourceError
 from toolcrib.registry.index import Entry
 from toolcrib.registry.selection import drop_repeated, select
@@ -347,7 +347,7 @@ def load_offer(
     name: str | None = None,
     timeout_s: float | None = None,
     is_dynamic: bool = False,
-    search: Publish | None = None,
+    search: SearchMode | None = None,
     **identity: Any,
 ) -> Offer:
     """Load everything and build it. Raises Failure where nothing of what was named is there.
@@ -470,8 +470,8 @@ class OfferLoader(Loader):
             timeout_s=own.dispatcher.timeout_s,
             policy=None if own.enforcer is None else own.enforcer.policy,
         )
-        front = own.dispatcher.storefront
-        server.publish_search(*(("never", None) if front is None else (front.publish, front.budget_tokens)))
+        search = own.dispatcher.tool_search
+        server.publish_search(*(("never", None) if search is None else (search.mode, search.budget_tokens)))
         server.identity |= own.identity
         return server, False
 
@@ -504,16 +504,16 @@ def _are_all_of(server: MCPServer, tools: Sequence[Tool]) -> bool:
     return sorted(there, key=str) == sorted(given, key=str)
 
 
-def _choose_search(server: MCPServer, asked: Publish | None, configs: Sequence[Config]) -> None:
+def _choose_search(server: MCPServer, asked: SearchMode | None, configs: Sequence[Config]) -> None:
     """What the command line says goes first, then the files, then the server's own code."""
-    front = server.dispatcher.storefront
+    search = server.dispatcher.tool_search
     said = [config.search for config in configs]
     publish = asked or next((each.publish for each in said if each.publish is not None), None)
     budget = next((each.budget_tokens for each in said if each.budget_tokens is not None), None)
     if publish is not None or budget is not None:
-        own: tuple[Publish, int] = ("never", DEFAULT_BUDGET_TOKENS)
-        if front is not None:
-            own = (front.publish, front.budget_tokens)
+        own: tuple[SearchMode, int] = ("never", DEFAULT_BUDGET_TOKENS)
+        if search is not None:
+            own = (search.mode, search.budget_tokens)
         server.publish_search(publish or own[0], own[1] if budget is None else budget)
 
 
@@ -583,11 +583,11 @@ class Summary:
 
 def _search_words(offer: Offer) -> list[str] | None:
     """How loudly, what, and what to do about it."""
-    front = offer.server.dispatcher.storefront
-    verdict = None if front is None else front.judge()
-    if front is None or verdict is None or not verdict.is_open:
+    search = offer.server.dispatcher.tool_search
+    listing = None if search is None else search.listing()
+    if search is None or listing is None or not listing.is_reduced:
         return None
-    return ["warning" if front.publish == "auto" else "note", verdict.words, verdict.hint]
+    return ["warning" if search.mode == "auto" else "note", listing.explanation, listing.hint]
 
 
 def _credentials(offer: Offer) -> str | None:

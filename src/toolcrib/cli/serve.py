@@ -41,7 +41,7 @@ from toolcrib.cli.shutdown import run_until_told
 from toolcrib.cli.text import count
 from toolcrib.config import MAX_WORKERS, check_path
 from toolcrib.definition import MAX_TIMEOUT_S
-from toolcrib.dispatch.tool_search import Publish
+from toolcrib.dispatch.tool_search import SearchMode
 from toolcrib.logs import LEVELS
 from toolcrib.server import MCPServer
 from toolcrib.transports.serving import HTTPOptions
@@ -66,7 +66,7 @@ class Wishes:
     allow_origin: Sequence[str] = ()
     insecure: bool = False
     name: str | None = None
-    search: Publish | None = None
+    search: SearchMode | None = None
     as_json: bool = False
     strict: bool = False
     log_level: str | None = None
@@ -190,8 +190,8 @@ def run_http(
 
 def _leave_unsaid(offer: Offer) -> None:
     """What clients are shown is in the summary: the log needs not say it again."""
-    if offer.server.dispatcher.storefront is not None:
-        offer.server.dispatcher.storefront.leave_unsaid()
+    if offer.server.dispatcher.tool_search is not None:
+        offer.server.dispatcher.tool_search.skip_log()
 
 
 def _run(

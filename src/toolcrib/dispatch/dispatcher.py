@@ -39,7 +39,7 @@ from toolcrib.dispatch.deadline import Clock
 from toolcrib.dispatch.lifespan import Owners
 from toolcrib.dispatch.middleware import Call, Next, Pipeline, refusal_result
 from toolcrib.dispatch.runners import Runner
-from toolcrib.dispatch.tool_search import Storefront, could_be_front
+from toolcrib.dispatch.tool_search import ToolSearch, is_search_name
 from toolcrib.errors import (
     CallError,
     DefinitionError,
@@ -297,7 +297,7 @@ class Dispatcher:
         self.crashes = CrashReporter()
         self.owners = Owners(registry, self.crashes)
         self.pipeline: Pipeline | None = None
-        self.storefront: Storefront | None = None
+        self.tool_search: ToolSearch | None = None
         self.is_stopped = False
         self.stats: dict[str, ToolStats] = {}
         self._lock = threading.Lock()
@@ -334,15 +334,15 @@ class Dispatcher:
 
     def shown(self, principal: Principal = LOCAL) -> tuple[Tool, ...]:
         """What a principal is shown that asks for the tools: those in view, unless they are too many."""
-        return self.view(principal) if self.storefront is None else self.storefront.judge(principal).shown
+        return self.view(principal) if self.tool_search is None else self.tool_search.listing(principal).shown
 
     def forward(self, name: str, arguments: Any, principal: Principal) -> tuple[str, dict[str, Any]] | None:
         """The call that another one means, where it calls the tool that calls others."""
-        return None if self.storefront is None else self.storefront.forward(name, arguments, principal)
+        return None if self.tool_search is None else self.tool_search.forward(name, arguments, principal)
 
     def has_list_changed(self) -> bool:
         """The tools have: whether anybody is told of other ones than before."""
-        return self.storefront is None or self.depends_on_principal or self.storefront.has_changed()
+        return self.tool_search is None or self.depends_on_principal or self.tool_search.has_changed()
 
     def is_immediate(self, name: str) -> bool:
         """Whether a call of this tool runs on the loop and waits for nothing; where in doubt, it does not."""
@@ -580,8 +580,8 @@ class Dispatcher:
     def _plan(self, name: str, principal: Principal) -> Plan:
         """The plan of a tool that is called for the first time, or by another spelling than its name."""
         snapshot = self.registry.snapshot
-        front = self.storefront
-        stand_in = None if front is None else front.find(name, principal)
+        search = self.tool_search
+        stand_in = None if search is None else search.find_search_tool(name, principal)
         if stand_in is not None:
             found = Plan(stand_in, self.stats.setdefault(name, ToolStats()))
             found.is_search_tool = True
@@ -600,7 +600,7 @@ class Dispatcher:
         with self._lock:
             if self._seen is snapshot:  # or else the tool may be gone already, and must not come back
                 plan = self._plan_of.setdefault(tool, plan)
-                if name == tool.name and (front is None or not could_be_front(name)):
+                if name == tool.name and (search is None or not is_search_name(name)):
                     self._plans[name] = plan  # of the others, who calls decides what is meant
         return plan
 

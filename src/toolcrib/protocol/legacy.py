@@ -110,8 +110,8 @@ def _revision_of(link: Link) -> Revision:
 
 def _call(engine: Engine, link: Link, id_: Id, revision: Revision, params: dict[str, Any]) -> Exchange:
     name, arguments = named_call(params)
-    if (front := engine.dispatcher.storefront) is not None and name in front.callers:
-        name, arguments = front.forward(name, arguments, link.principal) or (name, arguments)
+    if (search := engine.dispatcher.tool_search) is not None and name in search.call_tools:
+        name, arguments = search.forward(name, arguments, link.principal) or (name, arguments)
     meta: dict[str, Any] = params.get("_meta", {})
     session: Session | None = link.session
     call = Call(

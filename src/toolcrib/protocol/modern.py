@@ -141,8 +141,8 @@ def _call(engine: Engine, link: Link, id_: Id, params: dict[str, Any], meta: dic
         if mirrored:
             check_parameters(link.headers, mirrored, params.get("arguments"))
     name, arguments = named_call(params)
-    if (front := engine.dispatcher.storefront) is not None and name in front.callers:
-        name, arguments = front.forward(name, arguments, link.principal) or (name, arguments)
+    if (search := engine.dispatcher.tool_search) is not None and name in search.call_tools:
+        name, arguments = search.forward(name, arguments, link.principal) or (name, arguments)
     level, token = _wishes(meta)
     call = Call(
         engine,
