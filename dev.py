@@ -59,7 +59,9 @@ def locked_pip() -> str:
 
 def run(command: list[str], **extra: str) -> None:
     """Run one command in the project's folder; a failing one ends this program with its exit code."""
-    done = subprocess.run(command, cwd=ROOT, env={**os.environ, **extra}, check=False)  # nosec B603
+    # Bytecode is kept whatever the environment says: tests start hundreds of processes.
+    environ = {**os.environ, "PYTHONDONTWRITEBYTECODE": "", **extra}
+    done = subprocess.run(command, cwd=ROOT, env=environ, check=False)  # nosec B603
     if done.returncode:
         print(f"failed ({done.returncode}): {' '.join(command)}", file=sys.stderr)
         raise SystemExit(done.returncode)
