@@ -19,7 +19,7 @@ from toolcrib.config.settings import Policy
 from toolcrib.context import Principal
 from toolcrib.errors import ConfigurationError, InvalidArgumentsError
 from toolcrib.policy.access import Access
-from toolcrib.policy.access.explain import Explanation, Verdict, explain, say_decider
+from toolcrib.policy.access.explain import Explanation, Verdict, decided_by, explain
 from toolcrib.policy.auth.api_keys import Key, KeyFile, State
 from toolcrib.tool import Tool
 from toolcrib.validation import codec
@@ -190,7 +190,7 @@ class _Report:
             self.terminal.json({"principal": principal, "key": self.state, "tools": tools})
             return 1 if self._is_shut_out else 0
         rows = [("NAME", "A CALL", "DECIDED BY")]
-        rows += [(item.tool, _say_short(item), say_decider(item)) for item in found]
+        rows += [(item.tool, _say_short(item), decided_by(item)) for item in found]
         first, second = (max(len(row[column]) for row in rows) for column in (0, 1))
         for tool, verdict, rule in rows:
             self.terminal.data(f"{tool:<{first}}  {verdict:<{second}}  {rule}".rstrip())
@@ -204,7 +204,7 @@ def _say_short(found: Explanation) -> str:
 
 
 def _say_verdict(found: Explanation) -> str:
-    decider = say_decider(found)
+    decider = decided_by(found)
     because = f" ({one_line(found.because)})" if found.because else ""
     match found.verdict:
         case "hidden":

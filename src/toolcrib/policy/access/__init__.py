@@ -1,8 +1,7 @@
-"""May they: rules, roles, scopes and conditions on arguments, as one decision for a caller and a tool.
+"""Access control: rules, roles, scopes and conditions on arguments.
 
-`Access` reads a policy's rules, `decide` says whether a caller has a tool at all, and `Decision.judge`
-whether a call with these arguments may be. Seen and callable are the same decision, so they cannot differ.
-Knows the policy, tools and callers; refuses to know how often somebody calls, what is recorded, and the wire.
+`Access.decide` says whether a principal may see and call a tool, `Decision.judge` whether a call with given
+arguments is allowed. The list and the call use the same decision, so they cannot differ.
 """
 
 from toolcrib.policy.access.access import Access

@@ -1,8 +1,4 @@
-"""May they: one decision for a caller and a tool, from which both the list and the call follow.
-
-Knows rules, roles and scopes; remembers what it decided. Refuses to know how often somebody calls, and the
-wire.
-"""
+"""Access control: whether a principal may see and call a tool."""
 
 from __future__ import annotations
 
@@ -12,11 +8,10 @@ from typing import Any
 from toolcrib.config.settings import Policy
 from toolcrib.context import LOCAL, Principal
 from toolcrib.errors import ConfigurationError, ErrorCollector
-from toolcrib.policy.access.checks import check_rules, check_scopes
-from toolcrib.policy.access.conditions import is_changing
-from toolcrib.policy.access.decision import DEFAULT, Case, Decision, Judgement, ask_for
-from toolcrib.policy.access.rules import CompiledRule
-from toolcrib.policy.access.solver import find_witness
+from toolcrib.policy.access.conditions import arguments_of
+from toolcrib.policy.access.decision import DEFAULT, Decision, Judgement, RuleSet, combine_confirmations
+from toolcrib.policy.access.rules import CompiledRule, check_rules, check_scopes
+from toolcrib.policy.access.satisfiability import find_passing
 from toolcrib.policy.selectors import ToolSelector
 from toolcrib.tool import Tool
 
@@ -26,12 +21,15 @@ MAX_VIEWS = 1_000
 
 
 class Access:
-    """The rules and scopes of one policy. Raises ConfigurationError for what cannot be understood; given
-    `problems`, it keeps that there instead, and does without."""
+    """The rules and scopes of one policy, with a cache of decisions.
+
+    Raises ConfigurationError for rules that are wrong; with `problems` given, collects the errors there and
+    leaves those rules out.
+    """
 
     __slots__ = (
         "_about",
-        "_cases",
+        "_by_rules",
         "_decisions",
         "_scopes",
         "_views",
@@ -56,30 +54,30 @@ class Access:
         self.depends_on_principal = any(
             rule.effect != "confirm" and not rule.is_for_all for rule in self.rules
         )
-        self.forget()
+        self.clear()
 
     def check(self, tools: Sequence[Tool]) -> list[ConfigurationError]:
-        """Everything that means none of these tools, or can never come about."""
+        """Return everything that matches none of these tools, or can never hold."""
         return [
             *check_rules(self.policy, self.rules, tools),
             *check_scopes(self.policy, self._scopes, tools),
         ]
 
-    def forget(self) -> None:
-        """Let go of every tool that was seen."""
+    def clear(self) -> None:
+        """Drop all cached decisions, and the tools they refer to."""
         self._decisions: dict[tuple[Principal, Tool], Decision] = {}
-        self._cases: dict[tuple[Any, ...], Decision] = {}
+        self._by_rules: dict[tuple[Any, ...], Decision] = {}
         self._about: dict[Tool, tuple[list[CompiledRule], list[str]]] = {}
         self._views = _Views(())
 
-    # --- seen and callable ---
+    # --- visible and callable ---
 
     def decide(self, principal: Principal, tool: Tool) -> Decision:
         key = (principal, tool)
         decision = self._decisions.get(key)
         if decision is None:
             if len(self._decisions) >= MAX_DECISIONS:
-                self._decisions, self._cases, self._about = {}, {}, {}
+                self._decisions, self._by_rules, self._about = {}, {}, {}
             decision = self._decisions[key] = self._decide(principal, tool)
         return decision
 
@@ -87,25 +85,25 @@ class Access:
         return self.decide(principal, tool).is_visible
 
     def view(self, principal: Principal, tools: tuple[Tool, ...]) -> tuple[Tool, ...]:
-        """Those of the tools that a caller may see: one object for all who may see the same."""
+        """Return the tools that a principal may see: the same object for all who may see the same."""
         views = self._views
         if tools is not views.tools:
-            self.forget()  # tools that are gone must not be kept by what was decided about them
+            self.clear()  # decisions must not keep removed tools alive
             views = self._views = _Views(tools)
         who = principal if self.depends_on_principal else LOCAL
-        view = views.by_caller.get(who)
+        view = views.by_principal.get(who)
         if view is None:
-            view = views.keep(who, tuple(tool for tool in tools if self.decide(who, tool).is_visible))
+            view = views.add(who, tuple(tool for tool in tools if self.decide(who, tool).is_visible))
         return view
 
     # --- deciding ---
 
     def needed_scopes(self, tool: Tool) -> list[str]:
-        """Every scope that a tool asks for, by itself and by the policy."""
-        return self._demands_on(tool)[1]
+        """Return every scope that a tool requires, by itself and by the policy."""
+        return self._requirements_of(tool)[1]
 
     def missing_scopes(self, principal: Principal, tool: Tool) -> tuple[str, ...]:
-        """Those that a caller lacks. Where nobody can show who they are, the local user holds them all."""
+        """Return the required scopes that a principal lacks. Without `auth` the local user has all."""
         held: Collection[str] = principal.scopes
         if principal.name == LOCAL.name:
             if self.policy.auth is None or "*" in self.policy.local_scopes:
@@ -113,8 +111,8 @@ class Access:
             held = {*held, *self.policy.local_scopes}
         return tuple(scope for scope in self.needed_scopes(tool) if scope not in held)
 
-    def _demands_on(self, tool: Tool) -> tuple[list[CompiledRule], list[str]]:
-        """The rules about a tool, whoever calls it, and the scopes that it needs."""
+    def _requirements_of(self, tool: Tool) -> tuple[list[CompiledRule], list[str]]:
+        """Return the rules about a tool for any principal, and the scopes that it requires."""
         found = self._about.get(tool)
         if found is None:
             by_policy = (scope for scope, match in self._scopes.items() if match.matches(tool))
@@ -123,71 +121,74 @@ class Access:
         return found
 
     def _decide(self, principal: Principal, tool: Tool) -> Decision:
-        """Callers whom the same rules are about, and who lack the same scopes, share one decision."""
-        rules = [rule for rule in self._demands_on(tool)[0] if rule.who.matches(principal)]
+        """Principals to whom the same rules apply, and who lack the same scopes, share one decision."""
+        rules = [rule for rule in self._requirements_of(tool)[0] if rule.who.matches(principal)]
         missing = self.missing_scopes(principal, tool)
         key = (tool, missing, *(rule.number for rule in rules))
-        decision = self._cases.get(key)
+        decision = self._by_rules.get(key)
         if decision is None:
-            decision = self._cases[key] = self._weigh(tool, rules, missing)
+            decision = self._by_rules[key] = _apply(self._bind(tool, rules), tool, missing)
         return decision
 
-    def _weigh(self, tool: Tool, rules: Sequence[CompiledRule], missing: tuple[str, ...]) -> Decision:
+    def _bind(self, tool: Tool, rules: Sequence[CompiledRule]) -> RuleSet:
         denies, allows, confirms = (
             tuple(rule.bind(tool) for rule in rules if rule.effect == effect)
             for effect in ("deny", "allow", "confirm")
         )
         if confirms:  # a person is shown all arguments
-            compares = is_changing(tool)
+            compares_received = bool(arguments_of(tool).changing)
         else:
-            conditions = (item for clause in (*denies, *allows) for item in clause.conditions)
-            compares = any(item.reach.is_changing for item in conditions)
-        case = Case(denies, allows, confirms, self.policy.denies_by_default, compares)
-        refusal = next((clause for clause in case.denies if not clause.conditions), None)
-        if refusal is not None:
-            return _hide(case, Judgement(False, refusal.label, refusal.because), missing)
-        if case.needs_allowing and not case.allows:
-            return _hide(case, Judgement(False, DEFAULT), missing)
-        if not case.denies and case.is_open:
-            return _show(case, missing)
-        search = find_witness(case)
-        if not search.may_pass:
-            denial = search.denial
-            judgement = Judgement(False, denial.label, denial.because) if denial else case.refuse()
-            return _hide(case, judgement, missing)
-        clause = (*case.denies, *case.allows)[0]
-        return Decision(True, clause.label, case, missing, witness=search.witness)
+            conditions = (condition for rule in (*denies, *allows) for condition in rule.conditions)
+            compares_received = any(condition.path.is_changing for condition in conditions)
+        return RuleSet(denies, allows, confirms, self.policy.denies_by_default, compares_received)
+
+
+def _apply(rules: RuleSet, tool: Tool, missing: tuple[str, ...]) -> Decision:
+    refusal = next((rule for rule in rules.denies if not rule.conditions), None)
+    if refusal is not None:
+        return _hide(rules, Judgement(False, refusal.label, refusal.because), missing)
+    if rules.denies_by_default and not rules.allows:
+        return _hide(rules, Judgement(False, DEFAULT), missing)
+    if not rules.denies and rules.is_open:
+        return _show(rules, missing)
+    outcome = find_passing(rules, tool)
+    if not outcome.may_pass:
+        denial = outcome.denied_by
+        refused = Judgement(False, denial.label, denial.because) if denial else rules.default_refusal()
+        return _hide(rules, refused, missing)
+    first = (*rules.denies, *rules.allows)[0]
+    return Decision(True, first.label, rules, missing, witness=outcome.example)
+
+
+def _hide(rules: RuleSet, judgement: Judgement, missing: tuple[str, ...]) -> Decision:
+    return Decision(False, judgement.rule, rules, missing, judgement)
+
+
+def _show(rules: RuleSet, missing: tuple[str, ...]) -> Decision:
+    """Decide about a tool that may be called with any arguments, some of which may need confirmation."""
+    label = next((rule.label for rule in rules.allows if not rule.conditions), DEFAULT)
+    if any(rule.conditions for rule in rules.confirms):
+        return Decision(True, label, rules, missing, witness={})
+    confirm = combine_confirmations(rules.confirms) if rules.confirms else None
+    return Decision(True, label, rules, missing, Judgement(True, label, None, confirm), confirm is None, {})
 
 
 class _Views:
-    """Who sees what of some tools. Other tools get another one: a thread that looks at the old ones while
-    they change writes nothing into what is said of the new ones."""
+    """Which of some tools each principal sees. Replaced when the tools change, so that a thread that still
+    looks at the old tools writes nothing into the new views."""
 
-    __slots__ = ("by_caller", "shared", "tools")
+    __slots__ = ("by_principal", "shared", "tools")
 
     def __init__(self, tools: tuple[Tool, ...]) -> None:
         self.tools = tools
-        self.by_caller: dict[Principal, tuple[Tool, ...]] = {}
+        self.by_principal: dict[Principal, tuple[Tool, ...]] = {}
         self.shared: dict[tuple[Tool, ...], tuple[Tool, ...]] = {}
 
-    def keep(self, who: Principal, seen: tuple[Tool, ...]) -> tuple[Tool, ...]:
-        if len(self.by_caller) >= MAX_CALLERS:
-            self.by_caller = {}
+    def add(self, who: Principal, seen: tuple[Tool, ...]) -> tuple[Tool, ...]:
+        if len(self.by_principal) >= MAX_CALLERS:
+            self.by_principal = {}
         if len(self.shared) >= MAX_VIEWS:
             self.shared = {}
         view = self.tools if len(seen) == len(self.tools) else self.shared.setdefault(seen, seen)
-        self.by_caller[who] = view
+        self.by_principal[who] = view
         return view
-
-
-def _hide(case: Case, judgement: Judgement, missing: tuple[str, ...]) -> Decision:
-    return Decision(False, judgement.rule, case, missing, judgement)
-
-
-def _show(case: Case, missing: tuple[str, ...]) -> Decision:
-    """A tool that may be called with any arguments; somebody may have to agree to some."""
-    rule = next((clause.label for clause in case.allows if not clause.conditions), DEFAULT)
-    if any(clause.conditions for clause in case.confirms):
-        return Decision(True, rule, case, missing, witness={})
-    confirm = ask_for(case.confirms) if case.confirms else None
-    return Decision(True, rule, case, missing, Judgement(True, rule, None, confirm), confirm is None, {})

@@ -1,7 +1,6 @@
-"""Why a call would be allowed or not: every rule that is about it, and the one that decides.
+"""Explanation of an access decision: every rule about a tool, and the one that decides.
 
-Asks the same decision that lists and calls follow, and then each rule by itself. Knows rules, scopes and
-limits by their words; refuses to know how an explanation is shown.
+Uses the same decision as lists and calls, and then evaluates each rule by itself.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from toolcrib.config.settings import Limit, Policy
 from toolcrib.context import Principal
 from toolcrib.policy.access.access import Access
 from toolcrib.policy.access.conditions import ABSENT, is_nothing, is_same
-from toolcrib.policy.access.decision import DEFAULT, Case, Clause, Condition, Decision, Judgement
+from toolcrib.policy.access.decision import DEFAULT, Condition, Decision, Judgement, RuleSet, ToolRule
 from toolcrib.policy.selectors import PrincipalSelector, ToolSelector, roles_of
 from toolcrib.schema.received import OPAQUE, Received
 from toolcrib.tool import Tool
@@ -28,7 +27,7 @@ _MAX_WORDS = 80
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One rule about the tool, and whether it counts: None where that depends on arguments not given."""
+    """One rule about the tool, and whether it applies; None if that depends on arguments not given."""
 
     effect: str
     rule: str
@@ -38,7 +37,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """What would happen to a call. `witness` are arguments that would pass, where some are known."""
+    """The outcome of a call. `witness` is an example of arguments that would pass, if one is known."""
 
     tool: str
     principal: str
@@ -66,9 +65,9 @@ class Explanation:
 def explain(
     access: Access, principal: Principal, tool: Tool, arguments: dict[str, Any] | None = None
 ) -> Explanation:
-    """What would happen to a call with these checked arguments; without any, to calls of the tool at all.
+    """Explain a call with these checked arguments; without arguments, calls of the tool in general.
 
-    Arguments that are not refused as they came are converted, by the author's validators too. Raises
+    Arguments that are not refused as they were sent are converted, also by the author's validators. Raises
     InvalidArgumentsError, or whatever those raise.
     """
     decision = access.decide(principal, tool)
@@ -83,7 +82,7 @@ def explain(
         verdict=verdict,
         rule=decision.rule if judgement is None else judgement.rule,
         because=None if judgement is None else judgement.because,
-        steps=tuple(_steps(access, tool, decision.case, arguments, received)),
+        steps=tuple(_steps(access, tool, decision.rules, arguments, received)),
         default="deny" if policy.denies_by_default else "allow",
         needed=tuple(access.needed_scopes(tool)),
         missing=decision.missing,
@@ -94,20 +93,20 @@ def explain(
 
 
 def _receive(decision: Decision, tool: Tool, arguments: dict[str, Any]) -> Received | None:
-    """The arguments as the tool gets them, where it gets that far and may get others than those that came."""
-    is_turned_away = not decision.is_visible or decision.missing or not decision.judge(arguments).is_allowed
-    if is_turned_away or not decision.case.compares_received:
+    """Return the arguments as the tool gets them, if it is called and they may differ from those sent."""
+    is_refused = not decision.is_visible or decision.missing or not decision.judge(arguments).is_allowed
+    if is_refused or not decision.rules.compares_received:
         return None
     check = tool.arguments
     return check.receive(arguments, check.convert(arguments))
 
 
 def _witness(decision: Decision, tool: Tool) -> Mapping[str, Any] | None:
-    """Arguments that pass in both forms. Those that cannot be converted by themselves are not shown."""
+    """Return example arguments that pass in both forms; None if they cannot be converted alone."""
     found = decision.witness
     try:
         received = None if not found else _receive(decision, tool, dict(found))
-    except Exception:  # the author's code was given values that were made up
+    except Exception:  # the author's code gets invented values
         return None
     return found if found is None or decision.judge(found, received).is_allowed else None
 
@@ -115,7 +114,7 @@ def _witness(decision: Decision, tool: Tool) -> Mapping[str, Any] | None:
 def _judge(
     decision: Decision, arguments: Mapping[str, Any] | None, received: Received | None
 ) -> tuple[Verdict, Judgement | None]:
-    """In the order of a call: is it there, is a scope missing, may it be with these arguments."""
+    """Judge in the order of a call: visibility, scopes, arguments."""
     if not decision.is_visible:
         return "hidden", decision.constant
     if decision.missing:
@@ -136,53 +135,56 @@ def _confirm_of(judgement: Judgement | None) -> str | None:
 def _steps(
     access: Access,
     tool: Tool,
-    case: Case,
+    rules: RuleSet,
     arguments: Mapping[str, Any] | None,
     received: Received | None,
 ) -> Iterator[Step]:
-    clauses = {clause.number: clause for clause in (*case.denies, *case.allows, *case.confirms)}
+    applicable = {rule.number: rule for rule in (*rules.denies, *rules.allows, *rules.confirms)}
     for rule in access.rules:
-        if rule.number in clauses:
-            yield _step(clauses[rule.number], rule.effect, arguments, received)
+        if rule.number in applicable:
+            yield _step(applicable[rule.number], rule.effect, arguments, received)
         elif rule.tools.matches(tool):
             yield Step(rule.effect, rule.label, False, f"it is for {', '.join(rule.rule.who)}")
 
 
 def _step(
-    clause: Clause, effect: str, arguments: Mapping[str, Any] | None, received: Received | None
+    rule: ToolRule, effect: str, arguments: Mapping[str, Any] | None, received: Received | None
 ) -> Step:
-    if not clause.conditions:
-        return Step(effect, clause.label, True, "whatever the arguments")
+    if not rule.conditions:
+        return Step(effect, rule.label, True, "whatever the arguments")
     if arguments is None:
-        words = " and ".join(_say_condition(condition) for condition in clause.conditions)
-        return Step(effect, clause.label, None, f"where {words}")
-    verdicts = [(item, item.holds(arguments, received)) for item in clause.conditions]
+        conditions = " and ".join(_describe_condition(condition) for condition in rule.conditions)
+        return Step(effect, rule.label, None, f"where {conditions}")
+    verdicts = [(item, item.holds(arguments, received)) for item in rule.conditions]
     judged = [(item, held is True if effect == "allow" else held is not False) for item, held in verdicts]
     counts = all(is_met for _, is_met in judged)
-    said = [item for item, is_met in judged if counts or not is_met]
-    link = " and " if counts else ", "
-    words = link.join(f"{_say_condition(item)} ({_say_found(item, arguments, received)})" for item in said)
-    return Step(effect, clause.label, counts, words if counts else f"it wants {words}")
+    shown = [item for item, is_met in judged if counts or not is_met]
+    reasons = (
+        f"{_describe_condition(item)} ({_describe_values(item, arguments, received)})" for item in shown
+    )
+    return Step(
+        effect, rule.label, counts, " and ".join(reasons) if counts else f"requires {', '.join(reasons)}"
+    )
 
 
-def _say_condition(condition: Condition) -> str:
-    return f"{condition.reach.path} {condition.demand}"
+def _describe_condition(condition: Condition) -> str:
+    return f"{condition.path.path} {condition.predicate}"
 
 
-def _say_found(condition: Condition, arguments: Mapping[str, Any], received: Received | None) -> str:
-    """What is there, in words: it was given, it is a default, or it is nothing; and what the tool gets."""
-    found = condition.reach.find(arguments)
-    said = dict.fromkeys(
+def _describe_values(condition: Condition, arguments: Mapping[str, Any], received: Received | None) -> str:
+    """Describe the values that were sent or are defaults, and those that the tool gets."""
+    found = condition.path.find(arguments)
+    described = dict.fromkeys(
         "not given" if value is ABSENT else f"{'it is' if is_given else 'by default it is'} {_show(value)}"
         for value, is_given in found
     )
-    for value in () if received is None else condition.reach.find_received(received):
+    for value in () if received is None else condition.path.find_received(received):
         if value is OPAQUE:
-            said["the tool gets what cannot be compared"] = None
+            described["the tool gets a value that cannot be compared"] = None
         elif not is_nothing(value) and not any(is_same(value, item) for item, _ in found):
-            said[f"the tool gets {_show(value)}"] = None
-    more = [f"and {len(said) - _MAX_VALUES} more"] if len(said) > _MAX_VALUES else []
-    return ", ".join([*list(said)[:_MAX_VALUES], *more])
+            described[f"the tool gets {_show(value)}"] = None
+    more = [f"and {len(described) - _MAX_VALUES} more"] if len(described) > _MAX_VALUES else []
+    return ", ".join([*list(described)[:_MAX_VALUES], *more])
 
 
 def _show(value: Any) -> str:
@@ -196,14 +198,14 @@ def _limits(policy: Policy, principal: Principal, tool: Tool) -> Iterator[str]:
         if not ToolSelector(policy, f"{key}.tools", limit.tools).matches(tool):
             continue
         if PrincipalSelector(policy, f"{key}.who", limit.who).matches(principal):
-            yield f"limit {number}{_quote(limit.name)}: {_say_limit(limit)}"
+            yield f"limit {number}{_quote(limit.name)}: {_describe_limit(limit)}"
 
 
 def _quote(name: str | None) -> str:
     return f' "{name}"' if name else ""
 
 
-def _say_limit(limit: Limit) -> str:
+def _describe_limit(limit: Limit) -> str:
     shared = {
         "rate": f"{limit.rate}",
         "concurrency": f"{limit.concurrency} at once",
@@ -214,14 +216,14 @@ def _say_limit(limit: Limit) -> str:
         "max_arguments_bytes": f"arguments of at most {limit.max_arguments_bytes} bytes",
         "max_result_bytes": f"a result of at most {limit.max_result_bytes} bytes",
     }
-    counted = [words for key, words in shared.items() if getattr(limit, key) is not None]
-    said = [words for key, words in each.items() if getattr(limit, key) is not None]
+    counted = [text for key, text in shared.items() if getattr(limit, key) is not None]
+    described = [text for key, text in each.items() if getattr(limit, key) is not None]
     if counted:
         per = " and ".join(f"each {part}" for part in limit.per.split("+")) if limit.per != "all" else "all"
-        said.insert(0, f"{', '.join(counted)} for {per}")
-    return "; ".join(said)
+        described.insert(0, f"{', '.join(counted)} for {per}")
+    return "; ".join(described)
 
 
-def say_decider(explanation: Explanation) -> str:
-    """What decided, with the default in words."""
+def decided_by(explanation: Explanation) -> str:
+    """Return the label of the deciding rule, with the default spelled out."""
     return f"the default, {explanation.default}" if explanation.rule == DEFAULT else explanation.rule

@@ -59,7 +59,7 @@ class AccessMiddleware:
             call.decision = "denied"
             raise _refuse(call, call.tool, decision)
         if not decision.is_final:
-            call.sees_converted = decision.case.compares_received
+            call.sees_converted = decision.rules.compares_received
             call.checks = (_ArgumentCheck(call.tool.name, decision, self._use_once), *call.checks)
         return next(call)
 

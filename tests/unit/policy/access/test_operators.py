@@ -13,13 +13,20 @@ from toolcrib import Principal, Tool
 from toolcrib.errors import ConfigurationError
 from toolcrib.policy import Policy, Rule
 from toolcrib.policy.access import Access
-from toolcrib.policy.access.conditions import ABSENT, Demand, is_finite, is_nothing, is_same, read_demand
+from toolcrib.policy.access.conditions import (
+    ABSENT,
+    Predicate,
+    is_finite,
+    is_nothing,
+    is_same,
+    parse_predicate,
+)
 
 POLICY = Policy(file="toolcrib.toml", lines={"rules[2]": 7, "rules[2].when.amount": 9})
 
 
-def read(given: Any) -> Demand:
-    return read_demand(POLICY, "rules[2].when.amount", given)
+def read(given: Any) -> Predicate:
+    return parse_predicate(POLICY, "rules[2].when.amount", given)
 
 
 @pytest.mark.parametrize(
@@ -129,22 +136,22 @@ def test_a_text_that_is_too_long_for_a_costly_pattern_is_not_judged() -> None:
 @pytest.mark.parametrize(
     ("given", "key", "words"),
     [
-        ({}, "", "asks nothing"),
+        ({}, "", "has no operator"),
         ({"exists": 1}, ".exists", "must be true or false, got 1"),
-        ({"amuont": 3}, ".amuont", "is no operator"),
-        ({"equals": [1]}, ".equals", "must be a text, a number, true or false, got [1]"),
-        ({"equals": {"a": 1}}, ".equals", "must be a text, a number, true or false, got {'a': 1}"),
-        ({"equals": float("nan")}, ".equals", "must be a text, a number, true or false, got nan"),
-        (dt.date(2026, 1, 1), "", "must be a text, a number, true or false, got datetime.date(2026, 1, 1)"),
-        ([], "", "must be a list of values, got []"),
-        ({"one_of": "ab"}, ".one_of", "must be a list of values, got 'ab'"),
-        ([["a"]], "", "must be a text, a number, true or false, got ['a']"),
-        ({"not": {"exists": True}}, ".not", "turns values round, not itself"),
-        ({"not": {"not": "a"}}, ".not", "turns values round, not itself"),
-        ({"not": {}}, ".not", "asks nothing"),
+        ({"amuont": 3}, ".amuont", "unknown operator"),
+        ({"equals": [1]}, ".equals", "must be a string, a number, true or false, got [1]"),
+        ({"equals": {"a": 1}}, ".equals", "must be a string, a number, true or false, got {'a': 1}"),
+        ({"equals": float("nan")}, ".equals", "must be a string, a number, true or false, got nan"),
+        (dt.date(2026, 1, 1), "", "must be a string, a number, true or false, got datetime.date(2026, 1, 1)"),
+        ([], "", "must be a non-empty list of values, got []"),
+        ({"one_of": "ab"}, ".one_of", "must be a non-empty list of values, got 'ab'"),
+        ([["a"]], "", "must be a string, a number, true or false, got ['a']"),
+        ({"not": {"exists": True}}, ".not", "cannot negate `exists` or `not`"),
+        ({"not": {"not": "a"}}, ".not", "cannot negate `exists` or `not`"),
+        ({"not": {}}, ".not", "has no operator"),
         ({"not": {"below": "5"}}, ".not.below", "must be a number, got '5'"),
-        ({"prefix": ""}, ".prefix", "must be a text that is not empty, got ''"),
-        ({"suffix": 5}, ".suffix", "must be a text that is not empty, got 5"),
+        ({"prefix": ""}, ".prefix", "must be a non-empty string, got ''"),
+        ({"suffix": 5}, ".suffix", "must be a non-empty string, got 5"),
         ({"matches": "(?=a)b"}, ".matches", '"(?=a)b" is not a pattern that runs in linear time'),
         ({"matches": "a)|(?:b"}, ".matches", '"a)|(?:b" is not a pattern that runs in linear time'),
         ({"matches": "((((("}, ".matches", '"(((((" is not a pattern that runs in linear time'),
@@ -153,9 +160,9 @@ def test_a_text_that_is_too_long_for_a_costly_pattern_is_not_judged() -> None:
         ({"below": "5"}, ".below", "must be a number, got '5'"),
         ({"below": True}, ".below", "must be a number, got True"),
         ({"above": float("inf")}, ".above", "must be a number, got inf"),
-        ({"max_length": -1}, ".max_length", "must be a whole number of characters, got -1"),
-        ({"max_length": 1.5}, ".max_length", "must be a whole number of characters, got 1.5"),
-        ({"max_length": True}, ".max_length", "must be a whole number of characters, got True"),
+        ({"max_length": -1}, ".max_length", "must be a number of characters, got -1"),
+        ({"max_length": 1.5}, ".max_length", "must be a number of characters, got 1.5"),
+        ({"max_length": True}, ".max_length", "must be a number of characters, got True"),
     ],
 )
 def test_what_cannot_be_asked_is_an_error_that_names_file_line_and_key(
@@ -184,7 +191,7 @@ def test_a_table_in_a_table_is_told_to_be_a_path() -> None:
     ("given", "hint"),
     [
         ({"equals": [1]}, "lists are compared item by item"),
-        (dt.time(), "dates and times come as texts, and are compared as texts"),
+        (dt.time(), "dates and times are compared as strings"),
         ({"not": {"exists": True}}, "write exists = false"),
     ],
 )

@@ -41,9 +41,9 @@ def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     for caller in callers:
         assert len(policy.view(caller, TOOLS)) == 2
         assert len(policy._decisions) <= 4
-        assert len(policy._cases) <= 4
+        assert len(policy._by_rules) <= 4
         assert len(policy._about) <= 3
-        assert len(policy._views.by_caller) <= 3
+        assert len(policy._views.by_principal) <= 3
         assert len(policy._views.shared) <= 2
 
 
@@ -72,7 +72,7 @@ def test_other_tools_make_another_view_and_the_old_ones_are_let_go() -> None:
     assert names(again) == ["refund"]
     assert {tool.name for _, tool in policy._decisions} == {"refund", "wipe"}
     assert policy.view(ANA, TOOLS) == first
-    policy.forget()
+    policy.clear()
     assert not policy._decisions
     assert policy.view(ANA, TOOLS) == first
 
@@ -118,4 +118,4 @@ def test_where_callers_do_not_matter_one_view_is_remembered_for_all() -> None:
     policy = make(Rule(deny=["wipe"]))
     for caller in (ANA, BOB, CARLA):
         assert names(policy.view(caller, TOOLS)) == ["find", "refund"]
-    assert list(policy._views.by_caller) == [LOCAL]
+    assert list(policy._views.by_principal) == [LOCAL]

@@ -15,8 +15,9 @@ from pydantic import StringConstraints
 from toolcrib import Principal, Tool
 from toolcrib.policy import Policy, Rule
 from toolcrib.policy.access import Access
-from toolcrib.policy.access.conditions import ABSENT, Reach, forms_of
+from toolcrib.policy.access.conditions import ABSENT, ArgumentPath, forms_of
 from toolcrib.schema.received import Received
+from toolcrib.validation.schema_tree import Resolver
 
 
 @dataclass
@@ -71,7 +72,7 @@ def handler(schema: Mapping[str, Any], **options: Any) -> Tool:
 def test_what_is_found_is_what_the_tool_will_work_with(
     path: str, arguments: dict[str, Any], expected: list[Any]
 ) -> None:
-    assert Reach(path, SELL).find(arguments) == expected
+    assert ArgumentPath(path, SELL).find(arguments) == expected
 
 
 @pytest.mark.parametrize(
@@ -90,7 +91,7 @@ def test_what_is_found_is_what_the_tool_will_work_with(
 def test_a_path_leads_through_every_item_of_a_list(
     path: str, arguments: dict[str, Any], expected: list[Any]
 ) -> None:
-    assert Reach(path, SHIP).find(arguments) == expected
+    assert ArgumentPath(path, SHIP).find(arguments) == expected
 
 
 @pytest.mark.parametrize(
@@ -107,28 +108,28 @@ def test_a_path_leads_through_every_item_of_a_list(
     ],
 )
 def test_a_path_that_no_argument_can_have_is_known(tool: Tool, path: str, expected: bool) -> None:
-    assert Reach(path, tool).is_possible is expected
+    assert ArgumentPath(path, tool).is_possible is expected
 
 
 def test_a_schema_says_whether_more_names_may_come() -> None:
     closed = {"type": "object", "properties": {"b": {}}, "additionalProperties": False}
     tool = handler({"properties": {"a": closed, "c": {"type": ["object", "null"]}}})
-    assert Reach("a.b.c", tool).is_possible
-    assert not Reach("a.x", tool).is_possible
-    assert Reach("c.x", tool).is_possible
-    assert Reach("z", handler({"properties": {}})).is_possible
+    assert ArgumentPath("a.b.c", tool).is_possible
+    assert not ArgumentPath("a.x", tool).is_possible
+    assert ArgumentPath("c.x", tool).is_possible
+    assert ArgumentPath("z", handler({"properties": {}})).is_possible
     either = handler({"properties": {"a": {"anyOf": [closed, {"type": "string"}, {"type": "object"}]}}})
-    assert Reach("a.x", either).is_possible
+    assert ArgumentPath("a.x", either).is_possible
     neither = handler({"properties": {"a": {"anyOf": [closed, {"type": "string"}]}}})
-    assert not Reach("a.x", neither).is_possible
-    assert not Reach("z", handler({"properties": {}, "additionalProperties": False})).is_possible
+    assert not ArgumentPath("a.x", neither).is_possible
+    assert not ArgumentPath("z", handler({"properties": {}, "additionalProperties": False})).is_possible
 
 
 def test_a_name_with_dots_is_a_name_where_the_tool_has_it() -> None:
     tool = handler({"properties": {"a.b": {"type": "integer", "default": 4}, "a": {"type": "object"}}})
-    assert Reach("a.b", tool).find({"a.b": 1, "a": {"b": 2}}) == [(1, True)]
-    assert Reach("a.b", tool).find({"a": {"b": 2}}) == [(4, False)]
-    assert Reach("a.c", tool).find({"a": {"c": 2}}) == [(2, True)]
+    assert ArgumentPath("a.b", tool).find({"a.b": 1, "a": {"b": 2}}) == [(1, True)]
+    assert ArgumentPath("a.b", tool).find({"a": {"b": 2}}) == [(4, False)]
+    assert ArgumentPath("a.c", tool).find({"a": {"c": 2}}) == [(2, True)]
 
 
 def test_the_default_beside_a_reference_wins_and_several_behind_it_all_count() -> None:
@@ -136,42 +137,42 @@ def test_the_default_beside_a_reference_wins_and_several_behind_it_all_count() -
     beside = {"$ref": "#/$defs/One", "default": 9}
     either = {"anyOf": [{"$ref": "#/$defs/One"}, {"$ref": "#/$defs/Two"}, {"$ref": "#/$defs/One"}]}
     tool = handler({"properties": {"beside": beside, "either": either, "odd": True}, "$defs": definitions})
-    assert Reach("beside", tool).find({}) == [(9, False)]
-    assert Reach("either", tool).find({}) == [(1, False), ("two", False)]
-    assert Reach("odd", tool).find({}) == [(ABSENT, False)]
+    assert ArgumentPath("beside", tool).find({}) == [(9, False)]
+    assert ArgumentPath("either", tool).find({}) == [(1, False), ("two", False)]
+    assert ArgumentPath("odd", tool).find({}) == [(ABSENT, False)]
 
 
 def test_what_a_schema_says_beside_its_alternatives_counts() -> None:
     kind = {"properties": {"kind": {"default": "a"}}}
     tool = handler({"properties": {"x": {**kind, "anyOf": [{"minProperties": 1}]}, "y": {"oneOf": [kind]}}})
-    assert Reach("x.kind", tool).find({"x": {}}) == [("a", False)]
-    assert Reach("y.kind", tool).find({"y": {}}) == [("a", False)]
+    assert ArgumentPath("x.kind", tool).find({"x": {}}) == [("a", False)]
+    assert ArgumentPath("y.kind", tool).find({"y": {}}) == [("a", False)]
 
 
 def test_there_is_nothing_inside_what_is_no_object() -> None:
     tool = handler(
         {"properties": {"x": {"type": ["string", "integer"]}, "y": {"type": ["string", "object"]}}}
     )
-    assert not Reach("x.kind", tool).is_possible
-    assert Reach("y.kind", tool).is_possible
+    assert not ArgumentPath("x.kind", tool).is_possible
+    assert ArgumentPath("y.kind", tool).is_possible
 
 
 def test_forms_follow_references_once_and_not_for_ever() -> None:
     loop = {"anyOf": [{"$ref": "#/$defs/Loop"}, {"type": "null"}]}
     root = {"$defs": {"Loop": loop, "a/b": {"type": "integer"}, "~c": {"type": "number"}}}
-    assert forms_of(loop, root) == [{"type": "null"}]
-    assert forms_of({"$ref": "#/$defs/a~1b"}, root) == [{"type": "integer"}]
-    assert forms_of({"$ref": "#/$defs/~0c"}, root) == [{"type": "number"}]
-    assert forms_of({"$ref": "#/$defs/missing/further"}, root) == []
-    assert forms_of({"anyOf": [False, loop, {"type": "string"}]}, root) == [
+    assert forms_of(loop, Resolver(root)) == [{"type": "null"}]
+    assert forms_of({"$ref": "#/$defs/a~1b"}, Resolver(root)) == [{"type": "integer"}]
+    assert forms_of({"$ref": "#/$defs/~0c"}, Resolver(root)) == [{"type": "number"}]
+    assert forms_of({"$ref": "#/$defs/missing/further"}, Resolver(root)) == []
+    assert forms_of({"anyOf": [False, loop, {"type": "string"}]}, Resolver(root)) == [
         {"type": "string"},
         {"type": "null"},
     ]
-    assert forms_of({"type": "object", "allOf": [{"title": "x"}]}, root) == [
+    assert forms_of({"type": "object", "allOf": [{"title": "x"}]}, Resolver(root)) == [
         {"type": "object", "allOf": [{"title": "x"}]},
         {"title": "x"},
     ]
-    assert len(forms_of({"anyOf": [{"const": number} for number in range(100)]}, root)) == 64
+    assert len(forms_of({"anyOf": [{"const": number} for number in range(100)]}, Resolver(root))) == 64
 
 
 def test_lists_in_lists_are_followed_so_far_and_no_further() -> None:
@@ -180,15 +181,15 @@ def test_lists_in_lists_are_followed_so_far_and_no_further() -> None:
     for _ in range(4):
         schemas.append({"type": "array", "items": schemas[-1]})
     for depth, schema in enumerate(schemas):
-        step = Reach("a.x", handler({"properties": {"a": schema}})).steps[1]
+        step = ArgumentPath("a.x", handler({"properties": {"a": schema}})).steps[1]
         assert step.is_possible
-        assert (step.lists, bool(step.schemas)) == ((depth, True) if depth < 4 else (0, False))
+        assert bool(step.schemas) is (depth < 4)
 
 
 def test_what_cannot_be_built_takes_anything() -> None:
     tool = Tool.from_handler(lambda arguments: "", "tool", "A tool.", {"type": "no such type"})
-    assert Reach("a.b", tool).is_possible
-    assert Reach("a.b", tool).find({"a": {"b": 1}}) == [(1, True)]
+    assert ArgumentPath("a.b", tool).is_possible
+    assert ArgumentPath("a.b", tool).find({"a": {"b": 1}}) == [(1, True)]
 
 
 @dataclass
@@ -260,11 +261,11 @@ STOCK = Tool.from_function(stock)
 
 
 def test_what_is_in_a_table_has_its_defaults_too() -> None:
-    reach = Reach("shelves.left.amount", STOCK)
+    reach = ArgumentPath("shelves.left.amount", STOCK)
     assert reach.find({"shelves": {"left": {"number": 1}}}) == [(5.0, False)]
     assert reach.find({"shelves": {"left": {"number": 1, "amount": 9}}}) == [(9, True)]
     assert reach.find({"shelves": {}}) == [(ABSENT, False)]
-    assert Reach("counts.left", STOCK).is_possible
+    assert ArgumentPath("counts.left", STOCK).is_possible
 
 
 def test_a_path_that_takes_the_name_of_an_entry_for_that_of_a_field_is_an_error() -> None:
@@ -289,6 +290,6 @@ def test_a_path_that_takes_the_name_of_an_entry_for_that_of_a_field_is_an_error(
     ],
 )
 def test_texts_and_numbers_of_a_list_are_found_once_each(items: list[Any], expected: list[Any]) -> None:
-    found = [value for value, _ in Reach("x", handler({})).find({"x": items})]
+    found = [value for value, _ in ArgumentPath("x", handler({})).find({"x": items})]
     assert found == expected
     assert list(map(type, found)) == list(map(type, expected))

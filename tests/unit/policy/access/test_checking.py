@@ -48,7 +48,7 @@ def test_a_policy_that_means_something_is_in_order() -> None:
     ("selector", "hint"),
     [
         ("refnud", "did you mean 'refund' or 'find'?"),
-        ("x*", "there are: refund, give_back, find, look"),
+        ("x*", "available: refund, give_back, find, look"),
         ("tag:mony", "did you mean 'money'?"),
         ("namespace:shops", "did you mean 'shop'?"),
         ("re:x+", None),
@@ -72,9 +72,9 @@ def test_where_there_are_many_tools_some_are_named() -> None:
     tools = [Tool.from_function(run, name=f"tool_{number}") for number in range(10)]
     (error,) = Access(Policy(rules=[Rule(deny=["xyz"])])).check(tools)
     names = ", ".join(f"tool_{number}" for number in range(8))
-    assert error.hint == f"there are: {names} and 2 more"
+    assert error.hint == f"available: {names} and 2 more"
     (error,) = Access(Policy(rules=[Rule(deny=["xyz"])])).check(tools[:8])
-    assert error.hint == f"there are: {names}"
+    assert error.hint == f"available: {names}"
 
 
 def test_everything_that_is_wrong_is_said_and_not_the_first_only() -> None:
@@ -101,8 +101,8 @@ def test_a_condition_on_an_argument_that_no_tool_has_is_named() -> None:
     assert check(Rule(deny=["*"], when={"x": 3})) == [
         (
             "rules[1].when.x",
-            "the 3 tools that it is about have no such argument",
-            "there are: amount, kind, order, q",
+            "the 3 tools of this rule have no such argument",
+            "available: amount, kind, order, q",
         )
     ]
     assert check(Rule(deny=["*"], when={"amount": 3})) == []  # one of them has it
@@ -125,8 +125,8 @@ def test_a_condition_that_can_never_hold_is_named(effect: str, when: dict[str, A
     assert check(Rule(**{effect: ["refund"], "when": when})) == [  # type: ignore[arg-type]
         (
             f"rules[1].when.{path}",
-            "can never hold: 'refund' takes no such value there",
-            f"it says: {words}",
+            "can never hold: 'refund' accepts no such value",
+            f"the condition is: {words}",
         )
     ]
 
@@ -137,7 +137,7 @@ def test_a_condition_that_can_hold_for_one_of_several_tools_is_in_order() -> Non
     tools = [*TOOLS, Tool.from_function(count)]
     assert not Access(Policy(rules=[Rule(deny=["find", "count"], when={"q": 3})])).check(tools)
     (error,) = Access(Policy(rules=[Rule(deny=["find", "look"], when={"q": 3})])).check(tools)
-    assert error.message == "can never hold: the 2 tools that it is about take no such value there"
+    assert error.message == "can never hold: the 2 tools of this rule accept no such value"
 
 
 def test_what_may_hold_but_is_not_known_to_is_left_alone() -> None:
@@ -152,7 +152,7 @@ def test_an_argument_that_is_left_out_is_not_what_is_allowed_but_may_be_what_is_
     when = {"x": {"not": "a"}}
     assert Access(Policy(rules=[Rule(deny=["run"], when=when)])).check([tool]) == []
     (error,) = Access(Policy(rules=[Rule(allow=["run"], when=when)])).check([tool])
-    assert error.message == "can never hold: 'run' takes no such value there"
+    assert error.message == "can never hold: 'run' accepts no such value"
 
 
 def test_an_error_has_its_place_in_the_file() -> None:

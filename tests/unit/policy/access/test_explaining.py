@@ -13,7 +13,7 @@ from toolcrib.context import LOCAL
 from toolcrib.errors import InvalidArgumentsError
 from toolcrib.policy import Limit, Policy, Rule
 from toolcrib.policy.access import Access
-from toolcrib.policy.access.explain import Explanation, Step, explain, say_decider
+from toolcrib.policy.access.explain import Explanation, Step, decided_by, explain
 
 
 def refuse(number: int) -> int:
@@ -45,7 +45,7 @@ def test_an_explanation_names_caller_tool_roles_and_scopes() -> None:
     assert (found.verdict, found.rule, found.default, found.steps) == ("allowed", "default", "allow", ())
     assert (found.because, found.confirm, found.limits, found.witness) == (None, None, (), {})
     assert not found.is_refused
-    assert say_decider(found) == "the default, allow"
+    assert decided_by(found) == "the default, allow"
 
 
 def test_what_is_denied_is_hidden_by_a_rule() -> None:
@@ -53,7 +53,7 @@ def test_what_is_denied_is_hidden_by_a_rule() -> None:
     assert (found.verdict, found.rule, found.because) == ("hidden", 'rule 1 "stop"', "no more")
     assert found.steps == (Step("deny", 'rule 1 "stop"', True, "whatever the arguments"),)
     assert found.is_refused
-    assert say_decider(found) == 'rule 1 "stop"'
+    assert decided_by(found) == 'rule 1 "stop"'
 
 
 def test_rules_for_others_are_said_to_be_for_others() -> None:
@@ -62,7 +62,7 @@ def test_rules_for_others_are_said_to_be_for_others() -> None:
     )
     assert (found.verdict, found.rule, found.default) == ("hidden", "default", "deny")
     assert found.steps == (Step("allow", "rule 1", False, "it is for role:boss, local"),)
-    assert say_decider(found) == "the default, deny"
+    assert decided_by(found) == "the default, deny"
 
 
 def test_a_missing_scope_is_named_after_the_rules_were_asked() -> None:
@@ -85,7 +85,7 @@ def test_without_arguments_it_depends_on_them() -> None:
         Step("deny", "rule 2", None, 'where order equals "xx"'),
         Step("confirm", "rule 3", True, "whatever the arguments"),
     )
-    assert found.witness == {"order": "xz", "amount": 0}
+    assert found.witness == {"order": "x", "amount": 0}
     assert not found.is_refused
 
 
@@ -103,9 +103,9 @@ def test_with_arguments_each_rule_says_what_it_found() -> None:
             "allow",
             "rule 1",
             False,
-            'it wants amount at_most 5 (by default it is 1000), order prefix "x" (it is "y")',
+            'requires amount at_most 5 (by default it is 1000), order prefix "x" (it is "y")',
         ),
-        Step("deny", "rule 2", False, 'it wants order equals "xx" (it is "y")'),
+        Step("deny", "rule 2", False, 'requires order equals "xx" (it is "y")'),
     )
     found = ask(*rules, arguments={"order": "x1", "amount": 2})
     assert (found.verdict, found.rule) == ("allowed", "rule 1")
@@ -113,7 +113,7 @@ def test_with_arguments_each_rule_says_what_it_found() -> None:
     assert found.steps[0].why == 'amount at_most 5 (it is 2) and order prefix "x" (it is "x1")'
     found = ask(*rules, arguments={"order": "xx", "amount": 9})
     assert (found.verdict, found.rule) == ("denied", "rule 2")
-    assert found.steps[0].why == "it wants amount at_most 5 (it is 9)"
+    assert found.steps[0].why == "requires amount at_most 5 (it is 9)"
     assert found.steps[1] == Step("deny", "rule 2", True, 'order equals "xx" (it is "xx")')
 
 
@@ -132,7 +132,7 @@ def test_with_arguments_each_rule_says_what_it_found() -> None:
 def test_what_was_found_is_said_and_not_all_of_it(tags: list[str] | None, words: str) -> None:
     arguments = {"order": "1"} if tags is None else {"order": "1", "tags": tags}
     found = ask(Rule(confirm=["refund"], when={"tags": "z"}), arguments=arguments)
-    assert found.steps[0].why == f'it wants tags equals "z" ({words})'
+    assert found.steps[0].why == f'requires tags equals "z" ({words})'
 
 
 def strip(
@@ -148,7 +148,7 @@ def test_what_the_tool_gets_is_said_where_it_is_something_else() -> None:
     assert (found.verdict, found.rule) == ("denied", "rule 1")
     assert found.steps[0].why == 'text equals "root" (it is " root", the tool gets "root")'
     found = explain(access, LOCAL, tool, {"text": "ana"})
-    assert (found.verdict, found.steps[0].why) == ("allowed", 'it wants text equals "root" (it is "ana")')
+    assert (found.verdict, found.steps[0].why) == ("allowed", 'requires text equals "root" (it is "ana")')
     with pytest.raises(InvalidArgumentsError, match="'odd': never"):
         explain(access, LOCAL, tool, {"text": "ana", "odd": 2})
     assert (
@@ -169,7 +169,7 @@ def test_a_value_that_cannot_be_compared_is_said_to_be_one() -> None:
 
     access = Access(Policy(rules=[Rule(deny=["pack"], when={"thing": "a"})]))
     found = explain(access, LOCAL, Tool.from_function(pack), {"thing": "b"})
-    assert found.steps[0].why == 'thing equals "a" (it is "b", the tool gets what cannot be compared)'
+    assert found.steps[0].why == 'thing equals "a" (it is "b", the tool gets a value that cannot be compared)'
 
 
 def test_who_has_to_be_asked_is_said_with_the_reason() -> None:

@@ -12,7 +12,7 @@ from toolcrib import Tool
 from toolcrib.context import LOCAL
 from toolcrib.policy import Policy, Rule
 from toolcrib.policy.access import Access, Decision
-from toolcrib.policy.access.conditions import ABSENT, Reach
+from toolcrib.policy.access.conditions import ABSENT, ArgumentPath
 from toolcrib.schema.received import Received
 
 
@@ -148,7 +148,7 @@ def test_arguments_are_converted_ahead_only_where_that_can_make_a_difference(
     tool: Tool, rule: dict[str, Any], expected: bool
 ) -> None:
     decision = Access(Policy(rules=[Rule(**rule)])).decide(LOCAL, tool)
-    assert decision.case.compares_received is expected
+    assert decision.rules.compares_received is expected
 
 
 def test_a_condition_on_what_becomes_of_an_argument_can_hold() -> None:
@@ -158,10 +158,10 @@ def test_a_condition_on_what_becomes_of_an_argument_can_hold() -> None:
 
 
 def test_there_is_nothing_inside_of_a_value_that_is_no_object() -> None:
-    reach = Reach("order.note", SELL)
+    reach = ArgumentPath("order.note", SELL)
     assert reach.find_received(Received({"order": "a"}, {})) == [ABSENT]
     assert reach.find_received(Received({"order": {"note": "a"}}, {})) == ["a"]
-    assert Reach("text", SELL).find_received(Received({"text": ["a", "b"]}, {})) == ["a", "b"]
+    assert ArgumentPath("text", SELL).find_received(Received({"text": ["a", "b"]}, {})) == ["a", "b"]
 
 
 def weigh(values: list[float]) -> None:
