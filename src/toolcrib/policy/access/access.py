@@ -136,7 +136,7 @@ class Access:
             for effect in ("deny", "allow", "confirm")
         )
         if confirms:  # a person is shown all arguments
-            compares_received = bool(arguments_of(tool).changing)
+            compares_received = bool(arguments_of(tool)[1].changing)
         else:
             conditions = (condition for rule in (*denies, *allows) for condition in rule.conditions)
             compares_received = any(condition.path.is_changing for condition in conditions)

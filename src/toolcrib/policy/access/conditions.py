@@ -367,7 +367,7 @@ class ArgumentPath:
 
     def __init__(self, path: str, tool: Tool) -> None:
         self.path = path
-        arguments, self.root = arguments_of(tool), schema_of(tool)
+        self.root, arguments = arguments_of(tool)
         self.steps = tuple(_read_steps(path, self.root, arguments.optional, arguments.closed))
         self._received_steps = tuple(replace(step, defaults=(), drops_null=False) for step in self.steps)
         self.is_changing = self.steps[0].name in arguments.changing
@@ -395,19 +395,13 @@ class ArgumentPath:
         return [value for value, _ in follow_steps(self._received_steps, received)]
 
 
-def arguments_of(tool: Tool) -> ToolArguments:
+def arguments_of(tool: Tool) -> tuple[Mapping[str, Any], ToolArguments]:
+    """Return the input schema of a tool, and what its handler makes of arguments."""
     try:
-        return tool.arguments
+        return tool.definition.input_schema, tool.arguments
     except DefinitionError:
         # A tool that cannot be built is neither listed nor called.
-        return ToolArguments(name=tool.name, schema={}, closed=False)
-
-
-def schema_of(tool: Tool) -> Mapping[str, Any]:
-    try:
-        return tool.definition.input_schema
-    except DefinitionError:
-        return {}
+        return {}, ToolArguments(name=tool.name, schema={}, closed=False)
 
 
 def follow_steps(steps: Sequence[Step], arguments: Mapping[str, Any]) -> list[Found]:

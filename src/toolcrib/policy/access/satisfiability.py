@@ -26,7 +26,6 @@ from toolcrib.policy.access.conditions import (
     arguments_of,
     follow_steps,
     forms_of,
-    schema_of,
 )
 from toolcrib.policy.access.decision import Condition, RuleSet, ToolRule
 from toolcrib.tool import Tool
@@ -113,7 +112,7 @@ def _translate(tool: Tool, allowed_by: Sequence[ToolRule], denies: Sequence[Tool
 
 def _accepted(tool: Tool, conditions: Iterable[Condition]) -> Schema:
     """Return a schema of what the tool accepts, for the arguments that conditions look at."""
-    root, arguments = schema_of(tool), arguments_of(tool)
+    root, arguments = arguments_of(tool)
     properties = root.get("properties", {})
     others: Any = False if arguments.closed else root.get("additionalProperties", True)
     accepted: Schema = {key: root[key] for key in ("$schema", "$defs", "definitions") if key in root}
