@@ -34,16 +34,16 @@ BATCHES = 9
 
 @asynccontextmanager
 async def toolcrib_messages(server: Any) -> AsyncIterator[Ask]:
-    """The sans-IO engine: an exchange is run by whoever received it."""
+    """The sans-IO engine: a pending request is run by its caller."""
     protocol = importlib.import_module("toolcrib.protocol")
     session = importlib.import_module("toolcrib.protocol.sessions").Session()
     async with server:
-        engine = protocol.Engine(server.dispatcher, name="bench", version="1")
-        link = protocol.Link(session=session, inflight={}, is_pipe=True)
+        engine = protocol.Engine(server.dispatcher, protocol.EngineSettings("bench", "1"))
+        peer = protocol.Peer(session=session, inflight={}, is_pipe=True)
         receive, immediate = engine.receive, protocol.Reply
 
         async def ask(data: bytes) -> bytes:
-            reply = receive(data, link)
+            reply = receive(data, peer)
             if not isinstance(reply, immediate):
                 reply = await reply.run()
             body: bytes = reply.body

@@ -27,7 +27,7 @@ CUT = {
     ("toolcrib.transports.http.endpoint", "Endpoint"): ("admit", "_post"),
 }
 """Where a call without a policy comes by something that asks for one."""
-_NAMES = {"pipeline", "reception", "call"}
+_NAMES = {"pipeline", "auth", "call"}
 
 
 class Cutter(ast.NodeTransformer):

@@ -46,7 +46,8 @@ if TYPE_CHECKING:
     from toolcrib.client import Client
     from toolcrib.config.settings import Policy
     from toolcrib.policy.enforcer import PolicyEnforcer
-    from toolcrib.transports.serving import Wiring
+    from toolcrib.protocol.methods import Method
+    from toolcrib.transports.serving import Transports
 
 logger = logging.getLogger("toolcrib")
 
@@ -262,7 +263,8 @@ class MCPServer(Registrar):
             "key": key,
             "keeps_sessions": keeps_sessions,
         }
-        self._wiring: Wiring | None = None
+        self._methods: list[Method] = []
+        self._transports: Transports | None = None
         self.enforcer: PolicyEnforcer | None = None
         self._middleware = [check_middleware(part) for part in middleware]
         if policy is not None:
@@ -378,8 +380,8 @@ class MCPServer(Registrar):
             if self.dispatcher.tool_search is not None:
                 self.dispatcher.tool_search.open()
             await self.dispatcher.owners.open_all()
-            if self._wiring is not None:
-                self._wiring.open()
+            if self._transports is not None:
+                self._transports.open()
         except BaseException:
             await self.stop()
             raise
@@ -396,8 +398,8 @@ class MCPServer(Registrar):
         from any thread and more than once; `run` ends."""
         self._shutting_down = self.dispatcher.is_stopped = True
         self.registry.close(STOPPING)
-        if self._wiring is not None:
-            self._wiring.close()
+        if self._transports is not None:
+            self._transports.close()
         try:
             await self.dispatcher.owners.close_all()
         finally:
@@ -422,17 +424,40 @@ class MCPServer(Registrar):
     # --- serving ---
 
     @property
-    def wiring(self) -> Wiring:
-        """The protocol engine and its transports, made when first wanted."""
-        if self._wiring is None:
-            from toolcrib.transports.serving import Wiring  # a server that only calls its tools needs no wire
+    def transports(self) -> Transports:
+        """The protocol engine and its transports, created when first used."""
+        if self._transports is None:
+            # Delayed: a server that only calls its tools needs no transport.
+            from toolcrib.protocol import EngineSettings
+            from toolcrib.transports.serving import Transports
 
-            self._wiring = Wiring(
-                self.dispatcher, self.enforcer, name=self.name, dynamic=self.dynamic, **self.identity
+            settings = EngineSettings(
+                name=self.name, dynamic=self.dynamic, methods=tuple(self._methods), **self.identity
             )
+            self._transports = Transports(self.dispatcher, settings, self.enforcer)
             if self._running:
-                self._wiring.open()
-        return self._wiring
+                self._transports.open()
+        return self._transports
+
+    def add_method(
+        self,
+        name: str,
+        handler: Callable[..., Any],
+        *,
+        revisions: Iterable[str] | None = None,
+        capability: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Serve another MCP method: `handler(params, request)` returns its result, or awaits it.
+
+        `capability` is announced to clients, such as `{"experimental": {"example": {}}}`. By default the
+        method is there in all `revisions` of the protocol.
+        """
+        from toolcrib.protocol.methods import simple_method  # few servers add methods
+
+        method = simple_method(name, handler, revisions=revisions, capability=capability)
+        self._methods.append(method)
+        if self._transports is not None:
+            self._transports.engine.add_methods((method,))
 
     def asgi(self, **options: Any) -> Any:
         """An ASGI application with this server at `path` ("/mcp"): for uvicorn, or to be mounted.
@@ -442,7 +467,7 @@ class MCPServer(Registrar):
         """
         from toolcrib.transports.serving import HTTPOptions  # only those who serve need it
 
-        return self.wiring.asgi(HTTPOptions.of(options), self.start, self.stop)
+        return self.transports.asgi(HTTPOptions.of(options), self.start, self.stop)
 
     @asynccontextmanager
     async def connect(self, **options: Any) -> AsyncIterator[Client]:
@@ -456,7 +481,7 @@ class MCPServer(Registrar):
         if is_own:
             await self.start()
         try:
-            async with Client(MemoryTransport(self.wiring.connect), **options) as client:
+            async with Client(MemoryTransport(self.transports.connect), **options) as client:
                 yield client
         finally:
             if is_own:
@@ -484,10 +509,10 @@ class MCPServer(Registrar):
             from toolcrib.transports.serving import HTTPOptions  # only those who serve need it
 
             chosen = HTTPOptions.of(options)
-            return lambda server: server.wiring.serve_http(chosen)
+            return lambda server: server.transports.serve_http(chosen)
         if options:
             raise ConfigurationError(f"{name} takes no options", key=min(options))
-        return None if name == "memory" else lambda server: server.wiring.serve_stdio()
+        return None if name == "memory" else lambda server: server.transports.serve_stdio()
 
     async def _run(self, transport: Transport | None) -> None:
         """Serve until the transport ends or `stop` is called; either ends the other."""

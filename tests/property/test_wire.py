@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from tests.wire.cases import call, encode
 from tests.wire.site import make_server
-from toolcrib.protocol import Link, Reply
+from toolcrib.protocol import Peer, Reply
 from toolcrib.validation import codec
 
 NUMBERS = st.integers(-(10**100) + 1, 10**100 - 1) | st.floats(allow_nan=False, allow_infinity=False)
@@ -35,7 +35,7 @@ def test_what_is_written_is_parsed_back(value: Any) -> None:
 
 @pytest.fixture(scope="module")
 def engine() -> Any:
-    return make_server().wiring.engine
+    return make_server().transports.engine
 
 
 @pytest.mark.parametrize("era", ["modern", "legacy"])
@@ -60,7 +60,7 @@ def test_whatever_comes_in_valid_json_rpc_goes_out(engine: Any, data: bytes) -> 
 
 
 def _receive(engine: Any, data: bytes) -> bytes:
-    outcome = engine.receive(data, Link())
+    outcome = engine.receive(data, Peer())
     reply = outcome if isinstance(outcome, Reply) else asyncio.run(outcome.run())
     assert reply.body is not None
     return reply.body

@@ -252,8 +252,8 @@ def check_rest(world: World, seed: int) -> None:
     left = {
         "places": store["places"],
         "waiting": store["waiting"],
-        "gate": world.server.wiring.engine.gate.running,
-        "pipes": len(world.server.wiring.engine.pipes),
+        "gate": world.server.transports.engine.call_limit.running,
+        "pipes": len(world.server.transports.engine.pipes),
         "active": world.active,
         "tasks": len(asyncio.all_tasks()) - 1,
     }
@@ -319,7 +319,7 @@ async def test_a_client_that_has_gone_is_not_asked() -> None:
     async with world.server:
         client = Client(world.server, LIVE[-1], elicitation={})
         await client.__aenter__()
-        [session] = world.server.wiring.engine.pipes
+        [session] = world.server.transports.engine.pipes
         assert session.can_ask
         await client.leave()
         assert not session.can_ask

@@ -202,8 +202,8 @@ async def test_nobody_finds_the_secret_of_another(lane: str, tmp_path: Path, wri
 
 def check_rest(served: Served) -> None:
     """What the server keeps for all of them holds nothing of any of them."""
-    engine = served.server.wiring.engine
-    assert engine.gate.running == 0
+    engine = served.server.transports.engine
+    assert engine.call_limit.running == 0
     assert not CANARY.search(repr(vars(engine.listings)))
 
 

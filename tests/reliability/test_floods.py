@@ -20,7 +20,7 @@ from tests.support.http_servers import LANES, Served, serving
 from tests.support.key_server import Ring, make_shop
 from tests.support.stdio_program import Program
 from toolcrib.context import LOCAL, Principal
-from toolcrib.protocol import Exchange, Link
+from toolcrib.protocol import Peer, PendingRequest
 from toolcrib.protocol.sessions import MAX_PER_PRINCIPAL as SESSIONS_EACH
 from toolcrib.protocol.sessions import MAX_SESSIONS
 from toolcrib.protocol.subscriptions import MAX_LISTENERS, MAX_PER_PRINCIPAL
@@ -131,14 +131,14 @@ async def test_a_flood_of_sessions_is_bounded_and_ends_none_that_is_used(flooded
 
 def test_a_flood_of_sessions_from_one_address_ends_its_own_and_those_in_use_last() -> None:
     """The same in this process, with addresses."""
-    engine = make_server().wiring.engine
+    engine = make_server().transports.engine
     data = json.dumps(initialize()).encode()
 
     def open_one(address: str) -> str:
-        outcome = engine.receive(data, Link(headers={}, address=address))
-        assert not isinstance(outcome, Exchange)
+        outcome = engine.receive(data, Peer(headers={}, address=address))
+        assert not isinstance(outcome, PendingRequest)
         assert outcome.status == 200
-        return outcome.session or ""
+        return dict(outcome.headers)[b"mcp-session-id"].decode()
 
     def is_there(id_: str) -> bool:
         return engine.sessions.find(id_, LOCAL) is not None
@@ -204,26 +204,26 @@ async def test_listeners_over_a_pipe_are_counted_even_when_they_come_at_once() -
     server = make_server()
     async with server:
         heard: list[bytes] = []
-        pipe = server.wiring.connect(heard.append)
+        pipe = server.transports.connect(heard.append)
         for number in range(MAX_LISTENERS + 200):
             pipe.feed(json.dumps(listen(number)).encode())
         for _ in range(5):
             await asyncio.sleep(0)
-        assert len(server.wiring.engine.subscriptions) == MAX_LISTENERS
+        assert len(server.transports.engine.subscriptions) == MAX_LISTENERS
         assert sum(b"Too many subscriptions" in item for item in heard) == 200
         await pipe.aclose()
-        assert len(server.wiring.engine.subscriptions) == 0
+        assert len(server.transports.engine.subscriptions) == 0
 
 
 def test_somebody_with_a_name_listens_sixteen_times() -> None:
-    engine = make_server().wiring.engine
-    link = Link(principal=Principal("ada"), is_pipe=True)
+    engine = make_server().transports.engine
+    link = Peer(principal=Principal("ada"), is_pipe=True)
     outcomes = [engine.receive(json.dumps(listen(number)).encode(), link) for number in range(20)]
-    refused = [item for item in outcomes if not isinstance(item, Exchange)]
+    refused = [item for item in outcomes if not isinstance(item, PendingRequest)]
     assert len(outcomes) - len(refused) == MAX_PER_PRINCIPAL
     assert {item.status for item in refused} == {429}
-    other = engine.receive(json.dumps(listen(1)).encode(), Link(principal=Principal("eve"), is_pipe=True))
-    assert isinstance(other, Exchange)
+    other = engine.receive(json.dumps(listen(1)).encode(), Peer(principal=Principal("eve"), is_pipe=True))
+    assert isinstance(other, PendingRequest)
 
 
 async def listen_many(flooded: Program, count: int) -> Counter[bytes]:
@@ -270,9 +270,9 @@ def keyed(request: Any, tmp_path: Path) -> Iterator[tuple[Served, Ring]]:
 async def test_who_shows_no_key_opens_no_session_however_often(keyed: tuple[Served, Ring]) -> None:
     shop, ring = keyed
     assert await flood(shop.port, [post(initialize())] * 1000) == {401: 1000}
-    assert len(shop.server.wiring.engine.sessions) == 0
+    assert len(shop.server.transports.engine.sessions) == 0
     await listen_at(shop.port, None, 50, {b"401": 50})
-    assert len(shop.server.wiring.engine.subscriptions) == 0
+    assert len(shop.server.transports.engine.subscriptions) == 0
     assert await flood(shop.port, [post(initialize(), X_API_Key=ring["ana"])]) == {200: 1}
 
 
@@ -300,7 +300,7 @@ async def test_the_sessions_of_one_key_make_room_for_each_other_only(keyed: tupl
     mine = fields["mcp-session-id"]
     seen = await flood(shop.port, [post(initialize(), X_API_Key=ring["ana"])] * (SESSIONS_EACH + 100))
     assert seen == {200: SESSIONS_EACH + 100}
-    assert len(shop.server.wiring.engine.sessions) == SESSIONS_EACH + 1
+    assert len(shop.server.transports.engine.sessions) == SESSIONS_EACH + 1
     data = post(call(1, "whoami"), X_API_Key=ring["ben"], Mcp_Session_Id=mine)
     assert (await socket.ask(data))[0] == 200
 

@@ -27,7 +27,7 @@ class Wire:
 
     def __init__(self, server: MCPServer, version: str) -> None:
         self._replies: list[Any] = []
-        self._pipe = Pipe(server.wiring.engine, lambda data: self._replies.append(json.loads(data)))
+        self._pipe = Pipe(server.transports.engine, lambda data: self._replies.append(json.loads(data)))
         self.version = version
         if version != "2026-07-28":
             self._pipe.feed(encode(legacy("initialize", protocolVersion=version, capabilities={})))
@@ -222,7 +222,7 @@ async def test_x_34_an_unknown_version_is_answered_with_the_newest_that_shakes_h
     async with make_server() as server:
         for asked in ("2026-07-28", "1999-01-01", "2099-01-01", "nonsense"):
             pipe_replies: list[Any] = []
-            pipe = Pipe(server.wiring.engine, lambda data, to=pipe_replies: to.append(json.loads(data)))
+            pipe = Pipe(server.transports.engine, lambda data, to=pipe_replies: to.append(json.loads(data)))
             pipe.feed(encode(legacy("initialize", protocolVersion=asked, capabilities={})))
             assert pipe_replies[0]["result"]["protocolVersion"] == "2025-11-25"
 

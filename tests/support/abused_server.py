@@ -18,7 +18,7 @@ import time
 
 from toolcrib import Context, MCPServer, ToolError
 from toolcrib.policy import Audit, Auth, Limit, Policy
-from toolcrib.transports.http.server import Times, bind
+from toolcrib.transports.http.server import Timeouts, bind
 
 server = MCPServer("served", dynamic=True)
 
@@ -136,7 +136,7 @@ def noisy(way: str = "print") -> str:
 async def leak() -> dict[str, int]:
     """How much of this process is in use."""
     runner = server.dispatcher.runner
-    return {"abandoned": runner.abandoned, "running": server.wiring.engine.gate.running}
+    return {"abandoned": runner.abandoned, "running": server.transports.engine.call_limit.running}
 
 
 def demand(options: argparse.Namespace) -> None:
@@ -160,7 +160,7 @@ def main() -> None:
     parser.add_argument("--audit")
     parser.add_argument("--keys")
     parser.add_argument("--places", type=int)
-    for field in dataclasses.fields(Times):
+    for field in dataclasses.fields(Timeouts):
         parser.add_argument(f"--{field.name.replace('_', '-')}", type=float, default=field.default)
     options = parser.parse_args()
     demand(options)
@@ -171,7 +171,8 @@ def main() -> None:
     port = sockets[0].getsockname()[1]
     sockets[0].listen(1024)  # from now on who comes early waits
     if options.lane == "own":
-        times = Times(**{field.name: getattr(options, field.name) for field in dataclasses.fields(Times)})
+        names = [field.name for field in dataclasses.fields(Timeouts)]
+        times = Timeouts(**{name: getattr(options, name) for name in names})
         print(port, flush=True)
         server.run("http", sockets=sockets, times=times)
         return

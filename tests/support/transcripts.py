@@ -14,10 +14,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from toolcrib.protocol import Engine
+from toolcrib.protocol import Engine, Reply
 from toolcrib.transports.http.endpoint import Endpoint
-from toolcrib.transports.http.hosts import Guard
-from toolcrib.transports.http.messages import Answer, Fields, Request, Talk
+from toolcrib.transports.http.hosts import HostCheck
+from toolcrib.transports.http.request import Head, Request
+from toolcrib.transports.http.response import PendingResponse, Response
 from toolcrib.transports.pipe import Pipe
 
 MODERN = "2026-07-28"
@@ -111,7 +112,7 @@ class Stage:
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
-        self._endpoint = Endpoint(engine, Guard("127.0.0.1"))
+        self._endpoint = Endpoint(engine, HostCheck("127.0.0.1"))
 
     async def play(self, play: Play, version: str, way: str) -> list[str]:
         """The transcript."""
@@ -203,10 +204,10 @@ class _PipeScene(_Scene):
         self._note("<", data)
 
 
-def receive(endpoint: Endpoint, request: Request) -> Answer | Talk:
+def receive(endpoint: Endpoint, request: Request) -> Reply | PendingResponse:
     """What a transport does with a request whose caller is known at once."""
     refusal = endpoint.admit(request)
-    assert refusal is None or isinstance(refusal, Answer)
+    assert refusal is None or isinstance(refusal, Reply)
     return refusal or endpoint.handle(request)
 
 
@@ -215,7 +216,7 @@ class _HTTPScene(_Scene):
         super().__init__(voice)
         self._endpoint = endpoint
         self._voice = voice
-        self._papers: list[tuple[Talk, Paper]] = []
+        self._papers: list[tuple[PendingResponse, Paper]] = []
 
     async def say(self, message: Any, post: Post | None = None) -> None:
         post = post or Post()
@@ -229,9 +230,9 @@ class _HTTPScene(_Scene):
         own["Accept"] = "application/json, text/event-stream"
         fields = {name.lower(): value for name, value in {**own, **headers}.items() if value is not None}
         encoded = {name.encode(): value.encode("latin-1") for name, value in fields.items()}
-        outcome = receive(self._endpoint, Request(post.method, post.path, encoded, data))
+        outcome = receive(self._endpoint, Request(Head(post.method, post.path, encoded), data))
         self.said, self.heard = message, []
-        if isinstance(outcome, Answer):
+        if isinstance(outcome, Reply):
             self._hear_answer(outcome)
         else:
             paper = Paper()
@@ -263,10 +264,10 @@ class _HTTPScene(_Scene):
                 if line.startswith(b"data: {"):
                     self.heard.append(json.loads(line[6:]))
 
-    def _hear_answer(self, answer: Answer) -> None:
-        fields = dict(answer.fields)
+    def _hear_answer(self, answer: Reply) -> None:
+        fields = dict(answer.headers)
         self.session = fields.get(b"mcp-session-id", b"").decode() or self.session
-        words = [str(answer.status), answer.kind.decode() if answer.body else ""]
+        words = [str(answer.status), _type_of(answer) if answer.body else ""]
         words += [f"{name.decode()}: {value.decode()}" for name, value in fields.items()]
         self._note("<", " ".join(word for word in words if word).encode())
         if answer.body:
@@ -279,15 +280,15 @@ class Paper:
     """What a lane would write with."""
 
     def __init__(self) -> None:
-        self.answered: Answer | None = None
+        self.answered: Reply | None = None
         self.text = b""
         self.is_done = False
 
-    def answer(self, answer: Answer) -> None:
+    def respond(self, answer: Reply) -> None:
         self.answered = answer
         self.is_done = True
 
-    def open(self, fields: Fields = ()) -> None:
+    def open(self) -> None:
         self.text += b"200 text/event-stream\n"
 
     def write(self, data: bytes) -> None:
@@ -295,6 +296,10 @@ class Paper:
 
     def finish(self) -> None:
         self.is_done = True
+
+
+def _type_of(answer: Reply) -> str:
+    return answer.content_type.decode() if isinstance(answer, Response) else "application/json"
 
 
 def _encode(message: Any) -> bytes:

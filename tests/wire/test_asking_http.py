@@ -140,7 +140,7 @@ def test_what_is_no_answer_fails_the_call(connect: Connect, reply: Any) -> None:
     assert client.reply(question(call).message["id"], reply).status == 202
     found = outcome(call)
     assert found["isError"] is True
-    assert "not one to what it was asked" in found["content"][0]["text"]
+    assert "does not fit the question" in found["content"][0]["text"]
 
 
 def test_a_client_that_refuses_to_be_asked_fails_the_call_in_its_words(connect: Connect) -> None:

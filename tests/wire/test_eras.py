@@ -60,7 +60,7 @@ def test_a_batch_that_finds_no_room_leaves_no_ids_behind(lane: str) -> None:
         batch = encode(
             [call("legacy", "release", {"key": "x"}), call("legacy", "add", {"a": 1, "b": 2}) | {"id": 8}]
         )
-        gate = server.wiring.engine.gate
+        gate = server.transports.engine.call_limit
         gate.max_waiting = 0
         response = peer.post(batch, session)
         assert (response.status, response.headers["retry-after"]) == (503, "1")

@@ -49,7 +49,7 @@ def test_nothing_runs_over_http_where_the_lookup_of_marks_fails(lane: str, flawe
 async def test_a_pipe_outlives_a_flaw(flawed: MCPServer, caplog: pytest.LogCaptureFixture) -> None:
     sent: list[Any] = []
     async with flawed:
-        pipe = Pipe(flawed.wiring.engine, lambda data: sent.append(json.loads(data)))
+        pipe = Pipe(flawed.transports.engine, lambda data: sent.append(json.loads(data)))
         pipe.feed(encode(modern("tools/list")))
         pipe.feed(encode(message("ping")))
         await pipe.aclose()

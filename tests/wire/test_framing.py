@@ -12,7 +12,7 @@ from tests.support.raw_http_client import ClosedError, Peer, request
 from tests.wire.cases import PARSE, call, encode, headers_for, message
 from tests.wire.site import make_server
 from tests.wire.speech import count_runs
-from toolcrib.transports.http.server import Times
+from toolcrib.transports.http.server import Timeouts
 
 TOUCH = encode(call("modern", "touch", {}))
 HEADERS = headers_for(TOUCH)
@@ -141,7 +141,7 @@ def test_a_body_that_never_comes_whole_runs_nothing(site: Served) -> None:
 
 
 def test_our_lane_does_not_wait_for_a_body_for_ever() -> None:
-    times = Times(header_s=0.2, body_idle_s=0.2, body_s=0.4)
+    times = Timeouts(header_s=0.2, body_idle_s=0.2, body_s=0.4)
     with serving("own", make_server(), times=times) as served:
         for data in (
             _with(f"Content-Length: {len(TOUCH) + 1}"),

@@ -30,7 +30,7 @@ async def stages() -> AsyncIterator[dict[str, Stage]]:
     servers = {name: make_desk(key=KEY, **options) for name, options in WORLDS.items()}
     for server in servers.values():
         await server.start()
-    yield {name: Stage(server.wiring.engine) for name, server in servers.items()}
+    yield {name: Stage(server.transports.engine) for name, server in servers.items()}
     for server in servers.values():
         await server.stop()
 

@@ -149,7 +149,7 @@ def test_what_is_wrong_with_the_request_itself_is_answered_at_once(desk: Served)
 
 
 def test_there_is_room_for_so_many_readers(desk: Served, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pair, "MAX_PAIRS", 0)
+    monkeypatch.setattr(pair, "MAX_STREAMS", 0)
     answer = Older(desk.port, path="/sse").send("GET")
     assert (answer.status, answer.headers["retry-after"]) == (503, "1")
 

@@ -162,15 +162,15 @@ async def test_nobody_listens_beyond_this_machine_for_everybody_unless_they_say_
         server = MCPServer("bare", policy=policy)
         fill(server)
         for host in ("0.0.0.0", "::", "192.0.2.1"):
-            with pytest.raises(ConfigurationError, match="nobody would have to say who they are") as caught:
+            with pytest.raises(ConfigurationError, match="callers are not authenticated") as caught:
                 await server.run("http", host=host, port=0)
             assert caught.value.key == "host"
             assert caught.value.hint is not None
             assert "--insecure" in caught.value.hint
-        server.wiring._check_open("0.0.0.0", HTTPOptions(insecure=True))
-        server.wiring._check_open("127.0.0.1", HTTPOptions())
+        server.transports._check_host("0.0.0.0", HTTPOptions(insecure=True))
+        server.transports._check_host("127.0.0.1", HTTPOptions())
     shop = make_shop(ring)
-    shop.wiring._check_open("0.0.0.0", HTTPOptions())
+    shop.transports._check_host("0.0.0.0", HTTPOptions())
 
 
 def test_an_application_for_other_machines_asks_who_they_are_unless_told_otherwise(ring: Ring) -> None:
@@ -178,7 +178,7 @@ def test_an_application_for_other_machines_asks_who_they_are_unless_told_otherwi
         server = MCPServer("bare", policy=policy)
         fill(server)
         for host in ("0.0.0.0", "::", "192.0.2.1", "tools.example.com"):
-            with pytest.raises(ConfigurationError, match="nobody would have to say who they are") as caught:
+            with pytest.raises(ConfigurationError, match="callers are not authenticated") as caught:
                 server.asgi(host=host)
             assert caught.value.hint is not None
             assert "insecure=True" in caught.value.hint

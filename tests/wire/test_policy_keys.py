@@ -53,7 +53,7 @@ def shop(request: Any, ring: Ring, tmp_path_factory: pytest.TempPathFactory) -> 
 
 
 def sessions_of(shop: Served) -> int:
-    return len(shop.server.wiring.engine.sessions)
+    return len(shop.server.transports.engine.sessions)
 
 
 # --- who ---------------------------------------------------------------------------------------------

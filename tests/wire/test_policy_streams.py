@@ -22,13 +22,13 @@ from toolcrib.transports.http import sse as attendance
 
 __all__ = ["house"]
 
-LOOK_S = 0.05
+CHECK_S = 0.05
 
 
 @pytest.fixture(autouse=True)
 def often(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (doorkeeper, attendance):
-        monkeypatch.setattr(module, "LOOK_S", LOOK_S)
+    monkeypatch.setattr(doorkeeper, "LOOK_S", CHECK_S)
+    monkeypatch.setattr(attendance, "CHECK_S", CHECK_S)
 
 
 @pytest.fixture
@@ -109,8 +109,8 @@ def test_streams_end_when_their_key_is_revoked_and_those_of_others_do_not(lane: 
         for wait in ends:
             wait()
         assert call_modern(shop, ring["ana"], "whoami").status == 401
-        assert len(shop.server.wiring.engine.subscriptions) == 1
-        assert len(shop.server.wiring.engine.pipes) == 1
+        assert len(shop.server.transports.engine.subscriptions) == 1
+        assert len(shop.server.transports.engine.pipes) == 1
         ring.revoke("ben")
         for wait in others:
             wait()

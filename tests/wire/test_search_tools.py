@@ -234,7 +234,7 @@ async def test_what_changes_behind_the_pair_is_not_announced_but_found() -> None
         assert found["tools"][0]["name"] == "sharpen_saw"
         server.add(lambda: 1, name="oil_saw", description="Oil a saw.", tags=[PINNED])
         await asyncio.wait_for(told.wait(), 5)  # one word for both: the first alone would have been none
-        assert server.wiring.engine.dispatcher.has_list_changed() is False
+        assert server.transports.engine.dispatcher.has_list_changed() is False
 
 
 # --- over HTTP -------------------------------------------------------------------------------------------

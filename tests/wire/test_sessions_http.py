@@ -91,12 +91,12 @@ def test_a_session_is_initialized_once(client: Older) -> None:
 
 
 def test_a_refused_handshake_opens_no_session(desk: Served) -> None:
-    before = len(desk.server.wiring.engine.sessions)
+    before = len(desk.server.transports.engine.sessions)
     for params in ({}, {"protocolVersion": 1}, {"protocolVersion": "2025-11-25", "capabilities": []}):
         answer = Older(desk.port).ask("initialize", **params)
         assert "mcp-session-id" not in answer.headers
         assert (answer.status, answer.code) == (200, -32602)
-    assert len(desk.server.wiring.engine.sessions) == before
+    assert len(desk.server.transports.engine.sessions) == before
 
 
 # --- ending ------------------------------------------------------------------------------------------
@@ -291,7 +291,7 @@ def test_an_argument_that_looks_like_an_envelope_does_not_lose_its_session(clien
 def small(request: Any) -> Iterator[tuple[Served, Clock]]:
     """A server with room for three sessions, which expire after a minute."""
     server, clock = make_desk(), Clock()
-    server.wiring.engine.sessions = Sessions(clock, limit=3, idle_s=60)
+    server.transports.engine.sessions = Sessions(clock, limit=3, idle_s=60)
     with serving(request.param, server) as served:
         yield served, clock
         assert not served.complaints
@@ -354,9 +354,9 @@ def test_when_all_sessions_are_busy_the_next_is_told_to_come_later(small: tuple[
     for stream in (streams[0], streams[2]):
         stream.leave()
     deadline = time.monotonic() + 5
-    while any(session.is_busy for session in served.server.wiring.engine.sessions):
+    while any(session.is_busy for session in served.server.transports.engine.sessions):
         assert time.monotonic() < deadline
         time.sleep(0.01)
     clock.now += 61
     Older(served.port).initialize()  # those of before have expired
-    assert len(served.server.wiring.engine.sessions) == 1
+    assert len(served.server.transports.engine.sessions) == 1

@@ -11,7 +11,7 @@ from tests.support.http_servers import LANES, Served
 from tests.support.raw_http_client import Peer, request
 from tests.support.stdio_program import Program
 from tests.wire.cases import encode, message
-from toolcrib.transports.http.messages import MAX_BODY, MAX_FIELDS, MAX_HEADERS
+from toolcrib.transports.http.request import MAX_BODY, MAX_FIELDS, MAX_HEADERS
 
 PING = encode(message("ping"))
 MIB = 1024 * 1024

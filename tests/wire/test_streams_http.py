@@ -15,7 +15,7 @@ from tests.support.feature_server import make_desk
 from tests.support.http_servers import LANES, Served, serving
 from tests.support.legacy_client import Answer, Event, Older
 from tests.support.raw_http_client import request
-from toolcrib.transports.http import responses as conversation
+from toolcrib.transports.http import pending as conversation
 
 Connect = Callable[..., Older]
 CHANGED = "notifications/tools/list_changed"

@@ -45,7 +45,7 @@ from toolcrib.dispatch.tool_search import SearchMode
 from toolcrib.logs import LEVELS
 from toolcrib.server import MCPServer
 from toolcrib.transports.serving import HTTPOptions
-from toolcrib.transports.stdio import Standard, serve_stdio
+from toolcrib.transports.stdio import StandardStreams, serve_stdio
 
 if TYPE_CHECKING:
     from toolcrib.catalog.lock import OnDrift
@@ -148,9 +148,9 @@ def run_stdio(wishes: Wishes, terminal: Terminal) -> int:
         _leave_unsaid(offer)
 
     async def speak(server: MCPServer) -> None:
-        standard = Standard()
+        standard = StandardStreams()
         os.dup2(terminal.out.fileno(), standard.output)  # the real one, which the terminal holds
-        await serve_stdio(server.wiring.engine, standard)
+        await serve_stdio(server.transports.engine, standard)
 
     return _run(offer, wishes, terminal, speak)
 
@@ -178,7 +178,7 @@ def run_http(
         options, ready=lambda _: ready(summary), catches_signals=False, workers=wishes.workers or 1
     )
     try:
-        return _run(offer, wishes, terminal, lambda server: server.wiring.serve_http(chosen))
+        return _run(offer, wishes, terminal, lambda server: server.transports.serve_http(chosen))
     except OSError as error:
         if error.errno != errno.EADDRINUSE:
             raise
@@ -203,7 +203,7 @@ def _run(
     server = offer.server
 
     def say() -> None:
-        running = server.wiring.engine.gate.running
+        running = server.transports.engine.call_limit.running
         if running and terminal.err.isatty():
             terminal.say("note", f"{count(running, 'call')} under way may end; Ctrl-C again ends at once")
 

@@ -119,7 +119,7 @@ async def run_steps(
         lane.leave()
 
 
-def is_amid(task: asyncio.Task[Any]) -> bool:
+def is_suspended_in(task: asyncio.Task[Any]) -> bool:
     """Whether a call has suspended in this task."""
     return task in _drives
 
@@ -336,7 +336,7 @@ class _Drive:
         self._lane.enter()
         self._count_abandoned(1)
         finish = heir.finish(waits_for)
-        life = Started(finish, finish.send(None))
+        life = SuspendedCoroutine(finish, finish.send(None))
         heir._task = self._loop.create_task(life, name=f"abandoned call of {self._lane.name}")
         _adopted.add(heir._task)
         heir._task.add_done_callback(_adopted.discard)
@@ -383,7 +383,7 @@ class _Drive:
             logger.debug("tool '%s' could not be closed: %s", self._lane.name, type(error).__name__)
 
 
-class Started(Coroutine[Any, Any, Any]):
+class SuspendedCoroutine(Coroutine[Any, Any, Any]):
     """A coroutine in mid-course, as a task wants it.
 
     A task that is cancelled before its first step throws into a coroutine that has not begun, which then
@@ -413,7 +413,7 @@ class Started(Coroutine[Any, Any, Any]):
         """Goes on inside another coroutine, which passes on what is sent and thrown."""
         return self  # it has all that a generator has
 
-    def __iter__(self) -> Started:
+    def __iter__(self) -> SuspendedCoroutine:
         return self
 
     def __next__(self) -> Any:

@@ -1,20 +1,18 @@
-"""What both eras ask of a request's parameters.
+"""tools/call, from the request to its reply: the peer, the request in progress, and the call as a channel.
 
-Knows shapes; refuses to know what comes of them.
-
-One call on the wire, from the message that asked for it to its reply.
-
-An exchange is the channel of its call: it carries progress, log lines and questions to the peer in the way
-the peer's revision has for them. Knows the revision, the link and the server's call; refuses to know
-transports.
+A `ToolCall` is also the channel of its call: it carries progress, log messages and questions to the peer in
+the way that the peer's revision defines.
 """
 
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import time
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from toolcrib.content import Result, text_block
@@ -28,109 +26,177 @@ from toolcrib.errors import (
     ToolBusyError,
     ToolNotFoundError,
 )
-from toolcrib.protocol import messages
-from toolcrib.protocol import questions as asking
-from toolcrib.protocol.call_log import record_call
-from toolcrib.protocol.messages import INVALID_PARAMS, INVALID_REQUEST, Fault, Id, Reply, refusal
+from toolcrib.protocol import messages, questions
+from toolcrib.protocol.messages import (
+    INVALID_PARAMS,
+    INVALID_REQUEST,
+    Headers,
+    Id,
+    Reply,
+    RPCError,
+    error_reply,
+)
+from toolcrib.protocol.questions import SealedState
 from toolcrib.protocol.revisions import Revision
 from toolcrib.validation import codec
 
 if TYPE_CHECKING:
     from toolcrib.protocol.engine import Engine
-    from toolcrib.protocol.gate import Gate
     from toolcrib.protocol.sessions import Session
 
 logger = logging.getLogger("toolcrib")
 
+MAX_RUNNING = 1_000
+MAX_WAITING = 1_000
 LATE_QUESTION_S = 0.5
-_NOT_ASKED = "The tool wants an answer to something it did not ask."
 ASK_S = 600.0
-"""How long an open question to a legacy client is waited for."""
+"""How long a question to a legacy client stays open."""
+
+MAX_LOGGED_NAMES = 50
+MAX_LOGGED_NAME = 64
+MAX_LOGGED_VALUES = 2000
 
 
-def nowhere(_: bytes) -> None:
-    """For what cannot reach anybody: a client that takes one answer and no stream."""
+def discard(_: bytes) -> None:
+    """Drop a message: the peer has no stream to receive it on."""
 
 
-class Link:
-    """Facts about the peer that a message came from, and the way back to it.
+class Peer:
+    """The client that a message came from, and the way to send it messages other than the reply.
 
-    `send` takes what goes out besides replies. `headers` are there on HTTP only. `inflight` holds the calls
-    that this peer may cancel by their id. `session` is that of a legacy peer. `address` is where an HTTP peer
-    is. `challenge` makes the headers that ask for more scopes.
+    `headers` are there on HTTP only. `inflight` holds the requests that this peer may cancel by id. `session`
+    is that of a legacy peer. `address` is the IP address of an HTTP peer.
     """
 
-    __slots__ = (
-        "address",
-        "challenge",
-        "close_stream",
-        "headers",
-        "inflight",
-        "is_pipe",
-        "principal",
-        "send",
-        "session",
-    )
+    __slots__ = ("_send", "address", "headers", "inflight", "is_pipe", "principal", "session")
 
     def __init__(
         self,
-        send: Callable[[bytes], None] = nowhere,
+        send: Callable[[bytes], None] = discard,
         *,
         principal: Principal = LOCAL,
         headers: Mapping[bytes, bytes] | None = None,
         session: Session | None = None,
-        inflight: dict[Id, Exchange] | None = None,
+        inflight: dict[Id, PendingRequest] | None = None,
         is_pipe: bool = False,
         address: str | None = None,
     ) -> None:
-        self.address = address
-        self.send = send
+        self._send = send
         self.principal = principal
         self.headers = headers
         self.session = session
         self.inflight = inflight
         self.is_pipe = is_pipe
-        self.close_stream: Callable[[], None] | None = None
-        self.challenge: Callable[[Sequence[str]], tuple[tuple[bytes, bytes], ...]] | None = None
+        self.address = address
+
+    def send(self, message: bytes) -> None:
+        """Send a notification or a request to the peer."""
+        self._send(message)
+
+    def close_stream(self) -> None:
+        """End the stream that the peer reads, where it can come back for the rest."""
+
+    def challenge(self, scopes: Sequence[str]) -> Headers:  # noqa: ARG002
+        """Return HTTP headers that ask the client to come back with these scopes."""
+        return ()
 
 
-class Exchange:
-    """Something that runs before its reply is known. The transport runs it, and may cancel it."""
+class PendingRequest:
+    """A request that runs before its reply is known. The transport runs it, and may cancel it."""
 
-    __slots__ = ("id", "is_cancelled", "is_gone", "link", "task")
-    is_resumable = False
+    __slots__ = ("id", "is_cancelled", "is_gone", "peer", "task")
 
-    def __init__(self, link: Link, id_: Id) -> None:
-        self.link = link
+    def __init__(self, peer: Peer, id_: Id) -> None:
+        self.peer = peer
         self.id = id_
         self.is_cancelled = False
         self.is_gone = False
         self.task: asyncio.Task[Any] | None = None
 
     def cancel(self) -> None:
-        """Nobody wants the reply: stop, and send nothing more."""
+        """Stop, and send nothing more."""
         self.is_cancelled = True
-        if self.task is not None:  # in a moment: a task that has not begun would never begin, nor clean up
+        if self.task is not None:  # not at once: a task cancelled before its first step would never clean up
             self.task.get_loop().call_soon(self.task.cancel)
 
     def abandon(self) -> None:
-        """The client has gone: cancel, and know why. What it had cancelled before stays cancelled."""
+        """Cancel because the client has gone, unless the client itself had cancelled before."""
         self.is_gone = not self.is_cancelled or self.is_gone
         self.cancel()
 
     def refuse(self) -> None:
-        """There is no room for it: it will not run."""
+        """Drop the request before it runs: the server is overloaded."""
         self.close()
 
     async def run(self) -> Reply:
         raise NotImplementedError
 
     def close(self) -> None:
-        if self.link.inflight is not None and self.link.inflight.get(self.id) is self:
-            del self.link.inflight[self.id]
+        inflight = self.peer.inflight
+        if inflight is not None and inflight.get(self.id) is self:
+            del inflight[self.id]
+
+    def register(self) -> None:
+        """Add the request to those in flight. Raise RPCError if its id is in use."""
+        inflight = self.peer.inflight
+        if inflight is None:
+            return
+        if self.id in inflight:
+            raise RPCError(INVALID_REQUEST, "Invalid request: a request with this id is in progress")
+        inflight[self.id] = self
 
 
-class Call(Exchange):
+class CallLimit:
+    """Bounds the calls that run at once in one server. Further calls wait in a queue, which is bounded
+    too."""
+
+    __slots__ = ("max_running", "max_waiting", "queue", "running")
+
+    def __init__(self, max_running: int = MAX_RUNNING, max_waiting: int = MAX_WAITING) -> None:
+        self.max_running = max_running
+        self.max_waiting = max_waiting
+        self.running = 0
+        self.queue: deque[asyncio.Future[None]] = deque()
+
+    @property
+    def is_full(self) -> bool:
+        return self.running >= self.max_running or bool(self.queue)
+
+    @property
+    def is_overrun(self) -> bool:
+        """Whether the queue is full as well."""
+        return len(self.queue) >= self.max_waiting
+
+    async def wait(self) -> None:
+        """Wait until a call may start; the caller then counts itself in `running`."""
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.queue.append(turn)
+        self._start_waiting()
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if turn.done() and not turn.cancelled():
+                self.running -= 1  # this call had been given a slot
+            elif turn in self.queue:  # or it was skipped when another call ended at the same time
+                self.queue.remove(turn)
+            self._start_waiting()
+            raise
+        self.running -= 1
+
+    def leave(self) -> None:
+        self.running -= 1
+        if self.queue:
+            self._start_waiting()
+
+    def _start_waiting(self) -> None:
+        while self.queue and self.running < self.max_running:
+            turn = self.queue.popleft()
+            if not turn.done():
+                self.running += 1
+                turn.set_result(None)
+
+
+class ToolCall(PendingRequest):
     """One tools/call."""
 
     __slots__ = (
@@ -140,12 +206,10 @@ class Call(Exchange):
         "arguments",
         "capabilities",
         "engine",
-        "is_prompted",
         "level",
         "name",
-        "resumes",
         "revision",
-        "seen",
+        "state",
         "token",
         "trace",
     )
@@ -153,18 +217,17 @@ class Call(Exchange):
     def __init__(
         self,
         engine: Engine,
-        link: Link,
+        peer: Peer,
         id_: Id,
         revision: Revision,
         name: str,
         arguments: dict[str, Any] | None,
-        *,
         capabilities: Mapping[str, Any],
-        token: Any = None,
+        token: Id | None = None,
         level: str | None = None,
         trace: str | None = None,
     ) -> None:
-        self.link = link  # as in Exchange: one call less for every call
+        self.peer = peer  # as in PendingRequest, without a second call
         self.id = id_
         self.is_cancelled = False
         self.is_gone = False
@@ -176,62 +239,46 @@ class Call(Exchange):
         self.capabilities = capabilities
         self.token = token
         self.level = level
-        self.answers: dict[str, Any] | None = None
-        self.resumes: str | None = None
-        self.seen: frozenset[str] = frozenset()
-        self.is_prompted = False
         self.trace = trace
+        self.answers: dict[str, Any] | None = None
+        self.state: SealedState | None = None
         self._progress: float | None = None
         self._started = 0.0
 
-    @property
-    def is_immediate(self) -> bool:
-        """Whether the tool runs without waiting for anything, so that no task has to be made for it."""
-        return self.engine.dispatcher.is_immediate(self.name)
-
     async def run(self) -> Reply:
-        gate = self.engine.gate
-        if gate.is_full:
-            await self._wait(gate)
-        gate.running += 1
+        engine = self.engine
+        limit = engine.call_limit
+        if limit.queue or limit.running >= limit.max_running:
+            await self._wait(limit)
+        limit.running += 1
         self._started = time.monotonic()
         try:
             if logger.isEnabledFor(logging.INFO):
-                record_call(self.name, self.arguments, values=self.engine.log_arguments)
-            result = await self.engine.dispatcher.call(
-                self.name, self.arguments, principal=self.link.principal, channel=self
+                log_call(self.name, self.arguments, values=engine.settings.log_arguments)
+            result = await engine.dispatcher.call(
+                self.name, self.arguments, principal=self.peer.principal, channel=self
             )
         except ToolNotFoundError:
-            fault = Fault(self.engine.unknown_tool_code, f"Unknown tool: {self.name}", status=200)
-            return refusal(self.id, fault)
+            code = engine.settings.unknown_tool_code
+            return error_reply(self.id, RPCError(code, f"Unknown tool: {self.name}", status=200))
         except InputNeeded as needed:
             if self.revision.modern and needed.questions:
-                return self._ask_back(needed.questions)
-            return Reply(self._encode(Result([text_block(_NOT_ASKED)], is_error=True)))
+                return self._reply_with_questions(needed.questions)
+            unexpected = "The tool wants an answer to something it did not ask."
+            return self._encode(Result([text_block(unexpected)], is_error=True))
         finally:
-            gate.leave()
-            self.close()
-        error = result.error
-        if error is not None:
-            if isinstance(error, InsufficientScopeError) and self.link.headers is not None:
-                return self._send_for_scopes(error)
-            if isinstance(error, InvalidArgumentsError) and self.revision.faults_arguments:
-                return refusal(
-                    self.id, Fault(INVALID_PARAMS, str(error), data={"problems": error.details}), status=200
-                )
-            if (
-                isinstance(error, CannotAskError | NotConfirmedError)
-                and self.revision.modern
-                and error.details
-            ):
-                return refusal(
-                    self.id, Fault(messages.MISSING_CAPABILITY, str(error), data=error.details, status=400)
-                )
-        return Reply(self._encode(result))
+            limit.running -= 1
+            if limit.queue:
+                limit._start_waiting()
+            if self.peer.inflight is not None:
+                self.close()
+        if result.error is not None and (reply := self._error_reply(result.error)) is not None:
+            return reply
+        return self._encode(result)
 
-    async def _wait(self, gate: Gate) -> None:
+    async def _wait(self, limit: CallLimit) -> None:
         try:
-            await gate.wait()
+            await limit.wait()
         except asyncio.CancelledError as error:
             self._drop(error)
             self.close()
@@ -242,34 +289,52 @@ class Call(Exchange):
         self.close()
 
     def _drop(self, error: BaseException) -> None:
-        self.engine.dispatcher.reject(self.name, self.arguments, self.link.principal, self, error)
+        self.engine.dispatcher.reject(self.name, self.arguments, self.peer.principal, self, error)
 
-    def _send_for_scopes(self, error: InsufficientScopeError) -> Reply:
-        """HTTP has a way to ask for more: the client fetches a better token, and comes again."""
-        fault = Fault(messages.INVALID_REQUEST, str(error), data=error.details, status=403)
-        reply = refusal(self.id, fault)
-        if self.link.challenge is not None:
-            reply.fields = self.link.challenge(error.details["scopes"])
-        return reply
+    def _error_reply(self, error: Exception) -> Reply | None:
+        """Return the JSON-RPC error for a failure that this revision does not report in a result."""
+        if isinstance(error, InsufficientScopeError) and self.peer.headers is not None:
+            problem = RPCError(INVALID_REQUEST, str(error), data=error.details, status=403)
+            return Reply(
+                messages.encode_error(self.id, problem), 403, self.peer.challenge(error.details["scopes"])
+            )
+        if isinstance(error, InvalidArgumentsError) and self.revision.argument_errors_as_rpc:
+            problem = RPCError(INVALID_PARAMS, str(error), data={"problems": error.details}, status=200)
+            return error_reply(self.id, problem)
+        if isinstance(error, CannotAskError | NotConfirmedError) and self.revision.modern and error.details:
+            return error_reply(
+                self.id, RPCError(messages.MISSING_CAPABILITY, str(error), data=error.details, status=400)
+            )
+        return None
 
-    def _encode(self, result: Result) -> bytes:
+    def _encode(self, result: Result) -> Reply:
         engine, revision = self.engine, self.revision
-        schema = None
-        if not revision.modern and type(result.structured_content) is dict:
-            tool = engine.dispatcher.registry.try_get(self.name)
-            schema = None if tool is None else tool.definition.output_schema
-        wire = revision.shape_result(result, schema)
         if revision.modern:
-            wire["_meta"] = {**result.meta, **engine.server_meta} if result.meta else engine.meta
-        elif result.meta:
-            wire["_meta"] = result.meta
-        return codec.write({"jsonrpc": "2.0", "id": self.id, "result": wire})
+            wire = revision.shape_result(result, None)
+            wire["_meta"] = {**result.meta, **engine.server_meta} if result.meta else engine.encoded_meta
+        else:
+            schema = None
+            if type(result.structured_content) is dict:
+                tool = engine.dispatcher.registry.try_get(self.name)
+                schema = None if tool is None else tool.definition.output_schema
+            wire = revision.shape_result(result, schema)
+            if result.meta:
+                wire["_meta"] = result.meta
+        return Reply(codec.write({"jsonrpc": "2.0", "id": self.id, "result": wire}))
 
-    # --- the channel ---
+    # --- the channel of the call ---
 
     @property
     def request(self) -> Id:
         return self.id
+
+    @property
+    def resumes(self) -> str | None:
+        return None if self.state is None else self.state.salt
+
+    @property
+    def is_prompted(self) -> bool:
+        return self.state is not None and self.state.is_first
 
     def progress(self, progress: float, total: float | None, message: str | None) -> None:
         if (
@@ -284,124 +349,142 @@ class Call(Exchange):
             params["total"] = total
         if message is not None and self.revision.name != "2024-11-05":
             params["message"] = message
-        self._tell("notifications/progress", params)
+        self._notify("notifications/progress", params)
 
     def log(self, level: str, data: Any) -> None:
         level = level if level in messages.LEVELS else "info"
-        threshold = self.level if self.revision.modern else self._session_level()
+        session = self.peer.session
+        threshold = self.level if self.revision.modern else None if session is None else session.level
         if threshold is None or messages.LEVELS.index(level) < messages.LEVELS.index(threshold):
             return
-        self._tell("notifications/message", {"level": level, "logger": self.name, "data": data})
+        self._notify("notifications/message", {"level": level, "logger": self.name, "data": data})
 
-    def _session_level(self) -> str | None:
-        return None if self.link.session is None else self.link.session.level
-
-    def _tell(self, method: str, params: dict[str, Any]) -> None:
+    def _notify(self, method: str, params: dict[str, Any]) -> None:
         if not self.is_cancelled:
-            message = codec.encode({"jsonrpc": "2.0", "method": method, "params": params})
-            self.link.send(message)
+            self.peer.send(codec.encode({"jsonrpc": "2.0", "method": method, "params": params}))
 
     def close_stream(self) -> None:
-        if self.link.close_stream is not None:
-            self.link.close_stream()
+        self.peer.close_stream()
 
-    async def ask(self, questions: Mapping[str, Question]) -> Mapping[str, PeerReply]:
-        for question in questions.values():
-            asking.check_capability(question, self.capabilities, self.revision)
+    async def ask(self, asked: Mapping[str, Question]) -> Mapping[str, PeerReply]:
+        for question in asked.values():
+            questions.check_capability(question, self.capabilities, self.revision)
         if not self.revision.modern:
-            return await self._ask_session(questions)
+            return await self._ask_session(asked)
         replies: dict[str, PeerReply] = {}
-        for key, question in questions.items():
-            reply = asking.from_wire(question, (self.answers or {}).get(key))
+        for key, question in asked.items():
+            reply = questions.from_wire(question, (self.answers or {}).get(key))
             if reply is not None:
                 replies[key] = reply
-        if len(replies) < len(questions):
-            self._note_late()
-            raise InputNeeded({key: item for key, item in questions.items() if key not in replies})
+        if len(replies) < len(asked):
+            self._warn_if_late()
+            raise InputNeeded({key: item for key, item in asked.items() if key not in replies})
         return replies
 
-    async def _ask_session(self, questions: Mapping[str, Question]) -> Mapping[str, PeerReply]:
-        session = self.link.session
+    async def _ask_session(self, asked: Mapping[str, Question]) -> Mapping[str, PeerReply]:
+        session = self.peer.session
         if session is None or not session.can_ask:
             raise CannotAskError("This client cannot be asked: it has opened no session.")
-        asked = [session.ask(question, self) for question in questions.values()]
+        pending = [session.ask(question, self.peer) for question in asked.values()]
         try:
             async with asyncio.timeout(ASK_S):
-                replies = await asyncio.gather(*asked)
+                replies = await asyncio.gather(*pending)
         except TimeoutError:
             raise CannotAskError(f"Nobody answered within {ASK_S:g} s.") from None
-        return dict(zip(questions, replies, strict=True))
+        return dict(zip(asked, replies, strict=True))
 
-    def _note_late(self) -> None:
-        """What was done before a question is done again with its answer: say so, once for each tool."""
+    def _warn_if_late(self) -> None:
+        """Warn, once per tool, that work done before a question is repeated when the answer arrives."""
         elapsed = time.monotonic() - self._started
-        if elapsed > LATE_QUESTION_S and self.engine.is_first_notice(self.name):
+        if elapsed > LATE_QUESTION_S and self.engine.is_first_late_question(self.name):
             logger.warning(
-                "tool '%s' worked for %.1f s before it asked; a client of 2026-07-28 makes it do that again "
-                "with every answer: ask before you act",
+                "tool '%s' worked for %.1f s before it asked; on 2026-07-28 that work is repeated with every "
+                "answer: ask before you act",
                 self.name,
                 elapsed,
                 extra={"tool_name": self.name},
             )
 
-    def _ask_back(self, questions: Mapping[str, Question]) -> Reply:
+    def _reply_with_questions(self, asked: Mapping[str, Question]) -> Reply:
         requests = {}
-        for key, question in questions.items():
-            method, params = asking.to_wire(question)
+        for key, question in asked.items():
+            method, params = questions.to_wire(question)
             requests[key] = {"method": method, "params": params}
-        # What is asked anew has no answer yet: an old one in the state would count as given. And who comes
-        # back without an answer makes the tool run again for nothing: that needs another yes.
-        is_idle = self.seen.issuperset(questions)
+        seen = frozenset() if self.state is None else self.state.seen
+        # A question that is asked again has no answer yet, so an old answer to it is dropped. A client that
+        # came back without an answer makes the tool run again for nothing, which takes a new confirmation.
+        is_repeated = seen.issuperset(asked)
         kept = {
             key: item
             for key, item in (self.answers or {}).items()
-            if key not in questions and not (is_idle and key.startswith(RESERVED))
+            if key not in asked and not (is_repeated and key.startswith(RESERVED))
         }
-        state = self.engine.sealer.seal(self.binding, kept, questions, self.seen)
+        state = self.engine.sealer.seal(self.binding, kept, asked, seen)
         result = {"resultType": "input_required", "inputRequests": requests, "requestState": state}
         result["_meta"] = self.engine.server_meta
-        return Reply(messages.result_bytes(self.id, codec.encode(result)))
+        return Reply(messages.encode_result(self.id, codec.encode(result)))
 
     @property
     def binding(self) -> list[Any]:
-        """What the answers must come back with."""
-        return [self.link.principal.binding, self.name, self.arguments or {}]
+        """What a sealed state is bound to: it is valid for the same principal, tool and arguments only."""
+        return [self.peer.principal.binding, self.name, self.arguments or {}]
 
 
-def named_call(params: Mapping[str, Any]) -> tuple[str, dict[str, Any] | None]:
-    """The tool and the arguments of a tools/call."""
+# --- parameters --------------------------------------------------------------------------------------
+
+
+def read_call(params: Mapping[str, Any]) -> tuple[str, dict[str, Any] | None]:
+    """Return the tool name and the arguments of a tools/call."""
     name = params.get("name")
     if type(name) is not str:
-        raise Fault(INVALID_PARAMS, "Invalid params: name is required, and must be a string", status=200)
+        raise RPCError(INVALID_PARAMS, "Invalid params: name is required, and must be a string", status=200)
     arguments = params.get("arguments")
     if type(arguments) is not dict and "arguments" in params:
-        raise Fault(INVALID_PARAMS, "Invalid params: arguments must be an object", status=200)
+        raise RPCError(INVALID_PARAMS, "Invalid params: arguments must be an object", status=200)
     return name, arguments
 
 
-def check_cursor(params: Mapping[str, Any]) -> str | None:
+def read_cursor(params: Mapping[str, Any]) -> str | None:
     cursor = params.get("cursor")
     if type(cursor) is not str and "cursor" in params:
-        raise Fault(INVALID_PARAMS, "Invalid params: cursor must be a string", status=200)
+        raise RPCError(INVALID_PARAMS, "Invalid params: cursor must be a string", status=200)
     return cursor
 
 
-def check_token(meta: Mapping[str, Any]) -> Id | None:
+def read_token(meta: Mapping[str, Any]) -> Id | None:
+    """Return the progress token of a request."""
     token = meta.get("progressToken")
     if token is None and "progressToken" not in meta:
         return None
     if type(token) is not str and type(token) is not int:
-        raise Fault(
+        raise RPCError(
             INVALID_PARAMS, "Invalid params: progressToken must be a string or an integer", status=200
         )
     return token
 
 
-def register(exchange: Exchange) -> None:
-    """Note a call among those that its peer has under way. Raises Fault where the id is there already."""
-    inflight = exchange.link.inflight
-    if inflight is None:
-        return
-    if exchange.id in inflight:
-        raise Fault(INVALID_REQUEST, "Invalid request: a request of this id is under way")
-    inflight[exchange.id] = exchange
+# --- the log -----------------------------------------------------------------------------------------
+
+
+def log_call(name: str, arguments: Mapping[str, Any] | None, *, values: bool) -> None:
+    """Log a call at INFO: the names of its arguments, and their values only with `values`, as they may be
+    secret.
+
+    What a client wrote is cut, and cannot break a line.
+    """
+    name, given = _printable(name), arguments or {}
+    names = [_printable(key) for key in islice(given, MAX_LOGGED_NAMES)]
+    if len(given) > MAX_LOGGED_NAMES:
+        names.append(f"... ({len(given) - MAX_LOGGED_NAMES} more)")
+    logger.info("Tool execution request: %s", name, extra={"tool_name": name})
+    shown = _cut(json.dumps(given), MAX_LOGGED_VALUES) if values else ", ".join(names) or "none"
+    logger.info("Arguments: %s", shown, extra={"tool_name": name, "argument_names": names})
+
+
+def _printable(text: str) -> str:
+    text = _cut(text, MAX_LOGGED_NAME)
+    return text if text.isprintable() else json.dumps(text)[1:-1]
+
+
+def _cut(text: str, length: int) -> str:
+    return text if len(text) <= length else f"{text[:length]}..."

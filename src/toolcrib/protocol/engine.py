@@ -1,24 +1,26 @@
-"""The protocol engine: one message in, a reply or something to run out. Serves both eras, message by message.
+"""The protocol engine: takes one message as bytes, returns a reply or a request to run. Has no sockets.
 
-A message is of 2026-07-28 when it says so itself, and legacy when not; one peer may send both. Holds what all
-peers share: the identity of the server, encoded lists, sessions, subscriptions, the seal. Knows the registry
-through the dispatcher alone; refuses to know sockets, and any clock it was not given.
+A message is of 2026-07-28 if it says so itself, and legacy otherwise; one peer may send both. The engine
+holds what all peers share: the identity of the server, encoded lists, sessions, subscriptions and signed
+states.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from toolcrib.dispatch.dispatcher import Dispatcher
 from toolcrib.protocol import legacy, messages, modern
-from toolcrib.protocol.batch import batch_of, check_batch
-from toolcrib.protocol.calls import Exchange, Link
-from toolcrib.protocol.gate import Gate
-from toolcrib.protocol.lists import Listings
-from toolcrib.protocol.messages import INVALID_REQUEST, PARSE_ERROR, Fault, Reply, refusal
-from toolcrib.protocol.questions import Sealer
+from toolcrib.protocol.batch import check_batch, make_batch
+from toolcrib.protocol.calls import CallLimit, Peer, PendingRequest
+from toolcrib.protocol.lists import ToolListCache
+from toolcrib.protocol.messages import INVALID_REQUEST, PARSE_ERROR, VERSION, Reply, RPCError, error_reply
+from toolcrib.protocol.methods import METHODS, Method, methods_of
+from toolcrib.protocol.questions import StateSealer
+from toolcrib.protocol.revisions import LEGACY, MODERN, Revision
 from toolcrib.protocol.sessions import Session, Sessions
 from toolcrib.protocol.subscriptions import Subscriptions
 from toolcrib.validation import codec
@@ -27,129 +29,160 @@ SEALED_TTL_MS = 3_600_000
 DYNAMIC_TTL_MS = 60_000
 
 
+@dataclass(frozen=True, slots=True)
+class EngineSettings:
+    """What a server says of itself, and how it speaks the protocol.
+
+    `dynamic` servers announce changes of their tools. `key` signs the state of calls that wait for an
+    answer; workers of one server share it. `methods` are those of other packages.
+    """
+
+    name: str
+    version: str
+    title: str | None = None
+    instructions: str | None = None
+    dynamic: bool = False
+    page_size: int | None = None
+    unknown_tool_code: int = messages.INVALID_PARAMS
+    key: bytes | None = None
+    keeps_sessions: bool = True
+    log_arguments: bool = False
+    methods: tuple[Method, ...] = ()
+
+
 class Engine:
-    """One server's protocol. Serves any number of peers, from one thread."""
+    """The protocol of one server. Serves any number of peers, from one thread."""
 
     def __init__(
         self,
         dispatcher: Dispatcher,
+        settings: EngineSettings,
         *,
-        name: str,
-        version: str,
-        title: str | None = None,
-        instructions: str | None = None,
-        dynamic: bool = False,
-        page_size: int | None = None,
-        unknown_tool_code: int = messages.INVALID_PARAMS,
-        key: bytes | None = None,
-        keeps_sessions: bool = True,
-        log_arguments: bool = False,
         now: Callable[[], float] = time.monotonic,
         wall: Callable[[], float] = time.time,
     ) -> None:
         self.dispatcher = dispatcher
-        self.info = {"name": name, "version": version} | ({"title": title} if title else {})
-        self.instructions = instructions
-        self.dynamic = dynamic
-        self.ttl_ms = DYNAMIC_TTL_MS if dynamic else SEALED_TTL_MS
-        self.unknown_tool_code = unknown_tool_code
-        self.keeps_sessions = keeps_sessions
-        self.log_arguments = log_arguments
-        self.now = now
-        self.listings = Listings(page_size)
-        self.sealer = Sealer(key, now=wall)
+        self.settings = settings
+        self.server_info = {"name": settings.name, "version": settings.version}
+        if settings.title:
+            self.server_info["title"] = settings.title
+        self.ttl_ms = DYNAMIC_TTL_MS if settings.dynamic else SEALED_TTL_MS
+        self.tool_lists = ToolListCache(settings.page_size)
+        self.sealer = StateSealer(settings.key, now=wall)
         self.sessions = Sessions(now)
         self.pipes: set[Session] = set()
         self.subscriptions = Subscriptions()
-        self.gate = Gate()
-        self.server_meta = {messages.SERVER_INFO: self.info}
-        self.meta = codec.written(self.server_meta)
-        self._noticed: set[str] = set()
+        self.call_limit = CallLimit()
+        self.server_meta = {messages.SERVER_INFO: self.server_info}
+        self.encoded_meta = codec.written(self.server_meta)
+        self._late_questions: set[str] = set()
+        self._methods: tuple[Method, ...] = METHODS
+        self.modern_methods: dict[str, Method] = {}
+        self.legacy_methods: dict[str, dict[str, Method]] = {}
+        self.add_methods(settings.methods)
+
+    def add_methods(self, rows: tuple[Method, ...]) -> None:
+        """Add methods to the table; one of a name that is there replaces it."""
+        self._methods += rows
+        self.modern_methods = methods_of(self._methods, MODERN)
+        self.legacy_methods = {name: methods_of(self._methods, revision) for name, revision in LEGACY.items()}
 
     # --- in ---
 
-    def receive(self, data: bytes, link: Link) -> Reply | Exchange:
-        """Read one message. A Reply goes back as it is; an Exchange has to be run."""
+    def receive(self, data: bytes, peer: Peer) -> Reply | PendingRequest:
+        """Read one message. A Reply is sent as it is; a PendingRequest has to be run."""
         try:
             message = codec.parse(data)
         except ValueError as error:
-            return refusal(None, Fault(PARSE_ERROR, f"Parse error: {error}"))
+            return error_reply(None, RPCError(PARSE_ERROR, f"Parse error: {error}"))
         if type(message) is list:
-            return self._receive_batch(message, link)
-        return self.take(message, link)
+            return self._receive_batch(message, peer)
+        return self.receive_message(message, peer)
 
-    def take(self, message: Any, link: Link) -> Reply | Exchange:
-        """Serve one message that has been read."""
+    def receive_message(self, message: Any, peer: Peer) -> Reply | PendingRequest:
+        """Serve one decoded message."""
         id_ = None
         try:
             if type(message) is dict and "id" in message:
-                id_ = messages.check_id(message["id"])  # first, so that every error can name it
+                id_ = message["id"]  # checked first, so that every error can name it
+                if type(id_) is not int:
+                    id_ = None
+                    id_ = messages.check_id(message["id"])
             if type(message) is not dict or message.get("jsonrpc") != "2.0":
-                raise Fault(INVALID_REQUEST, 'Invalid request: not an object with "jsonrpc": "2.0"')
+                raise RPCError(INVALID_REQUEST, 'Invalid request: not an object with "jsonrpc": "2.0"')
             if "method" not in message:
-                return self._take_response(message, link)
+                return self._receive_response(message, peer)
             method, params = message["method"], message.get("params")
             if type(method) is not str:
-                raise Fault(INVALID_REQUEST, "Invalid request: the method must be a string")
+                raise RPCError(INVALID_REQUEST, "Invalid request: the method must be a string")
             if params is None and "params" not in message:
                 params = {}
             elif type(params) is not dict:
                 if type(params) is list or method.startswith("notifications/"):
-                    raise Fault(INVALID_REQUEST, "Invalid request: params must be an object")
-                raise Fault(messages.INVALID_PARAMS, "Invalid params: they must be an object")
-            if modern.is_modern(params, link):
-                return modern.serve(self, link, id_, method, params)
-            return legacy.serve(self, link, id_, method, params)
-        except Fault as fault:
-            is_modern = modern.is_marked(message) or modern.is_modern({}, link)
-            is_legacy = link.headers is not None and not is_modern
-            return refusal(id_, fault, status=legacy.status_of(fault) if is_legacy else None)
+                    raise RPCError(INVALID_REQUEST, "Invalid request: params must be an object")
+                raise RPCError(messages.INVALID_PARAMS, "Invalid params: they must be an object")
+            meta = params.get("_meta")
+            if (type(meta) is dict and VERSION in meta) or modern.is_modern_header(peer.headers):
+                return modern.receive(self, peer, id_, method, params)
+            return legacy.receive(self, peer, id_, method, params)
+        except RPCError as error:
+            is_modern = modern.is_marked(message) or modern.is_modern_header(peer.headers)
+            is_legacy = peer.headers is not None and not is_modern
+            return error_reply(id_, error, status=legacy.http_status(error) if is_legacy else None)
 
-    def _take_response(self, message: dict[str, Any], link: Link) -> Reply:
-        """An answer to something we asked: only legacy clients are asked."""
+    def _receive_response(self, message: dict[str, Any], peer: Peer) -> Reply:
+        """Take the answer to a question; only legacy clients are asked."""
         if ("result" not in message) == ("error" not in message):
-            raise Fault(INVALID_REQUEST, "Invalid request: neither a method nor one of result and error")
-        if modern.is_modern({}, link) or link.session is None:
-            raise Fault(INVALID_REQUEST, "Invalid request: nothing was asked")
-        link.session.take_reply(message)
+            raise RPCError(INVALID_REQUEST, "Invalid request: neither a method nor one of result and error")
+        if modern.is_modern_header(peer.headers) or peer.session is None:
+            raise RPCError(INVALID_REQUEST, "Invalid request: nothing was asked")
+        peer.session.receive_answer(message)
         return messages.ACCEPTED
 
-    def _receive_batch(self, items: list[Any], link: Link) -> Reply | Exchange:
+    def _receive_batch(self, items: list[Any], peer: Peer) -> Reply | PendingRequest:
         try:
-            check_batch(items, link)
-        except Fault as fault:
-            return refusal(None, fault)
-        return batch_of(link, [self.take(item, link) for item in items])
+            check_batch(items, peer)
+        except RPCError as error:
+            return error_reply(None, error)
+        return make_batch(peer, [self.receive_message(item, peer) for item in items])
 
     # --- out ---
 
-    @property
-    def capabilities(self) -> dict[str, Any]:
-        """What is promised: exactly what is served."""
-        return {"logging": {}, "tools": {"listChanged": True} if self.dynamic else {}}
+    def capabilities(self, revision: Revision) -> dict[str, Any]:
+        """Return the capabilities that the methods of a revision announce."""
+        found: dict[str, Any] = {}
+        rows = self.modern_methods if revision.modern else self.legacy_methods[revision.name]
+        for row in rows.values():
+            capability = row.capability(self) if callable(row.capability) else row.capability
+            for name, details in (capability or {}).items():
+                before = found.get(name)
+                merges = isinstance(before, Mapping) and isinstance(details, Mapping)
+                found[name] = {**before, **details} if merges else details  # type: ignore[dict-item]
+        return found
 
     @property
     def cache_scope(self) -> str:
         return "private" if self.dispatcher.depends_on_principal else "public"
 
     def announce_change(self) -> None:
-        """The tools have changed: tell everybody who listens, in the way their revision has for it."""
-        self.listings.forget()
+        """Notify all clients that listen that the list of tools has changed."""
+        self.tool_lists.clear()
         if not self.dispatcher.has_list_changed():
-            return  # other tools can be found now, but what is listed is what it was
-        self.subscriptions.announce("notifications/tools/list_changed", "toolsListChanged")
-        message = messages.notification_bytes("notifications/tools/list_changed")
+            return  # other tools can be found by search now, but the list is what it was
+        method = "notifications/tools/list_changed"
+        self.subscriptions.announce(method, "toolsListChanged")
+        message = messages.encode_notification(method)
         for session in (*self.pipes, *self.sessions):
             if session.is_open and session.notify is not None:
                 session.notify(message)
 
-    def is_first_notice(self, tool: str) -> bool:
-        if tool in self._noticed:
-            return False
-        self._noticed.add(tool)
-        return True
+    def is_first_late_question(self, tool: str) -> bool:
+        """Return whether this tool has not been warned about before, and remember it."""
+        is_first = tool not in self._late_questions
+        self._late_questions.add(tool)
+        return is_first
 
     def close(self) -> None:
-        """End every subscription and session; calls under way are the transports' to end."""
+        """End every subscription and session; the transports end calls that still run."""
         self.subscriptions.close()
         self.sessions.close()

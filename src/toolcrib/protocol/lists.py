@@ -1,8 +1,7 @@
-"""The answer to tools/list, encoded once per set of tools and revision.
+"""Results of tools/list, encoded once per set of tools and revision.
 
-A page is bytes; handing it out costs a copy. Cursors are opaque, made of what is listed, so that any worker
-understands another's and one that belongs to another list is refused. Knows definitions and pages; refuses
-to know who asks.
+A page is kept as bytes, so that serving it costs a copy. Cursors are opaque and derived from the list itself:
+every worker understands the cursors of the others, and a cursor of another list is refused.
 """
 
 from __future__ import annotations
@@ -10,81 +9,95 @@ from __future__ import annotations
 import base64
 import binascii
 import hashlib
+import logging
 from collections.abc import Sequence
 
-from toolcrib.protocol.messages import INVALID_PARAMS, Fault
+from toolcrib.protocol.messages import INVALID_PARAMS, RPCError
 from toolcrib.protocol.revisions import Revision
 from toolcrib.tool import Tool
 from toolcrib.validation import codec
 
+logger = logging.getLogger("toolcrib")
+
 MAX_LISTS = 64
-"""Encoded lists that are kept: one for each revision and set of tools that somebody sees."""
+"""Encoded lists that are kept: one for each revision and visible set of tools."""
 
 
 class _Pages:
-    """One list for one revision: each page as `"tools":[...]`, with what leads to the next."""
+    """One list for one revision: pages of the form `"tools":[...]`, each with the cursor of the next."""
 
-    __slots__ = ("mark", "pages", "tools")
+    __slots__ = ("digest", "pages", "tools")
 
     def __init__(self, tools: Sequence[Tool], revision: Revision, size: int | None) -> None:
-        self.tools = tools  # kept, so that its identity stays its own
+        self.tools = tools  # held, so that no other list gets the same id()
         encoded = [codec.write(revision.shape_tool(tool.definition)) for tool in tools]
         step = size or max(1, len(encoded))
         chunks = [encoded[start : start + step] for start in range(0, len(encoded), step)] or [[]]
-        self.mark = b""
-        if len(chunks) > 1:
-            self.mark = hashlib.sha256(b"\n".join(encoded)).digest()[:12]
+        self.digest = hashlib.sha256(b"\n".join(encoded)).digest()[:12] if len(chunks) > 1 else b""
         self.pages = []
         for number, chunk in enumerate(chunks, start=1):
             page = b'"tools":[' + b",".join(chunk) + b"]"
             if number < len(chunks):
-                page += b',"nextCursor":"' + _cursor(self.mark, number) + b'"'
+                page += b',"nextCursor":"' + _make_cursor(self.digest, number) + b'"'
             self.pages.append(page)
 
     def page(self, cursor: str | None) -> bytes:
         if cursor is None:
             return self.pages[0]
-        number = _read_cursor(cursor, self.mark)
+        number = _read_cursor(cursor, self.digest)
         if not 1 <= number < len(self.pages):
             raise _bad_cursor()
         return self.pages[number]
 
 
-class Listings:
-    """Lists by revision and by the set of tools that is seen."""
+class ToolListCache:
+    """Encoded lists, by revision and visible set of tools."""
 
     def __init__(self, page_size: int | None = None) -> None:
         self.page_size = page_size
-        self._kept: dict[tuple[int, str], _Pages] = {}
+        self._lists: dict[tuple[int, str], _Pages] = {}
 
     def page(self, tools: Sequence[Tool], revision: Revision, cursor: str | None) -> bytes:
-        """One page. `tools` must be the same object as long as they are the same tools."""
+        """Return one page. `tools` must be the same object as long as it holds the same tools."""
         key = (id(tools), revision.name)
-        pages = self._kept.get(key)
+        pages = self._lists.get(key)
         if pages is None or pages.tools is not tools:
-            while len(self._kept) >= MAX_LISTS:
-                del self._kept[next(iter(self._kept))]
-            pages = self._kept[key] = _Pages(tools, revision, self.page_size)
+            while len(self._lists) >= MAX_LISTS:
+                del self._lists[next(iter(self._lists))]
+            pages = self._lists[key] = _Pages(tools, revision, self.page_size)
         return pages.page(cursor)
 
-    def forget(self) -> None:
-        """The tools have changed: what was kept is of no use."""
-        self._kept.clear()
+    def clear(self) -> None:
+        self._lists.clear()
 
 
-def _cursor(mark: bytes, number: int) -> bytes:
-    return base64.urlsafe_b64encode(mark + number.to_bytes(4, "big"))
+def log_list(tools: Sequence[Tool], cursor: str | None) -> None:
+    """Log at INFO that a client lists the tools."""
+    if not logger.isEnabledFor(logging.INFO):
+        return
+    if cursor is not None:
+        logger.info("Client requesting the next tools")
+        return
+    logger.info("Client requesting tool list")
+    logger.info("Returning %d tools:", len(tools), extra={"total_tools": len(tools)})
+    for tool in tools:
+        summary = tool.definition.description.strip().partition("\n")[0]
+        logger.info(" - %s: %s", tool.name, summary, extra={"tool_name": tool.name})
 
 
-def _read_cursor(cursor: str, mark: bytes) -> int:
+def _make_cursor(digest: bytes, number: int) -> bytes:
+    return base64.urlsafe_b64encode(digest + number.to_bytes(4, "big"))
+
+
+def _read_cursor(cursor: str, digest: bytes) -> int:
     try:
         raw = base64.b64decode(cursor.encode("ascii"), altchars=b"-_", validate=True)
     except (binascii.Error, ValueError):
         raise _bad_cursor() from None
-    if not mark or len(raw) != len(mark) + 4 or raw[:-4] != mark:
+    if not digest or len(raw) != len(digest) + 4 or raw[:-4] != digest:
         raise _bad_cursor()
     return int.from_bytes(raw[-4:], "big")
 
 
-def _bad_cursor() -> Fault:
-    return Fault(INVALID_PARAMS, "Invalid cursor: list again from the start", status=200)
+def _bad_cursor() -> RPCError:
+    return RPCError(INVALID_PARAMS, "Invalid cursor: list again from the start", status=200)

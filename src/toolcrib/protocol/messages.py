@@ -1,7 +1,6 @@
-"""The words of the wire: names, codes, and the bytes of replies, errors and notifications.
+"""JSON-RPC and MCP vocabulary: names, error codes, and the bytes of replies, errors and notifications.
 
-The only module that spells camelCase envelopes. Knows JSON-RPC and MCP's vocabulary; refuses to know what a
-message means.
+The only module that writes JSON-RPC envelopes.
 """
 
 from __future__ import annotations
@@ -30,10 +29,13 @@ LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "e
 
 MAX_ID = 256
 Id = str | int
+Headers = tuple[tuple[bytes, bytes], ...]
+RETRY_AFTER: Headers = ((b"retry-after", b"1"),)
 
 
-class Fault(Exception):  # noqa: N818 - an error of the peer's, answered with a JSON-RPC error
-    """A message that cannot be served. `status` is what HTTP says of it."""
+class RPCError(Exception):
+    """A message that cannot be served; becomes a JSON-RPC error. `status` is the HTTP status that goes with
+    it."""
 
     def __init__(
         self, code: int, message: str, *, data: Mapping[str, Any] | None = None, status: int = 400
@@ -46,23 +48,24 @@ class Fault(Exception):  # noqa: N818 - an error of the peer's, answered with a 
 
 
 class Reply:
-    """What goes back at once. No body: nothing is to be said (a notification was taken). `fields` are headers
-    that HTTP adds."""
+    """The reply to one message: a JSON body, or none where nothing is sent back (an accepted notification).
 
-    __slots__ = ("body", "fields", "session", "status")
+    `status` and `headers` are for HTTP; other transports ignore them.
+    """
 
-    def __init__(self, body: bytes | None, status: int = 200, session: str | None = None) -> None:
+    __slots__ = ("body", "headers", "status")
+
+    def __init__(self, body: bytes | None, status: int = 200, headers: Headers = ()) -> None:
         self.body = body
         self.status = status
-        self.session = session
-        self.fields: tuple[tuple[bytes, bytes], ...] = ()
+        self.headers = headers
 
 
 ACCEPTED = Reply(None, 202)
 
 
 def check_id(value: Any) -> Id:
-    """The id of a request. Raises Fault for what none can be."""
+    """Return the id of a request, or raise RPCError if it cannot be one."""
     if type(value) is int:
         number: int = value
         return number
@@ -70,40 +73,37 @@ def check_id(value: Any) -> Id:
         text: str = value
         if len(text) <= MAX_ID and len(text.encode()) <= MAX_ID:
             return text
-        raise Fault(INVALID_REQUEST, f"Invalid request: the id is longer than {MAX_ID} bytes")
-    raise Fault(INVALID_REQUEST, "Invalid request: the id must be a string or an integer")
+        raise RPCError(INVALID_REQUEST, f"Invalid request: the id is longer than {MAX_ID} bytes")
+    raise RPCError(INVALID_REQUEST, "Invalid request: the id must be a string or an integer")
 
 
 def encode_id(value: Id) -> bytes:
     return b"%d" % value if type(value) is int else codec.write(value)
 
 
-def result_bytes(id_: Id, result: bytes) -> bytes:
-    """A reply around a result that is encoded already."""
+def encode_result(id_: Id, result: bytes) -> bytes:
+    """Return the response to request `id_` around an encoded result."""
     return b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (encode_id(id_), result)
 
 
-def error_bytes(id_: Id | None, fault: Fault) -> bytes:
-    """An error; where no id could be read, it has none."""
-    error: dict[str, Any] = {"code": fault.code, "message": fault.message}
-    if fault.data is not None:
-        error["data"] = fault.data
+def encode_error(id_: Id | None, error: RPCError) -> bytes:
+    """Return an error response; it has no id if none could be read."""
+    content: dict[str, Any] = {"code": error.code, "message": error.message}
+    if error.data is not None:
+        content["data"] = error.data
     head = (
         b'{"jsonrpc":"2.0","error":' if id_ is None else b'{"jsonrpc":"2.0","id":%b,"error":' % encode_id(id_)
     )
-    return head + codec.write(error) + b"}"
+    return head + codec.write(content) + b"}"
 
 
-def refusal(id_: Id | None, fault: Fault, *, status: int | None = None) -> Reply:
-    return Reply(error_bytes(id_, fault), fault.status if status is None else status)
-
-
-def notification_bytes(method: str, params: Mapping[str, Any] | None = None) -> bytes:
+def encode_notification(method: str, params: Mapping[str, Any] | None = None) -> bytes:
     message: dict[str, Any] = {"jsonrpc": "2.0", "method": method}
     if params is not None:
         message["params"] = params
     return codec.write(message)
 
 
-def request_bytes(id_: Id, method: str, params: Mapping[str, Any]) -> bytes:
-    return codec.write({"jsonrpc": "2.0", "id": id_, "method": method, "params": params})
+def error_reply(id_: Id | None, error: RPCError, *, status: int | None = None) -> Reply:
+    status = error.status if status is None else status
+    return Reply(encode_error(id_, error), status, RETRY_AFTER if status in (429, 503) else ())

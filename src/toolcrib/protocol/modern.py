@@ -1,196 +1,233 @@
-"""2026-07-28: every request carries its own envelope, and nothing is remembered between requests.
+"""2026-07-28: every request carries its own envelope, and the server keeps nothing between requests.
 
-The checks run in the order that the specification and its suite agree on: envelope, headers, version,
-method, mirrored parameters, parameters. Knows this revision; refuses to know the others.
+The checks run in the order that the specification and its test suite agree on: envelope, headers, version,
+method, mirrored parameters, parameters. Proxies may route or filter by header, so a header that is missing,
+repeated or different from the body is refused.
 """
 
 from __future__ import annotations
 
+import base64
+import binascii
+import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from toolcrib.context import RESERVED
-from toolcrib.protocol import messages
-from toolcrib.protocol import questions as asking
-from toolcrib.protocol.call_log import record_list
-from toolcrib.protocol.calls import Call, Exchange, Link, check_cursor, check_token, named_call, register
-from toolcrib.protocol.headers import check_headers, check_parameters
+from toolcrib.protocol.calls import Peer, PendingRequest, read_token
 from toolcrib.protocol.messages import (
+    ACCEPTED,
+    CAPABILITIES,
     HEADER_MISMATCH,
+    INTERNAL_ERROR,
     INVALID_PARAMS,
+    LEVELS,
+    LOG_LEVEL,
     METHOD_NOT_FOUND,
     UNSUPPORTED_VERSION,
     VERSION,
-    Fault,
     Id,
     Reply,
+    RPCError,
+    encode_result,
 )
-from toolcrib.protocol.revisions import LEGACY, MODERN
-from toolcrib.protocol.subscriptions import Listen
+from toolcrib.protocol.revisions import LEGACY, MODERN, Revision
+from toolcrib.protocol.subscriptions import Subscription
 from toolcrib.validation import codec
 
 if TYPE_CHECKING:
     from toolcrib.protocol.engine import Engine
 
+REPEATED = b"\xff twice"
+"""Stands for the value of a header that came more than once; no real header can have it."""
+
 _LEGACY_NAMES = frozenset(name.encode() for name in LEGACY)
+_NAMED_BY = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
+_NUMBER = re.compile(r"-?[0-9]{1,400}((?:\.[0-9]{1,400})?(?:[eE][+-]?[0-9]{1,9})?)")
+_MARKER = "=?base64?"
+_OPENING, _CLOSING = _MARKER.encode(), b"?="
+
+HTTPHeaders = Mapping[bytes, bytes]
 
 
 def is_marked(message: Any) -> bool:
-    """Whether a message says itself that it is of this era."""
+    """Return whether a message names a protocol version in its own envelope."""
     params = message.get("params") if type(message) is dict else None
     meta = params.get("_meta") if type(params) is dict else None
     return type(meta) is dict and VERSION in meta
 
 
-def is_modern(params: Mapping[str, Any], link: Link) -> bool:
-    """Whether a message is of this era: by its own mark, or by a header that names no older revision."""
-    meta = params.get("_meta")
-    if type(meta) is dict and VERSION in meta:
-        return True
-    if link.headers is None:
-        return False
-    said = link.headers.get(b"mcp-protocol-version")
-    return said is not None and said.strip(b" \t") not in _LEGACY_NAMES
+def is_modern_header(headers: HTTPHeaders | None) -> bool:
+    """Return whether the version header names a revision that is not one of the older ones."""
+    version = None if headers is None else headers.get(b"mcp-protocol-version")
+    return version is not None and version.strip(b" \t") not in _LEGACY_NAMES
 
 
-def serve(
-    engine: Engine, link: Link, id_: Id | None, method: str, params: dict[str, Any]
-) -> Reply | Exchange:
+def receive(
+    engine: Engine, peer: Peer, id_: Id | None, method: str, params: dict[str, Any]
+) -> Reply | PendingRequest:
+    """Check the envelope of one message and pass it to the handler of its method."""
+    row = engine.modern_methods.get(method)
     if id_ is None:
-        if method == "notifications/cancelled":
-            cancel(link, params)
-        return messages.ACCEPTED
-    meta = _check_envelope(method, params)
+        return row.handler(engine, peer, None, MODERN, params) if row and row.is_notification else ACCEPTED
+    meta = params.get("_meta")
+    if (
+        type(meta) is not dict
+        or type(meta.get(VERSION)) is not str
+        or type(meta.get(CAPABILITIES)) is not dict
+    ):
+        raise _envelope_error(method, meta)
     version: str = meta[VERSION]
-    if link.headers is not None:
-        check_headers(link.headers, version, method, params)
+    if peer.headers is not None:
+        check_headers(peer.headers, version, method, params)
     if version != MODERN.name:
         data = {"supported": [MODERN.name], "requested": version}
-        raise Fault(UNSUPPORTED_VERSION, f"Unsupported protocol version: {version[:40]}", data=data)
-    if method == "tools/call":
-        return _call(engine, link, id_, params, meta)
-    if method == "tools/list":
-        _wishes(meta)
-        return _list(engine, link, id_, params)
-    if method == "server/discover":
-        _wishes(meta)
-        return Reply(messages.result_bytes(id_, codec.write(_describe(engine))))
-    if method == "subscriptions/listen" and engine.dynamic:
-        _wishes(meta)
-        return _listen(engine, link, id_, params)
-    raise Fault(METHOD_NOT_FOUND, f"Method not found: {method[:80]}", status=404)
+        raise RPCError(UNSUPPORTED_VERSION, f"Unsupported protocol version: {version[:40]}", data=data)
+    if row is None or row.is_notification:
+        raise method_not_found(method)
+    return row.handler(engine, peer, id_, MODERN, params)
 
 
-def cancel(link: Link, params: Mapping[str, Any]) -> None:
-    """End the call of this id, if it still runs."""
-    number = params.get("requestId")
-    if link.inflight is not None and type(number) in (int, str):
-        exchange = link.inflight.get(number)  # type: ignore[arg-type]
-        if exchange is not None:
-            exchange.cancel()
+def method_not_found(method: str) -> RPCError:
+    return RPCError(METHOD_NOT_FOUND, f"Method not found: {method[:80]}", status=404)
 
 
-def _check_envelope(method: str, params: Mapping[str, Any]) -> dict[str, Any]:
-    meta = params.get("_meta")
+def _envelope_error(method: str, meta: Any) -> RPCError:
     if type(meta) is not dict or VERSION not in meta:
         if method == "initialize":
-            raise Fault(
+            return RPCError(
                 HEADER_MISMATCH, "Header mismatch: initialize belongs to older revisions than the header's"
             )
-        raise Fault(INVALID_PARAMS, f"Invalid params: _meta['{VERSION}'] is missing")
+        return RPCError(INVALID_PARAMS, f"Invalid params: _meta['{VERSION}'] is missing")
     if type(meta[VERSION]) is not str:
-        raise Fault(INVALID_PARAMS, f"Invalid params: _meta['{VERSION}'] must be a string")
-    if type(meta.get(messages.CAPABILITIES)) is not dict:
-        raise Fault(INVALID_PARAMS, f"Invalid params: _meta['{messages.CAPABILITIES}'] must be an object")
-    return meta
+        return RPCError(INVALID_PARAMS, f"Invalid params: _meta['{VERSION}'] must be a string")
+    return RPCError(INVALID_PARAMS, f"Invalid params: _meta['{CAPABILITIES}'] must be an object")
 
 
-def _wishes(meta: Mapping[str, Any]) -> tuple[str | None, Id | None]:
-    """From which level on a client wants to hear log lines, and its token for progress. Only calls have a use
-    for them, but they must be right in every request."""
-    level: str | None = meta.get(messages.LOG_LEVEL)
-    if level not in messages.LEVELS and messages.LOG_LEVEL in meta:
-        raise Fault(INVALID_PARAMS, f"Invalid params: _meta['{messages.LOG_LEVEL}'] is no level", status=200)
-    return level, check_token(meta)
+# --- methods ----------------------------------------------------------------------------------------
 
 
-def _describe(engine: Engine) -> dict[str, Any]:
-    facts: dict[str, Any] = {
+def read_options(params: dict[str, Any]) -> tuple[str | None, Id | None]:
+    """Return the log level and the progress token of a request. They must be valid in every request."""
+    meta = params["_meta"]
+    level: str | None = meta.get(LOG_LEVEL)
+    if level not in LEVELS and LOG_LEVEL in meta:
+        raise RPCError(INVALID_PARAMS, f"Invalid params: _meta['{LOG_LEVEL}'] is no level", status=200)
+    return level, read_token(meta) if "progressToken" in meta else None
+
+
+def discover(engine: Engine, peer: Peer, id_: Id, revision: Revision, params: dict[str, Any]) -> Reply:  # noqa: ARG001
+    read_options(params)
+    result: dict[str, Any] = {
         "resultType": "complete",
         "supportedVersions": [MODERN.name],
-        "capabilities": engine.capabilities,
+        "capabilities": engine.capabilities(revision),
     }
-    if engine.instructions:
-        facts["instructions"] = engine.instructions
-    return {**facts, "ttlMs": engine.ttl_ms, "cacheScope": "public", "_meta": engine.server_meta}
+    if engine.settings.instructions:
+        result["instructions"] = engine.settings.instructions
+    result |= {"ttlMs": engine.ttl_ms, "cacheScope": "public", "_meta": engine.server_meta}
+    return Reply(encode_result(id_, codec.write(result)))
 
 
-def _list(engine: Engine, link: Link, id_: Id, params: Mapping[str, Any]) -> Reply:
-    tools, cursor = engine.dispatcher.shown(link.principal), check_cursor(params)
-    page = engine.listings.page(tools, MODERN, cursor)
-    record_list(tools, cursor)
-    return Reply(
-        b'{"jsonrpc":"2.0","id":%b,"result":{"resultType":"complete","ttlMs":%d,"cacheScope":"%b","_meta":%b,%b}}'
-        % (messages.encode_id(id_), engine.ttl_ms, engine.cache_scope.encode(), engine.meta, page)
-    )
-
-
-def _call(engine: Engine, link: Link, id_: Id, params: dict[str, Any], meta: dict[str, Any]) -> Exchange:
-    if link.headers is not None:
-        mirrored = engine.dispatcher.mirrored(params.get("name"), link.principal)
-        if mirrored:
-            check_parameters(link.headers, mirrored, params.get("arguments"))
-    name, arguments = named_call(params)
-    if (search := engine.dispatcher.tool_search) is not None and name in search.call_tools:
-        name, arguments = search.forward(name, arguments, link.principal) or (name, arguments)
-    level, token = _wishes(meta)
-    call = Call(
-        engine,
-        link,
-        id_,
-        MODERN,
-        name,
-        arguments,
-        capabilities=meta[messages.CAPABILITIES],
-        token=token,
-        level=level,
-        trace=meta.get("traceparent"),
-    )
-    if "requestState" in params or "inputResponses" in params:
-        _take_answers(engine, call, params)
-    register(call)
-    return call
-
-
-def _take_answers(engine: Engine, call: Call, params: Mapping[str, Any]) -> None:
-    """Give a call what the client has answered so far: what the state holds, and what came with it."""
-    given = params.get("inputResponses", {})
-    if type(given) is not dict:
-        raise Fault(INVALID_PARAMS, "Invalid params: inputResponses must be an object", status=200)
-    # Answers without a state were given before they were asked for: no more than the client could say anyway.
-    kept: dict[str, Any] = {}
-    if "requestState" in params:
-        sealed = engine.sealer.open(params["requestState"], call.binding)
-        kept, call.resumes, call.seen, call.is_prompted = (
-            sealed.answers,
-            sealed.mark,
-            sealed.seen,
-            sealed.is_fresh,
-        )
-    else:
-        given = {key: answer for key, answer in given.items() if not key.startswith(RESERVED)}
-    call.answers = kept | given
-    if len(codec.write(call.answers)) > asking.MAX_ANSWERS_BYTES:
-        raise Fault(INVALID_PARAMS, "Invalid params: the answers are too long", status=200)
-
-
-def _listen(engine: Engine, link: Link, id_: Id, params: Mapping[str, Any]) -> Exchange:
+def listen(engine: Engine, peer: Peer, id_: Id, revision: Revision, params: dict[str, Any]) -> Subscription:  # noqa: ARG001
+    if not engine.settings.dynamic:
+        raise method_not_found("subscriptions/listen")
+    read_options(params)
     wanted = params.get("notifications")
     if type(wanted) is not dict:
-        raise Fault(INVALID_PARAMS, "Invalid params: notifications must be an object", status=200)
-    if engine.subscriptions.is_full_for(link):
-        raise Fault(messages.INTERNAL_ERROR, "Too many subscriptions: end one first", status=429)
-    listen = Listen(engine, link, id_, wanted)
-    register(listen)
-    engine.subscriptions.add(listen)  # from now on, so that those who come at once are counted
-    return listen
+        raise RPCError(INVALID_PARAMS, "Invalid params: notifications must be an object", status=200)
+    if engine.subscriptions.is_full_for(peer):
+        raise RPCError(INTERNAL_ERROR, "Too many subscriptions: end one first", status=429)
+    subscription = Subscription(engine, peer, id_, wanted)
+    subscription.register()
+    engine.subscriptions.add(subscription)  # at once: those that come together are all counted
+    return subscription
+
+
+# --- headers that repeat the body --------------------------------------------------------------------
+
+
+def check_headers(headers: HTTPHeaders, version: str, method: str, params: Mapping[str, Any]) -> None:
+    """Raise RPCError unless the standard headers agree with the body."""
+    if method == "tools/call" and headers.get(b"mcp-method") == b"tools/call":
+        name = params.get("name")  # the common case
+        if (
+            type(name) is str
+            and name.encode() == headers.get(b"mcp-name")
+            and version.encode() == headers.get(b"mcp-protocol-version")
+            and not name.startswith(_MARKER)
+        ):
+            return
+    _compare(headers, b"mcp-protocol-version", "MCP-Protocol-Version", version, plain=True)
+    _compare(headers, b"mcp-method", "Mcp-Method", method, plain=True)
+    key = _NAMED_BY.get(method)
+    if key is not None:
+        name = params.get(key)
+        if isinstance(name, str):
+            _compare(headers, b"mcp-name", "Mcp-Name", name)
+        elif name is not None and b"mcp-name" in headers:
+            raise _mismatch("Mcp-Name", "differs from the body")
+
+
+def check_parameters(headers: HTTPHeaders, mirrored: Mapping[tuple[str, ...], str], arguments: Any) -> None:
+    """Raise RPCError unless each argument that the schema mirrors in a header is there, and the same."""
+    for path, label in mirrored.items():
+        value = arguments
+        for part in path:
+            value = value.get(part) if isinstance(value, Mapping) else None
+        raw = headers.get(b"mcp-param-" + label.lower().encode())
+        shown = f"Mcp-Param-{label}"
+        if value is None:
+            if raw is not None:
+                raise _mismatch(shown, "is there, but the argument it mirrors is not")
+        elif raw is None:
+            raise _mismatch(shown, "is missing")
+        elif not _is_same(_decode(raw, shown), value):
+            raise _mismatch(shown, "differs from the argument it mirrors")
+
+
+def _compare(headers: HTTPHeaders, key: bytes, shown: str, expected: str, *, plain: bool = False) -> None:
+    raw = headers.get(key)
+    if raw == expected.encode() and not raw.startswith(_OPENING):
+        return
+    if raw is None:
+        raise _mismatch(shown, "is missing")
+    if raw == REPEATED:
+        raise _mismatch(shown, "is there more than once")
+    value = raw.strip(b" \t").decode("latin-1") if plain else _decode(raw, shown)
+    if value != expected:
+        raise _mismatch(shown, "differs from the body")
+
+
+def _decode(raw: bytes, shown: str) -> str:
+    """Return the text of a header; text that no header can hold comes as base64 between markers."""
+    if raw == REPEATED:
+        raise _mismatch(shown, "is there more than once")
+    raw = raw.strip(b" \t")
+    if not (
+        raw.startswith(_OPENING) and raw.endswith(_CLOSING) and len(raw) >= len(_OPENING) + len(_CLOSING)
+    ):
+        try:
+            return raw.decode()
+        except UnicodeDecodeError:
+            raise _mismatch(shown, "is not text") from None
+    inner = raw[len(_OPENING) : -len(_CLOSING)]
+    try:
+        decoded = base64.b64decode(inner, validate=True)
+        if base64.b64encode(decoded) != inner:
+            raise ValueError
+        return decoded.decode()
+    except (binascii.Error, ValueError):
+        raise _mismatch(shown, "is not valid base64 of UTF-8") from None
+
+
+def _is_same(text: str, value: Any) -> bool:
+    if isinstance(value, bool):
+        return text == ("true" if value else "false")
+    if isinstance(value, int | float):
+        number = _NUMBER.fullmatch(text)  # Python reads more as a number than a proxy would
+        return number is not None and (float(text) if number[1] else int(text)) == value
+    return isinstance(value, str) and text == value
+
+
+def _mismatch(shown: str, problem: str) -> RPCError:
+    return RPCError(HEADER_MISMATCH, f"Header mismatch: {shown} {problem}")

@@ -1,9 +1,8 @@
-"""Questions on the wire, and the sealed state of a call that waits for answers.
+"""Questions to the client: their form on the wire, and the sealed state of a call that waits for answers.
 
-What a client answers on 2026-07-28 comes back with a state that it could have changed, so the state is
-sealed: with the principal, the tool and its arguments, a time to live, and the answers given so far. It
-holds nothing that the client does not know already, hence is signed and not encrypted. Knows how questions
-are spelt; refuses to know who waits for the answers.
+On 2026-07-28 the answers come back with a state that passes through the client, so the state is signed: over
+the principal, the tool, its arguments, an expiry time and the answers given so far. It holds nothing that the
+client does not know, so it is not encrypted.
 """
 
 from __future__ import annotations
@@ -19,22 +18,22 @@ from typing import Any
 
 from toolcrib.context import Answer, Completion, Folder, Folders, Form, Prompt, Question, Reply, Visit
 from toolcrib.errors import CannotAskError
-from toolcrib.protocol.messages import INVALID_PARAMS, Fault
+from toolcrib.protocol.messages import INVALID_PARAMS, RPCError
 from toolcrib.protocol.revisions import Revision
 from toolcrib.validation import codec
 from toolcrib.validation.validator import Validator
 
 STATE_S = 600.0
-"""How long a person may take to answer before the call has to be made afresh."""
+"""How long a person may take to answer before the call has to be made again."""
 MAX_ANSWERS_BYTES = 256 * 1024
 _ACTIONS = ("accept", "decline", "cancel")
 
 
-# --- spelling ----------------------------------------------------------------------------------------
+# --- on the wire -------------------------------------------------------------------------------------
 
 
 def to_wire(question: Question) -> tuple[str, dict[str, Any]]:
-    """The method and the parameters of a question."""
+    """Return the method and the parameters of a question."""
     match question:
         case Form(message, schema):
             return "elicitation/create", {"mode": "form", "message": message, "requestedSchema": schema}
@@ -52,7 +51,7 @@ def to_wire(question: Question) -> tuple[str, dict[str, Any]]:
 
 
 def from_wire(question: Question, raw: Any) -> Reply | None:
-    """The reply to a question, or None where this is no reply to it."""
+    """Return the reply to a question, or None if `raw` is not a valid reply to it."""
     if not isinstance(raw, Mapping):
         return None
     match question:
@@ -93,8 +92,8 @@ def _is_root(root: Any) -> bool:
     )
 
 
-def abilities_of(capabilities: Mapping[str, Any]) -> dict[str, Any]:
-    """What of a client's capabilities is looked at, and nothing else: a session keeps it."""
+def relevant_capabilities(capabilities: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the client capabilities that are ever looked at, for a session to keep."""
     found: dict[str, Any] = {}
     for name in ("elicitation", "sampling", "roots"):
         ability = capabilities.get(name)
@@ -104,17 +103,17 @@ def abilities_of(capabilities: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def check_capability(question: Question, capabilities: Mapping[str, Any], revision: Revision) -> None:
-    """Raise CannotAskError where the client cannot be asked this; its details say what it lacks."""
+    """Raise CannotAskError if the client does not support the question; the details name what it lacks."""
     match question:
         case Form():
             ability = capabilities.get("elicitation")
-            known = revision.elicits and isinstance(ability, Mapping)
+            known = revision.elicitation and isinstance(ability, Mapping)
             if known and (not ability or "form" in ability or "url" not in ability):
                 return
             lacks: dict[str, Any] = {"elicitation": {}}
         case Visit():
             ability = capabilities.get("elicitation")
-            if revision.elicits_by_url and isinstance(ability, Mapping) and "url" in ability:
+            if revision.url_elicitation and isinstance(ability, Mapping) and "url" in ability:
                 return
             lacks = {"elicitation": {"url": {}}}
         case Prompt():
@@ -125,26 +124,26 @@ def check_capability(question: Question, capabilities: Mapping[str, Any], revisi
             if isinstance(capabilities.get("roots"), Mapping):
                 return
             lacks = {"roots": {}}
-    words = f"This client cannot be asked that: it does not declare '{next(iter(lacks))}'."
-    raise CannotAskError(words, details={"requiredCapabilities": lacks})
+    message = f"This client cannot be asked that: it does not declare '{next(iter(lacks))}'."
+    raise CannotAskError(message, details={"requiredCapabilities": lacks})
 
 
 # --- the sealed state --------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
-class Sealed:
-    """What a state holds: the answers so far, its own `mark`, the keys that were ever asked for (`seen`), and
-    whether one of them was asked for the first time when this state was made."""
+class SealedState:
+    """The content of a state. `salt` identifies it, `seen` are the keys of all questions asked so far, and
+    `is_first` says that one of them was asked for the first time when this state was made."""
 
     answers: dict[str, Any]
-    mark: str
+    salt: str
     seen: frozenset[str]
-    is_fresh: bool
+    is_first: bool
 
 
-class Sealer:
-    """Signs the state of calls that wait. `key` is shared by the workers of a server; `now` is the time."""
+class StateSealer:
+    """Signs the state of calls that wait for answers. `key` is shared by the workers of a server."""
 
     def __init__(self, key: bytes | None = None, *, now: Callable[[], float]) -> None:
         self._key = key or secrets.token_bytes(32)
@@ -157,23 +156,27 @@ class Sealer:
         asked: Iterable[str] = (),
         seen: frozenset[str] = frozenset(),
     ) -> str:
-        """`binding` is what the state must come back with: principal, tool and arguments. `asked` are
-        the keys of what is asked now, `seen` those of what was asked before."""
-        now = frozenset(asked)
+        """Return a signed state that is valid with the same `binding` only.
+
+        `asked` are the keys of the questions asked now, `seen` those of earlier ones.
+        """
+        keys = frozenset(asked)
         body = codec.write(
             {
                 "answers": answers,
                 "until": int(self._now() + STATE_S),
                 "salt": secrets.token_hex(8),
-                "seen": sorted(seen | now),
-                "fresh": not now <= seen,
+                "seen": sorted(seen | keys),
+                "fresh": not keys <= seen,
             }
         )
         return base64.urlsafe_b64encode(self._sign(binding, body) + body).decode().rstrip("=")
 
-    def open(self, state: Any, binding: list[Any]) -> Sealed:
-        """What is in a state. Raises Fault for one that is not ours, of another call, or too old. It may come
-        more than once: whoever minds remembers the mark."""
+    def open(self, state: Any, binding: list[Any]) -> SealedState:
+        """Return the content of a state. Raise RPCError for one that is forged, of another call, or expired.
+
+        A state may come more than once; a caller that minds has to remember its salt.
+        """
         if not isinstance(state, str) or len(state) > 2 * MAX_ANSWERS_BYTES:
             raise _bad_state()
         try:
@@ -183,18 +186,18 @@ class Sealer:
             raise _bad_state() from None
         if base64.urlsafe_b64encode(raw).decode().rstrip("=") != state:
             raise _bad_state()  # another spelling of the same bytes
-        mark, body = raw[:32], raw[32:]
-        if not hmac.compare_digest(mark, self._sign(binding, body)):
+        signature, body = raw[:32], raw[32:]
+        if not hmac.compare_digest(signature, self._sign(binding, body)):
             raise _bad_state()
         content = codec.decode(body)
         if content["until"] < self._now():
-            raise Fault(INVALID_PARAMS, "This requestState has expired: make the call afresh", status=200)
-        return Sealed(content["answers"], content["salt"], frozenset(content["seen"]), content["fresh"])
+            raise RPCError(INVALID_PARAMS, "This requestState has expired: make the call again", status=200)
+        return SealedState(content["answers"], content["salt"], frozenset(content["seen"]), content["fresh"])
 
     def _sign(self, binding: list[Any], body: bytes) -> bytes:
         bound = hashlib.sha256(codec.canonical(binding)).digest()
         return hmac.new(self._key, bound + body, hashlib.sha256).digest()
 
 
-def _bad_state() -> Fault:
-    return Fault(INVALID_PARAMS, "Invalid requestState: it is not one of this call's", status=200)
+def _bad_state() -> RPCError:
+    return RPCError(INVALID_PARAMS, "Invalid requestState: it does not belong to this call", status=200)

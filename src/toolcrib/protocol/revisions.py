@@ -1,7 +1,4 @@
-"""What each revision of MCP knows, and definitions and results cut to that.
-
-Knows the table of revisions; refuses to know messages and calls.
-"""
+"""The MCP revisions: the features of each, and tool definitions and results in the form each one knows."""
 
 from __future__ import annotations
 
@@ -16,62 +13,65 @@ from toolcrib.validation import codec
 
 @dataclass(frozen=True, slots=True)
 class Revision:
-    """One revision. `structures`: titles, output schemas, structured results and links exist; `wraps`: a
-    result that is no object goes below a key; `faults_arguments`: bad arguments are a JSON-RPC error."""
+    """One revision and its features.
+
+    `structured_output` covers titles, output schemas, structured results and resource links.
+    `argument_errors_as_rpc` makes invalid arguments a JSON-RPC error instead of a result.
+    `resumable_streams` sends an empty first event, so that a client knows where to resume.
+    """
 
     name: str
     modern: bool = False
-    annotates: bool = True
-    structures: bool = True
-    sounds: bool = True
+    annotations: bool = True
+    structured_output: bool = True
+    audio: bool = True
     icons: bool = True
     batches: bool = False
-    wraps: bool = True
-    faults_arguments: bool = False
-    elicits: bool = True
-    elicits_by_url: bool = True
-    primes: bool = False
+    argument_errors_as_rpc: bool = False
+    elicitation: bool = True
+    url_elicitation: bool = True
+    resumable_streams: bool = False
 
     def shape_tool(self, definition: ToolDefinition) -> dict[str, Any]:
-        """A definition as this revision lists it."""
+        """Return a definition as this revision lists it."""
         wire = definition.to_wire()
         if self.modern:
             return wire
         if not self.icons:
             wire.pop("icons", None)
-        if not self.structures:
+        if not self.structured_output:
             for key in ("title", "outputSchema", "_meta"):
                 wire.pop(key, None)
             if definition.standalone_description:
                 wire["description"] = definition.standalone_description
-            if not self.annotates:
+            if not self.annotations:
                 wire.pop("annotations", None)
         elif "outputSchema" in wire:
             wire["outputSchema"] = _as_object(wire["outputSchema"])
         return wire
 
     def shape_content(self, blocks: list[Block]) -> list[Block]:
-        """Blocks as this revision knows them; what it does not know becomes text."""
-        if self.structures and self.sounds:
+        """Return content blocks with those that this revision does not know as text."""
+        if self.structured_output and self.audio:
             return blocks
         return [self._shape_block(block) for block in blocks]
 
     def _shape_block(self, block: Block) -> Block:
         kind = block.get("type")
-        if kind == "resource_link" and not self.structures:
+        if kind == "resource_link" and not self.structured_output:
             name = block.get("title") or block.get("name")
             return text_block(f"{name}: {block.get('uri')}")
-        if kind == "audio" and not self.sounds:
+        if kind == "audio" and not self.audio:
             return text_block(f"[audio, {block.get('mimeType')}: this client cannot play it]")
         return block
 
     def shape_result(self, result: Result, schema: Mapping[str, Any] | None) -> dict[str, Any]:
-        """A call's result. `schema` is what was published for it, which matters to older peers alone."""
+        """Return the result of a call. `schema` is the published output schema; only older peers need it."""
         if self.modern:
             wire: dict[str, Any] = {"resultType": "complete", "content": result.content}
         else:
             wire = {"content": self.shape_content(result.content)}
-        if result.is_structured and self.structures:
+        if result.is_structured and self.structured_output:
             value = result.structured_content
             if not self.modern and (type(value) is not dict or is_wrapped(schema)):
                 value = {"result": value}
@@ -81,8 +81,11 @@ class Revision:
 
 
 def is_wrapped(schema: Mapping[str, Any] | None) -> bool:
-    """Whether legacy peers are told of this output schema below the key `result`."""
+    """Return whether legacy peers see values of this output schema under the key `result`."""
     return schema is not None and schema.get("type") != "object"
+
+
+_DEFINITIONS = ("$defs", "definitions")
 
 
 def _as_object(schema: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -90,60 +93,43 @@ def _as_object(schema: Mapping[str, Any]) -> Mapping[str, Any]:
         return schema
     inner = dict(schema)
     outer: dict[str, Any] = {}
-    for key in ("$schema", *_KEPT):  # references start at the root
+    for key in ("$schema", *_DEFINITIONS):  # references start at the root
         if key in inner:
             outer[key] = inner.pop(key)
     wrapped = {**outer, "type": "object", "properties": {"result": inner}, "required": ["result"]}
-    return _moved(wrapped) if b'"$ref":"#' in codec.write(wrapped) else wrapped
+    return _move_references(wrapped) if b'"$ref":"#' in codec.write(wrapped) else wrapped
 
 
-_KEPT = ("$defs", "definitions")
-
-
-def _is_kept(target: str) -> bool:
-    return target.startswith(tuple(f"#/{key}/" for key in _KEPT))
-
-
-def _moved(schema: Any) -> Any:
-    """References to the old root, or to a place below it that has moved, lead there again."""
+def _move_references(schema: Any) -> Any:
+    """Return the schema with references to its old root pointing to `properties/result`."""
     if isinstance(schema, list | tuple):
-        return [_moved(item) for item in schema]
+        return [_move_references(item) for item in schema]
     if not isinstance(schema, Mapping):
         return schema
-    moved = {key: _moved(value) for key, value in schema.items()}
+    moved = {key: _move_references(value) for key, value in schema.items()}
     target = schema.get("$ref")
-    if isinstance(target, str) and (target == "#" or target.startswith("#/")) and not _is_kept(target):
+    if (
+        isinstance(target, str)
+        and (target == "#" or target.startswith("#/"))
+        and not target.startswith(tuple(f"#/{key}/" for key in _DEFINITIONS))
+    ):
         moved["$ref"] = f"#/properties/result{target[1:]}"
     return moved
 
 
-MODERN = Revision("2026-07-28", modern=True, wraps=False)
+_BEFORE_2025_11 = {"icons": False, "argument_errors_as_rpc": True, "url_elicitation": False}
+_BEFORE_2025_06 = {**_BEFORE_2025_11, "structured_output": False, "elicitation": False}
+
+MODERN = Revision("2026-07-28", modern=True)
 LEGACY: Mapping[str, Revision] = {
     revision.name: revision
     for revision in (
-        Revision("2025-11-25", primes=True),
-        Revision("2025-06-18", icons=False, faults_arguments=True, elicits_by_url=False),
-        Revision(
-            "2025-03-26",
-            icons=False,
-            faults_arguments=True,
-            elicits_by_url=False,
-            structures=False,
-            elicits=False,
-            batches=True,
-        ),
-        Revision(
-            "2024-11-05",
-            icons=False,
-            faults_arguments=True,
-            elicits_by_url=False,
-            structures=False,
-            elicits=False,
-            annotates=False,
-            sounds=False,
-        ),
+        Revision("2025-11-25", resumable_streams=True),
+        Revision("2025-06-18", **_BEFORE_2025_11),
+        Revision("2025-03-26", **_BEFORE_2025_06, batches=True),
+        Revision("2024-11-05", **_BEFORE_2025_06, annotations=False, audio=False),
     )
 }
 NEWEST_LEGACY = LEGACY["2025-11-25"]
 ASSUMED = LEGACY["2025-03-26"]
-"""What a client over HTTP speaks that does not say so."""
+"""The revision of an HTTP client that does not name one."""

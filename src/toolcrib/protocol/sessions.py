@@ -1,7 +1,4 @@
-"""A legacy client that has shaken hands: what was agreed, what it was asked, and the table of all of them.
-
-Knows revisions and pending questions. Refuses to know connections; the clock is given.
-"""
+"""Sessions of legacy clients: the agreed revision, open questions, and the table of HTTP sessions."""
 
 from __future__ import annotations
 
@@ -14,14 +11,13 @@ from typing import TYPE_CHECKING, Any
 from toolcrib.context import ANONYMOUS, LOCAL, Principal, Question, Reply
 from toolcrib.errors import CannotAskError
 from toolcrib.http_client import fold_address
-from toolcrib.protocol import messages
-from toolcrib.protocol import questions as asking
-from toolcrib.protocol.messages import Fault, Id
+from toolcrib.protocol import messages, questions
+from toolcrib.protocol.messages import Id, RPCError
 from toolcrib.protocol.revisions import NEWEST_LEGACY, Revision
 from toolcrib.validation import codec
 
 if TYPE_CHECKING:
-    from toolcrib.protocol.calls import Call, Exchange
+    from toolcrib.protocol.calls import Peer, PendingRequest
 
 DEFAULT_LEVEL = "info"
 MAX_SESSIONS = 10_000
@@ -30,7 +26,11 @@ IDLE_S = 1800.0
 
 
 class Session:
-    """One legacy client. `notify` takes what belongs to no call; None while nobody listens."""
+    """One legacy client. `notify` sends messages that belong to no call; None while the client cannot read
+    them.
+
+    `owner` is whom the session is counted for, and `streams` what an HTTP transport keeps to resume streams.
+    """
 
     def __init__(
         self,
@@ -42,59 +42,57 @@ class Session:
     ) -> None:
         self.id = id_
         self.principal = principal
-        self.owner = owner  # whom it is counted for
+        self.owner = owner
         self.is_used = False  # since it was opened
         self.revision: Revision = NEWEST_LEGACY
         self.is_open = False
         self.can_ask = True
         self.capabilities: Mapping[str, Any] = {}
         self.level: str = DEFAULT_LEVEL
-        self.inflight: dict[Id, Exchange] = {}
+        self.inflight: dict[Id, PendingRequest] = {}
         self.notify: Callable[[bytes], None] | None = None
         self.used = 0.0
-        self.streams: Any = None  # what an HTTP transport keeps for those who come back
+        self.streams: Any = None
         self._pending: dict[Id, tuple[asyncio.Future[Reply], Question]] = {}
         self._number = 0
         self._touched = touched
 
     @property
     def is_busy(self) -> bool:
-        """Whether something of it is under way: a call, or a stream that the client reads."""
+        """Whether a call runs, or the client reads a stream."""
         return bool(self.inflight) or (self.streams is not None and self.streams.is_read)
 
     def touch(self) -> None:
-        """Something of it was under way until now."""
+        """Note that the session was in use until now."""
         if self._touched is not None:
             self._touched(self)
 
     def open(self, revision: Revision, capabilities: Mapping[str, Any]) -> None:
         self.revision = revision
-        self.capabilities = asking.abilities_of(capabilities)
+        self.capabilities = questions.relevant_capabilities(capabilities)
         self.is_open = True
 
-    async def ask(self, question: Question, call: Call) -> Reply:
-        """Ask the client in the middle of a call and wait."""
-        method, params = asking.to_wire(question)
-        if not self.revision.elicits_by_url:
+    async def ask(self, question: Question, peer: Peer) -> Reply:
+        """Send a question during a call, and wait for the answer."""
+        method, params = questions.to_wire(question)
+        if not self.revision.url_elicitation:
             params.pop("mode", None)
         elif params.get("mode") == "url":
             params["elicitationId"] = secrets.token_urlsafe(12)
         self._number += 1
-        number = f"ask-{self._number}"
+        id_ = f"ask-{self._number}"
         future: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
-        self._pending[number] = (future, question)
+        self._pending[id_] = (future, question)
         try:
-            call.link.send(codec.encode({"jsonrpc": "2.0", "id": number, "method": method, "params": params}))
+            peer.send(codec.encode({"jsonrpc": "2.0", "id": id_, "method": method, "params": params}))
             return await future
         finally:
-            del self._pending[number]
+            del self._pending[id_]
 
-    def take_reply(self, message: Mapping[str, Any]) -> None:
-        """What the client answered. An answer that nobody waits for is dropped."""
-        number = message.get("id")
-        future, question = (
-            self._pending.get(number, (None, None)) if isinstance(number, str) else (None, None)
-        )
+    def receive_answer(self, message: Mapping[str, Any]) -> None:
+        """Take the answer to a question. One that nobody waits for is dropped."""
+        id_ = message.get("id")
+        future, question = self._pending.get(id_, (None, None)) if isinstance(id_, str) else (None, None)
         if future is None or question is None or future.done():
             return
         error = message.get("error")
@@ -103,17 +101,17 @@ class Session:
             shown = text[:200] if isinstance(text, str) else "no reason given"
             future.set_exception(CannotAskError(f"The client refused to be asked: {shown}"))
             return
-        reply = asking.from_wire(question, message.get("result"))
+        reply = questions.from_wire(question, message.get("result"))
         if reply is None:
-            future.set_exception(CannotAskError("The client's answer is not one to what it was asked."))
+            future.set_exception(CannotAskError("The client sent an answer that does not fit the question."))
         else:
             future.set_result(reply)
 
     def close(self) -> None:
-        """The client is gone: its calls and questions end."""
+        """End the calls and questions of a client that has gone."""
         self.can_ask = False  # code that outlives its call may still try
-        for exchange in list(self.inflight.values()):
-            exchange.abandon()
+        for request in list(self.inflight.values()):
+            request.abandon()
         for future, _ in list(self._pending.values()):
             if not future.done():
                 future.set_exception(CannotAskError("The client has gone."))
@@ -122,11 +120,12 @@ class Session:
 
 
 class Sessions:
-    """The sessions of HTTP clients: found by an id nobody can guess, bound to who opened them, capped.
+    """The sessions of HTTP clients: found by an unguessable id, bound to the principal that opened them,
+    capped.
 
     Sessions are counted per owner: a principal with credentials, or else an address. When the table is full,
-    the owner with the most sessions loses the one that is missed least: never used since it was opened, or
-    used longest ago. A session with a call or a reader is never lost that way.
+    the owner with the most sessions loses one: never used since it was opened, or used longest ago. A session
+    with a running call or an open stream is never dropped that way.
     """
 
     def __init__(
@@ -141,8 +140,8 @@ class Sessions:
         self._limit = limit
         self._per_principal = per_principal
         self.idle_s = idle_s
-        self._sessions: OrderedDict[str, Session] = OrderedDict()  # the last used one last, see `expire`
-        self._owners: dict[str, OrderedDict[str, Session]] = {}  # the same sessions, in the same order
+        self._sessions: OrderedDict[str, Session] = OrderedDict()  # least recently used first
+        self._owners: dict[str, OrderedDict[str, Session]] = {}  # the same, by owner
 
     def __len__(self) -> int:
         return len(self._sessions)
@@ -151,17 +150,17 @@ class Sessions:
         return iter(list(self._sessions.values()))
 
     def new(self, principal: Principal, address: str | None = None) -> Session:
-        """A session that is not open yet. Raises Fault where there are too many."""
+        """Return a session that is not open yet. Raise RPCError if there are too many."""
         self.expire()
         is_known = principal is not LOCAL and principal is not ANONYMOUS
         owner = principal.binding if is_known else f"address {fold_address(address)}"
         own: Mapping[str, Session] = self._owners.get(owner, {})
         if is_known and len(own) >= self._per_principal:
-            self._drop(_least_missed(own.values()) or next(iter(own.values())))
+            self._drop(_evictable(own.values()) or next(iter(own.values())))
         if len(self._sessions) >= self._limit:
-            idle = _least_missed(max(self._owners.values(), key=len).values())
+            idle = _evictable(max(self._owners.values(), key=len).values())
             if idle is None:
-                raise Fault(messages.INTERNAL_ERROR, "Too many sessions: try again later", status=503)
+                raise RPCError(messages.INTERNAL_ERROR, "Too many sessions: try again later", status=503)
             self._drop(idle)
         return Session(principal, id_=secrets.token_urlsafe(24), owner=owner, touched=self._touch)
 
@@ -172,7 +171,7 @@ class Sessions:
         self._owners.setdefault(session.owner, OrderedDict())[id_] = session
 
     def find(self, id_: str, principal: Principal) -> Session | None:
-        """The session of this id, if this principal opened it."""
+        """Return the session of this id if this principal opened it."""
         session = self._sessions.get(id_)
         if session is None or session.principal.binding != principal.binding:
             return None
@@ -186,7 +185,7 @@ class Sessions:
         self._drop(session)
 
     def expire(self) -> None:
-        """Drop what nobody has used for long."""
+        """Drop idle sessions."""
         limit = self._now() - self.idle_s
         while self._sessions:
             session = next(iter(self._sessions.values()))
@@ -218,8 +217,8 @@ class Sessions:
         session.close()
 
 
-def _least_missed(sessions: Iterable[Session]) -> Session | None:
-    """Of sessions in the order of their last use, the one to end first; None if all are busy."""
+def _evictable(sessions: Iterable[Session]) -> Session | None:
+    """Return the session to drop first, of sessions in the order of their last use; None if all are busy."""
     oldest = None
     for session in sessions:
         if not session.is_busy:

@@ -1,7 +1,4 @@
-"""subscriptions/listen: who wants to hear of what, and how it is ended.
-
-Knows frames and filters; refuses to know what has changed.
-"""
+"""subscriptions/listen: clients of 2026-07-28 that want to be notified of changes."""
 
 from __future__ import annotations
 
@@ -11,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from toolcrib.context import ANONYMOUS, LOCAL
 from toolcrib.protocol import messages
-from toolcrib.protocol.calls import Exchange, Link
+from toolcrib.protocol.calls import Peer, PendingRequest
 from toolcrib.protocol.messages import Id, Reply
 from toolcrib.validation import codec
 
@@ -22,19 +19,19 @@ MAX_PER_PRINCIPAL = 16
 MAX_LISTENERS = 1_000
 
 
-class Listen(Exchange):
-    """One subscription: runs until the client goes or the server ends."""
+class Subscription(PendingRequest):
+    """One subscription: runs until the client disconnects or the server ends."""
 
-    def __init__(self, engine: Engine, link: Link, id_: Id, wanted: Mapping[str, Any]) -> None:
-        super().__init__(link, id_)
+    def __init__(self, engine: Engine, peer: Peer, id_: Id, wanted: Mapping[str, Any]) -> None:
+        super().__init__(peer, id_)
         self.engine = engine
-        self.honoured = {"toolsListChanged": True} if wanted.get("toolsListChanged") is True else {}
+        self.granted = {"toolsListChanged": True} if wanted.get("toolsListChanged") is True else {}
         self._ended: asyncio.Event = asyncio.Event()
         self._is_acknowledged = False
 
     async def run(self) -> Reply:
         try:
-            self.tell("notifications/subscriptions/acknowledged", {"notifications": self.honoured})
+            self.notify("notifications/subscriptions/acknowledged", {"notifications": self.granted})
             self._is_acknowledged = True
             await self._ended.wait()
         finally:
@@ -43,14 +40,14 @@ class Listen(Exchange):
             "resultType": "complete",
             "_meta": {**self.engine.server_meta, messages.SUBSCRIPTION: self.id},
         }
-        return Reply(messages.result_bytes(self.id, codec.write(result)))
+        return Reply(messages.encode_result(self.id, codec.write(result)))
 
-    def tell(self, method: str, params: dict[str, Any] | None = None) -> None:
+    def notify(self, method: str, params: dict[str, Any] | None = None) -> None:
         tagged = {**(params or {}), "_meta": {messages.SUBSCRIPTION: self.id}}
-        self.link.send(messages.notification_bytes(method, tagged))
+        self.peer.send(messages.encode_notification(method, tagged))
 
-    def hears_of(self, kind: str) -> bool:
-        return self._is_acknowledged and kind in self.honoured
+    def wants(self, kind: str) -> bool:
+        return self._is_acknowledged and kind in self.granted
 
     def end(self) -> None:
         self._ended.set()
@@ -61,33 +58,33 @@ class Listen(Exchange):
 
 
 class Subscriptions:
-    """All that listen."""
+    """All subscriptions of one server."""
 
     def __init__(self) -> None:
-        self._listeners: set[Listen] = set()
+        self._subscriptions: set[Subscription] = set()
 
     def __len__(self) -> int:
-        return len(self._listeners)
+        return len(self._subscriptions)
 
-    def is_full_for(self, link: Link) -> bool:
-        if len(self._listeners) >= MAX_LISTENERS:
+    def is_full_for(self, peer: Peer) -> bool:
+        if len(self._subscriptions) >= MAX_LISTENERS:
             return True
-        if link.principal is LOCAL:
-            return False  # everybody who has not said who they are
-        own = sum(item.link.principal == link.principal for item in self._listeners)
-        return own >= (MAX_LISTENERS // 2 if link.principal == ANONYMOUS else MAX_PER_PRINCIPAL)
+        if peer.principal is LOCAL:
+            return False  # stands for all clients without credentials
+        own = sum(item.peer.principal == peer.principal for item in self._subscriptions)
+        return own >= (MAX_LISTENERS // 2 if peer.principal == ANONYMOUS else MAX_PER_PRINCIPAL)
 
-    def add(self, listener: Listen) -> None:
-        self._listeners.add(listener)
+    def add(self, subscription: Subscription) -> None:
+        self._subscriptions.add(subscription)
 
-    def remove(self, listener: Listen) -> None:
-        self._listeners.discard(listener)
+    def remove(self, subscription: Subscription) -> None:
+        self._subscriptions.discard(subscription)
 
     def announce(self, method: str, kind: str) -> None:
-        for listener in list(self._listeners):
-            if listener.hears_of(kind):
-                listener.tell(method)
+        for subscription in list(self._subscriptions):
+            if subscription.wants(kind):
+                subscription.notify(method)
 
     def close(self) -> None:
-        for listener in list(self._listeners):
-            listener.end()
+        for subscription in list(self._subscriptions):
+            subscription.end()

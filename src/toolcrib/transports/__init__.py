@@ -1,1 +1,1 @@
-"""How messages come and go: pipes (stdio, memory) and HTTP. All of them drive the same engine."""
+"""Transports: stdio, in-memory pipes and HTTP. All of them drive the same protocol engine."""

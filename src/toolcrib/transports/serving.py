@@ -1,13 +1,11 @@
-"""A server on the wire: one engine, the transports that drive it, and the news of changed tools.
+"""A server and its transports: one protocol engine, served over stdio, HTTP, ASGI and in memory.
 
-Making one is cheap; a transport is loaded when it is used. Knows the parts of the wire and how they fit;
-refuses to know registration and command lines.
+Creating one is cheap; a transport is imported when it is used.
 """
 
 from __future__ import annotations
 
 import asyncio
-import logging
 import signal
 import socket
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -17,28 +15,29 @@ from typing import TYPE_CHECKING, Any
 from toolcrib.dispatch.dispatcher import Dispatcher
 from toolcrib.errors import ConfigurationError
 from toolcrib.http_client import is_loopback
-from toolcrib.protocol import Engine
+from toolcrib.protocol import Engine, EngineSettings
 
 if TYPE_CHECKING:
     from toolcrib.policy.enforcer import PolicyEnforcer
     from toolcrib.policy.telemetry.telemetry import TelemetryMiddleware
-    from toolcrib.transports.http.auth import Reception
+    from toolcrib.transports.http.auth import AuthMiddleware
     from toolcrib.transports.http.endpoint import Endpoint
-    from toolcrib.transports.http.server import Times
-    from toolcrib.transports.memory import MemoryPipe
-
-logger = logging.getLogger("toolcrib")
+    from toolcrib.transports.http.server import Timeouts
+    from toolcrib.transports.pipe import MemoryPipe
 
 COALESCE_S = 0.05
-"""Changes that come together are told of together."""
+"""Changes within this time are announced together."""
 PATH = "/mcp"
 
 
 @dataclass(frozen=True, slots=True)
 class HTTPOptions:
-    """How a server is reached by HTTP. `allowed_hosts` and `allowed_origins` are let in besides its own.
+    """Options of a server on HTTP.
 
-    Whoever sees to signals himself cancels what serves, to the same effect.
+    `allowed_hosts` and `allowed_origins` are accepted besides the server's own address. `pair` serves the
+    older HTTP+SSE transport as well. `insecure` allows callers from other machines without authentication.
+    `workers` is the number of processes that serve together. Without `catches_signals`, cancel the coroutine
+    to stop the server.
     """
 
     host: str = "127.0.0.1"
@@ -48,63 +47,60 @@ class HTTPOptions:
     allowed_origins: Sequence[str] = ()
     pair: bool = True
     insecure: bool = False
-    """Listen beyond this machine though nobody has to say who they are."""
     workers: int = 1
-    """So many processes serve as one; this is one of them."""
-    times: Times | None = None
+    times: Timeouts | None = None
     max_connections: int = 10_000
     drain_s: float = 10.0
     sockets: Sequence[socket.socket] = field(default=())
     ready: Callable[[list[str]], None] | None = None
+    catches_signals: bool = True
 
     def __post_init__(self) -> None:
         if not self.path.startswith("/") or any(mark in self.path for mark in "?# "):
-            hint = "it begins with a slash: /mcp"
+            hint = "a path begins with a slash: /mcp"
             raise ConfigurationError(f"must be a path, got {self.path!r}", key="path", hint=hint)
         if type(self.workers) is not int or self.workers < 1:
-            words = f"must be a whole number from 1 up, got {self.workers!r}"
-            raise ConfigurationError(words, key="workers", hint="how many processes serve as one")
+            message = f"must be a whole number from 1 up, got {self.workers!r}"
+            raise ConfigurationError(
+                message, key="workers", hint="the number of processes that serve together"
+            )
 
     @classmethod
     def of(cls, options: Mapping[str, Any]) -> HTTPOptions:
-        """Raises ConfigurationError for an option that is none."""
+        """Return options from a mapping. Raise ConfigurationError for an unknown option."""
         known = [item.name for item in fields(cls)]
         for name in options:
             if name not in known:
-                raise ConfigurationError("unknown option", key=name, hint=f"there are: {', '.join(known)}")
+                raise ConfigurationError("unknown option", key=name, hint=f"options: {', '.join(known)}")
         return cls(**options)
 
-    catches_signals: bool = True
 
+class Transports:
+    """The protocol engine of one server, and the transports that it is served over."""
 
-class Wiring:
-    """The wire of one server."""
-
-    def __init__(
-        self, dispatcher: Dispatcher, enforcer: PolicyEnforcer | None = None, **identity: Any
-    ) -> None:
+    def __init__(self, dispatcher: Dispatcher, settings: EngineSettings, enforcer: PolicyEnforcer | None = None) -> None:
         self._enforcer = enforcer
-        self.engine = Engine(dispatcher, **identity)
+        self.engine = Engine(dispatcher, settings)
         if enforcer is not None and enforcer.telemetry is not None:
-            self._show(enforcer.telemetry, dispatcher)
+            self._add_gauges(enforcer.telemetry, dispatcher)
         self._registry = dispatcher.registry
         self._unsubscribe: Callable[[], None] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._timer: asyncio.TimerHandle | None = None
 
-    def _show(self, telemetry: TelemetryMiddleware, dispatcher: Dispatcher) -> None:
+    def _add_gauges(self, telemetry: TelemetryMiddleware, dispatcher: Dispatcher) -> None:
         engine = self.engine
-        telemetry.gauge("calls_queued", lambda: engine.gate.waiting)
+        telemetry.gauge("calls_queued", lambda: len(engine.call_limit.queue))
         telemetry.gauge("sessions", lambda: len(engine.sessions) + len(engine.pipes))
         telemetry.gauge("threads_abandoned", lambda: dispatcher.runner.abandoned)
 
-    # --- news ---
+    # --- announcing changes ---
 
     def open(self) -> None:
-        """Begin to tell clients of changes. Called on the loop that serves."""
+        """Announce changes of the tools from now on. Called on the loop that serves."""
         self._loop = asyncio.get_running_loop()
-        if self.engine.dynamic and self._unsubscribe is None:
-            self._unsubscribe = self._registry.subscribe(self._hear)
+        if self.engine.settings.dynamic and self._unsubscribe is None:
+            self._unsubscribe = self._registry.subscribe(self._changed)
 
     def close(self) -> None:
         if self._unsubscribe is not None:
@@ -115,15 +111,15 @@ class Wiring:
             self._timer = None
         self.engine.close()
 
-    def _hear(self, _: object) -> None:
-        """From any thread: a change was made."""
+    def _changed(self, _: object) -> None:
+        """Schedule an announcement. May be called from any thread."""
         if self._loop is not None:
             try:
-                self._loop.call_soon_threadsafe(self._arm)
+                self._loop.call_soon_threadsafe(self._schedule)
             except RuntimeError:
-                pass  # the loop has ended: nobody is left to be told
+                pass  # the loop has ended, and all clients with it
 
-    def _arm(self) -> None:
+    def _schedule(self) -> None:
         if self._timer is None and self._loop is not None:
             self._timer = self._loop.call_later(COALESCE_S, self._announce)
 
@@ -133,7 +129,7 @@ class Wiring:
             self._enforcer.warn_unmatched(self._registry.published())
         self.engine.announce_change()
 
-    # --- transports, each loaded when it is wanted ---
+    # --- transports ---
 
     async def serve_stdio(self) -> None:
         from toolcrib.transports.stdio import serve_stdio
@@ -141,106 +137,105 @@ class Wiring:
         await serve_stdio(self.engine)
 
     def connect(self, receive: Callable[[bytes], None]) -> MemoryPipe:
-        from toolcrib.transports.memory import MemoryPipe
+        from toolcrib.transports.pipe import MemoryPipe
 
         return MemoryPipe(self.engine, receive)
 
-    def endpoint(self, options: HTTPOptions, *, bound: str | None, stays_home: bool = False) -> Endpoint:
+    def endpoint(self, options: HTTPOptions, *, bound: str | None, local_only: bool = False) -> Endpoint:
         from toolcrib.transports.http.endpoint import Endpoint
-        from toolcrib.transports.http.hosts import Guard as Names
+        from toolcrib.transports.http.hosts import HostCheck
 
-        names = Names(bound, options.allowed_hosts, options.allowed_origins, stays_home=stays_home)
+        hosts = HostCheck(bound, options.allowed_hosts, options.allowed_origins, local_only=local_only)
         return Endpoint(
-            self.engine, names, path=options.path, pair=options.pair, reception=self._reception(options)
+            self.engine, hosts, path=options.path, legacy_sse=options.pair, auth=self._auth(options)
         )
 
-    def _reception(self, options: HTTPOptions) -> Reception | None:
-        """Who lets callers in, and who shows figures; None where nobody has to."""
+    def _auth(self, options: HTTPOptions) -> AuthMiddleware | None:
+        """Return the authentication of the policy, or None if it has neither that nor metrics."""
         enforcer = self._enforcer
         policy = None if enforcer is None else enforcer.policy
         if enforcer is None or policy is None or (policy.auth is None and enforcer.telemetry is None):
             return None
-        from toolcrib.transports.http.auth import Reception
+        from toolcrib.transports.http.auth import AuthMiddleware
 
-        name = self.engine.info["name"]
-        return Reception(
+        return AuthMiddleware(
             enforcer,
-            name,
+            self.engine.settings.name,
             host=options.host,
             port=options.port,
             path=options.path,
             workers=options.workers,
         )
 
-    def _is_bare(self, options: HTTPOptions) -> bool:
-        """Whether nobody would have to say who they are, and nobody has said that this is meant."""
+    def _is_unprotected(self, options: HTTPOptions) -> bool:
+        """Return whether callers are not authenticated, and nobody has said that this is intended."""
         policy = None if self._enforcer is None else self._enforcer.policy
         return not options.insecure and (policy is None or policy.auth is None)
 
-    def _check_open(self, host: str, options: HTTPOptions) -> None:
-        """Nobody listens beyond this machine for everybody without having said so."""
-        if is_loopback(host) or not self._is_bare(options):
+    def _check_host(self, host: str, options: HTTPOptions) -> None:
+        """Raise ConfigurationError if other machines could call without authentication."""
+        if is_loopback(host) or not self._is_unprotected(options):
             return
         hint = (
-            "name keys or an authorization server under [auth], or say that you mean it: --insecure "
+            "configure keys or an authorization server under [auth], or allow everybody to call: --insecure "
             "(insecure=True in code)"
         )
-        words = f"{host} can be reached from elsewhere, and nobody would have to say who they are"
-        raise ConfigurationError(words, key="host", hint=hint)
+        message = f"other machines can reach {host}, and callers are not authenticated"
+        raise ConfigurationError(message, key="host", hint=hint)
 
     def asgi(
         self, options: HTTPOptions, start: Callable[[], Awaitable[None]], stop: Callable[[], Awaitable[None]]
     ) -> Any:
         from toolcrib.transports.http.asgi import ASGIApp
 
-        self._check_open(options.host, options)
-        # What it is bound to is its host's affair: that is seen when requests come.
-        endpoint = self.endpoint(options, bound=options.host, stays_home=self._is_bare(options))
-
-        async def close() -> None:
-            endpoint.is_draining = True
-            await stop()
-            if endpoint.reception is not None:
-                await endpoint.reception.close()
+        self._check_host(options.host, options)
+        # The ASGI server chooses the address: whether it is a local one is seen when requests come.
+        endpoint = self.endpoint(options, bound=options.host, local_only=self._is_unprotected(options))
 
         async def open_() -> None:
             endpoint.is_draining = False
             await start()
-            if endpoint.reception is not None:
-                await endpoint.reception.open(options.port)
+            if endpoint.auth is not None:
+                await endpoint.auth.open(options.port)
 
-        return ASGIApp(lambda: endpoint, open_, close)
+        async def close() -> None:
+            endpoint.is_draining = True
+            await stop()
+            if endpoint.auth is not None:
+                await endpoint.auth.close()
+
+        return ASGIApp(endpoint, open_, close)
 
     async def serve_http(self, options: HTTPOptions) -> None:
-        """Serve until cancelled, or told to end by a signal; then let what runs end."""
-        from toolcrib.transports.http.server import Serving, bind
+        """Serve until cancelled or ended by a signal; then let running calls end."""
+        from toolcrib.transports.http.server import HTTPServer, bind
 
         endpoint = self.endpoint(options, bound=options.host)
-        serving = Serving(endpoint, times=options.times, max_connections=options.max_connections)
+        server = HTTPServer(endpoint, timeouts=options.times, max_connections=options.max_connections)
         for each in options.sockets:
-            self._check_open(each.getsockname()[0], options)
+            self._check_host(each.getsockname()[0], options)
         if not options.sockets:
-            self._check_open(options.host, options)
+            self._check_host(options.host, options)
         sockets = list(options.sockets) or bind(options.host, options.port)
         try:
-            if endpoint.reception is not None:
-                await endpoint.reception.open(sockets[0].getsockname()[1])
-            await serving.listen(sockets)
+            if endpoint.auth is not None:
+                await endpoint.auth.open(sockets[0].getsockname()[1])
+            await server.listen(sockets)
         except BaseException:
             for each in sockets:
                 each.close()
             raise
         if options.ready is not None:
             options.ready([_address(each, options) for each in sockets])
-        ending = asyncio.Event()
-        signals = _catch_signals(ending) if options.catches_signals else []
+        ended = asyncio.Event()
+        signals = _catch_signals(ended) if options.catches_signals else []
         try:
-            await ending.wait()
+            await ended.wait()
         finally:
             _release_signals(signals)
-            await serving.stop(options.drain_s)
-            if endpoint.reception is not None:
-                await endpoint.reception.close()
+            await server.stop(options.drain_s)
+            if endpoint.auth is not None:
+                await endpoint.auth.close()
 
 
 def _address(each: socket.socket, options: HTTPOptions) -> str:
@@ -249,23 +244,23 @@ def _address(each: socket.socket, options: HTTPOptions) -> str:
     return f"http://{shown}:{port}{options.path}"
 
 
-def _catch_signals(ending: asyncio.Event) -> list[signal.Signals]:
-    """The first SIGTERM or SIGINT ends politely, the next at once."""
+def _catch_signals(ended: asyncio.Event) -> list[signal.Signals]:
+    """Stop in an orderly way on the first SIGTERM or SIGINT; the next one has its usual effect."""
     loop = asyncio.get_running_loop()
     caught = []
     for number in (signal.SIGTERM, signal.SIGINT):
         try:
-            loop.add_signal_handler(number, _end, ending, number)
+            loop.add_signal_handler(number, _end, ended, number)
             caught.append(number)
         except (NotImplementedError, RuntimeError, ValueError):
-            pass  # not the main thread, or a system without: whoever runs us ends us
+            pass  # not the main thread, or not supported by the system
     return caught
 
 
-def _end(ending: asyncio.Event, number: signal.Signals) -> None:
-    ending.set()
+def _end(ended: asyncio.Event, number: signal.Signals) -> None:
+    ended.set()
     loop = asyncio.get_running_loop()
-    loop.remove_signal_handler(number)  # so that the next one has its own effect
+    loop.remove_signal_handler(number)
 
 
 def _release_signals(caught: Sequence[signal.Signals]) -> None:

@@ -1,9 +1,8 @@
-"""MCP over standard input and output: one message a line.
+"""MCP over standard input and output: one message per line.
 
-Standard output belongs to the protocol whatever a tool prints: before anything is served, the process's own
-0 and 1 are moved away, what is written to 1 from then on goes to standard error, and 0 reads as empty, for
-child processes too. Every line gets an answer, however bad. Knows file descriptors and lines; refuses to know
-messages.
+Standard output belongs to the protocol, whatever a tool prints: before anything is served, the file
+descriptors 0 and 1 are moved away. From then on, output to 1 goes to standard error and 0 is empty, for child
+processes too.
 """
 
 from __future__ import annotations
@@ -25,12 +24,12 @@ logger = logging.getLogger("toolcrib")
 
 MAX_LINE = 4 * 1024 * 1024
 DRAIN_S = 0.5
-"""What is under way when the client leaves gets a moment; the process must end promptly."""
+"""Time for running calls when the client disconnects; the process must end promptly."""
 MAX_UNREAD = 16 * 1024 * 1024
 
 
 class Lines:
-    """Cuts a stream of bytes into lines of bounded length."""
+    """Splits a stream of bytes into lines of bounded length."""
 
     def __init__(self, take: Callable[[bytes], None], refuse: Callable[[str], None], longest: int = MAX_LINE):
         self._take = take
@@ -42,7 +41,7 @@ class Lines:
     def feed(self, data: bytes) -> None:
         rest = self._rest
         if not rest and not self._skips and data.endswith(b"\n") and data.count(b"\n") == 1:
-            self._line(data[:-1])  # as nearly always: one line, whole
+            self._line(data[:-1])  # the common case: one complete line
             return
         rest += data
         start = 0
@@ -60,7 +59,7 @@ class Lines:
             rest.clear()
 
     def end(self) -> None:
-        """The stream has ended: what is left is a line too."""
+        """Take what is left as the last line."""
         if self._rest and not self._skips:
             self._line(bytes(self._rest))
         self._rest.clear()
@@ -75,8 +74,8 @@ class Lines:
         self._refuse(f"Invalid request: a line of more than {self._longest} bytes")
 
 
-class Standard:
-    """The process's standard streams, moved out of the reach of tools."""
+class StandardStreams:
+    """The standard streams of the process, moved out of the reach of tools."""
 
     def __init__(self) -> None:
         sys.stdout.flush()
@@ -90,7 +89,7 @@ class Standard:
         sys.stdin = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
 
     def restore(self) -> None:
-        """Give them back, for whoever runs after the server."""
+        """Give them back, for code that runs after the server."""
         try:
             sys.stdout.flush()
         except (OSError, ValueError):
@@ -102,9 +101,9 @@ class Standard:
         sys.stdin = self._stdin
 
 
-async def serve_stdio(engine: Engine, standard: Standard | None = None) -> None:
+async def serve_stdio(engine: Engine, standard: StandardStreams | None = None) -> None:
     """Serve one client until it closes its end."""
-    own = standard or Standard()
+    own = standard or StandardStreams()
     try:
         await _Session(engine, own).run()
     finally:
@@ -113,7 +112,7 @@ async def serve_stdio(engine: Engine, standard: Standard | None = None) -> None:
 
 
 class _Session(asyncio.Protocol):
-    def __init__(self, engine: Engine, standard: Standard) -> None:
+    def __init__(self, engine: Engine, standard: StandardStreams) -> None:
         self._standard = standard
         self._loop = asyncio.get_running_loop()
         self._ended = asyncio.Event()
@@ -144,7 +143,7 @@ class _Session(asyncio.Protocol):
         self._reader, _ = await self._loop.connect_read_pipe(lambda: self, source)
 
     def _read_file(self) -> None:
-        """A file or a terminal as standard input cannot be waited for; it is read on a thread."""
+        """Read a file or a terminal on a thread: the event loop cannot wait for those."""
         while True:
             try:
                 data = os.read(self._standard.input, 65536)
@@ -159,7 +158,7 @@ class _Session(asyncio.Protocol):
         self._ended.set()
 
     def _overflow(self) -> None:
-        logger.warning("the client does not read what it is sent; ending")
+        logger.warning("the client does not read its messages; stopping")
         self._ended.set()
 
     def _send(self, message: bytes) -> None:
@@ -178,7 +177,7 @@ class _Session(asyncio.Protocol):
 
 
 class _Writer(asyncio.BaseProtocol):
-    """Writes lines to a pipe; what is written in one turn of the loop goes out together."""
+    """Writes lines to a pipe; those of one turn of the loop are written together."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, overflow: Callable[[], None]) -> None:
         self._loop = loop
@@ -218,7 +217,7 @@ class _Writer(asyncio.BaseProtocol):
 
 
 class _FileWriter(_Writer):
-    """For a standard output that is a file or a terminal: written at once."""
+    """Writes at once, to a standard output that is a file or a terminal."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, descriptor: int) -> None:
         super().__init__(loop, lambda: None)

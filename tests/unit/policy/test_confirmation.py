@@ -211,7 +211,7 @@ async def test_a_yes_is_for_the_very_arguments(tmp_path: Path, other: Any) -> No
     ):
         state = await client.state("wipe", WIPE)
         reply = await client.call("wipe", other, requestState=state, inputResponses={CONFIRM: YES})
-        assert reply["error"]["message"] == "Invalid requestState: it is not one of this call's"
+        assert reply["error"]["message"] == "Invalid requestState: it does not belong to this call"
         assert bench.runs["wipe"] == 0
 
 
@@ -236,11 +236,11 @@ async def test_a_yes_does_not_keep(tmp_path: Path) -> None:
         Voice(bench.server, elicitation={}) as client,
     ):
         state = await client.state("wipe", WIPE)
-        sealer = bench.server.wiring.engine.sealer
+        sealer = bench.server.transports.engine.sealer
         now = sealer._now
         sealer._now = lambda: now() + 601
         reply = await client.call("wipe", WIPE, requestState=state, inputResponses={CONFIRM: YES})
-        assert reply["error"]["message"] == "This requestState has expired: make the call afresh"
+        assert reply["error"]["message"] == "This requestState has expired: make the call again"
         assert bench.runs["wipe"] == 0
 
 

@@ -9,8 +9,8 @@ import pytest
 
 from toolcrib.context import Answer, Completion, Folder, Folders, Form, Prompt, Question, Visit
 from toolcrib.errors import CannotAskError
-from toolcrib.protocol.messages import INVALID_PARAMS, Fault
-from toolcrib.protocol.questions import STATE_S, Sealer, check_capability, from_wire, to_wire
+from toolcrib.protocol.messages import INVALID_PARAMS, RPCError
+from toolcrib.protocol.questions import STATE_S, StateSealer, check_capability, from_wire, to_wire
 from toolcrib.protocol.revisions import LEGACY, MODERN
 
 NAME = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
@@ -25,7 +25,7 @@ class Wall:
 
 
 def test_what_was_sealed_is_opened_with_the_same_call() -> None:
-    sealer = Sealer(now=Wall())
+    sealer = StateSealer(now=Wall())
     state = sealer.seal(CALL, {"who": {"action": "accept"}})
     assert sealer.open(state, ["ada", "greet", {"a": 1}]).answers == {"who": {"action": "accept"}}
     assert sealer.seal(CALL, {}) != sealer.seal(CALL, {})
@@ -35,29 +35,29 @@ def test_what_was_sealed_is_opened_with_the_same_call() -> None:
     "other", [["eve", "greet", {"a": 1}], ["ada", "delete", {"a": 1}], ["ada", "greet", {"a": 2}]]
 )
 def test_a_state_of_another_principal_tool_or_arguments_is_refused(other: list[Any]) -> None:
-    sealer = Sealer(now=Wall())
-    with pytest.raises(Fault) as refused:
+    sealer = StateSealer(now=Wall())
+    with pytest.raises(RPCError) as refused:
         sealer.open(sealer.seal(CALL, {}), other)
     assert refused.value.code == INVALID_PARAMS
 
 
 def test_a_state_that_was_changed_anywhere_is_refused() -> None:
-    sealer = Sealer(now=Wall())
+    sealer = StateSealer(now=Wall())
     state = sealer.seal(CALL, {"who": {"action": "decline"}})
     for position in range(len(state)):
         letter = "A" if state[position] != "A" else "B"
-        with pytest.raises(Fault):
+        with pytest.raises(RPCError):
             sealer.open(state[:position] + letter + state[position + 1 :], CALL)
 
 
 @pytest.mark.parametrize("state", [None, 5, {}, "", "x", "-TAMPERED", "\u00e9", "A" * 10_000_000])
 def test_what_is_no_state_is_refused(state: Any) -> None:
-    with pytest.raises(Fault):
-        Sealer(now=Wall()).open(state, CALL)
+    with pytest.raises(RPCError):
+        StateSealer(now=Wall()).open(state, CALL)
 
 
 def test_something_appended_or_another_spelling_is_refused() -> None:
-    sealer = Sealer(now=Wall())
+    sealer = StateSealer(now=Wall())
     state = sealer.seal(CALL, {})
     for other in (
         state + "-TAMPERED",
@@ -66,27 +66,27 @@ def test_something_appended_or_another_spelling_is_refused() -> None:
         state[:-1],
         base64.b64encode(b"x").decode(),
     ):
-        with pytest.raises(Fault):
+        with pytest.raises(RPCError):
             sealer.open(other, CALL)
 
 
 def test_a_state_lives_for_ten_minutes() -> None:
     wall = Wall()
-    sealer = Sealer(now=wall)
+    sealer = StateSealer(now=wall)
     state = sealer.seal(CALL, {})
     wall.now += STATE_S - 1
     assert sealer.open(state, CALL).answers == {}
     wall.now += 2
-    with pytest.raises(Fault, match="expired"):
+    with pytest.raises(RPCError, match="expired"):
         sealer.open(state, CALL)
 
 
 def test_workers_that_share_a_key_open_each_others_states() -> None:
     key = b"k" * 32
-    state = Sealer(key, now=Wall()).seal(CALL, {"a": 1})
-    assert Sealer(key, now=Wall()).open(state, CALL).answers == {"a": 1}
-    with pytest.raises(Fault):
-        Sealer(b"l" * 32, now=Wall()).open(state, CALL)
+    state = StateSealer(key, now=Wall()).seal(CALL, {"a": 1})
+    assert StateSealer(key, now=Wall()).open(state, CALL).answers == {"a": 1}
+    with pytest.raises(RPCError):
+        StateSealer(b"l" * 32, now=Wall()).open(state, CALL)
 
 
 @pytest.mark.parametrize(

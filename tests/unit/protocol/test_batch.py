@@ -9,47 +9,47 @@ from typing import Any
 import pytest
 
 from toolcrib.context import LOCAL
-from toolcrib.protocol.batch import MAX_BATCH, MAX_CALLS, Batch, batch_of, check_batch, join
-from toolcrib.protocol.calls import Exchange, Link
-from toolcrib.protocol.messages import ACCEPTED, Fault, Reply
+from toolcrib.protocol.batch import MAX_BATCH, MAX_CALLS, Batch, check_batch, join, make_batch
+from toolcrib.protocol.calls import Peer, PendingRequest
+from toolcrib.protocol.messages import ACCEPTED, Reply, RPCError
 from toolcrib.protocol.revisions import LEGACY
 from toolcrib.protocol.sessions import Session, Sessions
-from toolcrib.transports.tasks import begin, follow
+from toolcrib.transports.eager import EagerStarter, follow
 
 OLD = "2025-03-26"
 PING = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
 CALL = {"jsonrpc": "2.0", "id": 1, "method": "tools/call"}
 MARKED = {**PING, "params": {"_meta": {"io.modelcontextprotocol/protocolVersion": "2026-07-28"}}}
-KNOWS = Link(headers={})
+KNOWS = Peer(headers={})
 NOT_TODAY = "Invalid request: batches belong to 2025-03-26, send one message at a time"
 
 
-def in_session(version: str | None) -> Link:
+def in_session(version: str | None) -> Peer:
     session: Session = Sessions(time.monotonic).new(LOCAL)
     if version is not None:
         session.open(LEGACY[version], {})
-    return Link(session=session)
+    return Peer(session=session)
 
 
 @pytest.mark.parametrize(
-    "link", [KNOWS, Link(headers={b"mcp-protocol-version": OLD.encode()}), in_session(OLD)]
+    "link", [KNOWS, Peer(headers={b"mcp-protocol-version": OLD.encode()}), in_session(OLD)]
 )
-def test_who_speaks_2025_03_26_may_send_a_batch(link: Link) -> None:
+def test_who_speaks_2025_03_26_may_send_a_batch(link: Peer) -> None:
     check_batch([PING, CALL, 5], link)
 
 
 @pytest.mark.parametrize(
     "link",
     [
-        Link(),
-        Link(headers={b"mcp-protocol-version": b"2025-11-25"}),
-        Link(headers={b"mcp-protocol-version": b"\xff"}),
+        Peer(),
+        Peer(headers={b"mcp-protocol-version": b"2025-11-25"}),
+        Peer(headers={b"mcp-protocol-version": b"\xff"}),
         in_session("2025-11-25"),
         in_session(None),
     ],
 )
-def test_nobody_else_may(link: Link) -> None:
-    with pytest.raises(Fault, match=f"^{NOT_TODAY}$"):
+def test_nobody_else_may(link: Peer) -> None:
+    with pytest.raises(RPCError, match=f"^{NOT_TODAY}$"):
         check_batch([PING], link)
 
 
@@ -64,7 +64,7 @@ def test_nobody_else_may(link: Link) -> None:
     ],
 )
 def test_some_batches_are_refused_as_a_whole(items: list[Any], words: str) -> None:
-    with pytest.raises(Fault, match=f"^{words}$"):
+    with pytest.raises(RPCError, match=f"^{words}$"):
         check_batch(items, KNOWS)
 
 
@@ -72,10 +72,10 @@ def test_as_many_as_are_allowed_are_taken() -> None:
     check_batch([PING] * (MAX_BATCH - MAX_CALLS) + [CALL] * MAX_CALLS, KNOWS)
 
 
-class Work(Exchange):
+class Work(PendingRequest):
     """Replies with its id, once it is let; says what became of it."""
 
-    def __init__(self, link: Link, id_: int) -> None:
+    def __init__(self, link: Peer, id_: int) -> None:
         super().__init__(link, id_)
         self.is_let = asyncio.Event()
         self.seen: list[str] = []
@@ -92,16 +92,16 @@ class Work(Exchange):
 
 
 def test_what_is_answered_at_once_is_one_reply_and_silence_is_none() -> None:
-    answered = batch_of(KNOWS, [Reply(b"1"), ACCEPTED, Reply(b"2")])
+    answered = make_batch(KNOWS, [Reply(b"1"), ACCEPTED, Reply(b"2")])
     assert isinstance(answered, Reply)
     assert answered.body == b"[1,2]"
-    assert batch_of(KNOWS, [ACCEPTED, ACCEPTED]) is ACCEPTED
+    assert make_batch(KNOWS, [ACCEPTED, ACCEPTED]) is ACCEPTED
     assert join([None, Reply(b"1"), None]).body == b"[1]"
 
 
 async def test_replies_keep_the_order_of_the_messages() -> None:
     first, second = Work(KNOWS, 1), Work(KNOWS, 3)
-    batch = batch_of(KNOWS, [first, Reply(b"2"), second])
+    batch = make_batch(KNOWS, [first, Reply(b"2"), second])
     assert isinstance(batch, Batch)
     running = asyncio.ensure_future(batch.run())
     second.is_let.set()
@@ -148,7 +148,7 @@ async def test_what_is_said_of_a_whole_batch_has_the_id_of_none_of_its_messages(
     work = Work(KNOWS, 0)
     batch = Batch(KNOWS, [work])
     replies: list[Reply] = []
-    running = begin(batch)
+    running = EagerStarter().start_in_task(batch)
     assert isinstance(running, asyncio.Task)
     follow(batch, running, replies.append)
     while work.task is None:

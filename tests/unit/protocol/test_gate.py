@@ -6,17 +6,17 @@ import asyncio
 
 import pytest
 
-from toolcrib.protocol.gate import Gate
+from toolcrib.protocol.calls import CallLimit
 
 
-async def enter(gate: Gate) -> None:
+async def enter(gate: CallLimit) -> None:
     if gate.is_full:
         await gate.wait()
     gate.running += 1
 
 
 async def test_as_many_as_there_is_room_for_run_and_the_next_waits_its_turn() -> None:
-    gate = Gate(max_running=2)
+    gate = CallLimit(max_running=2)
     await enter(gate)
     await enter(gate)
     third = asyncio.ensure_future(enter(gate))
@@ -28,7 +28,7 @@ async def test_as_many_as_there_is_room_for_run_and_the_next_waits_its_turn() ->
 
 
 async def test_those_who_wait_come_in_the_order_they_came() -> None:
-    gate = Gate(max_running=1)
+    gate = CallLimit(max_running=1)
     order: list[int] = []
 
     async def go(number: int) -> None:
@@ -43,7 +43,7 @@ async def test_those_who_wait_come_in_the_order_they_came() -> None:
 
 
 async def test_a_newcomer_does_not_overtake_those_who_wait() -> None:
-    gate = Gate(max_running=1)
+    gate = CallLimit(max_running=1)
     await enter(gate)
     waiting = asyncio.ensure_future(enter(gate))
     await asyncio.sleep(0)
@@ -55,7 +55,7 @@ async def test_a_newcomer_does_not_overtake_those_who_wait() -> None:
 
 @pytest.mark.parametrize("is_let_in", [False, True])
 async def test_who_gives_up_waiting_leaves_no_hole(is_let_in: bool) -> None:
-    gate = Gate(max_running=1)
+    gate = CallLimit(max_running=1)
     await enter(gate)
     waiting = asyncio.ensure_future(enter(gate))
     await asyncio.sleep(0)
@@ -71,7 +71,7 @@ async def test_who_gives_up_waiting_leaves_no_hole(is_let_in: bool) -> None:
 
 
 async def test_when_too_many_wait_the_gate_is_overrun() -> None:
-    gate = Gate(max_running=1, max_waiting=2)
+    gate = CallLimit(max_running=1, max_waiting=2)
     await enter(gate)
     waiting = [asyncio.ensure_future(enter(gate)) for _ in range(2)]
     await asyncio.sleep(0)
@@ -83,7 +83,7 @@ async def test_when_too_many_wait_the_gate_is_overrun() -> None:
 
 
 async def test_who_gives_up_in_the_moment_somebody_leaves_disturbs_nobody() -> None:
-    gate = Gate(max_running=1, max_waiting=5)
+    gate = CallLimit(max_running=1, max_waiting=5)
     gate.running = 1
     impatient, patient = (asyncio.ensure_future(gate.wait()) for _ in range(2))
     await asyncio.sleep(0)
@@ -92,4 +92,4 @@ async def test_who_gives_up_in_the_moment_somebody_leaves_disturbs_nobody() -> N
     done = await asyncio.gather(impatient, patient, return_exceptions=True)
     assert isinstance(done[0], asyncio.CancelledError)
     assert done[1] is None
-    assert (gate.running, gate.waiting) == (0, 0)
+    assert (gate.running, len(gate.queue)) == (0, 0)

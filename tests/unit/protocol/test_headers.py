@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from toolcrib.protocol.headers import TWICE, check_headers, check_parameters
-from toolcrib.protocol.messages import HEADER_MISMATCH, Fault
+from toolcrib.protocol.messages import HEADER_MISMATCH, RPCError
+from toolcrib.protocol.modern import REPEATED, check_headers, check_parameters
 
 VERSION, METHOD = b"2026-07-28", b"tools/list"
 
@@ -27,7 +27,7 @@ def test_anything_else_around_a_header_is_a_difference(spelt: bytes) -> None:
         (spelt.replace(b"%b", VERSION), METHOD),
         (VERSION, spelt.replace(b"%b", METHOD)),
     ):
-        with pytest.raises(Fault) as caught:
+        with pytest.raises(RPCError) as caught:
             check(version, method)
         assert caught.value.code == HEADER_MISMATCH
         name = "Mcp-Method" if version == VERSION else "MCP-Protocol-Version"
@@ -42,9 +42,9 @@ CALL = {b"mcp-protocol-version": VERSION, b"mcp-method": b"tools/call"}
     [
         ({}, "add", "MCP-Protocol-Version is missing"),
         ({b"mcp-protocol-version": VERSION}, "add", "Mcp-Method is missing"),
-        ({**CALL, b"mcp-method": TWICE}, "add", "Mcp-Method is there more than once"),
+        ({**CALL, b"mcp-method": REPEATED}, "add", "Mcp-Method is there more than once"),
         (CALL, "add", "Mcp-Name is missing"),
-        ({**CALL, b"mcp-name": TWICE}, "add", "Mcp-Name is there more than once"),
+        ({**CALL, b"mcp-name": REPEATED}, "add", "Mcp-Name is there more than once"),
         ({**CALL, b"mcp-name": b"sub"}, "add", "Mcp-Name differs from the body"),
         ({**CALL, b"mcp-name": b"5"}, 5, "Mcp-Name differs from the body"),
         ({**CALL, b"mcp-name": b"\xe9"}, "add", "Mcp-Name is not text"),
@@ -52,7 +52,7 @@ CALL = {b"mcp-protocol-version": VERSION, b"mcp-method": b"tools/call"}
     ],
 )
 def test_what_is_wrong_with_a_header_is_said(headers: dict[bytes, bytes], name: Any, words: str) -> None:
-    with pytest.raises(Fault) as caught:
+    with pytest.raises(RPCError) as caught:
         check_headers(headers, "2026-07-28", "tools/call", {"name": name})
     assert (caught.value.code, caught.value.message) == (HEADER_MISMATCH, f"Header mismatch: {words}")
 
@@ -94,7 +94,7 @@ def test_a_name_is_the_same_as_it_is_or_in_base64(header: bytes, name: str, meth
 def test_a_name_that_a_reader_of_headers_takes_for_another_is_refused(
     header: bytes, name: str, method: str
 ) -> None:
-    with pytest.raises(Fault, match=r"Mcp-Name differs from the body$"):
+    with pytest.raises(RPCError, match=r"Mcp-Name differs from the body$"):
         check_name(header, name, method)
 
 
@@ -109,7 +109,7 @@ def test_a_name_that_a_reader_of_headers_takes_for_another_is_refused(
     ],
 )
 def test_a_method_that_differs_is_refused_though_all_else_agrees(header: bytes, method: str) -> None:
-    with pytest.raises(Fault, match=r"Mcp-Method differs from the body$"):
+    with pytest.raises(RPCError, match=r"Mcp-Method differs from the body$"):
         check_headers(
             {**CALL, b"mcp-method": header, b"mcp-name": b"add"}, "2026-07-28", method, {"name": "add"}
         )
@@ -122,14 +122,14 @@ def test_a_method_that_differs_is_refused_though_all_else_agrees(header: bytes, 
         ({b"mcp-param-city": b"x"}, {"a": {}}, "is there, but the argument it mirrors is not"),
         ({b"mcp-param-city": b"x"}, {"a": 5}, "is there, but the argument it mirrors is not"),
         ({b"mcp-param-city": b"y"}, {"a": {"b": "x"}}, "differs from the argument it mirrors"),
-        ({b"mcp-param-city": TWICE}, {"a": {"b": "x"}}, "is there more than once"),
+        ({b"mcp-param-city": REPEATED}, {"a": {"b": "x"}}, "is there more than once"),
     ],
 )
 def test_what_is_wrong_with_a_mirrored_argument_is_said(
     headers: dict[bytes, bytes], arguments: Any, words: str
 ) -> None:
     mirrored = {("a", "b"): "City"}
-    with pytest.raises(Fault) as caught:
+    with pytest.raises(RPCError) as caught:
         check_parameters(headers, mirrored, arguments)
     assert caught.value.message == f"Header mismatch: Mcp-Param-City {words}"
     check_parameters({b"mcp-param-city": b"x"}, mirrored, {"a": {"b": "x"}})
@@ -140,5 +140,5 @@ def test_what_is_wrong_with_a_mirrored_argument_is_said(
 def test_other_methods_have_what_they_name_in_a_header_too(method: str, key: str) -> None:
     headers = {b"mcp-protocol-version": VERSION, b"mcp-method": method.encode(), b"mcp-name": b"a"}
     check_headers(headers, "2026-07-28", method, {key: "a"})
-    with pytest.raises(Fault, match=r"Mcp-Name differs from the body$"):
+    with pytest.raises(RPCError, match=r"Mcp-Name differs from the body$"):
         check_headers(headers, "2026-07-28", method, {key: "b"})

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from toolcrib import Tool
-from toolcrib.protocol.lists import MAX_LISTS, Listings
-from toolcrib.protocol.messages import INVALID_PARAMS, Fault
+from toolcrib.protocol.lists import MAX_LISTS, ToolListCache
+from toolcrib.protocol.messages import INVALID_PARAMS, RPCError
 from toolcrib.protocol.revisions import LEGACY, MODERN
 
 
@@ -23,17 +23,17 @@ def read(page: bytes) -> dict[str, Any]:
 
 
 def test_without_a_page_size_there_is_one_page() -> None:
-    page = read(Listings().page(tools(5), MODERN, None))
+    page = read(ToolListCache().page(tools(5), MODERN, None))
     assert [tool["name"] for tool in page["tools"]] == ["t0", "t1", "t2", "t3", "t4"]
     assert "nextCursor" not in page
 
 
 def test_no_tools_are_an_empty_page() -> None:
-    assert read(Listings(3).page((), MODERN, None)) == {"tools": []}
+    assert read(ToolListCache(3).page((), MODERN, None)) == {"tools": []}
 
 
 def test_following_the_cursors_gives_every_tool_once_and_in_order() -> None:
-    listings, listed = Listings(3), tools(10)
+    listings, listed = ToolListCache(3), tools(10)
     names: list[str] = []
     cursor: str | None = None
     sizes = []
@@ -49,13 +49,13 @@ def test_following_the_cursors_gives_every_tool_once_and_in_order() -> None:
 
 
 def test_the_same_list_gives_the_same_bytes() -> None:
-    listings, listed = Listings(), tools(3)
+    listings, listed = ToolListCache(), tools(3)
     assert listings.page(listed, MODERN, None) is listings.page(listed, MODERN, None)
 
 
 def test_another_worker_understands_the_cursor() -> None:
-    cursor = read(Listings(2).page(tools(4), MODERN, None))["nextCursor"]
-    assert [tool["name"] for tool in read(Listings(2).page(tools(4), MODERN, cursor))["tools"]] == [
+    cursor = read(ToolListCache(2).page(tools(4), MODERN, None))["nextCursor"]
+    assert [tool["name"] for tool in read(ToolListCache(2).page(tools(4), MODERN, cursor))["tools"]] == [
         "t2",
         "t3",
     ]
@@ -63,30 +63,30 @@ def test_another_worker_understands_the_cursor() -> None:
 
 @pytest.mark.parametrize("cursor", ["", "x", "AAAA", "AAAAAAAAAAAAAAAAAAAAAA==", "\u00e9", "=", "AAAA\n"])
 def test_a_cursor_that_is_none_is_refused(cursor: str) -> None:
-    with pytest.raises(Fault) as refused:
-        Listings(2).page(tools(4), MODERN, cursor)
+    with pytest.raises(RPCError) as refused:
+        ToolListCache(2).page(tools(4), MODERN, cursor)
     assert (refused.value.code, refused.value.status) == (INVALID_PARAMS, 200)
 
 
 def test_a_cursor_of_another_list_is_refused() -> None:
-    cursor = read(Listings(2).page(tools(4), MODERN, None))["nextCursor"]
+    cursor = read(ToolListCache(2).page(tools(4), MODERN, None))["nextCursor"]
     for other in (tools(5), tools(4)[:3]):
-        with pytest.raises(Fault):
-            Listings(2).page(other, MODERN, cursor)
-    with pytest.raises(Fault):
-        Listings().page(tools(4), MODERN, cursor)
+        with pytest.raises(RPCError):
+            ToolListCache(2).page(other, MODERN, cursor)
+    with pytest.raises(RPCError):
+        ToolListCache().page(tools(4), MODERN, cursor)
 
 
 def test_a_changed_set_of_tools_is_encoded_anew() -> None:
-    listings = Listings()
+    listings = ToolListCache()
     listings.page(tools(2), MODERN, None)
     assert len(read(listings.page(tools(3), MODERN, None))["tools"]) == 3
-    listings.forget()
+    listings.clear()
     assert len(read(listings.page(tools(1), MODERN, None))["tools"]) == 1
 
 
-def test_only_so_many_lists_are_kept() -> None:
-    listings = Listings()
+def test_only_so_many_lists_are_lists() -> None:
+    listings = ToolListCache()
     for _ in range(MAX_LISTS * 3):
         listings.page(tools(1), LEGACY["2024-11-05"], None)
-    assert len(listings._kept) <= MAX_LISTS
+    assert len(listings._lists) <= MAX_LISTS

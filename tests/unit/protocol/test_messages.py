@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from toolcrib.protocol import messages
-from toolcrib.protocol.messages import INVALID_REQUEST, MAX_ID, Fault
+from toolcrib.protocol.messages import INVALID_REQUEST, MAX_ID, RPCError
 
 
 @pytest.mark.parametrize("value", [0, -1, 10**30, "", "a", "a" * MAX_ID, "\u00e9" * (MAX_ID // 2)])
@@ -17,7 +17,7 @@ def test_an_id_is_an_integer_or_a_short_text(value: Any) -> None:
 
 @pytest.mark.parametrize("value", ["a" * (MAX_ID + 1), "\u00e9" * (MAX_ID // 2 + 1)])
 def test_an_id_is_no_longer_than_it_may_be(value: str) -> None:
-    with pytest.raises(Fault) as caught:
+    with pytest.raises(RPCError) as caught:
         messages.check_id(value)
     assert (caught.value.code, caught.value.status) == (INVALID_REQUEST, 400)
     assert caught.value.message == "Invalid request: the id is longer than 256 bytes"
@@ -25,39 +25,38 @@ def test_an_id_is_no_longer_than_it_may_be(value: str) -> None:
 
 @pytest.mark.parametrize("value", [None, True, 1.5, [], {}])
 def test_nothing_else_is_an_id(value: Any) -> None:
-    with pytest.raises(Fault) as caught:
+    with pytest.raises(RPCError) as caught:
         messages.check_id(value)
     assert caught.value.message == "Invalid request: the id must be a string or an integer"
 
 
 def test_replies_and_errors_say_whose_they_are() -> None:
-    assert messages.result_bytes(7, b"{}") == b'{"jsonrpc":"2.0","id":7,"result":{}}'
-    assert messages.result_bytes('a"b', b"{}") == b'{"jsonrpc":"2.0","id":"a\\"b","result":{}}'
-    fault = Fault(INVALID_REQUEST, "No.", data={"why": 1}, status=418)
+    assert messages.encode_result(7, b"{}") == b'{"jsonrpc":"2.0","id":7,"result":{}}'
+    assert messages.encode_result('a"b', b"{}") == b'{"jsonrpc":"2.0","id":"a\\"b","result":{}}'
+    fault = RPCError(INVALID_REQUEST, "No.", data={"why": 1}, status=418)
     error = b'"error":{"code":-32600,"message":"No.","data":{"why":1}}'
-    assert messages.error_bytes(7, fault) == b'{"jsonrpc":"2.0","id":7,' + error + b"}"
-    assert messages.error_bytes(None, fault) == b'{"jsonrpc":"2.0",' + error + b"}"
+    assert messages.encode_error(7, fault) == b'{"jsonrpc":"2.0","id":7,' + error + b"}"
+    assert messages.encode_error(None, fault) == b'{"jsonrpc":"2.0",' + error + b"}"
     assert (
-        messages.error_bytes(7, Fault(-1, "No."))
+        messages.encode_error(7, RPCError(-1, "No."))
         == b'{"jsonrpc":"2.0","id":7,"error":{"code":-1,"message":"No."}}'
     )
 
 
 def test_a_refusal_has_the_status_of_its_fault_unless_another_is_given() -> None:
-    fault = Fault(INVALID_REQUEST, "No.", status=418)
-    plain, other = messages.refusal(7, fault), messages.refusal(7, fault, status=200)
-    assert (plain.status, plain.session, plain.fields, other.status) == (418, None, (), 200)
-    assert plain.body == other.body == messages.error_bytes(7, fault)
+    fault = RPCError(INVALID_REQUEST, "No.", status=418)
+    plain, other = messages.error_reply(7, fault), messages.error_reply(7, fault, status=200)
+    assert (plain.status, plain.headers, other.status) == (418, (), 200)
+    assert plain.body == other.body == messages.encode_error(7, fault)
 
 
 def test_notifications_and_requests_are_written_out() -> None:
-    assert messages.notification_bytes("m") == b'{"jsonrpc":"2.0","method":"m"}'
-    assert messages.notification_bytes("m", {"a": 1}) == b'{"jsonrpc":"2.0","method":"m","params":{"a":1}}'
-    assert messages.request_bytes("r", "m", {}) == b'{"jsonrpc":"2.0","id":"r","method":"m","params":{}}'
+    assert messages.encode_notification("m") == b'{"jsonrpc":"2.0","method":"m"}'
+    assert messages.encode_notification("m", {"a": 1}) == b'{"jsonrpc":"2.0","method":"m","params":{"a":1}}'
 
 
 def test_what_is_taken_without_an_answer_is_accepted() -> None:
-    assert (messages.ACCEPTED.body, messages.ACCEPTED.status, messages.ACCEPTED.session) == (None, 202, None)
+    assert (messages.ACCEPTED.body, messages.ACCEPTED.status, messages.ACCEPTED.headers) == (None, 202, ())
 
 
 def test_names_codes_and_levels_are_those_of_the_specification() -> None:

@@ -6,7 +6,8 @@ import logging
 
 import pytest
 
-from toolcrib.protocol.call_log import MAX_NAMES, record_call, record_list
+from toolcrib.protocol.calls import MAX_LOGGED_NAMES, log_call
+from toolcrib.protocol.lists import log_list
 from toolcrib.tool import Tool
 
 
@@ -20,8 +21,8 @@ def read() -> str:
 
 def test_nothing_is_written_where_info_is_off(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.WARNING, "toolcrib")
-    record_list([Tool.from_function(read)], None)
-    record_call("read", {"a": 1}, values=True)
+    log_list([Tool.from_function(read)], None)
+    log_call("read", {"a": 1}, values=True)
     assert caplog.records == []
 
 
@@ -29,37 +30,37 @@ def test_a_tool_is_listed_with_its_first_line_and_on_the_first_page_alone(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level(logging.INFO, "toolcrib")
-    record_list([Tool.from_function(read)], None)
+    log_list([Tool.from_function(read)], None)
     assert caplog.messages == ["Client requesting tool list", "Returning 1 tools:", " - read: Read."]
     caplog.clear()
-    record_list([Tool.from_function(read)], "next")
+    log_list([Tool.from_function(read)], "next")
     assert caplog.messages == ["Client requesting the next tools"]
 
 
 def test_what_a_client_writes_cannot_look_like_a_line_of_the_log(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "toolcrib")
-    record_call("evil\n12:00:00 error: fake", {"a\x1b[2J": 1, "\ud800": 2}, values=False)
+    log_call("evil\n12:00:00 error: fake", {"a\x1b[2J": 1, "\ud800": 2}, values=False)
     assert caplog.messages == [
         "Tool execution request: evil\\n12:00:00 error: fake",
         "Arguments: a\\u001b[2J, \\ud800",
     ]
     caplog.clear()
-    record_call("good", {"a": "line\nbreak \u2028"}, values=True)
+    log_call("good", {"a": "line\nbreak \u2028"}, values=True)
     assert caplog.messages[1] == 'Arguments: {"a": "line\\nbreak \\u2028"}'
 
 
 def test_what_a_client_writes_at_length_is_cut(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "toolcrib")
-    record_call("x" * 1000, {f"{number}{'y' * 1000}": 1 for number in range(MAX_NAMES + 7)}, values=False)
-    assert all(len(message) < 70 * MAX_NAMES for message in caplog.messages)
+    log_call("x" * 1000, {f"{number}{'y' * 1000}": 1 for number in range(MAX_LOGGED_NAMES + 7)}, values=False)
+    assert all(len(message) < 70 * MAX_LOGGED_NAMES for message in caplog.messages)
     assert caplog.messages[1].endswith("... (7 more)")
     caplog.clear()
-    record_call("x", {"a": "z" * 100_000}, values=True)
+    log_call("x", {"a": "z" * 100_000}, values=True)
     assert len(caplog.messages[1]) < 2100
 
 
 def test_records_carry_their_facts_as_fields(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "toolcrib")
-    record_call("read", None, values=False)
+    log_call("read", None, values=False)
     assert caplog.messages[1] == "Arguments: none"
     assert (caplog.records[1].tool_name, caplog.records[1].argument_names) == ("read", [])  # type: ignore[attr-defined]

@@ -112,8 +112,8 @@ def test_blocks_that_a_revision_does_not_know_become_text(revision: Revision) ->
     text = {"type": "text", "text": "hello"}
     kinds = [block["type"] for block in shaped(revision, Result([link, sound, text]))["content"]]
     expected = [
-        "resource_link" if revision.structures else "text",
-        "audio" if revision.sounds else "text",
+        "resource_link" if revision.structured_output else "text",
+        "audio" if revision.audio else "text",
         "text",
     ]
     assert kinds == expected

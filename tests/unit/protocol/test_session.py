@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from toolcrib.context import ANONYMOUS, LOCAL, Principal
-from toolcrib.protocol.calls import Exchange, Link
-from toolcrib.protocol.messages import Fault
-from toolcrib.protocol.questions import abilities_of
+from toolcrib.protocol.calls import Peer, PendingRequest
+from toolcrib.protocol.messages import RPCError
+from toolcrib.protocol.questions import relevant_capabilities
 from toolcrib.protocol.revisions import LEGACY, NEWEST_LEGACY
 from toolcrib.protocol.sessions import Session, Sessions
-from toolcrib.transports.http.sse import Streams
+from toolcrib.transports.http.sse import SessionStreams
 
 ADA, EVE = Principal("ada"), Principal("eve")
 
@@ -60,7 +60,7 @@ def test_who_opens_too_many_loses_the_one_used_longest_ago(clock: Clock) -> None
 def test_a_session_with_a_call_under_way_is_not_the_one_that_is_lost(clock: Clock) -> None:
     sessions = Sessions(clock, per_principal=2)
     busy = open_one(sessions)
-    busy.inflight[1] = Exchange(Link(session=busy), 1)
+    busy.inflight[1] = PendingRequest(Peer(session=busy), 1)
     idle = open_one(sessions)
     newest = open_one(sessions)
     assert list(sessions) == [busy, newest]
@@ -95,8 +95,8 @@ def test_when_every_session_is_busy_there_is_no_room(clock: Clock) -> None:
     sessions = Sessions(clock, limit=2, per_principal=2)
     for who in (EVE, ADA):
         session = open_one(sessions, who)
-        session.inflight[1] = Exchange(Link(session=session), 1)
-    with pytest.raises(Fault) as refused:
+        session.inflight[1] = PendingRequest(Peer(session=session), 1)
+    with pytest.raises(RPCError) as refused:
         sessions.new(Principal("ben"))
     assert refused.value.status == 503
 
@@ -105,7 +105,7 @@ def test_a_principal_with_only_busy_sessions_loses_its_oldest(clock: Clock) -> N
     sessions = Sessions(clock, per_principal=2)
     busy = [open_one(sessions) for _ in range(2)]
     for session in busy:
-        session.inflight[1] = Exchange(Link(session=session), 1)
+        session.inflight[1] = PendingRequest(Peer(session=session), 1)
     newest = open_one(sessions)
     assert list(sessions) == [busy[1], newest]
 
@@ -125,9 +125,9 @@ def test_a_session_expires_when_it_is_asked_for_or_another_begins(clock: Clock) 
 def test_what_is_read_or_runs_does_not_expire_and_its_time_begins_when_that_ends(clock: Clock) -> None:
     sessions = Sessions(clock, idle_s=10)
     reading, running, idle = (open_one(sessions) for _ in range(3))
-    reading.streams = Streams()
+    reading.streams = SessionStreams()
     reading.streams.own.writer = object()  # somebody
-    running.inflight[1] = Exchange(Link(session=running), 1)
+    running.inflight[1] = PendingRequest(Peer(session=running), 1)
     clock.now = 100
     sessions.expire()
     assert list(sessions) == [reading, running]
@@ -157,8 +157,8 @@ def test_touching_what_has_ended_does_not_bring_it_back(clock: Clock) -> None:
 def test_ending_a_session_ends_its_streams_and_calls(clock: Clock) -> None:
     sessions = Sessions(clock)
     session = open_one(sessions)
-    session.streams = Streams()
-    call = session.inflight[1] = Exchange(Link(session=session), 1)
+    session.streams = SessionStreams()
+    call = session.inflight[1] = PendingRequest(Peer(session=session), 1)
     sessions.close()
     assert call.is_cancelled
     assert session.streams.own.is_done
@@ -166,7 +166,7 @@ def test_ending_a_session_ends_its_streams_and_calls(clock: Clock) -> None:
 
 @pytest.mark.parametrize("id_", [None, 1, "ask-1", [], "ask-2"])
 def test_an_answer_that_nobody_waits_for_is_dropped(id_: Any) -> None:
-    Session().take_reply({"id": id_, "result": {}})
+    Session().receive_answer({"id": id_, "result": {}})
 
 
 def test_a_session_keeps_of_its_client_what_questions_look_at_and_no_more() -> None:
@@ -179,4 +179,4 @@ def test_a_session_keeps_of_its_client_what_questions_look_at_and_no_more() -> N
     session = Session()
     session.open(LEGACY["2025-11-25"], told)
     assert session.capabilities == {"elicitation": {"form": {}, "url": {}}, "sampling": {}}
-    assert abilities_of({}) == {}
+    assert relevant_capabilities({}) == {}

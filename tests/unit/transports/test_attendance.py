@@ -6,11 +6,11 @@ import asyncio
 import gc
 from typing import Any
 
-from toolcrib.transports.http.messages import Lasting
-from toolcrib.transports.http.sse import Attendance
+from toolcrib.transports.http.response import OpenStream
+from toolcrib.transports.http.sse import CredentialWatch
 
 
-class Stream(Lasting):
+class Stream(OpenStream):
     def __init__(self) -> None:
         self.ended = asyncio.Event()
 
@@ -20,7 +20,7 @@ class Stream(Lasting):
 
 async def test_only_those_that_are_not_good_any_more_are_ended() -> None:
     good = {"ana", "ben"}
-    attendance = Attendance(good.__contains__, every_s=0.005)
+    attendance = CredentialWatch(good.__contains__, every_s=0.005)
     streams = {name: Stream() for name in good}
     for name, stream in streams.items():
         attendance.add(stream, name)
@@ -37,7 +37,7 @@ async def test_only_those_that_are_not_good_any_more_are_ended() -> None:
 
 async def test_a_stream_that_is_gone_is_forgotten_and_nobody_is_looked_at_then() -> None:
     looked: list[Any] = []
-    attendance = Attendance(lambda shown: not looked.append(shown), every_s=60)
+    attendance = CredentialWatch(lambda shown: not looked.append(shown), every_s=60)
     attendance.add(Stream(), "ana")
     assert attendance._timer is not None
     gc.collect()
@@ -48,11 +48,11 @@ async def test_a_stream_that_is_gone_is_forgotten_and_nobody_is_looked_at_then()
 
 
 async def test_when_the_server_ends_nobody_is_looked_at() -> None:
-    attendance = Attendance(lambda _: False, every_s=60)
+    attendance = CredentialWatch(lambda _: False, every_s=60)
     stream = Stream()
     attendance.add(stream, "ana")
     attendance.close()
-    attendance.look()
+    attendance.check()
     assert not stream.ended.is_set()
     assert attendance._timer is None
 
@@ -67,7 +67,7 @@ async def test_a_look_that_fails_is_not_the_last_one() -> None:
             raise OSError("not now")
         return False
 
-    attendance = Attendance(is_good, every_s=0.005)
+    attendance = CredentialWatch(is_good, every_s=0.005)
     stream = Stream()
     attendance.add(stream, "ana")
     async with asyncio.timeout(10):

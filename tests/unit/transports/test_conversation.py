@@ -11,11 +11,13 @@ import pytest
 
 from tests.support.feature_server import make_desk
 from tests.support.transcripts import Paper, Voice, receive
-from toolcrib.transports.http import responses as conversation
+from toolcrib.protocol import Reply
+from toolcrib.transports.http import pending as conversation
 from toolcrib.transports.http.endpoint import Endpoint
-from toolcrib.transports.http.hosts import Guard
-from toolcrib.transports.http.messages import Answer, Request, Talk
-from toolcrib.transports.http.responses import Listening, Pulse
+from toolcrib.transports.http.hosts import HostCheck
+from toolcrib.transports.http.pending import KeepAlive, SessionStreamResponse
+from toolcrib.transports.http.request import Head, Request
+from toolcrib.transports.http.response import PendingResponse, Response
 
 MODERN = "2026-07-28"
 
@@ -28,29 +30,29 @@ class Client:
         self.voice = Voice(version, {})
         self.session: str | None = None
 
-    def send(self, message: Any = None, method: str = "POST", **more: str) -> Answer | Talk:
+    def send(self, message: Any = None, method: str = "POST", **more: str) -> Response | PendingResponse:
         fields = {"Host": "127.0.0.1", "Content-Type": "application/json", "Accept": "*/*"}
         fields |= self.voice.headers(message, self.session) | more
         encoded = {name.lower().replace("_", "-").encode(): value.encode() for name, value in fields.items()}
         body = b"" if message is None else json.dumps(message).encode()
-        return receive(self.endpoint, Request(method, "/mcp", encoded, body))
+        return receive(self.endpoint, Request(Head(method, "/mcp", encoded), body))
 
     def initialize(self) -> None:
         answer = self.send(self.voice.request("initialize", {"protocolVersion": self.voice.version}))
-        assert isinstance(answer, Answer)
-        self.session = dict(answer.fields)[b"mcp-session-id"].decode()
+        assert isinstance(answer, Reply)
+        self.session = dict(answer.headers)[b"mcp-session-id"].decode()
 
-    def call(self, tool: str, _token: Any = None, **arguments: Any) -> Talk:
+    def call(self, tool: str, _token: Any = None, **arguments: Any) -> PendingResponse:
         meta = {} if _token is None else {"progressToken": _token}
         params = {"name": tool, "arguments": arguments}
         talk = self.send(self.voice.request("tools/call", params, **meta))
-        assert not isinstance(talk, Answer)
+        assert not isinstance(talk, Response)
         return talk
 
     async def ask(self, tool: str, **arguments: Any) -> bytes:
         """The whole answer to a call that ends by itself."""
         outcome = self.send(self.voice.request("tools/call", {"name": tool, "arguments": arguments}))
-        if isinstance(outcome, Answer):
+        if isinstance(outcome, Reply):
             return outcome.body
         paper = begin(outcome)
         await turn()
@@ -66,7 +68,7 @@ class Client:
 async def endpoint() -> AsyncIterator[Endpoint]:
     server = make_desk()
     async with server:
-        yield Endpoint(server.wiring.engine, Guard("127.0.0.1"))
+        yield Endpoint(server.transports.engine, HostCheck("127.0.0.1"))
 
 
 @pytest.fixture(params=[MODERN, "2025-11-25"])
@@ -82,13 +84,13 @@ async def turn(times: int = 20) -> None:
         await asyncio.sleep(0)
 
 
-def begin(talk: Talk) -> Paper:
+def begin(talk: PendingResponse) -> Paper:
     paper = Paper()
     talk.begin(paper)
     return paper
 
 
-def answered(paper: Paper) -> Answer:
+def answered(paper: Paper) -> Response:
     assert paper.answered is not None
     return paper.answered
 
@@ -166,7 +168,7 @@ async def test_a_reader_that_is_replaced_is_not_told_that_the_stream_is_alive(
     readers = [call]
     for _ in range(2):
         talk = client.send(method="GET", Last_Event_ID="1-1")
-        assert isinstance(talk, Listening)
+        assert isinstance(talk, SessionStreamResponse)
         readers.append(begin(talk))
     before = [reader.text for reader in readers]
     await asyncio.sleep(0.05)
@@ -181,7 +183,7 @@ async def test_a_reader_that_is_replaced_is_not_told_that_the_stream_is_alive(
 async def test_a_pulse_that_was_stopped_is_silent(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(conversation, "HOLD_S", 0.01)
     paper = Paper()
-    Pulse(paper).stop()
+    KeepAlive(paper).stop()
     await asyncio.sleep(0.03)
     assert paper.text == b""
 

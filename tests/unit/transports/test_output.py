@@ -6,8 +6,12 @@ from typing import Any
 
 import pytest
 
-from toolcrib.transports.http.messages import Answer
-from toolcrib.transports.http.output import MAX_MEMORY, PIECE, Output, UnreadStore
+from toolcrib.protocol import Reply
+from toolcrib.transports.http.output import MAX_MEMORY, PIECE, BufferStore, Output
+from toolcrib.transports.http.request import Head
+from toolcrib.transports.http.response import Response
+
+POST = Head("POST", "/mcp", {})
 
 
 class Wire:
@@ -18,9 +22,9 @@ class Wire:
         self.data = b""
         self.events: list[str] = []
         self.write_by = 0.0
-        self.store = UnreadStore()
+        self.store = BufferStore()
         self.output = Output(self, self, self.store)  # type: ignore[arg-type]
-        self.output.begin(True, False, True)
+        self.output.begin(POST, True)
 
     def write(self, data: bytes) -> None:
         self.data += data
@@ -39,7 +43,7 @@ class Wire:
     def wait_for_reader(self) -> None:
         self.write_by = 1.0
 
-    def answered(self, closes: bool) -> None:
+    def responded(self, closes: bool) -> None:
         self.events.append("closes" if closes else "answered")
 
 
@@ -57,17 +61,17 @@ def unchunked(data: bytes) -> bytes:
 
 def test_a_small_answer_goes_out_at_once() -> None:
     wire = Wire()
-    wire.output.answer(Answer(200, b"{}"))
+    wire.output.respond(Reply(b"{}"))
     assert wire.data.startswith(b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 2\r\n")
     assert (body_of(wire.data), wire.events) == (b"{}", ["answered"])
-    wire.output.answer(Answer(200, b"again"))  # nobody asked
+    wire.output.respond(Response(200, b"again"))  # nobody asked
     assert wire.events == ["answered"]
 
 
 @pytest.mark.parametrize(("status", "line"), [(404, b"404 Not Found"), (599, b"599 Unknown")])
 def test_other_answers_say_what_they_are(status: int, line: bytes) -> None:
     wire = Wire()
-    wire.output.answer(Answer(status, b"x", b"text/plain", ((b"allow", b"POST"),), closes=True))
+    wire.output.respond(Response(status, b"x", b"text/plain", ((b"allow", b"POST"),), closes=True))
     assert wire.data.startswith(b"HTTP/1.1 " + line)
     for field in (b"content-type: text/plain", b"allow: POST", b"connection: close", b"content-length: 1"):
         assert field in wire.data
@@ -76,8 +80,8 @@ def test_other_answers_say_what_they_are(status: int, line: bytes) -> None:
 
 def test_a_head_request_gets_the_head_alone() -> None:
     wire = Wire()
-    wire.output.begin(True, True, True)
-    wire.output.answer(Answer(405, b"12345"))
+    wire.output.begin(Head("HEAD", "/mcp", {}), True)
+    wire.output.respond(Response(405, b"12345"))
     assert b"content-length: 5" in wire.data
     assert body_of(wire.data) == b""
 
@@ -85,7 +89,7 @@ def test_a_head_request_gets_the_head_alone() -> None:
 def test_a_large_answer_is_handed_over_as_it_is_read_and_counted_until_then() -> None:
     wire = Wire(room=10 * PIECE)
     whole = bytes(range(256)) * 8192  # 2 MiB
-    wire.output.answer(Answer(200, whole))
+    wire.output.respond(Response(200, whole))
     assert wire.store.size > 0
     assert wire.events == []
     while not wire.events:
@@ -111,7 +115,7 @@ def test_a_stream_is_sent_in_chunks_and_ends_with_an_empty_one() -> None:
 
 def test_for_an_old_client_a_stream_ends_with_its_connection() -> None:
     wire = Wire()
-    wire.output.begin(True, False, False)
+    wire.output.begin(Head("POST", "/mcp", {}, is_http11=False), True)
     wire.output.open()
     wire.output.write(b"one")
     wire.output.finish()
@@ -163,7 +167,7 @@ def test_many_small_events_that_nobody_reads_are_bounded_and_cheap() -> None:
 
 def test_what_was_not_read_is_forgotten_with_the_connection() -> None:
     wire = Wire(room=PIECE)
-    wire.output.answer(Answer(200, b"x" * 2 * MAX_MEMORY))
+    wire.output.respond(Response(200, b"x" * 2 * MAX_MEMORY))
     assert wire.store.size > MAX_MEMORY
     wire.output.lost()
     wire.output.lost()

@@ -11,8 +11,8 @@ from tests.support.transcripts import Paper
 from toolcrib import MCPServer
 from toolcrib.context import Principal
 from toolcrib.policy import Auth, Policy
-from toolcrib.protocol import Engine
-from toolcrib.transports.http.legacy_sse import Pair, _Reader
+from toolcrib.protocol import Engine, EngineSettings
+from toolcrib.transports.http.legacy_sse import LegacySSE, LegacyStream
 
 
 async def test_what_is_posted_may_what_its_own_token_may_and_not_that_of_the_stream() -> None:
@@ -20,9 +20,9 @@ async def test_what_is_posted_may_what_its_own_token_may_and_not_that_of_the_str
     fill(server)
     strong = Principal("oauth:ana", frozenset({"orders:write"}), binding="issuer ana client")
     weak = Principal("oauth:ana", binding=strong.binding)
-    readers = Pair(Engine(server.dispatcher, name="shop", version="1.0.0"))
+    readers = LegacySSE(Engine(server.dispatcher, EngineSettings("shop", "1.0.0")))
     reader, paper = readers.open("k", principal=strong), Paper()
-    assert isinstance(reader, _Reader)
+    assert isinstance(reader, LegacyStream)
     reader.begin(paper)
 
     async def ask(who: Principal, method: str, **params: Any) -> Any:

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from toolcrib import MCPServer
 from toolcrib.context import Principal
-from toolcrib.protocol import Engine
+from toolcrib.protocol import Engine, EngineSettings
 from toolcrib.protocol.sessions import MAX_PER_PRINCIPAL
-from toolcrib.transports.http.legacy_sse import Pair
-from toolcrib.transports.http.messages import Answer
+from toolcrib.transports.http.legacy_sse import LegacySSE
+from toolcrib.transports.http.response import Response
 
 
 def test_one_caller_has_so_many_streams_and_others_have_theirs() -> None:
-    pair = Pair(Engine(MCPServer("shop").dispatcher, name="shop", version="1.0.0"))
+    pair = LegacySSE(Engine(MCPServer("shop").dispatcher, EngineSettings("shop", "1.0.0")))
     ana, ben = Principal("key:ana"), Principal("key:ben")
     for number in range(MAX_PER_PRINCIPAL):
-        assert not isinstance(pair.open(str(number), principal=ana), Answer)
+        assert not isinstance(pair.open(str(number), principal=ana), Response)
     refused = pair.open("more", principal=ana)
-    assert isinstance(refused, Answer)
+    assert isinstance(refused, Response)
     assert refused.status == 429
-    assert not isinstance(pair.open("other", principal=ben), Answer)
-    assert not isinstance(pair.open("local"), Answer)
+    assert not isinstance(pair.open("other", principal=ben), Response)
+    assert not isinstance(pair.open("local"), Response)

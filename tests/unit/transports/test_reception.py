@@ -16,9 +16,11 @@ from toolcrib.errors import ConfigurationError
 from toolcrib.policy import Auth, OAuth, Policy, Telemetry
 from toolcrib.policy.auth.api_keys import KeyFile
 from toolcrib.policy.enforcer import PolicyEnforcer
-from toolcrib.transports.http.auth import Reception
-from toolcrib.transports.http.messages import Answer, Request, Talk
-from toolcrib.transports.http.responses import Admission
+from toolcrib.protocol import Reply
+from toolcrib.transports.http.auth import AuthMiddleware
+from toolcrib.transports.http.pending import PendingAdmission
+from toolcrib.transports.http.request import Head, Request
+from toolcrib.transports.http.response import PendingResponse, Response
 
 ISSUER = "http://127.0.0.1:9"
 
@@ -28,24 +30,24 @@ class House:
 
     def __init__(self, policy: Policy, host: str = "127.0.0.1") -> None:
         self.enforcer = PolicyEnforcer(policy)
-        self.reception = Reception(self.enforcer, "house", host=host, port=0, path="/mcp")
+        self.reception = AuthMiddleware(self.enforcer, "house", host=host, port=0, path="/mcp")
         self.visitors: list[str] = []
 
-    def handle(self, request: Request) -> Answer:
+    def handle(self, request: Request) -> Response:
         self.visitors.append(request.principal.name)
-        return Answer(200, b"welcome")
+        return Response(200, b"welcome")
 
-    def come(self, path: str = "/mcp", method: str = "POST", **headers: str) -> Answer | Talk:
+    def come(self, path: str = "/mcp", method: str = "POST", **headers: str) -> Response | PendingResponse:
         fields = {name.replace("_", "-").encode(): value.encode() for name, value in headers.items()}
-        request = Request(method, path, fields, remote="127.0.0.1")
+        request = Request(Head(method, path, fields), remote="127.0.0.1")
         refusal = self.reception.admit(request)
-        if refusal is None or isinstance(refusal, Answer):
+        if refusal is None or isinstance(refusal, Reply):
             return refusal or self.handle(request)
-        return Admission(asyncio.ensure_future(refusal), lambda: self.handle(request))
+        return PendingAdmission(asyncio.ensure_future(refusal), lambda: self.handle(request))
 
-    def ask(self, *given: Any, **headers: str) -> Answer:
+    def ask(self, *given: Any, **headers: str) -> Response:
         answer = self.come(*given, **headers)
-        assert isinstance(answer, Answer)
+        assert isinstance(answer, Reply)
         return answer
 
 
@@ -68,7 +70,7 @@ def keys(tmp_path: Path) -> tuple[Path, str]:
 async def test_only_who_shows_a_key_is_heard_and_by_its_name(keys: tuple[Path, str]) -> None:
     async with open_house(auth=Auth(keys=keys[0])) as house:
         refused = house.ask()
-        assert (refused.status, dict(refused.fields)[b"www-authenticate"]) == (
+        assert (refused.status, dict(refused.headers)[b"www-authenticate"]) == (
             401,
             b'Bearer realm="toolcrib"',
         )
@@ -92,7 +94,7 @@ async def test_before_it_is_open_and_after_it_is_closed_nobody_comes_in(keys: tu
     house = House(Policy(auth=Auth(keys=keys[0])))
     for _ in range(2):
         early = house.ask(x_api_key=keys[1])
-        assert (early.status, dict(early.fields)[b"retry-after"]) == (503, b"1")
+        assert (early.status, dict(early.headers)[b"retry-after"]) == (503, b"1")
         await house.reception.open(8123)
         await house.reception.open(8123)  # again does no harm
         assert house.ask(x_api_key=keys[1]).status == 200
@@ -118,7 +120,7 @@ async def test_who_comes_too_often_is_told_when_to_come_again(keys: tuple[Path, 
             assert house.ask(x_api_key=keys[1]).status == 200
         refused = house.ask(x_api_key=keys[1])
         assert refused.status == 429
-        assert 1 <= int(dict(refused.fields)[b"retry-after"]) <= 1800
+        assert 1 <= int(dict(refused.headers)[b"retry-after"]) <= 1800
         assert b"Too many requests" in refused.body
         assert len(house.visitors) == 2
         assert house.enforcer.telemetry is not None
@@ -144,15 +146,15 @@ async def test_figures_are_for_those_who_hold_their_scope(keys: tuple[Path, str]
         assert house.ask("/metrics", "GET").status == 401
         refused = house.ask("/metrics", "GET", x_api_key=keys[1])
         assert refused.status == 403
-        assert f"The figures are for callers with the scope {scope}".encode() in refused.body
-        challenge = dict(refused.fields)[b"www-authenticate"]
+        assert f"Metrics require the scope {scope}".encode() in refused.body
+        challenge = dict(refused.headers)[b"www-authenticate"]
         assert f'Bearer error="insufficient_scope", scope="{scope}"'.encode() in challenge
         shown = house.ask("/metrics", "GET", x_api_key=watcher)
-        assert (shown.status, dict(shown.fields)) == (200, {b"cache-control": b"no-store"})
-        assert shown.kind.startswith(b"text/plain")
+        assert (shown.status, dict(shown.headers)) == (200, {b"cache-control": b"no-store"})
+        assert shown.content_type.startswith(b"text/plain")
         assert b'refusals_total{kind="403"} 1' in shown.body
         posted = house.ask("/metrics", "POST", x_api_key=watcher)
-        assert (posted.status, dict(posted.fields)) == (405, {b"allow": b"GET, HEAD"})
+        assert (posted.status, dict(posted.headers)) == (405, {b"allow": b"GET, HEAD"})
         assert not house.visitors
 
 
@@ -195,11 +197,11 @@ async def test_who_gives_tokens_is_told_to_everybody(host: str, resource: str) -
     async with open_house(host=host, auth=auth) as house:
         for path in ("", "/mcp"):
             document = house.ask(f"/.well-known/oauth-protected-resource{path}", "GET")
-            assert (document.status, document.kind) == (200, b"application/json")
+            assert (document.status, document.content_type) == (200, b"application/json")
             assert f'"resource": "{resource}"'.encode() in document.body
             assert ISSUER.encode() in document.body
         assert house.ask("/.well-known/oauth-protected-resource", "POST").status == 405
-        challenge = dict(house.ask().fields)[b"www-authenticate"]
+        challenge = dict(house.ask().headers)[b"www-authenticate"]
         assert b"/.well-known/oauth-protected-resource/mcp" in challenge
         assert b'scope="orders:read"' in challenge
         lacking = dict(house.reception.challenge(["orders:write"]))[b"www-authenticate"]
@@ -214,28 +216,29 @@ async def settle() -> None:
         await asyncio.sleep(0)
 
 
-async def verdict(known: asyncio.Future[Answer | None]) -> Answer | None:
+async def verdict(known: asyncio.Future[Response | None]) -> Response | None:
     return await known
 
 
 class Waiting:
     """A request whose caller is not known yet."""
 
-    def __init__(self, handle: Callable[[], Answer | Talk]) -> None:
-        self.known: asyncio.Future[Answer | None] = asyncio.get_running_loop().create_future()
+    def __init__(self, handle: Callable[[], Response | PendingResponse]) -> None:
+        self.known: asyncio.Future[Response | None] = asyncio.get_running_loop().create_future()
         self.paper = Paper()
-        self.admission = Admission(asyncio.ensure_future(verdict(self.known)), handle)
+        self.admission = PendingAdmission(asyncio.ensure_future(verdict(self.known)), handle)
 
 
 async def test_a_request_goes_on_when_its_caller_is_known() -> None:
-    for refusal, answer in ((None, Answer(200, b"welcome")), (Answer(401), Answer(401))):
-        waiting = Waiting(lambda: Answer(200, b"welcome"))
+    for refusal, answer in ((None, (200, b"welcome")), (Response(401), (401, b""))):
+        waiting = Waiting(lambda: Response(200, b"welcome"))
         waiting.admission.begin(waiting.paper)
         await settle()
         assert waiting.paper.answered is None
         waiting.known.set_result(refusal)
         await settle()
-        assert waiting.paper.answered == answer
+        assert waiting.paper.answered is not None
+        assert (waiting.paper.answered.status, waiting.paper.answered.body) == answer
 
 
 class Conversation:
@@ -276,7 +279,7 @@ async def test_a_token_is_looked_into_and_a_bad_one_is_refused() -> None:
     claims = base64.urlsafe_b64encode(f'{{"iss":"{ISSUER}"}}'.encode()).rstrip(b"=").decode()
     async with open_house(auth=Auth(oauth=[OAuth(issuer=ISSUER)])) as house:
         talk = house.come(authorization=f"Bearer {head}.{claims}.c2lnbmF0dXJl")
-        if not isinstance(talk, Answer):
+        if not isinstance(talk, Response):
             paper = Paper()
             talk.begin(paper)
             async with asyncio.timeout(10):

@@ -16,15 +16,17 @@ from toolcrib.errors import ConfigurationError
 from toolcrib.policy import Auth, OAuth, Policy
 from toolcrib.policy.auth.api_keys import KeyFile
 from toolcrib.policy.enforcer import PolicyEnforcer
+from toolcrib.protocol import Reply
 from toolcrib.transports.http import sse as attendance
-from toolcrib.transports.http.auth import Reception
-from toolcrib.transports.http.messages import Answer, Lasting, Request, Talk
-from toolcrib.transports.http.responses import Admission
+from toolcrib.transports.http.auth import AuthMiddleware
+from toolcrib.transports.http.pending import PendingAdmission
+from toolcrib.transports.http.request import Head, Request
+from toolcrib.transports.http.response import OpenStream, PendingResponse, Response
 
 __all__ = ["house"]
 
 
-class Stream(Lasting):
+class Stream(OpenStream):
     """Goes on until it is ended."""
 
     def __init__(self) -> None:
@@ -41,8 +43,8 @@ class Stream(Lasting):
 
 
 @asynccontextmanager
-async def open_door(auth: Auth) -> AsyncIterator[Reception]:
-    reception = Reception(PolicyEnforcer(Policy(auth=auth)), "house", host="127.0.0.1", port=0, path="/mcp")
+async def open_door(auth: Auth) -> AsyncIterator[AuthMiddleware]:
+    reception = AuthMiddleware(PolicyEnforcer(Policy(auth=auth)), "house", host="127.0.0.1", port=0, path="/mcp")
     await reception.open(8123)
     try:
         yield reception
@@ -50,17 +52,19 @@ async def open_door(auth: Auth) -> AsyncIterator[Reception]:
         await reception.close()
 
 
-def come(reception: Reception, handle: Callable[[Request], Answer | Talk], **headers: str) -> Answer | Talk:
+def come(
+    reception: AuthMiddleware, handle: Callable[[Request], Response | PendingResponse], **headers: str
+) -> Response | PendingResponse:
     fields = {name.replace("_", "-").encode(): value.encode() for name, value in headers.items()}
-    request = Request("GET", "/mcp", fields, remote="127.0.0.1")
+    request = Request(Head("GET", "/mcp", fields), remote="127.0.0.1")
     refusal = reception.admit(request)
-    if isinstance(refusal, Answer):
+    if isinstance(refusal, Reply):
         return refusal
     if refusal is not None:
-        return Admission(asyncio.ensure_future(refusal), lambda: handle(request))
+        return PendingAdmission(asyncio.ensure_future(refusal), lambda: handle(request))
     outcome = handle(request)
-    if isinstance(outcome, Lasting):
-        reception.attend(outcome, request)
+    if isinstance(outcome, OpenStream):
+        reception.watch(outcome, request)
     return outcome
 
 
@@ -79,7 +83,7 @@ def keys(tmp_path: Path) -> tuple[Path, str]:
 async def test_a_stream_ends_soon_after_the_key_that_opened_it(
     keys: tuple[Path, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(attendance, "LOOK_S", 0.01)
+    monkeypatch.setattr(attendance, "CHECK_S", 0.01)
     file, secret = keys
     other = KeyFile(file).create("ben")[0]
     async with open_door(Auth(keys=file)) as reception:
@@ -94,7 +98,7 @@ async def test_a_stream_ends_soon_after_the_key_that_opened_it(
 async def test_a_stream_of_one_who_showed_nothing_goes_on(
     keys: tuple[Path, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(attendance, "LOOK_S", 0.01)
+    monkeypatch.setattr(attendance, "CHECK_S", 0.01)
     file, secret = keys
     async with open_door(Auth(keys=file, optional=True)) as reception:
         nobody, ana = Stream(), Stream()
@@ -110,13 +114,13 @@ async def test_a_caller_with_a_token_waits_for_the_keys_and_comes_in(house: KeyH
     mint = Mint(house.origin, resource="http://127.0.0.1:8123/mcp")
     seen: list[str] = []
 
-    def handle(request: Request) -> Answer:
+    def handle(request: Request) -> Response:
         seen.append(request.principal.name)
-        return Answer(200, b"welcome")
+        return Response(200, b"welcome")
 
     async with open_door(Auth(oauth=[OAuth(issuer=house.origin)])) as reception:
         waiting = come(reception, handle, authorization=f"Bearer {mint()}")
-        assert not isinstance(waiting, Answer)
+        assert not isinstance(waiting, Response)
         paper = Paper()
         waiting.begin(paper)
         await until(lambda: paper.answered is not None)

@@ -6,29 +6,29 @@ import pytest
 
 from tests.support.transcripts import Paper
 from toolcrib.transports.http import sse as streams
-from toolcrib.transports.http.sse import MAX_KEPT_BYTES, Shelf, Stream, Streams
+from toolcrib.transports.http.sse import MAX_KEPT_BYTES, EventStream, ReplayBudget, SessionStreams
 
 
 def ids(paper: Paper) -> list[str]:
     return [line[4:] for line in paper.text.decode().split("\n") if line.startswith("id: ")]
 
 
-def opened(stream: Stream, *, primes: bool = False) -> Paper:
+def opened(stream: EventStream, *, resumable: bool = False) -> Paper:
     paper = Paper()
-    stream.open(paper, primes=primes)
+    stream.open(paper, resumable=resumable)
     return paper
 
 
-def resumed(stream: Stream, after: int) -> Paper:
+def resumed(stream: EventStream, after: int) -> Paper:
     paper = Paper()
     stream.resume(paper, after)
     return paper
 
 
 def test_events_are_numbered_and_named_by_their_stream() -> None:
-    mine = Streams()
+    mine = SessionStreams()
     first, second = mine.new(), mine.new()
-    one, two = opened(first, primes=True), opened(second)
+    one, two = opened(first, resumable=True), opened(second)
     first.send(b"{}"), second.send(b"{}"), first.send(b"{}")
     assert ids(one) == ["1-0", "1-1", "1-2"]
     assert ids(two) == ["2-1"]
@@ -38,7 +38,7 @@ def test_events_are_numbered_and_named_by_their_stream() -> None:
 
 
 def test_who_comes_back_hears_what_it_has_missed_and_what_comes() -> None:
-    stream = Streams().new()
+    stream = SessionStreams().new()
     reader = opened(stream)
     stream.send(b"1")
     stream.lost(reader)
@@ -54,7 +54,7 @@ def test_who_comes_back_hears_what_it_has_missed_and_what_comes() -> None:
 
 
 def test_a_stream_that_was_lost_by_another_reader_keeps_its_own() -> None:
-    stream = Streams().new()
+    stream = SessionStreams().new()
     first = opened(stream)
     second = resumed(stream, 0)
     assert first.is_done
@@ -63,7 +63,7 @@ def test_a_stream_that_was_lost_by_another_reader_keeps_its_own() -> None:
 
 
 def test_nothing_is_sent_after_the_end() -> None:
-    stream = Streams().new()
+    stream = SessionStreams().new()
     reader = opened(stream)
     stream.finish()
     stream.send(b"late")
@@ -73,7 +73,7 @@ def test_nothing_is_sent_after_the_end() -> None:
 
 def test_of_a_long_stream_the_end_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(streams, "MAX_KEPT_BYTES", 1000)
-    stream = Streams().new()
+    stream = SessionStreams().new()
     for _ in range(5):
         stream.send(b"x" * 300)
     assert ids(resumed(stream, 0)) == ["1-5"]
@@ -82,8 +82,8 @@ def test_of_a_long_stream_the_end_is_kept(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_of_all_streams_together_those_written_last_are_kept() -> None:
-    shelf = Shelf(2000)
-    mine, yours = Streams(shelf), Streams(shelf)
+    shelf = ReplayBudget(2000)
+    mine, yours = SessionStreams(shelf), SessionStreams(shelf)
     first, second, third = mine.new(), yours.new(), mine.new()
     for stream in (first, second, first, third):
         stream.send(b"x" * 300)
@@ -96,8 +96,8 @@ def test_of_all_streams_together_those_written_last_are_kept() -> None:
 
 
 def test_a_stream_of_which_nothing_is_left_is_not_found() -> None:
-    shelf = Shelf(600)
-    mine = Streams(shelf)
+    shelf = ReplayBudget(600)
+    mine = SessionStreams(shelf)
     old = mine.new()
     old.send(b"{}")
     old.finish()
@@ -107,7 +107,7 @@ def test_a_stream_of_which_nothing_is_left_is_not_found() -> None:
 
 
 def test_only_some_of_the_streams_that_ended_are_kept() -> None:
-    mine = Streams()
+    mine = SessionStreams()
     for number in range(streams.MAX_KEPT_STREAMS + 5):
         stream = mine.new()
         stream.send(b"%d" % number)
@@ -121,30 +121,30 @@ def test_only_some_of_the_streams_that_ended_are_kept() -> None:
     "last", [b"", b"-", b"1-", b"-1", b"1-x", b"1--1", b"9-1", b"\xff-1", b"1-" + b"9" * 13]
 )
 def test_what_is_no_event_is_not_found(last: bytes) -> None:
-    mine = Streams()
+    mine = SessionStreams()
     mine.new()
     assert mine.find(last) is None
 
 
 def test_the_session_has_a_stream_of_its_own() -> None:
-    mine = Streams()
+    mine = SessionStreams()
     assert mine.find(b"0-0") == (mine.own, 0)
     assert not mine.is_read
     reader = opened(mine.own)
     assert mine.is_read
-    mine.tell(b"news")
+    mine.notify(b"news")
     mine.own.lost(reader)
     for _ in range(3):
-        mine.tell(b"news")  # the same three times
-    mine.tell(b"other")
+        mine.notify(b"news")  # the same three times
+    mine.notify(b"other")
     assert ids(resumed(mine.own, 1)) == ["0-2", "0-3"]
-    mine.tell(b"other")
+    mine.notify(b"other")
     assert ids(resumed(mine.own, 3)) == ["0-4"]
 
 
 def test_one_session_keeps_its_share_and_not_that_of_others() -> None:
-    whole = Shelf()
-    mine, theirs = Streams(whole), Streams(whole)
+    whole = ReplayBudget()
+    mine, theirs = SessionStreams(whole), SessionStreams(whole)
     theirs.own.send(b"x")
     streams = [mine.new() for _ in range(4)]
     for stream in streams:

@@ -9,28 +9,28 @@ from typing import IO
 
 import pytest
 
-from toolcrib.transports.http.output import MAX_MEMORY, Unread, UnreadStore
+from toolcrib.transports.http.output import MAX_MEMORY, BufferStore, OutputBuffer
 
 SMALL, LARGE = b"abc", bytes(range(256)) * (MAX_MEMORY // 128)
 
 
 class Client:
-    def __init__(self, store: UnreadStore) -> None:
+    def __init__(self, store: BufferStore) -> None:
         self.is_cut = False
-        self.unread = Unread(store, self.cut)
+        self.unread = OutputBuffer(store, self.cut)
 
     def cut(self) -> None:
         self.is_cut = True
 
 
-class NoFiles(UnreadStore):
+class NoFiles(BufferStore):
     """A machine without room for temporary files."""
 
     def open_file(self) -> IO[bytes]:
         raise OSError(28, "No space left on device")
 
 
-class FullAfterFirst(UnreadStore):
+class FullAfterFirst(BufferStore):
     """A disk with room for one write."""
 
     def open_file(self) -> IO[bytes]:
@@ -44,10 +44,10 @@ class _Full(io.BytesIO):
         return super().write(data)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("store_type", [UnreadStore, NoFiles])
+@pytest.mark.parametrize("store_type", [BufferStore, NoFiles])
 @pytest.mark.parametrize("seed", range(20))
 def test_what_is_put_in_comes_out_in_order_whatever_the_pieces(
-    store_type: type[UnreadStore], seed: int
+    store_type: type[BufferStore], seed: int
 ) -> None:
     chance = random.Random(seed)
     store = store_type()
@@ -68,7 +68,7 @@ def test_what_is_put_in_comes_out_in_order_whatever_the_pieces(
 
 
 def test_a_little_stays_in_memory_and_much_goes_to_a_file() -> None:
-    store = UnreadStore()
+    store = BufferStore()
     unread = Client(store).unread
     unread.append(SMALL)
     assert store.size == 0
@@ -79,7 +79,7 @@ def test_a_little_stays_in_memory_and_much_goes_to_a_file() -> None:
 
 
 def test_above_the_limit_the_client_that_read_nothing_for_longest_is_cut_off() -> None:
-    store = UnreadStore(limit=3 * len(LARGE))
+    store = BufferStore(limit=3 * len(LARGE))
     clients = [Client(store) for _ in range(3)]
     for client in clients:
         client.unread.append(LARGE)
@@ -94,7 +94,7 @@ def test_above_the_limit_the_client_that_read_nothing_for_longest_is_cut_off() -
 
 
 def test_one_answer_larger_than_the_limit_is_kept_all_the_same() -> None:
-    client = Client(UnreadStore(limit=10))
+    client = Client(BufferStore(limit=10))
     client.unread.append(LARGE)
     assert not client.is_cut
     client.unread.close()
@@ -122,7 +122,7 @@ def test_a_client_whose_file_takes_no_more_is_cut_off() -> None:
 
 
 def test_after_it_is_closed_nobody_is_told() -> None:
-    client = Client(UnreadStore())
+    client = Client(BufferStore())
     client.unread.close()
     client.unread.cut()
     assert not client.is_cut

@@ -1,3 +1,3 @@
-"""MCP over HTTP. `Endpoint` decides what a request comes to; two lanes bring requests to it: `asgi`, which
-mounts anywhere, and `lane`, a small server of our own that `toolcrib serve` uses because it costs less.
+"""MCP over HTTP. `Endpoint` decides what a request comes to; `server` (our own HTTP server, which costs less
+per call) and `asgi` (which mounts anywhere) bring requests to it.
 """

@@ -1,6 +1,6 @@
-"""The ASGI lane: an application for uvicorn, or to be mounted in Starlette, FastAPI and the like.
+"""The ASGI application, for uvicorn, or mounted in Starlette, FastAPI and the like.
 
-Read, idle and write time-outs are its host's affair. Knows ASGI; refuses to know messages.
+Time-outs for reading and writing are those of the ASGI server.
 """
 
 from __future__ import annotations
@@ -9,62 +9,65 @@ import asyncio
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
-from toolcrib.transports.http.endpoint import FREE_BYTES, BodyBudget, Endpoint
-from toolcrib.transports.http.messages import (
+from toolcrib.protocol import Reply
+from toolcrib.transports.eager import EagerStarter
+from toolcrib.transports.http.endpoint import Endpoint
+from toolcrib.transports.http.output import MAX_MEMORY, PIECE, BufferStore, OutputBuffer
+from toolcrib.transports.http.request import (
+    FREE_BYTES,
     LONG_HEAD,
     MAX_BODY,
     MAX_FIELDS,
     MAX_HEADERS,
-    SSE_HEADERS,
     TOO_LARGE,
-    Answer,
-    Fields,
-    Refusal,
+    BodyBudget,
+    Head,
     Request,
-    Talk,
-    repeated,
+    collect_headers,
 )
-from toolcrib.transports.http.output import MAX_MEMORY, PIECE, Unread, UnreadStore
+from toolcrib.transports.http.response import JSON, SSE_HEADERS, PendingResponse, Response, error_response
 
 Scope = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
-Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
 
 
 class ASGIApp:
-    """`open` is awaited before the first request, `close` at the end of the host's life."""
+    """`open` is awaited before the first request, `close` when the server shuts down."""
 
     def __init__(
         self,
-        endpoint: Callable[[], Endpoint],
+        endpoint: Endpoint,
         open_: Callable[[], Awaitable[None]],
         close: Callable[[], Awaitable[None]],
     ) -> None:
         self._endpoint = endpoint
         self._open = open_
         self._close = close
-        self._unread = UnreadStore()
+        self._buffers = BufferStore()
         self._is_open = False
         self._lock = asyncio.Lock()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "lifespan":
-            await self._live(receive, send)
-        elif scope["type"] == "http":
+        if scope["type"] == "http":
             if not self._is_open:
                 await self._start()
             await self._serve(scope, receive, send)
+        elif scope["type"] == "lifespan":
+            await self._run_lifespan(receive, send)
         elif scope["type"] == "websocket":
             await send({"type": "websocket.close", "code": 1000})
 
     async def _start(self) -> None:
-        """Mounted applications hear nothing of their host's life: they start with their first request."""
+        """Start with the first request at the latest: mounted applications get no lifespan events."""
         async with self._lock:
             if not self._is_open:
                 await self._open()
+                self._endpoint.starter = EagerStarter()
                 self._is_open = True
 
-    async def _live(self, receive: Receive, send: Send) -> None:
+    async def _run_lifespan(self, receive: Receive, send: Send) -> None:
         while True:
             message = await receive()
             if message["type"] == "lifespan.startup":
@@ -77,80 +80,118 @@ class ASGIApp:
             elif message["type"] == "lifespan.shutdown":
                 self._is_open = False
                 await self._close()
+                self._endpoint.close()
                 await send({"type": "lifespan.shutdown.complete"})
                 return
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
-        writer = _Writer(send, self._unread)
-        headers = _read_headers(scope)
-        if headers is None:
-            writer.answer(Refusal(431, LONG_HEAD).answer(closes=True))
-            await writer.flush()
-            writer.close()
+        endpoint = self._endpoint
+        head = self._read_head(scope)
+        if head is None:
+            await _send_reply(send, error_response(431, LONG_HEAD, closes=True))
             return
-        local, client = scope.get("server"), scope.get("client")
+        server, client = scope.get("server"), scope.get("client")
         request = Request(
-            scope["method"],
-            _path_of(scope),
-            headers,
+            head,
             b"",
-            scope.get("query_string", b"").decode("latin-1"),
-            local[0] if local else None,
-            scope.get("root_path", ""),
+            server[0] if server else None,
             client[0] if client else None,
+            scope.get("root_path", ""),
         )
-        endpoint = self._endpoint()
         try:
-            refusal = endpoint.admit(request)
-            if refusal is not None and not isinstance(refusal, Answer):
-                refusal = await refusal
-            if refusal is None:
-                refusal = await _read_body(request, receive, endpoint.bodies)
-            outcome = refusal or endpoint.handle(request)
+            outcome: Any = endpoint.admit(request)
+            if outcome is not None and not isinstance(outcome, Reply):
+                outcome = await outcome
+            if outcome is None:
+                outcome = await _read_body(request, receive, endpoint.bodies) or endpoint.handle(request)
             request.body = b""
-            if isinstance(outcome, Answer):
-                writer.answer(outcome)
-                del outcome, refusal  # a large body is in a file now
-                await writer.flush()
-            else:
-                await writer.run(outcome, receive)
-        except _GoneError:
+            if isinstance(outcome, Reply) and len(outcome.body or b"") <= PIECE:
+                await _send_reply(send, outcome)
+                return
+            writer = _Writer(send, self._buffers)
+            try:
+                if isinstance(outcome, Reply):
+                    writer.respond(outcome)
+                    del outcome  # a large body is in a file now
+                    await writer.flush()
+                else:
+                    await writer.run(outcome, receive)
+            finally:
+                writer.close()
+        except _DisconnectedError:
             pass
         finally:
-            writer.close()
-            endpoint.bodies.release(request)
+            if request.reserved:
+                endpoint.bodies.release(request)
+
+    def _read_head(self, scope: Scope) -> Head | None:
+        """Return the head of a request, or None if it is too long. A head that was seen before is not read
+        again."""
+        fields = scope["headers"]
+        try:
+            key = (scope["method"], scope["path"], scope.get("root_path"), scope.get("query_string"), *fields)
+            head = self._endpoint.heads.get(key)
+        except TypeError:  # some servers give lists instead of tuples
+            key, head = None, None
+        if head is not None:
+            return head
+        size = len(scope["path"]) + sum([len(name) + len(value) + 4 for name, value in fields])
+        if size > MAX_HEADERS or len(fields) > MAX_FIELDS:
+            return None
+        headers = collect_headers([(name.lower(), value) for name, value in fields])
+        path: str = scope["path"]
+        path = path.removeprefix(scope.get("root_path", "")) or "/"
+        head = Head(scope["method"], path, headers, scope.get("query_string", b"").decode("latin-1"))
+        if key is not None:
+            self._endpoint.heads.store(key, size, head)
+        return head
 
 
-class _GoneError(Exception):
-    """The client has gone before its request was complete."""
+class _DisconnectedError(Exception):
+    """The client has disconnected before its request was complete."""
+
+
+def _head_of(reply: Reply, body: bytes) -> Message:
+    headers = [(b"content-length", b"%d" % len(body)), *reply.headers]
+    if body:
+        headers.append((b"content-type", reply.content_type if isinstance(reply, Response) else JSON))
+    if isinstance(reply, Response) and reply.closes:
+        headers.append((b"connection", b"close"))
+    return {"type": "http.response.start", "status": reply.status, "headers": headers}
+
+
+async def _send_reply(send: Send, reply: Reply) -> None:
+    body = reply.body or b""
+    await send(_head_of(reply, body))
+    await send({"type": "http.response.body", "body": body, "more_body": False})
 
 
 class _Writer:
-    """Takes what is answered and sends it in order, as fast as the host takes it."""
+    """Takes a response and sends it in order, as fast as the ASGI server takes it."""
 
-    def __init__(self, send: Send, store: UnreadStore) -> None:
+    def __init__(self, send: Send, store: BufferStore) -> None:
         self._send = send
-        self._start: MutableMapping[str, Any] | None = None
-        self._unread = Unread(store, self._cut)
-        self._bell = asyncio.Event()
+        self._start: Message | None = None
+        self._unread = OutputBuffer(store, self._cut)
+        self._wake = asyncio.Event()
         self._is_done = False
         self._is_cut = False
 
-    async def run(self, talk: Talk, receive: Receive) -> None:
-        gone = asyncio.ensure_future(_wait_gone(receive))
-        gone.add_done_callback(lambda _: self._bell.set())
+    async def run(self, response: PendingResponse, receive: Receive) -> None:
+        disconnected = asyncio.ensure_future(_wait_for_disconnect(receive))
+        disconnected.add_done_callback(lambda _: self._wake.set())
         try:
-            talk.begin(self)
-            while not gone.done() and not self._is_cut:
-                self._bell.clear()
+            response.begin(self)
+            while not disconnected.done() and not self._is_cut:
+                self._wake.clear()
                 await self.flush()
                 if self._is_done:
                     return
-                await self._bell.wait()
+                await self._wake.wait()
         finally:
-            gone.cancel()
+            disconnected.cancel()
             if self._is_cut or not self._is_done:
-                talk.lost()
+                response.lost()
 
     async def flush(self) -> None:
         """Send what is there, and the end if it has come."""
@@ -165,21 +206,18 @@ class _Writer:
         if self._is_done and not is_last and not self._is_cut:
             await self._send({"type": "http.response.body", "body": b""})
 
-    def answer(self, answer: Answer) -> None:
+    def respond(self, reply: Reply) -> None:
         if self._is_done:
             return
-        headers = [(b"content-length", b"%d" % len(answer.body)), *answer.fields]
-        if answer.body:
-            headers.append((b"content-type", answer.kind))
-            self._unread.append(answer.body)
-        if answer.closes:
-            headers.append((b"connection", b"close"))
-        self._start = {"type": "http.response.start", "status": answer.status, "headers": headers}
+        body = reply.body or b""
+        self._start = _head_of(reply, body)
+        if body:
+            self._unread.append(body)
         self.finish()
 
-    def open(self, fields: Fields = ()) -> None:
-        self._start = {"type": "http.response.start", "status": 200, "headers": [*SSE_HEADERS, *fields]}
-        self._bell.set()
+    def open(self) -> None:
+        self._start = {"type": "http.response.start", "status": 200, "headers": [*SSE_HEADERS]}
+        self._wake.set()
 
     def write(self, data: bytes) -> None:
         if self._is_done or self._is_cut:
@@ -188,69 +226,49 @@ class _Writer:
             self._unread.cut()  # the client does not read
             return
         self._unread.append(data)
-        self._bell.set()
+        self._wake.set()
 
     def finish(self) -> None:
         self._is_done = True
-        self._bell.set()
+        self._wake.set()
 
     def close(self) -> None:
         self._unread.close()
 
     def _cut(self) -> None:
         self._is_cut = True
-        self._bell.set()
+        self._wake.set()
 
 
-async def _wait_gone(receive: Receive) -> None:
+async def _wait_for_disconnect(receive: Receive) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass
 
 
-def _path_of(scope: Scope) -> str:
-    """The path below where the application is mounted."""
-    path: str = scope["path"]
-    root: str = scope.get("root_path", "")
-    if root and path.startswith(root):
-        path = path[len(root) :]
-    return path or "/"
-
-
-def _read_headers(scope: Scope) -> dict[bytes, bytes] | None:
-    """The headers, or None where there are too many."""
-    headers: dict[bytes, bytes] = {}
-    size = len(scope["path"])
-    for name, value in scope["headers"]:
-        key = name.lower()
-        headers[key] = repeated(key, headers[key], value) if key in headers else value
-        size += len(name) + len(value) + 4
-    return None if size > MAX_HEADERS or len(scope["headers"]) > MAX_FIELDS else headers
-
-
-async def _read_body(request: Request, receive: Receive, bodies: BodyBudget) -> Answer | None:
-    """Read the body into the request, or return the answer that refuses it. Raises _GoneError."""
-    declared = request.headers.get(b"content-length", b"0")
+async def _read_body(request: Request, receive: Receive, bodies: BodyBudget) -> Response | None:
+    """Read the body into the request, or return the response that refuses it. Raise _DisconnectedError."""
+    declared = request.head.headers.get(b"content-length", b"0")
     if declared.isdigit():
         if len(declared) > 20 or int(declared) > MAX_BODY:
-            return Refusal(413, TOO_LARGE).answer(closes=True)
-        refusal = bodies.reserve(request, int(declared))
-        if refusal is not None:
-            return refusal
+            return error_response(413, TOO_LARGE, closes=True)
+        refused = bodies.reserve(request, int(declared))
+        if refused is not None:
+            return refused
     parts: list[bytes] = []
     size = 0
     while True:
         message = await receive()
         if message["type"] == "http.disconnect":
-            raise _GoneError
+            raise _DisconnectedError
         part = message.get("body", b"")
         size += len(part)
         if size > MAX_BODY:
-            return Refusal(413, TOO_LARGE).answer(closes=True)
+            return error_response(413, TOO_LARGE, closes=True)
         if size > FREE_BYTES:
-            refusal = bodies.reserve(request, MAX_BODY)
-            if refusal is not None:
-                return refusal
+            refused = bodies.reserve(request, MAX_BODY)
+            if refused is not None:
+                return refused
         parts.append(part)
         if not message.get("more_body"):
-            request.body = b"".join(parts)
+            request.body = parts[0] if len(parts) == 1 else b"".join(parts)
             return None

@@ -1,7 +1,6 @@
-"""The way in for callers who have to say who they are, and the pages that stand outside of it.
+"""Authentication of HTTP requests, and the pages that are served before it: OAuth metadata and metrics.
 
-Asks the policy's doorkeeper about every request before anything else is looked at, on every path: the old
-pair, sessions and figures included. Knows requests and answers; refuses to know keys and tokens.
+Every request passes here first, on every path: MCP, sessions, the older HTTP+SSE transport and metrics.
 """
 
 from __future__ import annotations
@@ -13,9 +12,11 @@ from typing import TYPE_CHECKING
 from toolcrib.context import Principal
 from toolcrib.errors import ConfigurationError
 from toolcrib.policy.auth import ANONYMOUS, Doorkeeper, Pass, Refused
-from toolcrib.protocol.headers import TWICE
-from toolcrib.transports.http.messages import Answer, Fields, Lasting, Refusal, Request
-from toolcrib.transports.http.sse import Attendance
+from toolcrib.protocol.messages import Headers
+from toolcrib.protocol.modern import REPEATED
+from toolcrib.transports.http.request import Request
+from toolcrib.transports.http.response import OpenStream, Response, error_response
+from toolcrib.transports.http.sse import CredentialWatch
 
 if TYPE_CHECKING:
     from toolcrib.policy.enforcer import PolicyEnforcer
@@ -24,8 +25,8 @@ _READ_ONLY = ((b"allow", b"GET, HEAD"),)
 _KNOWN = (Principal, Refused)
 
 
-class Reception:
-    """One server's way in. `open` has to be awaited before anybody comes."""
+class AuthMiddleware:
+    """Authentication for one server. `open` has to be awaited before the first request."""
 
     def __init__(
         self, enforcer: PolicyEnforcer, name: str, *, host: str, port: int, path: str, workers: int = 1
@@ -37,20 +38,20 @@ class Reception:
         self._path = path
         self._workers = workers
         self._keeper: Doorkeeper | None = None
-        self._attendance: Attendance[Pass] | None = None
+        self._credentials: CredentialWatch[Pass] | None = None
         self._telemetry = enforcer.telemetry
         telemetry = enforcer.policy.telemetry
         shows = self._telemetry is not None and telemetry is not None and telemetry.prometheus
-        self._figures = telemetry.metrics_path if telemetry is not None and shows else None
-        if self._figures in (path, f"{path}/"):
-            words = f"is where the server itself is: nobody could call at {path}"
+        self._metrics_path = telemetry.metrics_path if telemetry is not None and shows else None
+        if self._metrics_path in (path, f"{path}/"):
+            words = f"must differ from the path of the server, {path}"
             hint = 'choose another, such as "/metrics"'
             raise enforcer.policy.error_at("telemetry.metrics_path", words, hint)
         self._is_open = telemetry is not None and telemetry.metrics_open
         self._scope = "" if telemetry is None else telemetry.metrics_scope
 
     async def open(self, port: int) -> None:
-        """`port` is the one that is really listened on."""
+        """Prepare to authenticate. `port` is the one that the server listens on."""
         auth = self._enforcer.policy.auth
         if auth is None or self._keeper is not None:
             return
@@ -62,92 +63,92 @@ class Reception:
                 resource=resource,
                 path=self._path,
                 name=self._name,
-                twice=TWICE,
+                twice=REPEATED,
                 workers=self._workers,
             )
             await keeper.open()
         except ConfigurationError as error:
             raise self._enforcer.policy.error_from("auth.keys", error) from None
         self._keeper = keeper
-        self._attendance = Attendance(keeper.is_good)
+        self._credentials = CredentialWatch(keeper.is_good)
 
     async def close(self) -> None:
-        if self._attendance is not None:
-            self._attendance.close()
-            self._attendance = None
+        if self._credentials is not None:
+            self._credentials.close()
+            self._credentials = None
         if self._keeper is not None:
             await self._keeper.close()
             self._keeper = None
 
-    def challenge(self, scopes: Sequence[str]) -> Fields:
-        """Headers for a caller who has to come back with these scopes."""
+    def challenge(self, scopes: Sequence[str]) -> Headers:
+        """Return headers that ask the client to come back with these scopes."""
         return () if self._keeper is None else self._keeper.challenge(scopes)
 
-    def admit(self, request: Request) -> Answer | Awaitable[Answer | None] | None:
-        """Find out who sends a request. None: it may be handled; else what is answered instead."""
+    def admit(self, request: Request) -> Response | Awaitable[Response | None] | None:
+        """Authenticate a request. Return None, or the response that it gets instead of being handled."""
         keeper = self._keeper
         if keeper is None:
-            if self._enforcer.policy.auth is not None:  # not open yet, or closed already: nobody can be known
+            if self._enforcer.policy.auth is not None:  # not open yet, or closed already
                 return self._refuse(Refused(503, "The server is starting or stopping", (), 1.0))
             request.is_admitted = True
-            return self._show_figures(request) if request.path == self._figures else None
-        if request.path != self._path:
-            document = keeper.document(request.path)
+            return self._show_metrics(request) if request.head.path == self._metrics_path else None
+        if request.head.path != self._path:
+            document = keeper.document(request.head.path)
             if document is not None:
                 return _page(request, b"application/json", document)
-            if request.path == self._figures and self._is_open:
-                return self._show_figures(request)
-        who = keeper.identify(request.headers, request.remote)
+            if request.head.path == self._metrics_path and self._is_open:
+                return self._show_metrics(request)
+        who = keeper.identify(request.head.headers, request.address)
         if isinstance(who, _KNOWN):
-            return self._let_in(who, keeper, request)
+            return self._accept(who, keeper, request)
         return self._wait(who, keeper, request)
 
     async def _wait(
         self, who: Awaitable[Principal | Refused], keeper: Doorkeeper, request: Request
-    ) -> Answer | None:
-        return self._let_in(await who, keeper, request)
+    ) -> Response | None:
+        return self._accept(await who, keeper, request)
 
-    def _let_in(self, who: Principal | Refused, keeper: Doorkeeper, request: Request) -> Answer | None:
+    def _accept(self, who: Principal | Refused, keeper: Doorkeeper, request: Request) -> Response | None:
         if isinstance(who, Refused):
             return self._refuse(who)
-        is_looking = request.path == self._figures
-        if is_looking and (refused := self._guard_figures(who, keeper)) is not None:
+        is_metrics = request.head.path == self._metrics_path
+        if is_metrics and (refused := self._check_metrics_access(who, keeper)) is not None:
             return self._refuse(refused)
         wait_s = keeper.meter(who)
         if wait_s is not None:
             return self._refuse(Refused(429, "Too many requests: try again later", (), wait_s))
         request.principal, request.is_admitted = who, True
-        return self._show_figures(request) if is_looking else None
+        return self._show_metrics(request) if is_metrics else None
 
-    def attend(self, stream: Lasting, request: Request) -> None:
-        """End this stream when the credentials of its request are good no longer."""
-        shown = None if self._keeper is None else self._keeper.follow(request.headers)
-        if shown is not None and self._attendance is not None:
-            self._attendance.add(stream, shown)
+    def watch(self, stream: OpenStream, request: Request) -> None:
+        """End this stream when the credentials of its request are no longer valid."""
+        credentials = None if self._keeper is None else self._keeper.follow(request.head.headers)
+        if credentials is not None and self._credentials is not None:
+            self._credentials.add(stream, credentials)
 
-    def _refuse(self, refused: Refused) -> Answer:
+    def _refuse(self, refused: Refused) -> Response:
         if self._telemetry is not None:
             self._telemetry.count_refusal(str(refused.status))
-        fields = refused.fields
+        headers = refused.fields
         if refused.retry_after_s is not None:
-            fields = (*fields, (b"retry-after", b"%d" % max(1, math.ceil(refused.retry_after_s))))
-        return Refusal(refused.status, refused.words, fields).answer()
+            headers = (*headers, (b"retry-after", b"%d" % max(1, math.ceil(refused.retry_after_s))))
+        return error_response(refused.status, refused.words, headers)
 
-    def _guard_figures(self, who: Principal, keeper: Doorkeeper) -> Refused | None:
-        """Figures name tools that not everybody may know of, so they are for those who were given a scope."""
+    def _check_metrics_access(self, who: Principal, keeper: Doorkeeper) -> Refused | None:
+        """Refuse callers without the scope for metrics, which name tools that not everybody may see."""
         if who is ANONYMOUS:
             return keeper.ask()
         if self._scope in who.scopes:
             return None
-        words = f"The figures are for callers with the scope {self._scope}"
+        words = f"Metrics require the scope {self._scope}"
         return Refused(403, words, keeper.challenge([self._scope]))
 
-    def _show_figures(self, request: Request) -> Answer:
-        assert self._telemetry is not None  # nosec B101  # without one there is no such path
+    def _show_metrics(self, request: Request) -> Response:
+        assert self._telemetry is not None  # nosec B101  # there is no such path without it
         return _page(request, *self._telemetry.exposition())
 
 
-def _page(request: Request, kind: bytes, body: bytes) -> Answer:
-    if request.method not in ("GET", "HEAD"):
-        return Refusal(405, "This page is only read", _READ_ONLY).answer()
-    return Answer(200, body, kind, ((b"cache-control", b"no-store"),))
+def _page(request: Request, content_type: bytes, body: bytes) -> Response:
+    if request.head.method not in ("GET", "HEAD"):
+        return error_response(405, "Method not allowed: this page is read-only", _READ_ONLY)
+    return Response(200, body, content_type, ((b"cache-control", b"no-store"),))

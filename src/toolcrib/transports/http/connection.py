@@ -1,9 +1,10 @@
-"""One HTTP/1.1 connection, on httptools: requests in, answers out, one after the other, with time-outs.
+"""One HTTP/1.1 connection: requests in, responses out, one after the other, with time-outs.
 
-The credentials of a request are checked when its head is complete, before any of its body is kept. While a
-request is answered, what the client sends next is held as it came and not parsed; above `MAX_HELD` bytes the
-socket is not read until the answer has been taken. So a connection costs one request, one answer and a little
-more, whatever its client sends or does not read.
+A request that arrives in one piece, with a head that was seen before, is served at once. All others are
+parsed by httptools. Credentials are checked when the head is complete, before any of the body is kept. While
+a request is served, what the client sends next is held unparsed; above `MAX_HELD` bytes the socket is not
+read until the response has been taken. So a connection costs one request, one response and a little more,
+whatever its client does.
 """
 
 from __future__ import annotations
@@ -15,56 +16,51 @@ from collections import deque
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING, Any
 
-from toolcrib.transports.http.endpoint import FREE_BYTES
-from toolcrib.transports.http.messages import (
+from toolcrib.protocol import Reply
+from toolcrib.transports.http.output import Output
+from toolcrib.transports.http.pending import PendingAdmission
+from toolcrib.transports.http.request import (
+    FREE_BYTES,
     LONG_HEAD,
     MAX_BODY,
     MAX_FIELDS,
     MAX_HEADERS,
     TOO_LARGE,
-    Answer,
-    Refusal,
+    Head,
     Request,
-    Talk,
-    repeated,
+    collect_headers,
 )
-from toolcrib.transports.http.output import Output
-from toolcrib.transports.http.responses import Admission
+from toolcrib.transports.http.response import PendingResponse, Response, error_response
 
 if TYPE_CHECKING:
-    from toolcrib.transports.http.server import Serving
+    from toolcrib.transports.http.server import HTTPServer
 
 logger = logging.getLogger("toolcrib")
 
 SLICE = 4 * 1024
-"""Bytes that are parsed at a time: the parser cannot be stopped between two requests."""
+"""Bytes parsed at a time: the parser cannot be stopped between two requests."""
 MAX_HELD = 32 * 1024
-"""Bytes that a client may send ahead of its answers."""
+"""Bytes that a client may send ahead of its responses."""
 MAX_CHUNKS = 1_000
 SMALL_CHUNK = 16
-"""A chunk of a byte costs as much to take as one of a thousand: so many may be small."""
+"""A chunk of one byte costs as much as one of a thousand, so the number of small chunks is bounded."""
 CHUNK_FRAME = 32
 """Bytes around a chunk: its size, line ends, and a short extension."""
 LINGER_BYTES = 64 * 1024
 LINGER_IDLE_S = 1.0
 LINGER_S = 5.0
-"""A client that is refused may still be sending its body; closing at once could lose it the answer."""
+"""A refused client may still be sending its body; closing the connection at once could lose the response."""
 NEVER = float("inf")
 
-Turn = tuple[Request, Answer | Talk | None, bool, bool]
-"""A request, what it gets instead of being handled, whether the connection stays, whether it is HTTP/1.1."""
-_NO_REQUEST = Request("", "", {})
+QueuedRequest = tuple[Request, Reply | PendingResponse | None, bool]
+"""A request, its response if there is one already, and whether the connection stays open after it."""
 
 
 class Connection(asyncio.BufferedProtocol):
-    """One client's connection.
-
-    `read_by` and `write_by` are when the client must have sent, or read, some more.
-    """
+    """One client's connection. `read_by` and `write_by` are when the client must have sent, or read, more."""
 
     __slots__ = (
         "_admission",
-        "_answering",
         "_body",
         "_body_by",
         "_body_left",
@@ -75,19 +71,21 @@ class Connection(asyncio.BufferedProtocol):
         "_has_served",
         "_is_in_message",
         "_is_last",
-        "_is_new",
         "_is_reading_paused",
+        "_is_ready",
         "_is_refused",
         "_linger_by",
         "_linger_bytes",
         "_parser",
+        "_pending",
+        "_piece",
         "_queue",
+        "_receiving",
         "_refusal",
-        "_request",
+        "_server",
         "_serving",
         "_size",
         "_surplus",
-        "_talk",
         "_unparsed",
         "_url",
         "local",
@@ -101,35 +99,35 @@ class Connection(asyncio.BufferedProtocol):
     output: Output
     transport: Any
 
-    def __init__(self, serving: Serving) -> None:
-        self._serving = serving
-        self._parser = serving.new_parser(self)
+    def __init__(self, server: HTTPServer) -> None:
+        self._server = server
+        self._parser = server.new_parser(self)
         self.local: str | None = None
         self.remote: str | None = None
-        self.read_by = serving.now + serving.times.header_s
+        self.read_by = server.now + server.timeouts.header_s
         self.write_by = NEVER
-        # What is read into, input that is not parsed yet, and whether the socket is read.
-        self._buffer = serving.read_buffer()
+        self._buffer = server.read_buffer()
+        self._is_ready = True  # nothing is received or served: the next byte begins a request
         self._unparsed = b""
         self._is_reading_paused = False
         # The message that is being received.
         self._is_in_message = False
-        self._fed = 0  # its bytes so far
+        self._piece = b""  # what it began with
+        self._fed = 0  # its bytes so far, without the piece that it began in
         self._url = b""
         self._fields: list[tuple[bytes, bytes]] = []
-        self._request: Request | None = None  # from the end of its head on
-        self._refusal: Answer | None = None  # what it gets instead of being served
-        self._admission: asyncio.Task[Answer | None] | None = None
-        self._is_new = True  # HTTP/1.1
+        self._receiving: Request | None = None  # from the end of its head on
+        self._refusal: Response | None = None  # what it gets instead of being handled
+        self._admission: asyncio.Task[Response | None] | None = None
         self._body: bytes | bytearray = b""
         self._chunks = 0  # the pieces that the body came in
         self._size = 0
         self._body_left = 0  # of a declared length; negative for a body in chunks
         self._body_by = NEVER
         # The messages to answer.
-        self._queue: deque[Turn] = deque()
-        self._answering: Request | None = None
-        self._talk: Talk | None = None
+        self._queue: deque[QueuedRequest] = deque()
+        self._serving: Request | None = None
+        self._pending: PendingResponse | None = None
         self._is_last = False  # nothing after what was received so far is a request
         self._is_refused = False
         self._has_served = False  # in this turn of the loop
@@ -141,38 +139,46 @@ class Connection(asyncio.BufferedProtocol):
 
     def connection_made(self, transport: Any) -> None:
         self.transport = transport
-        self.output = Output(self, transport, self._serving.unread)
+        self.output = Output(self, transport, self._server.buffers)
         name = transport.get_extra_info("sockname")
         self.local = name[0] if isinstance(name, tuple) else None
         peer = transport.get_extra_info("peername")
         self.remote = peer[0] if isinstance(peer, tuple) else None
-        if not self._serving.admit(self):
+        if not self._server.admit(self):
             self._refuse(503, "Too many connections: try again later")
 
     def connection_lost(self, error: Exception | None) -> None:  # noqa: ARG002
-        self._serving.forget(self)
-        self._is_last = True
-        for request in (self._answering, self._request, *(turn[0] for turn in self._queue)):
+        self._server.forget(self)
+        self._is_last, self._is_ready = True, False
+        for request in (self._serving, self._receiving, *(queued[0] for queued in self._queue)):
             if request is not None:
-                self._serving.endpoint.bodies.release(request)
-        self._answering = self._request = self._parser = None
+                self._server.endpoint.bodies.release(request)
+        self._serving = self._receiving = self._parser = None
         self._queue.clear()
         self._fields = []
-        self._unparsed = self._body = b""
+        self._unparsed = self._body = self._piece = b""
         if self._admission is not None:
             self._admission.cancel()
-        talk, self._talk = self._talk, None
+        pending, self._pending = self._pending, None
         self.output.lost()
-        if talk is not None:
-            talk.lost()
+        if pending is not None:
+            pending.lost()
 
     def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002
         return self._buffer
 
     def buffer_updated(self, size: int) -> None:
-        self.data_received(self._buffer[:size].tobytes())
+        data = self._buffer[:size].tobytes()
+        if self._is_ready:
+            end = data.find(b"\r\n\r\n") + 4
+            head = self._server.endpoint.heads.get(data[:end])
+            if head is not None and end + head.length == size:
+                self._serve_whole(Request(head, data[end:], self.local, self.remote))
+                return
+        self.data_received(data)
 
     def data_received(self, data: bytes) -> None:
+        self._is_ready = False
         if self._is_last:
             self._discard(len(data))
         elif self._unparsed or not self.output.is_idle or self._admission is not None or self._queue:
@@ -183,7 +189,7 @@ class Connection(asyncio.BufferedProtocol):
             self._has_served = False
             if rest := self._feed(data):
                 self._hold(rest)
-                self._go_on_soon()
+                self._continue_soon()
 
     def pause_writing(self) -> None:
         self.output.pause()
@@ -197,12 +203,13 @@ class Connection(asyncio.BufferedProtocol):
     # --- input ---
 
     def _parse(self, data: bytes) -> None:
-        """Parse until the input is used up, or until a request was served: then others have a turn."""
+        """Parse until the input is used up, or until a request was served: then other connections have a
+        turn."""
         self._has_served = False
         while data and not self._is_last:
             if self._has_served or self._is_busy:
                 self._hold(data)
-                self._go_on_soon()
+                self._continue_soon()
                 break
             size = max(SLICE, self._body_left)
             data = self._feed(data[:size]) + data[size:]
@@ -212,15 +219,18 @@ class Connection(asyncio.BufferedProtocol):
         rest = b""
         if self._is_in_message:
             self._fed += len(piece)
+        else:
+            self._piece = piece
         try:
             self._parser.feed_data(piece)
-        except self._serving.parser_upgrade as upgrade:
+        except self._server.parser_upgrade as upgrade:
             rest = piece[upgrade.args[0] :]
             self._decline_upgrade()
-        except self._serving.parser_error:
+        except self._server.parser_error:
             self._refuse(400, "Malformed HTTP request")
+        self._piece = b""
         if self._queue:
-            self._go_on_soon()
+            self._continue_soon()
         if self._is_in_message:
             overhead = self._fed - self._size - CHUNK_FRAME * self._chunks
             if overhead > MAX_HEADERS or len(self._fields) > MAX_FIELDS:
@@ -231,14 +241,14 @@ class Connection(asyncio.BufferedProtocol):
 
     @property
     def _rest_size(self) -> int:
-        """How much may still come of a body."""
+        """Bytes of a body that may still come."""
         return self._body_left if self._body_left > 0 else MAX_BODY
 
     @property
     def _is_rest_small(self) -> bool:
         """Whether to wait for the rest of a refused request, so that its connection can be used again."""
-        request = self._request
-        return self._rest_size <= FREE_BYTES and request is not None and b"expect" not in request.headers
+        request = self._receiving
+        return self._rest_size <= FREE_BYTES and request is not None and b"expect" not in request.head.headers
 
     @property
     def _is_busy(self) -> bool:
@@ -246,12 +256,13 @@ class Connection(asyncio.BufferedProtocol):
         return not self.output.is_idle or self._admission is not None or bool(self._queue)
 
     def _hold(self, data: bytes) -> None:
+        self._is_ready = False
         self._unparsed += data
         if len(self._unparsed) <= MAX_HELD:
             return
-        if self._answering is None or self._answering.is_admitted:
+        if self._serving is None or self._serving.is_admitted:
             self._pause_reading()
-        else:  # it gets refusals, reads none of them, and sends on
+        else:  # the client is refused, does not read that, and goes on sending
             self._drop()
 
     def _pause_reading(self) -> None:
@@ -265,23 +276,23 @@ class Connection(asyncio.BufferedProtocol):
             self.transport.resume_reading()
 
     def _discard(self, size: int) -> None:
-        """What comes after the last request is read, so that the client gets to reading its answer."""
+        """Drop input that comes after the last request; it is read so that the client reads its response."""
         self._surplus += size
         if self._linger_by != NEVER:
-            self.read_by = min(self._serving.now + LINGER_IDLE_S, self._linger_by)
+            self.read_by = min(self._server.now + LINGER_IDLE_S, self._linger_by)
             if self._surplus > self._linger_bytes:
                 self._drop()
 
     # --- called by the parser ---
 
     def on_message_begin(self) -> None:
-        self._is_in_message = True
+        self._is_in_message, self._is_ready = True, False
         self._fed = 0
         self._fields = []
         self._url = b""
         self._body = b""
         self._chunks = self._size = self._body_left = 0
-        self.read_by = self._serving.now + self._serving.times.header_s
+        self.read_by = self._server.now + self._server.timeouts.header_s
 
     def on_url(self, url: bytes) -> None:
         self._url += url
@@ -294,45 +305,39 @@ class Connection(asyncio.BufferedProtocol):
         if self._is_last or parser.should_upgrade():
             return
         fields = self._fields
-        self._fields = []  # from here on for trailers, which are not looked at
-        headers = dict(fields)
-        if len(headers) != len(fields):
-            headers.clear()
-            for key, value in fields:
-                headers[key] = repeated(key, headers[key], value) if key in headers else value
+        self._fields = []  # from here on for trailers, which are ignored
         # A head that came in one piece is not too long.
         if len(fields) > MAX_FIELDS or (self._fed and self._is_head_long(fields)):
             self._refuse(431, LONG_HEAD)
             return
-        self._is_new = parser.get_http_version() == "1.1"
-        if not self._is_new and parser.get_http_version() != "1.0":
-            self._refuse(505, "Only HTTP/1.1 and HTTP/1.0 are served")
+        version = parser.get_http_version()
+        if version not in ("1.1", "1.0"):
+            self._refuse(505, "Only HTTP/1.1 and HTTP/1.0 are supported")
             return
         self.read_by = NEVER
-        path, query = self._serving.read_url(self._url)
+        headers = collect_headers(fields)
+        path, _, query = self._url.decode("latin-1").partition("?")
         method: bytes = parser.get_method()
-        request = self._request = Request(
-            method.decode("latin-1"), path, headers, b"", query, self.local, remote=self.remote
-        )
+        head = Head(method.decode("latin-1"), path, headers, query, is_http11=version == "1.1")
+        request = self._receiving = Request(head, b"", self.local, self.remote)
         declared = headers.get(b"content-length")
         if declared is not None:
             if not declared.isdigit():
                 self._refuse(400, "Content-Length must be a number")
                 return
-            self._body_left = int(declared[:20])
+            self._body_left = head.length = int(declared[:20])
             if self._body_left > MAX_BODY:
                 self._body_left = 0
                 self._refuse(413, TOO_LARGE)
                 return
-        if b"transfer-encoding" in headers and (
-            not self._is_new or headers[b"transfer-encoding"].lower() != b"chunked"
-        ):
+        encoding = headers.get(b"transfer-encoding")
+        if encoding is not None and (not head.is_http11 or encoding.lower() != b"chunked"):
             self._refuse(400, "Transfer-Encoding must be chunked, and only on HTTP/1.1")
             return
-        if declared is not None or b"transfer-encoding" in headers:
-            now, times = self._serving.now, self._serving.times
-            self._body_by = now + times.body_s
-            self.read_by = now + times.body_idle_s
+        if declared is not None or encoding is not None:
+            now, timeouts = self._server.now, self._server.timeouts
+            self._body_by = now + timeouts.body_s
+            self.read_by = now + timeouts.body_idle_s
         self._admit(request)
 
     def _is_head_long(self, fields: list[tuple[bytes, bytes]]) -> bool:
@@ -356,56 +361,97 @@ class Connection(asyncio.BufferedProtocol):
         if self._chunks > MAX_CHUNKS + self._size // SMALL_CHUNK:
             self._refuse(400, "Too many small chunks in the request body")
             return
-        self.read_by = min(self._serving.now + self._serving.times.body_idle_s, self._body_by)
-        if self._size > FREE_BYTES and self._request is not None and not self._request.reserved:
-            self._refusal = self._serving.endpoint.bodies.reserve(self._request, MAX_BODY)
+        self.read_by = min(self._server.now + self._server.timeouts.body_idle_s, self._body_by)
+        if self._size > FREE_BYTES and self._receiving is not None and not self._receiving.reserved:
+            self._refusal = self._server.endpoint.bodies.reserve(self._receiving, MAX_BODY)
 
     def on_message_complete(self) -> None:
         self._is_in_message = False
-        request, self._request = self._request, None
+        request, self._receiving = self._receiving, None
         if self._is_last or request is None:
             return
-        keeps = self._parser.should_keep_alive() and not self._serving.is_draining
-        self._is_last = not keeps
+        request.head.keeps_alive = self._parser.should_keep_alive()
+        keeps_alive = request.head.keeps_alive and not self._server.is_draining
+        self._is_last = not keeps_alive
         self.read_by = NEVER
         request.body = bytes(self._body)
         self._body = b""
         if request.reserved:
-            self._serving.endpoint.bodies.shrink(request)
-        outcome: Answer | Talk | None = self._refusal
+            self._server.endpoint.bodies.shrink(request)
+        response: Reply | PendingResponse | None = self._refusal
         self._refusal = None
         if self._admission is not None:
-            handle = functools.partial(self._serving.endpoint.handle, request)
-            outcome = Admission(self._admission, handle)
+            handle = functools.partial(self._server.endpoint.handle, request)
+            response = PendingAdmission(self._admission, handle)
             self._admission = None
-        turn = (request, outcome, keeps, self._is_new)
+        elif response is None:
+            self._remember_head(request)
         if self._has_served or self._queue or not self.output.is_idle:
-            self._queue.append(turn)
+            self._queue.append((request, response, keeps_alive))
         else:
             self._has_served = True
-            self._serve(*turn)
+            self._serve(request, response, keeps_alive)
+
+    def _remember_head(self, request: Request) -> None:
+        """Cache the head of a request that came in one piece, so that its next occurrence is not parsed.
+
+        The bytes up to the first empty line are the head if as many bytes as it declares follow as the body,
+        and if the parser saw no other line ends than this search does.
+        """
+        head, piece = request.head, self._piece
+        end = piece.find(b"\r\n\r\n") + 4
+        raw = piece[:end]
+        if (
+            end > 3
+            and piece[end:] == request.body
+            and len(request.body) == head.length <= FREE_BYTES
+            and raw.count(b"\n") == raw.count(b"\r\n")
+            and not raw.startswith(b"\r\n")
+            and b"expect" not in head.headers
+            and b"transfer-encoding" not in head.headers
+        ):
+            self._server.endpoint.heads.store(raw, len(raw), head)
 
     # --- one request ---
 
+    def _serve_whole(self, request: Request) -> None:
+        """Serve a request that has arrived in one piece, with a head that was parsed before."""
+        self._is_ready = False
+        self.read_by = NEVER
+        head, endpoint = request.head, self._server.endpoint
+        keeps_alive = head.keeps_alive and not self._server.is_draining
+        self._is_last = not keeps_alive
+        try:
+            response: Any = endpoint.admit(request)
+            if response is None:
+                self._serve(request, None, keeps_alive)
+                return
+        except Exception:
+            response = self._internal_error()
+        if not isinstance(response, Reply):
+            admission = self._server.loop.create_task(_await_admission(response))
+            response = PendingAdmission(admission, functools.partial(endpoint.handle, request))
+        self._serve(request, response, keeps_alive)
+
     def _admit(self, request: Request) -> None:
         """Decide whether this request is let in, before its body is kept."""
-        endpoint = self._serving.endpoint
+        endpoint = self._server.endpoint
         try:
             outcome = endpoint.admit(request)
         except Exception:
-            outcome = self._fail()
+            outcome = self._internal_error()
         if outcome is None and self._body_left > FREE_BYTES:
             outcome = endpoint.bodies.reserve(request, self._body_left)
-        if outcome is not None and not isinstance(outcome, Answer):
-            self._admission = self._serving.loop.create_task(_wait_for(outcome))
+        if outcome is not None and not isinstance(outcome, Response):
+            self._admission = self._server.loop.create_task(_await_admission(outcome))
             self._admission.add_done_callback(self._admitted)
             return
         self._refusal = outcome
-        if b"expect" in request.headers:
-            self._continue(request)
+        if b"expect" in request.head.headers:
+            self._ask_for_body(request)
 
-    def _admitted(self, admission: asyncio.Task[Answer | None]) -> None:
-        """Go on with a body that had to wait; a request that is complete waits by itself."""
+    def _admitted(self, admission: asyncio.Task[Response | None]) -> None:
+        """Continue with a body that had to wait; a request that is complete waits by itself."""
         if admission is not self._admission or admission.cancelled():
             return
         self._admission = None
@@ -413,60 +459,61 @@ class Connection(asyncio.BufferedProtocol):
         if self._refusal is not None:
             self._end_with(self._refusal, self._rest_size)
             return
-        if self._request is not None:
-            self._continue(self._request)
+        if self._receiving is not None:
+            self._ask_for_body(self._receiving)
         self._wait_for_rest()
-        self._go_on()
+        self._continue()
 
-    def _continue(self, request: Request) -> None:
-        """Ask for the body, where the client waits for that."""
-        has_body = self._body_left > 0 or b"transfer-encoding" in request.headers
-        is_waiting = has_body and request.headers.get(b"expect", b"").lower() == b"100-continue"
-        if is_waiting and self._is_new and self._refusal is None and not self._is_busy:
+    def _ask_for_body(self, request: Request) -> None:
+        """Send `100 Continue` to a client that waits for it."""
+        headers = request.head.headers
+        has_body = self._body_left > 0 or b"transfer-encoding" in headers
+        is_waiting = has_body and headers.get(b"expect", b"").lower() == b"100-continue"
+        if is_waiting and request.head.is_http11 and self._refusal is None and not self._is_busy:
             self.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
 
     def _decline_upgrade(self) -> None:
-        """Stay with HTTP/1.1: the parser has stopped behind the head, and gets it again without the offer."""
+        """Stay with HTTP/1.1: the parser stopped behind the head, and gets it again without the upgrade."""
         method: bytes = self._parser.get_method()
         if self._is_last or method == b"CONNECT":
-            self._refuse(400, "CONNECT is not served")
+            self._refuse(400, "CONNECT is not supported")
             return
         if self._is_head_long(self._fields):
             self._refuse(431, LONG_HEAD)
             return
         lines = [b"%b %b HTTP/%b" % (method, self._url, self._parser.get_http_version().encode())]
         lines += [b"%b: %b" % field for field in self._fields if field[0] != b"upgrade"]
-        self._parser = self._serving.new_parser(self)
+        self._parser = self._server.new_parser(self)
         self._feed(b"\r\n".join(lines) + b"\r\n\r\n")
 
-    # --- answering ---
+    # --- responding ---
 
-    def _serve(self, request: Request, outcome: Answer | Talk | None, keeps: bool, is_new: bool) -> None:
+    def _serve(self, request: Request, response: Reply | PendingResponse | None, keeps_alive: bool) -> None:
         output = self.output
-        output.begin(keeps, request.method == "HEAD", is_new)
-        self._answering = request
-        if outcome is None:
+        output.begin(request.head, keeps_alive)
+        self._serving = request
+        if response is None:
             try:
-                outcome = self._serving.endpoint.handle(request)
+                response = self._server.endpoint.handle(request)
             except Exception:
-                outcome = self._fail()
-            request.body = b""  # read; the answer may take its time
-        if isinstance(outcome, Answer):
-            output.answer(outcome)
+                response = self._internal_error()
+            request.body = b""  # it was read; the response may take its time
+        if isinstance(response, Reply):
+            output.respond(response)
         else:
-            self._talk = outcome
-            outcome.begin(output)
+            self._pending = response
+            response.begin(output)
 
-    def _fail(self) -> Answer:
+    def _internal_error(self) -> Response:
         logger.exception("a request failed inside toolcrib")
-        return Refusal(500, "Internal error").answer(closes=True)
+        return error_response(500, "Internal error", closes=True)
 
-    def answered(self, closes: bool) -> None:
-        """The answer has been taken: go on with the next request, if one is here."""
-        self._talk = None
-        request, self._answering = self._answering, None
+    def responded(self, closes: bool) -> None:
+        """Continue with the next request, if there is one: the response was written."""
+        self._pending = None
+        request, self._serving = self._serving, None
         if request is not None and request.reserved:
-            self._serving.endpoint.bodies.release(request)
+            self._server.endpoint.bodies.release(request)
         if closes or (self._is_last and not self._queue):
             self._is_last = True
             if self._is_refused or self._surplus:
@@ -474,28 +521,29 @@ class Connection(asyncio.BufferedProtocol):
             else:
                 self._drop()
         elif self._queue or self._unparsed:
-            self._go_on_soon()
-        elif self._serving.is_draining:
+            self._continue_soon()
+        elif self._server.is_draining:
             self._drop()
         elif self._is_in_message:
             self._wait_for_rest()
         else:
-            self.read_by = self._serving.now + self._serving.times.idle_s
+            self._is_ready = True
+            self.read_by = self._server.now + self._server.timeouts.idle_s
 
     def _wait_for_rest(self) -> None:
-        now, times = self._serving.now, self._serving.times
-        if self._request is None:
-            self.read_by = now + times.header_s
+        now, timeouts = self._server.now, self._server.timeouts
+        if self._receiving is None:
+            self.read_by = now + timeouts.header_s
         else:
-            self._body_by, self.read_by = now + times.body_s, now + times.body_idle_s
+            self._body_by, self.read_by = now + timeouts.body_s, now + timeouts.body_idle_s
 
-    def _go_on_soon(self) -> None:
-        """In the next turn of the loop, unless the end of an answer is waited for anyway."""
+    def _continue_soon(self) -> None:
+        """Continue in the next turn of the loop, unless the end of a response triggers that anyway."""
         if self.output.is_idle and self._admission is None:
-            self._serving.loop.call_soon(self._go_on)
+            self._server.loop.call_soon(self._continue)
 
-    def _go_on(self) -> None:
-        """Answer the next request, or parse what was held."""
+    def _continue(self) -> None:
+        """Serve the next request, or parse what was held."""
         if self.transport.is_closing():
             return
         if self._queue:
@@ -511,8 +559,8 @@ class Connection(asyncio.BufferedProtocol):
     # --- ending ---
 
     def expire(self) -> None:
-        """Something should have come, or gone, by now."""
-        if self.write_by < self._serving.now or self._linger_by != NEVER:
+        """Act on a time-out: the client has not sent, or not read, in time."""
+        if self.write_by < self._server.now or self._linger_by != NEVER:
             self.transport.abort()
         elif self._is_busy:
             self.read_by = NEVER  # the client waits for us
@@ -522,43 +570,43 @@ class Connection(asyncio.BufferedProtocol):
             self._drop()
 
     def end(self) -> None:
-        """The server stops: hang up, unless there is something to say."""
+        """Close the connection when the server stops, unless a response is due."""
         if not self._is_busy:
             self._drop()
 
     def wait_for_reader(self) -> None:
-        self.write_by = self._serving.now + self._serving.times.write_s
+        self.write_by = self._server.now + self._server.timeouts.write_s
 
-    def _refuse(self, status: int, words: str) -> None:
-        """Answer something that cannot become a request, and hang up."""
-        self._end_with(Refusal(status, words).answer(closes=True))
+    def _refuse(self, status: int, message: str) -> None:
+        """Respond to input that cannot become a request, and close the connection."""
+        self._end_with(error_response(status, message, closes=True))
 
-    def _end_with(self, answer: Answer, more: int = 0) -> None:
-        """Make this the last answer, whatever else the client sends: `more` bytes of it are read."""
+    def _end_with(self, response: Response, more: int = 0) -> None:
+        """Make this the last response, whatever else the client sends: `more` bytes of it are read."""
         if self._is_last or self.transport.is_closing():
             return
         self._is_last = self._is_refused = True
-        answer.closes = True
-        request = self._request or _NO_REQUEST
-        self._request = self._refusal = None
+        self._is_ready = False
+        response.closes = True
+        request = self._receiving or Request(_NO_HEAD)
+        self._receiving = self._refusal = None
         self._is_in_message = False
         self._unparsed = self._body = b""
         self._linger_bytes = LINGER_BYTES + more
         self._resume_reading()
-        turn = (request, answer, False, True)
         if self.output.is_idle and not self._queue:
-            self._serve(*turn)
+            self._serve(request, response, False)
         else:
-            self._queue.append(turn)
+            self._queue.append((request, response, False))
 
     def _linger(self) -> None:
-        self._linger_by = self._serving.now + LINGER_S
-        self.read_by = self._serving.now + LINGER_IDLE_S
+        self._linger_by = self._server.now + LINGER_S
+        self.read_by = self._server.now + LINGER_IDLE_S
         if self.transport.can_write_eof() and not self.transport.is_closing():
             self.transport.write_eof()
 
     def _drop(self) -> None:
-        self._is_last = True
+        self._is_last, self._is_ready = True, False
         self._unparsed = b""
         self.read_by = NEVER
         self.wait_for_reader()
@@ -566,9 +614,12 @@ class Connection(asyncio.BufferedProtocol):
             self.transport.close()
 
 
-async def _wait_for(admission: Awaitable[Answer | None]) -> Answer | None:
+_NO_HEAD = Head("", "", {})
+
+
+async def _await_admission(admission: Awaitable[Response | None]) -> Response | None:
     try:
         return await admission
     except Exception:
         logger.exception("a request failed inside toolcrib")
-        return Refusal(500, "Internal error").answer(closes=True)
+        return error_response(500, "Internal error", closes=True)

@@ -1,7 +1,4 @@
-"""The old pair of 2024-11-05: a stream to read from, and a place to post to.
-
-Knows which stream belongs to which poster; refuses to know messages.
-"""
+"""The HTTP+SSE transport of 2024-11-05: a stream to read from, and a path to post to."""
 
 from __future__ import annotations
 
@@ -10,75 +7,75 @@ from typing import Any
 
 from toolcrib.context import LOCAL, Principal
 from toolcrib.protocol import Engine
+from toolcrib.protocol.messages import RETRY_AFTER
 from toolcrib.protocol.sessions import MAX_PER_PRINCIPAL
-from toolcrib.transports.http.messages import Answer, Lasting, Refusal, Writer, event
-from toolcrib.transports.http.responses import Pulse
+from toolcrib.transports.http.pending import KeepAlive
+from toolcrib.transports.http.response import OpenStream, Response, ResponseWriter, error_response, event
 from toolcrib.transports.pipe import Pipe
 
-MAX_PAIRS = 1_000
+MAX_STREAMS = 1_000
 
 
-class Pair:
-    """The readers that are there now, by an id nobody can guess."""
+class LegacySSE:
+    """The open streams, by an unguessable id."""
 
     paths = ("/sse", "/messages")
 
     def __init__(self, engine: Engine) -> None:
-        self._engine = engine
-        self._readers: dict[str, _Reader] = {}
+        self.engine = engine
+        self._streams: dict[str, LegacyStream] = {}
         self._closing: set[asyncio.Task[Any]] = set()
 
-    def open(self, key: str, root: str = "", principal: Principal = LOCAL) -> Answer | _Reader:
-        """A reader; it is told to post below `root`, which nobody else may do."""
-        if principal is not LOCAL:  # who has said who they are does not get the places of others
-            own = sum(item.principal.binding == principal.binding for item in self._readers.values())
+    def open(self, key: str, root: str = "", principal: Principal = LOCAL) -> Response | LegacyStream:
+        """Return a stream whose client posts below `root`, or the response that refuses it."""
+        if principal is not LOCAL:  # callers with credentials cannot take the places of others
+            own = sum(item.principal.binding == principal.binding for item in self._streams.values())
             if own >= MAX_PER_PRINCIPAL:
-                return Refusal(429, "Too many sessions: end one first", ((b"retry-after", b"1"),)).answer()
-        if len(self._readers) >= MAX_PAIRS:
-            return Refusal(503, "Too many sessions: try again later", ((b"retry-after", b"1"),)).answer()
-        reader = self._readers[key] = _Reader(self, key, root + self.paths[1], principal)
-        return reader
+                return error_response(429, "Too many sessions: end one first", RETRY_AFTER)
+        if len(self._streams) >= MAX_STREAMS:
+            return error_response(503, "Too many sessions: try again later", RETRY_AFTER)
+        stream = self._streams[key] = LegacyStream(self, key, root + self.paths[1], principal)
+        return stream
 
-    def post(self, key: str, body: bytes, principal: Principal = LOCAL) -> Answer:
-        reader = self._readers.get(key)
-        if reader is None or reader.pipe is None or reader.principal.binding != principal.binding:
-            return Refusal(404, "There is no such session").answer()
-        reader.pipe.feed(body, principal)  # a token may hold less by now than the one that opened the stream
-        return Answer(202)
+    def post(self, key: str, body: bytes, principal: Principal = LOCAL) -> Response:
+        stream = self._streams.get(key)
+        if stream is None or stream.pipe is None or stream.principal.binding != principal.binding:
+            return error_response(404, "Unknown session")
+        stream.pipe.feed(body, principal)  # a token may have fewer scopes than the one that opened the stream
+        return Response(202)
 
-    def forget(self, reader: _Reader) -> None:
-        self._readers.pop(reader.key, None)
-        if reader.pipe is not None:
-            task = asyncio.get_running_loop().create_task(reader.pipe.aclose())
+    def forget(self, stream: LegacyStream) -> None:
+        self._streams.pop(stream.key, None)
+        if stream.pipe is not None:
+            task = asyncio.get_running_loop().create_task(stream.pipe.aclose())
             self._closing.add(task)
             task.add_done_callback(self._closing.discard)
 
-    def start(self, send: Any, principal: Principal) -> Pipe:
-        return Pipe(self._engine, send, principal)
 
+class LegacyStream(OpenStream):
+    """One client, and the stream that carries everything to it."""
 
-class _Reader(Lasting):
-    def __init__(self, pair: Pair, key: str, path: str, principal: Principal) -> None:
+    def __init__(self, transport: LegacySSE, key: str, path: str, principal: Principal) -> None:
         self.key = key
         self.principal = principal
-        self._path = path
         self.pipe: Pipe | None = None
-        self._pair = pair
-        self._pulse: Pulse | None = None
-        self._writer: Writer | None = None
+        self._path = path
+        self._transport = transport
+        self._keep_alive: KeepAlive | None = None
+        self._writer: ResponseWriter | None = None
 
-    def begin(self, writer: Writer) -> None:
+    def begin(self, writer: ResponseWriter) -> None:
         self._writer = writer
         writer.open()
         writer.write(f"event: endpoint\ndata: {self._path}?session_id={self.key}\n\n".encode())
-        self.pipe = self._pair.start(lambda message: writer.write(event(message)), self.principal)
-        self._pulse = Pulse(writer)
+        self.pipe = Pipe(self._transport.engine, lambda message: writer.write(event(message)), self.principal)
+        self._keep_alive = KeepAlive(writer)
 
     def lost(self) -> None:
-        if self._pulse is not None:
-            self._pulse.stop()
+        if self._keep_alive is not None:
+            self._keep_alive.stop()
         self._writer = None
-        self._pair.forget(self)
+        self._transport.forget(self)
 
     def end(self) -> None:
         writer = self._writer

@@ -1,13 +1,10 @@
-"""The writing side of an HTTP connection: answers in pieces that the socket takes, streams in chunks.
+"""The writing side of an HTTP connection: responses in pieces that the socket takes, streams in chunks.
 
-Nothing is handed to the transport while its buffer is full: that waits in `Unread`, and the next request is
-not read before the answer to this one has gone out.
-
-Output that a client has not read yet: up to 1 MiB in memory, more than that in a temporary file.
-
-A result has the size it has, and a client that reads slowly still gets it whole. Keeping it in a file means
-that clients which never read cost neither memory nor anybody else's time. All files of a server together are
-bounded: above the limit, the client that has read nothing for longest is cut off.
+Nothing is handed to the transport while its buffer is full: it waits in an `OutputBuffer`, and the next
+request is not read before the response to this one was sent. The buffer keeps up to 1 MiB in memory and the
+rest in a temporary file: a slow client gets its result whole, and clients that never read cost neither memory
+nor time of others. The files of a server are bounded together: above the limit, the client that has read
+nothing for longest is cut off.
 """
 
 from __future__ import annotations
@@ -19,10 +16,12 @@ from collections import deque
 from collections.abc import Callable
 from typing import IO, TYPE_CHECKING, Any
 
-from toolcrib.transports.http.messages import PHRASES, SSE_HEADERS, Answer, Fields
+from toolcrib.protocol import Reply
+from toolcrib.transports.http.response import JSON, PHRASES, SSE_HEADERS, Response
 
 if TYPE_CHECKING:
     from toolcrib.transports.http.connection import Connection
+    from toolcrib.transports.http.request import Head
 
 logger = logging.getLogger("toolcrib")
 
@@ -31,58 +30,59 @@ MAX_MEMORY = 1024 * 1024
 MAX_FILES = 1024 * 1024 * 1024
 """Bytes kept in the files of all clients together."""
 MAX_WITHOUT_FILES = 32 * 1024 * 1024
-"""The same, where no temporary file can be made and memory has to serve."""
+"""The same, if no temporary file can be created and memory has to be used."""
+PIECE = 64 * 1024
 
 
-class UnreadStore:
-    """The files of all clients of one server."""
+class BufferStore:
+    """The output buffers of all clients of one server."""
 
     def __init__(self, limit: int = MAX_FILES, memory_limit: int = MAX_WITHOUT_FILES) -> None:
         self.size = 0
-        self.memory = 0  # the part of `size` that is in memory, for want of a file
+        self.memory = 0  # the part of `size` in memory, where no file could be created
         self._limit = limit
         self._memory_limit = memory_limit
-        self._holders: set[Unread] = set()
+        self._buffers: set[OutputBuffer] = set()
         self._is_warned = False
 
     def open_file(self) -> IO[bytes]:
-        """A file that is gone when it is closed. Raises OSError."""
-        import tempfile  # only a server with a large answer and a slow reader needs it
+        """Return a file that is deleted when it is closed. Raise OSError."""
+        import tempfile  # needed for large responses to slow clients only
 
         return tempfile.TemporaryFile(prefix="toolcrib-", buffering=0)
 
     def warn(self, error: OSError) -> None:
         if not self._is_warned:
             self._is_warned = True
-            logger.warning("unread output is kept in memory, since no temporary file can be used: %s", error)
+            logger.warning("cannot create a temporary file, so unread output is kept in memory: %s", error)
 
-    def add(self, holder: Unread, size: int, in_memory: bool) -> None:
-        self._holders.add(holder)
+    def add(self, buffer: OutputBuffer, size: int, in_memory: bool) -> None:
+        self._buffers.add(buffer)
         self.size += size
         self.memory += size if in_memory else 0
-        while self.size > self._limit and self._cut(holder, [*self._holders]):
+        while self.size > self._limit and self._cut(buffer, [*self._buffers]):
             pass
         while self.memory > self._memory_limit and self._cut(
-            holder, [item for item in self._holders if item.is_in_memory]
+            buffer, [item for item in self._buffers if item.is_in_memory]
         ):
             pass
 
-    def remove(self, holder: Unread, size: int, in_memory: bool) -> None:
-        self._holders.discard(holder)
+    def remove(self, buffer: OutputBuffer, size: int, in_memory: bool) -> None:
+        self._buffers.discard(buffer)
         self.size -= size
         self.memory -= size if in_memory else 0
 
     @staticmethod
-    def _cut(newest: Unread, holders: list[Unread]) -> bool:
+    def _cut(newest: OutputBuffer, buffers: list[OutputBuffer]) -> bool:
         """Cut off the client that has read nothing for longest, other than the newest one."""
-        others = [item for item in holders if item is not newest]
+        others = [item for item in buffers if item is not newest]
         if not others:
             return False
         min(others, key=lambda item: item.read_at).cut()
         return True
 
 
-class Unread:
+class OutputBuffer:
     """The unread output of one client, first in, first out. `on_cut` is called when it is thrown away."""
 
     __slots__ = (
@@ -97,7 +97,7 @@ class Unread:
         "size",
     )
 
-    def __init__(self, store: UnreadStore, on_cut: Callable[[], None]) -> None:
+    def __init__(self, store: BufferStore, on_cut: Callable[[], None]) -> None:
         self.size = 0
         self.read_at = 0.0  # when the client last took something, or could have
         self.is_in_memory = False
@@ -118,7 +118,7 @@ class Unread:
             self._write(data)
 
     def take(self, limit: int) -> bytes:
-        """The next bytes, at most `limit` of them."""
+        """Return the next bytes, at most `limit` of them."""
         self.read_at = time.monotonic()
         if self._parts:
             part = self._parts.popleft()
@@ -147,13 +147,13 @@ class Unread:
             self._stored, self.is_in_memory = 0, False
 
     def cut(self) -> None:
-        """Throw away what is there, and say so."""
+        """Throw away the output and call `on_cut`."""
         self.clear()
         if self._on_cut is not None:
             self._on_cut()
 
     def close(self) -> None:
-        """Keep nothing more, and hold nobody."""
+        """Keep nothing more, and refer to nobody."""
         self.clear()
         self._on_cut = None
 
@@ -177,7 +177,6 @@ class Unread:
         self._store.add(self, len(data), self.is_in_memory)
 
 
-PIECE = 64 * 1024
 _LINES = {
     status: b"HTTP/1.1 %d %b\r\n" % (status, phrase) for status, phrase in PHRASES.items() if status >= 200
 }
@@ -185,15 +184,14 @@ _OK_JSON = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length
 
 
 class Output:
-    """The writing side of a connection; a `Writer` for one answer after the other."""
+    """A `ResponseWriter` for one response of a connection after the other."""
 
     __slots__ = (
         "_closes",
         "_connection",
+        "_head",
         "_is_chunked",
         "_is_ending",
-        "_is_head",
-        "_is_new",
         "_is_paused",
         "_is_stream",
         "_transport",
@@ -201,57 +199,58 @@ class Output:
         "is_idle",
     )
 
-    def __init__(self, connection: Connection, transport: Any, store: UnreadStore) -> None:
+    _head: Head
+
+    def __init__(self, connection: Connection, transport: Any, store: BufferStore) -> None:
         self._connection: Any = connection
         self._transport: Any = transport
-        self._unread = Unread(store, transport.abort)
+        self._unread = OutputBuffer(store, transport.abort)
         self._is_paused = False
         self._is_stream = False
         self._is_chunked = False
         self._is_ending = False  # everything was written; what is unread still has to go
         self._closes = False
-        self._is_head = False
-        self._is_new = True
         self.is_idle = True
 
-    def begin(self, keeps_alive: bool, is_head: bool, is_new: bool) -> None:
-        """Another answer begins. `is_new`: the client knows HTTP/1.1."""
+    def begin(self, head: Head, keeps_alive: bool) -> None:
+        """Begin the response to a request."""
         self.is_idle = False
         self._closes = not keeps_alive
-        self._is_head = is_head
-        self._is_new = is_new
+        self._head = head
 
-    def answer(self, answer: Answer) -> None:
+    def respond(self, reply: Reply) -> None:
         if self.is_idle:
             return
-        body = answer.body
-        if answer.closes:
-            self._closes = True
-        if answer.status == 200 and body and not (answer.fields or self._closes or self._is_head):
+        body = reply.body or b""
+        if type(reply) is Reply and reply.status == 200 and body and not (reply.headers or self._closes):
             head = _OK_JSON % (len(body), http_date())
         else:
-            head = self._head(answer)
-        if self._is_head:
+            head = self._format_head(reply, body)
+        if self._head.method == "HEAD":
             body = b""
         if len(body) <= PIECE:
             self._transport.write(head + body)
         else:
             self._transport.write(head)
             self._put(body)
-        self._end()
+        if self._is_paused or self._unread.size:
+            self._is_ending = True
+        else:
+            self.is_idle = True
+            self._connection.responded(self._closes)
 
-    def open(self, fields: Fields = ()) -> None:
+    def open(self) -> None:
         if self.is_idle:
             return
-        lines = [_LINES[200], *(b"%b: %b\r\n" % item for item in (*SSE_HEADERS, *fields))]
+        lines = [_LINES[200], *(b"%b: %b\r\n" % item for item in SSE_HEADERS)]
         lines.append(b"date: %b\r\n" % http_date())
-        if self._is_new:
+        if self._head.is_http11:
             lines.append(b"transfer-encoding: chunked\r\n")
         else:
             self._closes = True
         if self._closes:
             lines.append(b"connection: close\r\n")
-        self._is_stream, self._is_chunked = True, self._is_new
+        self._is_stream, self._is_chunked = True, self._head.is_http11
         self._transport.write(b"".join(lines) + b"\r\n")
 
     def write(self, data: bytes) -> None:
@@ -288,10 +287,10 @@ class Output:
         self._unread.close()
         self._is_stream = self._is_ending = False
         self.is_idle = True
-        self._connection = self._transport = None  # they lead back here, and the collector comes rarely
+        self._connection = self._transport = None  # breaks a reference cycle
 
     def _put(self, data: bytes) -> None:
-        """Hand over what the socket takes now; `resume` goes on with the rest."""
+        """Write what the socket takes now; `resume` goes on with the rest."""
         if not self._is_paused and len(data) <= PIECE:
             self._transport.write(data)
             return
@@ -303,20 +302,24 @@ class Output:
             self._unread.append(rest)
 
     def _end(self) -> None:
-        """The answer is written. It is over when the client has taken it, but for a buffer's worth."""
+        """End the response once the client has taken it, but for what the socket buffers."""
         if self._is_paused or self._unread.size:
             self._is_ending = True
         else:
             self._is_ending = False
             self.is_idle = True
-            self._connection.answered(self._closes)
+            self._connection.responded(self._closes)
 
-    def _head(self, answer: Answer) -> bytes:
-        line = _LINES.get(answer.status) or b"HTTP/1.1 %d Unknown\r\n" % answer.status
-        lines = [line, b"content-length: %d\r\ndate: %b\r\n" % (len(answer.body), http_date())]
-        if answer.body:
-            lines.append(b"content-type: %b\r\n" % answer.kind)
-        lines += [b"%b: %b\r\n" % item for item in answer.fields]
+    def _format_head(self, reply: Reply, body: bytes) -> bytes:
+        content_type = JSON
+        if isinstance(reply, Response):
+            content_type = reply.content_type
+            self._closes = self._closes or reply.closes
+        line = _LINES.get(reply.status) or b"HTTP/1.1 %d Unknown\r\n" % reply.status
+        lines = [line, b"content-length: %d\r\ndate: %b\r\n" % (len(body), http_date())]
+        if body:
+            lines.append(b"content-type: %b\r\n" % content_type)
+        lines += [b"%b: %b\r\n" % item for item in reply.headers]
         if self._closes:
             lines.append(b"connection: close\r\n")
         return b"".join(lines) + b"\r\n"
@@ -326,7 +329,7 @@ _date = (0, b"")
 
 
 def http_date() -> bytes:
-    """Now, as HTTP writes it; made once a second."""
+    """Return the current time in the format of HTTP; formatted once a second."""
     global _date
     now = int(time.time())
     if _date[0] != now:

@@ -1,7 +1,4 @@
-"""Listens, lets connections live and end, and stops in good order.
-
-Knows sockets, signals and time-outs; refuses to know requests.
-"""
+"""The HTTP server: listening sockets, time-outs of connections, and an orderly stop."""
 
 from __future__ import annotations
 
@@ -13,26 +10,26 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from toolcrib.transports.eager import EagerStarter
 from toolcrib.transports.http.connection import Connection
 from toolcrib.transports.http.endpoint import Endpoint
-from toolcrib.transports.http.output import UnreadStore
+from toolcrib.transports.http.output import BufferStore
 
 logger = logging.getLogger("toolcrib")
 
 SWEEP_S = 0.5
 DRAIN_S = 10.0
 MAX_CONNECTIONS = 10_000
-MAX_URLS = 16
 SPARE_FILES = 32
 READ_SIZE = 64 * 1024
-"""Bytes that are read at a time, and so may have to be held for a connection that is not to be read."""
+"""Bytes read at a time, and so held for a connection whose input has to wait."""
 BACKLOG = 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Times:
-    """How long a client may take, in seconds: for its headers, between two pieces of a body and for all of
-    it, between two requests, and to read what it was sent."""
+class Timeouts:
+    """Seconds that a client may take: for its headers, between two pieces of a body, for the whole body,
+    between two requests, and to read its response."""
 
     header_s: float = 10.0
     body_idle_s: float = 10.0
@@ -41,22 +38,23 @@ class Times:
     write_s: float = 30.0
 
 
-class Serving:
+class HTTPServer:
     """One listening server."""
 
     def __init__(
-        self, endpoint: Endpoint, *, times: Times | None = None, max_connections: int = MAX_CONNECTIONS
+        self, endpoint: Endpoint, *, timeouts: Timeouts | None = None, max_connections: int = MAX_CONNECTIONS
     ) -> None:
-        import httptools  # the engine of this lane: only those who serve HTTP pay for it
+        import httptools  # delayed: only servers on HTTP need it
 
         self.endpoint = endpoint
-        self.times = times or Times()
+        self.timeouts = timeouts or Timeouts()
         self.parser_error = httptools.HttpParserError
         self.parser_upgrade = httptools.HttpParserUpgrade
         self._new_parser = httptools.HttpRequestParser
         self.loop = asyncio.get_running_loop()
+        endpoint.starter = EagerStarter(self.loop)
         self.now = self.loop.time()
-        self.unread = UnreadStore()
+        self.buffers = BufferStore()
         self.is_draining = False
         self._max_connections = _affordable(max_connections)
         self._connections: set[Connection] = set()
@@ -64,21 +62,13 @@ class Serving:
         self._sweeper: asyncio.TimerHandle | None = None
         self._empty = asyncio.Event()
         self._buffer = memoryview(bytearray(READ_SIZE))
-        self._urls: dict[bytes, tuple[str, str]] = {}
-
-    def read_url(self, url: bytes) -> tuple[str, str]:
-        """Path and query. The few that are asked for again and again are kept."""
-        found = self._urls.get(url)
-        if found is None:
-            path, _, query = url.decode("latin-1").partition("?")
-            found = (path, query)
-            if len(self._urls) < MAX_URLS and len(url) <= len(self.endpoint.path) + 1:
-                self._urls[url] = found
-        return found
 
     def read_buffer(self) -> memoryview:
-        """What a connection reads into: one buffer serves all where a read ends before the next begins, which
-        is everywhere but on Windows. Loops read up to 256 KiB into buffers of their own."""
+        """Return the buffer that a connection reads into.
+
+        All connections share one where a read ends before the next begins, which is everywhere but on
+        Windows. Event loops would read up to 256 KiB into buffers of their own.
+        """
         return self._buffer if sys.platform != "win32" else memoryview(bytearray(READ_SIZE))
 
     def new_parser(self, connection: Connection) -> Any:
@@ -95,7 +85,7 @@ class Serving:
         self._sweep()
 
     async def stop(self, drain_s: float = DRAIN_S) -> None:
-        """Take nothing new, let what runs end, but not for longer than `drain_s`."""
+        """Accept nothing new, and let running calls end, but not for longer than `drain_s`."""
         self.is_draining = self.endpoint.is_draining = True
         for server in self._servers:
             server.close()
@@ -113,9 +103,10 @@ class Serving:
             connection.transport.abort()
         if self._sweeper is not None:
             self._sweeper.cancel()
+        self.endpoint.close()
 
     def admit(self, connection: Connection) -> bool:
-        """Whether there is room for one more. It is remembered all the same: it has to be answered."""
+        """Add a connection; return whether there is room for it. One too many still has to be answered."""
         self._connections.add(connection)
         return len(self._connections) <= self._max_connections
 
@@ -125,8 +116,8 @@ class Serving:
             self._empty.set()
 
     def _sweep(self) -> None:
-        """Let go of those whose time is over. The time that connections see is that of the last sweep: near
-        enough for seconds, and it costs nothing."""
+        """Close connections whose time is up. One timer serves all of them, and they read the time of the
+        last sweep from `now`, which is exact enough for time-outs of seconds."""
         now = self.now = self.loop.time()
         late = [item for item in self._connections if item.read_by < now or item.write_by < now]
         for connection in late:
@@ -135,7 +126,7 @@ class Serving:
 
 
 def _affordable(wanted: int) -> int:
-    """As many connections as there are files to be had for them."""
+    """Return the number of connections that the limit of open files allows."""
     try:
         import resource
     except ImportError:  # Windows
@@ -145,7 +136,7 @@ def _affordable(wanted: int) -> int:
 
 
 def bind(host: str, port: int) -> list[socket.socket]:
-    """Listening sockets for a name; raises OSError in words of the system."""
+    """Return bound sockets for a host name. Raise OSError."""
     found = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     sockets: list[socket.socket] = []
     try:

@@ -209,7 +209,7 @@ class Attachment:
 
     def _shape(self, name: str, result: Result, revision: Revision) -> dict[str, Any]:
         wire: dict[str, Any] = {"content": revision.shape_content(result.content), "isError": result.is_error}
-        if result.is_structured and revision.structures:
+        if result.is_structured and revision.structured_output:
             value = result.structured_content
             tool = self._registry.try_get(name)
             wraps = tool is not None and is_wrapped(tool.definition.output_schema)

@@ -15,7 +15,7 @@ from toolcrib.errors import ConfigurationError
 from toolcrib.policy import Auth
 from toolcrib.policy.auth import ANONYMOUS, Doorkeeper, KeyFile, Refused
 from toolcrib.policy.auth import authenticator as module
-from toolcrib.protocol.headers import TWICE
+from toolcrib.protocol.modern import REPEATED
 
 NOW_S = 1_800_000_000.0
 WRONG = "These credentials are not good here, or not any more"
@@ -49,7 +49,7 @@ def ana(file: KeyFile) -> bytes:
 def make(file: KeyFile, now: Clock, wall: Clock) -> Open:
     def make(**options: Any) -> Doorkeeper:
         auth = Auth(keys=file.path, **options)
-        return Doorkeeper(auth, resource=None, twice=TWICE, now=now, wall=wall)
+        return Doorkeeper(auth, resource=None, twice=REPEATED, now=now, wall=wall)
 
     return make
 
@@ -157,7 +157,7 @@ def test_the_log_says_what_is_wrong_and_never_repeats_it(
         show(door, rest.replace(b"{}", b"canary"), None)
     door.identify({b"x-api-key": b"c" * 16_384}, None)
     door.identify({b"x-api-key": b"c" * 16_385}, None)
-    door.identify({b"authorization": TWICE}, None)
+    door.identify({b"authorization": REPEATED}, None)
     nothing = "There is nothing, or more than one word, where a key or token belongs"
     assert [record.getMessage() for record in caplog.records] == [
         f"refused credentials from somewhere: {reason}"
@@ -189,15 +189,15 @@ def test_another_scheme_counts_as_no_credentials(door: Doorkeeper, value: bytes)
 
 def test_a_header_that_came_twice_is_not_understood(door: Doorkeeper, ana: bytes) -> None:
     words = "Credentials came more than once"
-    assert show(door, TWICE) == misread(words)
-    assert door.identify({b"x-api-key": TWICE}, None) == misread(words)
-    assert door.identify({b"x-api-key": ana, b"authorization": TWICE}, None) == misread(words)
+    assert show(door, REPEATED) == misread(words)
+    assert door.identify({b"x-api-key": REPEATED}, None) == misread(words)
+    assert door.identify({b"x-api-key": ana, b"authorization": REPEATED}, None) == misread(words)
 
 
 def test_a_header_that_came_twice_is_refused_however_that_is_written(file: KeyFile, ana: bytes) -> None:
     door = Doorkeeper(Auth(keys=file.path, optional=True), resource=None)
-    assert isinstance(show(door, TWICE), Refused)
-    assert isinstance(door.identify({b"x-api-key": TWICE}, None), Refused)
+    assert isinstance(show(door, REPEATED), Refused)
+    assert isinstance(door.identify({b"x-api-key": REPEATED}, None), Refused)
 
 
 # --- how soon a change counts ---

@@ -1,0 +1,214 @@
+"""Starts requests without a task: runs them at once, up to the first time they have to wait.
+
+Most tools never wait, and a task costs as much as running one of them: creating it, its context, and a turn
+of the event loop. But code may ask for the current task (`asyncio.timeout` does), and if it waits later, the
+task that it saw must be the one that goes on with it. So there is one spare task per event loop. A request
+takes its first step as if it ran in the spare task. If the request ends in that step, the spare task stays
+for the next one; if it suspends, the spare task goes on with it, and the next request gets a new spare task.
+On Python 3.11 this takes 2 us per call instead of 9.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import functools
+import logging
+from asyncio.tasks import _enter_task, _leave_task
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
+
+from toolcrib.dispatch.deadline import SuspendedCoroutine, is_suspended_in
+from toolcrib.dispatch.middleware import RecordWritten
+from toolcrib.protocol import PendingRequest, Reply
+from toolcrib.protocol.messages import INTERNAL_ERROR, RPCError, error_reply
+
+logger = logging.getLogger("toolcrib")
+
+ReplyTask = asyncio.Task[Reply]
+
+
+class AwaitingRecord:
+    """A call that has run, whose reply is sent once its audit record is committed. That takes no task.
+
+    A transport says in `finish` how the reply is sent.
+    """
+
+    __slots__ = ("_coroutine", "_record", "request")
+
+    def __init__(
+        self, request: PendingRequest, coroutine: Coroutine[Any, Any, Reply], record: RecordWritten
+    ) -> None:
+        self.request = request
+        self._coroutine = coroutine
+        self._record = record
+
+    def finish(self, reply: Reply) -> None:
+        """Take the reply, also that of a request that was cancelled."""
+        raise NotImplementedError
+
+    def wait(self) -> None:
+        """Have `finish` called when the record is committed."""
+        self._record._asyncio_future_blocking = False  # as a task does with a future that it waits for
+        self._record.add_done_callback(self._resume)
+
+    def _resume(self, _: object) -> None:
+        try:
+            yielded = self._coroutine.send(None)
+        except StopIteration as stop:
+            self.finish(stop.value)
+        except Exception as error:
+            self.finish(internal_error(self.request, error))
+        else:  # it has more to wait for
+            follow(self.request, _make_task(self._coroutine, yielded), self.finish)
+
+    def as_task(self) -> ReplyTask:
+        return _make_task(self._coroutine, self._record)
+
+
+AnyAwaiting = TypeVar("AnyAwaiting", bound=AwaitingRecord)
+
+
+class _TaskBody(SuspendedCoroutine):
+    """The coroutine of a spare task: waits until it is given a suspended coroutine, and goes on with that."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        nothing: Any = None
+        super().__init__(nothing, None)
+        self._loop = loop
+        self._is_retired = False
+        self._wake: asyncio.Future[None] | None = None
+
+    def adopt(self, coroutine: Coroutine[Any, Any, Any], yielded: Any) -> None:
+        self._coroutine, self._yielded = coroutine, yielded
+        self._wake_up()
+
+    def retire(self) -> None:
+        self._is_retired = True
+        self._wake_up()
+
+    def _wake_up(self) -> None:
+        if self._wake is not None and not self._wake.done() and not self._loop.is_closed():
+            self._wake.set_result(None)
+
+    def send(self, value: Any) -> Any:
+        if self._coroutine is not None:
+            return super().send(value)
+        if self._is_retired:
+            raise StopIteration
+        self._wake = self._loop.create_future()
+        self._wake._asyncio_future_blocking = True  # as `await` does
+        return self._wake
+
+    def throw(self, *error: Any) -> Any:
+        if self._coroutine is not None:
+            return super().throw(*error)
+        self._is_retired = True
+        raise error[0] if isinstance(error[0], BaseException) else error[1]
+
+    def close(self) -> None:
+        if self._coroutine is not None:
+            super().close()
+
+
+class EagerStarter:
+    """Starts requests on one event loop."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop | None = None) -> None:
+        self._loop = loop or asyncio.get_running_loop()
+        self._task: ReplyTask | None = None
+        self._body: _TaskBody
+        self._context: contextvars.Context
+
+    def start(self, request: PendingRequest, awaiting: type[AnyAwaiting]) -> Reply | ReplyTask | AnyAwaiting:
+        """Run a request up to its end or its first suspension.
+
+        Return its reply, the task that goes on with it, or an `awaiting` if only the record is waited for.
+        """
+        loop, context, task = self._loop, contextvars.copy_context(), self._task
+        if task is None or task.cancelling() or len(context) or len(self._context):
+            task = self._spare_task(context)
+        host = asyncio.current_task(loop)
+        if host is not None:  # a deadline of the tool must not cancel the task that serves us
+            _leave_task(loop, host)
+        _enter_task(loop, task)
+        coroutine = request.run()
+        try:
+            yielded = self._context.run(coroutine.send, None)
+        except StopIteration as stop:
+            reply: Reply = stop.value
+            return reply
+        except Exception as error:
+            return internal_error(request, error)
+        finally:
+            _leave_task(loop, task)
+            if host is not None:
+                _enter_task(loop, host)
+        if type(yielded) is RecordWritten and not is_suspended_in(task):
+            return awaiting(request, coroutine, yielded)
+        self._body.adopt(coroutine, yielded)
+        self._task = None
+        task._log_destroy_pending = True  # type: ignore[attr-defined]
+        request.task = task
+        if request.is_cancelled:  # during its first step
+            request.cancel()
+        return task
+
+    def start_in_task(self, request: PendingRequest) -> Reply | ReplyTask:
+        """Like `start`, for transports that always wait for the record in a task."""
+        outcome = self.start(request, AwaitingRecord)
+        if isinstance(outcome, AwaitingRecord):
+            outcome = request.task = outcome.as_task()
+        return outcome
+
+    def close(self) -> None:
+        """End the spare task."""
+        if self._task is not None:
+            self._body.retire()
+            self._task = None
+
+    def _spare_task(self, context: contextvars.Context) -> ReplyTask:
+        """Return the spare task if a request may use it that has come in this context, or else a new one.
+
+        The request before may have cancelled it or left context variables; and with ASGI every request may
+        have variables of its own. They are compared by identity: equal values may still be those of another
+        request.
+        """
+        if self._task is not None:
+            own = self._context
+            is_same = len(own) == len(context) and all(
+                own.get(variable, self) is value for variable, value in context.items()
+            )
+            if is_same and not self._task.cancelling():
+                return self._task
+            self.close()
+        self._context, self._body = context, _TaskBody(self._loop)
+        self._task = self._loop.create_task(self._body, context=context)
+        self._task._log_destroy_pending = False  # type: ignore[attr-defined]
+        return self._task
+
+
+def follow(request: PendingRequest, task: ReplyTask, finish: Callable[[Reply], None]) -> None:
+    """Have `finish` called with the reply, unless the request is cancelled."""
+    task.add_done_callback(functools.partial(_finish, request, finish))
+
+
+def _finish(request: PendingRequest, finish: Callable[[Reply], None], task: ReplyTask) -> None:
+    if task.cancelled():
+        if not request.is_cancelled:  # by code that stops the loop, or by the tool itself
+            finish(error_reply(request.id, RPCError(INTERNAL_ERROR, "The call was cut off", status=503)))
+        return
+    error = task.exception()
+    reply = task.result() if error is None else internal_error(request, error)
+    if not request.is_cancelled:
+        finish(reply)
+
+
+def internal_error(request: PendingRequest, error: BaseException) -> Reply:
+    """Log a bug of ours and return the reply to its request; other requests are not affected."""
+    logger.error("a request failed inside toolcrib", exc_info=error)
+    return error_reply(request.id, RPCError(INTERNAL_ERROR, "Internal error", status=500))
+
+
+def _make_task(coroutine: Coroutine[Any, Any, Reply], yielded: Any) -> ReplyTask:
+    return asyncio.get_running_loop().create_task(SuspendedCoroutine(coroutine, yielded))
