@@ -78,7 +78,9 @@ class HTTPOptions:
 class Transports:
     """The protocol engine of one server, and the transports that it is served over."""
 
-    def __init__(self, dispatcher: Dispatcher, settings: EngineSettings, enforcer: PolicyEnforcer | None = None) -> None:
+    def __init__(
+        self, dispatcher: Dispatcher, settings: EngineSettings, enforcer: PolicyEnforcer | None = None
+    ) -> None:
         self._enforcer = enforcer
         self.engine = Engine(dispatcher, settings)
         if enforcer is not None and enforcer.telemetry is not None:

@@ -396,7 +396,7 @@ async def test_one_yes_is_not_for_every_run_of_a_tool_that_asks(tmp_path: Path) 
 
 async def test_a_call_that_gives_up_before_there_is_room_is_on_the_record(tmp_path: Path) -> None:
     async with open_bench(tmp_path) as bench, Voice(bench.server) as client:
-        gate = bench.server.wiring.engine.gate
+        gate = bench.server.transports.engine.call_limit
         gate.max_running, gate.max_waiting = 1, 1
         running = client.begin_call("wait", {"seconds": 30})
         await asyncio.to_thread(bench.entered.wait, 5)
