@@ -61,6 +61,8 @@ def describe_keyword(keyword: str, value: Any) -> str:
             return f"property names: {_describe(value)}"
         case "dependentRequired":
             return "; ".join(f"{name} requires {', '.join(names)}" for name, names in value.items() if names)
+        case "dependentSchemas":
+            return "; ".join(f"with {name}: {show_type(inner)}" for name, inner in value.items())
         case "prefixItems":
             return f"in this order: {', '.join(show_type(item) for item in value)}"
         case "contains":

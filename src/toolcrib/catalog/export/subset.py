@@ -167,10 +167,13 @@ class SubsetWriter:
     # --- one alternative ---
 
     def _write_one(self, node: Node, path: Path, notes: list[str]) -> Written:
-        for keyword in sorted(node.keys() & {"if", "not"}):
-            is_not = keyword == "not"
-            rule = describe_keyword("not", node["not"]) if is_not else describe_condition(node)
-            self.log.add_loss((*path, keyword), rule, notes)
+        if "if" in node:
+            self.log.add_loss((*path, "if"), describe_condition(node), notes)
+        if "not" in node:
+            self._describe(path, "not", node["not"], notes)
+        if "enum" in node and node["type"] in ("array", "object"):
+            self._describe(path, "enum", node["enum"], notes)
+            node = {"type": node["type"]}
         match node.get("type"):
             case None:
                 return self._write_any(path), None
@@ -205,7 +208,7 @@ class SubsetWriter:
             elif key in ("exclusiveMinimum", "exclusiveMaximum"):
                 self._write_exclusive_limit(found, node, key, path, notes)
             else:
-                self.log.add_loss((*path, key), describe_keyword(key, value), notes)
+                self._describe(path, key, value, notes)
         return found
 
     def _write_exclusive_limit(self, found: Node, node: Node, key: str, path: Path, notes: list[str]) -> None:
@@ -218,7 +221,7 @@ class SubsetWriter:
             self.log.add((*path, key), f"written as {inclusive}")
         else:
             nearest = value
-            self.log.add_loss((*path, key), describe_keyword(key, value), notes)
+            self._describe(path, key, value, notes)
         others = [limit for limit in (node.get(inclusive), found.get(inclusive)) if limit is not None]
         found[inclusive] = (max if is_minimum else min)([nearest, *others])
 
@@ -234,8 +237,23 @@ class SubsetWriter:
             if len(set(values)) == most - least + 1:  # all numbers between them
                 self.log.add(here, "written as minimum and maximum")
                 return {**found, "minimum": least, "maximum": most}
-        self.log.add_loss(here, describe_keyword("enum", values), notes)
+        self._describe(path, "enum", values, notes)
         return found
+
+    def _write_rules(self, node: Node, found: Node, omitted: set[str], path: Path, notes: list[str]) -> None:
+        """Copy the rules for an array or object that the dialect supports, and describe the others."""
+        name = node["type"]
+        for key, value in rules_for(node, name).items():
+            if key in omitted:
+                continue
+            if self._supports(key, value, name):
+                found[key] = value
+            else:
+                self._describe(path, key, value, notes)
+
+    def _describe(self, path: Path, key: str, value: Any, notes: list[str]) -> None:
+        """Log the loss of a rule that goes into the description."""
+        self.log.add_loss((*path, key), describe_keyword(key, value), notes)
 
     def _supports(self, key: str, value: Any, name: str) -> bool:
         """Return whether the dialect has a keyword with this value for a type."""
@@ -248,9 +266,6 @@ class SubsetWriter:
         return (formats is None or value in formats) and is_numeric == (name != "string")
 
     def _write_array(self, node: Node, path: Path, notes: list[str]) -> Written:
-        if "enum" in node:
-            self.log.add_loss((*path, "enum"), describe_keyword("enum", node["enum"]), notes)
-            node = {"type": "array"}
         found: Node = {"type": "array"}
         decoder = ValueDecoder()
         items = node.get("items", True)
@@ -273,13 +288,8 @@ class SubsetWriter:
             decoder.first_items = tuple(item for _, item in written)
         elif "items" not in node:
             self.log.add(path, "items may be any value: written as items")
-        for key, value in rules_for(node, "array").items():
-            if key in ("items", "prefixItems", "minContains", "maxContains") or key in found:
-                continue
-            if self._supports(key, value, "array"):
-                found[key] = value
-            else:
-                self.log.add_loss((*path, key), describe_keyword(key, value), notes)
+        omitted = {"items", "prefixItems", "minContains", "maxContains", *found}
+        self._write_rules(node, found, omitted, path, notes)
         return found, decoder.or_none()
 
     def _combine_items(self, node: Node, path: Path, notes: list[str]) -> Any:
@@ -292,7 +302,7 @@ class SubsetWriter:
         if len(schemas) == 1:
             self.log.add(here, "all items have the same schema: written as items")
             return schemas[0]
-        self.log.add_loss(here, describe_keyword("prefixItems", first), notes)
+        self._describe(path, "prefixItems", first, notes)
         if any(is_anything(item) for item in schemas):
             return {}
         return simplify({"anyOf": [item for item in schemas if item is not False]}, path, ChangeLog())
@@ -300,9 +310,6 @@ class SubsetWriter:
     # --- objects ---
 
     def _write_object(self, node: Node, path: Path, notes: list[str]) -> Written:
-        if "enum" in node:
-            self.log.add_loss((*path, "enum"), describe_keyword("enum", node["enum"]), notes)
-            node = {"type": "object"}
         if self.dialect.closed_objects:
             self._check_can_be_closed(node, path)
         properties = node.get("properties", {})
@@ -315,22 +322,13 @@ class SubsetWriter:
             found["properties"] = written
         undeclared = [name for name in required if name not in properties]
         if undeclared:
-            self.log.add_loss((*path, "required"), describe_keyword("required", undeclared), notes)
+            self._describe(path, "required", undeclared, notes)
         if self.dialect.closed_objects:
             found["required"] = list(written)
         elif needed := [names[name] for name in required if name in names]:
             found["required"] = needed
         self._write_other_properties(node, found, decoder, path, notes)
-        for key, value in rules_for(node, "object").items():
-            if key in ("additionalProperties", "properties", "required"):
-                continue
-            if self._supports(key, value, "object"):
-                found[key] = value
-            elif key == "dependentSchemas":
-                for name, inner in value.items():
-                    self.log.add_loss((*path, key, name), f"with {name}: {show_type(inner)}", notes)
-            else:
-                self.log.add_loss((*path, key), describe_keyword(key, value), notes)
+        self._write_rules(node, found, {"additionalProperties", "properties", "required"}, path, notes)
         return found, decoder.or_none()
 
     def _write_properties(
