@@ -1,4 +1,4 @@
-"""Every awkward tool in every form, exported once."""
+"""The awkward tools in every format, exported once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What Anthropic's own package says to the tools, the calls and the results."""
+"""Tools, calls and results checked with Anthropic's own package."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ def walk(node: Any) -> Iterator[dict[str, Any]]:
             yield from walk(item)
 
 
-def test_tools_are_what_the_package_types_say(offer: Offer) -> None:
+def test_tools_match_the_types_of_the_package(offer: Offer) -> None:
     TypeAdapter(list[types.ToolParam]).validate_python(offer.tools)
     for tool in offer.tools:
         assert re.fullmatch(r"[a-zA-Z0-9_-]{1,64}", tool["name"])
 
 
-def test_schemas_keep_what_the_service_answers_400_to(offer: Offer) -> None:
+def test_schemas_have_nothing_that_the_service_rejects(offer: Offer) -> None:
     for tool in offer.tools:
         schema = tool["input_schema"]
         assert schema["type"] == "object"
@@ -70,7 +70,7 @@ def test_calls_round_trip(offer: Offer) -> None:
     offer.check_round_trips(send)
 
 
-def test_results_are_what_the_package_types_say(offer: Offer) -> None:
+def test_results_match_the_types_of_the_package(offer: Offer) -> None:
     call = ToolCall("toolu_1", "closed", {"a": 1}, "closed")
     picture = Image(b"PNG").to_block()
     results = [

@@ -1,4 +1,4 @@
-"""What botocore's own validation says to the tools, the calls and the results."""
+"""Tools, calls and results checked with botocore's own validation."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_a_request_with_every_tool_is_valid(offer: Offer, model: Any) -> None:
     assert complaints(model.operation_model("ConverseStream").input_shape, request) == ""
 
 
-def test_names_and_descriptions_are_as_the_service_model_says(offer: Offer, model: Any) -> None:
+def test_names_and_descriptions_match_the_service_model(offer: Offer, model: Any) -> None:
     rule = model.shape_for("ToolName").metadata
     for tool in offer.tools:
         spec = tool["toolSpec"]

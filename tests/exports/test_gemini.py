@@ -1,4 +1,4 @@
-"""What Google's own package says to the tools, the calls and the results."""
+"""Tools, calls and results checked with Google's own package."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ both = pytest.mark.parametrize("offer", ["gemini", "gemini-json"], indirect=True
 
 
 @both
-def test_declarations_are_what_the_package_types_say(offer: Offer) -> None:
+def test_declarations_match_the_types_of_the_package(offer: Offer) -> None:
     declared = [types.FunctionDeclaration.model_validate(tool) for tool in offer.tools]
     tool = types.Tool(function_declarations=declared)
     assert len(tool.function_declarations or ()) == len(offer.tools)
@@ -28,7 +28,7 @@ def test_declarations_are_what_the_package_types_say(offer: Offer) -> None:
 
 
 @pytest.mark.parametrize("offer", ["gemini"], indirect=True)
-def test_parameters_keep_to_what_a_schema_of_google_can_say(offer: Offer) -> None:
+def test_parameters_use_only_fields_of_google_s_schema(offer: Offer) -> None:
     for tool in offer.tools:
         if "parameters" in tool:
             types.Schema.model_validate(tool["parameters"])
@@ -63,7 +63,7 @@ def test_calls_round_trip(offer: Offer) -> None:
 
 
 @both
-def test_results_are_what_the_package_types_say(offer: Offer) -> None:
+def test_results_match_the_types_of_the_package(offer: Offer) -> None:
     call = ToolCall("7", "files.read/all", {}, "files_read_all")
     for result in (Result.of("two", 2), Result([text_block("no")], is_error=True), Result()):
         part = types.Part.model_validate(offer.found.result_for(call, result))

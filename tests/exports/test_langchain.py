@@ -1,4 +1,4 @@
-"""What LangChain's own converter, tools and messages say to the tools, the calls and the results."""
+"""Tools, calls and results checked with LangChain's own converter, tools and messages."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .conftest import Offer
 pytestmark = pytest.mark.parametrize("offer", ["langchain"], indirect=True)
 
 
-def test_the_converter_takes_every_tool_and_loses_nothing(offer: Offer) -> None:
+def test_the_converter_accepts_every_tool_without_loss(offer: Offer) -> None:
     for tool in offer.tools:
         converted = convert_to_openai_tool(tool)["function"]
         assert converted["name"] == tool["title"]
@@ -29,7 +29,7 @@ def test_the_converter_takes_every_tool_and_loses_nothing(offer: Offer) -> None:
         assert convert_to_json_schema(tool) == tool
 
 
-def test_a_tool_of_langchain_takes_the_schema_and_can_be_converted_again(offer: Offer) -> None:
+def test_a_structured_tool_accepts_the_schema(offer: Offer) -> None:
     for _, _, tool in offer.pairs():
 
         def run(**arguments: Any) -> str:

@@ -1,4 +1,4 @@
-"""What OpenAI's own package says to the tools, the calls and the results."""
+"""Tools, calls and results checked with OpenAI's own package."""
 
 from __future__ import annotations
 
@@ -38,19 +38,19 @@ def walk(node: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("offer", ["openai"], indirect=True)
-def test_chat_tools_are_what_the_package_types_say(offer: Offer) -> None:
+def test_chat_tools_match_the_types_of_the_package(offer: Offer) -> None:
     TypeAdapter(list[chat.ChatCompletionFunctionToolParam]).validate_python(offer.tools)
     assert all(tool.keys() == {"type", "function"} for tool in offer.tools)
     assert all("strict" in tool["function"] for tool in offer.tools)
 
 
 @pytest.mark.parametrize("offer", ["openai-responses"], indirect=True)
-def test_responses_tools_are_what_the_package_types_say(offer: Offer) -> None:
+def test_responses_tools_match_the_types_of_the_package(offer: Offer) -> None:
     TypeAdapter(list[responses.FunctionToolParam]).validate_python(offer.tools)
 
 
 @pytest.mark.parametrize("offer", ["openai", "openai-responses"], indirect=True)
-def test_strict_schemas_keep_the_published_rules_and_the_package_has_nothing_to_mend(offer: Offer) -> None:
+def test_strict_schemas_keep_the_published_rules(offer: Offer) -> None:
     strict = [schema_of(offer.to, tool) for _, verdict, tool in offer.pairs() if verdict.strict]
     assert len(strict) > 20
     for schema in strict:
@@ -71,7 +71,7 @@ def test_strict_schemas_keep_the_published_rules_and_the_package_has_nothing_to_
 
 
 @pytest.mark.parametrize("offer", ["openai", "openai-responses"], indirect=True)
-def test_the_rest_is_not_strict_and_keeps_the_rules_for_every_tool(offer: Offer) -> None:
+def test_other_schemas_keep_the_rules_for_every_tool(offer: Offer) -> None:
     for _, verdict, tool in offer.pairs():
         schema = schema_of(offer.to, tool)
         assert not schema.keys() & NOT_ON_TOP
@@ -110,7 +110,7 @@ def test_responses_calls_round_trip(offer: Offer) -> None:
 
 
 @pytest.mark.parametrize(("to", "shape"), [("openai", "chat"), ("openai-responses", "responses")])
-def test_results_are_what_the_package_types_say(to: str, shape: str) -> None:
+def test_results_match_the_types_of_the_package(to: str, shape: str) -> None:
     offer = Offer(to)
     call = ToolCall("call_1", "closed", {"a": 1}, "closed")
     for result in (Result.of("two", 2), Result([], {"a": 1}, is_structured=True), Result(is_error=True)):

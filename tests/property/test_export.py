@@ -1,4 +1,4 @@
-"""Any schema: no export crashes on it, and an exact one means exactly what the tool means.
+"""Exports of any schema: none fails, and an exact one is equivalent to the tool's schema.
 
 A value that fits the exported schema goes back through the export and must fit the tool's; one that fits the
 tool's goes forward and must fit the exported one. A lossy export must lose in the direction that it says.
@@ -33,7 +33,7 @@ def make(schema: dict[str, Any]) -> Tool:
 
 
 @given(st.integers(0, 2**32))
-def test_an_exact_export_means_what_the_tool_means_and_a_lossy_one_loses_as_it_says(seed: int) -> None:
+def test_exact_exports_are_equivalent_and_lossy_ones_lose_as_they_say(seed: int) -> None:
     dice = Dice(seed)
     tool = make(dice.root())
     values = dice.values(60)

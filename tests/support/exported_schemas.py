@@ -1,5 +1,4 @@
-"""What an exported tool says, read back: its schema as JSON Schema, and the value a model would send for some
-arguments."""
+"""Schemas of exported tools as JSON Schema, and what a model would send for some arguments."""
 
 from __future__ import annotations
 

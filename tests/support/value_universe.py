@@ -1,4 +1,4 @@
-"""A world of a few hundred values, small enough to try all of them against any schema."""
+"""A few hundred values, few enough to try all of them against any schema."""
 
 from __future__ import annotations
 

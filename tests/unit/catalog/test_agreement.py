@@ -77,7 +77,7 @@ def test_names_are_compared_as_clients_do() -> None:
 
 
 @pytest.mark.parametrize("code", ["guessed-call", "unresolved-default", "approximate-class"])
-def test_a_doubt_about_the_tool_announces_its_differences(code: str) -> None:
+def test_an_uncertainty_about_a_tool_announces_its_differences(code: str) -> None:
     doubt = Finding(code, "advice", "Who knows.", tool="forecast")
     (found,) = compare_scan([tool()], [tool(title="x")], [doubt])
     assert found.is_announced
@@ -96,7 +96,7 @@ def test_an_error_about_the_file_announces_what_is_missing_from_it() -> None:
     assert found.is_announced
 
 
-def test_a_difference_is_said_in_words() -> None:
+def test_a_difference_has_a_message() -> None:
     difference = ScanDifference(DIFFERS, "forecast", "parameter 'days': default", None, 3, HERE)
     assert difference.finding.message == (
         "Tool 'forecast', parameter 'days': default: nothing in the scan, `3` when imported"
@@ -104,7 +104,7 @@ def test_a_difference_is_said_in_words() -> None:
     assert difference.finding.where == HERE
 
 
-def test_another_name_at_the_place_of_a_doubted_tool_was_announced() -> None:
+def test_another_name_at_the_location_of_an_uncertain_tool_is_announced() -> None:
     doubt = Finding("unresolved-option", "warning", "Option 'name' cannot be told", "forecast", file="a.py")
     for scanned, registered in ((tool(), tool("other")), (tool("other"), tool())):
         assert all(item.is_announced for item in compare_scan([scanned], [registered], [doubt]))
@@ -112,7 +112,7 @@ def test_another_name_at_the_place_of_a_doubted_tool_was_announced() -> None:
     assert [item.is_announced for item in compare_scan([tool()], [elsewhere], [doubt])] == [True, False]
 
 
-def test_a_tool_of_a_text_is_announced_where_more_was_guessed() -> None:
+def test_a_tool_from_a_string_is_announced_by_guessed_more() -> None:
     made = tool("made", source=Location("<string>", 1))
     more = Finding("guessed-more", "advice", "What exec() runs here is not read", file="a.py")
     assert [item.is_announced for item in compare_scan([], [made], [more])] == [True]

@@ -1,4 +1,4 @@
-"""Files of commits: what git holds, and nothing that leads elsewhere or runs."""
+"""Extracting files of commits: nothing outside the folder, and no filters or hooks."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_a_commit_is_read_as_it_was_and_not_as_the_working_tree_is(made: Made, t
     assert extract(made, first, tmp_path / "out") == {"tools.py": "old = 1\n", "shop/more.py": "more = 1\n"}
 
 
-def test_attributes_and_filters_of_the_repository_have_no_say(made: Made, tmp_path: Path) -> None:
+def test_attributes_and_filters_of_the_repository_are_ignored(made: Made, tmp_path: Path) -> None:
     made.write(".gitattributes", "hidden.py export-ignore\ntools.py filter=trap export-subst\n")
     made.git("config", "filter.trap.smudge", f"touch {tmp_path / 'trace'}; cat")
     commit = made.commit(tools="v = '$Format:%H$'\n", hidden="x = 1\n")
@@ -91,18 +91,18 @@ def test_names_of_commits_are_names_and_never_options(made: Made) -> None:
     assert found.find_commit("") is None
 
 
-def test_where_its_user_stands_is_known(made: Made) -> None:
+def test_the_current_folder_is_relative_to_the_root(made: Made) -> None:
     made.commit(shop__tools="")
     assert Repository.around(made.folder / "shop").here == PurePosixPath("shop")
     assert Repository.around(made.folder).here == PurePosixPath(".")
 
 
-def test_outside_of_a_repository_it_says_so(tmp_path: Path) -> None:
+def test_a_folder_outside_of_a_repository_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="is not in a git repository"):
         Repository.around(tmp_path)
 
 
-def test_without_git_it_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_git_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(ConfigurationError, match="git is not installed"):
         Repository.around(tmp_path)

@@ -1,4 +1,4 @@
-"""Lock files: the same everywhere, strictly read, and kept to by a registry."""
+"""Lock files: reproducible, strictly parsed, and enforced by a registry."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_a_lock_is_the_same_whatever_the_order_of_the_tools(file: Path) -> None:
     assert Lock.load(file).to_text() == file.read_text()
 
 
-def test_a_lock_holds_the_definition_its_fingerprint_and_nothing_of_the_machine(file: Path) -> None:
+def test_a_lock_has_definitions_and_fingerprints_and_no_absolute_paths(file: Path) -> None:
     document = json.loads(file.read_text())
     assert document["format"] == FORMAT
     assert [entry["name"] for entry in document["tools"]] == ["add", "find"]
@@ -62,13 +62,13 @@ def test_a_lock_holds_the_definition_its_fingerprint_and_nothing_of_the_machine(
     assert entry.keys() == {"name", "fingerprint", "source", "definition"}
 
 
-def test_a_source_below_the_lock_is_seen_from_it(tmp_path: Path) -> None:
+def test_a_source_below_the_lock_is_relative_to_it(tmp_path: Path) -> None:
     made = Tool.from_function(add)
     made.info.source = Location(str(tmp_path / "shop" / "tools.py"), 3)
     assert Lock.of([made], tmp_path / "toolcrib.lock").pins["add", None].source == "shop/tools.py"
 
 
-def test_addresses_lose_what_could_be_a_secret_and_commands_are_not_written_down() -> None:
+def test_sources_are_written_without_secrets() -> None:
     made = Tool.from_function(add)
     made.info.source = Location("https://user:secret@tools.example/mcp?key=secret")
     assert Lock.of([made]).pins["add", None].source == "https://tools.example/mcp"
@@ -77,7 +77,7 @@ def test_addresses_lose_what_could_be_a_secret_and_commands_are_not_written_down
     assert Lock.of([made]).pins["add", None].source is None
 
 
-def test_characters_that_nobody_sees_are_written_out(tmp_path: Path) -> None:
+def test_invisible_characters_are_escaped(tmp_path: Path) -> None:
     path = tmp_path / "toolcrib.lock"
     made = Tool.from_function(add, meta={"note": "caf\u00e9 \u202e\U000e0041"})
     Lock.of([made], path).save()
@@ -112,7 +112,7 @@ def test_a_lock_that_cannot_be_written_leaves_the_old_one(
         assert os.listdir(file.parent) == [file.name]
 
 
-def test_a_new_lock_has_the_usual_mode_and_an_old_one_keeps_its_own(file: Path) -> None:
+def test_a_new_lock_has_the_default_mode_and_an_old_one_keeps_its_own(file: Path) -> None:
     mask = os.umask(0)
     os.umask(mask)
     assert file.stat().st_mode & 0o777 == 0o666 & ~mask
@@ -138,7 +138,9 @@ def test_a_new_lock_has_the_usual_mode_and_an_old_one_keeps_its_own(file: Path) 
         ('"format": 1,', "", "is not a lock file of toolcrib"),
     ],
 )
-def test_a_damaged_or_edited_lock_is_refused_with_words(file: Path, old: str, new: str, words: str) -> None:
+def test_a_damaged_or_edited_lock_is_refused(
+    file: Path, old: str, new: str, words: str
+) -> None:
     text = file.read_text()
     assert old in text
     file.write_text(text.replace(old, new, 1))
@@ -171,7 +173,7 @@ def test_a_lock_that_is_not_there_says_how_to_write_one(tmp_path: Path) -> None:
 # --- keeping to it -----------------------------------------------------------------------------------------
 
 
-def test_what_is_as_locked_has_not_drifted(file: Path) -> None:
+def test_tools_as_locked_have_not_drifted(file: Path) -> None:
     drift = Lock.load(file).check(make_tools())
     assert drift.ok
     assert drift.findings() == []
@@ -200,7 +202,7 @@ def test_scopes_are_locked_too(tmp_path: Path) -> None:
     assert "no longer requires the scope `orders:read`" in finding.message
 
 
-def test_a_tool_that_cannot_be_built_is_not_looked_at(file: Path) -> None:
+def test_a_tool_that_cannot_be_built_is_ignored(file: Path) -> None:
     def bad(x: "Nowhere"): ...  # type: ignore[name-defined]  # noqa: F821, UP037
 
     assert Lock.load(file).check([*make_tools(), Tool.from_function(bad)]).ok
@@ -230,7 +232,7 @@ def test_a_guard_refuses_a_registry_that_has_drifted_already(file: Path) -> None
     assert registry.guard is None
 
 
-def test_quarantine_takes_out_what_differs_and_lets_nothing_else_in(
+def test_quarantine_removes_what_differs_and_keeps_it_out(
     file: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     registry = ToolRegistry()
@@ -271,5 +273,5 @@ def another_add(a: int, b: int = 1) -> int:
     raise NotImplementedError
 
 
-def test_code_is_not_locked_only_what_is_said(file: Path) -> None:
+def test_code_is_not_locked(file: Path) -> None:
     assert Lock.load(file).check([Tool.from_function(another_add), Tool.from_function(find)]).ok

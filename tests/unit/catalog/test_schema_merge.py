@@ -33,11 +33,11 @@ TEXT, WHOLE = {"type": "string"}, {"type": "integer"}
         ),
     ],
 )
-def test_rules_are_joined(one: dict[str, Any], other: dict[str, Any], both: dict[str, Any]) -> None:
+def test_rules_are_merged(one: dict[str, Any], other: dict[str, Any], both: dict[str, Any]) -> None:
     assert merge(one, other) == both
 
 
-def test_what_one_says_of_other_names_is_about_the_names_of_the_other() -> None:
+def test_additional_properties_apply_to_the_names_of_the_other_schema() -> None:
     closed = {"properties": {"a": TEXT}, "additionalProperties": False}
     both = merge(closed, {"properties": {"b": WHOLE}})
     assert both is not None
@@ -53,7 +53,7 @@ def test_what_one_says_of_other_names_is_about_the_names_of_the_other() -> None:
     ("one", "other"),
     [(TEXT, WHOLE), ({"enum": [1]}, {"enum": [True]}), ({"not": {}}, TEXT)],
 )
-def test_what_excludes_each_other_leaves_nothing(one: dict[str, Any], other: dict[str, Any]) -> None:
+def test_contradicting_schemas_accept_nothing(one: dict[str, Any], other: dict[str, Any]) -> None:
     assert is_nothing(merge(one, other))
 
 
@@ -74,7 +74,7 @@ def test_what_excludes_each_other_leaves_nothing(one: dict[str, Any], other: dic
         ({"anyOf": [{"const": n} for n in range(5)]}, {"anyOf": [{"minimum": n} for n in range(5)]}),
     ],
 )
-def test_what_cannot_be_joined_exactly_is_not_joined(one: dict[str, Any], other: dict[str, Any]) -> None:
+def test_schemas_without_an_exact_merge_are_not_merged(one: dict[str, Any], other: dict[str, Any]) -> None:
     assert merge(one, other) is None
 
 

@@ -1,4 +1,4 @@
-"""How many tokens a text is, nearly. The true counts here were made with o200k."""
+"""Token estimates. The true counts here were made with o200k."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_an_estimate_is_near_the_true_count(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["English", "a schema"])
-def test_what_tools_are_made_of_is_within_a_tenth(kind: str) -> None:
+def test_texts_of_tools_are_estimated_within_a_tenth(kind: str) -> None:
     text, counted = COUNTED[kind]
     assert abs(estimate(text) - counted) <= 0.1 * counted, (estimate(text), counted)
 
@@ -71,7 +71,7 @@ def test_no_text_takes_long_and_longer_ones_do_not_cost_less(unit: str) -> None:
     assert time.process_time() - started < 1
 
 
-def test_a_tool_costs_its_name_its_words_and_its_schema() -> None:
+def test_a_tool_costs_its_name_description_and_schema() -> None:
     bare = ToolDefinition("find_order")
     told = ToolDefinition("find_order", "Find an order by its number, in the books of this year.")
     typed = ToolDefinition(

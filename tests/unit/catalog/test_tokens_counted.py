@@ -1,4 +1,4 @@
-"""Estimates beside true counts, by a tokenizer that npm brings: long, because it has to be fetched."""
+"""Token estimates compared with a tokenizer from npm, which has to be fetched."""
 
 from __future__ import annotations
 

@@ -40,11 +40,11 @@ def grades(old: Tool, new: Tool) -> list[tuple[str, str]]:
         ("", "Find orders.", "cosmetic", "the description is new"),
     ],
 )
-def test_words_are_graded_by_how_much_they_changed(old: str, new: str, grade: str, words: str) -> None:
+def test_texts_are_graded_by_how_much_they_changed(old: str, new: str, grade: str, words: str) -> None:
     assert grades(make(description=old), make(description=new)) == [(grade, words)]
 
 
-def test_titles_examples_and_parameter_words_are_cosmetic() -> None:
+def test_titles_examples_and_parameter_descriptions_are_cosmetic() -> None:
     old = make(
         title="Orders", input_schema={"type": "object", "properties": {"a": {"description": "the first one"}}}
     )
@@ -110,7 +110,7 @@ def test_a_tool_that_turns_harmless_while_it_changes_is_suspicious() -> None:
         ),
     ],
 )
-def test_what_steers_a_model_is_suspicious_where_it_is_new(new: Tool, code: str) -> None:
+def test_new_text_that_steers_a_model_is_suspicious(new: Tool, code: str) -> None:
     assert code in {
         change.code for change in compare([make()], [new]).changes if change.grade == "suspicious"
     }
@@ -127,7 +127,7 @@ def test_an_address_of_the_same_host_is_not_new(now: str) -> None:
     assert "suspicious" not in {grade for grade, _ in grades(old, new)}
 
 
-def test_a_new_place_for_a_conversation_that_is_required_breaks_callers_too() -> None:
+def test_a_new_required_context_parameter_is_breaking_too() -> None:
     both = {"status": {"type": "string"}, "context": {"type": "string"}}
     new = make(input_schema={"type": "object", "properties": both, "required": ["context"]})
     assert [(change.grade, change.code) for change in compare([make()], [new]).changes] == [
@@ -136,12 +136,12 @@ def test_a_new_place_for_a_conversation_that_is_required_breaks_callers_too() ->
     ]
 
 
-def test_a_number_called_context_is_no_place_for_a_conversation() -> None:
+def test_a_number_named_context_is_not_suspicious() -> None:
     more = {"type": "object", "properties": {"status": {"type": "string"}, "context": {"type": "integer"}}}
     assert [grade for grade, _ in grades(make(), make(input_schema=more))] == ["compatible"]
 
 
-def test_scopes_that_go_are_suspicious_and_scopes_that_come_break() -> None:
+def test_removed_scopes_are_suspicious_and_added_ones_break() -> None:
     def act() -> str:
         """Act on it."""
         return ""
@@ -156,7 +156,7 @@ def test_scopes_that_go_are_suspicious_and_scopes_that_come_break() -> None:
 # --- tools -----------------------------------------------------------------------------------------------
 
 
-def test_tools_that_come_and_go() -> None:
+def test_added_and_removed_tools() -> None:
     found = compare([make("one", "Does the first thing.")], [make("two", "Does something else altogether.")])
     assert [(change.tool, change.grade, change.code) for change in found.changes] == [
         ("one", "breaking", "tool-removed"),
@@ -190,7 +190,7 @@ def test_a_renamed_tool_is_one_change_and_what_else_changed() -> None:
         ("get_a", None),
     ],
 )
-def test_new_names_that_are_easily_taken_for_others(name: str, twin: str | None) -> None:
+def test_new_names_that_are_easily_mistaken_for_others(name: str, twin: str | None) -> None:
     assert LookAlikes(["find_orders", "get_b", name]).find(name) == twin
     old = make()
     found = compare(
@@ -238,7 +238,7 @@ def test_the_advice_follows_semantic_versions(new: Tool, advice: str) -> None:
     assert compare([make()], [new]).advice == advice
 
 
-def test_long_texts_are_shown_from_where_they_part() -> None:
+def test_long_texts_are_shown_from_where_they_differ() -> None:
     long = "word " * 100
     (change,) = compare([make(description=f"{long}old end")], [make(description=f"{long}new end")]).changes
     assert change.old is not None
@@ -248,7 +248,7 @@ def test_long_texts_are_shown_from_where_they_part() -> None:
     assert change.new.endswith('new end"')
 
 
-def test_braces_in_names_do_no_harm() -> None:
+def test_braces_in_names_are_not_format_fields() -> None:
     old = make(input_schema={"type": "object", "properties": {"{0}{x}": {"type": "string"}}})
     (change,) = compare([old], [make(input_schema={"type": "object", "properties": {}})]).changes
     assert isinstance(change, Change)

@@ -128,7 +128,7 @@ def test_a_changed_parameter_is_graded_by_what_is_still_accepted(
         ({"enum": ["a", "b"]}, {"enum": ["b", "a"]}),
     ],
 )
-def test_what_is_only_written_differently_is_cosmetic(old: Any, new: Any) -> None:
+def test_an_equivalent_schema_is_cosmetic(old: Any, new: Any) -> None:
     expected = [("cosmetic", "its schema is written differently and means the same")]
     assert grades(taking(old), taking(new)) == expected == grades(taking(new), taking(old))
 

@@ -1,4 +1,4 @@
-"""Providers' messages read: every spelling, whole answers and parts, and what is wrong in them."""
+"""Reading calls from providers' messages, and writing results for them."""
 
 from __future__ import annotations
 
@@ -9,12 +9,14 @@ from typing import Any
 import pytest
 
 from tests.support.small_tools import named
-from toolcrib import Tool
-from toolcrib.catalog.export import Export, ToolCall, export
+from toolcrib import File, Image, Link, Result, Tool
+from toolcrib.catalog.export import EXPORTERS, Export, ToolCall, export
+from toolcrib.catalog.export.calls import result_text
+from toolcrib.content import text_block
 
 ARGUMENTS = {"a": 1, "b": {"c": [None, "x"]}}
 TEXT = json.dumps(ARGUMENTS)
-SPELLINGS: dict[str, tuple[Any, str]] = {
+CALL_FORMS: dict[str, tuple[Any, str]] = {
     "chat": ({"id": "1", "type": "function", "function": {"name": "add", "arguments": TEXT}}, "1"),
     "responses": (
         {"type": "function_call", "id": "f", "call_id": "1", "name": "add", "arguments": TEXT},
@@ -43,23 +45,23 @@ def found() -> Export:
     return export([named("add", input_schema={"type": "object"})], "anthropic")
 
 
-@pytest.mark.parametrize("spelling", list(SPELLINGS))
-def test_every_spelling_of_a_call_is_read(found: Export, spelling: str) -> None:
-    message, identity = SPELLINGS[spelling]
+@pytest.mark.parametrize("form", list(CALL_FORMS))
+def test_every_provider_s_form_of_a_call_is_read(found: Export, form: str) -> None:
+    message, identity = CALL_FORMS[form]
     wanted = ToolCall(identity, "add", ARGUMENTS, "add")
     assert found.read_call(message) == [wanted]
     assert found.read_call(json.dumps(message)) == [wanted]
     assert found.read_call([message, message]) == [wanted, wanted]
 
 
-@pytest.mark.parametrize("spelling", list(WHOLE))
-def test_calls_are_found_in_whole_answers(found: Export, spelling: str) -> None:
-    call, identity = SPELLINGS[spelling]
-    assert found.read_call(WHOLE[spelling](call)) == [ToolCall(identity, "add", ARGUMENTS, "add")]
+@pytest.mark.parametrize("form", list(WHOLE))
+def test_calls_are_found_in_whole_answers(found: Export, form: str) -> None:
+    call, identity = CALL_FORMS[form]
+    assert found.read_call(WHOLE[form](call)) == [ToolCall(identity, "add", ARGUMENTS, "add")]
 
 
-def test_objects_of_a_package_are_dumped(found: Export) -> None:
-    message = SimpleNamespace(model_dump=lambda: SPELLINGS["anthropic"][0])
+def test_objects_of_a_provider_s_package_are_converted(found: Export) -> None:
+    message = SimpleNamespace(model_dump=lambda: CALL_FORMS["anthropic"][0])
     assert found.read_call(message)[0].arguments == ARGUMENTS
     assert found.read_call([message])[0].arguments == ARGUMENTS
 
@@ -69,25 +71,25 @@ def test_a_message_without_calls_has_none(found: Export) -> None:
         assert found.read_call(message) == []
 
 
-def test_calls_are_not_looked_for_in_what_a_call_holds(found: Export) -> None:
-    inner = {"content": [SPELLINGS["anthropic"][0]]}
+def test_calls_inside_the_arguments_of_a_call_are_ignored(found: Export) -> None:
+    inner = {"content": [CALL_FORMS["anthropic"][0]]}
     (call,) = found.read_call({"type": "tool_use", "id": "1", "name": "add", "input": inner})
     assert call.arguments == inner
 
 
-def test_a_call_without_arguments_is_kept_and_one_that_is_made_twice_too(found: Export) -> None:
+def test_calls_without_arguments_and_repeated_calls_are_kept(found: Export) -> None:
     bare = {"id": "1", "type": "function", "function": {"name": "add"}}
     assert found.read_call({"tool_calls": [bare, bare]}) == [ToolCall("1", "add", {}, "add")] * 2
     offered = {"type": "function", "function": {"name": "add", "parameters": {"type": "object"}}}
     assert found.read_call({"content": [offered]}) == []  # a definition is no call
 
 
-def test_calls_that_a_message_repeats_in_its_content_are_made_once(found: Export) -> None:
-    call, (use, _) = SPELLINGS["langchain"][0], SPELLINGS["anthropic"]
+def test_calls_repeated_in_the_content_of_a_message_are_read_once(found: Export) -> None:
+    call, (use, _) = CALL_FORMS["langchain"][0], CALL_FORMS["anthropic"]
     assert len(found.read_call({"content": [use], "tool_calls": [call]})) == 1
 
 
-def test_what_is_not_json_is_said_so(found: Export) -> None:
+def test_invalid_json_is_an_error(found: Export) -> None:
     with pytest.raises(ValueError, match="the message is not JSON"):
         found.read_call("I would rather not")
 
@@ -102,9 +104,7 @@ def test_what_is_not_json_is_said_so(found: Export) -> None:
         ([1], "the arguments must be an object, not list"),
     ],
 )
-def test_arguments_that_are_none_are_an_error_of_that_call_only(
-    found: Export, given: Any, words: str
-) -> None:
+def test_invalid_arguments_are_an_error_of_that_call_only(found: Export, given: Any, words: str) -> None:
     bad = {"id": "1", "function": {"name": "add", "arguments": given}}
     good = {"id": "2", "function": {"name": "add", "arguments": "{}"}}
     first, second = found.read_call({"tool_calls": [bad, good]})
@@ -119,14 +119,14 @@ def test_no_arguments_are_an_empty_object(found: Export, given: Any) -> None:
     assert (call.arguments, call.error) == ({}, None)
 
 
-def test_a_tool_that_is_not_there_is_an_error_with_a_guess(found: Export) -> None:
+def test_an_unknown_tool_is_an_error_with_a_suggestion(found: Export) -> None:
     (call,) = found.read_call({"type": "tool_use", "id": "1", "name": "ad", "input": {}})
     assert call == ToolCall("1", "ad", {}, "ad", "Unknown tool: ad; did you mean 'add'?")
     (call,) = found.read_call({"type": "tool_use", "id": "1", "name": "zebra", "input": {}})
     assert call.error == "Unknown tool: zebra"
 
 
-def test_a_name_at_the_provider_leads_to_the_tool() -> None:
+def test_an_exported_name_is_mapped_to_the_tool() -> None:
     tool = Tool.from_handler(lambda arguments: 1, "files.read", "Read.", {"type": "object"})
     found = export([tool], "openai")
     (call,) = found.read_call({"id": "1", "function": {"name": "files_read", "arguments": "{}"}})
@@ -135,8 +135,97 @@ def test_a_name_at_the_provider_leads_to_the_tool() -> None:
     assert "did you mean 'files_read'?" in (call.error or "")
 
 
-def test_a_message_that_nests_without_end_is_left_alone(found: Export) -> None:
-    message: Any = SPELLINGS["anthropic"][0]
+def test_a_message_that_is_nested_too_deep_has_no_calls(found: Export) -> None:
+    message: Any = CALL_FORMS["anthropic"][0]
     for _ in range(50):
         message = {"content": [message]}
     assert found.read_call(message) == []
+
+
+# --- results ---------------------------------------------------------------------------------------------
+
+CALL = ToolCall("1", "files.read", {}, "files_read")
+GOOD = Result.of("two", {"n": 2})
+BAD = Result([text_block("no such file")], is_error=True)
+
+
+@pytest.mark.parametrize(
+    ("to", "good", "bad"),
+    [
+        (
+            "openai",
+            {"role": "tool", "tool_call_id": "1", "content": "two"},
+            {"role": "tool", "tool_call_id": "1", "content": "Error: no such file"},
+        ),
+        (
+            "openai-responses",
+            {"type": "function_call_output", "call_id": "1", "output": "two"},
+            {"type": "function_call_output", "call_id": "1", "output": "Error: no such file"},
+        ),
+        (
+            "anthropic",
+            {"type": "tool_result", "tool_use_id": "1", "content": [{"type": "text", "text": "two"}]},
+            {
+                "type": "tool_result",
+                "tool_use_id": "1",
+                "content": [{"type": "text", "text": "no such file"}],
+                "is_error": True,
+            },
+        ),
+        (
+            "gemini",
+            {"functionResponse": {"id": "1", "name": "files_read", "response": {"output": {"n": 2}}}},
+            {"functionResponse": {"id": "1", "name": "files_read", "response": {"error": "no such file"}}},
+        ),
+        (
+            "bedrock",
+            {"toolResult": {"toolUseId": "1", "content": [{"text": "two"}], "status": "success"}},
+            {"toolResult": {"toolUseId": "1", "content": [{"text": "no such file"}], "status": "error"}},
+        ),
+        (
+            "prompt",
+            {"tool_result": {"name": "files_read", "ok": True, "result": {"n": 2}}},
+            {"tool_result": {"name": "files_read", "ok": False, "error": "no such file"}},
+        ),
+    ],
+)
+def test_results_have_the_form_that_the_provider_expects(to: str, good: object, bad: object) -> None:
+    found = export([named("one")], to)
+    assert found.result_for(CALL, GOOD) == good
+    assert found.result_for(CALL, BAD) == bad
+
+
+def test_every_format_can_write_a_result() -> None:
+    for to in EXPORTERS:
+        assert export([], to).result_for(CALL, GOOD)
+
+
+def test_blocks_that_are_not_text_are_named_in_text() -> None:
+    blocks = [
+        text_block("look"),
+        Image(b"x").to_block(),
+        Link("desk://1", "letter").to_block(),
+        File("inside", uri="desk://2").to_block(),
+        File(b"\x00", uri="desk://3", mime_type="application/zip").to_block(),
+    ]
+    assert result_text(Result(blocks)).splitlines() == [
+        "look",
+        "[image image/png, not shown]",
+        "[letter: desk://1]",
+        "inside",
+        "[application/zip at desk://3, not shown]",
+    ]
+
+
+def test_data_without_blocks_becomes_json_text() -> None:
+    assert result_text(Result([], {"a": [1]}, is_structured=True)) == '{"a":[1]}'
+    assert result_text(Result([], None, is_structured=True)) == "null"
+    assert result_text(Result()) == ""
+
+
+def test_images_are_sent_where_the_provider_supports_them() -> None:
+    result = Result([Image(b"PNG").to_block(), Image(b"TIFF", mime_type="image/tiff").to_block()])
+    told = export([], "anthropic").result_for(CALL, result)["content"]
+    assert [block["type"] for block in told] == ["image", "text"]
+    told = export([], "bedrock").result_for(CALL, result)["toolResult"]["content"]
+    assert told[0] == {"image": {"format": "png", "source": {"bytes": b"PNG"}}}

@@ -1,4 +1,4 @@
-"""Schemas for providers that take a part of JSON Schema: strict OpenAI, and both fields of Gemini."""
+"""Schemas for providers that support a subset of JSON Schema: OpenAI's strict mode and Gemini."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_optional_properties_are_nullable_and_null_means_left_out() -> None:
     assert {change.effect for change in found.changes} == {"same"}
 
 
-def test_nulls_are_left_out_at_every_depth_and_in_every_form() -> None:
+def test_nulls_are_removed_at_every_depth_and_in_every_alternative() -> None:
     circle = of({"kind": {"const": "circle"}, "label": TEXT}, "kind")
     line = of({"kind": {"const": "line"}, "label": {"type": ["string", "null"]}}, "kind", "label")
     schema = of({"shapes": {"type": "array", "items": {"oneOf": [circle, line]}}}, "shapes")
@@ -60,7 +60,7 @@ def test_nulls_are_left_out_at_every_depth_and_in_every_form() -> None:
     assert found.decoder.decode(sent) == {"shapes": [{"kind": "circle"}, {"kind": "line", "label": None}]}
 
 
-def test_null_by_default_may_be_left_out_but_null_by_choice_makes_it_loose() -> None:
+def test_a_nullable_optional_property_is_strict_only_with_null_as_default() -> None:
     assert strict(of({"a": {"type": ["string", "null"], "default": None}}))
     with pytest.raises(
         NotStrictError, match="/properties/a is nullable and optional, which are not the same"
@@ -80,7 +80,7 @@ def test_null_by_default_may_be_left_out_but_null_by_choice_makes_it_loose() -> 
         (of({"a": TEXT}, "b"), "/properties/x requires 'b' and does not declare it"),
     ],
 )
-def test_what_strict_mode_cannot_say_is_named(schema: Any, words: str) -> None:
+def test_the_reason_why_a_schema_is_not_strict_is_given(schema: Any, words: str) -> None:
     with pytest.raises(NotStrictError) as refusal:
         strict(of({"x": schema}, "x"))
     assert str(refusal.value) == words
@@ -113,7 +113,7 @@ def test_the_subset_of_strict_mode(schema: Any, written: Any, effects: set[str])
     assert one(schema, OPENAI_STRICT) == (written, effects)
 
 
-def test_exactly_one_of_forms_that_overlap_is_only_told() -> None:
+def test_overlapping_alternatives_of_one_of_are_only_described() -> None:
     either = {"oneOf": [of({"a": TEXT}, "a"), of({"b": TEXT}, "b")]}
     found, effects = one(either, GEMINI_JSON)
     assert len(found["anyOf"]) == 2
@@ -121,7 +121,7 @@ def test_exactly_one_of_forms_that_overlap_is_only_told() -> None:
     assert effects == {"wider"}
 
 
-def test_siblings_of_a_union_go_into_every_form_of_it() -> None:
+def test_siblings_of_a_union_are_merged_into_every_alternative() -> None:
     schema = {**of({"a": TEXT, "b": TEXT}), "anyOf": [{"required": ["a"]}, {"required": ["b"]}]}
     found = strict(of({"x": schema}, "x"))
     first, second = found.schema["properties"]["x"]["anyOf"]
@@ -130,7 +130,7 @@ def test_siblings_of_a_union_go_into_every_form_of_it() -> None:
     assert found.decoder.decode({"x": {"a": None, "b": "y"}}) == {"x": {"b": "y"}}
 
 
-def test_several_forms_on_top_are_wrapped() -> None:
+def test_a_union_at_the_root_is_wrapped() -> None:
     schema = {**of({"a": TEXT, "b": TEXT}), "anyOf": [{"required": ["a"]}, {"required": ["b"]}]}
     found = strict(schema)
     assert found.schema["required"] == ["arguments"]
@@ -149,7 +149,7 @@ def test_several_forms_on_top_are_wrapped() -> None:
         (of({"x" * 120_001: TEXT}), "characters in names and enum values"),
     ],
 )
-def test_the_limits_of_strict_mode_are_kept(schema: dict[str, Any], words: str) -> None:
+def test_the_limits_of_strict_mode_are_checked(schema: dict[str, Any], words: str) -> None:
     with pytest.raises(NotStrictError, match=words):
         strict(schema)
 
@@ -216,12 +216,12 @@ def test_eleven_levels_of_objects_are_too_many_and_ten_are_not() -> None:
         ({"anyOf": [NULL]}, {"type": "NULL"}, set()),
     ],
 )
-def test_the_schema_of_google(schema: Any, written: Any, effects: set[str]) -> None:
+def test_schemas_for_gemini(schema: Any, written: Any, effects: set[str]) -> None:
     found, done = one(schema, GEMINI)
     assert (to_openapi(found), done) == (written, effects)
 
 
-def test_the_permissive_type_of_six_becomes_a_union_that_google_takes() -> None:
+def test_any_value_becomes_a_union_for_gemini() -> None:
     found, effects = one({"type": SIX, "description": "Whatever"}, GEMINI)
     written = to_openapi(found)
     assert written.keys() == {"anyOf"}
@@ -233,12 +233,12 @@ def test_the_permissive_type_of_six_becomes_a_union_that_google_takes() -> None:
     assert one({"type": SIX}, GEMINI_JSON) == ({}, set())
 
 
-def test_items_are_there_always() -> None:
+def test_arrays_always_have_items() -> None:
     for dialect in (GEMINI, GEMINI_JSON):
         assert "items" in one({"type": "array"}, dialect)[0]
 
 
-def test_names_are_mapped_in_place_and_back() -> None:
+def test_property_names_are_mapped_where_they_are_declared_and_back() -> None:
     schema = of({"user-id": TEXT, "user_id": TEXT, "free": {"type": "object"}}, "user-id")
     found = rewrite_schema(schema, GEMINI)
     (renamed,) = found.schema["required"]
@@ -247,7 +247,7 @@ def test_names_are_mapped_in_place_and_back() -> None:
     assert found.decoder.decode(sent) == {"user-id": "a", "user_id": "b", "free": {renamed: "data"}}
 
 
-def test_the_json_schema_of_gemini_keeps_more() -> None:
+def test_gemini_json_keeps_more_keywords() -> None:
     closed = of({"a": TEXT}, "a", additionalProperties=False)
     assert one(closed, GEMINI_JSON) == (closed, set())
     pair = {"type": "array", "prefixItems": [TEXT, WHOLE], "items": {}, "minItems": 2}
@@ -256,7 +256,7 @@ def test_the_json_schema_of_gemini_keeps_more() -> None:
 
 
 @pytest.mark.parametrize("dialect", [OPENAI_STRICT, GEMINI, GEMINI_JSON])
-def test_rules_that_are_only_told_are_told_where_they_belong(dialect: Dialect) -> None:
+def test_unsupported_rules_go_into_the_description(dialect: Dialect) -> None:
     tags = {"type": "array", "items": TEXT, "uniqueItems": True, "description": "Labels"}
     found, effects = one(tags, dialect)
     assert found["description"] == "Labels (no item twice)"
@@ -264,14 +264,14 @@ def test_rules_that_are_only_told_are_told_where_they_belong(dialect: Dialect) -
 
 
 @pytest.mark.parametrize("dialect", [OPENAI_STRICT, GEMINI, GEMINI_JSON])
-def test_forms_that_multiply_are_told_instead_of_written_out(dialect: Dialect) -> None:
+def test_too_many_alternatives_are_described_instead_of_written(dialect: Dialect) -> None:
     many = {"anyOf": [of({f"p{number}": TEXT}, f"p{number}") for number in range(60)]}
     found = rewrite_schema(of({"x": {**of({"a": TEXT}), **many}}, "x"), dialect)
     assert found.schema["properties"]["x"]["type"] == "object"
     assert "one of these alternatives" in found.schema["properties"]["x"]["description"].lower()
 
 
-def test_what_nothing_fits_is_left_out_or_refused() -> None:
+def test_unsatisfiable_properties_are_left_out_or_refused() -> None:
     never = {"anyOf": [{"allOf": [TEXT, WHOLE]}]}
     assert "x" not in rewrite_schema(of({"x": never, "a": TEXT}), GEMINI).schema["properties"]
     with pytest.raises(RefusedError):
@@ -287,7 +287,7 @@ def test_what_nothing_fits_is_left_out_or_refused() -> None:
         ([6.1e16, 115542815], {}),
     ],
 )
-def test_whole_numbers_in_a_row_become_a_range_and_others_do_not(
+def test_consecutive_integers_become_a_range_and_others_do_not(
     values: list[Any], written: dict[str, Any]
 ) -> None:
     found = rewrite_schema(of({"a": {"type": "integer", "enum": values}}), GEMINI).schema["properties"]["a"]

@@ -1,4 +1,4 @@
-"""What holds for the awkward tools in every form."""
+"""The awkward tools in every format."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .conftest import Offer
 PROVIDERS = [name for name, form in EXPORTERS.items() if form.maps_names]
 
 
-def test_there_are_forty_and_their_arguments_fit() -> None:
+def test_there_are_forty_awkward_tools_with_valid_arguments() -> None:
     assert len(AWKWARD) >= 40
     for item in AWKWARD:
         validator = item.tool.check().arguments.validator
@@ -24,7 +24,7 @@ def test_there_are_forty_and_their_arguments_fit() -> None:
 
 
 @pytest.mark.parametrize("to", PROVIDERS)
-def test_all_but_three_get_through_and_those_say_why(to: str) -> None:
+def test_all_but_three_are_exported_and_those_have_a_reason(to: str) -> None:
     verdicts = Offer(to).found.verdicts
     assert [item.name for item in AWKWARD] == [verdict.name for verdict in verdicts]
     for item, verdict in zip(AWKWARD, verdicts, strict=True):
@@ -41,7 +41,7 @@ def _is_sane(verdict: Verdict) -> bool:
 
 
 @pytest.mark.parametrize("to", list(EXPORTERS))
-def test_what_is_exported_is_ready_for_json_and_says_what_it_costs(to: str) -> None:
+def test_exports_are_json_and_have_costs(to: str) -> None:
     found = Offer(to).found
     document = json.loads(json.dumps(found.to_json()))
     assert document.keys() == {"to", "tools", "verdicts", "names", "tokens"}
@@ -50,7 +50,7 @@ def test_what_is_exported_is_ready_for_json_and_says_what_it_costs(to: str) -> N
 
 
 @pytest.mark.parametrize("to", PROVIDERS)
-def test_every_name_leads_back_and_an_unknown_one_to_a_guess(to: str) -> None:
+def test_every_name_maps_back_and_an_unknown_one_gets_a_suggestion(to: str) -> None:
     found = Offer(to).found
     assert len(set(found.names.values())) == len(found.names) == len(found.tools)
     assert [found.route(name) for name in found.names] == list(found.names.values())
@@ -59,13 +59,13 @@ def test_every_name_leads_back_and_an_unknown_one_to_a_guess(to: str) -> None:
 
 
 @pytest.mark.parametrize("to", PROVIDERS)
-def test_each_tool_alone_is_exported_as_among_the_others(to: str) -> None:
+def test_a_tool_is_exported_alone_as_among_others(to: str) -> None:
     among = Offer(to).found
     for item, verdict in zip(AWKWARD, among.verdicts, strict=True):
         assert export([item.tool], to).verdicts == (verdict,)
 
 
-def test_a_schema_that_would_grow_without_measure_is_refused_at_once() -> None:
+def test_an_exponential_schema_is_refused_at_once() -> None:
     (bomb,) = (item for item in AWKWARD if item.name == "bomb")
     tool = bomb.tool
     tool.check()

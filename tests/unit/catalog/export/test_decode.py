@@ -1,4 +1,4 @@
-"""Names at a provider: kept where they fit, told apart where they do not, and found again."""
+"""Mapping names of tools and properties to ones that providers accept."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from toolcrib.definition import shorten_name
 RULE = re.compile(r"[a-zA-Z_][a-zA-Z0-9_-]{0,63}")
 
 
-def test_a_name_that_fits_stays_whatever_else_there_is() -> None:
+def test_an_accepted_name_stays_whatever_else_is_exported() -> None:
     assert map_names(["files_read", "files.read", "files/read"])["files_read"] == "files_read"
 
 
-def test_signs_that_do_not_fit_become_underscores() -> None:
+def test_other_characters_become_underscores() -> None:
     assert map_names(["files.read", "a b", "größe"]) == {
         "files.read": "files_read",
         "a b": "a_b",
@@ -28,7 +28,7 @@ def test_signs_that_do_not_fit_become_underscores() -> None:
     }
 
 
-def test_names_that_only_differ_in_such_signs_stay_apart() -> None:
+def test_names_that_differ_only_in_such_characters_stay_unique() -> None:
     found = map_names(["files.read", "files/read", "files:read"])
     assert len(set(found.values())) == 3
     assert all(re.fullmatch(r"files_read_[0-9a-f]{8}", name) for name in found.values())
@@ -39,7 +39,7 @@ def test_the_order_of_tools_does_not_matter() -> None:
     assert map_names(names) == {name: map_names(reversed(names))[name] for name in names}
 
 
-def test_a_mark_is_never_cut_off_a_long_name() -> None:
+def test_the_digest_of_a_long_name_is_not_cut_off() -> None:
     stem = "a_tool_of_a_very_long_server_name" * 3
     names = [f"{stem}.{number}" for number in range(50)] + [f"{stem}_{number}" for number in range(50)]
     found = map_names(names)
@@ -52,7 +52,7 @@ def test_a_long_name_is_shortened_as_registries_shorten_it() -> None:
     assert map_names([long])[long] == shorten_name(long, 64)
 
 
-def test_a_name_that_pretends_to_be_a_shortened_one_is_told_apart() -> None:
+def test_a_name_that_imitates_a_shortened_one_stays_unique() -> None:
     long = "x" * 90
     short = shorten_name(long, 64)
     found = map_names([long, short])
@@ -61,19 +61,19 @@ def test_a_name_that_pretends_to_be_a_shortened_one_is_told_apart() -> None:
 
 
 @pytest.mark.parametrize("name", ["日本", "...", "1st", "-x", " "])
-def test_names_without_a_letter_of_the_alphabet_have_one_too(name: str) -> None:
+def test_names_without_ascii_letters_get_a_valid_name(name: str) -> None:
     assert RULE.fullmatch(map_names([name])[name])
 
 
 @given(st.lists(st.text(min_size=1, max_size=90) | st.text("ab._/", min_size=1, max_size=70), unique=True))
-def test_any_names_fit_and_none_is_called_as_another(names: list[str]) -> None:
+def test_any_names_become_valid_and_unique(names: list[str]) -> None:
     found = map_names(names)
     assert list(found) == names
     assert len(set(found.values())) == len(names)
     assert all(RULE.fullmatch(name) for name in found.values())
 
 
-def test_properties_are_renamed_only_where_a_provider_refuses_them() -> None:
+def test_properties_are_renamed_only_where_a_provider_does_not_accept_them() -> None:
     names = ["user-id", "user_id", "größe", "ok"]
     assert map_properties(names, None, always_digest=False) == {name: name for name in names}
     wide = map_properties(names, ANTHROPIC.property_name, always_digest=True)
@@ -87,7 +87,7 @@ def test_properties_are_renamed_only_where_a_provider_refuses_them() -> None:
 
 
 @given(st.lists(st.text(max_size=80), unique=True))
-def test_any_property_names_fit_and_stay_apart(names: list[str]) -> None:
+def test_any_property_names_become_valid_and_unique(names: list[str]) -> None:
     for dialect, marked in ((ANTHROPIC, True), (GEMINI, False)):
         rule = dialect.property_name
         assert rule is not None

@@ -73,7 +73,7 @@ def test_a_tool_for_anthropic_in_full() -> None:
     ]
 
 
-def test_strictness_can_be_declined() -> None:
+def test_strict_mode_can_be_turned_off() -> None:
     (strict,) = export([Tool.from_function(move)], "openai").tools
     (loose,) = export([Tool.from_function(move)], "openai", strict=False).tools
     assert strict["function"]["strict"] is True
@@ -88,7 +88,7 @@ def test_a_tool_that_cannot_be_strict_says_why() -> None:
     assert verdict.changes[0].message == "not strict: /properties/x accepts any value"
 
 
-def test_one_bad_tool_spoils_nothing() -> None:
+def test_an_invalid_tool_does_not_affect_the_others() -> None:
     found = export([named("one"), broken("two"), named("three")], "gemini")
     assert [verdict.status for verdict in found.verdicts] == ["exact", "refused", "exact"]
     assert [tool["name"] for tool in found.tools] == ["one", "three"]
@@ -97,7 +97,7 @@ def test_one_bad_tool_spoils_nothing() -> None:
     assert "must have type='object'" in (refused.reason or "")
 
 
-def test_only_exact_leaves_out_what_would_lose_something() -> None:
+def test_only_exact_leaves_out_lossy_tools() -> None:
     lossy = Tool.from_handler(
         lambda arguments: None, "lossy", "Loses.", {"type": "object", "additionalProperties": False}
     )
@@ -108,7 +108,7 @@ def test_only_exact_leaves_out_what_would_lose_something() -> None:
         found.route("lossy")
 
 
-def test_versions_of_a_tool_are_told_apart_and_called_as_the_registry_calls_them() -> None:
+def test_versions_of_a_tool_get_different_names() -> None:
     tools = [named("price", version="1"), named("price", version="2"), named("other", version="1")]
     found = export(tools, "openai")
     assert found.names == {"price_1": "price@1", "price_2": "price@2", "other": "other"}
@@ -117,14 +117,14 @@ def test_versions_of_a_tool_are_told_apart_and_called_as_the_registry_calls_them
     assert repeated.verdicts[1].reason == "another tool has this name already"
 
 
-def test_costs_are_told_per_tool_and_in_all() -> None:
+def test_costs_are_reported_per_tool_and_in_total() -> None:
     found = export([named("one"), Tool.from_function(move)], "openai")
     assert found.tokens["move"] > found.tokens["one"] > 5
     assert found.total_tokens == sum(found.tokens.values())
     assert found.verdicts[1].tokens == found.tokens["move"]
 
 
-def test_nothing_is_exported_to_nothing() -> None:
+def test_an_empty_export() -> None:
     assert export([], "openai").tools == []
     assert export([], "prompt").tools == ""
     assert export([], "markdown", title="None").tools == "# None\n"
@@ -150,7 +150,7 @@ def test_mcp_and_the_descriptor_are_the_definition_itself() -> None:
     assert catalog.keys() == {"version", "hash", "count", "promptList", "functionSchema"}
 
 
-def test_a_description_of_nothing_is_left_out() -> None:
+def test_an_empty_description_is_left_out() -> None:
     tool = named("bare")
     for to, place in (("openai", "function"), ("bedrock", "toolSpec")):
         assert "description" not in export([tool], to).tools[0][place]
@@ -158,7 +158,7 @@ def test_a_description_of_nothing_is_left_out() -> None:
         assert "description" not in export([tool], to).tools[0]
 
 
-def test_many_changes_are_cut_and_the_losses_stay() -> None:
+def test_a_long_list_of_changes_is_cut_and_keeps_the_losses() -> None:
     many = {f"p{number}": {"type": "array", "uniqueItems": number == 149} for number in range(150)}
     (verdict,) = one({"type": "object", "properties": many}, "gemini-json").verdicts
     assert len(verdict.changes) == 100
@@ -167,7 +167,7 @@ def test_many_changes_are_cut_and_the_losses_stay() -> None:
     assert verdict.changes[-1].message == "and 52 more changes"
 
 
-def test_a_choice_that_there_is_not_is_refused() -> None:
+def test_an_unknown_value_of_only_is_an_error() -> None:
     with pytest.raises(ConfigurationError, match="there is no choice 'nope'"):
         export([], "openai", only="nope")  # type: ignore[arg-type]
 

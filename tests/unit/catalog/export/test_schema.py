@@ -1,4 +1,4 @@
-"""Schemas as one tree: references, drafts, recursion, and schemas that would grow."""
+"""Expanding schemas: references, drafts, recursion, and exponential growth."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def read(schema: dict[str, Any]) -> tuple[dict[str, Any], list[Change]]:
     return expand(schema, log), list(log.changes)
 
 
-def test_references_are_written_out_wherever_they_point() -> None:
+def test_references_are_expanded_wherever_they_point() -> None:
     schema = {
         "type": "object",
         "$defs": {"a/b": {"type": "string"}, "list": {"type": "array", "items": {"$ref": "#/$defs/a~1b"}}},
@@ -38,7 +38,7 @@ def test_references_are_written_out_wherever_they_point() -> None:
     assert changes == []
 
 
-def test_words_beside_a_reference_win_and_rules_beside_it_hold_too() -> None:
+def test_annotations_beside_a_reference_win_and_rules_are_added() -> None:
     schema = {
         "$defs": {"n": {"type": "integer", "description": "Any"}},
         "properties": {
@@ -63,7 +63,7 @@ def test_older_drafts_ignore_rules_beside_a_reference() -> None:
     assert read(schema)[0]["properties"]["b"] == {"type": "integer", "title": "B"}
 
 
-def test_older_drafts_are_read_as_todays() -> None:
+def test_older_drafts_are_converted() -> None:
     schema = {
         "$schema": "http://json-schema.org/draft-04/schema#",
         "id": "http://x.example/",
@@ -95,7 +95,7 @@ def test_properties_may_be_called_like_keywords() -> None:
     assert read(schema)[0] == schema
 
 
-def test_recursion_ends_at_the_stated_depth_with_a_note() -> None:
+def test_recursion_ends_at_the_fourth_level_and_is_logged() -> None:
     node = {"type": "object", "properties": {"next": {"$ref": "#/$defs/node"}}}
     tree, changes = read({"$defs": {"node": node}, "properties": {"n": {"$ref": "#/$defs/node"}}})
     step = tree["properties"]["n"]
@@ -108,7 +108,7 @@ def test_recursion_ends_at_the_stated_depth_with_a_note() -> None:
     assert "'node' contains itself" in change.message
 
 
-def test_recursion_in_many_places_ends_earlier_instead_of_growing() -> None:
+def test_wide_recursion_ends_earlier() -> None:
     inner = {f"p{number}": {"$ref": "#/$defs/node"} for number in range(12)}
     schema = {"$defs": {"node": {"properties": inner}}, "properties": {"n": {"$ref": "#/$defs/node"}}}
     tree, changes = read(schema)
@@ -119,13 +119,13 @@ def test_recursion_in_many_places_ends_earlier_instead_of_growing() -> None:
     assert all("from the third level" in change.message for change in read(schema)[1])
 
 
-def test_a_schema_that_holds_itself_as_a_whole_is_cut_too() -> None:
+def test_a_reference_to_the_root_is_cut_too() -> None:
     tree, (change,) = read({"type": "object", "properties": {"again": {"$ref": "#"}}})
     assert tree["properties"]["again"]["type"] == "object"
     assert "the schema" in change.message
 
 
-def test_a_schema_that_would_explode_is_refused_at_once() -> None:
+def test_an_exponential_schema_is_refused_at_once() -> None:
     defs: dict[str, Any] = {"d0": {"type": "string"}}
     for level in range(1, 40):
         twice = {"$ref": f"#/$defs/d{level - 1}"}
@@ -149,13 +149,13 @@ def test_a_schema_that_would_explode_is_refused_at_once() -> None:
         ({"default": float("nan")}, "not JSON"),
     ],
 )
-def test_what_cannot_be_followed_is_refused_with_its_place(schema: dict[str, Any], words: str) -> None:
+def test_unsupported_references_are_refused_with_their_location(schema: dict[str, Any], words: str) -> None:
     with pytest.raises(RefusedError) as refusal:
         read(schema)
     assert words in str(refusal.value)
 
 
-def test_the_schema_that_came_is_not_changed() -> None:
+def test_the_given_schema_is_not_modified() -> None:
     schema = {"$defs": {"a": {"const": 1}}, "properties": {"x": {"$ref": "#/$defs/a"}}}
     before = repr(schema)
     tree, _ = read(schema)

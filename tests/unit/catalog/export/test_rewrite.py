@@ -1,4 +1,4 @@
-"""Schemas for providers that take nearly all of JSON Schema: what is rewritten, and what is left as it is."""
+"""Schemas for providers that support nearly all of JSON Schema."""
 
 from __future__ import annotations
 
@@ -66,12 +66,12 @@ def effects(found: Rewritten) -> set[str]:
         ),
     ],
 )
-def test_a_schema_is_said_more_plainly_and_means_the_same(schema: Any, written: Any) -> None:
+def test_simplified_schemas_mean_the_same(schema: Any, written: Any) -> None:
     assert one(schema) == written
     assert effects(rewrite_schema(of({"x": schema}), ANTHROPIC)) <= {"same"}
 
 
-def test_compositions_inside_stay_as_they_are() -> None:
+def test_nested_compositions_stay() -> None:
     either = {"oneOf": [TEXT, {"type": "string", "minLength": 3}]}
     assert one(either) == either
     both = {"allOf": [{"pattern": "a"}], "pattern": "b"}
@@ -79,7 +79,7 @@ def test_compositions_inside_stay_as_they_are() -> None:
 
 
 @pytest.mark.parametrize("dialect", [OPENAI, ANTHROPIC, BEDROCK, LANGCHAIN])
-def test_a_composition_on_top_is_merged_where_that_is_exact(dialect: Dialect) -> None:
+def test_a_composition_at_the_root_is_merged_where_that_is_exact(dialect: Dialect) -> None:
     schema = {"type": "object", "allOf": [of({"a": TEXT}, required=["a"]), of({"b": WHOLE})]}
     found = rewrite_schema(schema, dialect)
     assert found.schema == of({"a": TEXT, "b": WHOLE}, required=["a"])
@@ -87,7 +87,7 @@ def test_a_composition_on_top_is_merged_where_that_is_exact(dialect: Dialect) ->
 
 
 @pytest.mark.parametrize("dialect", [OPENAI, ANTHROPIC, BEDROCK, LANGCHAIN])
-def test_one_that_cannot_be_merged_is_wrapped_and_unwrapped(dialect: Dialect) -> None:
+def test_a_composition_that_cannot_be_merged_is_wrapped_and_unwrapped(dialect: Dialect) -> None:
     schema = {**of({"a": TEXT, "b": TEXT}), "anyOf": [{"required": ["a"]}, {"required": ["b"]}]}
     found = rewrite_schema(schema, dialect)
     assert found.schema == {"type": "object", "properties": {"arguments": schema}, "required": ["arguments"]}
@@ -96,12 +96,12 @@ def test_one_that_cannot_be_merged_is_wrapped_and_unwrapped(dialect: Dialect) ->
     assert effects(found) == {"same"}
 
 
-def test_a_property_called_as_the_wrapper_is_not_taken_for_it() -> None:
+def test_a_property_with_the_name_of_the_wrapper_is_not_unwrapped() -> None:
     found = rewrite_schema(of({"arguments": {"type": "object"}}), ANTHROPIC)
     assert found.decoder.decode({"arguments": {"a": 1}}) == {"arguments": {"a": 1}}
 
 
-def test_bedrock_gets_three_fields_on_top_and_the_rest_in_words_or_wrapped() -> None:
+def test_bedrock_gets_three_keywords_at_the_root() -> None:
     schema = of({"a": TEXT}, title="T", description="About it.", additionalProperties=False)
     found = rewrite_schema(schema, BEDROCK)
     assert found.schema == of({"a": TEXT})
@@ -111,7 +111,7 @@ def test_bedrock_gets_three_fields_on_top_and_the_rest_in_words_or_wrapped() -> 
     assert rewrite_schema(of({"a": TEXT}, minProperties=1), BEDROCK).decoder.is_wrapped
 
 
-def test_names_that_a_provider_refuses_are_renamed_everywhere_and_back() -> None:
+def test_property_names_are_renamed_everywhere_and_back() -> None:
     schema = of(
         {"größe": TEXT, "ok": of({"a b": WHOLE}, required=["a b"])},
         required=["größe"],
@@ -129,12 +129,12 @@ def test_names_that_a_provider_refuses_are_renamed_everywhere_and_back() -> None
 
 
 @pytest.mark.parametrize("rule", [{"patternProperties": {"^g": TEXT}}, {"propertyNames": {"minLength": 2}}])
-def test_names_under_a_rule_about_names_cannot_be_renamed(rule: dict[str, Any]) -> None:
+def test_properties_under_a_rule_about_names_cannot_be_renamed(rule: dict[str, Any]) -> None:
     with pytest.raises(RefusedError, match="does not accept the property name 'größe'"):
         rewrite_schema(of({"größe": TEXT}, **rule), ANTHROPIC)
 
 
-def test_what_nothing_fits_is_refused() -> None:
+def test_an_unsatisfiable_schema_is_refused() -> None:
     with pytest.raises(RefusedError, match="no arguments can satisfy"):
         rewrite_schema(of({"a": TEXT}, required=["b"], additionalProperties=False), ANTHROPIC)
     with pytest.raises(RefusedError, match="no arguments can satisfy"):
@@ -147,7 +147,7 @@ def test_a_schema_of_more_than_half_a_megabyte_is_refused() -> None:
         rewrite_schema(of({"a": {"enum": values}}), ANTHROPIC)
 
 
-def test_the_schema_that_came_is_not_changed() -> None:
+def test_the_given_schema_is_not_modified() -> None:
     schema = of({"a": {"type": ["array", "null"], "description": "x"}}, allOf=[of({"b": {"const": 1}})])
     before = repr(schema)
     for dialect in (OPENAI, ANTHROPIC, BEDROCK, LANGCHAIN):
