@@ -138,9 +138,7 @@ def test_a_new_lock_has_the_default_mode_and_an_old_one_keeps_its_own(file: Path
         ('"format": 1,', "", "is not a lock file of toolcrib"),
     ],
 )
-def test_a_damaged_or_edited_lock_is_refused(
-    file: Path, old: str, new: str, words: str
-) -> None:
+def test_a_damaged_or_edited_lock_is_refused(file: Path, old: str, new: str, words: str) -> None:
     text = file.read_text()
     assert old in text
     file.write_text(text.replace(old, new, 1))
