@@ -379,7 +379,7 @@ class MCPServer(Registrar):
                 await self.dispatcher.pipeline.open()
             if self.dispatcher.tool_search is not None:
                 self.dispatcher.tool_search.open()
-            await self.dispatcher.owners.open_all()
+            await self.dispatcher.applications.open_all()
             if self._transports is not None:
                 self._transports.open()
         except BaseException:
@@ -401,7 +401,7 @@ class MCPServer(Registrar):
         if self._transports is not None:
             self._transports.close()
         try:
-            await self.dispatcher.owners.close_all()
+            await self.dispatcher.applications.close_all()
         finally:
             self.dispatcher.close()
             if self.dispatcher.pipeline is not None:

@@ -111,7 +111,7 @@ async def test_a_tool_of_an_application_waits_until_that_is_open() -> None:
     dispatcher = server.dispatcher
     await server.call("count")
     assert dispatcher.is_immediate("count")
-    await dispatcher.owners.close_all()
+    await dispatcher.applications.close_all()
     assert not dispatcher.is_immediate("count")
     assert (await server.call("count")).structured_content == 1
     assert dispatcher.is_immediate("count")

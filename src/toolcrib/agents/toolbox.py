@@ -106,7 +106,7 @@ class _RegistryBox:
         dispatcher, self._dispatcher = self._dispatcher, None
         if dispatcher is not None:
             try:
-                await dispatcher.owners.close_all()
+                await dispatcher.applications.close_all()
             finally:
                 dispatcher.close()
 

@@ -227,7 +227,7 @@ async def _reload(
     """Serve, and exchange the tools when their files change."""
     from toolcrib.sources.reload import Reloader  # delayed: only who reloads needs it
 
-    server, owners = offer.server, offer.server.dispatcher.owners
+    server, owners = offer.server, offer.server.dispatcher.applications
 
     async def see_to_applications() -> None:
         await asyncio.gather(owners.open_all(), server.dispatcher.renew())

@@ -1,13 +1,8 @@
-"""Writes down that a tool raised, without the tool's trouble becoming everybody's.
+"""Log the exceptions of tools, off the event loop and at a limited rate.
 
-Formatting a deep traceback takes longer than a hundred calls do, so the caller only hands the error over; a
-daemon thread formats and logs it. A tool that raises all the time gets a few full reports, then single lines,
-then a count. Knows errors and the log; refuses to know calls and results.
-
-Takes the values that a tool was given out of what is said about its failure.
-
-An error often repeats what it was about, and that may be somebody's secret. Knows texts; refuses to know
-which of them matter.
+Formatting a deep traceback takes longer than a hundred calls, so the caller only queues the exception; a
+daemon thread formats and logs it. A tool that raises all the time gets a few full reports, then single
+lines, then a count.
 """
 
 from __future__ import annotations
@@ -24,46 +19,18 @@ from typing import Any
 from toolcrib.dispatch.rate_limit import LogLimiter
 from toolcrib.logs import describe_error, escape, format_trace
 
-SHORTEST = 6
-"""Anything shorter is likely to be a word like others, and its absence would only puzzle."""
-MAX_VALUES = 500
-MAX_DEPTH = 8
-HIDDEN = "[value]"
-
-
-def blank(text: str, given: Any) -> str:
-    """The text, without the values in it."""
-    found = {form for value in _texts_in(given) for form in (value, repr(value)[1:-1]) if form in text}
-    if not found:
-        return text
-    longest_first = sorted(found, key=len, reverse=True)
-    return re.sub("|".join(rf"(?<!\w){re.escape(form)}(?!\w)" for form in longest_first), HIDDEN, text)
-
-
-def _texts_in(given: Any) -> Iterator[str]:
-    left = [(given, 0)]
-    seen = 0
-    while left and seen < MAX_VALUES:
-        value, depth = left.pop()
-        seen += 1
-        if isinstance(value, str):
-            if len(value) >= SHORTEST:
-                yield value
-        elif depth < MAX_DEPTH and isinstance(value, Mapping):
-            left += ((item, depth + 1) for item in value.values())
-        elif depth < MAX_DEPTH and isinstance(value, Sequence) and not isinstance(value, bytes):
-            left += ((item, depth + 1) for item in value[:MAX_VALUES])
-        elif isinstance(value, int | float) and len(str(value)) >= SHORTEST:
-            yield str(value)
-
-
 logger = logging.getLogger("toolcrib")
 
-FULL_REPORTS, FULL_WINDOW_S = 5, 10.0
-SHORT_LINES, SHORT_WINDOW_S = 50, 1.0
+FULL_REPORTS, FULL_PERIOD_S = 5, 10.0
+SHORT_LINES, SHORT_PERIOD_S = 50, 1.0
 MAX_QUEUE = 1000
 MAX_BYTES = 8 * 1024
 IDLE_S = 10.0
+MIN_VALUE_CHARS = 6
+"""Shorter values are likely to be common words, and removing those would only puzzle the reader."""
+MAX_VALUES = 500
+MAX_DEPTH = 8
+HIDDEN = "[value]"
 
 
 @dataclass(slots=True, eq=False)
@@ -72,45 +39,45 @@ class _Report:
     error: BaseException
     call_id: str
     is_full: bool
-    given: Any
+    arguments: Any
 
 
-class _Rations:
-    """What one tool may still say, and how often it was not heard."""
+class _ToolLimits:
+    """The limits of one tool, and how many of its exceptions were not logged."""
 
-    __slots__ = ("full", "missed", "missed_until", "short")
+    __slots__ = ("count_at", "full", "missed", "short")
 
     def __init__(self) -> None:
         self.missed = 0
-        self.missed_until = 0.0
-        self.full = LogLimiter(FULL_REPORTS, FULL_WINDOW_S)
-        self.short = LogLimiter(SHORT_LINES, SHORT_WINDOW_S)
+        self.count_at = 0.0
+        self.full = LogLimiter(FULL_REPORTS, FULL_PERIOD_S)
+        self.short = LogLimiter(SHORT_LINES, SHORT_PERIOD_S)
 
 
 class CrashReporter:
-    """Takes errors from any thread. Nothing it is given makes it raise."""
+    """Takes exceptions from any thread, and never raises."""
 
     def __init__(self) -> None:
         self.shows_values = False
-        """Whether values that a tool was given may stand in the log where its error repeats them."""
+        """Whether values of arguments may appear in the log where an exception repeats them."""
         self._changed = threading.Condition()
         self._queue: deque[_Report] = deque()
-        self._rations: dict[str, _Rations] = {}
-        self._overdue: set[str] = set()
+        self._limits: dict[str, _ToolLimits] = {}
+        self._to_count: set[str] = set()
         self._is_running = False
         self._is_busy = False
         self._is_flushing = False
 
-    def report(self, tool_name: str, error: BaseException, call_id: str, given: Any = None) -> None:
-        """Hand over an error that a tool raised over what it was `given`. Returns in microseconds."""
+    def report(self, tool_name: str, error: BaseException, call_id: str, arguments: Any = None) -> None:
+        """Queue an exception that a tool raised when called with these arguments. Takes microseconds."""
         try:
             if logger.isEnabledFor(logging.ERROR):
-                self._hand_over(tool_name, error, call_id, None if self.shows_values else given)
-        except Exception:  # nosec B110  # out of memory or stack: the call goes on, its report does not
+                self._enqueue(tool_name, error, call_id, None if self.shows_values else arguments)
+        except Exception:  # nosec B110  # out of memory or stack: the call goes on without its report
             pass
 
     def flush(self, timeout_s: float = 5.0) -> bool:
-        """Wait until everything handed over so far is in the log. False: time ran out."""
+        """Wait until everything queued so far is logged. False: it took too long."""
         with self._changed:
             self._is_flushing = True
             try:
@@ -121,23 +88,23 @@ class CrashReporter:
                 self._is_flushing = False
 
     def _is_done(self) -> bool:
-        return not (self._queue or self._overdue or self._is_busy)
+        return not (self._queue or self._to_count or self._is_busy)
 
-    def _hand_over(self, tool_name: str, error: BaseException, call_id: str, given: Any) -> None:
+    def _enqueue(self, tool_name: str, error: BaseException, call_id: str, arguments: Any) -> None:
         now = time.monotonic()
         with self._changed:
-            rations = self._rations.get(tool_name)
-            if rations is None:
-                rations = self._rations[tool_name] = _Rations()
-            is_full = rations.full.take(now)
-            if (is_full or rations.short.take(now)) and len(self._queue) < MAX_QUEUE:
-                self._queue.append(_Report(tool_name, error, call_id, is_full, given))
+            limits = self._limits.get(tool_name)
+            if limits is None:
+                limits = self._limits[tool_name] = _ToolLimits()
+            is_full = limits.full.take(now)
+            if (is_full or limits.short.take(now)) and len(self._queue) < MAX_QUEUE:
+                self._queue.append(_Report(tool_name, error, call_id, is_full, arguments))
             else:
-                rations.missed += 1
-                if tool_name in self._overdue:
-                    return  # the thread knows; waking it a thousand times would cost what it shall save
-                self._overdue.add(tool_name)
-                rations.missed_until = now + SHORT_WINDOW_S
+                limits.missed += 1
+                if tool_name in self._to_count:
+                    return  # the thread knows: waking it for each would cost what this saves
+                self._to_count.add(tool_name)
+                limits.count_at = now + SHORT_PERIOD_S
             self._ensure_thread()
             self._changed.notify_all()
 
@@ -146,67 +113,73 @@ class CrashReporter:
             return
         self._is_running = True
         try:
-            threading.Thread(target=self._live, name="toolcrib-crash-reporter", daemon=True).start()
+            threading.Thread(target=self._run, name="toolcrib-crash-reporter", daemon=True).start()
         except RuntimeError:
-            self._is_running = False  # the next report tries again
+            self._is_running = False  # no thread available: the next report tries again
 
-    def _live(self) -> None:
+    def _run(self) -> None:
         while (work := self._next()) is not None:
             report, counts = work
             del work
             try:
                 for tool_name, missed in counts:
-                    _log_count(tool_name, missed)
+                    logger.error(
+                        "tool '%s' raised again, %d more times, not shown",
+                        escape(tool_name),
+                        missed,
+                        extra={"tool_name": tool_name, "missed": missed},
+                    )
                 if report is not None:
                     _log_report(report)
             except BaseException:
-                pass  # a handler or the error's own code misbehaves: on with the next
+                pass  # a log handler, or the exception's own code, fails: go on with the next
             del report  # and with it the frames and their locals
 
     def _next(self) -> tuple[_Report | None, list[tuple[str, int]]] | None:
-        """What is to be written next. None: nothing came for a while, the thread may end."""
+        """Return what to log next; None ends the thread, because nothing came for a while."""
         with self._changed:
             self._is_busy = False
             self._changed.notify_all()
             idle_until = time.monotonic() + IDLE_S
             while True:
                 now = time.monotonic()
-                counts = self._collect_counts(now)
+                counts = self._take_counts(now)
                 if self._queue or counts:
                     self._is_busy = True
                     return (self._queue.popleft() if self._queue else None), counts
-                if now >= idle_until and not self._overdue:
+                if now >= idle_until and not self._to_count:
                     self._is_running = False
-                    self._forget(now)
+                    self._limits = {
+                        name: limits for name, limits in self._limits.items() if not limits.full.is_idle(now)
+                    }
                     return None
-                self._changed.wait(SHORT_WINDOW_S if self._overdue else idle_until - now)
+                self._changed.wait(SHORT_PERIOD_S if self._to_count else idle_until - now)
 
-    def _collect_counts(self, now: float) -> list[tuple[str, int]]:
-        """The tools that have been silent about errors for a second, and about how many."""
-        if not self._overdue:
+    def _take_counts(self, now: float) -> list[tuple[str, int]]:
+        """Return the tools with exceptions that were not logged for a second, and how many."""
+        if not self._to_count:
             return []
-        may_say = self._is_flushing and not self._queue
-        due = [name for name in self._overdue if may_say or now >= self._rations[name].missed_until]
-        self._overdue.difference_update(due)
-        counts = [(name, self._rations[name].missed) for name in due]
+        is_last = self._is_flushing and not self._queue
+        due = [name for name in self._to_count if is_last or now >= self._limits[name].count_at]
+        self._to_count.difference_update(due)
+        counts = [(name, self._limits[name].missed) for name in due]
         for name in due:
-            self._rations[name].missed = 0
+            self._limits[name].missed = 0
         return counts
-
-    def _forget(self, now: float) -> None:
-        """Tools come and go; what nobody has spoken of for a while needs no memory."""
-        for name in [name for name, rations in self._rations.items() if rations.full.is_idle(now)]:
-            del self._rations[name]
 
 
 def _log_report(report: _Report) -> None:
-    what = describe_error(report.error)
-    line = f"tool '{escape(report.tool_name)}' raised {what} (call {escape(report.call_id)})"
+    error = describe_error(report.error)
+    line = f"tool '{escape(report.tool_name)}' raised {error} (call {escape(report.call_id)})"
     if report.is_full:
-        line = f"{line}\n{_show_trace(report.error, MAX_BYTES - len(line.encode()) - 1)}"
+        try:
+            trace = format_trace(report.error, MAX_BYTES - len(line.encode()) - 1)
+        except Exception:
+            trace = "  (the traceback cannot be shown)"
+        line = f"{line}\n{trace}"
     logger.error(
         "%s",
-        blank(line, report.given),
+        hide_values(line, report.arguments),
         extra={
             "tool_name": report.tool_name,
             "call_id": report.call_id,
@@ -215,17 +188,27 @@ def _log_report(report: _Report) -> None:
     )
 
 
-def _show_trace(error: BaseException, max_bytes: int) -> str:
-    try:
-        return format_trace(error, max_bytes)
-    except Exception:
-        return "  (the traceback cannot be shown)"
+def hide_values(text: str, arguments: Any) -> str:
+    """Return a text without the values of arguments: exceptions often repeat them, and they may be secret."""
+    found = {form for value in _values(arguments) for form in (value, repr(value)[1:-1]) if form in text}
+    if not found:
+        return text
+    longest_first = sorted(found, key=len, reverse=True)
+    return re.sub("|".join(rf"(?<!\w){re.escape(form)}(?!\w)" for form in longest_first), HIDDEN, text)
 
 
-def _log_count(tool_name: str, missed: int) -> None:
-    logger.error(
-        "tool '%s' raised again, %d more times, not shown",
-        escape(tool_name),
-        missed,
-        extra={"tool_name": tool_name, "missed": missed},
-    )
+def _values(arguments: Any) -> Iterator[str]:
+    left = [(arguments, 0)]
+    seen = 0
+    while left and seen < MAX_VALUES:
+        value, depth = left.pop()
+        seen += 1
+        if isinstance(value, str):
+            if len(value) >= MIN_VALUE_CHARS:
+                yield value
+        elif depth < MAX_DEPTH and isinstance(value, Mapping):
+            left += ((item, depth + 1) for item in value.values())
+        elif depth < MAX_DEPTH and isinstance(value, Sequence) and not isinstance(value, bytes):
+            left += ((item, depth + 1) for item in value[:MAX_VALUES])
+        elif isinstance(value, int | float) and len(str(value)) >= MIN_VALUE_CHARS:
+            yield str(value)

@@ -36,7 +36,7 @@ from toolcrib.definition import MAX_TIMEOUT_S, Mirrored
 from toolcrib.dispatch.concurrency import Lane, Outlive, Raised
 from toolcrib.dispatch.crash_log import CrashReporter
 from toolcrib.dispatch.deadline import Clock
-from toolcrib.dispatch.lifespan import Owners
+from toolcrib.dispatch.lifespan import Applications
 from toolcrib.dispatch.middleware import Call, Next, Pipeline, refusal_result
 from toolcrib.dispatch.runners import Runner
 from toolcrib.dispatch.tool_search import ToolSearch, is_search_name
@@ -295,7 +295,7 @@ class Dispatcher:
         self.timeout_s = None if timeout_s is None else _check_limit(timeout_s)
         self.runner = Runner()
         self.crashes = CrashReporter()
-        self.owners = Owners(registry, self.crashes)
+        self.applications = Applications(registry, self.crashes)
         self.pipeline: Pipeline | None = None
         self.tool_search: ToolSearch | None = None
         self.is_stopped = False
@@ -351,7 +351,7 @@ class Dispatcher:
             plan is not None
             and plan.mode == "inline"
             and self._seen is self.registry.snapshot
-            and (plan.owner is None or self.owners.is_open(plan.owner))
+            and (plan.owner is None or self.applications.is_open(plan.owner))
         )
 
     def mirrored(self, name: Any, principal: Principal = LOCAL) -> Mirrored | None:
@@ -446,7 +446,7 @@ class Dispatcher:
         stats = plan.stats
         stats.calls += 1
         if plan.owner is not None:
-            self.owners.enter(plan.owner)
+            self.applications.enter(plan.owner)
         try:
             if plan.flaw is not None:
                 return failed(plan, plan.flaw, self.crashes, call_id=call_id)
@@ -455,8 +455,8 @@ class Dispatcher:
                 if call.checks:
                     given, clock = await self._run_checks(plan, call, checked, limit)
                 call.has_run = True
-            if plan.owner is not None and not self.owners.is_open(plan.owner):
-                await self.owners.open_for(plan.tool, limit, call_id)
+            if plan.owner is not None and not self.applications.is_open(plan.owner):
+                await self.applications.open_for(plan.tool, limit, call_id)
             if plan.context is not None:
                 clock = clock or (None if limit is None else Clock(limit))
                 context = self._context(plan, checked, principal, channel, limit, clock)
@@ -480,7 +480,7 @@ class Dispatcher:
             if context is not None:
                 context.cancel()  # whatever of the tool runs on has nobody to talk to any more
             if plan.owner is not None:
-                self.owners.leave(plan.owner)
+                self.applications.leave(plan.owner)
             # Two lines: in one, another thread could run between reading the sum and writing it.
             elapsed = time.perf_counter() - started
             stats.total_s += elapsed
@@ -644,7 +644,7 @@ class Dispatcher:
         """The code behind tools has changed: processes that know the old one end, applications without tools
         are closed."""
         self.runner.renew()
-        await self.owners.close_unused()
+        await self.applications.close_unused()
 
     def close(self) -> None:
         self.runner.close()

@@ -1,9 +1,8 @@
-"""Opens and closes the applications behind tools: each once, whoever asks, on whatever loop or thread.
+"""Open and close the applications behind tools: each once, from any event loop or thread.
 
 An application is opened when its server starts, or before the first call of one of its tools. It is closed
 when it has no tools any more and its last call has ended, or when the server stops, in reverse order. One
-that cannot be opened or closed is reported and is in nobody's way. Knows applications by their `open` and
-`close`; refuses to know what calls come to.
+that cannot be opened or closed is reported and does not affect the others.
 """
 
 from __future__ import annotations
@@ -30,31 +29,31 @@ CLOSE_S = 10.0
 
 
 @dataclass(slots=True, eq=False)
-class _Owner:
+class _State:
     application: Any
     is_open: bool = False
-    closes: bool = False  # found out when it opens: later its tools may be gone
-    turn: Future[None] | None = None  # there while somebody opens it; done when that has ended
+    has_close: bool = False  # determined when it opens: later its tools may be gone
+    opening: Future[None] | None = None  # set while it is being opened
     calls: int = 0
-    idle: Future[None] | None = None  # there while somebody waits for the last call to end
+    idle: Future[None] | None = None  # set while something waits for the last call to end
 
 
-class Owners:
+class Applications:
     """The applications that the tools of one registry belong to."""
 
     def __init__(self, registry: ToolRegistry, crashes: CrashReporter) -> None:
         self._registry = registry
         self._crashes = crashes
         self._lock = threading.Lock()
-        self._owners: dict[int, _Owner] = {}
-        self._opened: list[_Owner] = []
+        self._states: dict[int, _State] = {}
+        self._opened: list[_State] = []
 
     def is_open(self, application: Any) -> bool:
-        owner = self._owners.get(id(application))
-        return owner is not None and owner.is_open
+        state = self._states.get(id(application))
+        return state is not None and state.is_open
 
     async def open_for(self, tool: Tool, limit_s: float | None, call_id: str | None = None) -> None:
-        """Open the application a tool belongs to. Raises CallError where it does not open, or not in time."""
+        """Open the application of a tool. Raises CallError where that fails or takes too long."""
         try:
             async with asyncio.timeout(limit_s):
                 await self._open(tool.owner)
@@ -65,109 +64,109 @@ class Owners:
         except (Exception, SystemExit) as error:
             reference = call_id or secrets.token_hex(4)
             self._crashes.report(tool.name, error, reference)
-            text = f"Tool '{tool.name}' is not available: its application does not open"
-            raise ToolCrashedError(f"{text} (reference {reference}).") from None
+            problem = f"Tool '{tool.name}' is not available: its application cannot be opened"
+            raise ToolCrashedError(f"{problem} (reference {reference}).") from None
 
     def enter(self, application: Any) -> None:
-        """A call of one of its tools begins: until `leave`, it is not closed for want of tools."""
+        """Begin a call of one of its tools: until `leave`, it is not closed for having no tools."""
         with self._lock:
             self._find(application).calls += 1
 
     def leave(self, application: Any) -> None:
         with self._lock:
-            owner = self._find(application)
-            owner.calls -= 1
-            if owner.calls or owner.idle is None:
+            state = self._find(application)
+            state.calls -= 1
+            if state.calls or state.idle is None:
                 return
-            idle, owner.idle = owner.idle, None
+            idle, state.idle = state.idle, None
         idle.set_result(None)
 
     async def open_all(self) -> None:
-        """Open every application there is, in the order of registration."""
+        """Open every application, in order of registration."""
         owners = [entry.tool.owner for entry in self._registry.entries()]
         for application in [owner for owner in owners if owner is not None]:
             try:
                 await self._open(application)
             except (Exception, SystemExit):
                 name = type(application).__name__
-                logger.exception("opening %s failed; a call of one of its tools will try again", name)
+                logger.exception("opening %s failed; the next call of one of its tools tries again", name)
 
     async def close_all(self) -> None:
-        """Close what is open, the last opened first."""
+        """Close every open application, the last opened first."""
         while True:
             with self._lock:
                 if not self._opened:
                     return
-                owner = self._opened.pop()
-            await self._close(owner)
+                state = self._opened.pop()
+            await self._close(state)
 
     async def close_unused(self) -> None:
         """Close the applications that have no tools any more, each when its last call has ended."""
         used = {id(entry.tool.owner) for entry in self._registry.entries()}
         with self._lock:
-            unused = [owner for key, owner in self._owners.items() if key not in used]
-        await asyncio.gather(*(self._retire(owner) for owner in unused))
+            unused = [state for key, state in self._states.items() if key not in used]
+        await asyncio.gather(*(self._close_unused(state) for state in unused))
 
-    async def _retire(self, owner: _Owner) -> None:
+    async def _close_unused(self, state: _State) -> None:
         while True:
             with self._lock:
-                if owner.calls and owner.idle is None:
-                    owner.idle = Future()
-                busy = owner.turn or owner.idle
+                if state.calls and state.idle is None:
+                    state.idle = Future()
+                busy = state.opening or state.idle
             if busy is None:
                 break
             await asyncio.shield(asyncio.wrap_future(busy))
-        if any(entry.tool.owner is owner.application for entry in self._registry.entries()):
-            return  # it has come back in the meantime
+        if any(entry.tool.owner is state.application for entry in self._registry.entries()):
+            return  # its tools were added again
         with self._lock:
-            if owner.calls or self._owners.pop(id(owner.application), None) is None:
-                return  # it is called again, or somebody else has seen to it
-            was_open = owner in self._opened
+            if state.calls or self._states.pop(id(state.application), None) is None:
+                return  # it is called again, or was closed by another task
+            was_open = state in self._opened
             if was_open:
-                self._opened.remove(owner)
+                self._opened.remove(state)
         if was_open:
-            await self._close(owner)
+            await self._close(state)
 
-    async def _close(self, owner: _Owner) -> None:
-        owner.is_open = False
+    async def _close(self, state: _State) -> None:
+        state.is_open = False
         try:
             async with asyncio.timeout(CLOSE_S):
-                if owner.closes:
-                    await _call(owner.application.close)
+                if state.has_close:
+                    await _call(state.application.close)
         except (Exception, SystemExit):
-            logger.exception("closing %s failed", type(owner.application).__name__)
+            logger.exception("closing %s failed", type(state.application).__name__)
 
-    def _find(self, application: Any) -> _Owner:
-        owner = self._owners.get(id(application))
-        if owner is None:
-            owner = self._owners[id(application)] = _Owner(application)
-        return owner
+    def _find(self, application: Any) -> _State:
+        state = self._states.get(id(application))
+        if state is None:
+            state = self._states[id(application)] = _State(application)
+        return state
 
     async def _open(self, application: Any) -> None:
-        """Who comes while another opens it waits; who comes after a failure tries."""
+        """Open an application once: others wait meanwhile, and after a failure the next one tries."""
         with self._lock:
-            owner = self._find(application)
-        while not owner.is_open:
+            state = self._find(application)
+        while not state.is_open:
             mine: Future[None] = Future()
             with self._lock:
-                turn = owner.turn
-                owner.turn = turn or mine
-            if turn is not None:
-                await asyncio.shield(asyncio.wrap_future(turn))
+                opening = state.opening
+                state.opening = opening or mine
+            if opening is not None:
+                await asyncio.shield(asyncio.wrap_future(opening))
                 continue
             try:
-                if self._is_hook(application, "open"):
+                if self._has_hook(application, "open"):
                     await _call(application.open)
-                owner.closes = self._is_hook(application, "close")
+                state.has_close = self._has_hook(application, "close")
                 with self._lock:
-                    owner.is_open = True
-                    self._opened.append(owner)
+                    state.is_open = True
+                    self._opened.append(state)
             finally:
-                owner.turn = None
+                state.opening = None
                 mine.set_result(None)
 
-    def _is_hook(self, application: Any, name: str) -> bool:
-        """Whether there is such a hook. A method that is a tool, or that needs arguments, is none."""
+    def _has_hook(self, application: Any, name: str) -> bool:
+        """Whether an application has this hook: a method that is not a tool and needs no arguments."""
         hook = getattr(application, name, None)
         if not callable(hook) or any(entry.tool.handler == hook for entry in self._registry.entries()):
             return False

@@ -13,7 +13,7 @@ import pytest
 from tests.unit.dispatch.support import wait_until
 from toolcrib.dispatch import crash_log as crash
 from toolcrib.dispatch.concurrency import Lane, Raised
-from toolcrib.dispatch.crash_log import CrashReporter, blank
+from toolcrib.dispatch.crash_log import CrashReporter, hide_values
 from toolcrib.dispatch.runners import Runner
 
 FLUSH_S = 10.0
@@ -353,12 +353,12 @@ def test_flush_says_when_time_ran_out(caplog):
     ],
 )
 def test_values_are_taken_out_wherever_they_are_repeated(text: str, given: object, expected: str) -> None:
-    assert blank(text, given) == expected
+    assert hide_values(text, given) == expected
 
 
 def test_values_without_end_are_looked_at_only_so_far() -> None:
     deep: list[object] = ["buried-secret"]
     for _ in range(20):
         deep = [deep]
-    assert blank("buried-secret", deep) == "buried-secret"
-    assert blank("x" * 10, ["y" * 10] * 10_000) == "x" * 10
+    assert hide_values("buried-secret", deep) == "buried-secret"
+    assert hide_values("x" * 10, ["y" * 10] * 10_000) == "x" * 10

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import threading
+import weakref
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from toolcrib import Application, MCPServer, ToolError, tool
-from toolcrib.dispatch import lifespan as lifecycle
+from toolcrib import Application, MCPServer, ToolError, ToolRegistry, collect, tool
+from toolcrib.dispatch import lifespan
+from toolcrib.dispatch.crash_log import CrashReporter
+from toolcrib.dispatch.lifespan import Applications
 from toolcrib.errors import ToolBusyError, ToolCrashedError, ToolTimeoutError
 
 
@@ -125,7 +129,7 @@ async def test_one_application_that_does_not_open_is_in_nobodys_way(caplog: pyte
         failed = await server.call("broken_note")
         assert failed.is_error
         assert isinstance(failed.error, ToolCrashedError)
-        assert failed.text.startswith("Tool 'broken_note' is not available: its application does not open")
+        assert failed.text.startswith("Tool 'broken_note' is not available: its application cannot be opened")
         assert "secret" not in failed.text
         broken.fails = False
         assert (await server.call("broken_note")).text == "noted"
@@ -181,7 +185,7 @@ async def test_a_close_that_fails_or_hangs_keeps_nobody_from_closing(
         async def close(self) -> None:
             await asyncio.Event().wait()
 
-    monkeypatch.setattr(lifecycle, "CLOSE_S", 0.01)
+    monkeypatch.setattr(lifespan, "CLOSE_S", 0.01)
     good = Diary("good")
     async with serve(good, Failing("failing"), Hanging("hanging")):
         pass
@@ -284,3 +288,169 @@ async def test_a_start_that_is_cancelled_closes_what_it_opened() -> None:
         await starting
     assert good.lines == ["good opened", "good closed"]
     assert not server._running
+
+
+class Journal(Application):
+    """Writes down what happens to it."""
+
+    def __init__(self, name: str, lines: list[str]) -> None:
+        super().__init__(name)
+        self.lines = lines
+
+    async def open(self) -> None:
+        self.lines.append(f"{self.name} opened")
+
+    async def close(self) -> None:
+        self.lines.append(f"{self.name} closed")
+
+    @tool
+    async def note(self) -> str:
+        """Note."""
+        return "noted"
+
+
+class Door(Application):
+    """Has tools that are called like hooks."""
+
+    def __init__(self, name: str, lines: list[str]) -> None:
+        super().__init__(name)
+        self.lines = lines
+
+    @tool
+    def open(self) -> str:
+        """Open the door."""
+        self.lines.append("open")
+        return "open"
+
+    @tool
+    def close(self) -> str:
+        """Close the door."""
+        self.lines.append("close")
+        return "close"
+
+
+@pytest.fixture
+def registry() -> ToolRegistry:
+    return ToolRegistry()
+
+
+@pytest.fixture
+def apps(registry: ToolRegistry) -> Applications:
+    return Applications(registry, CrashReporter())
+
+
+async def opened(apps: Applications, registry: ToolRegistry, app: Application) -> Application:
+    registry.add_all(collect(app, namespace=True).tools)
+    await apps.open_all()
+    return app
+
+
+def drop(registry: ToolRegistry, app: Application) -> None:
+    registry.replace_all([entry.tool for entry in registry.entries() if entry.tool.owner is app], [])
+
+
+async def test_an_application_without_tools_is_closed_and_the_others_are_not(
+    apps: Applications, registry: ToolRegistry
+) -> None:
+    lines: list[str] = []
+    one = await opened(apps, registry, Journal("one", lines))
+    two = await opened(apps, registry, Journal("two", lines))
+    drop(registry, one)
+    await apps.close_unused()
+    await apps.close_unused()
+    assert lines == ["one opened", "two opened", "one closed"]
+    assert (apps.is_open(one), apps.is_open(two)) == (False, True)
+    await apps.close_all()
+    assert lines[3:] == ["two closed"]
+
+
+async def test_it_is_closed_when_the_last_call_has_ended(apps: Applications, registry: ToolRegistry) -> None:
+    lines: list[str] = []
+    app = await opened(apps, registry, Journal("one", lines))
+    for _ in range(2):
+        apps.enter(app)
+    drop(registry, app)
+    closing = [asyncio.create_task(apps.close_unused()) for _ in range(2)]
+    await asyncio.sleep(0.01)
+    apps.leave(app)
+    await asyncio.sleep(0.01)
+    assert lines == ["one opened"]
+    apps.leave(app)
+    await asyncio.gather(*closing)
+    assert lines == ["one opened", "one closed"]
+
+
+async def test_one_that_gets_tools_again_meanwhile_stays_open(
+    apps: Applications, registry: ToolRegistry
+) -> None:
+    lines: list[str] = []
+    app = await opened(apps, registry, Journal("one", lines))
+    apps.enter(app)
+    drop(registry, app)
+    closing = asyncio.create_task(apps.close_unused())
+    await asyncio.sleep(0.01)
+    registry.add_all(collect(app, namespace=True).tools)
+    apps.leave(app)
+    await closing
+    assert lines == ["one opened"]
+    assert apps.is_open(app)
+
+
+async def test_one_that_is_just_being_opened_is_closed_afterwards(
+    apps: Applications, registry: ToolRegistry
+) -> None:
+    lines: list[str] = []
+    go_on = asyncio.Event()
+
+    class Slow(Journal):
+        async def open(self) -> None:
+            await go_on.wait()
+            await super().open()
+
+    app = Slow("slow", lines)
+    registry.add_all(collect(app, namespace=True).tools)
+    opening = asyncio.create_task(apps.open_all())
+    await asyncio.sleep(0.01)
+    drop(registry, app)
+    closing = asyncio.create_task(apps.close_unused())
+    await asyncio.sleep(0.01)
+    go_on.set()
+    await asyncio.gather(opening, closing)
+    assert lines == ["slow opened", "slow closed"]
+
+
+async def test_a_tool_that_is_called_like_a_hook_is_never_one(
+    apps: Applications, registry: ToolRegistry
+) -> None:
+    lines: list[str] = []
+    app = await opened(apps, registry, Door("door", lines))
+    drop(registry, app)
+    await apps.close_unused()
+    assert lines == []
+
+
+async def test_trouble_with_closing_is_reported_and_in_nobodys_way(
+    apps: Applications, registry: ToolRegistry, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Stuck(Journal):
+        async def close(self) -> None:
+            raise RuntimeError("stuck")
+
+    lines: list[str] = []
+    for app in (Stuck("one", lines), Journal("two", lines)):
+        drop(registry, await opened(apps, registry, app))
+    await apps.close_unused()
+    assert lines[-1] == "two closed"
+    assert "closing Stuck failed" in caplog.text
+
+
+async def test_what_was_closed_is_forgotten(apps: Applications, registry: ToolRegistry) -> None:
+    app: Application | None = await opened(apps, registry, Journal("one", []))
+    seen = weakref.ref(app)  # type: ignore[arg-type]
+    assert app is not None
+    drop(registry, app)
+    await apps.close_unused()
+    _ = registry.snapshot
+    del app
+    gc.collect()
+    assert seen() is None
