@@ -16,7 +16,7 @@ from tests.support.source_folders import forgotten_imports, write
 from toolcrib import Finding, MCPServer, Tool, collect
 from toolcrib.registry.registry import Change
 from toolcrib.sources.reload import Load, Reloader
-from toolcrib.sources.reload import files as territory
+from toolcrib.sources.reload import watched_files as territory
 
 TIMEOUT_S = 20.0
 TESTS = str(Path(__file__).resolve().parents[1]) + os.sep
@@ -36,7 +36,7 @@ class Workshop:
         report = self.server.registry.add_all(tools)
         self.server.registry.eager = True  # as a dynamic server is once it has started
         self.server.registry.subscribe(self.changes.append)
-        options.setdefault("after_swap", self.server.dispatcher.renew)
+        options.setdefault("after_reload", self.server.dispatcher.renew)
         options.setdefault("pause_s", 0.0)
         self.reloader = Reloader(
             lambda: self.load(),
@@ -69,7 +69,7 @@ class Workshop:
 @contextmanager
 def workshop(folder: Path, *targets: str, **options: Any) -> Iterator[Workshop]:
     # Every load looks at every module there is, and hundreds of them are tests.
-    nobodys = mock.patch.object(territory, "_NOBODYS", (*territory._NOBODYS, TESTS))
+    nobodys = mock.patch.object(territory, "_EXCLUDED_FOLDERS", (*territory._EXCLUDED_FOLDERS, TESTS))
     with forgotten_imports(), nobodys:
         shop = Workshop(folder, *targets, **options)
         try:

@@ -237,7 +237,7 @@ async def _reload(
         server.registry,
         paths=offer.paths,
         findings=offer.findings,
-        after_swap=see_to_applications,
+        after_reload=see_to_applications,
     )
     async with reloader:
         await serve(server)

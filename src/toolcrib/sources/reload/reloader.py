@@ -1,15 +1,8 @@
-"""Keeps a registry up to date with files: looks, loads afresh, exchanges.
+"""Reload tools when their files change: watch, load everything again, replace.
 
-Loading happens on a thread, the exchange on the loop. Only a set that loads without a new error, from files
-that did not change meanwhile, takes the place of the one that serves; why another was refused is one record
-in the log, and the next change is the next try. Knows the order of these steps; refuses to know how tools are
-found.
-
-One try to load everything afresh: either a set of tools that could serve, or why not.
-
-Runs on a thread of its own and takes as long as the imports do. What it sets in motion in the import system
-is undone where the set cannot serve. Knows the steps of loading; refuses to know when to try, and what comes
-of it.
+Loading runs on a thread, replacing on the event loop. Only a set of tools that loads without new errors, from
+files that did not change in the meantime, replaces the one that serves. Otherwise the reason is logged, and
+the next change starts the next result.
 """
 
 from __future__ import annotations
@@ -38,148 +31,154 @@ from toolcrib.errors import (
     SourceError,
 )
 from toolcrib.registry.registry import Change, Report, ToolRegistry, is_known_finding
-from toolcrib.sources.reload.files import (
+from toolcrib.sources.reload.module_swap import ModuleSwap, SourceImporter
+from toolcrib.sources.reload.watched_files import (
     EMPTY,
-    Eye,
-    Footprint,
-    Mark,
-    Territory,
-    Watch,
-    digest_of,
-    is_open_to_all,
-    links_on,
-    lost_in,
+    FileState,
+    FileStates,
+    FolderWatcher,
+    SourceTree,
+    StateReader,
+    content_digest,
+    find_links,
+    is_content_lost,
+    is_world_writable,
 )
-from toolcrib.sources.reload.modules import Reader, Turn
 from toolcrib.tool import Tool
 
 Load = Callable[[], tuple[Sequence[Tool], Sequence[Finding], Sequence[Path]]]
-"""Loads everything: the tools, what there is to say of the rest, and the files and folders it comes from."""
+"""Loads everything and returns the tools, findings, and the files and folders behind them."""
 
 OPEN = "world-writable"
 
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """What is looked at. After a failure, that includes the names of files: one that was missing may come."""
+    """What is checked for changes. After a failure, also the names in folders: a missing file may appear."""
 
-    territory: Territory
+    tree: SourceTree
     files: frozenset[str]
     is_failing: bool = False
 
     @classmethod
     def of(cls, paths: Iterable[str | Path]) -> Scope:
-        territory = Territory(paths)
-        return cls(territory, _real_files(territory.modules().values()))
+        tree = SourceTree(paths)
+        return cls(tree, _real_files(tree.modules().values()))
 
-    def look(self, eye: Eye) -> Footprint:
-        return eye.look(self.territory.paths, self.files, self._list_folders() if self.is_failing else ())
+    def read_states(self, reader: StateReader) -> FileStates:
+        return reader.read_states(
+            self.tree.paths, self.files, self._list_folders() if self.is_failing else ()
+        )
 
     def _list_folders(self) -> set[str]:
-        return {*self.territory.roots, *(os.path.dirname(file) for file in self.files)}
+        return {*self.tree.roots, *(os.path.dirname(file) for file in self.files)}
 
 
 @dataclass(slots=True)
-class Attempt:
-    """What came of a try. `scope` and `footprint` are what to compare with from now on; `turn` is there until
-    it is decided which modules stay."""
+class LoadResult:
+    """The result of loading. Later checks compare with `scope` and `states`; `swap` is open until it is
+    decided which modules stay."""
 
     scope: Scope
-    footprint: Footprint
+    states: FileStates
     tools: list[Tool] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
     errors: list[Finding] = field(default_factory=list)
-    turn: Turn | None = None
+    swap: ModuleSwap | None = None
 
     def undo(self) -> None:
-        if self.turn is not None:
-            self.turn.undo()
+        if self.swap is not None:
+            self.swap.undo()
 
     def keep(self) -> None:
-        if self.turn is not None:
-            self.turn.keep()
+        if self.swap is not None:
+            self.swap.keep()
 
 
-class Loader:
-    """Makes attempts. Between them it notes what is imported late, and gives a hint: that is watched too."""
+class ToolLoader:
+    """Loads everything again. Between loads it notes late imports, because those files are watched too."""
 
-    def __init__(self, load: Load, registry: ToolRegistry, *, allows_open: bool) -> None:
-        self.eye = Eye()
-        self.reader = Reader(self._covers, self._visit, self._note)
+    def __init__(self, load: Load, registry: ToolRegistry, *, allow_world_writable: bool) -> None:
+        self.reader = StateReader()
+        self.importer = SourceImporter(self._covers, self._check_file, self._note)
         self._load = load
         self._registry = registry
-        self._allows_open = allows_open
-        self._territories: tuple[Territory, ...] = ()
+        self._allow_world_writable = allow_world_writable
+        self._trees: tuple[SourceTree, ...] = ()
         self._reads: dict[str, bytes] = {}
         self._refused: dict[str, Finding] = {}
-        self._is_trying = False
+        self._is_loading = False
         self.hint: Callable[[], None] | None = None
         self.last_load = float("-inf")
 
-    def begin(self, scope: Scope) -> Footprint:
-        """The state to begin with: everything is loaded."""
-        self._territories = (scope.territory,)
-        return scope.look(self.eye)
+    def begin(self, scope: Scope) -> FileStates:
+        """Return the states at the start, where everything is loaded."""
+        self._trees = (scope.tree,)
+        return scope.read_states(self.reader)
 
-    def find_open(self, footprint: Footprint) -> list[Finding]:
-        """What every user of the machine could change, where that is not allowed."""
-        marks = [mark for mark in footprint.values() if mark is not None and mark.is_open]
-        return [] if self._allows_open else [_refuse_open(mark.real) for mark in marks]
+    def find_world_writable(self, states: FileStates) -> list[Finding]:
+        """Report files that every user of the machine can change, unless that is allowed."""
+        found_states = [state for state in states.values() if state is not None and state.world_writable]
+        return (
+            []
+            if self._allow_world_writable
+            else [_report_world_writable(state.real) for state in found_states]
+        )
 
-    def take_late(self, scope: Scope, footprint: Footprint) -> tuple[Scope, Footprint]:
-        """The same with what was imported since: a module that is imported by a call is watched too."""
+    def add_late_imports(self, scope: Scope, states: FileStates) -> tuple[Scope, FileStates]:
+        """Return scope and states with the files that were imported since, for example by a call."""
         reads, self._reads = self._reads, {}
         late = {file: digest for file, digest in dict(reads).items() if file not in scope.files}
         if not late:
-            return scope, footprint
-        marks = {file: Mark(file, digest, is_open=False) for file, digest in late.items()}
-        return replace(scope, files=scope.files | late.keys()), {**footprint, **marks}
+            return scope, states
+        found_states = {file: FileState(file, digest, world_writable=False) for file, digest in late.items()}
+        return replace(scope, files=scope.files | late.keys()), {**states, **found_states}
 
-    def attempt(
-        self, scope: Scope, footprint: Footprint, known: Collection[Finding], *, insists: bool
-    ) -> Attempt | None:
-        """Load everything from files that are as in `footprint`; None where they changed meanwhile. Who
-        `insists` gets what was loaded all the same: there are files that loading changes."""
-        self._is_trying = True
+    def load(
+        self, scope: Scope, states: FileStates, known: Collection[Finding], *, force: bool
+    ) -> LoadResult | None:
+        """Load everything from files with these states; return None where they changed in the meantime.
+        With `force`, changed files are accepted: loading may change files itself."""
+        self._is_loading = True
         try:
-            attempt = self._forbid(scope, footprint) or self._try(scope, known)
+            result = self._refuse(scope, states) or self._load_all(scope, known)
         finally:
-            self._is_trying = False
-        now = scope.look(self.eye)
+            self._is_loading = False
+        now = scope.read_states(self.reader)
         reads, self._reads = self._reads, {}
-        is_steady = now == footprint and all(
-            (mark := self.eye.mark(file)) is not None and mark.digest == digest
+        is_steady = now == states and all(
+            (state := self.reader.state_of(file)) is not None and state.digest == digest
             for file, digest in reads.items()
         )
-        if not is_steady and (not insists or lost_in(footprint, now) or self._is_torn(reads)):
-            attempt.undo()
+        if not is_steady and (not force or is_content_lost(states, now) or self._is_torn(reads)):
+            result.undo()
             return None
-        self._territories = (attempt.scope.territory,)
-        attempt.footprint = {
-            path: mark and mark._replace(digest=reads.get(mark.real, mark.digest))
-            for path, mark in attempt.scope.look(self.eye).items()
+        self._trees = (result.scope.tree,)
+        result.states = {
+            path: state and state._replace(digest=reads.get(state.real, state.digest))
+            for path, state in result.scope.read_states(self.reader).items()
         }
-        return attempt
+        return result
 
     def _is_torn(self, reads: Mapping[str, bytes]) -> bool:
-        """Whether a file was read in the moment when it was empty."""
-        marks = (self.eye.mark(file) for file, digest in reads.items() if digest == EMPTY)
-        return any(mark is not None and mark.digest != EMPTY for mark in marks)
+        """Return whether a file was read while it was empty for a moment."""
+        found_states = (self.reader.state_of(file) for file, digest in reads.items() if digest == EMPTY)
+        return any(state is not None and state.digest != EMPTY for state in found_states)
 
-    def _forbid(self, scope: Scope, footprint: Footprint) -> Attempt | None:
-        """Why nothing is loaded at all."""
-        errors = self.find_open(footprint) or [
-            Finding("missing-file", "error", f"{os.path.basename(path)} is gone", file=path)
-            for path in scope.territory.paths
-            if footprint.get(path) is None
+    def _refuse(self, scope: Scope, states: FileStates) -> LoadResult | None:
+        """Return a failed result where nothing may be loaded."""
+        errors = self.find_world_writable(states) or [
+            Finding("missing-file", "error", f"{os.path.basename(path)} is missing", file=path)
+            for path in scope.tree.paths
+            if states.get(path) is None
         ]
-        return Attempt(replace(scope, is_failing=True), footprint, errors=errors) if errors else None
+        return LoadResult(replace(scope, is_failing=True), states, errors=errors) if errors else None
 
-    def _try(self, scope: Scope, known: Collection[Finding]) -> Attempt:
-        fresh = Territory(scope.territory.paths)  # a link may lead elsewhere by now
-        self._territories = (scope.territory, fresh)
+    def _load_all(self, scope: Scope, known: Collection[Finding]) -> LoadResult:
+        fresh = SourceTree(scope.tree.paths)  # a link may lead elsewhere now
+        self._trees = (scope.tree, fresh)
         self._reads, self._refused = {}, {}
-        turn = Turn(self._modules, lambda root: scope.territory.holds(root) and not fresh.holds(root))
+        swap = ModuleSwap(self._modules, lambda root: scope.tree.holds(root) and not fresh.holds(root))
         try:
             report = Report()
             tools: list[Tool] = []
@@ -193,36 +192,36 @@ class Loader:
                 report.findings.append(_explain(error, fresh))
             errors = [*self._refused.values()] or [e for e in report.errors if not is_known_finding(e, known)]
             if errors:
-                turn.undo()
+                swap.undo()
                 files = scope.files | self._reads.keys()
-                return Attempt(Scope(fresh, files, is_failing=True), {}, errors=errors)
-            territory = Territory(paths)
-            files = _real_files(territory.modules().values()) | self._reads.keys()
-            return Attempt(Scope(territory, files), {}, tools, report.findings, turn=turn)
+                return LoadResult(Scope(fresh, files, is_failing=True), {}, errors=errors)
+            tree = SourceTree(paths)
+            files = _real_files(tree.modules().values()) | self._reads.keys()
+            return LoadResult(Scope(tree, files), {}, tools, report.findings, swap=swap)
         except BaseException:
-            turn.undo()
+            swap.undo()
             raise
 
-    # --- what the reader asks ---
+    # --- called by the importer ---
 
     def _covers(self, file: str) -> bool:
-        return any(territory.covers(file) for territory in self._territories)
+        return any(tree.covers(file) for tree in self._trees)
 
     def _modules(self) -> dict[str, ModuleType]:
         found: dict[str, ModuleType] = {}
-        for territory in self._territories:
-            found |= territory.modules()
+        for tree in self._trees:
+            found |= tree.modules()
         return found
 
-    def _visit(self, file: str) -> None:
+    def _check_file(self, file: str) -> None:
         real = os.path.realpath(file)
-        if not self._allows_open and is_open_to_all(real):
-            finding = self._refused[real] = _refuse_open(real)
+        if not self._allow_world_writable and is_world_writable(real):
+            finding = self._refused[real] = _report_world_writable(real)
             raise SourceError(finding.message, source=Location(real), hint=finding.hint)
 
     def _note(self, file: str, content: bytes) -> None:
-        self._reads[os.path.realpath(file)] = digest_of(content)
-        if self.hint is not None and not self._is_trying:
+        self._reads[os.path.realpath(file)] = content_digest(content)
+        if self.hint is not None and not self._is_loading:
             self.hint()
 
 
@@ -231,18 +230,18 @@ def _real_files(modules: Iterable[ModuleType]) -> frozenset[str]:
     return frozenset(os.path.realpath(file) for file in files if isinstance(file, str))
 
 
-def _refuse_open(file: str) -> Finding:
+def _report_world_writable(file: str) -> Finding:
     return Finding(
         OPEN,
         "error",
         f"{os.path.basename(file)} can be changed by every user of this machine",
         file=file,
-        hint=f"take that right away from {file} or its folder (chmod o-w), or allow it",
+        hint=f"remove that permission from {file} or its folder (chmod o-w), or allow it",
     )
 
 
-def _explain(error: BaseException, territory: Territory) -> Finding:
-    """An error as a finding; where it names no place, it is that of what was to be loaded."""
+def _explain(error: BaseException, tree: SourceTree) -> Finding:
+    """Return an error as a finding; without a location, with that of the first path."""
     if isinstance(error, DefinitionError):
         finding = error.finding
     elif isinstance(error, ConfigurationError):
@@ -253,31 +252,31 @@ def _explain(error: BaseException, territory: Territory) -> Finding:
         text = f"{type(error).__name__}: {error}"
         last = traceback.extract_tb(error.__traceback__)[-1]
         finding = Finding(SourceError.code, "error", text, file=last.filename, line=last.lineno)
-    return finding if finding.file or not territory.paths else replace(finding, file=territory.paths[0])
+    return finding if finding.file or not tree.paths else replace(finding, file=tree.paths[0])
 
 
 logger = logging.getLogger("toolcrib")
 T = TypeVar("T")
 
 PAUSE_S = 0.2
-"""There is at most one load in this much time."""
+"""The shortest time between two loads."""
 GRACE_S = 0.5
-"""How long a file that has vanished or was emptied may take to come back: that is how editors save."""
+"""How long a missing or empty file may take to come back: editors save like that."""
 SLOW_S = 10.0
-"""After this much time of loading, the log says what is being waited for."""
+"""Loading that takes longer is logged."""
 QUIET_S = 0.3
-"""Files that change whenever they are loaded must be quiet for this long, or else it is not the loading."""
+"""Files that change with every load must be stable for this long before a forced load."""
 _MAX_TRIES = 10
 _MAX_NAMED = 5
 
 
 class Reloader:
-    """Watches what tools were loaded from. `async with` it, or `await run()`, while the server serves.
+    """Reloads tools when files change. Use `async with`, or `await run()`, while the server serves.
 
-    `load` loads everything again and may take its time. `paths` are the files and folders that the tools
-    came from, `tools` those of the registry that did (all, unless told), `findings` what was said of them: an
-    error that was there from the beginning keeps nobody from mending something else. `after_swap` is awaited
-    after each exchange, beside everything else.
+    `load` loads everything again, on a thread. `paths` are the files and folders behind the tools, `tools`
+    the tools of the registry that come from them (by default all), `findings` the known findings: an error
+    that existed before does not prevent a reload. `after_reload` is awaited after each replacement, in a
+    task of its own.
     """
 
     def __init__(
@@ -289,30 +288,30 @@ class Reloader:
         tools: Iterable[Tool] | None = None,
         findings: Iterable[Finding] = (),
         allow_world_writable: bool = False,
-        after_swap: Callable[[], Awaitable[None]] | None = None,
+        after_reload: Callable[[], Awaitable[None]] | None = None,
         pause_s: float = PAUSE_S,
     ) -> None:
-        self.looks = 0
+        self.checks = 0
         self.reloads = 0
         self.failures = 0
         self._registry = registry
         self._tools = [entry.tool for entry in registry.entries()] if tools is None else list(tools)
         self._findings: Collection[Finding] = tuple(findings)
-        self._after_swap = after_swap
+        self._after_reload = after_reload
         self._pause_s = pause_s
-        self._loader = Loader(load, registry, allows_open=allow_world_writable)
+        self._loader = ToolLoader(load, registry, allow_world_writable=allow_world_writable)
         self._scope = Scope.of(paths)
-        self._footprint: Footprint = self._loader.begin(self._scope)
+        self._states: FileStates = self._loader.begin(self._scope)
         self._folders: frozenset[str] = frozenset()
         self._turn = asyncio.Lock()
         self._stopped = threading.Event()
         self._running: asyncio.Task[None] | None = None
         self._tasks: set[asyncio.Future[None]] = set()
 
-    # --- living ---
+    # --- life cycle ---
 
     async def run(self) -> None:
-        """Watch and reload until cancelled, or until the registry is closed."""
+        """FolderWatcher and reload until cancelled, or until the registry is closed."""
         loop = asyncio.get_running_loop()
         changed = asyncio.Event()
 
@@ -320,31 +319,31 @@ class Reloader:
             try:
                 loop.call_soon_threadsafe(changed.set)
             except RuntimeError:
-                pass  # the loop has ended before the watch
+                pass  # the loop has ended before the watcher
 
-        watch: Watch | None = None
+        watch: FolderWatcher | None = None
         self._stopped.clear()
         self._loader.hint = hint
-        _log_refusal(self._loader.find_open(self._footprint), "Changes will not be loaded")
+        _log_refusal(self._loader.find_world_writable(self._states), "Changes will not be loaded")
         try:
             while not self._registry.sealed:
                 await self._check_safely()
                 if watch is None or watch.is_stale or watch.folders != self._folders:
                     if watch is not None:
                         watch.stop()
-                    watch = Watch(self._folders, self._names(), hint)
+                    watch = FolderWatcher(self._folders, self._names(), hint)
                 await changed.wait()
                 changed.clear()
         finally:
             self.close()
             if watch is not None:
                 watch.stop()
-                watch.join(1.0)  # it runs in foreign code, which must not outlive the interpreter
+                watch.join(1.0)  # native code must not outlive the interpreter
 
     def close(self) -> None:
-        """Leave the import system as it was. What is being loaded will not be taken."""
+        """Restore the import system. A load in progress is discarded."""
         self._stopped.set()
-        self._loader.reader.stop()
+        self._loader.importer.stop()
 
     async def __aenter__(self) -> Self:
         self._running = asyncio.create_task(self.run())
@@ -358,105 +357,110 @@ class Reloader:
             await asyncio.wait({self._running})
 
     async def check_now(self) -> bool:
-        """Look at the files now; where they changed, load and exchange. True: there was an exchange.
+        """Check the files now, load and replace where they changed; return whether tools were replaced.
 
-        For tests, and for machines where nothing can be watched: `run` does no more when it gets a hint.
+        For tests, and for machines where files cannot be watched.
         """
         async with self._turn:
             if self._stopped.is_set():
                 return False
-            self._loader.reader.start()
-            work = _start(self._look)
+            self._loader.importer.start()
+            work = _start(self._check)
             try:
-                attempt = await self._wait(work)
-                self.looks += 1
+                result = await self._wait(work)
+                self.checks += 1
             except asyncio.CancelledError:
                 work.add_done_callback(_undo)
                 raise
-            return attempt is not None and self._take(attempt)
+            return result is not None and self._apply(result)
 
     async def _check_safely(self) -> None:
         try:
             await self.check_now()
         except Exception:
-            logger.exception("looking for changed files failed")
+            logger.exception("checking for changed files failed")
             await asyncio.sleep(1.0)
 
     async def _wait(self, work: Future[T]) -> T:
         waiting = asyncio.wrap_future(work)
         done, _ = await asyncio.wait({waiting}, timeout=SLOW_S)
         if not done:
-            logger.warning("the changed files have been loading for %g s; what served before goes on", SLOW_S)
+            logger.warning(
+                "changed files have been loading for %g s; the tools from before still serve", SLOW_S
+            )
         return await waiting
 
     def _names(self) -> list[str]:
-        """Files that matter whatever they are called, as the watch spells them."""
-        paths = self._scope.territory.paths
-        named = [*paths, *(link for path in paths for link in links_on(path))]
+        """Return files that are watched although they are not Python files, as the watcher names them."""
+        paths = self._scope.tree.paths
+        named = [*paths, *(link for path in paths for link in find_links(path))]
         return [
             os.path.join(os.path.realpath(os.path.dirname(path)), os.path.basename(path)) for path in named
         ]
 
     # --- on a thread ---
 
-    def _look(self) -> Attempt | None:
-        """Load everything if the files changed, and until they have not changed while that was done."""
-        attempt: Attempt | None = None
+    def _check(self) -> LoadResult | None:
+        """Load everything if files changed, and repeat while they change during the load."""
+        result: LoadResult | None = None
         tries = 0
-        while attempt is None and self._is_changed():
+        while result is None and self._is_changed():
             if self._stopped.wait(self._loader.last_load + self._pause_s - time.monotonic()):
                 return None
             tries += 1
-            insists = tries > _MAX_TRIES
-            footprint = self._settle(QUIET_S if insists else 0.0)
-            attempt = self._loader.attempt(self._scope, footprint, self._findings, insists=insists)
-        scope = self._scope if attempt is None else attempt.scope
-        self._folders = scope.territory.folders(scope.files)
-        return attempt
+            force = tries > _MAX_TRIES
+            states = self._wait_until_stable(QUIET_S if force else 0.0)
+            result = self._loader.load(self._scope, states, self._findings, force=force)
+        scope = self._scope if result is None else result.scope
+        self._folders = scope.tree.folders(scope.files)
+        return result
 
     def _is_changed(self) -> bool:
-        self._scope, self._footprint = self._loader.take_late(self._scope, self._footprint)
-        return self._scope.look(self._loader.eye) != self._footprint
+        self._scope, self._states = self._loader.add_late_imports(self._scope, self._states)
+        return self._scope.read_states(self._loader.reader) != self._states
 
-    def _settle(self, quiet_s: float) -> Footprint:
-        """What the files are like, when none of them seems to be in the middle of being saved, and nothing
-        has changed for a while."""
+    def _wait_until_stable(self, quiet_s: float) -> FileStates:
+        """Return the states of files once none is being saved and nothing changes."""
         until = time.monotonic() + GRACE_S
         while True:
-            now = self._scope.look(self._loader.eye)
-            if time.monotonic() < until and lost_in(self._footprint, now):
+            now = self._scope.read_states(self._loader.reader)
+            if time.monotonic() < until and is_content_lost(self._states, now):
                 if self._stopped.wait(0.02):
                     return now
-            elif not quiet_s or self._stopped.wait(quiet_s) or self._scope.look(self._loader.eye) == now:
+            elif (
+                not quiet_s
+                or self._stopped.wait(quiet_s)
+                or self._scope.read_states(self._loader.reader) == now
+            ):
                 return now
 
     # --- on the loop ---
 
-    def _take(self, attempt: Attempt) -> bool:
-        """Exchange the tools, or say why not. Nothing else runs on the loop meanwhile."""
+    def _apply(self, result: LoadResult) -> bool:
+        """Replace the tools, or log why not. Nothing else runs on the loop in the meantime."""
         changes: list[Change] = []
         unsubscribe = self._registry.subscribe(changes.append)
         try:
-            errors: Sequence[Finding] = attempt.errors
+            errors: Sequence[Finding] = result.errors
             if not errors:
-                report = self._registry.replace_all(self._tools, attempt.tools, known=self._findings)
-                attempt.keep()
+                report = self._registry.replace_all(self._tools, result.tools, known=self._findings)
+                result.keep()
         except BatchError as error:
             errors = error.findings
         except RegistrationClosedError as error:
-            logger.info("No more reloading: %s", error)
+            logger.info("Reloading ends: %s", error)
             self.close()
             return False
         finally:
             unsubscribe()
-            attempt.undo()  # unless it was kept
-        self._scope, self._footprint = attempt.scope, attempt.footprint
+            result.undo()  # has no effect after `keep`
+        self._scope, self._states = result.scope, result.states
         if errors:
             self.failures += 1
-            _log_refusal(errors, "Not reloaded, what served before goes on")
+            _log_refusal(errors, "Not reloaded, the tools from before still serve")
             return False
-        findings = list(dict.fromkeys((*attempt.findings, *report.findings)))
-        _log_news(findings, self._findings)
+        findings = list(dict.fromkeys((*result.findings, *report.findings)))
+        _log_new_warnings(findings, self._findings)
         self._tools, self._findings = report.registered, findings
         self.reloads += 1
         for file in self._scope.files:
@@ -466,8 +470,8 @@ class Reloader:
         return True
 
     def _follow_up(self) -> None:
-        if self._after_swap is not None:
-            task = asyncio.create_task(_safely(self._after_swap))
+        if self._after_reload is not None:
+            task = asyncio.create_task(_safely(self._after_reload))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
 
@@ -476,11 +480,11 @@ async def _safely(work: Callable[[], Awaitable[None]]) -> None:
     try:
         await work()
     except Exception:
-        logger.exception("what follows a reload failed")
+        logger.exception("the task after a reload failed")
 
 
 def _start(work: Callable[[], T]) -> Future[T]:
-    """Begin work on a thread that keeps nobody from ending: an import may never return."""
+    """Start work on a daemon thread: an import may never return."""
     future: Future[T] = Future()
     future.set_running_or_notify_cancel()
 
@@ -494,11 +498,11 @@ def _start(work: Callable[[], T]) -> Future[T]:
     return future
 
 
-def _undo(work: Future[Attempt | None]) -> None:
-    """Nobody waits for this attempt any more."""
-    attempt = None if work.exception() else work.result()
-    if attempt is not None:
-        attempt.undo()
+def _undo(work: Future[LoadResult | None]) -> None:
+    """Undo a load that nobody waits for."""
+    result = None if work.exception() else work.result()
+    if result is not None:
+        result.undo()
 
 
 def _log_refusal(findings: Sequence[Finding], words: str) -> None:
@@ -513,7 +517,7 @@ def _log_refusal(findings: Sequence[Finding], words: str) -> None:
     logger.log(level, "%s: %s", words, "\n  ".join(lines), extra=extra)
 
 
-def _log_news(findings: Iterable[Finding], known: Collection[Finding]) -> None:
+def _log_new_warnings(findings: Iterable[Finding], known: Collection[Finding]) -> None:
     for finding in findings:
         if finding.level == "warning" and not is_known_finding(finding, known):
             logger.warning("%s", finding)

@@ -94,7 +94,8 @@ async def test_a_file_that_is_gone_keeps_its_tools_until_it_is_back(
     assert not await shop.reloader.check_now()
     assert not await shop.reloader.check_now()
     assert complaints(caplog.records) == [
-        f"Not reloaded, what served before goes on: {path}: error[missing-file] crib_tools.py is gone"
+        f"Not reloaded, the tools from before still serve: {path}: "
+        "error[missing-file] crib_tools.py is missing"
     ]
     assert await shop.say() == "oneone"
     path.write_text(source("back"))

@@ -15,7 +15,7 @@ import toolcrib
 from tests.support.source_folders import forgotten_imports, write
 from toolcrib.sources import find_files
 from toolcrib.sources.loading import load_file, load_module
-from toolcrib.sources.reload.files import Eye, Territory, links_on, lost_in
+from toolcrib.sources.reload.watched_files import SourceTree, StateReader, find_links, is_content_lost
 
 
 @pytest.fixture(autouse=True)
@@ -24,37 +24,37 @@ def _forget() -> Iterator[None]:
         yield
 
 
-# --- territory ----------------------------------------------------------------------------------------
+# --- tree ----------------------------------------------------------------------------------------
 
 
 def test_a_files_territory_is_the_folder_it_is_imported_from(tmp_path: Path) -> None:
     write(tmp_path, {"proj/pack/__init__.py": "", "proj/pack/tools.py": "", "outside.py": ""})
-    territory = Territory([tmp_path / "proj/pack/tools.py"])
-    assert territory.roots == (str(tmp_path / "proj"),)
-    assert territory.covers(str(tmp_path / "proj/other.py"))
-    assert territory.covers(str(tmp_path / "proj/pack/__init__.py"))
-    assert not territory.covers(str(tmp_path / "outside.py"))
+    tree = SourceTree([tmp_path / "proj/pack/tools.py"])
+    assert tree.roots == (str(tmp_path / "proj"),)
+    assert tree.covers(str(tmp_path / "proj/other.py"))
+    assert tree.covers(str(tmp_path / "proj/pack/__init__.py"))
+    assert not tree.covers(str(tmp_path / "outside.py"))
 
 
 def test_what_was_installed_below_it_is_not_in_it(tmp_path: Path) -> None:
-    territory = Territory([tmp_path])
+    tree = SourceTree([tmp_path])
     for place in (".venv/x.py", "env/lib/python3.11/site-packages/x.py", "node_modules/x.py", "x.so"):
-        assert not territory.covers(str(tmp_path / place))
-    assert territory.covers(str(tmp_path / "x.py"))
+        assert not tree.covers(str(tmp_path / place))
+    assert tree.covers(str(tmp_path / "x.py"))
 
 
 def test_not_even_the_root_of_everything_covers_the_standard_library_and_toolcrib() -> None:
-    territory = Territory(["/crib_tools.py"])
-    assert territory.covers("/srv/app/x.py")
-    assert not territory.covers(json.__file__)
-    assert not territory.covers(pytest.__file__)
-    assert not territory.covers(toolcrib.__file__)
+    tree = SourceTree(["/crib_tools.py"])
+    assert tree.covers("/srv/app/x.py")
+    assert not tree.covers(json.__file__)
+    assert not tree.covers(pytest.__file__)
+    assert not tree.covers(toolcrib.__file__)
 
 
 def test_a_file_of_data_has_no_territory_but_is_watched(tmp_path: Path) -> None:
-    territory = Territory([tmp_path / "toolcrib.toml"])
-    assert territory.roots == ()
-    assert territory.folders(()) == {str(tmp_path)}
+    tree = SourceTree([tmp_path / "toolcrib.toml"])
+    assert tree.roots == ()
+    assert tree.folders(()) == {str(tmp_path)}
 
 
 def test_the_loaded_modules_of_a_territory_are_found_namespaces_included(tmp_path: Path) -> None:
@@ -62,7 +62,7 @@ def test_the_loaded_modules_of_a_territory_are_found_namespaces_included(tmp_pat
     load_file(tmp_path / "crib_one.py")
     sys.modules["crib_handmade"] = ModuleType("crib_handmade")
     sys.modules["crib_odd"] = object()  # type: ignore[assignment]
-    assert set(Territory([tmp_path / "crib_one.py"]).modules()) == {
+    assert set(SourceTree([tmp_path / "crib_one.py"]).modules()) == {
         "crib_one",
         "crib_space",
         "crib_space.two",
@@ -70,7 +70,7 @@ def test_the_loaded_modules_of_a_territory_are_found_namespaces_included(tmp_pat
 
 
 def test_a_folder_that_is_not_there_is_watched_for_where_it_would_be(tmp_path: Path) -> None:
-    assert Territory([tmp_path / "a" / "b"]).folders(()) == {str(tmp_path)}
+    assert SourceTree([tmp_path / "a" / "b"]).folders(()) == {str(tmp_path)}
 
 
 def test_every_link_on_the_way_is_named(tmp_path: Path) -> None:
@@ -79,9 +79,9 @@ def test_every_link_on_the_way_is_named(tmp_path: Path) -> None:
     (tmp_path / "one").symlink_to("real")
     (tmp_path / "two").symlink_to(tmp_path / "one")
     (tmp_path / "round").symlink_to("round")
-    names = [Path(link).name for link in links_on(str(tmp_path / "two" / "x.py"))]
+    names = [Path(link).name for link in find_links(str(tmp_path / "two" / "x.py"))]
     assert names[-2:] == ["two", "one"]
-    assert links_on(str(tmp_path / "round"))[-1] == str(tmp_path / "round")
+    assert find_links(str(tmp_path / "round"))[-1] == str(tmp_path / "round")
 
 
 def test_the_places_behind_targets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -106,49 +106,49 @@ def test_the_places_behind_targets(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 def test_a_footprint_goes_by_content(tmp_path: Path) -> None:
     path = tmp_path / "x.py"
     path.write_text("one")
-    eye = Eye()
-    first = eye.look([str(path)], ())
+    reader = StateReader()
+    first = reader.read_states([str(path)], ())
     path.write_text("two")
     os.utime(path, ns=(1, 1))
-    assert eye.look([str(path)], ()) != first
+    assert reader.read_states([str(path)], ()) != first
     path.write_text("one")
-    assert eye.look([str(path)], ()) == first
+    assert reader.read_states([str(path)], ()) == first
 
 
 def test_a_quiet_file_is_not_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("toolcrib.sources.reload.files._RACY_NS", -1)
+    monkeypatch.setattr("toolcrib.sources.reload.watched_files._RECENT_NS", -1)
     path = tmp_path / "x.py"
     path.write_text("one")
-    eye = Eye()
-    first = eye.mark(str(path))
+    reader = StateReader()
+    first = reader.state_of(str(path))
     with monkeypatch.context() as patch:
         patch.setattr(Path, "read_bytes", None)
-        assert eye.mark(str(path)) == first
+        assert reader.state_of(str(path)) == first
 
 
 def test_a_file_that_lost_its_content_is_told(tmp_path: Path) -> None:
     path = tmp_path / "x.py"
     path.write_text("one")
-    eye = Eye()
-    before = eye.look([str(tmp_path)], ())
+    reader = StateReader()
+    before = reader.read_states([str(tmp_path)], ())
     path.write_text("")
-    empty = eye.look([str(tmp_path)], ())
+    empty = reader.read_states([str(tmp_path)], ())
     path.unlink()
-    gone = eye.look([str(tmp_path)], ())
-    assert lost_in(before, empty)
-    assert lost_in(before, gone)
-    assert not lost_in(empty, gone)
-    assert not lost_in(gone, before)
+    gone = reader.read_states([str(tmp_path)], ())
+    assert is_content_lost(before, empty)
+    assert is_content_lost(before, gone)
+    assert not is_content_lost(empty, gone)
+    assert not is_content_lost(gone, before)
 
 
 def test_names_that_could_be_imported_are_part_of_it_on_demand(tmp_path: Path) -> None:
-    eye = Eye()
-    first = eye.look((), (), [str(tmp_path)])
+    reader = StateReader()
+    first = reader.read_states((), (), [str(tmp_path)])
     (tmp_path / "notes.txt").write_text("")
     (tmp_path / "__pycache__").mkdir()
-    assert eye.look((), (), [str(tmp_path)]) == first
+    assert reader.read_states((), (), [str(tmp_path)]) == first
     (tmp_path / "pack").mkdir()
-    second = eye.look((), (), [str(tmp_path)])
+    second = reader.read_states((), (), [str(tmp_path)])
     (tmp_path / "x.py").write_text("")
-    assert len({repr(look) for look in (first, second, eye.look((), (), [str(tmp_path)]))}) == 3
-    assert eye.look((), (), [str(tmp_path / "gone")]) == {f"{tmp_path / 'gone'}{os.sep}": None}
+    assert len({repr(look) for look in (first, second, reader.read_states((), (), [str(tmp_path)]))}) == 3
+    assert reader.read_states((), (), [str(tmp_path / "gone")]) == {f"{tmp_path / 'gone'}{os.sep}": None}

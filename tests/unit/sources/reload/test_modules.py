@@ -16,8 +16,8 @@ import pytest
 from tests.support.reload_folder import source, workshop
 from tests.support.source_folders import forgotten_imports, write
 from toolcrib.sources.loading import load_file
-from toolcrib.sources.reload.files import Territory
-from toolcrib.sources.reload.modules import Reader, Turn
+from toolcrib.sources.reload.module_swap import ModuleSwap, SourceImporter
+from toolcrib.sources.reload.watched_files import SourceTree
 
 
 @pytest.fixture(autouse=True)
@@ -32,9 +32,11 @@ def reads() -> list[str]:
 
 
 @pytest.fixture
-def territory(tmp_path: Path, reads: list[str]) -> Iterator[Territory]:
-    found = Territory([tmp_path])
-    reader = Reader(found.covers, lambda file: None, lambda file, content: reads.append(Path(file).name))
+def tree(tmp_path: Path, reads: list[str]) -> Iterator[SourceTree]:
+    found = SourceTree([tmp_path])
+    reader = SourceImporter(
+        found.covers, lambda file: None, lambda file, content: reads.append(Path(file).name)
+    )
     reader.start()
     reader.start()
     try:
@@ -45,16 +47,16 @@ def territory(tmp_path: Path, reads: list[str]) -> Iterator[Territory]:
 
 
 @pytest.fixture
-def begin(territory: Territory) -> Iterator[Callable[[], Turn]]:
-    turns: list[Turn] = []
+def begin(tree: SourceTree) -> Iterator[Callable[[], ModuleSwap]]:
+    turns: list[ModuleSwap] = []
 
-    def make() -> Turn:
-        turns.append(Turn(territory.modules, lambda root: False))
+    def make() -> ModuleSwap:
+        turns.append(ModuleSwap(tree.modules, lambda root: False))
         return turns[-1]
 
     yield make
-    for turn in turns:
-        turn.undo()  # or else no other could begin
+    for swap in turns:
+        swap.undo()  # or else no other could begin
 
 
 PACKAGE = {
@@ -80,15 +82,15 @@ def renew(folder: Path) -> None:
 
 
 def test_what_is_imported_in_a_turn_is_new_and_the_old_is_untouched(
-    tmp_path: Path, begin: Callable[[], Turn], reads: list[str]
+    tmp_path: Path, begin: Callable[[], ModuleSwap], reads: list[str]
 ) -> None:
     write(tmp_path, PACKAGE)
     old = load_file(tmp_path / "crib_pack/asker.py")
     renew(tmp_path)
     reads.clear()
-    turn = begin()
+    swap = begin()
     new = load_file(tmp_path / "crib_pack/asker.py")
-    turn.keep()
+    swap.keep()
     assert new is not old
     assert sorted(reads) == ["__init__.py", "asker.py", "clash.py", "part.py"]
     assert new.ask()[:4] == ("new", "new", "new", "new")
@@ -98,19 +100,19 @@ def test_what_is_imported_in_a_turn_is_new_and_the_old_is_untouched(
 
 
 def test_taking_a_turn_back_leaves_everything_as_it_was(
-    tmp_path: Path, territory: Territory, begin: Callable[[], Turn]
+    tmp_path: Path, tree: SourceTree, begin: Callable[[], ModuleSwap]
 ) -> None:
     write(tmp_path, PACKAGE)
     old = load_file(tmp_path / "crib_pack/asker.py")
-    names = {name: dict(vars(sys.modules[name])) for name in territory.modules()}
+    names = {name: dict(vars(sys.modules[name])) for name in tree.modules()}
     modules, path = dict(sys.modules), list(sys.path)
     renew(tmp_path)
     write(tmp_path, {"crib_extra.py": ""})
-    turn = begin()
+    swap = begin()
     load_file(tmp_path / "crib_pack/asker.py")
     load_file(tmp_path / "crib_extra.py")
-    turn.undo()
-    turn.undo()
+    swap.undo()
+    swap.undo()
     assert {name: module for name, module in sys.modules.items() if name.startswith("crib_")} == {
         name: module for name, module in modules.items() if name.startswith("crib_")
     }
@@ -120,34 +122,34 @@ def test_taking_a_turn_back_leaves_everything_as_it_was(
 
 
 def test_a_package_that_stays_gets_the_names_of_its_modules_back(
-    tmp_path: Path, begin: Callable[[], Turn]
+    tmp_path: Path, begin: Callable[[], ModuleSwap]
 ) -> None:
     write(tmp_path, {"crib_part.py": ""})
     outer = sys.modules["crib_outer"] = ModuleType("crib_outer")
     outer.__path__ = [str(tmp_path)]
     importlib.import_module("crib_outer.crib_part")
     old: Any = vars(outer)["crib_part"]
-    turn = begin()
+    swap = begin()
     importlib.import_module("crib_outer.crib_part")
     assert vars(outer)["crib_part"] is not old
-    turn.undo()
+    swap.undo()
     assert vars(outer)["crib_part"] is old
 
 
 def test_old_code_gets_what_it_never_imported_from_the_files_of_today(
-    tmp_path: Path, begin: Callable[[], Turn]
+    tmp_path: Path, begin: Callable[[], ModuleSwap]
 ) -> None:
     late = "def late():\n    from crib_pack import newcomer\n    return newcomer.value"
     write(tmp_path, {"crib_pack/__init__.py": "", "crib_pack/tools.py": late})
     old = load_file(tmp_path / "crib_pack/tools.py")
     write(tmp_path, {"crib_pack/newcomer.py": "value = 'today'"})
-    turn = begin()
+    swap = begin()
     assert old.late() == "today"
-    turn.keep()
+    swap.keep()
     assert old.late() == "today"
 
 
-def test_compiled_files_are_neither_trusted_nor_written(tmp_path: Path, territory: Territory) -> None:
+def test_compiled_files_are_neither_trusted_nor_written(tmp_path: Path, tree: SourceTree) -> None:
     write(tmp_path, {"crib_alone.py": "value = 1"})
     load_file(tmp_path / "crib_alone.py")
     assert not (tmp_path / "__pycache__").exists()
@@ -158,7 +160,7 @@ def test_a_file_that_is_refused_is_not_run(tmp_path: Path) -> None:
         raise PermissionError(file)
 
     write(tmp_path, {"crib_alone.py": "raise SystemError"})
-    reader = Reader(Territory([tmp_path]).covers, refuse, lambda file, content: None)
+    reader = SourceImporter(SourceTree([tmp_path]).covers, refuse, lambda file, content: None)
     reader.start()
     sys.path.append(str(tmp_path))
     try:
@@ -175,8 +177,8 @@ def test_two_readers_are_in_nobodys_way(tmp_path: Path) -> None:
     noted: list[str] = []
     write(tmp_path, {"one/crib_one.py": "import crib_two", "two/crib_two.py": ""})
     readers = [
-        Reader(
-            Territory([tmp_path / name]).covers, lambda file: None, lambda file, content: noted.append(file)
+        SourceImporter(
+            SourceTree([tmp_path / name]).covers, lambda file: None, lambda file, content: noted.append(file)
         )
         for name in ("one", "two")
     ]
@@ -193,7 +195,7 @@ def test_two_readers_are_in_nobodys_way(tmp_path: Path) -> None:
 
 def test_who_wraps_importing_afterwards_keeps_what_is_underneath(tmp_path: Path) -> None:
     before = builtins.__import__
-    reader = Reader(lambda file: False, lambda file: None, lambda file, content: None)
+    reader = SourceImporter(lambda file: False, lambda file: None, lambda file, content: None)
     reader.start()
     inner = builtins.__import__
     outer = builtins.__import__ = lambda *args, **options: inner(*args, **options)
@@ -211,11 +213,11 @@ def test_who_wraps_importing_afterwards_keeps_what_is_underneath(tmp_path: Path)
 async def test_a_module_that_a_hook_loads_is_watched_too(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    class Loader(SourceFileLoader):
+    class ToolLoader(SourceFileLoader):
         """As libraries make them that change what is imported."""
 
     compiled = (ExtensionFileLoader, EXTENSION_SUFFIXES)
-    hook = FileFinder.path_hook(compiled, (Loader, [".py"]))
+    hook = FileFinder.path_hook(compiled, (ToolLoader, [".py"]))
     monkeypatch.setattr(sys, "path_hooks", [hook, *sys.path_hooks])
     monkeypatch.setattr(sys, "path_importer_cache", {})
     (tmp_path / "crib_tools.py").write_text(
@@ -225,7 +227,7 @@ async def test_a_module_that_a_hook_loads_is_watched_too(
     with workshop(tmp_path) as shop:
         await shop.reloader.check_now()
         assert await shop.say() == "one"
-        assert type(sys.modules["crib_late"].__loader__) is Loader
+        assert type(sys.modules["crib_late"].__loader__) is ToolLoader
         shop.write(crib_late="word = 'two'")
         assert await shop.reloader.check_now()
         assert await shop.say() == "two"

@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from tests.support.reload_folder import Workshop, complaints, source, until, workshop
-from toolcrib.sources.reload import files as watching
-from toolcrib.sources.reload.files import Watch
+from toolcrib.sources.reload import watched_files as watching
+from toolcrib.sources.reload.watched_files import FolderWatcher
 
 
 @pytest.fixture
@@ -28,7 +28,7 @@ def shop(tmp_path: Path) -> Iterator[Workshop]:
 
 async def stands(shop: Workshop) -> None:
     """Wait until files are watched, and what was to be noticed before is done with."""
-    await until(lambda: shop.reloader.looks > 1)
+    await until(lambda: shop.reloader.checks > 1)
 
 
 async def says(shop: Workshop, word: str) -> None:
@@ -145,7 +145,7 @@ async def test_it_ends_at_once_while_an_import_never_returns(shop: Workshop) -> 
 
 async def test_files_beside_it_that_are_no_sources_are_nobodys_business(shop: Workshop) -> None:
     hints: list[float] = []
-    watch = Watch([str(shop.folder)], [str(shop.folder / "data.json")], lambda: hints.append(0))
+    watch = FolderWatcher([str(shop.folder)], [str(shop.folder / "data.json")], lambda: hints.append(0))
     try:
         await until(lambda: bool(hints))
         for name in ("server.log", "tools.pyc", ".crib_tools.py.swp"):
@@ -164,7 +164,7 @@ async def test_where_nothing_can_be_watched_it_looks_by_the_clock(
     shop: Workshop, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, reason: str
 ) -> None:
     caplog.set_level(logging.INFO, "toolcrib")
-    monkeypatch.setattr(watching, "LOOK_EVERY_S", 0.05)
+    monkeypatch.setattr(watching, "CHECK_EVERY_S", 0.05)
     if reason == "missing":
         monkeypatch.setitem(sys.modules, "watchfiles", None)
     else:
@@ -189,7 +189,7 @@ async def test_trouble_while_looking_ends_nothing(shop: Workshop, caplog: pytest
     async with shop.reloader:
         shop.load = load_nowhere
         shop.write(crib_tools=source("two"))
-        await until(lambda: "looking for changed files failed" in caplog.text)
+        await until(lambda: "checking for changed files failed" in caplog.text)
         shop.load = shop.load_targets
         shop.write(crib_tools=source("six"))
         await says(shop, "six")
@@ -199,10 +199,10 @@ async def test_what_follows_a_reload_may_fail(shop: Workshop, caplog: pytest.Log
     async def fail() -> None:
         raise RuntimeError("no")
 
-    shop.reloader._after_swap = fail
+    shop.reloader._after_reload = fail
     shop.write(crib_tools=source("two"))
     assert await shop.reloader.check_now()
-    await until(lambda: "what follows a reload failed" in caplog.text)
+    await until(lambda: "the task after a reload failed" in caplog.text)
 
 
 async def test_files_that_everybody_can_write_are_told_of_at_the_start(

@@ -1,18 +1,9 @@
-"""Watches folders and gives a hint when something in them may matter.
+"""The files behind tools: their state, the modules that belong to them, and a watcher for changes.
 
-The only module that imports watchfiles. A hint is no more than that: whoever gets it looks for itself. Where
-nothing can be watched, hints come by the clock. Knows folders and names; refuses to know what changes mean.
-
-What files are like: a footprint is a mark for each, and another footprint is another state.
-
-A mark goes by content, not by time: two saves within one tick of the clock are two states, and saving the
-same text again is none. Knows files and their rights; refuses to know modules and tools.
-
-Which source files and which modules belong to what is watched, and where to look for changes.
-
-A file's territory is the folder it is imported from: what lies below is loaded afresh together with it. What
-was installed, the standard library and toolcrib itself are in nobody's territory. Knows paths and the names
-of modules; loads nothing.
+The state of a file goes by its content, not by its time: two saves within one tick of the clock are two
+states, and saving the same text again changes nothing. Whatever is below the folder that a file is imported
+from is loaded again with it, except installed packages, the standard library and toolcrib itself. The watcher
+only hints that something may have changed; it is the only code that imports watchfiles.
 """
 
 from __future__ import annotations
@@ -37,92 +28,95 @@ from toolcrib.sources.loading import (
     is_skipped_folder,
 )
 
-_RACY_NS = 2_000_000_000
-"""A file that changed less than this ago may change again without a new time: its content is read again."""
+_RECENT_NS = 2_000_000_000
+"""A file that changed within this time may change again with the same time stamp: it is read again."""
 
 
-class Mark(NamedTuple):
-    """What a file is like. `is_open`: every user of the machine can change it, or exchange it for another."""
+class FileState(NamedTuple):
+    """The real path and content of a file, and whether every user of the machine can change or replace it."""
 
     real: str
     digest: bytes
-    is_open: bool
+    world_writable: bool
 
 
-Footprint = Mapping[str, Mark | None]
+FileStates = Mapping[str, FileState | None]
 EMPTY = b""
 
 
-def digest_of(content: bytes) -> bytes:
-    """The digest of a content; that of nothing is nothing, so that an emptied file can be told."""
+def content_digest(content: bytes) -> bytes:
+    """Return a digest of the content; an empty one for an empty file."""
     return hashlib.blake2b(content, digest_size=16).digest() if content else EMPTY
 
 
-class Eye:
-    """Looks at files, and remembers those that have been quiet, so that looking again is cheap."""
+class StateReader:
+    """Reads states of files, with a cache for files that have not changed for a while."""
 
     def __init__(self) -> None:
         self._known: dict[str, tuple[tuple[int, ...], bytes]] = {}
 
-    def look(self, paths: Iterable[str], files: Iterable[str], listed: Iterable[str] = ()) -> Footprint:
-        """Marks of what was named (the source files in it, where it is a folder), of `files`, and of the
-        names that stand in the folders `listed`. What is not there is None."""
-        found: dict[str, Mark | None] = {}
+    def read_states(
+        self, paths: Iterable[str], files: Iterable[str], listed: Iterable[str] = ()
+    ) -> FileStates:
+        """Return states of `paths` (of the source files in a folder), of `files`, and of the names in the
+        folders `listed`. The state of a missing file is None."""
+        found: dict[str, FileState | None] = {}
         for path in paths:
             if os.path.isdir(path):
-                found.update((str(file), self.mark(str(file))) for file in find_python_files(Path(path)))
-                found[path] = Mark(os.path.realpath(path), EMPTY, is_open=False)
+                found.update((str(file), self.state_of(str(file))) for file in find_python_files(Path(path)))
+                found[path] = FileState(os.path.realpath(path), EMPTY, world_writable=False)
             else:
-                found[path] = self.mark(path)
-        found.update((file, self.mark(file)) for file in files if file not in found)
-        found.update((f"{folder}{os.sep}", _mark_names(folder)) for folder in listed)
+                found[path] = self.state_of(path)
+        found.update((file, self.state_of(file)) for file in files if file not in found)
+        found.update((f"{folder}{os.sep}", _state_of_names(folder)) for folder in listed)
         self._known = {path: known for path, known in self._known.items() if path in found}
         return found
 
-    def mark(self, path: str) -> Mark | None:
+    def state_of(self, path: str) -> FileState | None:
         try:
             real = os.path.realpath(path)
             status = os.stat(real)
             key = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
             known = self._known.get(path)
             if known is not None and known[0] == key:
-                return Mark(real, known[1], is_open_to_all(real))
+                return FileState(real, known[1], is_world_writable(real))
             now = time.time_ns()
-            digest = digest_of(Path(real).read_bytes())
-            if now - max(status.st_mtime_ns, status.st_ctime_ns) > _RACY_NS:
+            digest = content_digest(Path(real).read_bytes())
+            if now - max(status.st_mtime_ns, status.st_ctime_ns) > _RECENT_NS:
                 self._known[path] = (key, digest)
-            return Mark(real, digest, is_open_to_all(real))
+            return FileState(real, digest, is_world_writable(real))
         except (OSError, ValueError):
-            return None  # gone, or not to be read: either way it cannot be loaded
+            return None  # missing or not readable: it cannot be loaded
 
 
-def is_open_to_all(path: str) -> bool:
-    """Whether every user of the machine can change a file, or put another in its place."""
+def is_world_writable(path: str) -> bool:
+    """Return whether every user of the machine can change a file or replace it."""
     if os.name == "nt":
-        return False  # rights are kept in another way there, and the mode says nothing
+        return False  # the mode says nothing there
     if os.stat(path).st_mode & stat.S_IWOTH:
         return True
     mode = os.stat(os.path.dirname(path)).st_mode
     return bool(mode & stat.S_IWOTH and not mode & stat.S_ISVTX)
 
 
-def lost_in(before: Footprint, now: Footprint) -> bool:
-    """Whether a file that had content has none now. Editors make that so for a moment when they save."""
-    for path, mark in before.items():
-        if mark is not None and mark.digest != EMPTY:
+def is_content_lost(before: FileStates, now: FileStates) -> bool:
+    """Return whether a file has lost its content. Editors do that for a moment when they save."""
+    for path, state in before.items():
+        if state is not None and state.digest != EMPTY:
             left = now.get(path)
             if left is None or left.digest == EMPTY:
                 return True
     return False
 
 
-def _mark_names(folder: str) -> Mark | None:
-    """What could be imported from a folder, by the names in it."""
+def _state_of_names(folder: str) -> FileState | None:
+    """Return a state for the names of what can be imported from a folder."""
     try:
         names = [entry.name for entry in os.scandir(folder) if _is_importable(entry)]
     except OSError:
         return None
-    return Mark(folder, digest_of("\n".join(sorted(names)).encode(errors="surrogateescape")), is_open=False)
+    digest = content_digest("\n".join(sorted(names)).encode(errors="surrogateescape"))
+    return FileState(folder, digest, world_writable=False)
 
 
 def _is_importable(entry: os.DirEntry[str]) -> bool:
@@ -131,7 +125,7 @@ def _is_importable(entry: os.DirEntry[str]) -> bool:
 
 
 _MAIN = ("__main__", "__mp_main__")
-_MAX_LINKS = 40  # as many as the system follows
+_MAX_LINKS = 40  # the limit of the system
 
 
 def _real(path: str | Path) -> str:
@@ -149,11 +143,11 @@ def _real_below(file: str, folders: dict[str, str]) -> str:
 
 _OWN_FOLDER = _real(Path(__file__).parents[2])
 _INSTALLED = tuple(_real(sysconfig.get_path(name)) for name in ("stdlib", "platstdlib", "purelib", "platlib"))
-_NOBODYS = tuple(folder.rstrip(os.sep) + os.sep for folder in (_OWN_FOLDER, *_INSTALLED))
+_EXCLUDED_FOLDERS = tuple(folder.rstrip(os.sep) + os.sep for folder in (_OWN_FOLDER, *_INSTALLED))
 
 
-class Territory:
-    """The files and folders that were named, and what lies in the folders they are imported from."""
+class SourceTree:
+    """The files and folders of targets, with everything below the folders that they are imported from."""
 
     def __init__(self, paths: Iterable[str | Path]) -> None:
         self.paths = tuple(dict.fromkeys(os.path.abspath(path) for path in paths))
@@ -161,22 +155,22 @@ class Territory:
         self.roots = tuple(dict.fromkeys(found))
 
     def covers(self, file: str) -> bool:
-        """Whether a source file would be loaded afresh."""
+        """Return whether a source file is loaded again."""
         return self._covers(file, {})
 
     def _covers(self, file: str, folders: dict[str, str]) -> bool:
-        """`folders` keeps where folders really are: one holds many modules, and a look costs a call each."""
+        """Look up a file; `folders` caches the real paths of folders."""
         if not file.endswith(".py") or _is_installed(file):
-            return False  # what is compiled cannot be loaded twice; most modules are told by their spelling
+            return False  # compiled modules cannot be loaded twice
         real = _real_below(file, folders)
         return not _is_installed(real) and any(_is_own(real, root) for root in self.roots)
 
     def holds(self, folder: str) -> bool:
-        """Whether source files in a folder would be loaded afresh."""
+        """Return whether source files in a folder are loaded again."""
         return self.covers(os.path.join(folder, "_.py"))
 
     def modules(self) -> dict[str, ModuleType]:
-        """The modules that are loaded and belong here, by name."""
+        """Return the imported modules that belong here, by name."""
         judged: dict[str, bool] = {}
         folders: dict[str, str] = {}
         found: dict[str, ModuleType] = {}
@@ -192,10 +186,10 @@ class Territory:
         return found
 
     def folders(self, files: Iterable[str]) -> frozenset[str]:
-        """Every folder where a change may matter: of what was named, of `files`, of links on the way."""
+        """Return every folder to watch: of the paths, of `files`, and of links that lead to them."""
         found: set[str] = set(self.roots)
         for path in self.paths:
-            found.update(os.path.dirname(link) for link in links_on(path))
+            found.update(os.path.dirname(link) for link in find_links(path))
             if os.path.isdir(path):
                 found.update(str(folder) for folder in find_source_folders(Path(path)))
             else:
@@ -205,22 +199,22 @@ class Territory:
 
 
 def _files_of(module: ModuleType) -> list[str]:
-    """The file of a module; for a package without one, stand-ins for what its folders hold."""
+    """Return the file of a module; for a namespace package, an `__init__.py` in each of its folders."""
     try:
-        # Anything may stand among the modules, also what loads itself when it is looked at.
+        # `sys.modules` may hold objects that import themselves when an attribute is read.
         members: dict[str, Any] = object.__getattribute__(module, "__dict__")
         file = members.get("__file__")
         if isinstance(file, str):
             return [file]
         if members.get("__spec__") is None:
-            return []  # made by hand: nothing would bring it back
+            return []  # made by hand: it could not be imported again
         return [os.path.join(folder, "__init__.py") for folder in members.get("__path__") or ()]
     except (AttributeError, TypeError):
         return []
 
 
 def _root_of(path: Path) -> str | None:
-    """The folder that what is named is imported from. A file that is no source has none."""
+    """Return the folder that a path is imported from; None for a file that is not Python."""
     real = Path(_real(path))
     if path.suffix == ".py":
         return str(find_import_root(real)[0])
@@ -228,11 +222,11 @@ def _root_of(path: Path) -> str | None:
 
 
 def _is_installed(real: str) -> bool:
-    return real.startswith(_NOBODYS)
+    return real.startswith(_EXCLUDED_FOLDERS)
 
 
 def _is_own(real: str, root: str) -> bool:
-    """Whether a file lies below a root, and in no folder on the way that holds what others wrote."""
+    """Return whether a file is below a root, outside of hidden and vendored folders."""
     if not _is_below(real, root):
         return False
     parts = os.path.relpath(real, root).split(os.sep)[:-1]
@@ -244,14 +238,14 @@ def _is_below(path: str, folder: str) -> bool:
 
 
 def _existing(folder: str) -> str:
-    """The folder, or the nearest one above it that is there."""
+    """Return the folder, or the nearest existing one above it."""
     while not os.path.isdir(folder):
         folder = os.path.dirname(folder)
     return folder
 
 
-def links_on(path: str) -> list[str]:
-    """Every symbolic link that leads to a path: exchanging one of them changes what is there."""
+def find_links(path: str) -> list[str]:
+    """Return every symbolic link on the way to a path: replacing one changes what is there."""
     found: list[str] = []
     here, rest = os.path.splitdrive(path)
     here += os.sep
@@ -271,16 +265,16 @@ def links_on(path: str) -> list[str]:
 logger = logging.getLogger("toolcrib")
 
 QUIET_MS = 50
-"""A burst of changes is over when nothing has come for this long."""
+"""A burst of changes ends after this time without a change."""
 BURST_MS = 200
-"""A burst that goes on is told of all the same."""
-LOOK_EVERY_S = 1.0
-"""How often to look where nothing can be watched."""
+"""A longer burst is reported after this time."""
+CHECK_EVERY_S = 1.0
+"""The interval of checks where files cannot be watched."""
 
 
-class Watch:
-    """Watches folders, not what is below them, on a thread of its own. `names` are files that matter whatever
-    they are called. `hint` is called on that thread, the first time when the watch stands."""
+class FolderWatcher:
+    """Watches folders, without the folders below, on its own thread. `names` are files that are watched
+    although they are not Python files. `hint` is called on that thread, first when watching has begun."""
 
     def __init__(self, folders: Iterable[str], names: Iterable[str], hint: Callable[[], None]) -> None:
         self.folders = frozenset(folders)
@@ -288,29 +282,29 @@ class Watch:
         self._names = frozenset(names)
         self._hint = hint
         self._stopped = threading.Event()
-        self._thread = threading.Thread(target=self._live, name="toolcrib-watch", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="toolcrib-watch", daemon=True)
         self._thread.start()
 
     def stop(self) -> None:
-        """Returns at once; the thread ends within a tenth of a second."""
+        """Stop without waiting; the thread ends within a fraction of a second."""
         self._stopped.set()
 
     def join(self, timeout_s: float) -> None:
         self._thread.join(timeout_s)
 
-    def _live(self) -> None:
+    def _run(self) -> None:
         try:
             self._watch()
         except FileNotFoundError:
-            self.is_stale = True  # a folder has gone: whoever looks next knows which folders are left
-        except Exception as error:  # no watcher is installed, or no more can be had
+            self.is_stale = True  # a folder was removed: the next check makes a new watcher
+        except Exception as error:  # watchfiles is missing, or the system has no watches left
             reason = f"{type(error).__name__}: {error}"
-            logger.info("Files cannot be watched (%s): looking every %g s", reason, LOOK_EVERY_S)
-        while not self._stopped.wait(LOOK_EVERY_S):
+            logger.info("Files cannot be watched (%s): checking every %g s", reason, CHECK_EVERY_S)
+        while not self._stopped.wait(CHECK_EVERY_S):
             self._hint()
 
     def _watch(self) -> None:
-        import watchfiles  # delayed: few servers reload, and it brings an event library along
+        import watchfiles  # start-up time: few servers reload
 
         changes = watchfiles.watch(
             *self.folders,
@@ -333,6 +327,6 @@ class Watch:
             is_new = False
 
     def _matters(self, path: str) -> bool:
-        """Whether a change of this path may be one of sources: log files are written in such folders too."""
+        """Return whether a change of this path may concern tools; log files may be in the same folders."""
         name = os.path.basename(path)
         return name.endswith(".py") or "." not in name or path in self._names or path in self.folders

@@ -1,9 +1,8 @@
-"""Loads modules afresh beside those that are in use, and takes either set back.
+"""Import modules again beside those in use, and keep either set.
 
-A turn puts the loaded modules of a territory aside, so that importing them loads their files again. It ends
-with the new modules kept or the old ones put back; neither are ever changed in place. Code of modules that
-were put aside goes on importing its own companions, also while a turn is under way. Knows the import system;
-refuses to know tools and when to load.
+A swap removes the imported modules of a source tree from `sys.modules`, so that importing them loads their
+files again. It ends with the new modules kept or the old ones restored; neither set is changed in place. Code
+of old modules keeps importing its own companions, also during a swap.
 """
 
 from __future__ import annotations
@@ -21,72 +20,71 @@ from typing import Any, NoReturn
 
 from toolcrib.sources import loading
 
-_PAST = "__toolcrib_past__"
+_OLD_MODULES = "__toolcrib_past__"
 loading.import_machinery.add(__file__)
-_turns = threading.Lock()
-"""One turn at a time in a process: there is one table of modules."""
+_swap_lock = threading.Lock()
+"""One swap at a time: a process has one `sys.modules`."""
 
 
-# --- turns -------------------------------------------------------------------------------------------
+class ModuleSwap:
+    """Removes modules from `sys.modules` until `keep` or `undo`, which may be called on another thread.
 
-
-class Turn:
-    """From putting modules aside until it is known which set stays. May end on another thread.
-
-    `find` gives the loaded modules that belong here. `leaves` tells of a folder of the import path whether
-    nothing is loaded from there any more: a link may lead elsewhere by now.
+    `find` returns the imported modules that belong here. `is_obsolete` tells of a folder on the import path
+    whether nothing is imported from there any more, because a link leads elsewhere now.
     """
 
-    def __init__(self, find: Callable[[], dict[str, ModuleType]], leaves: Callable[[str], bool]) -> None:
+    def __init__(self, find: Callable[[], dict[str, ModuleType]], is_obsolete: Callable[[str], bool]) -> None:
         self._find = find
         self._is_over = False
-        _turns.acquire()
+        _swap_lock.acquire()
         try:
-            self._aside = Past(find())
-            self._outer = [*_outer_names(self._aside)]
-            for name, module in self._aside.items():
-                vars(module)[_PAST] = self._aside
+            self._old = OldModules(find())
+            self._outer = [*_outer_names(self._old)]
+            for name, module in self._old.items():
+                vars(module)[_OLD_MODULES] = self._old
                 del sys.modules[name]
-            self._roots = [root for root in sys.path if root in loading.added_import_paths and leaves(root)]
+            self._roots = [
+                root for root in sys.path if root in loading.added_import_paths and is_obsolete(root)
+            ]
             for root in self._roots:
                 sys.path.remove(root)
             importlib.invalidate_caches()
         except BaseException:
-            _turns.release()
+            _swap_lock.release()
             raise
 
     def keep(self) -> None:
-        """The new modules stay. The old ones live as long as something of them is in use."""
+        """Keep the new modules. The old ones live as long as something of them is in use."""
         if not self._is_over:
             self._is_over = True
-            _turns.release()
-            forget_types()
+            _swap_lock.release()
+            clear_typing_caches()
 
     def undo(self) -> None:
-        """The old modules are back, as if nothing had been."""
+        """Restore the old modules."""
         if self._is_over:
             return
         self._is_over = True
         for name in self._find():
             sys.modules.pop(name, None)
-        for name, module in self._aside.items():
-            vars(module).pop(_PAST, None)
+        for name, module in self._old.items():
+            vars(module).pop(_OLD_MODULES, None)
             sys.modules[name] = module
         for package, child, thing in self._outer:
             setattr(package, child, thing)
         sys.path += [root for root in self._roots if root not in sys.path]
         importlib.invalidate_caches()
-        _turns.release()
+        _swap_lock.release()
 
 
-def forget_types() -> None:
-    """Empty the caches of `typing`: each `list[X]` and `Optional[X]` in them would keep the module of X."""
+def clear_typing_caches() -> None:
+    """Clear the caches of `typing`: each `list[X]` and `Optional[X]` in them would keep the module of X."""
     for clear in getattr(typing, "_cleanups", ()):
         clear()
 
 
 def _outer_names(aside: dict[str, ModuleType]) -> Iterator[tuple[ModuleType, str, Any]]:
-    """The names of modules in packages that stay where they are: importing afresh binds them anew."""
+    """Yield attributes of packages outside that are modules of the swap: an import binds them again."""
     for name in aside:
         parent, _, child = name.rpartition(".")
         package = sys.modules.get(parent)
@@ -94,11 +92,11 @@ def _outer_names(aside: dict[str, ModuleType]) -> Iterator[tuple[ModuleType, str
             yield package, child, getattr(package, child)
 
 
-class Past(dict[str, ModuleType]):
-    """Modules that belong together and were put aside, by name."""
+class OldModules(dict[str, ModuleType]):
+    """Modules that were replaced together, by name."""
 
     def find(self, name: str, importer: dict[str, Any], fromlist: Sequence[str], level: int) -> Any:
-        """What an import statement in one of these modules means; None where it means something else."""
+        """Return the module that an import statement in one of these means; None where it is another."""
         full = name
         if level:
             package = importer.get("__package__") or getattr(importer.get("__spec__"), "parent", "")
@@ -115,99 +113,96 @@ class Past(dict[str, ModuleType]):
         return module
 
 
-_ordinary = builtins.__import__
-_readers = 0
+_original_import = builtins.__import__
+_importers = 0
 _is_hooked = False
 
 
 def _import(
     name: str,
-    globals: Any = None,  # noqa: A002 - the language calls it so
+    globals: Any = None,  # noqa: A002 - the signature of `__import__`
     locals: Any = None,  # noqa: A002
     fromlist: Any = (),
     level: int = 0,
 ) -> Any:
-    past = globals.get(_PAST) if type(globals) is dict else None
+    past = globals.get(_OLD_MODULES) if type(globals) is dict else None
     if past is not None:
         module = past.find(name, globals, fromlist or (), level)
         if module is not None:
             return module
-    return _ordinary(name, globals, locals, fromlist, level)
+    return _original_import(name, globals, locals, fromlist, level)
 
 
-# --- reading -----------------------------------------------------------------------------------------
+class SourceImporter:
+    """Imports the source files of a tree as they are now: byte code goes by seconds, not by content.
 
-
-class Reader:
-    """Has the source files of a territory read as they are now: compiled files tell seconds, not saves.
-
-    `visit` sees each file before it is loaded and may refuse it; `note` gets what was read. Between `start`
-    and `stop`, modules that were put aside import their own companions.
+    `check` sees each file before it is imported and may refuse it; `note` gets what was read. Between `start`
+    and `stop`, old modules import their own companions.
     """
 
     def __init__(
         self,
         covers: Callable[[str], bool],
-        visit: Callable[[str], None],
+        check: Callable[[str], None],
         note: Callable[[str, bytes], None],
     ) -> None:
         self._covers = covers
-        self._visit = visit
+        self._check = check
         self._note = note
         self._is_started = False
 
     def start(self) -> None:
-        global _ordinary, _readers, _is_hooked
+        global _original_import, _importers, _is_hooked
         if self._is_started:
             return
         self._is_started = True
         sys.meta_path.insert(0, self)
-        loading.spec_listeners.append(self._adopt)
-        _readers += 1
+        loading.spec_listeners.append(self._prepare)
+        _importers += 1
         if not _is_hooked:
             _is_hooked = True
-            _ordinary, builtins.__import__ = builtins.__import__, _import
+            _original_import, builtins.__import__ = builtins.__import__, _import
 
     def stop(self) -> None:
-        global _readers, _is_hooked
+        global _importers, _is_hooked
         if not self._is_started:
             return
         self._is_started = False
         sys.meta_path.remove(self)
-        loading.spec_listeners.remove(self._adopt)
-        _readers -= 1
-        if not _readers and builtins.__import__ is _import:  # or else somebody has wrapped it, and needs it
-            builtins.__import__ = _ordinary
+        loading.spec_listeners.remove(self._prepare)
+        _importers -= 1
+        if not _importers and builtins.__import__ is _import:  # otherwise another library has wrapped it
+            builtins.__import__ = _original_import
             _is_hooked = False
 
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """What the finders after this one find; the import system asks."""
+        """Return what the finders after this one find, with its loader changed."""
         finders = list(sys.meta_path)
         for finder in finders[finders.index(self) + 1 :] if self in finders else ():
             find = getattr(finder, "find_spec", None)
             spec: ModuleSpec | None = None if find is None else find(name, path, target)
             if spec is not None:
-                self._adopt(spec)
+                self._prepare(spec)
                 return spec
         return None
 
     def invalidate_caches(self) -> None:
-        """There are none here; the import system asks."""
+        """Do nothing: there is no cache."""
 
-    def _adopt(self, spec: ModuleSpec) -> None:
+    def _prepare(self, spec: ModuleSpec) -> None:
         file = spec.origin
         if file is None or not spec.has_location or not self._covers(file):
             return
-        self._visit(file)
-        if isinstance(spec.loader, SourceFileLoader):  # or what a library with an import hook makes of it
-            _read_source_only(spec.loader, self._note)
+        self._check(file)
+        if isinstance(spec.loader, SourceFileLoader):  # not that of an import hook
+            _ignore_byte_code(spec.loader, self._note)
 
 
-def _read_source_only(loader: SourceFileLoader, note: Callable[[str, bytes], None]) -> None:
-    """Have a loader neither read nor write compiled files, and tell what it reads. Without the times of a
-    file, no compiled one fits it."""
+def _ignore_byte_code(loader: SourceFileLoader, note: Callable[[str, bytes], None]) -> None:
+    """Make a loader ignore byte code, and report what it reads. Without the times of a file, no byte code
+    matches it."""
     read = loader.get_data
 
     def get_data(path: str) -> bytes:
@@ -219,4 +214,4 @@ def _read_source_only(loader: SourceFileLoader, note: Callable[[str, bytes], Non
 
 
 def _refuse_stats(path: str) -> NoReturn:
-    raise OSError(f"{path} is read anew")
+    raise OSError(f"{path} is read again")
