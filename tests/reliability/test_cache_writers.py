@@ -161,7 +161,7 @@ def test_g5_a_file_that_may_not_grow_is_no_trouble(tmp_path: Path) -> None:
     command = [sys.executable, "-c", FULL, str(tmp_path / "cache"), str(write_adapter(tmp_path)), "limit"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.stdout == "well\n", done.stderr
-    assert done.stderr.count("cannot be written") == 1
+    assert done.stderr.count("cannot write") == 1
     assert "File too large" in done.stderr
 
 
@@ -178,5 +178,5 @@ def test_g5_a_full_disk_is_no_trouble(tmp_path: Path) -> None:
     command = ["unshare", "-rm", "sh", "-c", f'{mount} && exec "$@"', "sh", sys.executable, "-c", FULL]
     done = subprocess.run([*command, str(disk), str(adapter)], capture_output=True, text=True, check=False)
     assert done.stdout == "well\n", done.stderr
-    assert done.stderr.count("cannot be written") == 1
+    assert done.stderr.count("cannot write") == 1
     assert "No space left on device" in done.stderr

@@ -1,14 +1,8 @@
-"""The catalog that is handed to model providers: a hash, a list for prompts, and function schemas.
+"""Build the catalog that is handed to model providers: a hash, a list for prompts, and function schemas.
 
-`build_catalog` returns a dict of five keys, `version`, `hash`, `count`, `promptList` and `functionSchema`, of
-files that are read and never run, or of a live registry. A tool that is wrong hides no other: why it is left
-out is a warning in the log, and in `catalog_findings`. Knows definitions and words; where tools are from is
-for inputs.py, and providers are for others.
-
-The examples in a docstring: what follows `Ejemplo:` or `Example:`, on its line and indented below it.
-
-One heading in the singular is one example, however many lines it has; `Examples:` and `Ejemplos:` may hold
-several. Knows lines; refuses to know whether an example is right.
+`build_catalog` returns a dict with the keys `version`, `hash`, `count`, `promptList` and
+`functionSchema`, of files that are read and never run, or of a live registry. An invalid tool is left
+out, with a warning in the log and in `catalog_findings`; it never hides the others.
 """
 
 from __future__ import annotations
@@ -29,16 +23,169 @@ from toolcrib.tool import Tool
 from toolcrib.validation import codec
 from toolcrib.validation.validator import Validator
 
+logger = logging.getLogger("toolcrib")
+
+KEYS = ("version", "hash", "count", "promptList", "functionSchema")
+ANY_TYPE = ("string", "number", "boolean", "object", "array", "null")
+"""The types of a parameter whose type is unknown."""
+
+_MAX_WARNINGS = 20
+_NOT_A_TYPE = frozenset(
+    ("title", "description", "default", "examples", "deprecated", "readOnly", "writeOnly", "$comment")
+)
+
+
+def build_catalog(adapter: Adapter = None, *, descriptor: PathName | None = None) -> dict[str, Any]:
+    """Build the catalog of an adapter: files, folders, a descriptor, a registry, a server, or tools.
+
+    Without an adapter, the targets of the `toolcrib.toml` in the current folder are used, or else
+    `bridges/mcp_adapter.py`. Files are read, not imported. If the adapter is missing, the `descriptor` is
+    used instead, or one next to it: `mcp_adapter.tools.json` for `mcp_adapter.py`.
+
+    Raises:
+        SourceError: There is neither an adapter nor a descriptor
+    """
+    draft = draft_catalog(find_inputs(adapter, descriptor))
+    log_findings(draft.findings)
+    return draft.catalog
+
+
+def catalog_findings(adapter: Adapter = None, *, descriptor: PathName | None = None) -> list[Finding]:
+    """Return the findings about the tools of an adapter, including those that its catalog leaves out."""
+    return draft_catalog(find_inputs(adapter, descriptor)).findings
+
+
+@dataclass(slots=True)
+class Draft:
+    """A catalog, its findings and the inputs it was made from."""
+
+    catalog: dict[str, Any]
+    findings: list[Finding] = field(default_factory=list)
+    reading: Reading = field(default_factory=Reading)
+
+
+def draft_catalog(inputs: FileInputs | LiveInputs) -> Draft:
+    """Read the tools of the inputs and build their catalog."""
+    reading = inputs.read()
+    findings = list(reading.findings)
+    tools: list[Tool] = []
+    schemas: list[dict[str, Any]] = []
+    for tool in reading.tools:
+        try:
+            schemas.append(function_schema(tool))
+        except DefinitionError as error:
+            findings.append(error.finding)
+        else:
+            findings += tool.findings
+            tools.append(tool)
+    digest = reading.hash or _hash_definitions(tools)
+    catalog = {
+        "version": digest[:12],
+        "hash": digest,
+        "count": len(tools),
+        "promptList": "\n".join(map(prompt_lines, tools)),
+        "functionSchema": schemas,
+    }
+    # Encoded and decoded: the same as from a cache, and nothing is shared with the tools.
+    return Draft(codec.decode(codec.encode(catalog)), list(dict.fromkeys(findings)), reading)
+
+
+def log_findings(findings: Iterable[Finding]) -> None:
+    """Log what a catalog leaves out and problems of its sources, but nothing about tools in it."""
+    serious = [
+        finding
+        for finding in findings
+        if finding.level == "error" or (finding.level == "warning" and finding.tool is None)
+    ]
+    for finding in serious[:_MAX_WARNINGS]:
+        logger.warning("catalog: %s", finding)
+    if len(serious) > _MAX_WARNINGS:
+        logger.warning("catalog: %d more; see catalog_findings()", len(serious) - _MAX_WARNINGS)
+
+
+def _hash_definitions(tools: list[Tool]) -> str:
+    definitions = [tool.definition.to_wire() for tool in tools]
+    return hashlib.sha1(codec.canonical(definitions), usedforsecurity=False).hexdigest()
+
+
+# --- one tool -----------------------------------------------------------------------------------------
+
+
+def prompt_lines(tool: Tool) -> str:
+    """Return a tool as text for a prompt: `- name: description`, and `  e.g. ...` for each example."""
+    lines = [f"- {tool.name}: {first_line(tool)}".rstrip()]
+    lines += ["  e.g. " + example.replace("\n", "\n       ") for example in examples_of(tool)]
+    return "\n".join(lines)
+
+
+def first_line(tool: Tool) -> str:
+    """Return the first line of the description that the author wrote."""
+    for text in (_written_description(tool), tool.definition.description):
+        lines = trim(clean_lines(text))
+        if lines and lines[0] not in HEADERS:
+            return lines[0].strip()
+    return ""
+
+
+def examples_of(tool: Tool) -> list[str]:
+    """Return the examples in a tool's description, and in its docstring if that is another text."""
+    found = find_examples(_written_description(tool))
+    if tool.options.description is not None:
+        found += find_examples(docstring_of(tool.info.handler))
+    return list(dict.fromkeys(found))
+
+
+def _written_description(tool: Tool) -> str:
+    given = tool.options.description
+    return given if given is not None else docstring_of(tool.info.handler) or tool.definition.description
+
+
+def function_schema(tool: Tool) -> dict[str, Any]:
+    """Return a tool in the format of function calling. Raise DefinitionError if its schema is invalid."""
+    schema = tool.definition.input_schema
+    properties = {name: _with_type(item) for name, item in schema.get("properties", {}).items()}
+    required = list(schema.get("required", ()))
+    parameters = {"type": "object", "properties": properties}
+    if required or "draft-04" not in str(schema.get("$schema")):  # draft 4 refuses an empty list
+        parameters["required"] = required
+    parameters |= {key: item for key, item in schema.items() if key not in ("type", "properties", "required")}
+    try:
+        Validator(parameters, trusted=True)  # its size was checked when the tool was built
+    except InvalidSchemaError as error:
+        raise InvalidSchemaError(
+            f"The input schema of tool '{tool.name}' is invalid: {error}",
+            tool=tool.name,
+            source=tool.source,
+            hint=error.hint,
+        ) from None
+    return {"name": tool.name, "description": first_line(tool), "parameters": parameters}
+
+
+def _with_type(schema: Any) -> Any:
+    """Return the schema of a parameter; one without a type names all of them."""
+    if schema is True:
+        return {"type": list(ANY_TYPE)}
+    if not isinstance(schema, Mapping) or not schema.keys() <= _NOT_A_TYPE:
+        return schema
+    return {"type": list(ANY_TYPE), **schema}
+
+
+# --- examples in docstrings ---------------------------------------------------------------------------
+
 _HEADING = re.compile(r" *+(?:[Ee]xample|[Ee]jemplo)(s?)::?(?!:)\s*+(.*)")
 _TITLE = re.compile(r" *+(?:[Ee]xample|[Ee]jemplo)(s?):?")
 _UNDERLINE = re.compile(r" *+--+")
 _BULLET = re.compile(r"(?:[-*+•]|\d{1,3}[.)]) +")
 _PROMPT = ">>>"
-_CLOSING = (")", "]", "}", '"""', "'''", "```", "~~~")
+_FENCES = ("```", "~~~")
+_CLOSING = (")", "]", "}", '"""', "'''", *_FENCES)
 
 
-def examples_in(text: str | None) -> list[str]:
-    """Every example in a text, in order."""
+def find_examples(text: str | None) -> list[str]:
+    """Return what follows `Example:` or `Ejemplo:`, on its line and indented below it.
+
+    A heading in the singular has one example, however long; `Examples:` and `Ejemplos:` may have several.
+    """
     if not text or ("xample" not in text and "jemplo" not in text):
         return []
     lines = clean_lines(text)
@@ -47,28 +194,25 @@ def examples_in(text: str | None) -> list[str]:
     while number < len(lines):
         line = lines[number]
         number += 1
+        following = lines[number] if number < len(lines) else ""
+        first = ""
         if match := _HEADING.fullmatch(line):
-            end = find_block_end(lines, number, indent_of(line))
-        elif (
-            (match := _TITLE.fullmatch(line)) and number < len(lines) and _UNDERLINE.fullmatch(lines[number])
-        ):
+            first, end = match[2], find_block_end(lines, number, indent_of(line))
+        elif (match := _TITLE.fullmatch(line)) and _UNDERLINE.fullmatch(following):
             number += 1
-            end = _find_title(lines, number)
+            end = _find_next_title(lines, number)
         else:
             continue
-        first = match[2] if match.re is _HEADING else ""
         below = _dedent(trim(lines[number:end]))
         if match[1]:
-            found += [first] if first else []
-            found += _split(below)
+            found += [*([first] if first else []), *_split_examples(below)]
         elif first or below:
             found.append("\n".join([first, *below] if first else below))
         number = end
     return found
 
 
-def _find_title(lines: list[str], start: int) -> int:
-    """Where the next underlined title begins, or the text ends."""
+def _find_next_title(lines: list[str], start: int) -> int:
     for number in range(start, len(lines) - 1):
         if lines[number] and _UNDERLINE.fullmatch(lines[number + 1]):
             return number
@@ -80,214 +224,42 @@ def _dedent(block: list[str]) -> list[str]:
     return [line[margin:] for line in block]
 
 
-def _split(block: list[str]) -> list[str]:
-    """The examples in a block: by bullets, by prompts, by empty lines, or one for each line."""
+def _split_examples(block: list[str]) -> list[str]:
+    """Split a block into examples: by bullets, by prompts, by empty lines, or else by lines."""
     if any(_BULLET.match(line) for line in block):
-        begins = [_BULLET.match(line) is not None for line in block]
-        block = [
-            _BULLET.sub("", line, count=1) if new else line for line, new in zip(block, begins, strict=True)
-        ]
+        starts = [_BULLET.match(line) is not None for line in block]
+        block = [_BULLET.sub("", line, count=1) for line in block]
     elif any(line.startswith(_PROMPT) for line in block):
-        begins = _find_prompts(block)
+        previous = ["", *block]
+        starts = [
+            line.startswith(_PROMPT) and not before.startswith((_PROMPT, "..."))
+            for line, before in zip(block, previous, strict=False)
+        ]
     elif "" in block:
-        begins = _find_paragraphs(block)
-    elif any(line.startswith(("```", "~~~")) for line in block):
-        begins = [False] * len(block)
+        starts = _paragraph_starts(block)
+    elif any(line.startswith(_FENCES) for line in block):
+        starts = [False] * len(block)
     else:
-        begins = [indent_of(line) == 0 and not line.startswith(_CLOSING) for line in block]
+        starts = [indent_of(line) == 0 and not line.startswith(_CLOSING) for line in block]
     found: list[list[str]] = []
-    for line, begins_here in zip(block, begins, strict=True):
-        if begins_here or not found:
+    for line, is_start in zip(block, starts, strict=True):
+        if is_start or not found:
             found.append([])
         found[-1].append(line)
     return [text for part in found if (text := "\n".join(_dedent_rest(trim(part))))]
 
 
-def _find_prompts(block: list[str]) -> list[bool]:
-    """A prompt begins an example where what was before it is an answer, or nothing."""
-    begins = []
-    for number, line in enumerate(block):
-        before = block[number - 1] if number else ""
-        begins.append(line.startswith(_PROMPT) and not before.startswith((_PROMPT, "...")))
-    return begins
-
-
-def _find_paragraphs(block: list[str]) -> list[bool]:
-    """A paragraph begins after an empty line; what stands between fences is one, empty lines and all."""
-    begins, fenced = [], False
-    for number, line in enumerate(block):
-        begins.append(
-            number > 0 and not block[number - 1] and not fenced and indent_of(line) == 0 and bool(line)
-        )
-        if line.startswith(("```", "~~~")):
-            fenced = not fenced
-    return begins
+def _paragraph_starts(block: list[str]) -> list[bool]:
+    """Mark the lines after an empty one, except between fences."""
+    starts, is_fenced = [], False
+    for before, line in zip(["x", *block], block, strict=False):
+        starts.append(not before and not is_fenced and bool(line) and indent_of(line) == 0)
+        is_fenced ^= line.startswith(_FENCES)
+    return starts
 
 
 def _dedent_rest(part: list[str]) -> list[str]:
-    """The lines of an example, without what those below the first have in common where a bullet stood."""
-    return (
-        [*part[:1], *_dedent(part[1:])]
-        if len(part) > 1 and all(line[:1] in ("", " ") for line in part[1:])
-        else part
-    )
-
-
-logger = logging.getLogger("toolcrib")
-
-KEYS = ("version", "hash", "count", "promptList", "functionSchema")
-PERMISSIVE = ("string", "number", "boolean", "object", "array", "null")
-"""The types of a parameter of which none is known."""
-
-_MAX_WARNINGS = 20
-_SAYS_NO_TYPE = frozenset(
-    ("title", "description", "default", "examples", "deprecated", "readOnly", "writeOnly", "$comment")
-)
-
-
-def build_catalog(adapter: Adapter = None, *, descriptor: PathName | None = None) -> dict[str, Any]:
-    """The catalog of an adapter: a file, several, a folder, a descriptor, a registry, a server, or tools.
-
-    Without one, of the sources that the `toolcrib.toml` here names, else of `bridges/mcp_adapter.py`. Files
-    are read, not imported. Where the adapter is not there, the `descriptor` stands in for it, or else one
-    that lies where the adapter would: `mcp_adapter.tools.json` for `mcp_adapter.py`. Raises SourceError where
-    there is neither.
-    """
-    draft = draft_catalog(find_inputs(adapter, descriptor))
-    warn_of(draft.findings)
-    return draft.catalog
-
-
-def catalog_findings(adapter: Adapter = None, *, descriptor: PathName | None = None) -> list[Finding]:
-    """What there is to say about the tools of an adapter, those that its catalog leaves out included."""
-    return draft_catalog(find_inputs(adapter, descriptor)).findings
-
-
-@dataclass(slots=True)
-class Draft:
-    """A catalog, and what was found on the way."""
-
-    catalog: dict[str, Any]
-    findings: list[Finding] = field(default_factory=list)
-    reading: Reading = field(default_factory=Reading)
-
-
-def draft_catalog(inputs: FileInputs | LiveInputs) -> Draft:
-    """Read the tools and write them down."""
-    reading = inputs.read()
-    findings = list(reading.findings)
-    shown: list[Tool] = []
-    schemas: list[dict[str, Any]] = []
-    for tool in reading.tools:
-        try:
-            schemas.append(function_schema(tool))
-        except DefinitionError as error:
-            findings.append(error.finding)
-        else:
-            findings += tool.findings
-            shown.append(tool)
-    digest = reading.hash or _hash_definitions(shown)
-    catalog = {
-        "version": digest[:12],
-        "hash": digest,
-        "count": len(shown),
-        "promptList": "\n".join(map(prompt_lines, shown)),
-        "functionSchema": schemas,
-    }
-    # Once there and back: what is returned is what a cache would give, and belongs to the caller alone.
-    return Draft(codec.decode(codec.encode(catalog)), list(dict.fromkeys(findings)), reading)
-
-
-def warn_of(findings: Iterable[Finding]) -> None:
-    """Say in the log what a catalog leaves out, and what is odd about its sources. Remarks about a tool that
-    is there are for those who ask for them."""
-    serious = [
-        finding
-        for finding in findings
-        if finding.level == "error" or (finding.level == "warning" and finding.tool is None)
-    ]
-    for finding in serious[:_MAX_WARNINGS]:
-        logger.warning("catalog: %s", finding)
-    if len(serious) > _MAX_WARNINGS:
-        logger.warning("catalog: %d more; catalog_findings() has them all", len(serious) - _MAX_WARNINGS)
-
-
-def _hash_definitions(tools: list[Tool]) -> str:
-    wires = [tool.definition.to_wire() for tool in tools]
-    return hashlib.sha1(codec.canonical(wires), usedforsecurity=False).hexdigest()
-
-
-# --- words -------------------------------------------------------------------------------------------
-
-
-def prompt_lines(tool: Tool) -> str:
-    """A tool as a prompt has it: `- name: description`, and `  e.g. ...` for each example."""
-    lines = [f"- {tool.name}: {first_line(tool)}".rstrip()]
-    lines += ["  e.g. " + example.replace("\n", "\n       ") for example in examples_of(tool)]
-    return "\n".join(lines)
-
-
-def first_line(tool: Tool) -> str:
-    """The first line of what its author wrote about a tool."""
-    for text in (_said_about(tool), tool.definition.description):
-        lines = trim(clean_lines(text))
-        if lines and lines[0] not in HEADERS:
-            return lines[0].strip()
-    return ""
-
-
-def examples_of(tool: Tool) -> list[str]:
-    """The examples in a tool's description, and in its docstring where that is another text."""
-    found = examples_in(_said_about(tool))
-    if tool.options.description is not None:
-        found += examples_in(docstring_of(tool.info.handler))
-    return list(dict.fromkeys(found))
-
-
-def _said_about(tool: Tool) -> str:
-    """A description that was given, else the docstring, else what was made of something else."""
-    given = tool.options.description
-    if given is not None:
-        return given
-    return docstring_of(tool.info.handler) or tool.definition.description
-
-
-# --- schemas -----------------------------------------------------------------------------------------
-
-
-def function_schema(tool: Tool) -> dict[str, Any]:
-    """A tool as function calling wants it. Raises DefinitionError where its schema is no schema."""
-    schema = tool.definition.input_schema
-    properties = schema.get("properties", {})
-    parameters = {
-        "type": "object",
-        "properties": {name: _with_type(value) for name, value in properties.items()},
-        **_required_in(schema),
-        **{key: value for key, value in schema.items() if key not in ("type", "properties", "required")},
-    }
-    try:
-        # Not for its size, which only a stranger's is held against, and that was when the tool was built.
-        Validator(parameters, trusted=True)
-    except InvalidSchemaError as error:
-        raise InvalidSchemaError(
-            f"The input schema of tool '{tool.name}' is invalid: {error}",
-            tool=tool.name,
-            source=tool.source,
-            hint=error.hint,
-        ) from None
-    return {"name": tool.name, "description": first_line(tool), "parameters": parameters}
-
-
-def _required_in(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """What is required, shown even where nothing is; but draft 4 refuses an empty list."""
-    required = list(schema.get("required", ()))
-    return {} if not required and "draft-04" in str(schema.get("$schema")) else {"required": required}
-
-
-def _with_type(value: Any) -> Any:
-    """The schema of a parameter; one that says nothing of its type names them all."""
-    if value is True:
-        return {"type": list(PERMISSIVE)}
-    if not isinstance(value, Mapping) or not value.keys() <= _SAYS_NO_TYPE:
-        return value
-    return {"type": list(PERMISSIVE), **value}
+    """Dedent the lines below the first, which had a bullet."""
+    if len(part) > 1 and all(line[:1] in ("", " ") for line in part[1:]):
+        return [part[0], *_dedent(part[1:])]
+    return part

@@ -1,10 +1,9 @@
-"""The catalog kept in a file, and used while it is still true.
+"""A cache file for catalogs, used as long as building would give the same.
 
-`get_catalog_cached` answers from the file where the same was asked of the same bytes by the same builder, and
-builds and overwrites it otherwise. The file is a JSON document with the catalog's five keys; a sixth, called
-`cache`, says what it was made of and ends in a checksum of all before it, so that a file that was cut or
-changed anywhere is not used. Nothing that is wrong with the file or its folder is an error: the catalog is
-built then. Knows what makes a catalog out of date; how files are written safely is for vault.py.
+`get_catalog_cached` uses the file if the same adapter was asked for, by the same versions, and every file
+has the same bytes. The file is a JSON document with the five keys of a catalog. A sixth key, `cache`,
+says what it was made of and ends in a checksum of everything before it, so that a damaged file is not
+used. Problems with the file or its folder are never errors: the catalog is built instead.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from toolcrib import __version__
-from toolcrib.catalog.build import KEYS, Draft, draft_catalog, warn_of
+from toolcrib.catalog.build import KEYS, Draft, draft_catalog, log_findings
 from toolcrib.catalog.inputs import (
     Adapter,
     FileInputs,
@@ -29,8 +28,8 @@ from toolcrib.catalog.inputs import (
     find_inputs,
     hash_file,
     hash_files,
-    read_settings,
 )
+from toolcrib.config import load_default_config
 from toolcrib.config.atomic_file import read_file, write_file
 from toolcrib.registry.registry import ToolRegistry
 from toolcrib.validation import codec
@@ -39,63 +38,54 @@ logger = logging.getLogger("toolcrib")
 
 DEFAULT_CACHE = ".cache/tool_catalog.json"
 FORMAT = 1
-"""Rises with every change of what a catalog of the same files is."""
+"""Increase it when the catalog of the same files changes."""
 MAX_BYTES = 64 * 1024 * 1024
 
-_SEAL = b',"checksum":"'
-_END = b'"}}\n'
-_HEX = 64
-_LONG = 500_000
-
 Facts = dict[str, Any]
+"""What a catalog was made of."""
 
 
 def get_catalog_cached(
     adapter: Adapter = None, cache: PathName | None = DEFAULT_CACHE, *, descriptor: PathName | None = None
 ) -> dict[str, Any]:
-    """The catalog of an adapter, as `build_catalog` gives it, from the cache where that is still true.
+    """Return the catalog of an adapter, as `build_catalog` does, from the cache if that is still valid.
 
-    Where no `cache` is given, or None, the `toolcrib.toml` here may name one under `[catalog]`.
+    Without a `cache`, the `toolcrib.toml` of the current folder may name one under `[catalog]`.
     """
     inputs = find_inputs(adapter, descriptor)
     path = _choose_path(cache)
     if isinstance(inputs, LiveInputs):
-        return _keep_live(inputs, path)
+        return _get_live(inputs, path)
     record = load(path)
     if record is not None and _is_current(record[1], inputs):
         return record[0]
     draft = draft_catalog(inputs)
-    warn_of(draft.findings)
+    log_findings(draft.findings)
     if draft.reading.is_stable:
-        store(path, draft.catalog, _facts_of(inputs, draft))
+        store(path, draft.catalog, _describe_inputs(inputs, draft))
     return draft.catalog
 
 
 def _choose_path(cache: PathName | None) -> Path:
     cache = DEFAULT_CACHE if cache is None else cache
-    if cache is DEFAULT_CACHE and (said := read_settings().cache) is not None:
-        return said
+    if cache is DEFAULT_CACHE and (configured := load_default_config().cache) is not None:
+        return configured
     return Path(cache)
 
 
-# --- what it was made of -----------------------------------------------------------------------------
-
-
-def _facts_of(inputs: FileInputs, draft: Draft) -> Facts:
-    reading = draft.reading
+def _describe_inputs(inputs: FileInputs, draft: Draft) -> Facts:
     return {
-        "builder": name_builder(),
+        "builder": describe_builder(),
         "asked": inputs.key,
-        "files": reading.files,
-        "absent": reading.absent,
+        "files": draft.reading.files,
+        "absent": draft.reading.absent,
         "named": sorted({os.path.abspath(file) for file in inputs.named_files()}),
     }
 
 
 def _is_current(facts: Facts, inputs: FileInputs) -> bool:
-    """Whether building now would give the same: the same question, the same builder, the same bytes in every
-    file, no file more and none less."""
-    if facts.get("builder") != name_builder() or facts.get("asked") != inputs.key:
+    """Tell whether building now would give the same: same inputs, versions, files and bytes."""
+    if facts.get("builder") != describe_builder() or facts.get("asked") != inputs.key:
         return False
     files, absent = facts.get("files"), facts.get("absent")
     if not isinstance(files, dict) or not isinstance(absent, list):
@@ -109,86 +99,90 @@ def _is_current(facts: Facts, inputs: FileInputs) -> bool:
 
 
 @remember
-def name_builder() -> str:
-    """Who builds: another version of toolcrib, of Python or of what describes models may build otherwise."""
-    models = importlib.util.find_spec("pydantic")
-    mark = (
-        ""
-        if models is None or models.origin is None
-        else hash_file(Path(models.origin).with_name("version.py"))
-    )
+def describe_builder() -> str:
+    """Return the versions that a catalog depends on: the format, toolcrib, Python and pydantic."""
+    spec = importlib.util.find_spec("pydantic")
+    origin = None if spec is None else spec.origin
+    pydantic = "" if origin is None else hash_file(Path(origin).with_name("version.py"))
     python = f"{sys.implementation.name} {sys.version_info.major}.{sys.version_info.minor}"
-    return f"{FORMAT}: toolcrib {__version__}, {python}, pydantic {mark[:12]}"
+    return f"{FORMAT}: toolcrib {__version__}, {python}, pydantic {pydantic[:12]}"
 
 
-# --- a registry --------------------------------------------------------------------------------------
+# --- live tools ---------------------------------------------------------------------------------------
 
 _live: WeakKeyDictionary[ToolRegistry, tuple[int, dict[str, Any]]] = WeakKeyDictionary()
-"""The catalog of a registry as it was at a revision: it is another's only when the revision rises."""
+"""The catalogs of registries, with the revision they were built at."""
 
 
-def _keep_live(inputs: LiveInputs, path: Path) -> dict[str, Any]:
-    """The catalog of live tools. The file is for others to read: what it holds is compared, not believed."""
+def _get_live(inputs: LiveInputs, path: Path) -> dict[str, Any]:
+    """Return the catalog of live tools. The file is written for others, and not used."""
     registry = inputs.registry
-    revision = -1 if registry is None else registry.revision  # before reading: a change on the way counts
+    revision = -1 if registry is None else registry.revision  # before reading: a change meanwhile counts
     known = None if registry is None else _live.get(registry)
     if known is None or known[0] != revision:
         draft = draft_catalog(inputs)
-        warn_of(draft.findings)
+        log_findings(draft.findings)
         known = (revision, draft.catalog)
         if registry is not None:
             _live[registry] = known
-    catalog: dict[str, Any] = codec.decode(codec.write(known[1]))  # the caller's own
+    catalog: dict[str, Any] = codec.decode(codec.write(known[1]))  # a copy for the caller
     record = load(path)
     if record is None or record[0] != catalog:
-        store(path, catalog, {"builder": name_builder(), "asked": "registry"})
+        store(path, catalog, {"builder": describe_builder(), "asked": "registry"})
     return catalog
 
 
-# --- the file ----------------------------------------------------------------------------------------
+# --- the file -----------------------------------------------------------------------------------------
+
+_CHECKSUM_KEY = b',"checksum":"'
+_END = b'"}}\n'
+_CHECKSUM_LENGTH = 64
+_MAX_STRING = 500_000
+_FUNCTION_KEYS = ("name", "description", "parameters")
+_MAX_VERIFIED = 100
+_verified: set[bytes] = set()
+"""Checksums of documents that were read strictly; the same bytes can be read faster."""
+_failed_paths: set[str] = set()
+"""Files that could not be written and were reported: once is enough until it works again."""
 
 
 def load(path: Path) -> tuple[dict[str, Any], Facts] | None:
-    """The catalog in a file and what it was made of; None where there is none, or none that is whole."""
+    """Return the catalog in a file and what it was made of; None if there is none, or it is damaged."""
     data = read_file(path, MAX_BYTES)
     return None if data is None else unseal(data)
 
 
 def store(path: Path, catalog: dict[str, Any], facts: Facts) -> None:
-    """Write a catalog; where that cannot be done, say so once and go on."""
+    """Write a catalog; if that fails, log it once."""
     try:
         data = seal(catalog, facts)
         if len(data) > MAX_BYTES or unseal(data) is None:
             raise OSError("it would be too large to be read back")
         write_file(path, data)
-    except (OSError, ValueError) as error:  # ValueError: a name that cannot be one, or text that is none
-        if str(path) not in _told:
-            _told.add(str(path))
+    except (OSError, ValueError) as error:  # ValueError: an invalid name, or text that cannot be encoded
+        if str(path) not in _failed_paths:
+            _failed_paths.add(str(path))
             reason = getattr(error, "strerror", None) or error
-            logger.warning("catalog: %s cannot be written, so it is built each time: %s", path, reason)
+            logger.warning("catalog: cannot write %s, so the catalog is built each time: %s", path, reason)
     else:
-        _told.discard(str(path))
-
-
-_told: set[str] = set()
-"""The files that were complained about: once is enough until it works again."""
+        _failed_paths.discard(str(path))
 
 
 def seal(catalog: dict[str, Any], facts: Facts) -> bytes:
-    """A document of the catalog and its facts, of which there are some, that shows whether it is whole."""
-    words: Any = catalog["promptList"]
-    if len(words) > _LONG:
-        words = words.split("\n")  # readers of JSON refuse a text of megabytes
-    body = codec.encode({**catalog, "promptList": words, "cache": facts})
-    body = body.removesuffix(b"}}") + _SEAL
+    """Return a document of the catalog and its facts, with a checksum."""
+    prompt_list: Any = catalog["promptList"]
+    if len(prompt_list) > _MAX_STRING:
+        prompt_list = prompt_list.split("\n")  # JSON readers refuse a string of megabytes
+    body = codec.encode({**catalog, "promptList": prompt_list, "cache": facts})
+    body = body.removesuffix(b"}}") + _CHECKSUM_KEY
     return body + _checksum(body) + _END
 
 
 def unseal(data: bytes) -> tuple[dict[str, Any], Facts] | None:
-    """What was sealed, or None for anything else, whatever it is."""
-    split = len(data) - len(_END) - _HEX
+    """Return what was sealed; None for anything else."""
+    split = len(data) - len(_END) - _CHECKSUM_LENGTH
     body = data[:split] if split > 0 else b""
-    if not body.endswith(_SEAL):
+    if not body.endswith(_CHECKSUM_KEY):
         return None
     checksum = _checksum(body)
     if data[split:] != checksum + _END:
@@ -201,17 +195,12 @@ def unseal(data: bytes) -> tuple[dict[str, Any], Facts] | None:
         if checksum not in _verified:
             if tuple(document) != KEYS or not isinstance(facts, dict) or not _is_catalog(**document):
                 return None
-            if len(_verified) > _MANY:
+            if len(_verified) > _MAX_VERIFIED:
                 _verified.clear()
             _verified.add(checksum)
     except (ValueError, TypeError, KeyError, AttributeError):
-        return None  # whole, but not by us
+        return None  # intact, but not written by toolcrib
     return document, facts
-
-
-_verified: set[bytes] = set()
-"""The checksums of what was read strictly and found good: the same bytes need not be looked at as closely."""
-_MANY = 100
 
 
 def _checksum(body: bytes) -> bytes:
@@ -227,6 +216,3 @@ def _is_catalog(version: Any, hash: Any, count: Any, promptList: Any, functionSc
         and count == len(functionSchema)
         and all(isinstance(item, dict) and tuple(item) == _FUNCTION_KEYS for item in functionSchema)
     )
-
-
-_FUNCTION_KEYS = ("name", "description", "parameters")

@@ -1,20 +1,9 @@
-"""Which files an adapter means: a path, several, a folder, the sources of `toolcrib.toml`, or what stands in
-for one that is not there.
+"""Inputs of a catalog: live tools, or files that are read and never run.
 
-Knows names of files, and reads settings; reads no tools.
-
-What a reading of source files depends on: the bytes of those that were read, and the absence of others.
-
-A file is known by the SHA-1 of its bytes, never by its date: dates can be set, copied and shared. A file that
-is imported and not there changes the reading the day it appears, and one that held no tool the day it gets
-one, so what imports could lead to is listed too, rather too much than too little. Knows files and names;
-refuses to know tools.
-
-What a catalog is made of, and what that holds now: a registry, or files and the settings they are read by.
-
-Location files are read by the static scan and descriptors as data; nothing is imported. A file that changes
-while it is read makes the reading be done again, and one that never rests is told. Refuses to know what
-becomes of the tools; which files an adapter means is for adapter.py.
+A catalog of files depends on the bytes of every file that was read, and on the absence of files that
+would have been read. Files are known by the SHA-1 of their bytes, never by their dates: dates can be set,
+copied and shared. A file that is imported and missing changes the catalog the day it appears, so
+everything that imports could lead to is listed too.
 """
 
 from __future__ import annotations
@@ -32,7 +21,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from toolcrib.config import FILE_NAME, Config, load_config, switches_from
+from toolcrib.config import FILE_NAME, Config, load_config, load_default_config, switches_from
 from toolcrib.errors import ConfigurationError, Finding, InvalidToolError, Location, SourceError
 from toolcrib.registry.registry import ToolRegistry
 from toolcrib.registry.selection import select
@@ -41,138 +30,21 @@ from toolcrib.sources.descriptors import is_descriptor
 from toolcrib.sources.descriptors.read import descriptor_files
 from toolcrib.sources.functions import registry_of
 from toolcrib.sources.loading import find_import_root, find_python_files
+from toolcrib.sources.targets import is_settings, parse_target
 from toolcrib.tool import Tool
 
-_YOUNG_NS = 2_000_000_000
-"""What was changed this shortly before may be changed again unseen: the clocks of file systems are coarse."""
-_MAX_BYTES = 16 * 1024 * 1024
-_MAX_FILES = 20_000
-_CHUNK = 1024 * 1024
-_READING = (
-    os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
-)
-_NEVER_READ = frozenset({"mcp", "fastmcp", "pydantic", "toolcrib", *sys.stdlib_module_names})
-"""Packages that no file beside the scanned ones stands for."""
-_IMPORT = re.compile(r"\b(?:from\s+([.\w]+)\s+)?import\s*(\([^)]*\)|[^\n;#]*)")
-_NAME = re.compile(r"[^\W\d][\w.]*")
-
-
-def hash_files(paths: Iterable[str | Path]) -> dict[str, str]:
-    """The SHA-1 of every file, by its absolute path; "" for one that cannot be read."""
-    return {os.path.abspath(path): hash_file(path) for path in paths}
-
-
-def hash_file(path: str | Path) -> str:
-    """The SHA-1 of a plain file, "" for anything else. Written for speed: a cache asks it of every file."""
-    try:
-        # Without O_NONBLOCK, opening a pipe would wait for its other end.
-        descriptor = os.open(path, _READING)
-    except (OSError, ValueError):  # ValueError: a name that cannot be one
-        return ""
-    try:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            return ""
-        digest = hashlib.sha1(usedforsecurity=False)
-        while data := os.read(descriptor, _CHUNK):
-            digest.update(data)
-        return digest.hexdigest()
-    except OSError:
-        return ""
-    finally:
-        os.close(descriptor)
-
-
-def hash_text(text: str) -> str:
-    return hashlib.sha1(text.encode("utf-8", "surrogateescape"), usedforsecurity=False).hexdigest()
-
-
-def was_left_alone(path: str, since_ns: int) -> bool:
-    """Whether a file was last changed well before a time."""
-    try:
-        facts = os.stat(path)
-    except OSError:
-        return False
-    return max(facts.st_mtime_ns, facts.st_ctime_ns) < since_ns - _YOUNG_NS
-
-
-def follow_imports(files: Iterable[str | Path], roots: Iterable[Path]) -> tuple[set[str], set[str]]:
-    """Every file that these may lead to by imports, themselves included, and every file that is not there and
-    would be among them if it were. What is installed elsewhere is not followed."""
-    waiting = [os.path.abspath(file) for file in files]
-    tops = _import_roots(waiting, roots)
-    present, absent = set(waiting), set[str]()
-    seen: set[tuple[str, str]] = set()
-    while waiting and len(present) < _MAX_FILES:
-        source = Path(waiting.pop())
-        top, parts = find_import_root(source)
-        tops.add(str(top))
-        candidates = {str(top / "__init__.py")}  # it would make the folder a package
-        package = parts if source.name == "__init__.py" else parts[:-1]
-        for name in set(_imported_names(_read_text(source), package)):
-            for place in () if name.partition(".")[0] in _NEVER_READ else tops:
-                if (place, name) not in seen:
-                    seen.add((place, name))
-                    candidates.update(_spellings(place, name))
-        for candidate in candidates - present - absent:
-            if os.path.isfile(candidate):
-                present.add(candidate)
-                waiting.append(candidate)
-            else:
-                absent.add(candidate)
-    return present, absent
-
-
-def _import_roots(files: Iterable[str], folders: Iterable[Path]) -> set[str]:
-    """Every folder that a scan may begin an import at, links followed or not."""
-    places = {os.path.abspath(folder) for folder in folders} | {os.path.dirname(file) for file in files}
-    places |= {os.path.realpath(place) for place in places}
-    places |= {str(find_import_root(Path(place, "_.py"))[0]) for place in places}
-    return places | {os.path.join(place, "src") for place in places}
-
-
-def _spellings(place: str, name: str) -> Iterator[str]:
-    """The files that are read where a dotted name is imported from a folder."""
-    for part in name.split("."):
-        place = os.path.join(place, part)
-        yield f"{place}.py"
-        yield os.path.join(place, "__init__.py")
-
-
-def _imported_names(text: str, package: list[str]) -> Iterator[str]:
-    """Every dotted name that an import statement may mean; also of those in strings, which does no harm."""
-    for found in _IMPORT.finditer(text.replace("\\\n", " ")):
-        origin = found[1]
-        names = _NAME.findall(found[2])
-        if origin is None:
-            yield from (name.strip(".") for name in names)
-            continue
-        bare = origin.lstrip(".")
-        climbs = len(origin) - len(bare)
-        above = package[: len(package) - climbs + 1] if climbs else []
-        base = ".".join([*above, *([bare] if bare else [])])
-        if base:
-            yield base
-        yield from (f"{base}.{name}" if base else name for name in names)
-
-
-def _read_text(path: Path) -> str:
-    """The text of a source file as Python would decode it; "" for what Python could not read either."""
-    try:
-        with open(path, "rb") as file:
-            data = file.read(_MAX_BYTES)
-        encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
-        return data.decode(encoding, "replace")
-    except (OSError, SyntaxError, LookupError, ValueError):
-        return ""
-
-
-_MAX_ATTEMPTS = 3
+PathName = str | os.PathLike[str]
+Adapter = Any
+"""A path, several, a registry, a server, tools, or None."""
+DEFAULT_ADAPTER = Path("bridges/mcp_adapter.py")
+_SUBSTITUTE_SUFFIXES = (".tools.json", ".tools.yaml", ".tools.yml", ".tools.toml")
+"""How the name of a descriptor ends that is used instead of a missing file of the same stem."""
 
 
 @dataclass(slots=True)
 class Reading:
-    """The tools that there are, each once. `files` are all that were read, with their hashes; `absent` would
-    be if they were there. `is_stable`: nothing changed on the way."""
+    """The tools of an input. `files` has all files that were read, with their hashes; `absent` those that
+    would have been read. `is_stable`: nothing changed meanwhile."""
 
     tools: list[Tool] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
@@ -182,59 +54,67 @@ class Reading:
     is_stable: bool = True
 
 
+# --- live tools ---------------------------------------------------------------------------------------
+
+
 @dataclass(slots=True)
 class LiveInputs:
-    """Tools that are there already, one by one or in a registry."""
+    """Tools that exist already, one by one or in a registry."""
 
-    thing: Any
+    source: Any
 
     @property
     def registry(self) -> ToolRegistry | None:
-        return registry_of(self.thing)
+        return registry_of(self.source)
 
     def read(self) -> Reading:
         registry = self.registry
         if registry is not None:
             return Reading(list(registry))
-        batch = collect(self.thing)
+        batch = collect(self.source)
         reading = _register(batch.tools)
         reading.findings += batch.findings
         return reading
 
 
 def _register(tools: Iterable[Tool]) -> Reading:
-    """What a registry would publish of these tools: one of each name, and the newest."""
+    """Return what a registry would publish of these tools: the newest of each name."""
     registry = ToolRegistry()
     report = registry.add_all(tools)
     return Reading(list(registry), report.findings)
 
 
+# --- files --------------------------------------------------------------------------------------------
+
+_MAX_ATTEMPTS = 3
+
+
 @dataclass(frozen=True, slots=True)
-class Target:
-    """A place that tools are read from. `text` is how the scan is told of it."""
+class FileTarget:
+    """A file or folder. `text` is the target for the scan."""
 
     text: str
     path: Path
-    is_described: bool = False
+    is_descriptor: bool = False
 
     def files(self) -> list[Path]:
-        """The files that the target names now; those that they import are not among them."""
+        """Return the files that the target names now, without those that they import."""
         if not self.path.is_dir():
             return [self.path]
-        return list(descriptor_files(self.path)) if self.is_described else find_python_files(self.path)
+        return list(descriptor_files(self.path)) if self.is_descriptor else find_python_files(self.path)
 
 
 @dataclass(slots=True)
 class FileInputs:
-    """Files and folders, with the settings they are read by. `remarks` are about the choice of them."""
+    """Files and folders, with their settings. `findings` are about the choice of files."""
 
-    targets: tuple[Target, ...]
+    targets: tuple[FileTarget, ...]
     config: Config
-    remarks: list[Finding] = field(default_factory=list)
+    findings: list[Finding] = field(default_factory=list)
 
     @property
     def key(self) -> dict[str, Any]:
-        """What is asked for: the same question about the same files has the same answer."""
+        """What identifies the inputs, apart from the content of files."""
         return {
             "targets": [
                 [target.text, os.path.abspath(target.path), os.path.realpath(target.path)]
@@ -245,79 +125,73 @@ class FileInputs:
         }
 
     def named_files(self) -> list[Path]:
-        """Every file that the targets name now, each once, and the one with the settings."""
+        """Return every file that the targets name now, and the one with the settings."""
         files = [file for target in self.targets for file in target.files()]
         return list(dict.fromkeys([*files, *([] if self.config.file is None else [self.config.file])]))
 
     def read(self) -> Reading:
-        """Read everything; once more where something changed meanwhile, or may have."""
+        """Read everything; read it again if something changed meanwhile, or may have."""
         known: Iterable[str | Path] = self.named_files()
         for _ in range(_MAX_ATTEMPTS):
-            began_ns = time.time_ns()
+            started_ns = time.time_ns()
             before = hash_files(known)
-            reading, files = self._read_once()
+            reading, files = self._scan()
             named = self.named_files()
             sources = [file for file in (*named, *files) if file.suffix == ".py"]
-            present, absent = follow_imports(sources, self._folders())
+            folders = [target.path for target in self.targets if target.path.is_dir()]
+            present, absent = follow_imports(sources, folders)
             reading.files = known = hash_files([*named, *files, *present])
             reading.absent = sorted(absent)
             reading.hash = self._hash(reading.files)
-            late = reading.files.keys() - before.keys()
+            added = reading.files.keys() - before.keys()
             reading.is_stable = before.items() <= reading.files.items() and all(
-                was_left_alone(path, began_ns) for path in late
+                _is_older(path, started_ns) for path in added
             )
             if reading.is_stable:
                 break
         return reading
 
-    def _folders(self) -> list[Path]:
-        return [target.path for target in self.targets if target.path.is_dir()]
-
-    def _read_once(self) -> tuple[Reading, list[Path]]:
-        from toolcrib.sources.scan import scan  # start-up: a warm cache needs none of it
+    def _scan(self) -> tuple[Reading, list[Path]]:
+        from toolcrib.sources.scan import scan  # delayed: a warm cache does not need it
 
         config = self.config
-        if config.file is not None and not self.remarks:
-            scanned = scan(config.file)  # it keeps to all that is in there
+        if config.file is not None and not self.findings:
+            scanned = scan(config.file)  # applies all of its settings
             return Reading(scanned.tools, scanned.findings), [*scanned.files, *scanned.read]
         scanned = scan(*(target.text for target in self.targets))
-        findings = [*self.remarks, *scanned.findings]
+        findings, files = [*self.findings, *scanned.findings], [*scanned.files, *scanned.read]
         if config.file is None:
-            return Reading(scanned.tools, findings), [*scanned.files, *scanned.read]
-        everything = [*scanned.tools, *scanned.unlisted]
-        batch = collect(everything, namespace=config.namespace, switches=config.switches)
+            return Reading(scanned.tools, findings), files
+        batch = collect(
+            [*scanned.tools, *scanned.unlisted], namespace=config.namespace, switches=config.switches
+        )
         reading = _register(select(batch.tools, config.include, config.exclude))
         reading.findings += findings
-        return reading, [*scanned.files, *scanned.read]
+        return reading, files
 
     def _hash(self, hashes: Mapping[str, str]) -> str:
-        """Of one file, the SHA-1 of its bytes; of several, that of their sorted relative names and hashes."""
+        """Return the SHA-1 of a single file, or that of the sorted relative names and hashes of several."""
         files = [os.path.abspath(file) for target in self.targets for file in target.files()]
         if len(self.targets) == 1 and not self.targets[0].path.is_dir():
             return hashes.get(files[0], "")
-        places = [
+        folders = [
             os.path.abspath(target.path if target.path.is_dir() else target.path.parent)
             for target in self.targets
         ]
-        base = os.path.commonpath(places)
+        base = os.path.commonpath(folders)
         lines = {f"{Path(os.path.relpath(file, base)).as_posix()} {hashes.get(file, '')}\n" for file in files}
-        return hash_text("".join(sorted(lines)))
+        text = "".join(sorted(lines)).encode("utf-8", "surrogateescape")
+        return hashlib.sha1(text, usedforsecurity=False).hexdigest()
 
 
-DEFAULT_ADAPTER = Path("bridges/mcp_adapter.py")
-STAND_INS = (".tools.json", ".tools.yaml", ".tools.yml", ".tools.toml")
-"""How the name of a descriptor ends that stands in for a file of the same stem."""
-
-PathName = str | os.PathLike[str]
-Adapter = Any
-"""A path, several, a registry, a server, tools, or None."""
+# --- what an adapter means ----------------------------------------------------------------------------
 
 
 def find_inputs(adapter: Adapter = None, descriptor: PathName | None = None) -> FileInputs | LiveInputs:
-    """What an adapter means. Raises SourceError where it is not there and nothing stands in for it."""
+    """Return the inputs an adapter stands for. Raise SourceError if it, and a substitute, is missing."""
     settings = Config(switches=switches_from(os.environ))
     if adapter is None:
-        settings = read_settings()
+        settings = load_default_config()
         adapter = list(settings.targets) or DEFAULT_ADAPTER
     if isinstance(adapter, str | os.PathLike):
         adapter = [adapter]
@@ -335,75 +209,187 @@ def find_inputs(adapter: Adapter = None, descriptor: PathName | None = None) -> 
             raise InvalidToolError("An adapter is a flat list of files or of tools")
         return LiveInputs(adapter)
     texts = [os.fspath(item) for item in adapter]
-    if any(map(_is_settings, texts)):
+    if any(os.path.isfile(text) and is_settings(text) for text in texts):
         if len(texts) > 1:
-            raise ConfigurationError(
-                "a file of settings stands alone", file=FILE_NAME, hint="add to its targets"
-            )
+            message = "cannot be combined with other adapters"
+            raise ConfigurationError(message, file=FILE_NAME, hint="add them to its targets")
         settings = load_config(Path(texts[0]), os.environ)
         texts = list(settings.targets)
         if not texts:
-            raise ConfigurationError("names no targets", file=str(settings.file), key="server.targets")
+            raise ConfigurationError("must not be empty", file=str(settings.file), key="server.targets")
     return _find_files(texts, settings, descriptor)
 
 
-def read_settings() -> Config:
-    """The `toolcrib.toml` of the current folder, or no settings but those of the environment."""
-    file = Path(FILE_NAME)
-    return load_config(file, os.environ) if file.is_file() else Config(switches=switches_from(os.environ))
-
-
-def _is_settings(text: str) -> bool:
-    return text.endswith(".toml") and os.path.isfile(text) and not is_descriptor(Path(text))
-
-
 def _find_files(texts: Iterable[str], settings: Config, descriptor: PathName | None) -> FileInputs:
-    """The targets; where settings name several, those that are not there are for the scan to tell of."""
-    targets: list[Target] = []
-    missing: list[Target] = []
-    remarks: list[Finding] = []
+    """Find the files of targets. If settings name several, the scan reports those that are missing."""
+    targets: list[FileTarget] = []
+    missing: list[FileTarget] = []
+    findings: list[Finding] = []
     for text in texts:
-        target = Target(text, path := _place_of(text, settings))
+        path = _find_path(text, settings)
+        target = FileTarget(text, path)
         if os.path.exists(path) and os.access(path, os.R_OK):
-            target = Target(text, path, is_descriptor(path))
-        elif (stand_in := _find_stand_in(path, descriptor)) is not None:
-            target = Target(str(stand_in), stand_in, True)
-            words = f"{path} is not there: {stand_in} stands in for it"
-            remarks.append(Finding("descriptor-stands-in", "warning", words, file=str(stand_in)))
+            target = FileTarget(text, path, is_descriptor(path))
+        elif (substitute := _find_substitute(path, descriptor)) is not None:
+            target = FileTarget(str(substitute), substitute, True)
+            message = f"{path} is missing: {substitute} is used instead"
+            findings.append(Finding("descriptor-stands-in", "warning", message, file=str(substitute)))
         else:
             missing.append(target)
         targets.append(target)
     if missing and (settings.file is None or len(missing) == len(targets)):
         text, path = missing[0].text, missing[0].path
-        is_there = os.path.exists(path)
+        descriptor_name = f"{path.stem}{_SUBSTITUTE_SUFFIXES[0]}"
         raise SourceError(
-            f"{path} cannot be read" if is_there else f"There is no file or module {text}",
+            f"{path} cannot be read" if os.path.exists(path) else f"There is no file or module {text}",
             source=Location(str(path)),
-            hint=f"name one: build_catalog('tools.py'), or let {path.stem}{STAND_INS[0]} describe it",
+            hint=f"name one: build_catalog('tools.py'), or describe it in {descriptor_name}",
         )
-    return FileInputs(tuple(dict.fromkeys(targets)), settings, remarks)
+    return FileInputs(tuple(dict.fromkeys(targets)), settings, findings)
 
 
-def _place_of(text: str, settings: Config) -> Path:
-    """The file or folder behind `folder/`, `file.py`, `file.py:name`, `package.module` or `module:name`."""
-    if os.path.exists(text):  # unlike Path.exists, it takes any text
-        return Path(text)
-    place, colon, _ = text.rpartition(":")
-    place = place if colon and place else text
-    if os.path.exists(place) or place.endswith(".py") or not place.replace(".", "").isidentifier():
-        return Path(place)
-    from toolcrib.sources.scan.files import find_module_file  # start-up: few adapters are modules
+def _find_path(text: str, settings: Config) -> Path:
+    target = parse_target(text)
+    if target.path is not None or not target.module:
+        return target.path or Path(text)
+    if os.path.exists(target.module) or not target.module.replace(".", "").isidentifier():
+        return Path(target.module)
+    from toolcrib.sources.scan.files import find_module_file  # delayed: few adapters are modules
 
-    search = [] if settings.file is None else [str(settings.file.resolve().parent)]
-    found = find_module_file(place, search)
+    folders = [] if settings.file is None else [str(settings.file.resolve().parent)]
+    found = find_module_file(target.module, folders)
     if found is None:
-        return Path(place)
+        return Path(target.module)
     return found.parent if found.name == "__init__.py" else found
 
 
-def _find_stand_in(path: Path, descriptor: PathName | None) -> Path | None:
-    """The descriptor that was given, or the one that lies where the adapter would."""
+def _find_substitute(path: Path, descriptor: PathName | None) -> Path | None:
+    """Return the given descriptor, or one next to where the adapter would be."""
     if descriptor is not None:
         return Path(descriptor)
-    near = [path.with_name(f"{path.stem}{suffix}") for suffix in STAND_INS] if path.name else []
-    return next((place for place in near if place.is_file()), None)
+    near = [path.with_name(f"{path.stem}{suffix}") for suffix in _SUBSTITUTE_SUFFIXES] if path.name else []
+    return next((file for file in near if file.is_file()), None)
+
+
+# --- hashes -------------------------------------------------------------------------------------------
+
+_YOUNG_NS = 2_000_000_000
+"""A file this young may change again unseen: the clocks of file systems are coarse."""
+_CHUNK = 1024 * 1024
+_OPEN_FLAGS = (
+    os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
+)
+
+
+def hash_files(paths: Iterable[str | Path]) -> dict[str, str]:
+    """Return the SHA-1 of every file by its absolute path; "" for one that cannot be read."""
+    return {os.path.abspath(path): hash_file(path) for path in paths}
+
+
+def hash_file(path: str | Path) -> str:
+    """Return the SHA-1 of a regular file, "" for anything else. Fast: a cache does it for every file."""
+    try:
+        descriptor = os.open(path, _OPEN_FLAGS)  # O_NONBLOCK: opening a pipe would wait for its other end
+    except (OSError, ValueError):  # ValueError: not a valid name
+        return ""
+    try:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            return ""
+        digest = hashlib.sha1(usedforsecurity=False)
+        while data := os.read(descriptor, _CHUNK):
+            digest.update(data)
+        return digest.hexdigest()
+    except OSError:
+        return ""
+    finally:
+        os.close(descriptor)
+
+
+def _is_older(path: str, time_ns: int) -> bool:
+    """Tell whether a file was last changed well before a time."""
+    try:
+        status = os.stat(path)
+    except OSError:
+        return False
+    return max(status.st_mtime_ns, status.st_ctime_ns) < time_ns - _YOUNG_NS
+
+
+# --- imports ------------------------------------------------------------------------------------------
+
+_MAX_SOURCE_BYTES = 16 * 1024 * 1024
+_MAX_FILES = 20_000
+_NOT_FOLLOWED = frozenset({"mcp", "fastmcp", "pydantic", "toolcrib", *sys.stdlib_module_names})
+"""Packages that are never next to the scanned files."""
+_IMPORT = re.compile(r"\b(?:from\s+([.\w]+)\s+)?import\s*(\([^)]*\)|[^\n;#]*)")
+_NAME = re.compile(r"[^\W\d][\w.]*")
+
+
+def follow_imports(files: Iterable[str | Path], folders: Iterable[Path]) -> tuple[set[str], set[str]]:
+    """Return every file that these may import, themselves included, and every missing file that would be
+    among them. Installed packages are not followed."""
+    queue = [os.path.abspath(file) for file in files]
+    roots = _import_roots(queue, folders)
+    present, absent = set(queue), set[str]()
+    seen: set[tuple[str, str]] = set()
+    while queue and len(present) < _MAX_FILES:
+        source = Path(queue.pop())
+        root, parts = find_import_root(source)
+        roots.add(str(root))
+        candidates = {str(root / "__init__.py")}  # it would make the folder a package
+        package = parts if source.name == "__init__.py" else parts[:-1]
+        for name in set(_imported_names(_read_text(source), package)):
+            for folder in () if name.partition(".")[0] in _NOT_FOLLOWED else roots:
+                if (folder, name) not in seen:
+                    seen.add((folder, name))
+                    candidates.update(_module_files(folder, name))
+        for candidate in candidates - present - absent:
+            if os.path.isfile(candidate):
+                present.add(candidate)
+                queue.append(candidate)
+            else:
+                absent.add(candidate)
+    return present, absent
+
+
+def _import_roots(files: Iterable[str], folders: Iterable[Path]) -> set[str]:
+    """Return every folder from which a scan may import, with links followed and not."""
+    roots = {os.path.abspath(folder) for folder in folders} | {os.path.dirname(file) for file in files}
+    roots |= {os.path.realpath(root) for root in roots}
+    roots |= {str(find_import_root(Path(root, "_.py"))[0]) for root in roots}
+    return roots | {os.path.join(root, "src") for root in roots}
+
+
+def _module_files(folder: str, name: str) -> Iterator[str]:
+    """Yield the files that are read when a dotted name is imported from a folder."""
+    for part in name.split("."):
+        folder = os.path.join(folder, part)
+        yield f"{folder}.py"
+        yield os.path.join(folder, "__init__.py")
+
+
+def _imported_names(text: str, package: list[str]) -> Iterator[str]:
+    """Yield every dotted name that an import statement may mean; those in strings do no harm."""
+    for found in _IMPORT.finditer(text.replace("\\\n", " ")):
+        origin = found[1]
+        names = _NAME.findall(found[2])
+        if origin is None:
+            yield from (name.strip(".") for name in names)
+            continue
+        bare = origin.lstrip(".")
+        level = len(origin) - len(bare)
+        parents = package[: len(package) - level + 1] if level else []
+        base = ".".join([*parents, *([bare] if bare else [])])
+        if base:
+            yield base
+        yield from (f"{base}.{name}" if base else name for name in names)
+
+
+def _read_text(path: Path) -> str:
+    """Return the text of a source file as Python decodes it; "" if Python could not read it."""
+    try:
+        with open(path, "rb") as file:
+            data = file.read(_MAX_SOURCE_BYTES)
+        encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
+        return data.decode(encoding, "replace")
+    except (OSError, SyntaxError, LookupError, ValueError):
+        return ""

@@ -13,8 +13,16 @@ import pytest
 from pydantic import Field
 
 from tests.support.document_z import Memory
-from toolcrib import Application, MCPServer, Tool, ToolRegistry, build_catalog, tool
-from toolcrib.catalog.build import KEYS, PERMISSIVE, catalog_findings, function_schema, prompt_lines
+from toolcrib import Application, MCPServer, Tool, ToolRegistry, build_catalog, get_catalog_cached, tool
+from toolcrib.catalog.build import (
+    ANY_TYPE,
+    KEYS,
+    catalog_findings,
+    find_examples,
+    function_schema,
+    prompt_lines,
+)
+from toolcrib.catalog.cache import DEFAULT_CACHE
 from toolcrib.errors import ConfigurationError, InvalidToolError, SourceError
 from toolcrib.validation import codec
 from toolcrib.validation.validator import check_schema
@@ -111,9 +119,9 @@ def test_only_what_has_no_type_gets_the_permissive_one() -> None:
         "type": "object",
         "properties": {
             "name": {"type": "string", "description": "Whom to greet"},
-            "loud": {"type": list(PERMISSIVE), "description": "Whether to shout", "default": False},
+            "loud": {"type": list(ANY_TYPE), "description": "Whether to shout", "default": False},
             "times": {"type": "integer", "default": 1},
-            "mood": {"type": list(PERMISSIVE)},
+            "mood": {"type": list(ANY_TYPE)},
         },
         "required": ["name"],
     }
@@ -149,8 +157,8 @@ def test_the_explicit_schema_of_a_handler_gets_what_it_lacks_and_keeps_the_rest(
         "parameters"
     ]
     assert parameters["properties"] == {
-        "a": {"type": list(PERMISSIVE)},
-        "b": {"type": list(PERMISSIVE)},
+        "a": {"type": list(ANY_TYPE)},
+        "b": {"type": list(ANY_TYPE)},
         "c": False,
         "d": {"const": 1},
     }
@@ -212,7 +220,7 @@ def test_a_long_list_of_troubles_is_told_in_part(caplog: pytest.LogCaptureFixtur
     with caplog.at_level(logging.WARNING, "toolcrib"):
         assert build_catalog(path)["count"] == 0
     assert len(caplog.records) == 21
-    assert "30 more; catalog_findings() has them all" in caplog.text
+    assert "30 more; see catalog_findings()" in caplog.text
     assert len(catalog_findings(path)) == 50
 
 
@@ -261,7 +269,7 @@ def test_a_descriptor_stands_in_for_an_adapter_that_is_not_there(
         catalog = build_catalog(tmp_path / "mcp_adapter.py", descriptor=given)
     assert catalog["count"] == 1
     assert catalog["hash"] == hashlib.sha1(descriptor.read_bytes()).hexdigest()
-    assert f"{descriptor} stands in for it" in caplog.text
+    assert f"{descriptor} is used instead" in caplog.text
 
 
 def test_an_adapter_that_is_nowhere_is_an_error_that_says_what_to_do(
@@ -291,7 +299,7 @@ def test_settings_name_the_sources_and_choose_among_them(
     assert build_catalog("toolcrib.toml") == catalog
     monkeypatch.setenv("TOOLCRIB_ENABLE_MATH_TOOLS", "1")
     assert [entry["name"] for entry in build_catalog()["functionSchema"]] == ["sky_forecast", "sky_sum"]
-    with pytest.raises(ConfigurationError, match="stands alone"):
+    with pytest.raises(ConfigurationError, match="cannot be combined"):
         build_catalog(["toolcrib.toml", "tools.json"])
 
 
@@ -331,7 +339,7 @@ def test_a_target_of_several_that_is_not_there_is_a_finding(
     with pytest.raises(SourceError, match=r"gone\.py"):
         build_catalog()
     (tmp_path / "empty.toml").write_text("[server]\n")
-    with pytest.raises(ConfigurationError, match="names no targets"):
+    with pytest.raises(ConfigurationError, match="must not be empty"):
         build_catalog("empty.toml")
 
 
@@ -357,3 +365,70 @@ def test_a_schema_of_draft_4_that_requires_nothing_is_in_the_catalog() -> None:
     tool = Tool.from_handler(lambda arguments: 1, "old", "Of an older draft.", schema)
     (entry,) = build_catalog([tool])["functionSchema"]
     assert "required" not in entry["parameters"]
+
+
+@pytest.mark.parametrize(
+    ("text", "examples"),
+    [
+        ('Greet.\n\n    Ejemplo: greet("Ana")\n    ', ['greet("Ana")']),
+        ("Example: a\nEjemplo: b\nexample: c", ["a", "b", "c"]),
+        ('Greet.\n\n    Example: greet("Ana",\n        loud=True)\n    More.', ['greet("Ana",\nloud=True)']),
+        ("X.\n\nExample:\n    a = 1\n    b(a)\n\n    c()\nEnd.", ["a = 1\nb(a)\n\nc()"]),
+        ("X.\n\nExample::\n\n    code()\n", ["code()"]),
+        ("X.\n\nArgs:\n    a: One.\n\n        Example: 5\n", ["5"]),
+        (
+            "X.\n\nExamples:\n    add(1)\n    add(\n        2,\n    )\n    add(3)\n",
+            ["add(1)", "add(\n    2,\n)", "add(3)"],
+        ),
+        ("X.\n\nEjemplos: a\n    b\n", ["a", "b"]),
+        ("X.\n\nExamples:\n    - add(1)\n      goes on\n    - add(2)\n", ["add(1)\ngoes on", "add(2)"]),
+        ("X.\n\nExamples:\n    1. add(1)\n    2. add(2)\n", ["add(1)", "add(2)"]),
+        (
+            "X.\n\nExamples:\n    First:\n    add(1)\n\n    Then:\n    add(2)\n",
+            ["First:\nadd(1)", "Then:\nadd(2)"],
+        ),
+        (
+            "X.\n\nExamples\n--------\n>>> add(1)\n1\n>>> x = 2\n>>> add(x)\n2\n\nNotes\n-----\nNone",
+            [">>> add(1)\n1", ">>> x = 2\n>>> add(x)\n2"],
+        ),
+        ("X.\n\nExamples:\n    ```\n    a\n\n    b\n    ```\n", ["```\na\n\nb\n```"]),
+        ("X.\n\nExamples:\n    ```\n    a\n    b\n    ```\n", ["```\na\nb\n```"]),
+        ("For example: this is none\nExampled: nor this\nExample nor this\nExample:\n", []),
+        ("Example:::\nExamples", []),
+        ("", []),
+    ],
+)
+def test_examples_are_what_their_author_meant(text: str, examples: list[str]) -> None:
+    assert find_examples(text) == examples
+
+
+def test_no_text_has_no_examples() -> None:
+    assert find_examples(None) == []
+
+
+SOURCE = "from toolcrib import tool\n\n@tool\ndef add(a: int): 'Add.'\n"
+
+
+@pytest.mark.parametrize("adapter", [[], (), set(), iter(())])
+def test_no_adapter_at_all_is_refused(adapter: object) -> None:
+    with pytest.raises(SourceError, match="is empty"):
+        build_catalog(adapter)
+
+
+def test_no_cache_is_the_usual_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("m.py").write_text(SOURCE)
+    assert get_catalog_cached("m.py", None)["count"] == 1
+    assert Path(DEFAULT_CACHE).is_file()
+
+
+def test_a_descriptor_does_not_hide_that_the_adapter_is_broken(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "m.tools.json").write_text('[{"name": "add", "description": "Add."}]')
+    assert build_catalog(tmp_path / "m.py")["count"] == 1
+    (tmp_path / "m.py").write_text("def (")
+    with caplog.at_level(logging.WARNING, "toolcrib"):
+        caplog.clear()
+        assert build_catalog(tmp_path / "m.py")["count"] == 0
+    assert "m.py" in caplog.text
