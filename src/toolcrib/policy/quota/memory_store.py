@@ -38,9 +38,7 @@ class Waiter:
             self._future = self._loop.create_future()
 
     async def wait(self, timeout_s: float | None) -> None:
-        timer = (
-            None if timeout_s is None else self._loop.call_later(timeout_s, partial(complete, self._future))
-        )
+        timer = None if timeout_s is None else self._loop.call_later(timeout_s, complete, self._future)
         try:
             await self._future
         finally:
