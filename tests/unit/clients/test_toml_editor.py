@@ -11,7 +11,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from toolcrib.cli.connect.json_file import CannotEditError, MalformedError
-from toolcrib.cli.connect.toml_file import TomlEditor, comments_in, statements
+from toolcrib.cli.connect.toml_file import TomlEditor, list_comments as comments_in
 
 ENTRY: dict[str, Any] = {
     "command": "/bin/toolcrib",
