@@ -24,8 +24,8 @@ from toolcrib.cli.output import Terminal, shorten_paths, show_progress
 from toolcrib.cli.text import count, one_line, parse_time, safe, suggest
 from toolcrib.config import FILE_NAME, load_config
 from toolcrib.config.atomic_file import PRIVATE, replace_file
-from toolcrib.policy.audit.checkpoints import find_seals
-from toolcrib.policy.audit.reader import Reader, open_log
+from toolcrib.policy.audit.checkpoints import checkpoints_path
+from toolcrib.policy.audit.reader import AuditReader, open_log
 from toolcrib.policy.audit.verify import Verdict
 from toolcrib.policy.outcome import OUTCOMES
 from toolcrib.validation import codec
@@ -132,11 +132,11 @@ class AuditLog:
             raise CommandError(f"No audit log: {self.name}", "a server creates it when it starts")
 
     @contextmanager
-    def open(self) -> Iterator[Reader]:
+    def open(self) -> Iterator[AuditReader]:
         """Open for reading, which needs no key."""
         with self.errors():
             self.check_exists()
-            yield Reader(self.file, None, self.file)
+            yield AuditReader(self.file, None, self.file)
 
     @contextmanager
     def errors(self) -> Iterator[None]:
@@ -179,14 +179,14 @@ def filter_options(function: F) -> F:
         click.option("--tool", metavar="GLOB", help="Only calls of these tools."),
         click.option("--as", "who", metavar="GLOB", help="Only this caller: local, key:ana, 'oauth:*'."),
         click.option("--until", metavar="WHEN", help="Only before this time."),
-        click.option("--since", metavar="WHEN", help="Only from this time: 30m, 1h, 7d, 2026-05-04, ...T10:00."),
+        click.option("--since", metavar="WHEN", help="Only from this time: 30m, 1h, 7d, 2026-05-04."),
     ):
         function = option(function)
     return function
 
 
 def parse_filters(given: Filters) -> dict[str, Any]:
-    """Return the keyword arguments of `Reader.records`."""
+    """Return the keyword arguments of `AuditReader.records`."""
     now_s = time.time()
     times: dict[str, float | None] = {}
     for option, text in (("since", given["since"]), ("until", given["until"])):
@@ -268,7 +268,7 @@ def query(terminal: Terminal, limit: int, file: str | None, as_json: bool, **fil
 
 @audit.command(cls=Command, examples=VERIFY)
 @click.option("--key-file", metavar="PATH", help="Key of the log.")
-@click.option("--checkpoints", metavar="PATH", help="A copy of the checkpoints kept elsewhere, to compare too.")
+@click.option("--checkpoints", metavar="PATH", help="A copy of the checkpoints, to compare too.")
 @file_option
 @json_option
 def verify(
@@ -282,7 +282,7 @@ def verify(
     Exit code 0: valid. 1: not valid, or checkpoints are missing.
     """
     log = AuditLog.find(file)
-    if not find_seals(log.file, log.checkpoints).is_file():
+    if not checkpoints_path(log.file, log.checkpoints).is_file():
         log.check_exists()
     with log.errors():
         reader = open_log(

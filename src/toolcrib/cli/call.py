@@ -183,8 +183,8 @@ def _run(
 
     async def run() -> Result:
         try:
-            if server.guard is not None:
-                await server.guard.open()  # reports files that cannot be used before anything runs
+            if server.dispatcher.pipeline is not None:
+                await server.dispatcher.pipeline.open()  # fails before anything runs
             return await server.call(name, arguments, timeout_s=timeout_s, channel=TerminalChannel(terminal))
         except ToolNotFoundError:
             # The tool exists; a user who has the file may know that it is the policy that hides it.

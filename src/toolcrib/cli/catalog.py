@@ -6,13 +6,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import wraps
 from pathlib import Path
-from typing import Any, cast
-
-import click
+from typing import Any
 
 from toolcrib.catalog.lock import FILE_NAME as LOCK_NAME
-from toolcrib.cli.load import build_tools, is_url, load, read_configs
-from toolcrib.cli.options import F, static_option, targets_argument
+from toolcrib.cli.load import build_tools, load, read_configs
+from toolcrib.cli.options import static_option, targets_argument
 from toolcrib.cli.output import Terminal
 from toolcrib.cli.remote import Remote, RemoteOptions, find_search_tool, remote_options
 from toolcrib.config import FILE_NAME, LockConfig
@@ -51,7 +49,7 @@ class ToolSource:
 
     targets: Sequence[str] = ()
     static: bool = False
-    remote: RemoteOptions = RemoteOptions()
+    remote: RemoteOptions = field(default_factory=RemoteOptions)
 
     def collect(self, terminal: Terminal, *, with_unlisted: bool = False) -> ToolSet:
         """Return the tools; `with_unlisted` adds disabled tools and older versions."""

@@ -77,8 +77,8 @@ def check(terminal: Terminal, targets: Sequence[str], as_json: bool, strict: boo
 
 def _check_key_file(loaded: Loaded) -> Iterator[Finding]:
     """Report a key file that `serve` could not read; it need not be on the machine that runs the check."""
-    guard = loaded.server.guard
-    policy = loaded.rejected_policy if guard is None else guard.policy
+    enforcer = loaded.server.enforcer
+    policy = loaded.rejected_policy if enforcer is None else enforcer.policy
     if policy is None or policy.auth is None or policy.auth.keys is None:
         return
     from toolcrib.policy.auth.api_keys import KeyFile  # delayed: most policies have no key file
@@ -86,7 +86,7 @@ def _check_key_file(loaded: Loaded) -> Iterator[Finding]:
     try:
         KeyFile(policy.auth.keys).entries()
     except ConfigurationError as error:
-        found = config_finding(policy.place_error("auth.keys", error))
+        found = config_finding(policy.error_from("auth.keys", error))
         yield replace(found, level="warning", message=f"{found.message}: serve will not start")
 
 
@@ -94,9 +94,7 @@ def _compare_scan(scanned: Scan, built: Sequence[Tool], findings: Sequence[Findi
     """Report differences between importing and scanning, and what the scan had reported about them."""
     from toolcrib.catalog.agreement import compare_scan  # delayed: most checks read no source
 
-    differences = compare_scan(
-        [*scanned.tools, *scanned.unlisted], list(built), [*scanned.findings, *findings]
-    )
+    differences = compare_scan([*scanned.tools, *scanned.unlisted], list(built), [*scanned.findings, *findings])
     announced = {item.tool.casefold() for item in differences if item.is_announced}
     yield from (item.finding for item in differences)
     for finding in scanned.findings:

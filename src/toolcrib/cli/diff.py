@@ -22,15 +22,15 @@ from toolcrib.catalog.diff.compare import GRADES, Change, Comparison, compare
 from toolcrib.catalog.git import Repository
 from toolcrib.catalog.lock import Lock
 from toolcrib.cli.catalog import ToolSet, ToolSource, find_lock
-from toolcrib.cli.load import is_url
 from toolcrib.cli.options import Command, CommandError, exclusive, json_option, static_option
 from toolcrib.cli.output import Terminal, format_source
 from toolcrib.cli.remote import RemoteOptions
 from toolcrib.cli.text import Styled, count, join, one_line, style
 from toolcrib.client.session import VERSIONS
 from toolcrib.config import FILE_NAME
-from toolcrib.errors import ConfigurationError, Finding, Source
+from toolcrib.errors import ConfigurationError, Finding, Location
 from toolcrib.sources.described import describe
+from toolcrib.sources.targets import is_address
 from toolcrib.tool import Tool
 
 EXAMPLES = """
@@ -93,7 +93,7 @@ def diff(
         raise exclusive("--json", "--markdown")
     if len(sides) > 2:
         raise CommandError(f"Expected at most two sides, got {len(sides)}", "use OLD NEW")
-    if (headers or protocol) and not any(is_url(side) or side.startswith(COMMAND) for side in sides):
+    if (headers or protocol) and not any(is_address(side) or side.startswith(COMMAND) for side in sides):
         raise CommandError("--header and --protocol require a running server", "give its URL")
     reader = _SideReader(terminal, static, RemoteOptions(None, headers, protocol))
     old, new = reader.read(list(sides), lock_file)
@@ -258,7 +258,7 @@ class _SideReader:
         return found
 
     def _collect(self, targets: Sequence[str], command: str | None = None) -> ToolSet:
-        is_remote = command is not None or any(is_url(target) for target in targets)
+        is_remote = command is not None or any(is_address(target) for target in targets)
         remote = replace(self.remote, command=command) if is_remote else RemoteOptions()
         return ToolSource(targets, self.static, remote).collect(self.terminal, with_unlisted=True)
 
@@ -296,7 +296,7 @@ def find_commit(text: str) -> Commit | None:
     `git:` in front forces a commit."""
     is_forced = text.startswith(COMMIT)
     text = text.removeprefix(COMMIT)
-    if not is_forced and (Path(text).exists() or is_url(text) or text.startswith(COMMAND)):
+    if not is_forced and (Path(text).exists() or is_address(text) or text.startswith(COMMAND)):
         return None
     try:
         repository = Repository.around(Path.cwd())
@@ -319,7 +319,7 @@ def find_commit(text: str) -> Commit | None:
 def find_range(text: str) -> tuple[str, str] | None:
     """Return both ends of `OLD..NEW`; an omitted end is empty."""
     first, dots, second = text.partition("..")
-    if not dots or Path(text).exists() or is_url(text) or first.endswith("/") or second.startswith("/"):
+    if not dots or Path(text).exists() or is_address(text) or first.endswith("/") or second.startswith("/"):
         return None
     if second.startswith("."):
         raise CommandError(f"{text} has three dots", "write OLD..NEW")
@@ -361,10 +361,9 @@ def read_commit(commit: Commit, other: str | None = None) -> ToolSet:
             if finding.code != "no-tools":  # there may have been none at that commit
                 found.findings.append(_move_finding(finding, root, commit.name))
         for tool in (*scanned.tools, *scanned.unlisted):
-            file = None if tool.source.file is None else Path(tool.source.file)
+            file = Path(tool.source.file or root)
             # An import may have led to a file of the working tree, which is not part of the commit.
-            is_outside = file is not None and not file.is_relative_to(root)
-            if not is_outside or not file.resolve().is_relative_to(repository.root.resolve()):
+            if file.is_relative_to(root) or not file.resolve().is_relative_to(repository.root.resolve()):
                 found.tools.append(_move_tool(tool, root, commit.name))
     return found
 
@@ -401,8 +400,8 @@ def _move_finding(finding: Finding, root: Path, name: str) -> Finding:
     return replace(finding, message=message, file=_move_source(finding.where, root, name).file)
 
 
-def _move_source(source: Source, root: Path, name: str) -> Source:
+def _move_source(source: Location, root: Path, name: str) -> Location:
     """Return a place in the extracted commit as `REVISION:path`."""
     if source.file is None or not Path(source.file).is_relative_to(root):
         return source
-    return Source(f"{name}:{Path(source.file).relative_to(root).as_posix()}", source.line)
+    return Location(f"{name}:{Path(source.file).relative_to(root).as_posix()}", source.line)

@@ -97,11 +97,11 @@ class _Report:
         self.terminal = terminal
         self.loaded = loaded
         self.as_json = as_json
-        guard = loaded.server.guard
-        self.access = Access(Policy()) if guard is None else guard.access
+        enforcer = loaded.server.enforcer
+        self.access = Access(Policy()) if enforcer is None else enforcer.access
         self.key_state: State | None = None
         self.principal = self._find_principal(who, roles, scopes)
-        if guard is None:
+        if enforcer is None:
             terminal.message("note", "no policy: every caller may call every tool", "see docs/access.md")
         for finding in (*loaded.errors, *find_unused_policy(loaded.server)):
             terminal.finding(finding)
@@ -132,7 +132,7 @@ class _Report:
         try:
             return KeyFile(file).entries()
         except ConfigurationError as error:
-            raise self.access.policy.place_error("auth.keys", error) from None
+            raise self.access.policy.error_from("auth.keys", error) from None
 
     @property
     def _is_key_rejected(self) -> bool:

@@ -14,11 +14,12 @@ import click
 from toolcrib.catalog.export import EXPORTERS, Export, Verdict, find_exporter
 from toolcrib.catalog.export import export as export_tools
 from toolcrib.cli.catalog import ToolSet, ToolSource, tool_source_options
-from toolcrib.cli.load import SAMPLE_NOTE, is_url
+from toolcrib.cli.load import SAMPLE_NOTE
 from toolcrib.cli.options import Command, CommandError, json_option
 from toolcrib.cli.output import Terminal
 from toolcrib.cli.text import count, one_line
 from toolcrib.config import FILE_NAME
+from toolcrib.sources.targets import is_address
 
 EXAMPLES = """
 toolcrib export --to openai tools.py > tools.json
@@ -90,7 +91,7 @@ def _check_outputs(output: Path | None, report: Path | None, sources: Iterable[s
     outputs = [path for path in (output, report) if path is not None]
     if len(outputs) == 2 and os.path.realpath(outputs[0]) == os.path.realpath(outputs[1]):
         raise CommandError(f"--output and --report are the same file: {output}")
-    files = [source for source in sources if not is_url(source)]
+    files = [source for source in sources if not is_address(source)]
     kept = {os.path.realpath(name) for file in files for name in (file, file.rpartition(":")[0])}
     for path in outputs:
         if os.path.realpath(path) in kept and path.is_file():

@@ -113,7 +113,7 @@ def create(
         except ValueError as error:
             raise CommandError(f"Invalid time for --expires: {expires!r}", str(error)) from None
         if expires_s <= now_s:
-            raise CommandError(f"--expires {expires!r} is in the past", "use a duration such as 30d, or a date")
+            raise CommandError(f"--expires {expires!r} is in the past", "use a duration or a date")
     try:
         secret, key = opened.file.create(name, scopes, roles, expires_s)
     except NameTakenError as error:

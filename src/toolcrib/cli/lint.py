@@ -10,9 +10,9 @@ from typing import Any
 import click
 
 from toolcrib import __version__
-from toolcrib.catalog.lint import OTHERS, RULES, Choice, Inspection, Rule, inspect_tools
-from toolcrib.catalog.lint.ignore import remark_unknown
-from toolcrib.catalog.lint.table import GROUPS, describe_other, is_known
+from toolcrib.catalog.lint import OTHERS, Choice, Inspection, Rule, inspect_tools
+from toolcrib.catalog.lint.ignore import find_unknown_codes
+from toolcrib.catalog.lint.table import describe_other, is_known, load_groups, load_rules
 from toolcrib.cli.catalog import ToolSet, ToolSource, tool_source_options
 from toolcrib.cli.load import SAMPLE_NOTE
 from toolcrib.cli.options import Command, CommandError, exclusive, json_option
@@ -36,7 +36,7 @@ _COLOURS = {"error": "red", "warning": "yellow", "advice": "cyan"}
 @tool_source_options
 @json_option
 @click.option("--sarif", "as_sarif", is_flag=True, help="Print SARIF 2.1.0 for code hosts and editors.")
-@click.option("--ignore", multiple=True, metavar="CODE", help="Ignore a rule: CODE, or CODE:TOOL with a glob.")
+@click.option("--ignore", multiple=True, metavar="CODE", help="Ignore CODE, or CODE:TOOL with a glob.")
 @click.option("--error", "errors", multiple=True, metavar="CODE", help="Treat as error: CODE or CODE:TOOL.")
 @click.option(
     "--level", type=click.Choice(LEVELS), default="advice", help="Lowest level to show.  [default: advice]"
@@ -94,9 +94,11 @@ def lint(
             ):
                 parsed = [Choice.parse(text) for text in given]
                 choices += parsed
-                findings += remark_unknown(parsed, str(config.file), config.lines.get(key))
+                findings += find_unknown_codes(
+                    [choice.code for choice in parsed], str(config.file), config.lines.get(key)
+                )
     inspection = inspect_tools(
-        found.tools, found=findings, ignore=ignored, error=raised, obeys_source=not no_ignore
+        found.tools, found=findings, ignore=ignored, error=raised, use_comments=not no_ignore
     )
     shown = [finding for finding in inspection.findings if _reaches(finding, level)]
     if as_sarif:
@@ -120,7 +122,9 @@ def _reaches(finding: Finding, level: str) -> bool:
 def _parse_choice(text: str, option: str) -> Choice:
     choice = Choice.parse(text)
     if not is_known(choice.code):
-        raise CommandError(f"{option}: unknown rule '{choice.code}'", suggest(choice.code, [*RULES, *OTHERS]))
+        raise CommandError(
+            f"{option}: unknown rule '{choice.code}'", suggest(choice.code, [*load_rules(), *OTHERS])
+        )
     return choice
 
 
@@ -170,36 +174,36 @@ def _summarize(found: ToolSet, inspection: Inspection, shown: Sequence[Finding])
 
 def _list_rules(as_json: bool, terminal: Terminal) -> int:
     if as_json:
-        rules = [_rule_json(group, rule) for group, rules in GROUPS.items() for rule in rules]
+        rules = [_rule_json(group, rule) for group, rules in load_groups().items() for rule in rules]
         terminal.json({"rules": rules})
         return 0
-    width = max(map(len, RULES))
-    for group, rules_of_group in GROUPS.items():
+    width = max(map(len, load_rules()))
+    for group, rules_of_group in load_groups().items():
         terminal.echo(terminal.style_out(group, bold=True))
         for rule in rules_of_group:
             terminal.echo(f"  {rule.code:<{width}}  {rule.level:<7}  {rule.summary}")
         terminal.echo("")
-    terminal.echo(f"{count(len(RULES), 'rule')}; `toolcrib lint --explain CODE` explains one.")
+    terminal.echo(f"{count(len(load_rules()), 'rule')}; `toolcrib lint --explain CODE` explains one.")
     return 0
 
 
 def _rule_json(group: str, rule: Rule) -> dict[str, Any]:
     data = {"code": rule.code, "level": rule.level, "group": group}
-    return {**data, "summary": rule.summary, "why": rule.why, "mend": rule.mend}
+    return {**data, "summary": rule.summary, "why": rule.why, "mend": rule.fix}
 
 
 def _explain(code: str, terminal: Terminal) -> int:
     code = code.strip().lower()
-    rule = RULES.get(code)
+    rule = load_rules().get(code)
     other = describe_other(code)
     if rule is not None:
         terminal.echo(
-            f"{rule.code} ({rule.level})\n\n  {rule.summary}.\n  {rule.why}\n\n  Fix: {rule.mend}.\n"
+            f"{rule.code} ({rule.level})\n\n  {rule.summary}.\n  {rule.why}\n\n  Fix: {rule.fix}.\n"
             f"  Ignore: `# toolcrib: ignore[{rule.code}]` on the line of the def or of the finding, or\n"
             f'  `[lint] ignore = ["{rule.code}"]` in toolcrib.toml, or --ignore {rule.code}.'
         )
     elif other is not None:
         terminal.echo(f"{code}\n\n  {other}; found while loading tools, see `toolcrib check`.")
     else:
-        raise CommandError(f"Unknown rule: {code}", suggest(code, [*RULES, *OTHERS]))
+        raise CommandError(f"Unknown rule '{code}'", suggest(code, [*load_rules(), *OTHERS]))
     return 0

@@ -71,9 +71,7 @@ def list_tools(
     return 1 if loaded.errors else 0
 
 
-def _list_remote(
-    server: Remote, terminal: Terminal, as_json: bool, select_tools: partial[list[Tool]]
-) -> int:
+def _list_remote(server: Remote, terminal: Terminal, as_json: bool, select_tools: partial[list[Tool]]) -> int:
     listing = server.list(terminal)
     remote_tools = {as_tool(tool): tool for tool in listing.tools}
     tools = select_tools(remote_tools)

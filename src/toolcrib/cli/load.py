@@ -1,9 +1,8 @@
 """Load the targets of a command line into a server, and find one tool in it.
 
-A target is a Python file, a folder, a module, `module:object`, `file.py:object`, a descriptor or a
-`toolcrib.toml`; without targets, the `toolcrib.toml` of the current folder or else the sample tools. A problem
-with one target becomes a finding and does not hide the others. A target that does not exist is a usage error
-for most commands; `serve` serves the others.
+Without targets, the `toolcrib.toml` of the current folder is loaded, or else the sample tools. A problem with
+one target becomes a finding and does not hide the others. A target that does not exist is a usage error for
+most commands; `serve` serves the others.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from typing import Any
 from toolcrib.cli.options import CommandError
 from toolcrib.cli.output import Terminal, format_source
 from toolcrib.cli.text import count, suggest
-from toolcrib.config import FILE_NAME, Config, load_config, switches_in
+from toolcrib.config import FILE_NAME, Config, load_config, switches_from
 from toolcrib.config.settings import Policy
 from toolcrib.dispatch.tool_search import DEFAULT_BUDGET_TOKENS, SearchMode
 from toolcrib.errors import ConfigurationError, DefinitionError, Finding, SourceError
@@ -27,11 +26,10 @@ from toolcrib.registry.index import Entry
 from toolcrib.registry.selection import drop_repeated, select
 from toolcrib.server import MCPServer
 from toolcrib.sources import Batch, collect, find_files
-from toolcrib.sources.base import DESCRIPTOR_SUFFIXES
 from toolcrib.sources.loading import load_file, load_module
+from toolcrib.sources.targets import SAMPLES, default_target, parse_target, settings_files
 from toolcrib.tool import Tool
 
-SAMPLES = "toolcrib.samples"
 SAMPLE_NOTE = "these are the sample tools; name a file, folder or module to use yours"
 _IDENTITY = ("version", "title", "instructions", "page_size", "log_arguments")
 
@@ -77,20 +75,9 @@ def build_tools(tools: Iterable[Tool], findings: list[Finding]) -> list[Tool]:
     return built
 
 
-def is_url(target: str) -> bool:
-    return target.lower().startswith(("http://", "https://"))
-
-
-def find_config_files(targets: Sequence[str]) -> list[Path]:
-    """Return the configuration files among the targets, or the one of the current folder."""
-    if not targets and Path(FILE_NAME).is_file():
-        targets = [FILE_NAME]
-    return [Path(target) for target in targets if target.endswith(".toml")]
-
-
 def read_configs(targets: Sequence[str]) -> Iterator[Config]:
     """Yield the configuration files that can be read; loading the targets reports the others."""
-    for file in find_config_files(targets):
+    for file in settings_files(targets):
         try:
             yield load_config(file)
         except ConfigurationError:
@@ -213,9 +200,11 @@ class TargetLoader:
             on_duplicate=registry.on_duplicate,
             separator=registry.separator,
             timeout_s=own.dispatcher.timeout_s,
-            policy=None if own.guard is None else own.guard.policy,
+            policy=None if own.enforcer is None else own.enforcer.policy,
         )
-        server.publish_search(*(("never", None) if search is None else (search.mode, search.budget_tokens)))
+        server.publish_search(
+            *(("never", None) if search is None else (search.mode, search.budget_tokens))
+        )
         server.identity |= own.identity
         return server, False
 
@@ -232,16 +221,14 @@ class TargetLoader:
 
     def _read_configs(self, targets: Sequence[str]) -> Iterator[Config]:
         """Yield one configuration per target; a target that is no configuration file gets its own."""
-        switches = switches_in(os.environ)
-        if not targets and Path(FILE_NAME).is_file():
-            targets = (FILE_NAME,)
-        if not targets:
-            yield Config(switches=switches)
-        for target in targets:
-            if is_url(target):
+        switches = switches_from(os.environ)
+        for target in targets or [default_target()]:
+            kind = parse_target(target).kind
+            if kind == "address":
                 hint = "list, show, search and call accept URLs"
                 self._add_missing(CommandError(f"Cannot load {target}: it is a running server", hint))
-            elif not target.endswith(".toml") or _is_descriptor(target):
+            elif kind != "settings":
+                self.is_sample = self.is_sample or not targets
                 yield Config(targets=(target,), switches=switches)
             elif not Path(target).is_file():
                 error = CommandError(f"No such file: {target}")
@@ -299,25 +286,14 @@ class TargetLoader:
 
 def _find_servers(target: str) -> list[MCPServer]:
     """Return the server objects in a target, which is loaded already."""
-    place, colon, name = target.rpartition(":")
-    if not colon or Path(target).exists():
-        place, name = target, ""
-    if Path(place).is_dir() or _is_descriptor(target):
+    found = parse_target(target)
+    if found.kind in ("folder", "descriptor"):
         return []
-    thing: object = load_file(Path(place)) if place.endswith(".py") else load_module(place)
-    for part in name.split(".") if name else ():
+    thing: object = load_module(found.module or "") if found.path is None else load_file(found.path)
+    for part in found.name.split(".") if found.name else ():
         thing = getattr(thing, part)
-    found = vars(thing).values() if isinstance(thing, ModuleType) else (thing,)
-    return [item for item in found if isinstance(item, MCPServer)]
-
-
-def _is_descriptor(target: str) -> bool:
-    """Return whether a file describes tools; a TOML file may also be a configuration."""
-    if not target.endswith(DESCRIPTOR_SUFFIXES):
-        return False
-    from toolcrib.sources.descriptors import is_descriptor  # delayed: most targets are code
-
-    return is_descriptor(Path(target))
+    items = vars(thing).values() if isinstance(thing, ModuleType) else (thing,)
+    return [item for item in items if isinstance(item, MCPServer)]
 
 
 def _has_exactly(server: MCPServer, tools: Sequence[Tool]) -> bool:
@@ -361,7 +337,7 @@ def apply_policy(server: MCPServer, configs: Sequence[Config]) -> None:
     if len(files) > 1:
         names = ", ".join(str(config.file) for config in files)
         raise CommandError(f"More than one policy: {names}", "keep the policy sections in one file")
-    if files and server.guard is not None:
+    if files and server.enforcer is not None:
         raise CommandError(f"Both {files[0].file} and the server's code have a policy", "remove one of them")
     for config in files:
         if config.policy is not None:
@@ -372,10 +348,12 @@ def find_unused_policy(server: MCPServer, rejected: Policy | None = None) -> lis
     """Return findings for parts of the policy, or of a rejected one, that match no tool of the server."""
     tools = server.registry.published()
     if rejected is not None:
-        from toolcrib.policy.middleware import check_rest  # delayed: most servers have no policy
+        from toolcrib.policy.enforcer import check_unmatched  # delayed: most servers have no policy
 
-        return [config_finding(error) for error in check_rest(rejected, tools)]
-    return [] if server.guard is None else [config_finding(error) for error in server.guard.check(tools)]
+        return [config_finding(error) for error in check_unmatched(rejected, tools)]
+    return (
+        [] if server.enforcer is None else [config_finding(error) for error in server.enforcer.check(tools)]
+    )
 
 
 def config_finding(error: ConfigurationError) -> Finding:
@@ -426,7 +404,9 @@ def _explain_missing_tool(name: str, loaded: Loaded, terminal: Terminal) -> Comm
     folded = name.casefold()
     for entry in loaded.entries:
         if not entry.enabled and (entry.tool.name.casefold() == folded or ":" in name):
-            return CommandError(f"Tool '{entry.tool.name}' is disabled", enable_hint(entry.tool.options.group))
+            return CommandError(
+                f"Tool '{entry.tool.name}' is disabled", enable_hint(entry.tool.options.group)
+            )
     for finding in loaded.errors:
         if finding.tool is not None and finding.tool.casefold() == folded:
             return CommandError(f"{format_source(finding.where)}: {finding.message}", finding.hint)

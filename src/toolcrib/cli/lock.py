@@ -1,4 +1,4 @@
-"""`toolcrib lock`: pin tool definitions in a lock file, so that changes are reviewed before they are served."""
+"""`toolcrib lock`: pin tool definitions in a lock file, so that changes are seen before they are served."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import click
 
 from toolcrib.catalog.diff.compare import GRADES, Comparison, compare
 from toolcrib.catalog.lock import Lock
-from toolcrib.cli.catalog import ToolSet, ToolSource, find_lock, tool_source_options
+from toolcrib.cli.catalog import ToolSource, find_lock, tool_source_options
 from toolcrib.cli.diff import format_changes
 from toolcrib.cli.options import Command, CommandError, exclusive, json_option
 from toolcrib.cli.output import Terminal

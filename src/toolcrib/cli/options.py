@@ -145,4 +145,5 @@ def static_option(function: F) -> F:
 
 def exclusive(*options: str) -> CommandError:
     """Return the error for options that cannot be combined."""
-    return CommandError(f"{options[0]} cannot be combined with {' and '.join(options[1:])}")
+    text = f"{options[0]} cannot be combined with {' and '.join(options[1:])}"
+    return CommandError(text, "drop one of them")

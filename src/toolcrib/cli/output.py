@@ -17,7 +17,7 @@ from contextlib import contextmanager, suppress
 from typing import IO, Any
 
 from toolcrib.cli.text import join, one_line, safe, safe_json, style
-from toolcrib.errors import Finding, Source
+from toolcrib.errors import Finding, Location
 
 _COLOURS = {"error": "red", "warning": "yellow", "advice": "cyan", "hint": "cyan", "note": "cyan"}
 PROGRESS_DELAY_S = 0.2
@@ -30,7 +30,7 @@ def shorten_paths(text: str) -> str:
     return text.replace(os.getcwd() + os.sep, "")
 
 
-def format_source(source: Source) -> str:
+def format_source(source: Location) -> str:
     """Return `file:line`, or `-`."""
     return safe(shorten_paths(str(source))) if source.file else "-"
 

@@ -17,12 +17,11 @@ from typing import Any, TypeVar, cast
 import click
 
 from toolcrib import __version__
-from toolcrib.cli.load import is_url
 from toolcrib.cli.options import CommandError
 from toolcrib.cli.output import Terminal
 from toolcrib.cli.prompt import Prompter
 from toolcrib.cli.text import suggest
-from toolcrib.client import Client, Link, RemoteTool, StdioLink
+from toolcrib.client import Client, RemoteTool, StdioTransport, Transport
 from toolcrib.client.client import DEFAULT_TIMEOUT_S
 from toolcrib.client.session import VERSIONS
 from toolcrib.client.tools import read_tools
@@ -36,7 +35,8 @@ from toolcrib.definition import (
     check_text,
 )
 from toolcrib.dispatch.tool_search import CALL, SEARCH
-from toolcrib.errors import ConfigurationError, DefinitionError, Finding, Source, ToolNotFoundError
+from toolcrib.errors import ConfigurationError, DefinitionError, Finding, Location, ToolNotFoundError
+from toolcrib.sources.targets import is_address
 from toolcrib.tool import Tool
 from toolcrib.validation import codec
 
@@ -56,7 +56,7 @@ class RemoteOptions:
 
     def connect_to(self, targets: Sequence[str]) -> Remote | None:
         """Return the server that the command line names; None where the targets are local."""
-        urls = [target for target in targets if is_url(target)]
+        urls = [target for target in targets if is_address(target)]
         if self.command is not None:
             if targets:
                 raise CommandError(f"--command cannot be combined with {targets[0]}")
@@ -186,7 +186,7 @@ class Remote:
                 return await prompter.ask(question)
 
             client = Client(
-                self._link(terminal),
+                self._transport(terminal),
                 protocol=self.protocol,
                 headers=self.headers,
                 timeout_s=timeout_s,
@@ -202,7 +202,7 @@ class Remote:
             raise CommandError(error.message, error.hint) from None
         return results[0]
 
-    def _link(self, terminal: Terminal) -> str | Link:
+    def _transport(self, terminal: Terminal) -> str | Transport:
         if isinstance(self.target, str):
             return self.target
 
@@ -211,7 +211,7 @@ class Remote:
                 terminal.message("stderr", line)
 
         # The stderr of a server that fails is part of the error; otherwise only --debug shows it.
-        return StdioLink(self.target, on_stderr=print_stderr if terminal.debug else None)
+        return StdioTransport(self.target, on_stderr=print_stderr if terminal.debug else None)
 
 
 async def _find_tool(client: Client, name: str) -> RemoteTool:
@@ -261,7 +261,7 @@ class _ToolView:
         return self.definition.name
 
     @property
-    def source(self) -> Source:
+    def source(self) -> Location:
         return self.definition.source
 
     @property

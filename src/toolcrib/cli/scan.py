@@ -7,13 +7,13 @@ from collections.abc import Sequence
 import click
 
 from toolcrib.cli import table
-from toolcrib.cli.load import is_url
 from toolcrib.cli.options import Command, CommandError, json_option, targets_argument
 from toolcrib.cli.output import Terminal, show_progress
 from toolcrib.cli.text import LEVELS, catalog_json, count, count_findings, count_level
 from toolcrib.errors import Finding, SourceError
 from toolcrib.sources.scan import Scan
 from toolcrib.sources.scan import scan as scan_sources
+from toolcrib.sources.targets import is_address
 
 EXAMPLES = """
 toolcrib scan server.py           the tools of a file
@@ -53,14 +53,16 @@ def scan(terminal: Terminal, targets: Sequence[str], as_json: bool) -> int:
 def scan_targets(targets: Sequence[str], terminal: Terminal) -> Scan:
     """Scan targets. Raises CommandError for one that does not exist."""
     for target in targets:
-        if is_url(target):
+        if is_address(target):
             raise CommandError(f"Cannot scan {target}: it is a running server", "use toolcrib list")
     try:
         with terminal.log.muted(), show_progress(terminal, _PROGRESS_DELAY_S) as update:
-            progress = update and (
-                lambda done, total: update(lambda: f"reading {done} of {count(total, 'file')}")
-            )
-            return scan_sources(*targets, progress=progress)
+
+            def show(done: int, total: int) -> None:
+                if update is not None:
+                    update(lambda: f"reading {done} of {count(total, 'file')}")
+
+            return scan_sources(*targets, progress=None if update is None else show)
     except SourceError as error:
         if error.source.file is None:
             raise CommandError(error.message, error.hint) from None

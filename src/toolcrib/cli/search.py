@@ -45,7 +45,11 @@ MAX_LIMIT = 1000
 @target_option
 @static_option
 @click.option(
-    "--limit", type=click.IntRange(1, MAX_LIMIT), default=10, metavar="N", help="Maximum results.  [default: 10]"
+    "--limit",
+    type=click.IntRange(1, MAX_LIMIT),
+    default=10,
+    metavar="N",
+    help="At most N.  [default: 10]",
 )
 @json_option
 @remote_options
@@ -99,7 +103,7 @@ def _print(hit: Hit, terminal: Terminal) -> None:
     name = terminal.style_out(one_line(hit.tool.name), fg="green", bold=True)
     terminal.echo(name, f": {line}" if line else "")
     reasons = [
-        f"{form if form == word else f'{word} = {form}'} in {' and '.join(places)}"
+        f"{form if form == word else f'{word} = {form}'} in {_join(places)}"
         for word, (form, places) in _find_matches(hit).items()
     ]
     if reasons:
@@ -113,6 +117,10 @@ def _find_matches(hit: Hit) -> dict[str, tuple[str, list[str]]]:
         word: (form, list(dict.fromkeys(_PLACES[place] for place, words in places.items() if form in words)))
         for word, form in hit.matched.items()
     }
+
+
+def _join(places: Sequence[str]) -> str:
+    return f"{', '.join(places[:-1])} and {places[-1]}" if len(places) > 1 else "".join(places)
 
 
 def _to_json(hit: Hit) -> dict[str, Any]:

@@ -19,21 +19,20 @@ from toolcrib.cli.load import (
     Loaded,
     TargetLoader,
     enable_hint,
-    find_config_files,
     load_for_serving,
 )
 from toolcrib.cli.options import Command, CommandError, exclusive, json_option, targets_argument
 from toolcrib.cli.output import Terminal
 from toolcrib.cli.shutdown import run_until_signal
 from toolcrib.cli.text import count, first_line, shorten_list
-from toolcrib.config import FILE_NAME, MAX_WORKERS, find_log_format, load_config
-from toolcrib.config.reader import check_path
+from toolcrib.config import FILE_NAME, MAX_WORKERS, check_path, find_log_format, load_config
 from toolcrib.config.settings import Policy
 from toolcrib.definition import MAX_TIMEOUT_S
 from toolcrib.dispatch.tool_search import SearchMode
 from toolcrib.errors import ConfigurationError, DriftError, Finding
 from toolcrib.logs import LEVELS, JSONFormatter, LineHandler, make_formatter
 from toolcrib.server import MCPServer
+from toolcrib.sources.targets import settings_files
 from toolcrib.transports.stdio import StandardStreams, serve_stdio
 
 if TYPE_CHECKING:
@@ -151,7 +150,7 @@ def serve(terminal: Terminal, **given: Any) -> int:
     A TARGET is a Python file, folder, module, module:object or toolcrib.toml.
     """
     options = ServeOptions(**given)
-    formats = (find_log_format(file) for file in find_config_files(options.targets))
+    formats = (find_log_format(file) for file in settings_files(options.targets))
     options = replace(options, log_format=options.log_format or next(filter(None, formats), None))
     if options.log_format == "json":
         use_json_messages(terminal)
@@ -439,7 +438,10 @@ def run_server(
             terminal.message("note", text)
 
     async def run(server: MCPServer) -> None:
-        work = _serve_and_reload(loaded, locked, options, terminal, serve) if options.reload else serve(server)
+        if options.reload:
+            work = _serve_with_reload(serve, loaded, locked, options, terminal)
+        else:
+            work = serve(server)
         await run_until_signal(work, print_running, lambda: not server._running)
 
     # With --reload, the author of the tools wants to see what happens.
@@ -450,8 +452,12 @@ def run_server(
     return 0
 
 
-async def _serve_and_reload(
-    loaded: Loaded, locked: LockedRegistry | None, options: ServeOptions, terminal: Terminal, serve: Serve
+async def _serve_with_reload(
+    serve: Serve,
+    loaded: Loaded,
+    locked: LockedRegistry | None,
+    options: ServeOptions,
+    terminal: Terminal,
 ) -> None:
     from toolcrib.sources.reload import Reloader  # delayed: only needed with --reload
 

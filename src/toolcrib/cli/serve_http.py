@@ -129,7 +129,7 @@ def _check_workers(workers: int, options: ServeOptions, terminal: Terminal) -> N
     for policy in [config.policy for config in read_configs(options.targets) if config.policy is not None]:
         check_workers_policy(policy, workers)
         if policy.auth is not None and policy.auth.requests is not None:
-            text = f"each of {workers} workers counts requests itself: up to {workers} times as many are allowed"
+            text = f"each of {workers} workers counts requests: {workers} times as many are allowed"
             hint = "[[limits]] with a store under [policy] count exactly"
             terminal.message("note", policy.error_at("auth.requests", text), hint)
 
@@ -239,7 +239,7 @@ def print_limits(summary: Summary, info: ServerInfo, terminal: Terminal) -> None
         terminal.message(
             "warning",
             "other machines can reach this server and call its tools without authentication",
-            "configure keys or an authorization server under [auth]; accept other host names with --allow-host",
+            "set keys or an authorization server under [auth]; add names of this machine with --allow-host",
         )
 
 

@@ -28,9 +28,7 @@ toolcrib show --command 'python server.py' find_order
 @target_option
 @json_option
 @remote_options
-def show(
-    terminal: Terminal, name: str, targets: Sequence[str], as_json: bool, remote: RemoteOptions
-) -> int:
+def show(terminal: Terminal, name: str, targets: Sequence[str], as_json: bool, remote: RemoteOptions) -> int:
     """Show the details of one tool.
 
     NAME is the name of a tool, name@version, or its place: file.py:name, module:name.

@@ -96,7 +96,7 @@ def _is_needed(found: re.Match[str]) -> bool:
     return before > " " and not before.isspace() and not _SUSPECT.match(before)
 
 
-# --- display width ---------------------------------------------------------------------------------------------
+# --- display width ---------------------------------------------------------------------------------------
 
 
 def width_of(text: str) -> int:

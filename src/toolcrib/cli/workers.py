@@ -1,9 +1,9 @@
 """`toolcrib serve --workers N`: a supervisor process that holds the sockets, and its worker processes.
 
 The supervisor imports no tool, so no tool can harm it. Each worker is a fresh interpreter that inherits its
-sockets and one end of a channel. Over the channel it gets its configuration (which is therefore not visible in
-the process list) and reports when it is ready; when the channel closes, the other side has ended. Needs a
-system where processes inherit file descriptors.
+sockets and one end of a channel. Over the channel it gets its configuration (so that it is not visible in the
+process list) and reports when it is ready; when the channel closes, the other side has ended. Needs a system
+where processes inherit file descriptors.
 """
 
 from __future__ import annotations

@@ -16,13 +16,13 @@ import click
 
 from toolcrib.cli.connect import clients, edit
 from toolcrib.cli.connect.clients import Client, HttpServer, Machine, Scope, Server, StdioServer
-from toolcrib.cli.load import SAMPLES
 from toolcrib.cli.options import Command, CommandError, exclusive, json_option, targets_argument
 from toolcrib.cli.output import Terminal, shorten_paths
 from toolcrib.cli.text import suggest
-from toolcrib.config import FILE_NAME, load_config, resolve_target
+from toolcrib.config import FILE_NAME, load_config
 from toolcrib.config.atomic_file import PRIVATE
 from toolcrib.errors import ConfigurationError
+from toolcrib.sources.targets import default_target, resolve_target
 
 EXAMPLES = """
 toolcrib connect cursor                   toolcrib.toml, or the samples
@@ -55,7 +55,7 @@ class Destination:
 @json_option
 @click.option("--url", metavar="URL", help="Connect to a running server.")
 @click.option("--name", metavar="NAME", help="Name in the client.  [default: of the server or file]")
-@click.option("--scope", type=click.Choice(["user", "project"]), help="For you or this folder.  [default: user]")
+@click.option("--scope", type=click.Choice(["user", "project"]), help="For you, or for this folder.")
 @click.option("--file", metavar="PATH", help="Edit this file instead of the client's own.")
 @click.option("--env", multiple=True, metavar="KEY=VALUE", help="Environment variable; repeatable.")
 @click.option("--print", "only_print", is_flag=True, help="Print the entry and its file, write nothing.")
@@ -154,8 +154,7 @@ def stdio_command(targets: Sequence[str], env: Mapping[str, str] | None = None) 
     """
     here = Path.cwd()
     variables = dict(env or {})
-    default = [FILE_NAME] if Path(FILE_NAME).is_file() else [SAMPLES]
-    found = [_make_absolute(target, here) for target in targets or default]
+    found = [_make_absolute(target, here) for target in targets or [default_target()]]
     if any(_is_module(target, [str(here)]) for target in found):
         # `serve` also finds modules in the current folder, and clients have another one.
         variables.setdefault("PYTHONPATH", str(here))

@@ -186,7 +186,9 @@ def write(content: Content, text: str, mode: int | None) -> Path | None:
                 raise PermissionError(0, "it is read-only")
         with replace_file(path, mode, owner) as file:
             file.write(data)
-            _check_unchanged(content)  # again, right before it is replaced
+            file.flush()
+            os.fsync(file.fileno())  # may take long
+            _check_unchanged(content)  # again, right before the file is replaced
             # Only the state before the first change is worth keeping.
             is_backed_up = content.data is not None and create_file(content.backup, content.data, mode, owner)
         return content.backup if is_backed_up else None

@@ -229,7 +229,9 @@ class _Parser:
         if there == '"' and not _STRING.match(self.text, self.at):
             return self._error("unterminated string")
         return self._error(
-            f"expected {expected}, found {there!r}" if there else f"expected {expected}, found the end of the file"
+            f"expected {expected}, found {there!r}"
+            if there
+            else f"expected {expected}, found the end of the file"
         )
 
     def _error(self, message: str, hint: str | None = None) -> MalformedError:

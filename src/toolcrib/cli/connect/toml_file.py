@@ -57,12 +57,9 @@ class TomlEditor:
         """Return the text without this entry. Raises KeyError."""
         before = self.servers(text)
         del before[name]
-        document = _parse(text)
-        for path, item in _walk(document.body):
-            if path[:2] == (self.container, name):
-                item.trivia.indent = f"{_START}{item.trivia.indent}"
-                item.trivia.trail = f"{_END}{item.trivia.trail}"
-        new = _remove_marked(document.as_string())
+        new = text
+        for part in _find_source(_parse(text), (self.container, name)):
+            new = _cut(new, part)
         self._check(new, text, before)
         return new
 
@@ -87,11 +84,14 @@ class TomlEditor:
 
     def _change(self, text: str, name: str, entry: Mapping[str, Any]) -> str:
         """Change key by key, so that unchanged keys keep their format; keep the comments of all."""
-        from tomlkit import comment
-
-        document = _parse(text)
-        tables = [item for path, item in _walk(document.body) if path == (self.container, name)]
-        before = self.servers(text)[name]
+        path, eol = (self.container, name), _eol(text)
+        first, *others = _find_source(_parse(text), path)
+        source = eol.join([first, *others])
+        document = _parse(source)  # alone, so that comments around the entry stay where they are
+        tables = [item for found, item in _walk(document.body) if found == path]
+        if not tables or text.count(first) != 1:
+            raise CannotEditError
+        before = document.unwrap()[self.container][name]
         for key in dict.fromkeys([*before, *entry]):
             if key in before and key in entry and before[key] == entry[key]:
                 continue
@@ -101,13 +101,15 @@ class TomlEditor:
                     table.pop(key, None)
             if key in entry:
                 holder[key] = _to_item(entry[key])
-        lost = Counter(list_comments(text)) - Counter(list_comments(document.as_string()))
-        for line in lost.elements():
-            tables[0].add(comment(line.removeprefix("#").strip()))
-        return document.as_string()
+        new = document.as_string().rstrip("\r\n")
+        lost = Counter(list_comments(source)) - Counter(list_comments(new))
+        replacement = re.sub(r"\r?\n", eol, "\n".join([*lost.elements(), new]))
+        for part in others:
+            text = _cut(text, part)
+        return text.replace(first, replacement)
 
     def _check(self, text: str, before: str, servers: Mapping[str, Any]) -> None:
-        """Raise CannotEditError where anything but the servers differs; no table and an empty one are equal."""
+        """Raise CannotEditError where anything but the servers differs."""
         try:
             after = _parse(text).unwrap()
         except MalformedError:
@@ -155,15 +157,34 @@ def _walk(body: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ..
                     yield from _walk(each.value.body, here)
 
 
-def _remove_marked(text: str) -> str:
-    """Remove marked statements, the comments between them, and the blank line that set them apart."""
-    first, *others = re.split(f"{_START}[^{_END}]*{_END}(?:\r?\n)?", text)
-    for index, part in enumerate(others, start=1):
-        is_inside = index < len(others) and _ONLY_COMMENTS.fullmatch(part)
-        if not part.strip() or part.startswith(("\n", "\r\n")):
-            first = re.sub(r"(^|\n)\r?\n\Z", r"\1", first)
-        first += "" if is_inside else part
-    return first
+def _find_source(document: TOMLDocument, path: tuple[str, str]) -> list[str]:
+    """Return the source of the statements below a path; those that follow each other are one text.
+
+    tomlkit may reorder tables when it renders a document, so that only the parts are taken from there.
+    """
+    for found, item in _walk(document.body):
+        if found[:2] == path:
+            item.trivia.indent = f"{_START}{item.trivia.indent}"
+            item.trivia.trail = f"{_END}{item.trivia.trail}"
+    _, first, *others = re.split(f"{_START}([^{_END}]*){_END}", document.as_string())[:-1] or ("", "")
+    parts = [first]
+    for between, part in zip(others[::2], others[1::2], strict=True):
+        if _ONLY_COMMENTS.fullmatch(between):
+            parts[-1] += between + part
+        else:
+            parts.append(part)
+    return parts
+
+
+def _cut(text: str, part: str) -> str:
+    """Remove lines from a text, and the blank line that set them apart."""
+    if not part or text.count(part) != 1:
+        raise CannotEditError
+    before, _, after = text.partition(part)
+    after = re.sub(r"\A\r?\n", "", after)
+    if not after.strip() or after.startswith(("\n", "\r\n")):
+        before = re.sub(r"(^|\n)\r?\n\Z", r"\1", before)
+    return before + after
 
 
 def _eol(text: str) -> str:
