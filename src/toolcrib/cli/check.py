@@ -94,7 +94,9 @@ def _compare_scan(scanned: Scan, built: Sequence[Tool], findings: Sequence[Findi
     """Report differences between importing and scanning, and what the scan had reported about them."""
     from toolcrib.catalog.agreement import compare_scan  # delayed: most checks read no source
 
-    differences = compare_scan([*scanned.tools, *scanned.unlisted], list(built), [*scanned.findings, *findings])
+    differences = compare_scan(
+        [*scanned.tools, *scanned.unlisted], list(built), [*scanned.findings, *findings]
+    )
     announced = {item.tool.casefold() for item in differences if item.is_announced}
     yield from (item.finding for item in differences)
     for finding in scanned.findings:

@@ -202,9 +202,7 @@ class TargetLoader:
             timeout_s=own.dispatcher.timeout_s,
             policy=None if own.enforcer is None else own.enforcer.policy,
         )
-        server.publish_search(
-            *(("never", None) if search is None else (search.mode, search.budget_tokens))
-        )
+        server.publish_search(*(("never", None) if search is None else (search.mode, search.budget_tokens)))
         server.identity |= own.identity
         return server, False
 

@@ -191,7 +191,9 @@ def run_http(
         http, ready=lambda _: on_ready(summary), catches_signals=False, workers=options.workers or 1
     )
     try:
-        return run_server(loaded, locked, options, terminal, lambda server: server.transports.serve_http(chosen))
+        return run_server(
+            loaded, locked, options, terminal, lambda server: server.transports.serve_http(chosen)
+        )
     except OSError as error:
         if error.errno != errno.EADDRINUSE:
             raise

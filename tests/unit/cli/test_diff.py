@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.serve_process import SOURCES
 from tests.support.repository import Repository
+from tests.support.serve_process import SOURCES
 from toolcrib.cli.diff import code_span
 
 from .conftest import ADD, Desk
