@@ -478,7 +478,7 @@ async def _serve_with_reload(
         server.registry,
         paths=loaded.paths,
         findings=loaded.findings,
-        after_swap=open_applications,
+        after_reload=open_applications,
     )
     async with reloader:
         await serve(server)
