@@ -11,8 +11,7 @@ from tests.support.token_issuer import Clock, see
 from toolcrib.context import Principal
 from toolcrib.policy import OAuth
 from toolcrib.policy.auth.jwks import PAUSE_S
-from toolcrib.policy.auth.oauth import Issuer
-from toolcrib.policy.auth.tokens import BadTokenError
+from toolcrib.policy.auth.tokens import InvalidTokenError, Issuer
 
 RESOURCE = "https://tools.example.com/mcp"
 ELSEWHERE = "https://elsewhere.example.com/mcp"
@@ -23,7 +22,7 @@ def make_issuer(server: AuthorizationServer, now: Clock | None = None) -> Issuer
 
 
 async def refuse(issuer: Issuer, token: str) -> str:
-    with pytest.raises(BadTokenError) as caught:
+    with pytest.raises(InvalidTokenError) as caught:
         await see(issuer.verify(token))
     return str(caught.value)
 
@@ -40,12 +39,12 @@ async def test_a_genuine_token_says_who_its_holder_is(issuer: AuthorizationServe
 
 async def test_a_token_for_another_resource_is_refused(issuer: AuthorizationServer) -> None:
     words = await refuse(make_issuer(issuer), issuer.give_token(ELSEWHERE))
-    assert words == "the token is meant for another server"
+    assert words == "the token is for another server"
 
 
 async def test_a_token_for_no_resource_is_refused(issuer: AuthorizationServer) -> None:
     words = await refuse(make_issuer(issuer), issuer.give_token(None, "openid"))
-    assert words == "the token is not a signed JWT in its compact form"
+    assert words == "the token is not a signed JWT in compact form"
 
 
 async def test_a_token_of_another_issuer_is_refused(

@@ -15,8 +15,8 @@ import pytest
 from tests.support.token_issuer import RESOURCE, Clock, KeyHouse, Mint, Page, make_key, publish, see
 from toolcrib.context import Principal
 from toolcrib.policy import OAuth
-from toolcrib.policy.auth.oauth import Issuer
-from toolcrib.policy.auth.tokens import BadTokenError, UnprovenError
+from toolcrib.policy.auth.jwks import InvalidTokenError, KeysUnavailableError
+from toolcrib.policy.auth.tokens import Issuer
 
 pytestmark = pytest.mark.row("D7")
 
@@ -42,7 +42,7 @@ def mint(house: KeyHouse) -> Mint:
 async def outcome(issuer: Issuer, token: str) -> str:
     try:
         return (await see(issuer.verify(token))).name
-    except BadTokenError as error:
+    except InvalidTokenError as error:
         return type(error).__name__
 
 
@@ -106,7 +106,7 @@ async def test_without_keys_nobody_gets_in_and_nobody_is_called_a_liar(
     async with watching() as standstill_s:
         for at in (0.0, 9.9, 10.0, 19.9):
             now.at = at
-            assert [await outcome(issuer, mint()) for _ in range(20)] == ["UnprovenError"] * 20
+            assert [await outcome(issuer, mint()) for _ in range(20)] == ["KeysUnavailableError"] * 20
         assert standstill_s() < 0.5
     assert house.visits == ["/keys"] * 2
     house.publish(make_key())
@@ -124,10 +124,10 @@ async def test_known_keys_serve_on_for_a_day(
     for at in (1.0, HOUR_S - 1, HOUR_S, 2 * HOUR_S, DAY_S - 1):
         now.at = at
         assert await outcome(issuer, mint()) == "oauth:ana"
-        await issuer.warm()  # waits for what goes on in the background
+        await issuer.prefetch_keys()  # waits for what goes on in the background
     assert house.visits == ["/keys"] * 3  # not a second after another
     now.at = DAY_S
-    assert await outcome(issuer, mint()) == "UnprovenError"
+    assert await outcome(issuer, mint()) == "KeysUnavailableError"
 
 
 async def test_an_issuer_that_is_down_costs_next_to_nothing(now: Clock) -> None:
@@ -136,9 +136,9 @@ async def test_an_issuer_that_is_down_costs_next_to_nothing(now: Clock) -> None:
         origin = f"http://127.0.0.1:{taken.getsockname()[1]}"
         issuer = Issuer(OAuth(issuer=origin), resource=RESOURCE, now=now)
         token = Mint(origin)()
-        assert await outcome(issuer, token) == "UnprovenError"
+        assert await outcome(issuer, token) == "KeysUnavailableError"
         begin = time.perf_counter()
-        assert {await outcome(issuer, token) for _ in range(200)} == {"UnprovenError"}
+        assert {await outcome(issuer, token) for _ in range(200)} == {"KeysUnavailableError"}
         assert time.perf_counter() - begin < 1.0
 
 
@@ -150,7 +150,7 @@ async def test_a_slow_issuer_is_waited_for_two_seconds_by_all_together(
     async with watching() as standstill_s:
         found = await asyncio.gather(*(outcome(issuer, mint()) for _ in range(50)))
         assert standstill_s() < 0.5
-    assert set(found) == {"UnprovenError"}
+    assert set(found) == {"KeysUnavailableError"}
     assert 1.9 < time.perf_counter() - begin < 3.0
     assert house.visits == ["/keys"]
 
@@ -164,20 +164,20 @@ async def test_whoever_has_known_keys_does_not_wait_for_a_slow_issuer(
     for _ in range(20):
         assert isinstance(issuer.verify(mint()), Principal)
     house.released.set()
-    await issuer.warm()
+    await issuer.prefetch_keys()
     assert house.visits == ["/keys"] * 2
 
 
 async def test_a_storm_of_unknown_keys_is_one_fetch_in_ten_seconds(
     house: KeyHouse, issuer: Issuer, mint: Mint, now: Clock
 ) -> None:
-    await issuer.warm()
+    await issuer.prefetch_keys()
     forged = Mint(house.origin, make_key(kid="two"))
     for second in range(60):
         now.at = float(second)
         tokens = [forged({"kid": f"{second}-{number}"}) for number in range(3)]
         found = await asyncio.gather(*(outcome(issuer, token) for token in tokens))
-        assert set(found) == {"BadTokenError"}
+        assert set(found) == {"InvalidTokenError"}
         assert await outcome(issuer, mint()) == "oauth:ana"
     assert len(house.visits) == 6
 
@@ -197,16 +197,16 @@ async def test_rotation_is_noticed_by_the_first_token_of_the_new_key(
     house.publish(fresh.key)
     now.at = 10.0 + 0.8 * HOUR_S
     assert await outcome(issuer, old) == "oauth:ana"
-    await issuer.warm()
-    assert await outcome(issuer, old) == "BadTokenError"
+    await issuer.prefetch_keys()
+    assert await outcome(issuer, old) == "InvalidTokenError"
 
 
 async def test_the_answer_says_when_to_come_back(
     house: KeyHouse, issuer: Issuer, mint: Mint, now: Clock
 ) -> None:
     house.pages.clear()
-    await issuer.warm()
+    await issuer.prefetch_keys()
     now.at = 4.0
-    with pytest.raises(UnprovenError) as caught:
+    with pytest.raises(KeysUnavailableError) as caught:
         await see(issuer.verify(mint()))
     assert caught.value.retry_after_s == 6.0

@@ -23,8 +23,7 @@ from joserfc import jwk, jws
 
 from toolcrib.context import Principal
 from toolcrib.policy import OAuth
-from toolcrib.policy.auth.oauth import Issuer
-from toolcrib.policy.auth.tokens import BadTokenError
+from toolcrib.policy.auth.tokens import InvalidTokenError, Issuer
 
 RESOURCE = "https://tools.example.com/mcp"
 SCHEMES = {
@@ -110,7 +109,7 @@ async def see(found: Principal | Awaitable[Principal]) -> Principal:
 @contextmanager
 def refused(words: str) -> Iterator[None]:
     """A token is refused in exactly these words."""
-    with pytest.raises(BadTokenError) as caught:
+    with pytest.raises(InvalidTokenError) as caught:
         yield
     assert str(caught.value) == words
 
@@ -201,7 +200,7 @@ def make_issuer(house: KeyHouse, *, resource: str = RESOURCE, **options: Any) ->
 
 def refuse(issuer: Issuer, token: str) -> str:
     """The words with which a token is refused at once."""
-    with pytest.raises(BadTokenError) as caught:
+    with pytest.raises(InvalidTokenError) as caught:
         issuer.verify(token)
     assert token not in str(caught.value)
     return str(caught.value)

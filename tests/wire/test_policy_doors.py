@@ -229,7 +229,7 @@ async def test_an_application_that_its_host_opens_to_others_is_closed_to_them(
 async def test_a_file_of_keys_that_is_not_there_keeps_the_server_from_starting(tmp_path: Path) -> None:
     server = MCPServer("shop", policy=Policy(auth=Auth(keys=tmp_path / "none.json")))
     fill(server)
-    with pytest.raises(ConfigurationError, match="there is no such file") as caught:
+    with pytest.raises(ConfigurationError, match="no such file") as caught:
         await server.run("http", port=0)
     assert caught.value.key == "auth.keys"
 
@@ -237,10 +237,10 @@ async def test_a_file_of_keys_that_is_not_there_keeps_the_server_from_starting(t
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        (None, "there is no such file"),
+        (None, "no such file"),
         ("nothing", "is not JSON"),
         ("{}", "is not a file of keys"),
-        ("open", "can be read or written by others than its owner"),
+        ("open", "accessible to other users"),
     ],
 )
 async def test_what_is_wrong_with_a_file_of_keys_is_said_where_it_is_named(

@@ -27,7 +27,7 @@ CHECK_S = 0.05
 
 @pytest.fixture(autouse=True)
 def often(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(doorkeeper, "LOOK_S", CHECK_S)
+    monkeypatch.setattr(doorkeeper, "REFRESH_S", CHECK_S)
     monkeypatch.setattr(attendance, "CHECK_S", CHECK_S)
 
 

@@ -1,10 +1,14 @@
 """Daemon threads for code that may block: shared by all tools, bounded per tool.
 
-An idle thread is reused, the last one first, and ends when it was idle for a while. A blocked one cannot be
-stopped: its caller is answered in time and the thread stays counted. The threads are daemons so that the
-process can always end.
+An idle thread is used again, the last one first, and ends when it was idle for a while. A blocked one cannot
+be stopped: its caller is answered in time and the lane keeps counting it. The threads are daemons because a
+process must be able to end whatever they do. Knows lanes, loops and threads; refuses to know the work.
 
-`waker_of` returns the cheapest way to wake an event loop from another thread.
+Tells an event loop, from another thread, that something it waits for has happened.
+
+`call_soon_threadsafe` costs the loop a handle, two reads of its own pipe and an exception. Where the system
+has event counters, one per loop does the same with one write and one read, and several messages share them.
+Knows loops and futures; refuses to know what is waited for.
 """
 
 from __future__ import annotations
@@ -25,38 +29,30 @@ from toolcrib.dispatch.concurrency import Lane, Outlive, Raised, Stage, Tally, T
 from toolcrib.dispatch.deadline import Clock
 from toolcrib.errors import ToolBusyError, ToolTimeoutError
 
-logger = logging.getLogger("toolcrib")
 
-IDLE_S = 10.0
-
-
-class Waker(Protocol):
-    def wake(self, future: asyncio.Future[None]) -> bool:
-        """Complete a future of the loop, from any thread. False: the loop is closed."""
+class Mailbox(Protocol):
+    def put(self, future: asyncio.Future[None]) -> bool:
+        """Wake whoever waits for `future`, from any thread. False: its loop is closed, nobody waits."""
         ...
 
 
-class _EventfdWaker:
-    """Uses one event counter per loop, which lives as long as the loop.
-
-    `call_soon_threadsafe` costs the loop a handle, two reads of its own pipe and an exception. An event
-    counter does the same with one write and one read, which several futures share.
-    """
+class _Counter:
+    """One event counter, watched by its loop; it lives as long as the loop does."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._futures: deque[asyncio.Future[None]] = deque()
         self._counter = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
-        self._loop = weakref.ref(loop)  # a strong reference would keep every loop alive in the table below
+        self._loop = weakref.ref(loop)  # or else the table of mailboxes would keep every loop there ever was
         try:
             loop.add_reader(self._counter, self._deliver)
         except BaseException:
             os.close(self._counter)
             raise
-        # Not earlier: a thread may write as long as it holds the loop.
+        # Not earlier: a thread may write as long as somebody holds the loop.
         weakref.finalize(loop, os.close, self._counter)
 
-    def wake(self, future: asyncio.Future[None]) -> bool:
-        loop = self._loop()  # held during the write, so that the counter is not closed meanwhile
+    def put(self, future: asyncio.Future[None]) -> bool:
+        loop = self._loop()  # held while this writes, so that the counter is not closed meanwhile
         if loop is None or loop.is_closed():
             return False
         self._futures.append(future)
@@ -67,71 +63,76 @@ class _EventfdWaker:
         try:
             os.eventfd_read(self._counter)
         except BlockingIOError:
-            pass  # another turn has emptied it already
+            pass  # another round has emptied it already
         while self._futures:
-            complete(self._futures.popleft())
+            ring(self._futures.popleft())
 
 
-class _CallbackWaker:
-    """Works with every event loop."""
+class _Calls:
+    """The way that every loop knows."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = weakref.ref(loop)
 
-    def wake(self, future: asyncio.Future[None]) -> bool:
+    def put(self, future: asyncio.Future[None]) -> bool:
         loop = self._loop()
         try:
             if loop is not None:
-                loop.call_soon_threadsafe(complete, future)
+                loop.call_soon_threadsafe(ring, future)
         except RuntimeError:
             return False
         return loop is not None
 
 
-class _Last(threading.local):
-    """The waker that was last used on this thread: nearly always the one that is asked for."""
+class _Here(threading.local):
+    """The mailbox of the loop that ran last on this thread: nearly always the one that is asked for."""
 
     loop: weakref.ref[asyncio.AbstractEventLoop] | None = None
-    waker: Waker | None = None
+    mailbox: Mailbox | None = None
 
 
-_last = _Last()
-_wakers: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Waker] = weakref.WeakKeyDictionary()
+_here = _Here()
+_mailboxes: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Mailbox] = weakref.WeakKeyDictionary()
 
 
-def waker_of(loop: asyncio.AbstractEventLoop) -> Waker:
-    """Return the waker of the running loop."""
-    if _last.loop is not None and _last.waker is not None and _last.loop() is loop:
-        return _last.waker
-    waker = _wakers.get(loop)
-    if waker is None:
-        waker = _wakers[loop] = _make_waker(loop)
-    _last.loop, _last.waker = weakref.ref(loop), waker
-    return waker
+def mailbox_of(loop: asyncio.AbstractEventLoop) -> Mailbox:
+    """The mailbox of the running loop."""
+    if _here.loop is not None and _here.mailbox is not None and _here.loop() is loop:
+        return _here.mailbox
+    mailbox = _mailboxes.get(loop)
+    if mailbox is None:
+        mailbox = _mailboxes[loop] = _make(loop)
+    _here.loop, _here.mailbox = weakref.ref(loop), mailbox
+    return mailbox
 
 
-def _make_waker(loop: asyncio.AbstractEventLoop) -> Waker:
+def _make(loop: asyncio.AbstractEventLoop) -> Mailbox:
     if hasattr(os, "eventfd"):
         try:
-            return _EventfdWaker(loop)
+            return _Counter(loop)
         except (NotImplementedError, OSError):
-            pass  # the loop watches no descriptors, or there is none left
-    return _CallbackWaker(loop)
+            pass  # a loop that watches no descriptors, or none left to be had
+    return _Calls(loop)
 
 
-def complete(future: asyncio.Future[None]) -> None:
-    """Complete a future, unless it is done already."""
+def ring(future: asyncio.Future[None]) -> None:
+    """Let the one who waits for `future` go on, unless somebody has already."""
     if not future.done():
         future.set_result(None)
 
 
+logger = logging.getLogger("toolcrib")
+
+IDLE_S = 10.0
+
+
 class Job(Ticket):
-    """One piece of work: an event loop waits for it, a thread does it."""
+    """One piece of work, from the loop that waits for it to a thread and back."""
 
     __slots__ = (
         "_context",
         "_loop",
-        "_waker",
+        "_mailbox",
         "_work",
         "end",
         "error",
@@ -149,7 +150,7 @@ class Job(Ticket):
         self.end: Callable[[], None] | None = None
         self._work = work
         self._loop = asyncio.get_running_loop()
-        self._waker = waker_of(self._loop)
+        self._mailbox = mailbox_of(self._loop)
         self._context = contextvars.copy_context()
         self.future: asyncio.Future[None] = self._loop.create_future()
         self.value: Any = None
@@ -163,17 +164,17 @@ class Job(Ticket):
             self.error = error
 
     def drop(self) -> None:
-        """Drop the outcome, and with it the frames that an error refers to."""
+        """Nobody wants the outcome: let go of it, and of the frames an error holds."""
         self.value = self.error = None
 
     def announce(self) -> None:
-        """Wake the caller, from any thread."""
-        if not self._waker.wake(self.future):
+        """Wake the one who waits, from any thread."""
+        if not self._mailbox.put(self.future):
             self.drop()
 
 
-class ThreadPool:
-    """The threads of one runner. Several event loops may use them at once."""
+class Threads:
+    """The threads of one runner. Several loops may use them at once."""
 
     def __init__(self, tally: Tally) -> None:
         self._tally = tally
@@ -196,9 +197,11 @@ class ThreadPool:
         if clock is None and timeout_s is not None:
             clock = Clock(timeout_s)
         if clock is not None:
-            clock.start(asyncio.get_running_loop(), functools.partial(complete, job.future))
+            clock.start(asyncio.get_running_loop(), functools.partial(ring, job.future))
         if is_admitted:
-            self._start(job)  # last, so that the thread does not have to wait for the interpreter lock
+            self._start(
+                job
+            )  # last, so that the thread does not wait for this one to let go of the interpreter
         try:
             await job.future
         except (asyncio.CancelledError, GeneratorExit):
@@ -220,7 +223,7 @@ class ThreadPool:
         return job.value
 
     def close(self) -> None:
-        """End idle threads now and the others after their work, without waiting for them."""
+        """End the idle threads now and the others after their work. Waits for none of them."""
         with self._lock:
             self._is_closed = True
             idle, self._idle = self._idle, []
@@ -228,9 +231,9 @@ class ThreadPool:
             worker.wake(None)
 
     def _abandon(self, job: Job, on_abandon: Callable[[], None] | None) -> bool:
-        """Give up a job. False: it has ended at this moment, so there is nothing to give up."""
+        """False if the work has ended in this very moment, so that nothing is abandoned."""
         if job.outlive is not None:
-            job.end = job.outlive()  # first: the work may end right after it was given up
+            job.end = job.outlive()  # first: the thread may end the work right after it was given up
         stage = job.lane.abandon(job)
         if stage is not Stage.RUNNING and job.end is not None:
             job.end()
@@ -242,7 +245,7 @@ class ThreadPool:
             try:
                 on_abandon()
             except Exception:
-                logger.exception("tool '%s': the cancellation callback failed", job.lane.name)
+                logger.exception("tool '%s': telling it that nobody waits failed", job.lane.name)
         return True
 
     def _start(self, job: Job) -> None:
@@ -253,19 +256,19 @@ class ThreadPool:
             return
         name = f"toolcrib-{next(self._numbers)}"
         try:
-            threading.Thread(target=_Worker(self, job).run, name=name, daemon=True).start()
+            threading.Thread(target=_Worker(self, job).live, name=name, daemon=True).start()
         except RuntimeError:
-            # No thread can be started. Jobs that wait for this slot would wait for ever: refuse all.
+            # The machine has no thread left. Those who wait for this slot would wait for ever: refuse all.
             refused: Job | None = job
             while refused is not None:
                 refused.is_refused = True
                 refused = self.finish(refused)
 
     def finish(self, job: Job, worker: _Worker | None = None) -> Job | None:
-        """Pass the slot of finished work on, then wake the caller. Return the job that got the slot."""
+        """The work has ended: pass the slot on, then tell the one who waits. Returns who got the slot."""
         is_awaited, successor = job.lane.finish(job)
         if successor is None and worker is not None:
-            # Before the caller is woken: its next call should find this thread idle, not start another.
+            # Before the caller hears of it: its next call shall find this thread idle, not start another.
             worker.is_resting = self.rest(worker)
         if is_awaited:
             job.announce()
@@ -274,17 +277,17 @@ class ThreadPool:
             job.drop()
             if job.end is not None:
                 job.end()
-        return successor  # type: ignore[return-value]  # a lane returns the tickets it was given
+        return successor  # type: ignore[return-value]  # a lane hands out what it was given
 
     def rest(self, worker: _Worker) -> bool:
-        """Add a worker to the idle ones. False: it has to end."""
+        """Put a worker among the idle. False: it shall end."""
         with self._lock:
             if not self._is_closed:
                 self._idle.append(worker)
             return not self._is_closed
 
     def retire(self, worker: _Worker) -> bool:
-        """Remove a worker that was idle for long. False: it was just picked, and gets a job."""
+        """A worker has been idle for long. False: somebody has just picked it, so work is on its way."""
         with self._lock:
             if worker in self._idle:
                 self._idle.remove(worker)
@@ -293,22 +296,22 @@ class ThreadPool:
 
 
 class _Worker:
-    """One thread. The lock is used as a signal: the cheapest way to hand work to a thread."""
+    """One thread. The bell is a lock used as a signal: the cheapest way to hand work to a thread."""
 
-    __slots__ = ("_job", "_signal", "_threads", "is_resting")
+    __slots__ = ("_bell", "_job", "_threads", "is_resting")
 
-    def __init__(self, threads: ThreadPool, job: Job) -> None:
+    def __init__(self, threads: Threads, job: Job) -> None:
         self._threads = threads
         self._job: Job | None = job
         self.is_resting = False
-        self._signal = threading.Lock()
-        self._signal.acquire()
+        self._bell = threading.Lock()
+        self._bell.acquire()
 
     def wake(self, job: Job | None) -> None:
         self._job = job
-        self._signal.release()
+        self._bell.release()
 
-    def run(self) -> None:
+    def live(self) -> None:
         while True:
             job, self._job = self._job, None
             if job is None:
@@ -318,7 +321,7 @@ class _Worker:
                 job = self._threads.finish(job, self)
             if not self.is_resting:
                 return
-            if not self._signal.acquire(timeout=IDLE_S):
+            if not self._bell.acquire(timeout=IDLE_S):
                 if self._threads.retire(self):
                     return
-                self._signal.acquire()
+                self._bell.acquire()

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from toolcrib.catalog import schema_merge
 from toolcrib.catalog.schema_merge import (
     TYPES,
     are_disjoint,
@@ -26,7 +25,19 @@ from toolcrib.validation import codec
 from toolcrib.validation.schema_tree import Resolver
 from toolcrib.validation.validator import canonicalize
 
-ANNOTATIONS = schema_merge.ANNOTATIONS | {"$comment", "example"}
+ANNOTATIONS = frozenset(
+    {
+        "$comment",
+        "default",
+        "deprecated",
+        "description",
+        "example",
+        "examples",
+        "readOnly",
+        "title",
+        "writeOnly",
+    }
+)
 _IDENTITY = frozenset({"$schema", "$id", "$defs", "definitions", "$anchor"})
 _DEFINITIONS = ("$schema", "$defs", "definitions")
 _OBJECT = frozenset(

@@ -1,14 +1,9 @@
-"""Who comes in over HTTP: looks at the credentials of a request, and says whose they are or why nobody's.
+"""Authentication of HTTP requests: whose credentials they carry, or how to reject them.
 
-Keys and tokens come as `Authorization: Bearer`, keys also as `X-API-Key`. What was found good is known again
-by the very bytes of its header, for as long as it is good. What is wrong with a key is told to the log, and
-not to whoever shows it. Knows headers, keys and issuers; refuses to know tools, rules and requests.
+Keys and tokens come as `Authorization: Bearer`, keys also as `X-API-Key`. Accepted credentials are cached by
+the bytes of their header. What is wrong with a key is logged, and not sent back.
 
-What somebody at the door is told who does not get in, and where to get what opens it.
-
-The challenges are those of RFC 6750 in the form that MCP asks for, the document is that of RFC 9728. Whatever
-goes into a header is made of characters that a header may have. Knows HTTP's words about credentials; refuses
-to know which credentials are good.
+Challenges are those of RFC 6750 in the form that MCP asks for; the metadata document is that of RFC 9728.
 """
 
 from __future__ import annotations
@@ -21,7 +16,6 @@ import re
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from toolcrib.config.settings import Auth, Rate
@@ -29,41 +23,53 @@ from toolcrib.context import ANONYMOUS, Principal
 from toolcrib.dispatch.rate_limit import RateLimiter
 from toolcrib.errors import ConfigurationError
 from toolcrib.http_client import fold_address
-from toolcrib.policy.auth.api_keys import PREFIX, KeyFile, WatchedKeys, hash_secret, is_whole
-from toolcrib.policy.auth.tokens import (
-    MAX_TOKEN_BYTES,
-    BadTokenError,
-    UnprovenError,
-    decode_base64url,
-    digest_of,
-)
+from toolcrib.policy.auth.api_keys import PREFIX, KeyFile, ReloadingKeys, hash_secret, is_complete_key
+from toolcrib.policy.auth.jwks import InvalidTokenError, KeysUnavailableError, decode_base64url
+from toolcrib.policy.auth.tokens import MAX_TOKEN_BYTES, Issuer, digest_of
 from toolcrib.validation import codec
 
-if TYPE_CHECKING:
-    from toolcrib.policy.auth.oauth import Issuer
+logger = logging.getLogger("toolcrib")
 
-Fields = tuple[tuple[bytes, bytes], ...]
-
+Headers = tuple[tuple[bytes, bytes], ...]
 WELL_KNOWN = "/.well-known/oauth-protected-resource"
+REFRESH_S = 1.0
+"""How often the keys file is checked for changes."""
 _SCOPE = re.compile(r"[\x21\x23-\x5b\x5d-\x7e]+")
 _NOT_QUOTABLE = re.compile(r"[^\x20\x21\x23-\x5b\x5d-\x7e]")
-_MAX_WORDS = 200
+_MAX_DESCRIPTION = 200
 _REALM = "toolcrib"
+_MAX_KNOWN = 4096
+_CREDENTIAL = re.compile(rb"[A-Za-z0-9._~+/-]+=*")
+_LOG_RATE = Rate(30, 60.0)
+_INVALID = "Invalid or expired credentials"
+_TOO_MANY_FAILURES = "Too many invalid credentials from this address: try again later"
+_KEYS_UNAVAILABLE = "Keys cannot be checked at the moment: try again later"
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
-    """Somebody who does not get in: HTTP's status, words for people, header fields. Where `retry_after_s` is
-    given, a Retry-After belongs beside them."""
+class Rejection:
+    """The response to a request that is not let in. `retry_after_s` asks for a Retry-After header."""
 
     status: int
-    words: str
-    fields: Fields = ()
+    message: str
+    headers: Headers = ()
     retry_after_s: float | None = None
 
 
+Verdict = Principal | Rejection
+
+
+@dataclass(frozen=True, slots=True)
+class Credential:
+    """What a request was authenticated with, to check later whether it is still valid: the hash of a key, or
+    None and the expiry of a token."""
+
+    key: str | None
+    until_s: float
+
+
 class Challenges:
-    """The challenges of one server. `resource` is its address, where it takes tokens of `issuers`."""
+    """The challenges of one server, and its metadata if it accepts tokens of `issuers` for `resource`."""
 
     def __init__(
         self,
@@ -75,13 +81,13 @@ class Challenges:
         name: str | None = None,
     ) -> None:
         self._scopes = tuple(dict.fromkeys(scopes))
-        self._metadata: str | None = None
+        self._metadata_url: str | None = None
         self._paths: frozenset[str] = frozenset()
-        self._document = b""
+        self._metadata = b""
         if resource is not None and issuers:
             parts = urlsplit(resource)
             own = parts.path if parts.path != "/" else ""
-            self._metadata = f"{parts.scheme}://{parts.netloc}{WELL_KNOWN}{own}"
+            self._metadata_url = f"{parts.scheme}://{parts.netloc}{WELL_KNOWN}{own}"
             self._paths = frozenset((WELL_KNOWN, WELL_KNOWN + own, WELL_KNOWN + path))
             facts = {
                 "resource": resource,
@@ -90,73 +96,47 @@ class Challenges:
                 "bearer_methods_supported": ["header"],
                 "resource_name": name,
             }
-            self._document = json.dumps({key: value for key, value in facts.items() if value}).encode()
+            self._metadata = json.dumps({key: value for key, value in facts.items() if value}).encode()
 
-    def document(self, path: str) -> bytes | None:
-        """What clients read to find out who gives them tokens; None where nothing is at this path."""
-        return self._document if path in self._paths else None
+    def metadata(self, path: str) -> bytes | None:
+        """Return the protected-resource metadata if it is served at this path."""
+        return self._metadata if path in self._paths else None
 
-    def lack(self, scopes: Sequence[str]) -> Fields:
-        """For whoever is known, and lacks a scope."""
-        words = "This needs a scope that the credentials do not have"
-        return self._fields("insufficient_scope", scopes, words)
+    def missing(self) -> Rejection:
+        """Reject a request without credentials. This is not an error, so none is named."""
+        return Rejection(401, "Credentials are required", self._headers(None, self._scopes, None))
 
-    def ask(self) -> Refused:
-        """For whoever showed nothing: no error, as nothing was wrong."""
-        return Refused(401, "Credentials are needed", self._fields(None, self._scopes, None))
+    def invalid_token(self, message: str) -> Rejection:
+        return Rejection(401, message, self._headers("invalid_token", self._scopes, message))
 
-    def distrust(self, words: str) -> Refused:
-        """For whoever showed what is not good, or not any more."""
-        return Refused(401, words, self._fields("invalid_token", self._scopes, words))
+    def invalid_request(self, message: str) -> Rejection:
+        return Rejection(400, message, self._headers("invalid_request", (), message))
 
-    def misread(self, words: str) -> Refused:
-        """For whoever showed something that cannot be read in one way."""
-        return Refused(400, words, self._fields("invalid_request", (), words))
+    def insufficient_scope(self, scopes: Sequence[str]) -> Headers:
+        return self._headers("insufficient_scope", scopes, "The credentials lack a required scope")
 
-    def _fields(self, error: str | None, scopes: Sequence[str], words: str | None) -> Fields:
+    def _headers(self, error: str | None, scopes: Sequence[str], description: str | None) -> Headers:
         wanted = " ".join(dict.fromkeys(scope for scope in scopes if _SCOPE.fullmatch(scope)))
+        if description is not None:
+            description = _NOT_QUOTABLE.sub("?", description)[:_MAX_DESCRIPTION]
         facts = {
             "error": error,
             "scope": wanted,
-            "resource_metadata": self._metadata,
-            "error_description": None if words is None else _NOT_QUOTABLE.sub("?", words)[:_MAX_WORDS],
+            "resource_metadata": self._metadata_url,
+            "error_description": description,
         }
-        said = [f'{key}="{value}"' for key, value in facts.items() if value]
-        # The scheme must be followed by something, and where there is nothing to say a realm is the least.
-        text = ", ".join(said or [f'realm="{_REALM}"'])
+        parts = [f'{key}="{value}"' for key, value in facts.items() if value]
+        # A parameter must follow the scheme, and a realm is the least.
+        text = ", ".join(parts or [f'realm="{_REALM}"'])
         return ((b"www-authenticate", f"Bearer {text}".encode("ascii", "replace")),)
 
 
-logger = logging.getLogger("toolcrib")
+class Authenticator:
+    """Authenticates the requests of one server, on one event loop.
 
-LOOK_S = 1.0
-"""How often the file of keys is looked at."""
-_MAX_KNOWN = 4096
-_TOKEN = re.compile(rb"[A-Za-z0-9._~+/-]+=*")
-_LOG_RATE = Rate(30, 60.0)
-_WRONG = "These credentials are not good here, or not any more"
-_TOO_OFTEN = "Too many wrong credentials from this address: try again later"
-_CLOSED = "Keys cannot be checked at the moment: try again later"
-
-Verdict = Principal | Refused
-
-
-@dataclass(frozen=True, slots=True)
-class Pass:
-    """What somebody came in with, to see later whether it is good still: the hash of a key, or nothing and
-    when their token ends."""
-
-    key: str | None
-    until_s: float
-
-
-class Doorkeeper:
-    """The door of one server.
-
-    `resource` is the server's address, which tokens must be meant for, where `auth` does not say it; `path`
-    is where MCP is, `name` what the server is called. `twice` stands for the value of a header that came more
-    than once. Where several `workers` serve as one, each bears its part of the failures. Belongs to one event
-    loop.
+    `resource` is the address of the server, which tokens must be for unless `auth` says otherwise; `path` is
+    the MCP endpoint, `name` the name of the server. `repeated` stands for the value of a header that came
+    more than once. Several `workers` share the limit of failures.
     """
 
     def __init__(
@@ -166,25 +146,23 @@ class Doorkeeper:
         resource: str | None,
         path: str = "/mcp",
         name: str | None = None,
-        twice: bytes | None = None,
+        repeated: bytes | None = None,
         workers: int = 1,
         now: Callable[[], float] = time.monotonic,
         wall: Callable[[], float] = time.time,
     ) -> None:
-        self._now, self._wall, self._twice = now, wall, twice
-        self._keys = None if auth.keys is None else WatchedKeys(KeyFile(auth.keys, wall=wall), now=now)
-        self._look_at_s = math.inf if self._keys is None else -math.inf
+        self._now, self._wall, self._repeated = now, wall, repeated
+        self._keys = None if auth.keys is None else ReloadingKeys(KeyFile(auth.keys, wall=wall), now=now)
+        self._refresh_at_s = math.inf if self._keys is None else -math.inf
         self._known_bearers: dict[bytes, tuple[Principal, float]] = {}
         self._known_keys: dict[bytes, tuple[Principal, float]] = {}
         resource = _find_resource(auth, resource)
         self._issuers: dict[str, Issuer] = {}
         if resource is not None:
-            from toolcrib.policy.auth.oauth import Issuer  # its engine takes time to load
-
             for item in auth.oauth:
                 self._issuers[item.issuer] = Issuer(item, resource=resource, now=now, wall=wall)
         self._known_issuers: dict[bytes, Issuer] = {}
-        self._warming: list[asyncio.Future[None]] = []
+        self._prefetching: list[asyncio.Future[None]] = []
         self._challenges = Challenges(
             resource=resource,
             path=path,
@@ -192,42 +170,44 @@ class Doorkeeper:
             scopes=[scope for item in auth.oauth for scope in item.scopes],
             name=name,
         )
-        self._unshown: Verdict = ANONYMOUS if auth.optional else self._challenges.ask()
+        self._without_credentials: Verdict = ANONYMOUS if auth.optional else self._challenges.missing()
         self._failures = _limiter(Rate.parse(auth.max_failures).share(workers), now)
-        # Not shared out: whoever keeps one connection comes to one worker, and would have a part only.
+        # Not shared: a client that keeps one connection reaches one worker, and would get only its part.
         self._requests = None if auth.requests is None else _limiter(Rate.parse(auth.requests), now)
         self._log_lines = _limiter(_LOG_RATE, now)
 
     async def open(self) -> None:
-        """Read the keys. Raises ConfigurationError where they cannot be read. What issuers publish is fetched
-        meanwhile: a server does not wait for others to start."""
+        """Read the keys file. Raises ConfigurationError if that fails. The keys of issuers are fetched in the
+        background: a server does not wait for others to start."""
         if self._keys is not None:
             self._keys.load()
-            self._look_at_s = self._now() + LOOK_S
-            if not len(self._keys) and not self._issuers and self._unshown is not ANONYMOUS:
-                logger.warning("there is no key yet: nobody gets in; toolcrib keys create makes one")
-        self._warming = [asyncio.ensure_future(issuer.warm()) for issuer in self._issuers.values()]
+            self._refresh_at_s = self._now() + REFRESH_S
+            if not len(self._keys) and not self._issuers and self._without_credentials is not ANONYMOUS:
+                logger.warning("there are no keys, so nobody can connect: run toolcrib keys create")
+        self._prefetching = [
+            asyncio.ensure_future(issuer.prefetch_keys()) for issuer in self._issuers.values()
+        ]
 
     async def close(self) -> None:
-        """Forget whom it knows. It may be opened again."""
-        warming, self._warming = self._warming, []
-        for task in warming:
+        """Clear all caches. It may be opened again."""
+        prefetching, self._prefetching = self._prefetching, []
+        for task in prefetching:
             task.cancel()
-        await asyncio.gather(*warming, return_exceptions=True)
-        self._forget()
+        await asyncio.gather(*prefetching, return_exceptions=True)
+        self._clear()
         self._known_issuers.clear()
 
-    # --- who ---
-
-    def identify(self, headers: Mapping[bytes, bytes], address: str | None) -> Verdict | Awaitable[Verdict]:
-        """Whose request this is, or what to answer in place of it. `headers` have names in small letters."""
-        if self._now() >= self._look_at_s:
-            self._look()
+    def authenticate(
+        self, headers: Mapping[bytes, bytes], address: str | None
+    ) -> Verdict | Awaitable[Verdict]:
+        """Return whose request this is, or how to reject it. Header names are in lower case."""
+        if self._now() >= self._refresh_at_s:
+            self._refresh()
         bearer = headers.get(b"authorization")
         key = headers.get(b"x-api-key") if self._keys is not None else None
         if key is None:
             if bearer is None:
-                return self._unshown
+                return self._without_credentials
             known = self._known_bearers.get(bearer)
         elif bearer is None:
             known = self._known_keys.get(key)
@@ -235,56 +215,56 @@ class Doorkeeper:
             known = None
         if known is not None and self._wall() < known[1]:
             return known[0]
-        return self._examine(bearer, key, address)
+        return self._check(bearer, key, address)
 
-    def _look(self) -> None:
-        self._look_at_s = self._now() + LOOK_S
-        if self._keys is not None and self._keys.look():
-            self._forget()
+    def _refresh(self) -> None:
+        self._refresh_at_s = self._now() + REFRESH_S
+        if self._keys is not None and self._keys.refresh():
+            self._clear()
 
-    def _forget(self) -> None:
+    def _clear(self) -> None:
         self._known_bearers.clear()
         self._known_keys.clear()
 
-    def _examine(
+    def _check(
         self, bearer: bytes | None, key: bytes | None, address: str | None
     ) -> Verdict | Awaitable[Verdict]:
-        if self._twice is not None and self._twice in (bearer, key):
-            return self._fail(self._challenges.misread("Credentials came more than once"), address)
+        challenges = self._challenges
+        if self._repeated is not None and self._repeated in (bearer, key):
+            return self._fail(challenges.invalid_request("Credentials were sent more than once"), address)
         token = None if bearer is None else _read_bearer(bearer)
         if bearer is not None and token is None:
-            return self._fail(self._challenges.ask(), address, "another scheme than Bearer")
-        shown = token if key is None else key.strip(b" \t")
-        if token is not None and token != shown:
-            words = "Authorization and X-API-Key say different things: send one of them"
-            return self._fail(self._challenges.misread(words), address)
-        if not shown or not _TOKEN.fullmatch(shown):
-            words = "There is nothing, or more than one word, where a key or token belongs"
-            return self._fail(self._challenges.misread(words), address)
-        if len(shown) > MAX_TOKEN_BYTES:
-            return self._distrust(address, f"more than {MAX_TOKEN_BYTES} bytes")
-        text = shown.decode("ascii")
+            return self._fail(challenges.missing(), address, "another scheme than Bearer")
+        credential = token if key is None else key.strip(b" \t")
+        if token is not None and token != credential:
+            message = "Authorization and X-API-Key differ: send one of them"
+            return self._fail(challenges.invalid_request(message), address)
+        if not credential or not _CREDENTIAL.fullmatch(credential):
+            message = "The credentials are not a single key or token"
+            return self._fail(challenges.invalid_request(message), address)
+        if len(credential) > MAX_TOKEN_BYTES:
+            return self._reject(address, f"more than {MAX_TOKEN_BYTES} bytes")
+        text = credential.decode("ascii")
         if key is not None or text.startswith(PREFIX):
-            return self._examine_key(text, bearer, key, address)
-        return self._examine_token(text, address)
+            return self._check_key(text, bearer, key, address)
+        return self._check_token(text, address)
 
     # --- keys ---
 
-    def _examine_key(
-        self, text: str, bearer: bytes | None, key: bytes | None, address: str | None
-    ) -> Verdict:
+    def _check_key(self, text: str, bearer: bytes | None, key: bytes | None, address: str | None) -> Verdict:
         if self._keys is None:
-            return self._distrust(address, "a key, and none are taken")
+            return self._reject(address, "a key, but no keys are configured")
         if not self._keys.is_open:
-            return Refused(503, _CLOSED, (), LOOK_S)
+            return Rejection(503, _KEYS_UNAVAILABLE, (), REFRESH_S)
         found = self._keys.find(text)
         if found is None:
-            what = "nobody's key" if is_whole(text) else "no whole key: cut off, or mistyped"
-            return self._distrust(address, what)
+            return self._reject(
+                address, "unknown key" if is_complete_key(text) else "incomplete or mistyped key"
+            )
         entry, principal = found
         state = entry.state(self._wall())
         if state != "active":
-            return self._distrust(address, f"{state} key '{entry.name}' ({entry.id})")
+            return self._reject(address, f"{state} key '{entry.name}' ({entry.id})")
         self._remember(bearer, key, principal, math.inf if entry.expires is None else entry.expires)
         return principal
 
@@ -292,7 +272,7 @@ class Doorkeeper:
         self, bearer: bytes | None, key: bytes | None, principal: Principal, until_s: float
     ) -> None:
         if len(self._known_bearers) + len(self._known_keys) >= _MAX_KNOWN:
-            self._forget()
+            self._clear()
         if key is None and bearer is not None:
             self._known_bearers[bearer] = principal, until_s
         elif key is not None and bearer is None:
@@ -300,109 +280,111 @@ class Doorkeeper:
 
     # --- tokens ---
 
-    def _examine_token(self, text: str, address: str | None) -> Verdict | Awaitable[Verdict]:
+    def _check_token(self, text: str, address: str | None) -> Verdict | Awaitable[Verdict]:
         issuer = self._find_issuer(text)
         if issuer is None:
-            return self._distrust(address, "a token of nobody who is known here")
+            return self._reject(address, "a token of an unknown issuer")
         try:
             found = issuer.verify(text)
-        except BadTokenError as error:
-            return self._doubt(error, address)
+        except InvalidTokenError as error:
+            return self._reject_token(error, address)
         if isinstance(found, Principal):
-            return self._trust(text, issuer, found)
-        return self._await(text, issuer, found, address)
+            return self._accept_token(text, issuer, found)
+        return self._await_token(text, issuer, found, address)
 
-    async def _await(
+    async def _await_token(
         self, text: str, issuer: Issuer, found: Awaitable[Principal], address: str | None
     ) -> Verdict:
         try:
-            return self._trust(text, issuer, await found)
-        except BadTokenError as error:
-            return self._doubt(error, address)
+            return self._accept_token(text, issuer, await found)
+        except InvalidTokenError as error:
+            return self._reject_token(error, address)
 
     def _find_issuer(self, text: str) -> Issuer | None:
-        """Who the token says it is from, where there are several; that it is, the issuer finds out."""
+        """Return the issuer that the token claims; the issuer then verifies it."""
         if len(self._issuers) == 1:
             return next(iter(self._issuers.values()))
         known = self._known_issuers.get(digest_of(text))
-        return known or (self._issuers.get(_peek(text)) if self._issuers else None)
+        return known or (self._issuers.get(_claimed_issuer(text)) if self._issuers else None)
 
-    def _trust(self, text: str, issuer: Issuer, principal: Principal) -> Principal:
+    def _accept_token(self, text: str, issuer: Issuer, principal: Principal) -> Principal:
         if len(self._issuers) > 1:
             if len(self._known_issuers) >= _MAX_KNOWN:
                 self._known_issuers.clear()
             self._known_issuers[digest_of(text)] = issuer
         return principal
 
-    def _doubt(self, error: BadTokenError, address: str | None) -> Refused:
-        if isinstance(error, UnprovenError):
-            return Refused(503, str(error), (), error.retry_after_s)
-        return self._fail(self._challenges.distrust(str(error)), address, str(error))
+    def _reject_token(self, error: InvalidTokenError, address: str | None) -> Rejection:
+        if isinstance(error, KeysUnavailableError):
+            return Rejection(503, str(error), (), error.retry_after_s)
+        return self._fail(self._challenges.invalid_token(str(error)), address, str(error))
 
-    # --- who stays ---
+    # --- later checks ---
 
-    def follow(self, headers: Mapping[bytes, bytes]) -> Pass | None:
-        """What the headers of somebody who was let in just now hold; None where they show nothing."""
+    def credential_of(self, headers: Mapping[bytes, bytes]) -> Credential | None:
+        """Return the credential of a request that was just authenticated; None if it has none."""
         key = headers.get(b"x-api-key") if self._keys is not None else None
-        shown = _read_bearer(headers.get(b"authorization", b"")) if key is None else key.strip(b" \t")
-        if shown is None:
+        sent = _read_bearer(headers.get(b"authorization", b"")) if key is None else key.strip(b" \t")
+        if sent is None:
             return None
-        text = shown.decode("ascii")
+        text = sent.decode("ascii")
         if key is not None or text.startswith(PREFIX):
-            return Pass(hash_secret(text), math.inf)
+            return Credential(hash_secret(text), math.inf)
         issuer = self._find_issuer(text)
-        return None if issuer is None else Pass(None, issuer.expiry(text))
+        return None if issuer is None else Credential(None, issuer.expiry(text))
 
-    def is_good(self, shown: Pass) -> bool:
-        """Whether what somebody came in with would let them in now."""
-        if self._now() >= self._look_at_s:
-            self._look()
+    def is_valid(self, credential: Credential) -> bool:
+        """Whether a credential would be accepted now."""
+        if self._now() >= self._refresh_at_s:
+            self._refresh()
         wall_s = self._wall()
-        if shown.key is None or self._keys is None:
-            return wall_s < shown.until_s
-        return self._keys.is_active(shown.key, wall_s)
+        if credential.key is None or self._keys is None:
+            return wall_s < credential.until_s
+        return self._keys.is_active(credential.key, wall_s)
 
-    # --- refusing ---
+    # --- rejections and limits ---
 
-    def _distrust(self, address: str | None, reason: str) -> Refused:
-        return self._fail(self._challenges.distrust(_WRONG), address, reason)
+    def _reject(self, address: str | None, reason: str) -> Rejection:
+        return self._fail(self._challenges.invalid_token(_INVALID), address, reason)
 
-    def _fail(self, refused: Refused, address: str | None, reason: str | None = None) -> Refused:
-        """Count it against the address. Whoever shows what is good never gets here."""
+    def _fail(self, rejection: Rejection, address: str | None, reason: str | None = None) -> Rejection:
+        """Count a failure against the address. Valid credentials are never counted."""
         wait_s = self._failures.take(fold_address(address))
         if wait_s is not None:
-            return Refused(429, _TOO_OFTEN, (), wait_s)
+            return Rejection(429, _TOO_MANY_FAILURES, (), wait_s)
         if self._log_lines.take("") is None:
-            logger.warning("refused credentials from %s: %s", address or "somewhere", reason or refused.words)
-        return refused
+            logger.warning(
+                "rejected credentials from %s: %s",
+                address or "an unknown address",
+                reason or rejection.message,
+            )
+        return rejection
 
-    # --- the rest of the door ---
+    def require_credentials(self) -> Rejection:
+        """Reject an anonymous request where credentials are required."""
+        return self._challenges.missing()
 
-    def ask(self) -> Refused:
-        """What somebody is told who may come in without credentials, though not everywhere."""
-        return self._challenges.ask()
+    def challenge(self, scopes: Sequence[str]) -> Headers:
+        """Return the headers of a 403 for a principal who lacks these scopes."""
+        return self._challenges.insufficient_scope(scopes)
 
-    def challenge(self, scopes: Sequence[str]) -> Fields:
-        """The header fields of a 403 for a caller who lacks these scopes."""
-        return self._challenges.lack(scopes)
+    def metadata(self, path: str) -> bytes | None:
+        """Return the protected-resource metadata if it is served at this path."""
+        return self._challenges.metadata(path)
 
-    def document(self, path: str) -> bytes | None:
-        """The protected-resource metadata, at the paths where it is looked for; else None."""
-        return self._challenges.document(path)
-
-    def meter(self, principal: Principal) -> float | None:
-        """Count a request of this caller. None: come in; else the seconds until the next one may."""
+    def count_request(self, principal: Principal) -> float | None:
+        """Count a request of this principal. Returns the seconds to wait if there were too many."""
         return None if self._requests is None else self._requests.take(principal.name)
 
 
 def _read_bearer(value: bytes) -> bytes | None:
-    """What follows the scheme, be it nothing or too much; None for another scheme."""
+    """Return what follows the scheme Bearer; None for another scheme."""
     scheme, _, rest = value.strip(b" \t").partition(b" ")
     return rest.strip(b" ") if scheme.lower() == b"bearer" else None
 
 
-def _peek(text: str) -> str:
-    """Who a token says it is from: believed by nobody, and empty where it says nothing that can be read."""
+def _claimed_issuer(text: str) -> str:
+    """Return the unverified issuer of a token; empty if it cannot be read."""
     try:
         claims = codec.parse(decode_base64url(text.split(".")[1]))
         issuer = claims["iss"]
@@ -412,19 +394,19 @@ def _peek(text: str) -> str:
 
 
 def _find_resource(auth: Auth, resource: str | None) -> str | None:
-    """The address that tokens must be meant for. Raises ConfigurationError."""
+    """Return the address that tokens must be for. Raises ConfigurationError."""
     if not auth.oauth:
         return None
     if len({item.issuer for item in auth.oauth}) < len(auth.oauth):
-        raise ConfigurationError("two authorization servers with one issuer", key="auth.oauth.issuer")
-    said = list(dict.fromkeys(item.resource or resource for item in auth.oauth))
-    if len(said) > 1:
+        raise ConfigurationError("two authorization servers have the same issuer", key="auth.oauth.issuer")
+    resources = list(dict.fromkeys(item.resource or resource for item in auth.oauth))
+    if len(resources) > 1:
         hint = "set the same resource for all of them"
-        raise ConfigurationError("one server has one address", key="auth.oauth.resource", hint=hint)
-    if said[0] is None:
-        hint = 'say where clients find this server: resource = "https://tools.example.com/mcp"'
-        raise ConfigurationError("is needed to check tokens", key="auth.oauth.resource", hint=hint)
-    return said[0]
+        raise ConfigurationError("a server has one address", key="auth.oauth.resource", hint=hint)
+    if resources[0] is None:
+        hint = 'set the address of this server: resource = "https://tools.example.com/mcp"'
+        raise ConfigurationError("required to check tokens", key="auth.oauth.resource", hint=hint)
+    return resources[0]
 
 
 def _limiter(rate: Rate, now: Callable[[], float]) -> RateLimiter:

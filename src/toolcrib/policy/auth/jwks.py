@@ -1,16 +1,9 @@
-"""The keys of one issuer: found, fetched, kept, and fetched again before they are too old.
+"""Signing keys of an issuer: discovery, fetching, caching and signature checks.
 
-One fetch at a time, shared by all who wait, and at most one in ten seconds, whatever tokens come. While the
-issuer cannot be reached, what it said last counts, for a day. Whoever asks starts what is due, so there is no
-timer to end. Knows where issuers publish keys, and clocks; refuses to know what is signed with them. It
-belongs to one event loop.
-
-Public keys of an issuer, and whether one of them signed; the only module that imports joserfc.
-
-A key is for what its issuer says and for nothing else: its type, its curve and its size decide which
-algorithms it fits, and what the sender of a token would like has no part in it. Symmetric keys, private keys,
-weak keys and keys that cannot be read are left out one by one. Knows JWK and signatures; refuses to know what
-was signed, and where keys come from.
+The only module that imports joserfc. A key is used only for what its type, curve, size and `alg` allow,
+whatever a token asks for; symmetric, private, weak and unreadable keys are left out one by one. One fetch at
+a time is shared by all who wait, with at most one in ten seconds. While the issuer cannot be reached, its
+last keys count for a day. There is no timer: a lookup starts the fetch that is due.
 """
 
 from __future__ import annotations
@@ -20,42 +13,83 @@ import logging
 import math
 import re
 import time
+from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from toolcrib.errors import APIError, ConfigurationError
 from toolcrib.http_client import HTTPClient
-from toolcrib.policy.auth.tokens import UnprovenError, decode_base64url
 from toolcrib.validation import codec
+
+logger = logging.getLogger("toolcrib")
 
 MAX_KEYS = 100
 _RSA_BITS = range(2048, 8192 + 1)
-"""Below, a key proves little; above, it costs the one who checks more than it should."""
+"""Smaller keys are weak, larger ones cost too much to check."""
 _SECRET = frozenset({"d", "p", "q", "dp", "dq", "qi", "oth", "k"})
 _RSA = frozenset({"RS256", "RS384", "RS512", "PS256", "PS384", "PS512"})
 _ED25519 = frozenset({"EdDSA", "Ed25519"})
-_FITTING: Mapping[tuple[Any, Any], frozenset[str]] = {
+_ALGORITHMS: Mapping[tuple[Any, Any], frozenset[str]] = {
     ("RSA", None): _RSA,
     ("EC", "P-256"): frozenset({"ES256"}),
     ("EC", "P-384"): frozenset({"ES384"}),
     ("EC", "P-521"): frozenset({"ES512"}),
     ("OKP", "Ed25519"): _ED25519,
 }
-"""Types and curves of keys, and what they sign with: between them, all of `policy.SIGNING_ALGORITHMS`."""
+"""Algorithms by key type and curve: together, all of `settings.SIGNING_ALGORITHMS`."""
 _MATERIAL = {"RSA": ("n", "e"), "EC": ("crv", "x", "y"), "OKP": ("crv", "x")}
+FETCH_S = 2.0
+MAX_BYTES = 256 * 1024
+PAUSE_S = 10.0
+"""The least time between the starts of two fetches."""
+LEAST_AGE_S, USUAL_AGE_S, MOST_AGE_S = 300.0, 3600.0, 86_400.0
+STALE_S = 86_400.0
+"""How long keys count after the last successful fetch."""
+_EARLY = 0.8
+"""The part of their life after which keys are fetched again in the background."""
+_MAX_AGE = re.compile(r"(?:^|[\s,])max-age\s*=\s*\"?(\d{1,9})", re.IGNORECASE)
+_LOOPBACK = re.compile(r"http://(?:127\.0\.0\.1|localhost|\[::1\])(?::\d+)?(?:/[^\s]*)?")
+_HTTPS = re.compile(r"https://[^\s/?#@]+(?:/[^\s#]*)?")
+
+
+class InvalidTokenError(Exception):
+    """Why a token is refused, in a message that may be sent back and never contains it."""
+
+
+class KeysUnavailableError(InvalidTokenError):
+    """A token cannot be checked because the keys of its issuer are not available now."""
+
+    def __init__(self, message: str, *, retry_after_s: float) -> None:
+        super().__init__(message)
+        self.retry_after_s = retry_after_s
+
+
+def decode_base64url(text: Any) -> bytes:
+    """Decode base64url in its one canonical spelling. Raises ValueError."""
+    if not isinstance(text, str) or not text.isascii():
+        raise ValueError("not base64url")
+    data = urlsafe_b64decode(text + "=" * (-len(text) % 4))
+    if urlsafe_b64encode(data).rstrip(b"=") != text.encode():
+        raise ValueError("not canonical base64url")
+    return data
 
 
 def load_engine() -> Any:
-    """The one place that loads the engine, which takes a tenth of a second: before the first request, and
-    only where tokens are wanted. Raises ConfigurationError where it is not installed."""
+    """Import joserfc, which takes 0.1 s: before the first request, and only if tokens are used.
+
+    Raises ConfigurationError if it is not installed.
+    """
     try:
         from joserfc import jwk, jws
     except ImportError:
         hint = "pip install 'toolcrib[auth]'"
-        words = "tokens are to be checked, and joserfc is not installed"
-        raise ConfigurationError(words, key="auth.oauth", hint=hint) from None
+        message = "checking tokens requires joserfc, which is not installed"
+        raise ConfigurationError(message, key="auth.oauth", hint=hint) from None
     return jwk, jws
+
+
+# --- keys ---
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -67,8 +101,8 @@ class PublicKey:
     _engine_key: Any = field(repr=False)
 
     @classmethod
-    def read(cls, document: Any) -> PublicKey | None:
-        """A JWK as it was published, or None where it is not one to check tokens with."""
+    def parse(cls, document: Any) -> PublicKey | None:
+        """Parse a published JWK; None if it cannot be used to check tokens."""
         if not isinstance(document, dict) or not _SECRET.isdisjoint(document):
             return None
         kid = document.get("kid")
@@ -77,18 +111,18 @@ class PublicKey:
             return None
         kind = document["kty"]
         material = {name: document.get(name) for name in _MATERIAL[kind]}
-        if kind == "RSA" and not _is_of_good_size(material["n"]):
+        if kind == "RSA" and not _has_accepted_size(material["n"]):
             return None
         jwk, _ = load_engine()
         try:
-            # Without the rest of the document: an odd certificate says nothing against a key.
+            # Without the rest of the document: a strange certificate does not make the key worse.
             return cls(kid, algorithms, jwk.import_key({"kty": kind, **material}))
-        except Exception:  # whatever a broken key makes of the engine, the other keys are fine
+        except Exception:  # a broken key must not affect the other keys
             return None
 
     def has_signed(self, algorithm: str, message: bytes, signature: bytes) -> bool:
-        """Whether `signature` over `message` is this key's. The algorithm must be one that it fits."""
-        # One algorithm of two names, and the engine warns of the older with every use.
+        """Whether `signature` over `message` is by this key. The algorithm must be one of its own."""
+        # Two names of one algorithm; the engine warns about the older one with every use.
         name = "Ed25519" if algorithm in _ED25519 else algorithm
         _, jws = load_engine()
         engine = jws.JWSRegistry(algorithms=[name]).get_alg(name)
@@ -97,27 +131,27 @@ class PublicKey:
 
 
 class KeySet:
-    """The keys of an issuer, as they were published at one time."""
+    """The keys of an issuer as published at one time."""
 
     def __init__(self, documents: Sequence[Any]) -> None:
         self.digest = codec.digest(documents)
-        read = (PublicKey.read(document) for document in documents[:MAX_KEYS])
-        self.keys = tuple(key for key in read if key is not None)
+        parsed = (PublicKey.parse(document) for document in documents[:MAX_KEYS])
+        self.keys = tuple(key for key in parsed if key is not None)
 
     @classmethod
-    def read(cls, data: bytes) -> KeySet:
-        """A JWK Set as it was sent. Raises ValueError, in words, where it has no key for us."""
+    def parse(cls, data: bytes) -> KeySet:
+        """Parse a JWK Set. Raises ValueError if it has no usable key."""
         document = codec.parse(data)
         documents = document.get("keys") if isinstance(document, dict) else None
         if not isinstance(documents, list):
-            raise ValueError("it is not a set of keys")
-        read = cls(documents)
-        if not read.keys:
-            raise ValueError("it has no key that tokens can be checked with")
-        return read
+            raise ValueError("not a JWK Set")
+        parsed = cls(documents)
+        if not parsed.keys:
+            raise ValueError("no key that can be used to check tokens")
+        return parsed
 
     def find(self, kid: str | None, algorithm: str) -> list[PublicKey]:
-        """The keys that can have signed. Without `kid`, all that fit; none where it is not known."""
+        """Return the keys that can have signed; without `kid`, all with this algorithm."""
         named = self.keys if kid is None else [key for key in self.keys if key.kid == kid]
         return [key for key in named if algorithm in key.algorithms]
 
@@ -126,22 +160,22 @@ class KeySet:
 
 
 def _algorithms_of(document: Mapping[str, Any]) -> frozenset[str]:
-    """What a key may be used with: what fits its type, or the one thing that its issuer made it for."""
+    """Return what a key may be used with: what its type allows, or the one `alg` that it names."""
     try:
-        fitting = _FITTING.get((document.get("kty"), document.get("crv")), frozenset())
-        designed = document.get("alg")
-        if designed is not None and designed not in fitting:
+        allowed = _ALGORITHMS.get((document.get("kty"), document.get("crv")), frozenset())
+        named = document.get("alg")
+        if named is not None and named not in allowed:
             return frozenset()
-    except TypeError:  # a list or an object where a word belongs
+    except TypeError:  # a list or an object instead of a string
         return frozenset()
     operations = document.get("key_ops", ["verify"])
     is_for_signatures = document.get("use", "sig") == "sig" and isinstance(operations, list)
     if not is_for_signatures or "verify" not in operations:
         return frozenset()
-    return fitting if designed is None or fitting is _ED25519 else frozenset({designed})
+    return allowed if named is None or allowed is _ED25519 else frozenset({named})
 
 
-def _is_of_good_size(modulus: Any) -> bool:
+def _has_accepted_size(modulus: Any) -> bool:
     try:
         number = int.from_bytes(decode_base64url(modulus))
     except ValueError:
@@ -149,24 +183,11 @@ def _is_of_good_size(modulus: Any) -> bool:
     return number.bit_length() in _RSA_BITS
 
 
-logger = logging.getLogger("toolcrib")
-
-FETCH_S = 2.0
-MAX_BYTES = 256 * 1024
-PAUSE_S = 10.0
-"""Between the beginnings of two fetches."""
-LEAST_AGE_S, USUAL_AGE_S, MOST_AGE_S = 300.0, 3600.0, 86_400.0
-STALE_S = 86_400.0
-"""How long keys count after the last fetch that went well."""
-_EARLY = 0.8
-"""The part of their life after which keys are fetched again while they still count."""
-_MAX_AGE = re.compile(r"(?:^|[\s,])max-age\s*=\s*\"?(\d{1,9})", re.IGNORECASE)
-_LOOPBACK = re.compile(r"http://(?:127\.0\.0\.1|localhost|\[::1\])(?::\d+)?(?:/[^\s]*)?")
-_HTTPS = re.compile(r"https://[^\s/?#@]+(?:/[^\s#]*)?")
+# --- fetching ---
 
 
-class Answer(Protocol):
-    """An HTTP answer, read to its end."""
+class HTTPResponse(Protocol):
+    """An HTTP response, read to its end."""
 
     @property
     def status_code(self) -> int: ...
@@ -178,16 +199,16 @@ class Answer(Protocol):
     def content(self) -> bytes: ...
 
 
-Fetch = Callable[[str], Awaitable[Answer]]
+Fetch = Callable[[str], Awaitable[HTTPResponse]]
 """Gets an address. Raises APIError."""
 
 
-class _UnusableError(Exception):
-    """An issuer answers with what is of no use; says in words with what."""
+class _UnusableResponseError(Exception):
+    pass
 
 
 class IssuerKeys:
-    """The keys of an issuer. `jwks_uri` is looked up in its metadata where it is not given."""
+    """The keys of an issuer, for one event loop. `jwks_uri` is read from its metadata unless given."""
 
     def __init__(
         self,
@@ -201,126 +222,123 @@ class IssuerKeys:
         self._issuer = issuer
         self._given_uri = self._uri = jwks_uri
         self._now = now
-        self._fetch = fetch or _small_fetch()
-        self._set: KeySet | None = None
-        self._early_at = self._old_at = self._stale_at = self._next_at = self._failed_at = -math.inf
+        self._fetch = fetch or _make_fetch()
+        self._keys: KeySet | None = None
+        self._refresh_at = self._old_at = self._stale_at = self._next_at = self._failed_at = -math.inf
         self._is_failing = False
-        self._flight: asyncio.Task[None] | None = None
+        self._task: asyncio.Task[None] | None = None
 
-    def ready(self) -> KeySet | None:
-        """The keys, where nobody has to wait for them. Fetches them in the background when it is time."""
+    def current(self) -> KeySet | None:
+        """Return the keys if nobody has to wait for them. Fetches them in the background when due."""
         moment = self._now()
-        if moment < self._early_at:
-            return self._set
-        if self._set is None or moment >= self._stale_at:
+        if moment < self._refresh_at:
+            return self._keys
+        if self._keys is None or moment >= self._stale_at:
             return None
         if moment >= self._old_at > self._failed_at:
-            return None  # the first after a long silence: what was withdrawn meanwhile must not count
+            return None  # the first lookup after a long time: a withdrawn key must not count
         self._start(moment)
-        return self._set
+        return self._keys
 
     async def fetch(self) -> KeySet:
-        """The keys as they are after the fetch that is under way, or after one of our own where one is due.
+        """Return the keys after the fetch that is running, or after a new one if that is due.
 
-        Raises UnprovenError where there are none that count.
+        Raises KeysUnavailableError if there are none that count.
         """
-        flight = self._start(self._now())
-        if flight is not None:
-            await asyncio.shield(flight)  # others wait for it too
+        task = self._start(self._now())
+        if task is not None:
+            await asyncio.shield(task)  # others wait for it too
         moment = self._now()
-        if self._set is None or moment >= self._stale_at:
-            words = "the keys of the authorization server cannot be had"
-            raise UnprovenError(words, retry_after_s=max(0.0, self._next_at - moment))
-        return self._set
+        if self._keys is None or moment >= self._stale_at:
+            message = "the keys of the authorization server are not available"
+            raise KeysUnavailableError(message, retry_after_s=max(0.0, self._next_at - moment))
+        return self._keys
 
     def _start(self, moment: float) -> asyncio.Task[None] | None:
-        """The fetch that is under way, a new one where that is allowed, else None."""
+        """Return the fetch that is running, a new one if allowed, else None."""
         try:
             loop = asyncio.get_running_loop()
         except RuntimeError:
             return None
-        flight = self._flight
-        if flight is not None and not flight.done() and flight.get_loop() is loop:
-            return flight
+        task = self._task
+        if task is not None and not task.done() and task.get_loop() is loop:
+            return task
         if moment < self._next_at:
             return None
         self._next_at = moment + PAUSE_S
-        self._flight = loop.create_task(self._refresh(), name="toolcrib keys")
-        return self._flight
+        self._task = loop.create_task(self._refresh(), name="toolcrib keys")
+        return self._task
 
     async def _refresh(self) -> None:
-        """One fetch, whatever comes of it."""
         try:
             uri = self._uri or await self._discover()
-            answer = await self._get(uri)
-            keys = KeySet.read(answer.content)
-        except (APIError, _UnusableError, ValueError) as error:
+            response = await self._get(uri)
+            keys = KeySet.parse(response.content)
+        except (APIError, _UnusableResponseError, ValueError) as error:
             self._uri = self._given_uri  # it may have moved
             if not self._is_failing:
-                rest = "" if self._set is None else "; the last ones count for now"
-                logger.warning("the keys of %s cannot be had: %s%s", self._issuer, error, rest)
+                rest = "" if self._keys is None else "; the last keys count for now"
+                logger.warning("cannot fetch the keys of %s: %s%s", self._issuer, error, rest)
             self._is_failing, self._failed_at = True, self._now()
             return
         if self._is_failing:
-            logger.info("the keys of %s are there again", self._issuer)
+            logger.info("the keys of %s are available again", self._issuer)
         self._uri, self._is_failing = uri, False
-        moment, age_s = self._now(), read_age_s(answer.headers)
-        self._early_at, self._old_at = moment + _EARLY * age_s, moment + age_s
+        moment, age_s = self._now(), read_age_s(response.headers)
+        self._refresh_at, self._old_at = moment + _EARLY * age_s, moment + age_s
         self._stale_at = moment + STALE_S
-        if self._set is None or self._set.digest != keys.digest:
-            self._set = keys  # else the one we have, and whatever was proven with it
+        if self._keys is None or self._keys.digest != keys.digest:
+            self._keys = keys  # otherwise keep the set that tokens were verified with
 
     async def _discover(self) -> str:
-        """Where the issuer's metadata says that its keys are."""
+        """Return the address of the keys in the issuer's metadata."""
         problems = []
-        for address in list_well_known(self._issuer):
+        for address in metadata_addresses(self._issuer):
             try:
                 metadata = codec.parse((await self._get(address)).content)
-            except (_UnusableError, ValueError) as error:
-                problems.append(str(error) if isinstance(error, _UnusableError) else f"{address} is not JSON")
+            except _UnusableResponseError as error:
+                problems.append(str(error))
+                continue
+            except ValueError:
+                problems.append(f"{address} is not JSON")
                 continue
             if not isinstance(metadata, dict) or metadata.get("issuer") != self._issuer:
                 problems.append(f"{address} is not about this issuer")
                 continue
             uri = metadata.get("jwks_uri")
             if not isinstance(uri, str) or not is_allowed(uri, self._issuer):
-                raise _UnusableError(f"{address} names no https address of its keys")
+                raise _UnusableResponseError(f"{address} has no https address for `jwks_uri`")
             return uri
-        raise _UnusableError(f"it has no metadata: {'; '.join(problems)}")
+        raise _UnusableResponseError(f"no metadata: {'; '.join(problems)}")
 
-    async def _get(self, address: str) -> Answer:
-        answer = await self._fetch(address)
-        if answer.status_code != 200:
-            raise _UnusableError(f"{address} answers with {answer.status_code}")
-        return answer
+    async def _get(self, address: str) -> HTTPResponse:
+        response = await self._fetch(address)
+        if response.status_code != 200:
+            raise _UnusableResponseError(f"{address} returned {response.status_code}")
+        return response
 
 
-def _small_fetch() -> Fetch:
-    """Small documents, soon or not at all: no redirects, and nothing that grows when it is unpacked."""
-    outbound = HTTPClient(timeout_s=FETCH_S, max_bytes=MAX_BYTES, max_connections=2)
-    outbound.load()  # a token that has to wait for keys keeps nobody else waiting
+def _make_fetch() -> Fetch:
+    """Return a function for small documents: short timeout, no redirects, no compression."""
+    client = HTTPClient(timeout_s=FETCH_S, max_bytes=MAX_BYTES, max_connections=2)
+    client.load()  # so that the first fetch does not block the event loop
     headers = {"accept": "application/json", "accept-encoding": "identity"}
 
-    async def fetch(address: str) -> Answer:
-        return await outbound.arequest("GET", address, headers=headers)
+    async def fetch(address: str) -> HTTPResponse:
+        return await client.arequest("GET", address, headers=headers)
 
     return fetch
 
 
-def list_well_known(issuer: str) -> Iterator[str]:
-    """Where the metadata of an issuer may be, the likeliest first: RFC 8414, then OpenID."""
-    origin, path = _split(issuer)
+def metadata_addresses(issuer: str) -> Iterator[str]:
+    """Yield where the metadata of an issuer may be: RFC 8414, then OpenID."""
+    scheme, _, rest = issuer.partition("://")
+    host, slash, path = rest.partition("/")
+    origin, path = f"{scheme}://{host}", f"{slash}{path}".rstrip("/")
     yield f"{origin}/.well-known/oauth-authorization-server{path}"
     if path:
         yield f"{origin}/.well-known/openid-configuration{path}"
     yield f"{origin}{path}/.well-known/openid-configuration"
-
-
-def _split(issuer: str) -> tuple[str, str]:
-    """The origin, and the path without the slash at its end."""
-    scheme, _, rest = issuer.partition("://")
-    host, slash, path = rest.partition("/")
-    return f"{scheme}://{host}", f"{slash}{path}".rstrip("/")
 
 
 def is_allowed(address: str, issuer: str) -> bool:
@@ -331,9 +349,9 @@ def is_allowed(address: str, issuer: str) -> bool:
 
 
 def read_age_s(headers: Mapping[str, str]) -> float:
-    """How long keys count, by what the answer says of itself, within what is sensible."""
-    said = headers.get("cache-control", "")
-    found = _MAX_AGE.search(said)
+    """Return how long keys count by the response's headers, within bounds."""
+    control = headers.get("cache-control", "").lower()
+    found = _MAX_AGE.search(control)
     if found is not None:
         return min(max(float(found[1]), LEAST_AGE_S), MOST_AGE_S)
-    return LEAST_AGE_S if "no-cache" in said.lower() or "no-store" in said.lower() else USUAL_AGE_S
+    return LEAST_AGE_S if "no-cache" in control or "no-store" in control else USUAL_AGE_S

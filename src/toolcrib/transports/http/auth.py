@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from toolcrib.context import Principal
 from toolcrib.errors import ConfigurationError
-from toolcrib.policy.auth import ANONYMOUS, Doorkeeper, Pass, Refused
+from toolcrib.policy.auth import ANONYMOUS, Authenticator, Credential, Rejection
 from toolcrib.protocol.messages import Headers
 from toolcrib.protocol.modern import REPEATED
 from toolcrib.transports.http.request import Request
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from toolcrib.policy.enforcer import PolicyEnforcer
 
 _READ_ONLY = ((b"allow", b"GET, HEAD"),)
-_KNOWN = (Principal, Refused)
+_KNOWN = (Principal, Rejection)
 
 
 class AuthMiddleware:
@@ -37,8 +37,8 @@ class AuthMiddleware:
         self._port = port
         self._path = path
         self._workers = workers
-        self._keeper: Doorkeeper | None = None
-        self._credentials: CredentialWatch[Pass] | None = None
+        self._authenticator: Authenticator | None = None
+        self._credentials: CredentialWatch[Credential] | None = None
         self._telemetry = enforcer.telemetry
         telemetry = enforcer.policy.telemetry
         shows = self._telemetry is not None and telemetry is not None and telemetry.prometheus
@@ -53,95 +53,99 @@ class AuthMiddleware:
     async def open(self, port: int) -> None:
         """Prepare to authenticate. `port` is the one that the server listens on."""
         auth = self._enforcer.policy.auth
-        if auth is None or self._keeper is not None:
+        if auth is None or self._authenticator is not None:
             return
         host = f"[{self._host}]" if ":" in self._host else self._host
         resource = f"http://{host}:{port}{self._path}"
         try:
-            keeper = Doorkeeper(
+            authenticator = Authenticator(
                 auth,
                 resource=resource,
                 path=self._path,
                 name=self._name,
-                twice=REPEATED,
+                repeated=REPEATED,
                 workers=self._workers,
             )
-            await keeper.open()
+            await authenticator.open()
         except ConfigurationError as error:
             raise self._enforcer.policy.error_from("auth.keys", error) from None
-        self._keeper = keeper
-        self._credentials = CredentialWatch(keeper.is_good)
+        self._authenticator = authenticator
+        self._credentials = CredentialWatch(authenticator.is_valid)
 
     async def close(self) -> None:
         if self._credentials is not None:
             self._credentials.close()
             self._credentials = None
-        if self._keeper is not None:
-            await self._keeper.close()
-            self._keeper = None
+        if self._authenticator is not None:
+            await self._authenticator.close()
+            self._authenticator = None
 
     def challenge(self, scopes: Sequence[str]) -> Headers:
         """Return headers that ask the client to come back with these scopes."""
-        return () if self._keeper is None else self._keeper.challenge(scopes)
+        return () if self._authenticator is None else self._authenticator.challenge(scopes)
 
     def admit(self, request: Request) -> Response | Awaitable[Response | None] | None:
         """Authenticate a request. Return None, or the response that it gets instead of being handled."""
-        keeper = self._keeper
-        if keeper is None:
+        authenticator = self._authenticator
+        if authenticator is None:
             if self._enforcer.policy.auth is not None:  # not open yet, or closed already
-                return self._refuse(Refused(503, "The server is starting or stopping", (), 1.0))
+                return self._refuse(Rejection(503, "The server is starting or stopping", (), 1.0))
             request.is_admitted = True
             return self._show_metrics(request) if request.head.path == self._metrics_path else None
         if request.head.path != self._path:
-            document = keeper.document(request.head.path)
+            document = authenticator.metadata(request.head.path)
             if document is not None:
                 return _page(request, b"application/json", document)
             if request.head.path == self._metrics_path and self._is_open:
                 return self._show_metrics(request)
-        who = keeper.identify(request.head.headers, request.address)
+        who = authenticator.authenticate(request.head.headers, request.address)
         if isinstance(who, _KNOWN):
-            return self._accept(who, keeper, request)
-        return self._wait(who, keeper, request)
+            return self._accept(who, authenticator, request)
+        return self._wait(who, authenticator, request)
 
     async def _wait(
-        self, who: Awaitable[Principal | Refused], keeper: Doorkeeper, request: Request
+        self, who: Awaitable[Principal | Rejection], authenticator: Authenticator, request: Request
     ) -> Response | None:
-        return self._accept(await who, keeper, request)
+        return self._accept(await who, authenticator, request)
 
-    def _accept(self, who: Principal | Refused, keeper: Doorkeeper, request: Request) -> Response | None:
-        if isinstance(who, Refused):
+    def _accept(
+        self, who: Principal | Rejection, authenticator: Authenticator, request: Request
+    ) -> Response | None:
+        if isinstance(who, Rejection):
             return self._refuse(who)
         is_metrics = request.head.path == self._metrics_path
-        if is_metrics and (refused := self._check_metrics_access(who, keeper)) is not None:
-            return self._refuse(refused)
-        wait_s = keeper.meter(who)
+        if is_metrics and (rejection := self._check_metrics_access(who, authenticator)) is not None:
+            return self._refuse(rejection)
+        wait_s = authenticator.count_request(who)
         if wait_s is not None:
-            return self._refuse(Refused(429, "Too many requests: try again later", (), wait_s))
+            return self._refuse(Rejection(429, "Too many requests: try again later", (), wait_s))
         request.principal, request.is_admitted = who, True
         return self._show_metrics(request) if is_metrics else None
 
     def watch(self, stream: OpenStream, request: Request) -> None:
         """End this stream when the credentials of its request are no longer valid."""
-        credentials = None if self._keeper is None else self._keeper.follow(request.head.headers)
+        credentials = (
+            None if self._authenticator is None else self._authenticator.credential_of(request.head.headers)
+        )
         if credentials is not None and self._credentials is not None:
             self._credentials.add(stream, credentials)
 
-    def _refuse(self, refused: Refused) -> Response:
+    def _refuse(self, rejection: Rejection) -> Response:
         if self._telemetry is not None:
-            self._telemetry.count_refusal(str(refused.status))
-        headers = refused.fields
-        if refused.retry_after_s is not None:
-            headers = (*headers, (b"retry-after", b"%d" % max(1, math.ceil(refused.retry_after_s))))
-        return error_response(refused.status, refused.words, headers)
+            self._telemetry.count_refusal(str(rejection.status))
+        headers = rejection.headers
+        if rejection.retry_after_s is not None:
+            headers = (*headers, (b"retry-after", b"%d" % max(1, math.ceil(rejection.retry_after_s))))
+        return error_response(rejection.status, rejection.message, headers)
 
-    def _check_metrics_access(self, who: Principal, keeper: Doorkeeper) -> Refused | None:
+    def _check_metrics_access(self, who: Principal, authenticator: Authenticator) -> Rejection | None:
         """Refuse callers without the scope for metrics, which name tools that not everybody may see."""
         if who is ANONYMOUS:
-            return keeper.ask()
+            return authenticator.require_credentials()
         if self._scope in who.scopes:
             return None
         words = f"Metrics require the scope {self._scope}"
-        return Refused(403, words, keeper.challenge([self._scope]))
+        return Rejection(403, words, authenticator.challenge([self._scope]))
 
     def _show_metrics(self, request: Request) -> Response:
         assert self._telemetry is not None  # nosec B101  # there is no such path without it

@@ -1,0 +1,147 @@
+"""`toolcrib serve --workers`: several processes that a client cannot tell from one."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.serve_process import Calling, Serving, children_of, is_running, start, wait_until
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs sockets to inherit, and /proc")
+
+TOOLS = '''
+import asyncio, os, sys
+from toolcrib import Context, tool
+
+@tool(run="inline")
+def pid() -> str:
+    """The number of the process."""
+    return str(os.getpid())
+
+@tool
+async def confirm(ctx: Context) -> str:
+    """Ask, then say who was told."""
+    schema = {"type": "object", "properties": {"sure": {"type": "boolean"}}, "required": ["sure"]}
+    answer = await ctx.ask("sure", "Sure?", schema)
+    return f"{os.getpid()} {answer['sure']}"
+
+@tool
+async def slow(seconds: float) -> str:
+    """Wait."""
+    print("waiting", file=sys.stderr, flush=True)
+    await asyncio.sleep(seconds)
+    return "slept"
+
+@tool
+def bad(*args) -> str:
+    """Cannot be a tool."""
+    return ""
+'''
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("crew")
+    (path / "tools.py").write_text(TOOLS)
+    return path
+
+
+@pytest.fixture(scope="module")
+def crew(folder: Path) -> Iterator[Serving]:
+    with Serving("tools.py", "--workers", "2", cwd=folder) as serving:
+        yield serving
+
+
+def test_it_says_once_what_is_served_and_what_was_refused(crew: Serving) -> None:
+    assert (crew.info["workers"], crew.info["tools"]) == (2, ["pid", "confirm", "slow"])
+    crew.wait_for("note: several workers keep no sessions")
+    assert crew.errors.count("Tool 'bad' takes *args") == 1
+
+
+def test_connections_are_spread_over_the_workers(crew: Serving) -> None:
+    workers = {str(pid) for pid in children_of(crew.process.pid)}
+    assert len(workers) == 2
+    seen: set[str] = set()
+    wait_until(lambda: bool(seen.add(crew.call("pid")) or seen == workers))
+
+
+def test_what_one_worker_sealed_another_one_opens(crew: Serving) -> None:
+    question = crew.ask_modern("tools/call", name="confirm", arguments={})
+    assert question["resultType"] == "input_required"
+    seen: set[str] = set()
+
+    def answer() -> bool:
+        done = crew.ask_modern(
+            "tools/call",
+            name="confirm",
+            arguments={},
+            requestState=question["requestState"],
+            inputResponses={"sure": {"action": "accept", "content": {"sure": True}}},
+        )
+        pid, sure = done["content"][0]["text"].split()
+        assert sure == "True"
+        seen.add(pid)
+        return len(seen) == 2
+
+    wait_until(answer)
+
+
+def test_what_needs_a_session_says_so(crew: Serving) -> None:
+    facts = crew.ask("initialize", protocolVersion="2025-11-25", capabilities={"elicitation": {}})
+    assert facts["serverInfo"]["name"] == "toolcrib"
+    assert "cannot be asked" in crew.call("confirm")
+
+
+def test_the_orders_of_a_worker_are_nowhere_to_be_read(crew: Serving) -> None:
+    for pid in children_of(crew.process.pid):
+        words = Path(f"/proc/{pid}/cmdline").read_text().split("\0")
+        assert words[1:-1] == ["-P", "-c", "from toolcrib.cli.workers import work; work()", words[-2]]
+        assert words[-2].isdigit()
+        given = Path(f"/proc/{pid}/environ").read_text().split("\0")
+        assert not [item for item in given if "TOOLCRIB" in item and item.partition("=")[0] not in os.environ]
+
+
+def test_a_worker_that_is_killed_is_replaced_and_a_signal_drains_them_all(folder: Path) -> None:
+    with Serving("tools.py", "--workers", "2", cwd=folder) as serving:
+        victim = children_of(serving.process.pid)[0]
+        os.kill(victim, signal.SIGKILL)
+        serving.wait_for(f"warning: worker {victim} was ended by SIGKILL; another one is started in 0.5 s")
+        assert serving.call("pid") != str(victim)
+        wait_until(lambda: len(children_of(serving.process.pid)) == 2)
+        workers = children_of(serving.process.pid)
+        calling = Calling(serving, "slow", seconds=1.0)
+        serving.wait_for("waiting")
+        assert serving.end(signal.SIGTERM) == 0
+        calling.join(20)
+        assert calling.outcome == "slept"
+        assert not [pid for pid in workers if is_running(pid)]
+    assert "Traceback" not in serving.errors
+
+
+@pytest.mark.parametrize("signals", [[signal.SIGKILL], [signal.SIGTERM, signal.SIGINT]], ids=["KILL", "two"])
+def test_no_worker_outlives_its_parent(folder: Path, signals: list[signal.Signals]) -> None:
+    with Serving("tools.py", "--workers", "2", cwd=folder) as serving:
+        workers = children_of(serving.process.pid)
+        calling = Calling(serving, "slow", seconds=0.5 if signals == [signal.SIGKILL] else 30.0)
+        serving.wait_for("waiting")
+        assert serving.end(*signals) < 0
+        wait_until(lambda: not [pid for pid in workers if is_running(pid)], timeout_s=8)
+        calling.join(20)
+        if signals == [signal.SIGKILL]:
+            assert calling.outcome == "slept"  # they are told, not cut off
+    assert "Traceback" not in serving.errors
+
+
+def test_workers_that_cannot_serve_are_not_tried_again(folder: Path) -> None:
+    process = start("serve", "--workers", "2", "--port", "0", "--strict", "tools.py", cwd=folder)
+    out, err = process.communicate(timeout=60)
+    assert (process.returncode, out) == (1, "")
+    assert err.count("error: Not started: 1 problem, and --strict allows none") == 1
+    process = start("serve", "--workers", "2", "--port", "0", "missing.py", cwd=folder)
+    out, err = process.communicate(timeout=60)
+    assert (process.returncode, out, err) == (2, "", "error: There is no file or folder missing.py\n")

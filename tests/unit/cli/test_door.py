@@ -1,0 +1,114 @@
+"""Where a server is to be found: addresses, who is in the way, and what is said of it."""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+from contextlib import closing
+
+import pytest
+
+from toolcrib.cli.load import Summary
+from toolcrib.cli.options import Failure
+from toolcrib.cli.output import open_terminal
+from toolcrib.cli.serve_http import Place, say_limits
+from toolcrib.cli.sockets import address_of, find_occupant, is_public, open_again, open_door, share_door
+
+
+class Bound:
+    """A socket as far as it was bound: tests bind to loopback only."""
+
+    def __init__(self, *name: object) -> None:
+        self._name = name
+
+    def getsockname(self) -> tuple[object, ...]:
+        return self._name
+
+
+@pytest.mark.parametrize(
+    ("host", "bound", "address"),
+    [
+        ("127.0.0.1", ("127.0.0.1", 8000), "http://127.0.0.1:8000/mcp"),
+        ("::1", ("::1", 8000, 0, 0), "http://[::1]:8000/mcp"),
+        ("localhost", ("127.0.0.1", 8000), "http://localhost:8000/mcp"),
+        ("0.0.0.0", ("0.0.0.0", 8000), "http://127.0.0.1:8000/mcp"),
+        ("::", ("::", 8000, 0, 0), "http://[::1]:8000/mcp"),
+        ("desk.example", ("10.0.0.7", 8000), "http://desk.example:8000/mcp"),
+    ],
+)
+def test_an_address_is_one_that_can_be_used_here(host: str, bound: tuple[object, ...], address: str) -> None:
+    assert address_of(Bound(*bound), host, "/mcp") == address  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("bound", "expected"),
+    [
+        ("127.0.0.1", False),
+        ("127.8.8.8", False),
+        ("::1", False),
+        ("0.0.0.0", True),
+        ("::", True),
+        ("10.0.0.7", True),
+    ],
+)
+def test_what_other_machines_can_reach_is_public(bound: str, expected: bool) -> None:
+    assert is_public([Bound("127.0.0.1", 1), Bound(bound, 1)]) is expected  # type: ignore[list-item]
+
+
+def test_who_can_be_reached_by_others_is_warned(capsys: pytest.CaptureFixture[str]) -> None:
+    place = Place(["http://10.0.0.7:8000/mcp"], 1, 1, "x", [], None, is_public=True)
+    with open_terminal(debug=False) as terminal:
+        say_limits(Summary("x", [], [], [], False), place, terminal)
+    words = capsys.readouterr().err
+    assert words.startswith(
+        "warning: other machines can reach this server, and nobody has to say who they are"
+    )
+    assert "--allow-host" in words
+
+
+def test_who_is_reached_by_others_with_a_key_is_not_warned(capsys: pytest.CaptureFixture[str]) -> None:
+    place = Place(["http://10.0.0.7:8000/mcp"], 1, 1, "x", [], None, is_public=True)
+    with open_terminal(debug=False) as terminal:
+        say_limits(Summary("x", [], [], [], False, shows="a key"), place, terminal)
+    assert capsys.readouterr().err == ""
+
+
+def test_both_families_of_a_name_get_the_same_port() -> None:
+    sockets = open_door("localhost", 0)
+    ports = {each.getsockname()[1] for each in sockets}
+    for each in sockets:
+        each.close()
+    assert len(ports) == 1
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells who listens")
+def test_who_listens_on_a_port_is_found() -> None:
+    with closing(socket.create_server(("127.0.0.1", 0))) as taken:
+        port = taken.getsockname()[1]
+        assert str(find_occupant(port)).startswith(f"process {os.getpid()} (")
+    assert find_occupant(port) is None
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux spreads connections over sockets")
+def test_a_shared_door_is_open_to_our_own_and_to_nobody_else() -> None:
+    held = open_door("127.0.0.1", 0)
+    share_door(held)
+    port = held[0].getsockname()[1]
+    workers = [open_again(held)[0], open_again(held)[0]]
+    for each in workers:
+        each.listen()
+    with pytest.raises(Failure, match=f"Port {port} is taken"):
+        open_door("127.0.0.1", port)
+    clients = [socket.create_connection(("127.0.0.1", port)) for _ in range(64)]
+    accepted = []
+    for each in workers:
+        try:
+            while True:
+                accepted.append((each, each.accept()[0]))
+        except BlockingIOError:
+            pass
+    assert len(accepted) == 64
+    assert len({each for each, _ in accepted}) == 2
+    for each in (*held, *workers, *clients, *(one for _, one in accepted)):
+        each.close()

@@ -1,0 +1,69 @@
+"""What a typed word means for a field of a form, and what a field offers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from toolcrib.cli.ask import choices_of, find_problem, read_value
+
+COLOURS = {"oneOf": [{"const": "#f00", "title": "Red"}, {"const": "#0f0", "title": "Green"}]}
+SEVERAL = {"type": "array", "items": {"anyOf": COLOURS["oneOf"]}, "minItems": 1}
+
+
+@pytest.mark.parametrize(
+    ("schema", "choices"),
+    [
+        ({"type": "string"}, {}),
+        ({"type": "string", "enum": ["a", "b"]}, {"a": "", "b": ""}),
+        ({"type": "string", "enum": ["a", "b"], "enumNames": ["First"]}, {"a": "First", "b": ""}),
+        ({"type": "string", **COLOURS}, {"#f00": "Red", "#0f0": "Green"}),
+        ({"type": "array", "items": {"type": "string", "enum": ["a"]}}, {"a": ""}),
+        (SEVERAL, {"#f00": "Red", "#0f0": "Green"}),
+        ({"enum": "nonsense", "items": 5}, {}),
+        ({"oneOf": [5, {}]}, {}),
+    ],
+)
+def test_a_field_offers_its_choices(schema: dict[str, Any], choices: dict[str, str]) -> None:
+    assert choices_of(schema) == choices
+
+
+@pytest.mark.parametrize(
+    ("word", "schema", "value"),
+    [
+        ("17", {"type": "string"}, "17"),
+        ("17", {"type": "integer"}, 17),
+        ("1.5", {"type": "number"}, 1.5),
+        ("old", {"type": "integer"}, "old"),
+        ("Yes", {"type": "boolean"}, True),
+        ("n", {"type": "boolean"}, False),
+        ("maybe", {"type": "boolean"}, "maybe"),
+        ("red", {"type": "string", **COLOURS}, "#f00"),
+        ("#0f0", {"type": "string", **COLOURS}, "#0f0"),
+        ("red, #0f0,", SEVERAL, ["#f00", "#0f0"]),
+        ("", SEVERAL, []),
+    ],
+)
+def test_a_word_means_what_its_field_says(word: str, schema: dict[str, Any], value: Any) -> None:
+    assert read_value(word, schema, choices_of(schema)) == value
+
+
+@pytest.mark.parametrize(
+    ("value", "schema", "fits"),
+    [
+        (5, {"type": "integer", "minimum": 3}, True),
+        (2, {"type": "integer", "minimum": 3}, False),
+        ("x", {"type": "string", "format": "email"}, False),
+        ("#f00", {"type": "string", **COLOURS}, True),
+        ("#00f", {"type": "string", **COLOURS}, False),
+        (["#f00"], SEVERAL, True),
+        ([], SEVERAL, False),
+        ("anything", {"type": "no such type"}, True),
+        ("anything", {"pattern": "("}, True),
+    ],
+)
+def test_a_value_that_does_not_fit_is_found_before_it_is_sent(
+    value: Any, schema: dict[str, Any], fits: bool
+) -> None:
+    assert (find_problem(value, schema) is None) is fits

@@ -1,0 +1,163 @@
+"""`toolcrib serve` as its operators watch it: figures at an address, a log that programs read."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+from tests.support.serve_process import Serving, children_of, start, wait_until
+
+from .conftest import Desk
+
+pytestmark = pytest.mark.skipif(os.name == "nt", reason="needs POSIX signals")
+
+TOOLS = '''
+from toolcrib import tool
+
+@tool
+def add(a: int, b: int) -> int:
+    """Add two numbers."""
+    return a + b
+
+@tool
+def boom(text: str) -> str:
+    """Raise."""
+    raise RuntimeError(f"no: {text} password=hunter2")
+'''
+WATCHED = """
+[server]
+targets = ["tools.py"]
+
+[telemetry]
+prometheus = true
+
+[log]
+format = "json"
+"""
+OK = 'toolcrib_calls_total{tool="add",outcome="ok",code=""}'
+
+
+def write(folder: Path, settings: str = WATCHED) -> Path:
+    (folder / "tools.py").write_text(TOOLS)
+    (folder / "toolcrib.toml").write_text(settings)
+    return folder
+
+
+def read_page(serving: Serving) -> str:
+    """The figures, on a connection of its own."""
+    with urllib.request.urlopen(serving.address.replace("/mcp", "/metrics"), timeout=10) as answer:
+        assert answer.headers["content-type"] == "text/plain; version=0.0.4; charset=utf-8"
+        text: str = answer.read().decode()
+    return text
+
+
+def count(page: str, figure: str) -> int:
+    return sum(int(line.rpartition(" ")[2]) for line in page.splitlines() if line.startswith(f"{figure} "))
+
+
+def test_figures_and_a_log_of_json_are_a_matter_of_the_file(tmp_path: Path) -> None:
+    with Serving("--log-level", "info", cwd=write(tmp_path)) as serving:
+        assert serving.call("add", a=1, b=2) == "3"
+        assert "reference" in serving.call("boom", text="a\n\x1b[31mb")
+        assert count(read_page(serving), OK) == 1
+        serving.wait_for('"trace"')
+        assert serving.end() == 0
+    records = [json.loads(line) for line in serving.errors.splitlines() if line.startswith("{")]
+    [ended] = [item for item in records if item["message"] == "call ended: ok"]
+    assert (ended["level"], ended["tool_name"], ended["principal"]) == ("info", "add", "local")
+    [crash] = [item for item in records if item.get("error_type") == "RuntimeError"]
+    assert "RuntimeError: no: [value] password=[redacted]" in crash["message"]
+    assert crash["trace"].lstrip().startswith("File ")
+    assert "hunter2" not in crash["message"]
+
+
+def test_the_command_wins_over_the_file(tmp_path: Path) -> None:
+    with Serving("--log-level", "info", "--log-format", "text", cwd=write(tmp_path)) as serving:
+        serving.call("add", a=1, b=2)
+        serving.wait_for(" info: call ended: ok")
+
+
+def test_several_workers_tell_one_sum_whichever_is_asked(tmp_path: Path) -> None:
+    with Serving("--workers", "2", cwd=write(tmp_path)) as serving:
+        for number in range(12):
+            assert serving.call("add", a=number, b=0) == str(number)
+        wait_until(lambda: count(read_page(serving), OK) == 12, lambda: read_page(serving))
+        assert {count(read_page(serving), OK) for _ in range(8)} == {12}
+        assert serving.end() == 0
+
+
+def test_where_the_log_is_json_every_line_is_that_of_the_workers_parent_too(tmp_path: Path) -> None:
+    write(tmp_path, WATCHED.replace("json", "text"))
+    with (tmp_path / "tools.py").open("a") as file:
+        file.write('\n@tool\ndef bad(*args) -> str:\n    """Cannot be one."""\n    return ""\n')
+    options = ("--workers", "2", "--log-level", "info", "--log-format", "json")
+    with Serving(*options, cwd=tmp_path) as serving:
+        victim, _ = children_of(serving.process.pid)
+        os.kill(victim, signal.SIGKILL)
+        serving.wait_for("another one is started")
+        wait_until(lambda: len(set(children_of(serving.process.pid)) - {victim}) == 2)
+        serving.call("add", a=1, b=2)
+        assert serving.end() == 0
+    records = [json.loads(line) for line in serving.errors.splitlines()]
+    [ended] = [item for item in records if "another one is started" in item["message"]]
+    assert ended["level"] == "warning"
+    assert ended["message"].startswith(f"worker {victim} was ended by SIGKILL")
+    [refused] = [item for item in records if "takes *args" in item["message"]]
+    assert (refused["level"], refused["logger"]) == ("error", "toolcrib")
+    assert {item["level"] for item in records} == {"info", "warning", "error"}
+
+
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_where_the_log_is_json_so_is_why_it_does_not_start(tmp_path: Path, workers: str) -> None:
+    write(tmp_path, WATCHED + '[auth]\nkeys = "none.json"\n')
+    with start("serve", "--port", "0", "--workers", workers, cwd=tmp_path) as process:
+        out, errors = process.communicate(timeout=60)
+    assert (process.returncode, out) == (2, "")
+    [record] = [json.loads(line) for line in errors.splitlines()]
+    assert record["message"] == "toolcrib.toml:11: auth.keys: none.json: there is no such file"
+    assert record["hint"].startswith("make a key: toolcrib keys create NAME")
+
+
+def test_where_the_log_is_json_the_greeting_is_one_line_of_it(tmp_path: Path) -> None:
+    with start("serve", "--port", "0", cwd=write(tmp_path)) as process:
+        assert process.stderr is not None
+        greeting = json.loads(process.stderr.readline())
+        process.terminate()
+        _, rest = process.communicate(timeout=60)
+    assert greeting["message"].startswith("toolcrib serves 2 tools at http://127.0.0.1:")
+    assert [json.loads(line) for line in rest.splitlines()] == []
+
+
+def test_without_telemetry_there_is_no_such_page(tmp_path: Path) -> None:
+    write(tmp_path, '[server]\ntargets = ["tools.py"]\n')
+    with Serving(cwd=tmp_path) as serving, pytest.raises(urllib.error.HTTPError) as caught:
+        read_page(serving)
+    with caught.value as answer:
+        assert answer.code == 404
+
+
+@pytest.mark.parametrize("given", ["--stdio", "--port 0", "--port 0 toolcrib.toml tools.py"])
+def test_where_the_file_says_json_so_is_what_is_wrong_with_it(desk: Desk, given: str) -> None:
+    write(desk.folder, WATCHED + '[[rules]]\ndeny = ["add"]\nfoo = 1\n')
+    done = desk.run("serve", *given.split(), stdin="")
+    first, *_ = [json.loads(line) for line in done.stderr.splitlines()]
+    assert (first["level"], first["message"]) == ("error", "toolcrib.toml:12: rules[1].foo: unknown key")
+    assert first["hint"].startswith("known keys: ")
+
+
+@pytest.mark.parametrize("text", ["[log\n", "log = 3\n", '[log]\nformat = "jsn"\n'])
+def test_where_the_format_cannot_be_read_words_are_for_people(desk: Desk, text: str) -> None:
+    desk.write("toolcrib.toml", text)
+    assert desk.run("serve", "--stdio", stdin="").stderr.startswith("error: toolcrib.toml:")
+
+
+def test_a_format_that_is_none_is_refused(desk: Desk) -> None:
+    done = desk.run("serve", "--log-format", "xml")
+    assert done.exit_code == 2
+    assert "'xml' is not one of 'text', 'json'" in done.stderr

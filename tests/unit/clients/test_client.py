@@ -1,0 +1,176 @@
+"""Where each client's file is on each platform, and how its entry looks."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from toolcrib.cli.connect import CLIENTS, HttpServer, Machine, StdioServer, entry_for, find_client, snippet
+from toolcrib.cli.connect.clients import Client
+from toolcrib.errors import ConfigurationError
+
+STDIO = StdioServer("/bin/toolcrib", ("serve", "--stdio", "/x/tools.py"))
+HTTP = HttpServer("http://127.0.0.1:8000/mcp")
+HOME = Path("/home/me")
+WINDOWS = {"APPDATA": "/users/me/Roaming", "LOCALAPPDATA": "/users/me/Local"}
+
+
+def client(name: str) -> Client:
+    found = find_client(name)
+    assert found is not None
+    return found
+
+
+def user_file(name: str, platform: str = "linux", **environ: str) -> str:
+    machine = Machine(platform, HOME, Path("/work"), environ)
+    return client(name).file(machine, "user").as_posix()
+
+
+@pytest.mark.parametrize(
+    ("name", "platform", "environ", "file"),
+    [
+        ("claude-desktop", "linux", {}, "/home/me/.config/Claude/claude_desktop_config.json"),
+        ("claude-desktop", "linux", {"XDG_CONFIG_HOME": "/c"}, "/c/Claude/claude_desktop_config.json"),
+        (
+            "claude-desktop",
+            "darwin",
+            {"XDG_CONFIG_HOME": "/c"},
+            "/home/me/Library/Application Support/Claude/claude_desktop_config.json",
+        ),
+        ("claude-desktop", "win32", WINDOWS, "/users/me/Roaming/Claude/claude_desktop_config.json"),
+        ("claude-desktop", "win32", {}, "/home/me/AppData/Roaming/Claude/claude_desktop_config.json"),
+        ("claude-code", "linux", {}, "/home/me/.claude.json"),
+        ("claude-code", "win32", WINDOWS, "/home/me/.claude.json"),
+        ("claude-code", "darwin", {"CLAUDE_CONFIG_DIR": "/cc"}, "/cc/.claude.json"),
+        ("cursor", "linux", {}, "/home/me/.cursor/mcp.json"),
+        ("cursor", "win32", WINDOWS, "/home/me/.cursor/mcp.json"),
+        ("vscode", "linux", {}, "/home/me/.config/Code/User/mcp.json"),
+        ("vscode", "darwin", {}, "/home/me/Library/Application Support/Code/User/mcp.json"),
+        ("vscode", "win32", WINDOWS, "/users/me/Roaming/Code/User/mcp.json"),
+        ("vscode", "linux", {"VSCODE_PORTABLE": "/usb"}, "/usb/user-data/User/mcp.json"),
+        ("vscode", "linux", {"VSCODE_APPDATA": "/data"}, "/data/Code/User/mcp.json"),
+        ("gemini", "linux", {}, "/home/me/.gemini/settings.json"),
+        ("gemini", "win32", {"GEMINI_CLI_HOME": "/g"}, "/g/.gemini/settings.json"),
+        ("codex", "darwin", {}, "/home/me/.codex/config.toml"),
+        ("codex", "win32", {"CODEX_HOME": "/k"}, "/k/config.toml"),
+        ("codex", "linux", {"CODEX_HOME": " "}, "/home/me/.codex/config.toml"),
+    ],
+)
+def test_the_users_file_is_where_the_client_looks(
+    name: str, platform: str, environ: dict[str, str], file: str
+) -> None:
+    assert user_file(name, platform, **environ) == file
+
+
+def test_the_packaged_claude_desktop_of_windows_reads_a_file_of_its_own(tmp_path: Path) -> None:
+    machine = Machine("win32", tmp_path, tmp_path, {"LOCALAPPDATA": str(tmp_path / "Local")})
+    usual = client("claude-desktop").file(machine, "user")
+    packages = tmp_path / "Local" / "Packages"
+    (packages / "Claude_aaa").mkdir(parents=True)
+    second = packages / "Claude_bbb" / "LocalCache" / "Roaming" / "Claude"
+    second.mkdir(parents=True)
+    first = client("claude-desktop").file(machine, "user")
+    assert first == packages / "Claude_aaa/LocalCache/Roaming/Claude/claude_desktop_config.json"
+    assert first != usual
+    (second / "claude_desktop_config.json").write_text("{}")
+    assert client("claude-desktop").file(machine, "user") == second / "claude_desktop_config.json"
+
+
+@pytest.mark.parametrize(
+    ("name", "file"),
+    [
+        ("claude-code", "/work/.mcp.json"),
+        ("cursor", "/work/.cursor/mcp.json"),
+        ("vscode", "/work/.vscode/mcp.json"),
+        ("gemini", "/work/.gemini/settings.json"),
+        ("codex", "/work/.codex/config.toml"),
+    ],
+)
+def test_a_projects_file_is_in_the_projects_folder(name: str, file: str) -> None:
+    machine = Machine("linux", HOME, Path("/work"))
+    assert client(name).file(machine, "project").as_posix() == file
+    assert client(name).say_next("project") != client(name).say_next("user")
+
+
+def test_claude_desktop_has_no_project() -> None:
+    with pytest.raises(ConfigurationError, match="one configuration") as caught:
+        client("claude-desktop").file(Machine("linux", HOME, Path("/work")), "project")
+    assert caught.value.hint
+
+
+STARTED: dict[str, Any] = {"command": "/bin/toolcrib", "args": ["serve", "--stdio", "/x/tools.py"]}
+
+
+@pytest.mark.parametrize(
+    ("name", "stdio", "http"),
+    [
+        ("claude-desktop", STARTED, None),
+        ("claude-code", {"type": "stdio", **STARTED}, {"type": "http", "url": HTTP.url}),
+        ("cursor", {"type": "stdio", **STARTED}, {"url": HTTP.url}),
+        ("vscode", {"type": "stdio", **STARTED}, {"type": "http", "url": HTTP.url}),
+        ("gemini", STARTED, {"httpUrl": HTTP.url}),
+        ("codex", STARTED, {"url": HTTP.url}),
+    ],
+)
+def test_an_entry_is_spelt_as_the_client_spells_it(
+    name: str, stdio: dict[str, Any], http: dict[str, Any] | None
+) -> None:
+    assert entry_for(client(name), STDIO) == stdio
+    with_env = StdioServer(STDIO.command, STDIO.args, {"KEY": "v"})
+    assert entry_for(client(name), with_env) == {**stdio, "env": {"KEY": "v"}}
+    if http is not None:
+        assert entry_for(client(name), HTTP) == http
+        return
+    with pytest.raises(ConfigurationError, match="takes no address") as caught:
+        entry_for(client(name), HTTP)
+    assert "--url" in (caught.value.hint or "")
+
+
+@pytest.mark.parametrize("each", CLIENTS, ids=lambda each: each.key)
+def test_what_a_client_would_be_shown_reads_back_as_the_entry(each: Client) -> None:
+    entry = entry_for(each, StdioServer("C:\\bin\\toolcrib.exe", ("serve", 'a "b"\n'), {"K": "é\x7f"}))
+    text = each.editor.show("my-tools", entry)
+    assert each.editor.servers(text) == {"my-tools": entry}
+    parse = tomllib.loads if each.key == "codex" else json.loads
+    (servers,) = parse(text).values()
+    assert servers == {"my-tools": entry}
+
+
+def test_the_snippet_is_what_most_clients_read() -> None:
+    assert json.loads(snippet("tools", HTTP)) == {"mcpServers": {"tools": {"type": "http", "url": HTTP.url}}}
+    assert json.loads(snippet("tools", STDIO)) == {"mcpServers": {"tools": STARTED}}
+    with_env = StdioServer("x", (), {"A": "b"})
+    assert json.loads(snippet("t", with_env))["mcpServers"]["t"] == {
+        "command": "x",
+        "args": [],
+        "env": {"A": "b"},
+    }
+
+
+@pytest.mark.parametrize(
+    ("word", "key"),
+    [
+        ("cursor", "cursor"),
+        ("VS Code", "vscode"),
+        ("vs-code", "vscode"),
+        ("gemini-cli", "gemini"),
+        ("Claude_Desktop", "claude-desktop"),
+        ("claude", None),
+        ("", None),
+    ],
+)
+def test_a_client_is_found_by_the_names_people_use(word: str, key: str | None) -> None:
+    found = find_client(word)
+    assert (found.key if found else None) == key
+
+
+def test_a_client_is_here_once_it_has_left_something(tmp_path: Path) -> None:
+    machine = Machine("linux", tmp_path, tmp_path)
+    assert not any(each.is_found(machine) for each in CLIENTS)
+    (tmp_path / ".claude").mkdir()
+    (tmp_path / ".cursor").mkdir()
+    assert [each.key for each in CLIENTS if each.is_found(machine)] == ["claude-code", "cursor"]

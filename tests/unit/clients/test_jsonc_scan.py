@@ -1,0 +1,87 @@
+"""Reading JSON with comments: what is accepted, and what is said of the rest."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from toolcrib.cli.connect.json_file import COMMENTED, LENIENT, MAX_DEPTH, PLAIN, Dialect, MalformedError, scan
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
+    max_leaves=12,
+)
+
+
+@given(JSON, st.sampled_from([None, 1, 4, "\t"]), st.booleans())
+def test_plain_json_is_read_as_the_standard_library_reads_it(
+    value: object, indent: int | str | None, ascii_only: bool
+) -> None:
+    text = json.dumps(value, indent=indent, ensure_ascii=ascii_only)
+    found = scan(text, PLAIN)
+    assert found.root is not None
+    assert found.root.value == value
+    assert text[found.root.start : found.root.end] == text
+
+
+def test_comments_and_trailing_commas_are_read_where_the_dialect_has_them() -> None:
+    found = scan('// one\n{"a": [1, /* two */ 2,], // "three"\n}\n', LENIENT)
+    assert found.root is not None
+    assert found.root.value == {"a": [1, 2]}
+    assert found.show_comments() == ["// one", "/* two */", '// "three"']
+
+
+def test_a_comment_inside_a_string_is_none() -> None:
+    found = scan('{"url": "http://x", "b": "/* no */"}', PLAIN)
+    assert found.root is not None
+    assert found.root.value == {"url": "http://x", "b": "/* no */"}
+
+
+@pytest.mark.parametrize("text", ["", " \r\n\t", "// only this"])
+def test_a_text_without_a_value_has_no_root(text: str) -> None:
+    assert scan(text).root is None
+
+
+@pytest.mark.parametrize(
+    ("text", "dialect", "line", "problem"),
+    [
+        ('{\n  "a": 1\n  "b": 2\n}', LENIENT, 3, "expected a comma or }"),
+        ('{\n  "a" 1}', LENIENT, 2, "expected a colon, found '1'"),
+        ("{\r\n  a: 1}", LENIENT, 2, 'expected a key in "quotes"'),
+        ('{"a": 1', LENIENT, 1, "it ends before a comma or }"),
+        ('{"a": }', LENIENT, 1, "expected a value, found '}'"),
+        ('{"a": 01}', LENIENT, 1, "expected a value"),
+        ('{"a": NaN}', LENIENT, 1, "expected a value"),
+        ('{"a": "\\x"}', LENIENT, 1, "cannot be read"),
+        ('{"a": "x\ny"}', LENIENT, 1, "a string that does not end"),
+        ('{\n"a: 1}', LENIENT, 2, "a string that does not end"),
+        ("{} {}", LENIENT, 1, "expected the end of the file"),
+        ("{}\n/* never", LENIENT, 2, "a comment that never ends"),
+        ("{}\n/", LENIENT, 2, "a lone /"),
+        ('{\n  // note\n  "a": 1}', PLAIN, 2, "plain JSON"),
+        ('{"a": 1,\n}', PLAIN, 1, "followed by a comma"),
+        ('{"a": [1, 2\n,]}', COMMENTED, 2, "followed by a comma"),
+        ("[" * (MAX_DEPTH + 2), LENIENT, 1, "nested too deeply"),
+        ("[,]", LENIENT, 1, "expected a value"),
+    ],
+)
+def test_what_is_wrong_is_told_with_its_line(text: str, dialect: Dialect, line: int, problem: str) -> None:
+    with pytest.raises(MalformedError) as caught:
+        scan(text, dialect)
+    assert problem in caught.value.message
+    assert caught.value.line == line
+
+
+@given(st.text(alphabet='{}[]",:/*\\ \n\r1etn-.'))
+def test_no_text_makes_it_fail_in_another_way(text: str) -> None:
+    line: int | None = 1
+    try:
+        scan(text)
+    except MalformedError as error:
+        line = error.line
+    assert line is not None
+    assert 1 <= line <= text.count("\n") + text.count("\r") + 1
