@@ -1,7 +1,6 @@
-"""Tools that are only described: by a file, by another server, or by a catalog of another day.
+"""Tools without code: described by a file, by another server or by a catalog.
 
-A described tool has a definition like any other and goes wherever tools go: into lists, exports, locks and
-searches. A call of it says that its code is not here. Knows definitions; refuses to know where they are from.
+A described tool has a definition like any other, for lists, exports, locks and searches. Calling it fails.
 """
 
 from __future__ import annotations
@@ -23,38 +22,38 @@ _OPTIONS = {
 }
 
 
-class Absent:
-    """What stands where the code of a described tool would be."""
+class MissingHandler:
+    """The handler of a tool without code."""
 
     def __init__(self, name: str) -> None:
         self.__name__ = name
         self.__doc__ = None
 
     async def __call__(self, arguments: dict[str, Any]) -> Any:  # noqa: ARG002
-        raise ToolError(f"'{self.__name__}' is only described here: the code behind it is not available")
+        raise ToolError(f"'{self.__name__}' is only described here: its code is not available")
 
 
 def describe(definition: ToolDefinition) -> Tool:
-    """A tool with exactly this definition. What is wrong with the definition shows when the tool is built."""
-    info = HandlerInfo(Absent(definition.name))
+    """Return a tool with this definition, which is checked when the tool is built."""
+    info = HandlerInfo(MissingHandler(definition.name))
     info.source = definition.source
     build = partial(_build, definition)
     return Tool(info, definition.name, options_in(definition), build, definition)
 
 
 def is_described(tool: Tool) -> bool:
-    return isinstance(tool.info.handler, Absent)
+    return isinstance(tool.info.handler, MissingHandler)
 
 
 def options_in(definition: ToolDefinition) -> ToolOptions:
-    """What an author would have had to say for this definition."""
+    """Return the options that result in this definition."""
     hints = {
         option: definition.annotations[hint]
         for hint, option in _OPTIONS.items()
         if isinstance(definition.annotations.get(hint), bool)
     }
     if hints.get("read_only") and hints.get("destructive"):
-        del hints["destructive"]  # which means nothing beside the other
+        del hints["destructive"]  # it has no meaning for a read-only tool
     given: OptionFields = {
         "name": definition.name,
         "title": definition.title,

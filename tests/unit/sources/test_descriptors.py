@@ -148,7 +148,7 @@ WRONG: list[tuple[Any, str, str]] = [
     ({"name": 5, "schema": SCHEMA}, "invalid-tool", "must be string"),
     ({"name": "alone"}, "invalid-tool", "neither a description nor a schema"),
     ({"name": "two words", "schema": SCHEMA}, "invalid-name", "invalid"),
-    ({"name": "bad", "description": ["no"], "schema": SCHEMA}, "invalid-tool", "must be text"),
+    ({"name": "bad", "description": ["no"], "schema": SCHEMA}, "invalid-tool", "must be a string"),
     ({"name": "bad", "schema": [1]}, "invalid-schema", "must be an object"),
     ({"name": "bad", "schema": {"type": "string"}}, "invalid-schema", "type='object'"),
     (
@@ -156,8 +156,8 @@ WRONG: list[tuple[Any, str, str]] = [
         "invalid-schema",
         "",
     ),
-    ({"name": "bad", "schema": "{not json"}, "invalid-schema", "is a text that is not JSON"),
-    ({"name": "bad", "schema": SCHEMA, "tags": "x"}, "invalid-tool", "list of texts"),
+    ({"name": "bad", "schema": "{not json"}, "invalid-schema", "is a string that is not JSON"),
+    ({"name": "bad", "schema": SCHEMA, "tags": "x"}, "invalid-tool", "list of strings"),
     ({"name": "bad", "schema": SCHEMA, "raises": [1]}, "invalid-tool", "'raises'"),
     ({"name": "bad", "schema": SCHEMA, "annotations": 1}, "invalid-schema", "'annotations'"),
     ({"name": "bad", "schema": SCHEMA, "enabled": "no"}, "invalid-tool", "'enabled'"),
@@ -189,22 +189,22 @@ def test_a_document_of_something_else_says_what_it_is(tmp_path: Path) -> None:
     assert refusal.value.hint is not None
     with pytest.raises(SourceError, match="describes no tools"):
         read_descriptors(save(tmp_path, "text"))
-    with pytest.raises(SourceError, match="is no descriptor"):
+    with pytest.raises(SourceError, match="is not a descriptor"):
         read_descriptors(save(tmp_path, {}, "tools.txt"))
 
 
 @pytest.mark.parametrize(
     ("name", "data", "words", "line"),
     [
-        ("a.json", b'{"tools": [\n{"name": }\n]}', "is not JSON", 2),
+        ("a.json", b'{"tools": [\n{"name": }\n]}', "is not valid JSON", 2),
         ("a.json", b'{"tools": [], "tools": []}', "a key twice", None),
         ("a.json", b"[" * 100 + b"]" * 100, "nested", None),
         ("a.json", b'[\n"\xff"]', "is not UTF-8", 2),
-        ("a.toml", b"a = 1\nb = = 2\n", "is not TOML", 2),
-        ("a.toml", b"a = 1\na = 2\n", "is not TOML", 2),
+        ("a.toml", b"a = 1\nb = = 2\n", "is not valid TOML", 2),
+        ("a.toml", b"a = 1\na = 2\n", "is not valid TOML", 2),
         ("a.toml", b"a = [" + b"[" * 5000, "nested too deeply", None),
-        ("a.toml", b"a = inf\n", "not a number that JSON knows", None),
-        ("a.yaml", b"tools:\n  - a: [\n", "is not YAML", 3),
+        ("a.toml", b"a = inf\n", "not a number in JSON", None),
+        ("a.yaml", b"tools:\n  - a: [\n", "is not valid YAML", 3),
     ],
 )
 def test_a_file_that_cannot_be_read_says_why_and_where(
@@ -267,7 +267,7 @@ def test_a_folder_with_code_is_a_folder_of_code(tmp_path: Path) -> None:
 
 
 def test_a_folder_without_any_descriptor_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(SourceError, match="no file that could describe a tool"):
+    with pytest.raises(SourceError, match="has no descriptors"):
         read_descriptors(tmp_path)
 
 
@@ -327,7 +327,7 @@ def test_no_tools_can_be_written_too_and_no_other_format_is_known(tmp_path: Path
         path = tmp_path / f"out.{form}"
         path.write_text(write_descriptor([], form))
         assert read_descriptors(path).tools == []
-    with pytest.raises(ConfigurationError, match="there is no format 'xml'"):
+    with pytest.raises(ConfigurationError, match="must be one of json, yaml, toml, got 'xml'"):
         write_descriptor([], "xml")  # type: ignore[arg-type]
 
 

@@ -1,8 +1,4 @@
-"""Files that describe tools: what there is can be known where the code is not.
-
-`read_descriptors` takes a JSON, YAML or TOML file, or a folder of them, in any of the forms in use;
-`write_descriptor` makes one from any tools. Knows files and definitions; runs nothing, registers nothing.
-"""
+"""Descriptors: JSON, YAML and TOML files that describe tools whose code is elsewhere."""
 
 from toolcrib.sources.descriptors.read import Descriptors, is_descriptor, read_descriptors
 from toolcrib.sources.descriptors.text import SUFFIXES

@@ -1,13 +1,8 @@
-"""Reads descriptors: a file, or a folder of files that each describe a tool.
+"""Read descriptors: files, or folders of files, that describe tools.
 
-One wrong entry, or one wrong file of a folder, is a finding that hides no other. Knows where descriptors lie;
-what they say is for forms.py, how they are written for text.py.
-
-The forms in which tools are described: MCP's, ours, OpenAI's, a catalog (document C), and the files of
-registries with `{id, name, category, description, schema}`.
-
-Knows the spellings and nothing of files. One form is read as all are: a part has a few names, and whatever
-has none of them is metadata and stays at home.
+Accepted are the forms of MCP, toolcrib, OpenAI, catalogs, and registries with `{id, name, category,
+description, schema}`. Each part has a few names; what has none of them is metadata and is not published. A
+wrong entry, or a wrong file of a folder, is a finding and hides no other.
 """
 
 from __future__ import annotations
@@ -45,27 +40,27 @@ _KNOWN = frozenset(
     )
 )
 LISTS = ("tools", "functionSchema", "functions")
-"""The keys below which a document keeps its tools."""
+"""The keys of the tools in a document."""
 
 
 def find_entries(value: Any) -> tuple[Any, tuple[str, ...]] | None:
-    """The list or object of tools in a document, and the keys that lead to it. None: the document describes
-    none, or is one itself."""
+    """Return the list or object of tools in a document and the keys that lead to it; None where there is
+    none, or the document is one tool."""
     if isinstance(value, list):
         return value, ()
     if not isinstance(value, dict):
         return None
     if isinstance(value.get("result"), dict) and isinstance(value["result"].get("tools"), list):
-        return value["result"]["tools"], ("result", "tools")  # an answer to tools/list, as it came
+        return value["result"]["tools"], ("result", "tools")  # a response to tools/list
     for key in LISTS:
-        # A server's card has a name and a description too; only a tool has a schema.
+        # The card of a server has a name and a description too, but no schema.
         if isinstance(value.get(key), list | dict) and not any(part in value for part in SCHEMA_KEYS):
             return value[key], (key,)
     return None
 
 
 def is_entry(value: Any) -> bool:
-    """Whether this describes one tool."""
+    """Return whether this describes one tool."""
     if not isinstance(value, dict):
         return False
     inner = value.get("function")
@@ -74,10 +69,10 @@ def is_entry(value: Any) -> bool:
 
 
 def make_tool(entry: Any, source: Location, *, key: str | None = None) -> Tool:
-    """The tool that an entry describes; `key` is its name where it says none. Raises DefinitionError."""
+    """Return the tool of an entry; `key` is the default of its name. Raises DefinitionError."""
     if not isinstance(entry, Mapping):
-        words = f"An entry must be an object that describes a tool, got {type(entry).__name__}"
-        raise InvalidToolError(words, tool=key, source=source)
+        message = f"An entry must be an object that describes a tool, got {type(entry).__name__}"
+        raise InvalidToolError(message, tool=key, source=source)
     if isinstance(entry.get("function"), Mapping):
         entry = entry["function"]
     name, title, identity = _names_in(entry, key, source)
@@ -113,14 +108,14 @@ def make_tool(entry: Any, source: Location, *, key: str | None = None) -> Tool:
 
 
 def _names_in(entry: Mapping[str, Any], key: str | None, source: Location) -> tuple[str, str | None, Any]:
-    """Name, title, and an id that is neither. Registries call the one `id` that others call `name`, and give
-    a title as the name."""
+    """Return name, title, and an id that is neither. Registries use `id` for the name and `name` for the
+    title."""
     identity, name = entry.get("id"), entry.get("name", key)
     if name is None and isinstance(identity, str):
         name, identity = identity, None
     if not isinstance(name, str):
-        words = "A tool has no name" if name is None else f"Tool name must be string, got {type(name)}"
-        raise InvalidToolError(words, source=source, hint="give every tool a name")
+        message = "A tool has no name" if name is None else f"Tool name must be string, got {type(name)}"
+        raise InvalidToolError(message, source=source, hint="give every tool a name")
     title = _text(entry, "title", name, source)
     try:
         return MCP.check(name, source), title, identity
@@ -134,7 +129,7 @@ def _names_in(entry: Mapping[str, Any], key: str | None, source: Location) -> tu
 
 
 def _value_of(entry: Mapping[str, Any], key: str, name: str, source: Location) -> Any:
-    """A part that is data. TOML has no null, so what needs one may stand there as JSON in a text."""
+    """Return a part of an entry. In TOML, which has no null, it may be JSON in a string."""
     value = entry.get(key)
     if not isinstance(value, str):
         return value
@@ -142,19 +137,19 @@ def _value_of(entry: Mapping[str, Any], key: str, name: str, source: Location) -
         return codec.parse(value.encode())
     except ValueError as error:
         raise InvalidSchemaError(
-            f"'{key}' of tool '{name}' is a text that is not JSON: {error}", tool=name, source=source
+            f"'{key}' of tool '{name}' is a string that is not JSON: {error}", tool=name, source=source
         ) from None
 
 
 def _object(entry: Mapping[str, Any], keys: tuple[str, ...], name: str, source: Location) -> Any:
-    """The first of these parts that is there, as a dict; None where there is none."""
+    """Return the first of these parts that is given, as a dict; None without any."""
     for key in keys:
         value = _value_of(entry, key, name, source)
         if value is None:
             continue
         if not isinstance(value, Mapping):
-            words = f"'{key}' of tool '{name}' must be an object, got {type(value).__name__}"
-            raise InvalidSchemaError(words, tool=name, source=source)
+            message = f"'{key}' of tool '{name}' must be an object, got {type(value).__name__}"
+            raise InvalidSchemaError(message, tool=name, source=source)
         return value
     return None
 
@@ -162,16 +157,16 @@ def _object(entry: Mapping[str, Any], keys: tuple[str, ...], name: str, source: 
 def _text(entry: Mapping[str, Any], key: str, name: str, source: Location) -> str | None:
     value = entry.get(key)
     if value is not None and not isinstance(value, str):
-        words = f"'{key}' of tool '{name}' must be text, got {type(value).__name__}"
-        raise InvalidToolError(words, tool=name, source=source)
+        message = f"'{key}' of tool '{name}' must be a string, got {type(value).__name__}"
+        raise InvalidToolError(message, tool=name, source=source)
     return value
 
 
 def _tags_in(entry: Mapping[str, Any], name: str, source: Location) -> tuple[str, ...]:
     tags = entry.get("tags") or []
     if not isinstance(tags, list) or not all(isinstance(tag, str) for tag in tags):
-        words = f"'tags' of tool '{name}' must be a list of texts, got {tags!r:.80}"
-        raise InvalidToolError(words, tool=name, source=source)
+        message = f"'tags' of tool '{name}' must be a list of strings, got {tags!r:.80}"
+        raise InvalidToolError(message, tool=name, source=source)
     category = entry.get("category")
     labels = [*tags, category] if isinstance(category, str) and category else tags
     return tuple(dict.fromkeys(labels))
@@ -181,24 +176,24 @@ def _annotations_in(entry: Mapping[str, Any], name: str, source: Location) -> di
     given = _object(entry, ("annotations",), name, source) or {}
     annotations = {key: value for key, value in given.items() if value is not None}
     for key, kind in find_wrong_annotations(annotations):
-        words = f"annotations.{key} of tool '{name}' must be {kind}, got {annotations[key]!r:.80}"
-        raise InvalidToolError(words, tool=name, source=source)
+        message = f"annotations.{key} of tool '{name}' must be {kind}, got {annotations[key]!r:.80}"
+        raise InvalidToolError(message, tool=name, source=source)
     return annotations
 
 
 def _version_in(entry: Mapping[str, Any], name: str, source: Location) -> str | None:
-    """A version is text: 1.10 as a number would be 1.1."""
+    """Return the version, a string: 1.10 as a number would be 1.1."""
     version = entry.get("version")
     if version is None or isinstance(version, str):
         return version
     if isinstance(version, int) and not isinstance(version, bool):
         return str(version)
-    words = f"'version' of tool '{name}' must be text, got {version!r:.80}"
-    raise InvalidToolError(words, tool=name, source=source, hint="write it in quotes")
+    message = f"'version' of tool '{name}' must be a string, got {version!r:.80}"
+    raise InvalidToolError(message, tool=name, source=source, hint="write it in quotes")
 
 
 def _metadata_in(entry: Mapping[str, Any], identity: Any, name: str, source: Location) -> dict[str, Any]:
-    """What was given as metadata, and every part that has no meaning here."""
+    """Return the metadata, with every part that has no other meaning."""
     given = _object(entry, ("metadata",), name, source) or {}
     rest = {key: value for key, value in entry.items() if key not in _KNOWN and key != "id"}
     return {**({} if identity is None else {"id": identity}), **rest, **given}
@@ -209,24 +204,24 @@ def _raises_in(entry: Mapping[str, Any], name: str, source: Location) -> tuple[t
     try:
         return tuple((str(item["name"]), str(item.get("description", ""))) for item in raises)
     except (TypeError, KeyError, AttributeError):
-        words = f"'raises' of tool '{name}' must be a list of objects with name and description"
-        raise InvalidToolError(words, tool=name, source=source) from None
+        message = f"'raises' of tool '{name}' must be a list of objects with name and description"
+        raise InvalidToolError(message, tool=name, source=source) from None
 
 
 MAX_FILES = 20_000
 
-_FORMS = 'give a list of tools, {"tools": [...]}, or one {name, description, schema}'
+_FORMS = 'use a list of tools, {"tools": [...]}, or one {name, description, schema}'
 
 
 class NothingDescribedError(SourceError):
-    """A file can be read and speaks of something else than tools."""
+    """A file describes something else than tools."""
 
     code = "nothing-described"
 
 
 @dataclass(slots=True)
 class Descriptors:
-    """What was described, what is wrong with the rest, and the files that were read."""
+    """The described tools, findings about the rest, and the files that were read."""
 
     tools: list[Tool] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
@@ -234,8 +229,8 @@ class Descriptors:
 
 
 def read_descriptors(path: str | os.PathLike[str]) -> Descriptors:
-    """The tools that a file describes, or the files of a folder. Every tool is built, so that what is wrong
-    with it is known. Raises SourceError where nothing can be read at all."""
+    """Return the tools that a file, or the files of a folder, describe. Every tool is built and checked.
+    Raises SourceError where nothing can be read."""
     place = Path(path)
     found = Descriptors()
     if place.is_dir():
@@ -243,17 +238,17 @@ def read_descriptors(path: str | os.PathLike[str]) -> Descriptors:
         return found
     if kind_of(place) is None:
         raise SourceError(
-            f"{place} is no descriptor",
+            f"{place} is not a descriptor",
             source=Location(str(place)),
-            hint=f"one ends in {', '.join(SUFFIXES)}",
+            hint=f"descriptors end in {', '.join(SUFFIXES)}",
         )
     take_document(read_document(place), found)
     return found
 
 
 def is_descriptor(path: Path) -> bool:
-    """Whether tools are described here, and not written: a file by its name, a folder by what it holds. A
-    TOML file may be a configuration as well, so it is looked into."""
+    """Return whether a path holds descriptors and not code: a file by its suffix, a folder by its files. A
+    TOML file may hold settings instead, so it is read."""
     if path.is_dir():
         return next(descriptor_files(path), None) is not None and not find_python_files(path)
     if kind_of(path) != "toml":
@@ -267,7 +262,7 @@ def is_descriptor(path: Path) -> bool:
 
 
 def descriptor_files(folder: Path) -> Iterator[Path]:
-    """Every file below a folder that may be a descriptor, by its name, in a stable order."""
+    """Yield every file below a folder with the suffix of a descriptor, in a stable order."""
     for place, folders, files in os.walk(folder):
         folders[:] = sorted(name for name in folders if not is_skipped_folder(name))
         for name in sorted(files):
@@ -278,8 +273,8 @@ def descriptor_files(folder: Path) -> Iterator[Path]:
 def _read_folder(folder: Path, found: Descriptors) -> None:
     for number, path in enumerate(descriptor_files(folder)):
         if number == MAX_FILES:
-            words = f"{folder} has more than {MAX_FILES} files; the others were not read"
-            found.findings.append(SourceError(words, source=Location(str(folder))).finding)
+            text = f"{folder} has more than {MAX_FILES} files; the others were not read"
+            found.findings.append(SourceError(text, source=Location(str(folder))).finding)
             break
         try:
             take_document(read_document(path), found)
@@ -291,14 +286,14 @@ def _read_folder(folder: Path, found: Descriptors) -> None:
             found.findings.append(error.finding)
     if not found.files:
         raise SourceError(
-            f"{folder} has no file that could describe a tool",
+            f"{folder} has no descriptors",
             source=Location(str(folder)),
-            hint=f"a descriptor ends in {', '.join(SUFFIXES)}",
+            hint=f"descriptors end in {', '.join(SUFFIXES)}",
         )
 
 
 def take_document(document: Document, found: Descriptors) -> None:
-    """Add what a document describes."""
+    """Add the tools of a document."""
     entries = list(_entries_of(document))  # raises before anything is added
     found.files.append(document.path)
     for entry, key, line in entries:
@@ -327,8 +322,8 @@ def _entries_of(document: Document) -> Iterator[tuple[Any, str | None, int | Non
         return
     if found is None:
         kind = "an object without" if isinstance(value, dict) else f"a {type(value).__name__}, not"
-        words = f"{path} describes no tools: it is {kind} a list of them"
-        raise NothingDescribedError(words, source=Location(str(path)), hint=_FORMS)
+        text = f"{path} describes no tools: it is {kind} a list of tools"
+        raise NothingDescribedError(text, source=Location(str(path)), hint=_FORMS)
     container, keys = found
     lines = document.entry_lines(container, keys)
     items = container.items() if isinstance(container, dict) else ((None, entry) for entry in container)

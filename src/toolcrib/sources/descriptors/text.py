@@ -1,7 +1,7 @@
-"""A descriptor as text: bytes become plain data, and every entry knows its line.
+"""Parse the text of a descriptor into plain data, with the line of every entry.
 
-JSON, YAML and TOML alike are read strictly (no key twice, no number that is none, only so deep, only so
-large), because whoever wrote the file may be a stranger. Refuses to know what a tool is.
+JSON, YAML and TOML are read strictly, because files may come from anywhere: no duplicate keys, no NaN,
+limited depth and size.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from toolcrib.validation import codec
 
 MAX_JSON_BYTES = 16 * 1024 * 1024
 MAX_BYTES = 2 * 1024 * 1024
-"""For YAML and TOML, which take longer to read."""
+"""The limit for YAML and TOML, which take longer to read."""
 
 _BYTE = re.compile(r" ?\(byte (\d+)\)")
-_TOML_PLACE = re.compile(r" \(at (?:line (\d+), column \d+|end of document)\)$")
+_TOML_POSITION = re.compile(r" \(at (?:line (\d+), column \d+|end of document)\)$")
 _ESCAPE = re.compile(
     r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"
     r"|\\(?:(u[dD][89a-fA-F][0-9a-fA-F]{2})|.)",
     re.DOTALL,
 )
-"""A character in two halves, half a one, or any other escape."""
+"""A pair of surrogates, a lone surrogate (the group), or any other escape."""
 _BLANK = re.compile(r"[ \t\r\n]*")
-_PLACE = re.compile(r"[ \t\r\n]*[,:]?[ \t\r\n]*")
+_SEPARATOR = re.compile(r"[ \t\r\n]*[,:]?[ \t\r\n]*")
 
 Kind = Literal["json", "yaml", "toml"]
 Keys = tuple[str, ...]
@@ -42,13 +42,13 @@ SUFFIXES: Mapping[str, Kind] = {".json": "json", ".yaml": "yaml", ".yml": "yaml"
 
 
 def kind_of(path: Path) -> Kind | None:
-    """What a file is written in, by its name; None for what no descriptor is."""
+    """Return the format of a file by its suffix; None where it is not one of a descriptor."""
     return SUFFIXES.get(path.suffix.lower())
 
 
 @dataclass(slots=True)
 class Document:
-    """What a file says. `lines` are those of YAML's objects and lists, by identity."""
+    """The data of a file. `lines` has the lines of objects and lists in YAML, by `id`."""
 
     path: Path
     value: Any
@@ -56,7 +56,7 @@ class Document:
     lines: Mapping[int, int] = field(default_factory=dict)
 
     def entry_lines(self, container: Any, path: Keys) -> list[int | None]:
-        """The line where each entry begins, for the list or object that stands at a path of keys."""
+        """Return the first line of each entry in the list or object at a path of keys."""
         count = len(container)
         lines: list[int | None]
         if kind_of(self.path) == "json":
@@ -70,7 +70,7 @@ class Document:
 
 
 def read_document(path: Path) -> Document:
-    """The data in a file. Raises SourceError that names the file and, where it can be said, the line."""
+    """Return the data of a file. Raises SourceError with the file and, where known, the line."""
     return parse_document(_read_bytes(path), path)
 
 
@@ -78,7 +78,7 @@ def parse_document(data: bytes, path: Path) -> Document:
     try:
         text = data.removeprefix(b"\xef\xbb\xbf").decode()
     except UnicodeDecodeError as error:
-        _refuse(path, "is not UTF-8 text", data.count(b"\n", 0, error.start) + 1, "save it as UTF-8")
+        _refuse(path, "is not UTF-8", data.count(b"\n", 0, error.start) + 1, "save it as UTF-8")
     lines: dict[int, int] = {}
     if kind_of(path) == "json":
         value = _parse_json(text, path)
@@ -88,7 +88,7 @@ def parse_document(data: bytes, path: Path) -> Document:
         try:
             value, lines = read_yaml(text, str(path))
         except YamlError as error:
-            _refuse(path, f"is not YAML that can be read: {error}", error.line)
+            _refuse(path, f"is not valid YAML: {error}", error.line)
     return Document(path, value, text, lines)
 
 
@@ -122,15 +122,14 @@ def _parse_json(text: str, path: Path) -> Any:
         words = str(error)
         half = next((found for found in _ESCAPE.finditer(text) if found[1]), None)
         if half is not None and ("truncated" in words or "surrogate" in words):
-            words = f"has half a character, {half[0]}, which is no text: a lone surrogate"
-            _refuse(path, words, text.count("\n", 0, half.start()) + 1)
+            _refuse(path, f"contains a lone surrogate, {half[0]}", text.count("\n", 0, half.start()) + 1)
         place = _BYTE.search(words)
         line = data.count(b"\n", 0, int(place[1])) + 1 if place else None
-        _refuse(path, f"is not JSON that can be read: {_BYTE.sub('', words)}", line)
+        _refuse(path, f"is not valid JSON: {_BYTE.sub('', words)}", line)
 
 
 def _json_lines(text: str, path: Keys) -> Iterator[int]:
-    """Where the entries of the container at a path begin. The text was read before: it is JSON."""
+    """Yield the lines of the entries in the container at a path. The text is known to be JSON."""
     at = _skip(text, 0)
     for key in path:
         at = next(start for name, start in _walk(text, at) if name == key)
@@ -141,7 +140,7 @@ def _json_lines(text: str, path: Keys) -> Iterator[int]:
 
 
 def _walk(text: str, at: int) -> Iterator[tuple[str | None, int]]:
-    """The key and the place of every entry of the object or list that begins here."""
+    """Yield key and position of every entry in the object or list that begins at a position."""
     decode = json.JSONDecoder().raw_decode
     is_object, end = text[at] == "{", "}" if text[at] == "{" else "]"
     at = _skip(text, at + 1)
@@ -149,9 +148,9 @@ def _walk(text: str, at: int) -> Iterator[tuple[str | None, int]]:
         name = None
         if is_object:
             name, at = decode(text, at)
-            at = _skip_mark(text, at)
+            at = _skip_separator(text, at)
         yield name, at
-        at = _skip_mark(text, decode(text, at)[1])
+        at = _skip_separator(text, decode(text, at)[1])
 
 
 def _skip(text: str, at: int) -> int:
@@ -159,8 +158,8 @@ def _skip(text: str, at: int) -> int:
     return at if found is None else found.end()
 
 
-def _skip_mark(text: str, at: int) -> int:
-    found = _PLACE.match(text, at)
+def _skip_separator(text: str, at: int) -> int:
+    found = _SEPARATOR.match(text, at)
     return at if found is None else found.end()
 
 
@@ -174,20 +173,20 @@ def _parse_toml(text: str, path: Path) -> Any:
         value = _without_dates(tomllib.loads(text), 0)
         codec.encode(value)
     except tomllib.TOMLDecodeError as error:
-        place = _TOML_PLACE.search(str(error))
+        place = _TOML_POSITION.search(str(error))
         line = int(place[1]) if place and place[1] else None
-        _refuse(path, f"is not TOML: {_TOML_PLACE.sub('', str(error))}", line)
+        _refuse(path, f"is not valid TOML: {_TOML_POSITION.sub('', str(error))}", line)
     except codec.NotFiniteError as error:
-        _refuse(path, f"has {error.value} at '{error.path}', which is not a number that JSON knows")
+        _refuse(path, f"has {error.value} at '{error.path}', which is not a number in JSON")
     except RecursionError:
-        _refuse(path, "is not TOML that can be read: nested too deeply")
+        _refuse(path, "is not valid TOML: nested too deeply")
     except (ValueError, OverflowError) as error:
-        _refuse(path, f"is not TOML that can be read: {error}")
+        _refuse(path, f"is not valid TOML: {error}")
     return value
 
 
 def _without_dates(value: Any, depth: int) -> Any:
-    """Dates as text: a schema is JSON, which has none."""
+    """Return the value with dates as strings: JSON has no dates."""
     if depth > codec.MAX_DEPTH:
         raise ValueError(f"nested deeper than {codec.MAX_DEPTH}")
     if isinstance(value, dict):
@@ -198,8 +197,8 @@ def _without_dates(value: Any, depth: int) -> Any:
 
 
 def _toml_lines(text: str, path: Keys, is_list: bool) -> Iterator[int]:
-    """The lines of `[[tools]]`, or of `[tools.NAME]`. TOML's reader keeps no places; where a person writes in
-    another way, there are no lines."""
+    """Yield the lines of `[[tools]]` or `[tools.NAME]`; none where the tools are written in another way.
+    tomllib does not keep lines."""
     name = r"\s*\.\s*".join(re.escape(key) for key in path)
     header = rf"\s*\[\[\s*{name}\s*\]\]" if is_list else rf"\s*\[\s*{name}\s*\.\s*(?:[\w-]+|\"[^\"]*\")\s*\]"
     pattern = re.compile(rf"{header}\s*(?:#.*)?")

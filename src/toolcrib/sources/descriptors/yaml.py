@@ -1,8 +1,8 @@
-"""YAML in and out; the only module that imports yaml.
+"""Read and write YAML; the only module that imports yaml.
 
-What is read is what JSON could say: objects, lists, text, numbers, true, false, null. `yes`, `on`, dates and
-`0x1F` are text, whatever older readers of YAML take them for. Read event by event, so that a file can nest or
-repeat itself only so far; tags that would make objects are refused. Refuses to know tools.
+The values are those of JSON: objects, lists, strings, numbers, booleans and null. `yes`, `on`, dates and
+`0x1F` are strings, whatever other readers of YAML make of them. The text is read event by event,
+so that nesting and repetition by aliases are limited; tags that create objects are refused.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from toolcrib.errors import Location, SourceError
 
 MAX_DEPTH = 64
 MAX_WEIGHT = 500_000
-"""Values in a document, each as often as aliases repeat it; sixteen characters of text weigh as one."""
+"""The most values in a document, counted as often as aliases repeat them; 16 characters count as one."""
 
 _NUMBER = re.compile(r"[-+]?(?:0|[1-9][0-9]{0,99})(\.[0-9]+)?([eE][-+]?[0-9]{1,4})?")
 _NOT_FINITE = re.compile(r"[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)")
@@ -26,33 +26,28 @@ _WORDS = {
 }
 _STANDARD = "tag:yaml.org,2002:"
 _BLOCK = re.compile(r"[!-~](?:[ -~]*[!-~])?(?:\n+[!-~](?:[ -~]*[!-~])?)+\n?")
-"""Text of several lines that can stand as it is, with nothing that an indentation or an end could hide."""
+"""Text of several lines that can be written as a block, without leading or trailing spaces."""
 
 _BREAK = re.compile("[\r\x85\u2028\u2029]")
-"""What ends a line for some and not for others: only in double quotes is it a letter like any other."""
+"""Line breaks for some readers and not for others: they are safe in double quotes only."""
 
 
-def _engine() -> Any:
-    """The one place that loads the engine, which is there only for those who installed it."""
-    import yaml  # type: ignore[import-untyped]
-
-    return yaml
-
-
-def load_engine(what: str) -> Any:
-    """The engine, or a SourceError that says how to get it."""
+def _load_engine(what: str) -> Any:
+    """Import PyYAML, an optional dependency. Raises SourceError."""
     try:
-        return _engine()
+        import yaml  # type: ignore[import-untyped]
+
+        return yaml
     except ImportError:
         raise SourceError(
-            f"{what} is YAML, and PyYAML is not installed",
+            f"{what} is YAML, but PyYAML is not installed",
             source=Location(what),
             hint="pip install 'toolcrib[yaml]', or write JSON or TOML",
         ) from None
 
 
 class YamlError(ValueError):
-    """What is wrong with a text, and in which line."""
+    """A problem with a text, and its line."""
 
     def __init__(self, message: str, line: int | None = None) -> None:
         super().__init__(message)
@@ -60,8 +55,8 @@ class YamlError(ValueError):
 
 
 def read_yaml(text: str, what: str) -> tuple[Any, dict[int, int]]:
-    """The value of a text, and the line of every object and list in it by identity. Raises YamlError."""
-    yaml = load_engine(what)
+    """Return the value of a text, and the lines of its objects and lists by `id`. Raises YamlError."""
+    yaml = _load_engine(what)
     builder = _Builder()
     try:
         for event in yaml.parse(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
@@ -76,11 +71,11 @@ def read_yaml(text: str, what: str) -> tuple[Any, dict[int, int]]:
 
 
 def write_yaml(value: Any, what: str) -> str:
-    """A text that this reader and others read as the same value."""
-    yaml = load_engine(what)
+    """Return a text that this and other readers read as the same value."""
+    yaml = _load_engine(what)
 
     class Dumper(yaml.SafeDumper):  # type: ignore[misc, name-defined]
-        """Writes what others would take for something else in quotes, and texts of several lines as such."""
+        """Quotes strings that other readers take for numbers, and writes several lines as a block."""
 
         def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002
             return True
@@ -96,7 +91,7 @@ def write_yaml(value: Any, what: str) -> str:
 
 @dataclass(slots=True)
 class _Frame:
-    """An object or a list that is being read."""
+    """An object or list that is being read."""
 
     container: Any
     line: int
@@ -107,7 +102,7 @@ class _Frame:
 
 
 class _Builder:
-    """Makes a value of the events it is given."""
+    """Builds a value from events."""
 
     def __init__(self) -> None:
         self.value: Any = None
@@ -128,7 +123,7 @@ class _Builder:
     def _documentstart(self, event: Any) -> None:  # noqa: ARG002
         self._documents += 1
         if self._documents > 1:
-            raise YamlError("a second document begins here; put all tools in one")
+            raise YamlError("a second document begins here; put all tools in one document")
 
     def _mappingstart(self, event: Any) -> None:
         self._begin(event, {}, "map")
@@ -138,13 +133,13 @@ class _Builder:
 
     def _begin(self, event: Any, container: Any, kind: str) -> None:
         if event.tag not in (None, "!", f"{_STANDARD}{kind}"):
-            raise YamlError(f"the tag {event.tag} is not read: only plain data is")
+            raise YamlError(f"the tag {event.tag} is not supported")
         if len(self._open) >= MAX_DEPTH:
             raise YamlError(f"nested deeper than {MAX_DEPTH}")
         if self._open and self._awaits_key(self._open[-1]):
-            raise YamlError("a key must be text")
+            raise YamlError("a key must be a string")
         if event.anchor is not None:
-            self._anchors[event.anchor] = None  # not before it ends: what holds itself never would
+            self._anchors[event.anchor] = None  # until it ends: it must not contain itself
         self._open.append(_Frame(container, event.start_mark.line + 1, event.anchor))
 
     def _mappingend(self, event: Any) -> None:  # noqa: ARG002
@@ -178,16 +173,16 @@ class _Builder:
 
     def _alias(self, event: Any) -> None:
         if event.anchor not in self._anchors:
-            raise YamlError(f"nothing is marked &{event.anchor} above")
+            raise YamlError(f"unknown alias *{event.anchor}")
         found = self._anchors[event.anchor]
         if found is None:
-            raise YamlError(f"*{event.anchor} would hold itself")
+            raise YamlError(f"*{event.anchor} contains itself")
         if self._open and self._awaits_key(self._open[-1]):
             self._take_key(found[0])
         else:
             self._put(*found)
 
-    # --- putting together ---
+    # --- building ---
 
     @staticmethod
     def _awaits_key(frame: _Frame) -> bool:
@@ -196,9 +191,9 @@ class _Builder:
     def _take_key(self, key: Any) -> None:
         frame = self._open[-1]
         if not isinstance(key, str):
-            raise YamlError(f"a key must be text, got {key!r:.40}; put it in quotes")
+            raise YamlError(f"a key must be a string, got {key!r:.40}; put it in quotes")
         if key in frame.container:
-            raise YamlError(f"the key '{key[:80]}' is there twice")
+            raise YamlError(f"duplicate key '{key[:80]}'")
         frame.key = key
 
     def _put(self, value: Any, weight: int) -> None:
@@ -208,13 +203,13 @@ class _Builder:
         frame = self._open[-1]
         frame.weight += weight
         if frame.weight > MAX_WEIGHT:
-            raise YamlError("too much, with everything as often as it is repeated")
+            raise YamlError("too large, with repetitions by aliases")
         if isinstance(frame.container, list):
             frame.container.append(value)
         elif frame.key is _MERGE:
             others = value if isinstance(value, list) else [value]
             if not all(isinstance(other, dict) for other in others):
-                raise YamlError("<< takes an object or a list of them")
+                raise YamlError("<< requires an object or a list of objects")
             frame.merged += others
             frame.key = None
         else:
@@ -223,14 +218,14 @@ class _Builder:
 
 
 class _Merge(str):
-    """The key `<<` as it is written without quotes; no other text is this one."""
+    """The key `<<` without quotes, which differs from the same string in quotes."""
 
 
 _MERGE = _Merge("<<")
 
 
 def _pass(event: Any) -> None:
-    """The beginning and the end of a stream say nothing."""
+    """Ignore the start and the end of a stream."""
 
 
 def _read_scalar(event: Any) -> Any:
@@ -241,16 +236,16 @@ def _read_scalar(event: Any) -> Any:
     if tag == "!" or kind == "str":
         return text
     if kind not in ("int", "float", "bool", "null"):
-        raise YamlError(f"the tag {tag} is not read: only plain data is")
+        raise YamlError(f"the tag {tag} is not supported")
     value = _resolve(text)
     fits: Any = {"int": int, "float": (int, float), "bool": bool, "null": type(None)}[kind]
     if not isinstance(value, fits) or (kind in ("int", "float") and isinstance(value, bool)):
-        raise YamlError(f"{text!r:.40} is not what its tag says")
+        raise YamlError(f"{text!r:.40} does not match its tag")
     return float(value) if kind == "float" else value
 
 
 def _resolve(text: str) -> Any:
-    """What a text without quotes means."""
+    """Return the value of a text without quotes."""
     if text in _WORDS:
         return _WORDS[text]
     if found := _NUMBER.fullmatch(text):
@@ -261,5 +256,5 @@ def _resolve(text: str) -> Any:
             raise YamlError(f"the number {text[:40]} is too large")
         return number
     if _NOT_FINITE.fullmatch(text):
-        raise YamlError(f"{text} is not a number that JSON knows")
+        raise YamlError(f"{text} is not a number in JSON")
     return text
