@@ -228,7 +228,7 @@ class BlockingChild:
             try:
                 pipe.close()
             except OSError:
-                pass  # what was still to be written has nobody to read it
+                pass  # there was still something to write
 
 
 def signal_group(pid: int, number: int) -> None:

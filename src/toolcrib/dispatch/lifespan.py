@@ -12,12 +12,12 @@ import inspect
 import logging
 import secrets
 import threading
-from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any
 
 from toolcrib.dispatch.crash_log import CrashReporter
+from toolcrib.dispatch.middleware import call_hook
 from toolcrib.errors import CallError, ToolCrashedError, ToolTimeoutError
 from toolcrib.registry.registry import ToolRegistry
 from toolcrib.tool import Tool
@@ -132,7 +132,7 @@ class Applications:
         try:
             async with asyncio.timeout(CLOSE_S):
                 if state.has_close:
-                    await _call(state.application.close)
+                    await call_hook(state.application.close)
         except (Exception, SystemExit):
             logger.exception("closing %s failed", type(state.application).__name__)
 
@@ -156,7 +156,7 @@ class Applications:
                 continue
             try:
                 if self._has_hook(application, "open"):
-                    await _call(application.open)
+                    await call_hook(application.open)
                 state.has_close = self._has_hook(application, "close")
                 with self._lock:
                     state.is_open = True
@@ -175,9 +175,3 @@ class Applications:
         except (TypeError, ValueError):
             return False
         return True
-
-
-async def _call(hook: Callable[[], Any]) -> None:
-    outcome = hook()
-    if inspect.isawaitable(outcome):
-        await outcome

@@ -11,7 +11,7 @@
 
 A middleware is an async callable that takes a `Call` and `next`. It returns what `next(call)` returns,
 changes it, or returns a `Result` of its own without calling `next`. To refuse a call it raises a
-`CallError` (`DeniedError`, say). An object may have more methods, all optional:
+`CallError`, such as `DeniedError`. An object may have more methods, all optional:
 
 - `visible(principal, tool) -> bool`: a tool that is not visible is neither listed nor known to that
   principal;
@@ -194,7 +194,7 @@ class Pipeline:
         for part in self._parts:
             if hasattr(part, "open"):
                 self._opened.append(part)  # before it is opened: one that fails half-way is closed as well
-                await _call_hook(part.open)
+                await call_hook(part.open)
 
     async def close(self) -> None:
         """Close what was opened, innermost first."""
@@ -202,7 +202,7 @@ class Pipeline:
             part = self._opened.pop()
             try:
                 if hasattr(part, "close"):
-                    await _call_hook(part.close)
+                    await call_hook(part.close)
             except Exception:
                 logger.exception("closing middleware %s failed", type(part).__name__)
 
@@ -354,7 +354,8 @@ def _raise_unknown(call: Call) -> Awaitable[Result]:
     raise ToolNotFoundError(call.name)
 
 
-async def _call_hook(hook: Callable[[], Any]) -> None:
+async def call_hook(hook: Callable[[], Any]) -> None:
+    """Call an `open` or `close` that may be async."""
     outcome = hook()
     if inspect.isawaitable(outcome):
         await outcome

@@ -57,23 +57,8 @@ class Returned(NamedTuple):
     is_converted: bool
 
 
-class Outcome:
-    """The outcome of a call: a value, or an error to raise where the caller is."""
-
-    __slots__ = ("_error", "_value")
-
-    def __init__(self, value: Any = None, error: BaseException | None = None) -> None:
-        self._value = value
-        self._error = error
-
-    def unwrap(self) -> Any:
-        error, self._error = self._error, None
-        if error is not None:
-            try:
-                raise error from None
-            finally:
-                del error
-        return self._value
+Outcome = Returned | BaseException
+"""The outcome of a call: a value, or an error to raise where the caller is."""
 
 
 def read_reply(reply: bytes, name: str) -> Outcome:
@@ -81,12 +66,11 @@ def read_reply(reply: bytes, name: str) -> Outcome:
     reply is malformed."""
     kind, data = reply[:1], codec.decode(reply[1:])
     if kind in (process_worker.PLAIN, process_worker.CONVERTED):
-        return Outcome(Returned(data, kind == process_worker.CONVERTED))
+        return Returned(data, kind == process_worker.CONVERTED)
     if kind == process_worker.UNSENDABLE:
-        text = f"Tool '{name}' returned a {data}, which cannot be sent between processes."
-        return Outcome(error=InvalidResultError(text))
+        return InvalidResultError(f"Tool '{name}' returned a {data}, which cannot be sent between processes.")
     if kind == process_worker.ERROR:
-        return Outcome(error=Raised(_rebuild_error(data)))
+        return Raised(_rebuild_error(data))
     raise ValueError("unknown kind of reply")
 
 
@@ -237,10 +221,10 @@ class ProcessCall:
         try:
             return self._send(self._pack())
         except (InvalidToolError, ToolBusyError, ToolCrashedError) as error:
-            return Outcome(error=error)
+            return error
 
     def kill(self) -> None:
-        """End the call now, whatever stage it is in: nobody waits for it any more."""
+        """End the call now, whatever stage it is in: it was given up."""
         with self._lock:
             self.is_killed = True
             if self._worker is not None:
@@ -322,7 +306,7 @@ class ProcessCall:
             except (LookupError, TypeError, ValueError) as error:
                 worker.kill()  # it cannot be trusted any more
                 text = f"Tool '{self.name}' returned something that cannot be read. ({_describe(error)})"
-                return has_begun, Outcome(error=InvalidResultError(text))
+                return has_begun, InvalidResultError(text)
         finally:
             # From here on `kill` must not reach the worker: it may serve another call.
             with self._lock:

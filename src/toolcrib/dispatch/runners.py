@@ -85,7 +85,12 @@ class Runner:
         pool = self._find_processes()
         call = ProcessCall(pool, lane.name, function, args, kwargs, preload, converter, plain_bytes)
         outcome = await self._threads.run(lane, call.run, timeout_s, call.kill, outlive=outlive)
-        returned: Returned = outcome.unwrap()
+        if isinstance(outcome, BaseException):
+            try:
+                raise outcome from None
+            finally:
+                del outcome
+        returned: Returned = outcome
         return returned
 
     def run_inline(self, lane: Lane, work: Callable[[], Any]) -> Any:

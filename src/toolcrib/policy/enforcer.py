@@ -84,7 +84,7 @@ class PolicyEnforcer:
 
 def check_unmatched(policy: Policy, tools: Sequence[Tool]) -> list[ConfigurationError]:
     """Return what matches no tool in a policy that is wrong in other ways, as far as it can be understood."""
-    problems = ErrorCollector()  # reported by whoever tried to enforce the policy
+    problems = ErrorCollector()  # reported before, when the policy was enforced
     return [*Access(policy, problems).check(tools), *Quota(policy, problems).check(tools)]
 
 

@@ -82,7 +82,7 @@ def _is_any(principal: Principal, names: Sequence[str]) -> bool:
 
 
 def _check_name(policy: Policy, key: str, name: str) -> None:
-    """Raise for a name that no principal can have: a rule that denies it something would deny nobody."""
+    """Raise for a name that no principal can have: a rule that denies it something would have no effect."""
     labels = () if policy.auth is None else tuple(each.label for each in policy.auth.oauth)
     kinds = ("key", "oauth", *labels)
     kind, colon, _ = name.partition(":")

@@ -266,7 +266,7 @@ def test_what_cannot_be_middleware_is_refused(part: Any, problem: str) -> None:
 
 async def test_middleware_is_added_before_the_server_runs() -> None:
     async with add_tools(MCPServer()) as server:
-        with pytest.raises(ConfigurationError, match="before the server runs"):
+        with pytest.raises(ConfigurationError, match="before the server starts"):
             server.middleware(LowNumbers())
 
 

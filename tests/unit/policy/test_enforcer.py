@@ -357,7 +357,7 @@ async def test_a_server_that_will_get_its_tools_later_starts_with_a_warning(
 
 async def test_a_policy_comes_before_the_server_runs(tmp_path: Path) -> None:
     async with open_bench(tmp_path) as bench:
-        with pytest.raises(ConfigurationError, match="before the server runs"):
+        with pytest.raises(ConfigurationError, match="before the server starts"):
             bench.server.enforce(Policy())
 
 

@@ -37,7 +37,7 @@ UseOnce = Callable[[str, float], Awaitable[bool]]
 
 
 class AccessMiddleware:
-    """Lets a call pass, hides the tool, or refuses: as the access rules and scopes of a policy say."""
+    """Applies the access rules and scopes of a policy: a call passes, is refused, or its tool is hidden."""
 
     def __init__(self, access: Access, use_once: UseOnce) -> None:
         self._access = access

@@ -1,11 +1,11 @@
-"""Admit calls as the limits of a policy say: `Quota` by itself, `QuotaMiddleware` around calls."""
+"""The limits of a policy, applied to calls: `Quota` by itself, `QuotaMiddleware` around calls."""
 
 from __future__ import annotations
 
 import inspect
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 from toolcrib.config.settings import Policy
 from toolcrib.content import Result, text_block
@@ -81,7 +81,7 @@ class Quota:
         ]
 
     def limits_tool(self, tool: Tool) -> bool:
-        """Whether any limit is about this tool, whoever calls it."""
+        """Whether any limit is about this tool, for any principal."""
         return any(limit.tools.matches(tool) for limit in self._limits)
 
     def enter(
@@ -152,7 +152,8 @@ class QuotaMiddleware:
             if limits.timeout_s is not None:
                 call.shorten(limits.timeout_s)
             if limits.is_counted:
-                call.channel, call.outlive = PausingChannel(call.channel, slot), slot.outlive
+                call.channel = cast(Channel, PausingChannel(call.channel, slot))
+                call.outlive = slot.outlive
             result = await next(call)
             most = limits.max_result_bytes
             if most is not None and result.error is None and exceeds_size(result, most):
@@ -175,34 +176,8 @@ class PausingChannel:
         self._channel = channel
         self._slot = slot
 
-    @property
-    def resumes(self) -> str | None:
-        return self._channel.resumes
-
-    @property
-    def is_prompted(self) -> bool:
-        return self._channel.is_prompted
-
-    @property
-    def is_gone(self) -> bool:
-        return self._channel.is_gone
-
-    @property
-    def request(self) -> str | int | None:
-        return self._channel.request
-
-    @property
-    def trace(self) -> str | None:
-        return self._channel.trace
-
-    def progress(self, progress: float, total: float | None, message: str | None) -> None:
-        self._channel.progress(progress, total, message)
-
-    def log(self, level: str, data: Any) -> None:
-        self._channel.log(level, data)
-
-    def close_stream(self) -> None:
-        self._channel.close_stream()
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._channel, name)  # everything but `ask`
 
     async def ask(self, questions: Mapping[str, Question]) -> Mapping[str, Reply]:
         self._slot.pause()
