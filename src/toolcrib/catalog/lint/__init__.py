@@ -5,7 +5,7 @@
     for finding in inspect_tools(server.registry).findings:
         print(finding)
 
-Rules have stable codes and only report; the caller decides what fails. `table` lists them. The modules
+Rules have stable codes and only report; the caller decides what fails. `data/rules.toml` lists them. The modules
 `descriptions`, `parameters`, `contradictions`, `hints` and `similarity` are about quality; `injection`,
 `credentials`, `links` and `hidden_text` look for planted text.
 """

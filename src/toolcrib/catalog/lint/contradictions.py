@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from toolcrib.catalog.lint.rule import LintedTool, Problem, Rule, quote
+from toolcrib.catalog.lint.rule import LintedTool, Problem, quote
 
 _NUMBER_LIMITS = ("minimum", "maximum")
 _STRING_LIMITS = ("minLength", "maxLength")
@@ -171,69 +171,3 @@ def find_other_required(tool: LintedTool) -> Iterator[Problem]:
         elif name not in tool.required and "default" not in schema and _REQUIRED.match(description):
             message = f"The description calls '{name}' of '{tool.name}' required, but its schema does not"
             yield Problem(message, parameter=name)
-
-
-RULES = (
-    Rule(
-        "unknown-required",
-        "warning",
-        "The schema requires a parameter that it does not define",
-        "A model cannot pass what it does not know, and every call without it is refused.",
-        "add it to `properties`, or remove it from `required`",
-        find_unknown_required,
-        in_check=True,
-    ),
-    Rule(
-        "repeated-choice",
-        "warning",
-        "An enum lists a value twice",
-        "Some providers refuse the whole list of tools, and one of the two was probably meant to differ.",
-        "remove or correct one of them",
-        find_repeated_choices,
-        in_check=True,
-    ),
-    Rule(
-        "unfit-choice",
-        "warning",
-        "An enum lists a value that the type does not allow",
-        "A model that chooses it is refused.",
-        "change the type or the value",
-        find_invalid_choices,
-        in_check=True,
-    ),
-    Rule(
-        "unfit-default",
-        "warning",
-        "A default does not satisfy its own schema",
-        "A model that repeats the default is refused.",
-        "change the default or the schema",
-        find_invalid_defaults,
-        in_check=True,
-    ),
-    Rule(
-        "impossible-limits",
-        "warning",
-        "No value satisfies both limits",
-        "Every call that passes the parameter is refused.",
-        "swap them",
-        find_impossible_limits,
-        in_check=True,
-    ),
-    Rule(
-        "other-default",
-        "warning",
-        "The description gives another default than the schema",
-        "A model leaves out a value it expects to be 10, and gets 20.",
-        "change one of them",
-        find_other_defaults,
-        in_check=True,
-    ),
-    Rule(
-        "other-need",
-        "advice",
-        "The description and the schema disagree on whether a parameter is required",
-        "A model follows the description and is refused, or passes what it could leave out.",
-        "change one of them",
-        find_other_required,
-    ),
-)

@@ -11,7 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 
-from toolcrib.catalog.lint.rule import LintedTool, Problem, Rule, Text, text_problem
+from toolcrib.catalog.lint.rule import LintedTool, Problem, Text, text_problem
 
 _PRIVATE_KEY = "a private key"
 # A piece that must occur, the pattern, and what it is.
@@ -112,16 +112,3 @@ def _is_random(text: str) -> bool:
     counts = Counter(text).values()
     entropy = -sum(count / len(text) * math.log2(count / len(text)) for count in counts)
     return entropy >= min(3.0, math.log2(len(text)) * 0.85) and not _is_placeholder(text)
-
-
-RULES = (
-    Rule(
-        "credential",
-        "error",
-        "A text contains what looks like a key, a token or a password",
-        "Every client, model and log that sees the definition gets it.",
-        "revoke it, and read it from the environment",
-        find_credentials,
-        in_check=True,
-    ),
-)

@@ -13,7 +13,7 @@ import unicodedata
 from collections.abc import Callable, Iterator
 from urllib.parse import unquote
 
-from toolcrib.catalog.lint.rule import LintedTool, Problem, Rule, quote, text_problem
+from toolcrib.catalog.lint.rule import LintedTool, Problem, quote, text_problem
 from toolcrib.definition import find_hidden
 
 # --- look-alike letters -------------------------------------------------------------------------------
@@ -185,51 +185,8 @@ def _text_check(find: Callable[[str], str | None], message: str) -> Callable[[Li
     return check
 
 
-RULES = (
-    Rule(
-        "hidden-character",
-        "error",
-        "A text contains an invisible or control character",
-        "Models read what people cannot see: tags, zero-width characters and reversed text pass a review"
-        " unnoticed.",
-        "remove it",
-        _text_check(find_hidden, "contains an invisible character"),
-        in_check=True,
-    ),
-    Rule(
-        "borrowed-letters",
-        "warning",
-        "A word mixes scripts or uses styled letters",
-        "It looks like a different word, which imitates names and passes filters.",
-        "use the letters of one script",
-        _text_check(find_lookalike_letters, "mixes look-alike letters"),
-        in_check=True,
-    ),
-    Rule(
-        "encoded-text",
-        "warning",
-        "A text contains encoded text",
-        "Models decode base64, hex and escapes while reading; people do not.",
-        "write it in plain words, or remove it",
-        _text_check(find_encoded_text, "contains encoded text"),
-        in_check=True,
-    ),
-    Rule(
-        "hidden-comment",
-        "warning",
-        "A text contains a comment, or markup that hides its content",
-        "Clients that render the text do not show it; models still read it.",
-        "make it visible, or remove it",
-        _text_check(find_comment, "contains a comment that clients do not show"),
-        in_check=True,
-    ),
-    Rule(
-        "out-of-sight",
-        "warning",
-        "A long run of blanks pushes text out of view",
-        "A reviewer sees the first lines; text far below or far to the right reaches only the model.",
-        "remove the blanks",
-        _text_check(find_text_after_blanks, "hides text behind blanks"),
-        in_check=True,
-    ),
-)
+check_hidden_characters = _text_check(find_hidden, "contains an invisible character")
+check_lookalike_letters = _text_check(find_lookalike_letters, "mixes look-alike letters")
+check_encoded_text = _text_check(find_encoded_text, "contains encoded text")
+check_comments = _text_check(find_comment, "contains a comment that clients do not show")
+check_blanks = _text_check(find_text_after_blanks, "hides text behind blanks")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from toolcrib.catalog.lint.rule import LintedTool, Problem, Rule, quote, word_set
+from toolcrib.catalog.lint.rule import LintedTool, Problem, quote, word_set
 from toolcrib.definition import find_wrong_annotations
 
 _DESTRUCTIVE = word_set(
@@ -79,32 +79,3 @@ def _risky_verb(tool: LintedTool) -> str | None:
     if len(words) > 2 and words[1] in _RISKY_AFTER_NAMESPACE:
         return words[1]  # shop_delete_order
     return words[-1] if len(words) > 1 and words[-1] in _RISKY_AT_END else None
-
-
-RULES = (
-    Rule(
-        "unmarked-risk",
-        "warning",
-        "A name sounds risky, and no hint says whether the tool is",
-        "Clients ask the user before a destructive call, and policies use the hint. Without one they guess.",
-        "set destructive=True, or destructive=False where it can be undone",
-        find_unmarked_risk,
-    ),
-    Rule(
-        "doubtful-hint",
-        "warning",
-        "A hint contradicts the name",
-        "A tool marked read-only runs without asking the user; one that only reads should not need to ask.",
-        "correct the hint or the name",
-        find_doubtful_hints,
-    ),
-    Rule(
-        "unfit-hint",
-        "warning",
-        "An annotation has the wrong type",
-        "A client may refuse the list of tools, or take any text for true.",
-        "use true or false for a hint, text for the title",
-        find_invalid_annotations,
-        in_check=True,
-    ),
-)

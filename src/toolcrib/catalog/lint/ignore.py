@@ -22,7 +22,7 @@ from fnmatch import fnmatchcase
 from functools import lru_cache
 from pathlib import Path
 
-from toolcrib.catalog.lint.table import IGNORE_RULES, is_known, load_rules
+from toolcrib.catalog.lint.table import RULES, is_known, load_rules
 from toolcrib.errors import Finding
 
 # --- source files -------------------------------------------------------------------------------------
@@ -158,7 +158,7 @@ def find_unknown_codes(codes: Iterable[str], file: str | None, line: int | None)
             import difflib  # delayed: only for misspelt codes
 
             close = difflib.get_close_matches(code, list(load_rules()), n=1)
-            rule = IGNORE_RULES[0]
+            rule = RULES["unknown-rule"]
             hint = f"did you mean '{close[0]}'?" if close else rule.fix
             yield Finding(rule.code, rule.level, f"Unknown rule '{code}'", file=file, line=line, hint=hint)
 
@@ -209,7 +209,7 @@ class IgnoreComments:
 
     def find_problems(self) -> Iterator[Finding]:
         """Yield findings about the comments: unknown codes, and codes that ignore nothing."""
-        rule = IGNORE_RULES[1]
+        rule = RULES["idle-ignore"]
         for file, comments in self._files.items():
             for comment in comments.values():
                 yield from find_unknown_codes(sorted(comment.codes), file, comment.line)

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Iterator
 
 from toolcrib.catalog.lint.phrases import fold, load_phrases
-from toolcrib.catalog.lint.rule import LintedTool, Problem, Rule, quote, text_problem, word_set
+from toolcrib.catalog.lint.rule import LintedTool, Problem, quote, text_problem, word_set
 
 _SHORTEST_TEXT = 10
 _ROLE = r"(?:important|system|secret|hidden|admin|assistant|developer|critical|sudo|root|override|urgent)"
@@ -105,69 +105,8 @@ def find_hidden_channels(tool: LintedTool) -> Iterator[Problem]:
             )
 
 
-_REVIEW = "read the text as a model would; if you did not write it, do not use the tool"
-RULES = (
-    Rule(
-        "overrides-instructions",
-        "warning",
-        "A text tells the model to ignore its instructions",
-        "A definition describes a tool. Text that tells the model to drop its instructions is an attack, or"
-        " reads like one.",
-        _REVIEW,
-        _phrase_check("override", "tells the model to ignore its instructions"),
-        in_check=True,
-    ),
-    Rule(
-        "asks-for-secrecy",
-        "warning",
-        "A text tells the model to keep something from the user",
-        "No tool should depend on the user not knowing what it does.",
-        _REVIEW,
-        _phrase_check("secrecy", "tells the model to keep something from the user"),
-        in_check=True,
-    ),
-    Rule(
-        "role-marker",
-        "warning",
-        "A text contains a system tag, a role or a chat template token",
-        "Models may give such a marker the weight of a system message; a description has no use for it.",
-        "remove the marker, or describe it in words",
-        find_role_markers,
-        in_check=True,
-    ),
-    Rule(
-        "demands-data",
-        "warning",
-        "A text asks the model for the conversation, secrets or private files",
-        "Parameters are for what the tool needs, not for what the model has seen elsewhere.",
-        _REVIEW,
-        _phrase_check("demand", "asks for data the tool has no use for"),
-        in_check=True,
-    ),
-    Rule(
-        "meddles-with-tools",
-        "warning",
-        "A text tells the model to misuse another tool",
-        "One server's text changes calls to another: a copy to a third party, a different payee.",
-        _REVIEW,
-        _phrase_check("interference", "interferes with other tools"),
-        in_check=True,
-    ),
-    Rule(
-        "hidden-channel",
-        "warning",
-        "A parameter seems meant to carry the conversation to the server",
-        "Models readily fill in `conversation_history` or `sidenote`.",
-        "remove it, or name and describe exactly what the tool needs",
-        find_hidden_channels,
-        in_check=True,
-    ),
-    Rule(
-        "pushes-itself",
-        "advice",
-        "A text asks for the tool to be called first, always or instead of all others",
-        "It competes with the user's request, and two servers that do it contradict each other.",
-        "say when the tool helps; leave the order to the model",
-        _phrase_check("self-promotion", "asks for the tool to be preferred"),
-    ),
-)
+find_overrides = _phrase_check("override", "tells the model to ignore its instructions")
+find_secrecy = _phrase_check("secrecy", "tells the model to keep something from the user")
+find_demands = _phrase_check("demand", "asks for data the tool has no use for")
+find_interference = _phrase_check("interference", "interferes with other tools")
+find_self_promotion = _phrase_check("self-promotion", "asks for the tool to be preferred")

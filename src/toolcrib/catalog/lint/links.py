@@ -6,7 +6,7 @@ import ipaddress
 import re
 from collections.abc import Iterator
 
-from toolcrib.catalog.lint.rule import LintedTool, Problem, Rule, quote, text_problem, word_set
+from toolcrib.catalog.lint.rule import LintedTool, Problem, quote, text_problem, word_set
 
 # One of these is in every text that the next pattern matches.
 _DROP_HOST_PARTS = word_set(
@@ -100,25 +100,3 @@ def find_embedded_media(tool: LintedTool) -> Iterator[Problem]:
             excerpt = found[0].strip()
             message = f"embeds content that a client may fetch or run: {quote(excerpt)}"
             yield text_problem(tool, text, message, excerpt)
-
-
-RULES = (
-    Rule(
-        "data-out",
-        "warning",
-        "A text contains a URL that data can be sent to",
-        "Request bins, bare IP addresses and URLs with a placeholder for data do not belong in a definition.",
-        "remove the URL, or use one of your own or of example.org",
-        find_exfiltration_urls,
-        in_check=True,
-    ),
-    Rule(
-        "embedded-media",
-        "warning",
-        "A text embeds an image, a script or a data: URL",
-        "A client that renders the text fetches it, which tells its server who is reading.",
-        "use a plain link; icons have their own field",
-        find_embedded_media,
-        in_check=True,
-    ),
-)

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from toolcrib.catalog.lint.rule import LintedTool, Problem, Rule
+from toolcrib.catalog.lint.rule import LintedTool, Problem
 
 MAX_DEPTH = 4
 """Objects within objects; models often get deeper ones wrong."""
@@ -164,59 +164,3 @@ def _returns_value(function: Any) -> bool:
                 return True
         before = step
     return False
-
-
-RULES = (
-    Rule(
-        "undocumented-parameter",
-        "advice",
-        "A parameter has no description",
-        "A name alone leaves unit, format and meaning open, so a model guesses.",
-        "describe it",
-        find_undocumented_parameters,
-        in_check=True,
-    ),
-    Rule(
-        "untyped-parameter",
-        "warning",
-        "A parameter has no type",
-        "Any value is accepted, so nothing is checked before the code runs.",
-        "give it a type",
-        find_untyped_parameters,
-        in_check=True,
-    ),
-    Rule(
-        "required-unsaid",
-        "advice",
-        "A written schema does not say which parameters are required",
-        "Without `required` every parameter is optional, and models leave out optional ones.",
-        'list them: "required": [...], or [] where all are optional',
-        find_missing_required,
-    ),
-    Rule(
-        "could-be-literal",
-        "advice",
-        "The description of a string lists the choices, the schema does not",
-        "A list in prose is a suggestion; a `Literal` or an `enum` is enforced, and models keep to it.",
-        "use Literal[...] or an enum",
-        find_prose_choices,
-        in_check=True,
-    ),
-    Rule(
-        "deep-parameter",
-        "advice",
-        f"A parameter is nested more than {MAX_DEPTH} levels deep",
-        "The simpler the structure, the more often a model gets it right.",
-        "flatten it, or split it into several parameters",
-        find_deep_parameters,
-    ),
-    Rule(
-        "undocumented-result",
-        "advice",
-        "The result is not described",
-        "A model that does not know what comes back cannot plan the next step.",
-        "add a Returns section to the docstring",
-        find_undocumented_result,
-        in_check=True,
-    ),
-)

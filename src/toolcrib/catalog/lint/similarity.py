@@ -10,7 +10,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
-from toolcrib.catalog.lint.rule import LintedTool, Problem, Rule, word_set
+from toolcrib.catalog.lint.rule import LintedTool, Problem, word_set
 
 SAME = 0.85
 """The share of words in common from which on two descriptions count as the same."""
@@ -175,31 +175,3 @@ def find_missing_occasion(tools: Sequence[LintedTool]) -> Iterator[tuple[LintedT
             reported.add(id(tool))
             other = next(item.name for item in family if item is not tool)
             yield tool, Problem(f"Nothing says when to use '{tool.name}' and when to use '{other}'")
-
-
-RULES = (
-    Rule(
-        "same-description",
-        "warning",
-        "Two tools have the same description",
-        "A model has to guess, and a copied text is nearly always one that was meant to be changed.",
-        "say in each what the other does not do",
-        check_all=find_same_descriptions,
-    ),
-    Rule(
-        "near-duplicate",
-        "warning",
-        "Two tools are so similar that a model cannot choose",
-        "Names of the same words, or descriptions that hardly differ, look like one tool twice.",
-        "make it one tool, or say how they differ",
-        check_all=find_near_duplicates,
-    ),
-    Rule(
-        "no-occasion",
-        "advice",
-        "One of several tools for the same thing does not say when to use it",
-        "Where a model has a choice, a description must say when to use the tool, not only what it does.",
-        "add it: 'Use this when ...; for ... use the other'",
-        check_all=find_missing_occasion,
-    ),
-)
