@@ -448,11 +448,12 @@ def test_a_change_of_what_was_imported_is_seen(tmp_path: Path, name: str) -> Non
 
 
 def test_a_folder_that_becomes_an_environment_has_no_tools_any_more(tmp_path: Path) -> None:
-    (tmp_path / "env").mkdir()
-    (tmp_path / "env" / "m.py").write_text(f"{HEAD}@mcp.tool()\ndef inside(): 'Do.'\n")
-    (tmp_path / "n.py").write_text(f"{HEAD}@mcp.tool()\ndef outside(): 'Do.'\n")
+    root = tmp_path / "project"
+    (root / "env").mkdir(parents=True)
+    (root / "env" / "m.py").write_text(f"{HEAD}@mcp.tool()\ndef inside(): 'Do.'\n")
+    (root / "n.py").write_text(f"{HEAD}@mcp.tool()\ndef outside(): 'Do.'\n")
     cache = tmp_path / "cache.json"
-    assert get_catalog_cached(tmp_path, cache)["count"] == 2
-    (tmp_path / "env" / "pyvenv.cfg").write_text("home = /usr/bin\n")
-    assert get_catalog_cached(tmp_path, cache)["count"] == 1
+    assert get_catalog_cached(root, cache)["count"] == 2
+    (root / "env" / "pyvenv.cfg").write_text("home = /usr/bin\n")
+    assert get_catalog_cached(root, cache)["count"] == 1
     assert os.path.exists(cache)

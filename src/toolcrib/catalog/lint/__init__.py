@@ -5,9 +5,9 @@
     for finding in inspect_tools(server.registry).findings:
         print(finding)
 
-Rules have stable codes and only report; the caller decides what fails. `data/rules.toml` lists them. The modules
-`descriptions`, `parameters`, `contradictions`, `hints` and `similarity` are about quality; `injection`,
-`credentials`, `links` and `hidden_text` look for planted text.
+Rules have stable codes and only report; the caller decides what fails. `data/rules.toml` lists them. The
+modules `descriptions`, `parameters`, `contradictions`, `hints` and `similarity` are about quality;
+`injection`, `credentials`, `links` and `hidden_text` look for planted text.
 """
 
 from toolcrib.catalog.lint.ignore import Choice
