@@ -53,7 +53,7 @@ GROUPS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "access": (
         ("policy/selectors.py", "policy/access/*.py", "schema/received.py"),
         (
-            "tests/unit/policies/access",
+            "tests/unit/policy/access",
             "tests/unit/policy/test_selectors.py",
             "tests/unit/schema/test_received.py",
             "tests/property/test_access.py",

@@ -1,8 +1,8 @@
 """The audit log of a server, as the audit middleware uses it.
 
 One thread writes. Records that arrive while it writes are committed together, and all waiters of one event
-loop are woken together. While the store fails nobody waits: records are kept, up to MAX_QUEUE, and written
-when it works again.
+loop are woken together. While the store fails, replies do not wait: records are kept, up to MAX_QUEUE, and
+written when it works again.
 """
 
 from __future__ import annotations
@@ -358,7 +358,7 @@ class WriterThread:
         return done
 
     def mark_late(self, items: Iterable[QueuedRecord]) -> None:
-        """Count records that nobody waits for any more."""
+        """Count records whose replies no longer wait."""
         with self._lock:
             late = [item for item in items if not item.is_late and item.future is not None]
             for item in late:

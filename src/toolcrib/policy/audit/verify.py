@@ -1,7 +1,7 @@
 """Verification of an audit log: every record follows the one before it, and matches the checkpoints.
 
-Without the key this proves only that the records fit each other: whoever rewrites all of them can make them
-fit.
+Without the key this proves only that the records fit each other: somebody who rewrites all of them can make
+them fit.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ class Verdict:
     """The result of a verification.
 
     `head` is the hash of the last record. `pruned_before` is the first record that retention left, None if it
-    removed none. Records after `proven_through` are chained, but no checkpoint covers them yet: whoever can
-    write the file could have made them. `proven_at` is the time of that checkpoint. Without a key
+    removed none. Records after `proven_through` are chained, but no checkpoint covers them yet: anybody
+    who can write the file could have made them. `proven_at` is the time of that checkpoint. Without a key
     (`is_keyed`) checkpoints are compared, but anybody may have written them.
     """
 

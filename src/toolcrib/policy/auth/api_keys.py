@@ -303,7 +303,7 @@ class KeyFile:
             os.close(descriptor)
 
     def _open_lock(self, lock: Path) -> int:
-        """Open the lock file. Whoever may create files in the folder may have put anything there."""
+        """Open the lock file. Another user who may create files in the folder may have put anything there."""
         flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
         hint = "remove it, and let nobody else create files in that folder"
         try:
