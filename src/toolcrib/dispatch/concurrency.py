@@ -74,7 +74,6 @@ class Lane:
     """
 
     __slots__ = (
-        "_elsewhere",
         "_queue",
         "_threads",
         "_threads_lost",
@@ -84,6 +83,7 @@ class Lane:
         "max_queue",
         "max_threads",
         "name",
+        "on_loop",
         "stuck",
     )
 
@@ -91,7 +91,7 @@ class Lane:
         self.name = name
         self.max_threads = max_threads
         self.max_queue = max_queue
-        self._elsewhere: list[None] = []
+        self.on_loop: list[None] = []
         self.abandoned = 0
         # Those on threads: only they are bounded here.
         self._threads = 0
@@ -112,14 +112,14 @@ class Lane:
 
     @property
     def running(self) -> int:
-        return self._threads + len(self._elsewhere)
+        return self._threads + len(self.on_loop)
 
     def enter(self) -> None:
         """A call begins to run, on no thread of its own."""
-        self._elsewhere.append(None)  # in one step, which a sum would not be; so it needs no lock
+        self.on_loop.append(None)  # in one step, which a sum would not be; so it needs no lock
 
     def leave(self) -> None:
-        self._elsewhere.pop()
+        self.on_loop.pop()
 
     def admit(self, ticket: Ticket) -> bool:
         """True: run it now. False: it waits, and `finish` of another call will hand it out."""

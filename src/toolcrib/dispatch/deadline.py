@@ -29,7 +29,7 @@ from collections.abc import Callable, Coroutine, Generator
 from typing import Any
 
 from toolcrib.dispatch.concurrency import Lane, Outlive, Raised, Tally
-from toolcrib.dispatch.watchdog import HERE
+from toolcrib.dispatch.watchdog import HERE, WATCHDOG
 from toolcrib.errors import ToolTimeoutError
 
 
@@ -103,9 +103,13 @@ async def run_steps(
 ) -> Any:
     """Run the coroutine to its end, or to its deadline. Most calls end with their first step."""
     marker = HERE.marker
-    lane.enter()
+    lane.on_loop.append(None)  # as `Lane.enter` and `Marker.enter` do, without the calls
+    before, marker.lane = marker.lane, lane
+    if before is None:
+        marker.step += 1
+    if not marker.watched:
+        WATCHDOG.watch(marker)
     try:
-        before = marker.enter(lane)
         try:
             waits_for = coroutine.send(None)
         except StopIteration as stop:
@@ -113,10 +117,10 @@ async def run_steps(
         except BaseException as error:
             raise Raised(error) from None
         finally:
-            marker.leave(before)
+            marker.lane = before
         return await _Drive(lane, coroutine, timeout_s, tally, clock, outlive).run(waits_for)
     finally:
-        lane.leave()
+        lane.on_loop.pop()
 
 
 def is_suspended_in(task: asyncio.Task[Any]) -> bool:

@@ -26,7 +26,7 @@ import secrets
 import sys
 import threading
 import time
-from collections.abc import Awaitable, Iterator, Mapping
+from collections.abc import Awaitable, Coroutine, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -35,7 +35,7 @@ from toolcrib.context import LOCAL, NO_CHANNEL, Channel, Context, InputNeeded, P
 from toolcrib.definition import MAX_TIMEOUT_S, Mirrored
 from toolcrib.dispatch.concurrency import Lane, Outlive, Raised
 from toolcrib.dispatch.crash_log import CrashReporter
-from toolcrib.dispatch.deadline import Clock
+from toolcrib.dispatch.deadline import Clock, run_steps
 from toolcrib.dispatch.lifespan import Applications
 from toolcrib.dispatch.middleware import Call, Next, Pipeline, refusal_result
 from toolcrib.dispatch.runners import Runner
@@ -344,22 +344,12 @@ class Dispatcher:
         """The tools have: whether anybody is told of other ones than before."""
         return self.tool_search is None or self.depends_on_principal or self.tool_search.has_changed()
 
-    def is_immediate(self, name: str) -> bool:
-        """Whether a call of this tool runs on the loop and waits for nothing; where in doubt, it does not."""
-        plan = self._plans.get(name)
-        return (
-            plan is not None
-            and plan.mode == "inline"
-            and self._seen is self.registry.snapshot
-            and (plan.owner is None or self.applications.is_open(plan.owner))
-        )
-
     def mirrored(self, name: Any, principal: Principal = LOCAL) -> Mirrored | None:
         """The arguments of a tool that clients repeat in headers; None where this caller has no such tool."""
         plan = self._plans.get(name) if type(name) is str else None
-        if plan is not None and self._seen is self.registry.snapshot:
-            hidden = plan.mirrored and not self.is_visible(principal, plan.tool)
-            return None if hidden else plan.mirrored
+        if plan is not None and self._seen is self.registry.cached_snapshot:
+            is_hidden = plan.mirrored and not self.is_visible(principal, plan.tool)
+            return None if is_hidden else plan.mirrored
         tool = self.registry.try_get(name) if isinstance(name, str) else None
         try:
             known = tool is not None and self.is_visible(principal, tool)
@@ -367,7 +357,7 @@ class Dispatcher:
         except DefinitionError:
             return None  # it cannot be called either
 
-    async def call(
+    def call(
         self,
         name: str,
         arguments: Mapping[str, Any] | None = None,
@@ -375,9 +365,27 @@ class Dispatcher:
         principal: Principal = LOCAL,
         channel: Channel = NO_CHANNEL,
         timeout_s: float | None = None,
+    ) -> Coroutine[Any, Any, Result]:
+        """Return a coroutine that calls a tool.
+
+        It raises ToolNotFoundError, and ValueError for an invalid `timeout_s`; every other failure is a
+        Result with `is_error`.
+        """
+        if self._seen is self.registry.cached_snapshot and self.pipeline is None and timeout_s is None:
+            plan = self._plans.get(name)
+            if plan is not None and not self.is_stopped:  # the common case, without a coroutine in between
+                limit = self.timeout_s if plan.timeout_s is None else plan.timeout_s
+                return self._perform(plan, arguments, principal, limit, channel)
+        return self._call(name, arguments, principal, channel, timeout_s)
+
+    async def _call(
+        self,
+        name: str,
+        arguments: Mapping[str, Any] | None,
+        principal: Principal,
+        channel: Channel,
+        timeout_s: float | None,
     ) -> Result:
-        """Call a tool. Raises ToolNotFoundError, and ValueError for a `timeout_s` that is none; every other
-        failure is a Result with `is_error`."""
         if self.is_stopped:
             stopped = ToolBusyError(f"Tool '{name}' cannot run: the server has stopped.")
             return Result([text_block(str(stopped))], is_error=True, error=stopped)
@@ -461,8 +469,8 @@ class Dispatcher:
                 clock = clock or (None if limit is None else Clock(limit))
                 context = self._context(plan, checked, principal, channel, limit, clock)
             if plan.mode == "async":
-                result: Result = await self.runner.run_async(
-                    plan.lane, self._invoke(plan, given, context), limit, clock, outlive
+                result: Result = await run_steps(
+                    plan.lane, self._invoke(plan, given, context), limit, self.runner.tally, clock, outlive
                 )
             else:
                 result = await self._run_sync(plan, given, context, limit, clock, outlive)
@@ -544,12 +552,10 @@ class Dispatcher:
             outcome = await self.runner.run_thread(plan.lane, work, limit, abandon, clock, outlive)
         if isinstance(outcome, Result):
             return outcome
-        if asyncio.current_task() is None:
-            await asyncio.sleep(0)  # it was begun without a task, for speed; whoever did that makes one now
         left = None if limit is None else max(0.0, limit - (time.monotonic() - started))
         try:
-            result: Result = await self.runner.run_async(
-                plan.lane, settle(plan, outcome), left, outlive=outlive
+            result: Result = await run_steps(
+                plan.lane, settle(plan, outcome), left, self.runner.tally, None, outlive
             )
         except ToolTimeoutError:
             raise ToolTimeoutError(f"Tool '{plan.tool.name}' did not finish within {limit:g} s.") from None

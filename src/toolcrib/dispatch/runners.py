@@ -24,8 +24,8 @@ class Runner:
     """One per server. Making one costs nothing: threads and processes start when they are needed."""
 
     def __init__(self, *, max_processes: int | None = None) -> None:
-        self._tally = Tally()
-        self._threads = Threads(self._tally)
+        self.tally = Tally()
+        self._threads = Threads(self.tally)
         self._lock = threading.Lock()
         self._max_processes = max_processes
         self._processes: ProcessPool | None = None
@@ -33,7 +33,7 @@ class Runner:
     @property
     def abandoned(self) -> int:
         """Calls that were given up and whose code still runs."""
-        return max(0, self._tally.count)  # a call may end before the one who gave it up has counted it
+        return max(0, self.tally.count)  # a call may end before the one who gave it up has counted it
 
     def run_async(
         self,
@@ -48,7 +48,7 @@ class Runner:
         A `clock` that was made for `timeout_s` can be held while somebody is asked. `outlive` hears of code
         that goes on when its call was given up, and when that ends.
         """
-        return run_steps(lane, coroutine, timeout_s, self._tally, clock, outlive)
+        return run_steps(lane, coroutine, timeout_s, self.tally, clock, outlive)
 
     async def run_thread(
         self,

@@ -36,6 +36,7 @@ from toolcrib.protocol.messages import (
     RPCError,
     error_reply,
 )
+from toolcrib.protocol.modern import check_parameters
 from toolcrib.protocol.questions import SealedState
 from toolcrib.protocol.revisions import Revision
 from toolcrib.validation import codec
@@ -430,6 +431,53 @@ class ToolCall(PendingRequest):
         return [self.peer.principal.binding, self.name, self.arguments or {}]
 
 
+# --- the method --------------------------------------------------------------------------------------
+
+
+def call_tool(engine: Engine, peer: Peer, id_: Id, revision: Revision, params: dict[str, Any]) -> ToolCall:
+    dispatcher = engine.dispatcher
+    if revision.modern and peer.headers is not None:
+        mirrored = dispatcher.mirrored(params.get("name"), peer.principal)
+        if mirrored:
+            check_parameters(peer.headers, mirrored, params.get("arguments"))
+    name, arguments = read_call(params)
+    if (search := dispatcher.tool_search) is not None and name in search.call_tools:
+        name, arguments = search.forward(name, arguments, peer.principal) or (name, arguments)
+    if revision.modern:
+        meta = params["_meta"]
+        level, token = read_options(params)
+        capabilities = meta[messages.CAPABILITIES]
+    else:
+        meta = params.get("_meta", {})
+        level, token = None, read_token(meta)
+        capabilities = {} if peer.session is None else peer.session.capabilities
+    call = ToolCall(
+        engine, peer, id_, revision, name, arguments, capabilities, token, level, meta.get("traceparent")
+    )
+    if revision.modern and ("requestState" in params or "inputResponses" in params):
+        _read_answers(engine, call, params)
+    if peer.inflight is not None:
+        call.register()
+    return call
+
+
+def _read_answers(engine: Engine, call: ToolCall, params: dict[str, Any]) -> None:
+    """Give a call the answers so far: those in the state, and those that came with it."""
+    given = params.get("inputResponses", {})
+    if type(given) is not dict:
+        raise RPCError(INVALID_PARAMS, "Invalid params: inputResponses must be an object", status=200)
+    # Answers without a state were given before they were asked for: they prove nothing about confirmations.
+    kept: dict[str, Any] = {}
+    if "requestState" in params:
+        call.state = engine.sealer.open(params["requestState"], call.binding)
+        kept = call.state.answers
+    else:
+        given = {key: answer for key, answer in given.items() if not key.startswith(RESERVED)}
+    call.answers = kept | given
+    if len(codec.write(call.answers)) > questions.MAX_ANSWERS_BYTES:
+        raise RPCError(INVALID_PARAMS, "Invalid params: the answers are too long", status=200)
+
+
 # --- parameters --------------------------------------------------------------------------------------
 
 
@@ -461,6 +509,17 @@ def read_token(meta: Mapping[str, Any]) -> Id | None:
             INVALID_PARAMS, "Invalid params: progressToken must be a string or an integer", status=200
         )
     return token
+
+
+def read_options(params: dict[str, Any]) -> tuple[str | None, Id | None]:
+    """Return the log level and the progress token of a request. They must be valid in every request."""
+    meta = params["_meta"]
+    level: str | None = meta.get(messages.LOG_LEVEL)
+    if level not in messages.LEVELS and messages.LOG_LEVEL in meta:
+        raise RPCError(
+            INVALID_PARAMS, f"Invalid params: _meta['{messages.LOG_LEVEL}'] is no level", status=200
+        )
+    return level, read_token(meta) if "progressToken" in meta else None
 
 
 # --- the log -----------------------------------------------------------------------------------------

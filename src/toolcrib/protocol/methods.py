@@ -15,17 +15,18 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from toolcrib.context import RESERVED, Principal
-from toolcrib.protocol import messages, questions
-from toolcrib.protocol.calls import Peer, PendingRequest, ToolCall, read_call, read_cursor, read_token
+from toolcrib.context import Principal
+from toolcrib.protocol import messages
+from toolcrib.protocol.calls import Peer, PendingRequest, call_tool, read_cursor, read_options
 from toolcrib.protocol.legacy import initialize, ping, set_level
 from toolcrib.protocol.lists import log_list
-from toolcrib.protocol.messages import ACCEPTED, CAPABILITIES, INVALID_PARAMS, Id, Reply, RPCError
-from toolcrib.protocol.modern import check_parameters, discover, listen, read_options
+from toolcrib.protocol.messages import ACCEPTED, INVALID_PARAMS, Id, Reply, RPCError
+from toolcrib.protocol.modern import method_not_found
 from toolcrib.protocol.revisions import LEGACY, MODERN, Revision
+from toolcrib.protocol.subscriptions import Subscription
 from toolcrib.validation import codec
 
 if TYPE_CHECKING:
@@ -52,10 +53,10 @@ class Method:
     revisions: frozenset[str] = EVERY_REVISION
     capability: Capability | None = None
     before_initialize: bool = False
+    is_notification: bool = field(init=False)
 
-    @property
-    def is_notification(self) -> bool:
-        return self.name.startswith("notifications/")
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "is_notification", self.name.startswith("notifications/"))
 
 
 # --- both eras ---------------------------------------------------------------------------------------
@@ -75,50 +76,6 @@ def list_tools(engine: Engine, peer: Peer, id_: Id, revision: Revision, params: 
     )
 
 
-def call_tool(engine: Engine, peer: Peer, id_: Id, revision: Revision, params: Params) -> ToolCall:
-    dispatcher = engine.dispatcher
-    if revision.modern and peer.headers is not None:
-        mirrored = dispatcher.mirrored(params.get("name"), peer.principal)
-        if mirrored:
-            check_parameters(peer.headers, mirrored, params.get("arguments"))
-    name, arguments = read_call(params)
-    if (search := dispatcher.tool_search) is not None and name in search.call_tools:
-        name, arguments = search.forward(name, arguments, peer.principal) or (name, arguments)
-    if revision.modern:
-        meta = params["_meta"]
-        level, token = read_options(params)
-        capabilities = meta[CAPABILITIES]
-    else:
-        meta = params.get("_meta", {})
-        level, token = None, read_token(meta)
-        capabilities = {} if peer.session is None else peer.session.capabilities
-    call = ToolCall(
-        engine, peer, id_, revision, name, arguments, capabilities, token, level, meta.get("traceparent")
-    )
-    if revision.modern and ("requestState" in params or "inputResponses" in params):
-        _read_answers(engine, call, params)
-    if peer.inflight is not None:
-        call.register()
-    return call
-
-
-def _read_answers(engine: Engine, call: ToolCall, params: Params) -> None:
-    """Give a call the answers so far: those in the state, and those that came with it."""
-    given = params.get("inputResponses", {})
-    if type(given) is not dict:
-        raise RPCError(INVALID_PARAMS, "Invalid params: inputResponses must be an object", status=200)
-    # Answers without a state were given before they were asked for: they prove nothing about confirmations.
-    kept: dict[str, Any] = {}
-    if "requestState" in params:
-        call.state = engine.sealer.open(params["requestState"], call.binding)
-        kept = call.state.answers
-    else:
-        given = {key: answer for key, answer in given.items() if not key.startswith(RESERVED)}
-    call.answers = kept | given
-    if len(codec.write(call.answers)) > questions.MAX_ANSWERS_BYTES:
-        raise RPCError(INVALID_PARAMS, "Invalid params: the answers are too long", status=200)
-
-
 def cancel(engine: Engine, peer: Peer, id_: None, revision: Revision, params: Params) -> Reply:  # noqa: ARG001
     """Cancel the request of this id, if it still runs."""
     target = params.get("requestId")
@@ -127,6 +84,37 @@ def cancel(engine: Engine, peer: Peer, id_: None, revision: Revision, params: Pa
         if request is not None:
             request.cancel()
     return ACCEPTED
+
+
+# --- 2026-07-28 --------------------------------------------------------------------------------------
+
+
+def discover(engine: Engine, peer: Peer, id_: Id, revision: Revision, params: Params) -> Reply:  # noqa: ARG001
+    read_options(params)
+    result: dict[str, Any] = {
+        "resultType": "complete",
+        "supportedVersions": [MODERN.name],
+        "capabilities": engine.capabilities(revision),
+    }
+    if engine.settings.instructions:
+        result["instructions"] = engine.settings.instructions
+    result |= {"ttlMs": engine.ttl_ms, "cacheScope": "public", "_meta": engine.server_meta}
+    return Reply(messages.encode_result(id_, codec.write(result)))
+
+
+def listen(engine: Engine, peer: Peer, id_: Id, revision: Revision, params: Params) -> Subscription:  # noqa: ARG001
+    if not engine.settings.dynamic:
+        raise method_not_found("subscriptions/listen")
+    read_options(params)
+    wanted = params.get("notifications")
+    if type(wanted) is not dict:
+        raise RPCError(INVALID_PARAMS, "Invalid params: notifications must be an object", status=200)
+    if engine.subscriptions.is_full_for(peer):
+        raise RPCError(messages.INTERNAL_ERROR, "Too many subscriptions: end one first", status=429)
+    subscription = Subscription(engine, peer, id_, wanted)
+    subscription.register()
+    engine.subscriptions.add(subscription)  # at once: those that come together are all counted
+    return subscription
 
 
 # --- the table ---------------------------------------------------------------------------------------

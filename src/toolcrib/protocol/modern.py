@@ -13,28 +13,22 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from toolcrib.protocol.calls import Peer, PendingRequest, read_token
 from toolcrib.protocol.messages import (
     ACCEPTED,
     CAPABILITIES,
     HEADER_MISMATCH,
-    INTERNAL_ERROR,
     INVALID_PARAMS,
-    LEVELS,
-    LOG_LEVEL,
     METHOD_NOT_FOUND,
     UNSUPPORTED_VERSION,
     VERSION,
     Id,
     Reply,
     RPCError,
-    encode_result,
 )
-from toolcrib.protocol.revisions import LEGACY, MODERN, Revision
-from toolcrib.protocol.subscriptions import Subscription
-from toolcrib.validation import codec
+from toolcrib.protocol.revisions import LEGACY, MODERN
 
 if TYPE_CHECKING:
+    from toolcrib.protocol.calls import Peer, PendingRequest
     from toolcrib.protocol.engine import Engine
 
 REPEATED = b"\xff twice"
@@ -101,46 +95,6 @@ def _envelope_error(method: str, meta: Any) -> RPCError:
     if type(meta[VERSION]) is not str:
         return RPCError(INVALID_PARAMS, f"Invalid params: _meta['{VERSION}'] must be a string")
     return RPCError(INVALID_PARAMS, f"Invalid params: _meta['{CAPABILITIES}'] must be an object")
-
-
-# --- methods ----------------------------------------------------------------------------------------
-
-
-def read_options(params: dict[str, Any]) -> tuple[str | None, Id | None]:
-    """Return the log level and the progress token of a request. They must be valid in every request."""
-    meta = params["_meta"]
-    level: str | None = meta.get(LOG_LEVEL)
-    if level not in LEVELS and LOG_LEVEL in meta:
-        raise RPCError(INVALID_PARAMS, f"Invalid params: _meta['{LOG_LEVEL}'] is no level", status=200)
-    return level, read_token(meta) if "progressToken" in meta else None
-
-
-def discover(engine: Engine, peer: Peer, id_: Id, revision: Revision, params: dict[str, Any]) -> Reply:  # noqa: ARG001
-    read_options(params)
-    result: dict[str, Any] = {
-        "resultType": "complete",
-        "supportedVersions": [MODERN.name],
-        "capabilities": engine.capabilities(revision),
-    }
-    if engine.settings.instructions:
-        result["instructions"] = engine.settings.instructions
-    result |= {"ttlMs": engine.ttl_ms, "cacheScope": "public", "_meta": engine.server_meta}
-    return Reply(encode_result(id_, codec.write(result)))
-
-
-def listen(engine: Engine, peer: Peer, id_: Id, revision: Revision, params: dict[str, Any]) -> Subscription:  # noqa: ARG001
-    if not engine.settings.dynamic:
-        raise method_not_found("subscriptions/listen")
-    read_options(params)
-    wanted = params.get("notifications")
-    if type(wanted) is not dict:
-        raise RPCError(INVALID_PARAMS, "Invalid params: notifications must be an object", status=200)
-    if engine.subscriptions.is_full_for(peer):
-        raise RPCError(INTERNAL_ERROR, "Too many subscriptions: end one first", status=429)
-    subscription = Subscription(engine, peer, id_, wanted)
-    subscription.register()
-    engine.subscriptions.add(subscription)  # at once: those that come together are all counted
-    return subscription
 
 
 # --- headers that repeat the body --------------------------------------------------------------------

@@ -204,7 +204,8 @@ class ToolRegistry:
         self._refuses_confusable = confusable == "error"
         self._lock = threading.Lock()
         self._names = NameIndex()
-        self._snapshot: Snapshot | None = None
+        self.cached_snapshot: Snapshot | None = None
+        """The snapshot if it is current, or None after a change; `snapshot` makes a new one."""
         self._revision = 0
         self._listed = 0
         self._closed: str | None = None
@@ -308,7 +309,7 @@ class ToolRegistry:
                 ready, lambda tool: self._store(names, tool, self.on_duplicate)[0], report, known
             )
             kind, changed = replacement.finish(report.registered, unchanged)
-            self._names, self._snapshot = names, None
+            self._names, self.cached_snapshot = names, None
             change = self._commit(kind, changed) if changed else None
             self._broken.clear()  # tracebacks of errors would keep whole modules alive
         self._notify(change, report.registered)
@@ -378,7 +379,7 @@ class ToolRegistry:
 
     @property
     def snapshot(self) -> Snapshot:
-        snapshot = self._snapshot
+        snapshot = self.cached_snapshot
         return self._take_snapshot() if snapshot is None else snapshot
 
     @property
@@ -497,7 +498,7 @@ class ToolRegistry:
         self._notify(change)
 
     def _commit(self, kind: ChangeKind, tools: list[Tool]) -> Change:
-        self._snapshot = None  # before the revision grows: nobody may read the old state as the new one
+        self.cached_snapshot = None  # before the revision grows: nobody may read the old state as the new one
         self._listed = self._names.listed
         self._revision += 1
         return Change(kind, tuple(dict.fromkeys(tool.name for tool in tools)), self._revision)
@@ -516,8 +517,8 @@ class ToolRegistry:
 
     def _take_snapshot(self) -> Snapshot:
         with self._lock:
-            self._snapshot = self._snapshot or Snapshot.of(self._names, self._revision)
-            return self._snapshot
+            self.cached_snapshot = self.cached_snapshot or Snapshot.of(self._names, self._revision)
+            return self.cached_snapshot
 
     def _check_open(self) -> None:
         if self._closed is not None:

@@ -14,6 +14,10 @@ from toolcrib.transports.http.response import Response
 POST = Head("POST", "/mcp", {})
 
 
+def begin(output: Output, head: Head) -> None:
+    output.is_idle, output.closes, output.head = False, False, head
+
+
 class Wire:
     """A socket that takes `room` bytes, then asks to wait. Connection and transport in one."""
 
@@ -24,7 +28,7 @@ class Wire:
         self.write_by = 0.0
         self.store = BufferStore()
         self.output = Output(self, self, self.store)  # type: ignore[arg-type]
-        self.output.begin(POST, True)
+        begin(self.output, POST)
 
     def write(self, data: bytes) -> None:
         self.data += data
@@ -80,7 +84,7 @@ def test_other_answers_say_what_they_are(status: int, line: bytes) -> None:
 
 def test_a_head_request_gets_the_head_alone() -> None:
     wire = Wire()
-    wire.output.begin(Head("HEAD", "/mcp", {}), True)
+    begin(wire.output, Head("HEAD", "/mcp", {}))
     wire.output.respond(Response(405, b"12345"))
     assert b"content-length: 5" in wire.data
     assert body_of(wire.data) == b""
@@ -115,7 +119,7 @@ def test_a_stream_is_sent_in_chunks_and_ends_with_an_empty_one() -> None:
 
 def test_for_an_old_client_a_stream_ends_with_its_connection() -> None:
     wire = Wire()
-    wire.output.begin(Head("POST", "/mcp", {}, is_http11=False), True)
+    begin(wire.output, Head("POST", "/mcp", {}, is_http11=False))
     wire.output.open()
     wire.output.write(b"one")
     wire.output.finish()

@@ -13,12 +13,11 @@ import asyncio
 import functools
 import logging
 from collections import deque
-from collections.abc import Awaitable
 from typing import TYPE_CHECKING, Any
 
 from toolcrib.protocol import Reply
 from toolcrib.transports.http.output import Output
-from toolcrib.transports.http.pending import PendingAdmission
+from toolcrib.transports.http.pending import PendingAdmission, start_admission
 from toolcrib.transports.http.request import (
     FREE_BYTES,
     LONG_HEAD,
@@ -418,20 +417,20 @@ class Connection(asyncio.BufferedProtocol):
         """Serve a request that has arrived in one piece, with a head that was parsed before."""
         self._is_ready = False
         self.read_by = NEVER
-        head, endpoint = request.head, self._server.endpoint
-        keeps_alive = head.keeps_alive and not self._server.is_draining
+        output, head, server = self.output, request.head, self._server
+        keeps_alive = head.keeps_alive and not server.is_draining
         self._is_last = not keeps_alive
+        self._serving = request
+        output.is_idle, output.closes, output.head = False, not keeps_alive, head
         try:
-            response: Any = endpoint.admit(request)
-            if response is None:
-                self._serve(request, None, keeps_alive)
-                return
+            response = server.endpoint.serve(request)
         except Exception:
             response = self._internal_error()
-        if not isinstance(response, Reply):
-            admission = self._server.loop.create_task(_await_admission(response))
-            response = PendingAdmission(admission, functools.partial(endpoint.handle, request))
-        self._serve(request, response, keeps_alive)
+        if isinstance(response, Reply):
+            output.respond(response)
+        else:
+            self._pending = response
+            response.begin(output)
 
     def _admit(self, request: Request) -> None:
         """Decide whether this request is let in, before its body is kept."""
@@ -443,7 +442,7 @@ class Connection(asyncio.BufferedProtocol):
         if outcome is None and self._body_left > FREE_BYTES:
             outcome = endpoint.bodies.reserve(request, self._body_left)
         if outcome is not None and not isinstance(outcome, Response):
-            self._admission = self._server.loop.create_task(_await_admission(outcome))
+            self._admission = start_admission(outcome)
             self._admission.add_done_callback(self._admitted)
             return
         self._refusal = outcome
@@ -490,14 +489,13 @@ class Connection(asyncio.BufferedProtocol):
 
     def _serve(self, request: Request, response: Reply | PendingResponse | None, keeps_alive: bool) -> None:
         output = self.output
-        output.begin(request.head, keeps_alive)
+        output.is_idle, output.closes, output.head = False, not keeps_alive, request.head
         self._serving = request
         if response is None:
             try:
                 response = self._server.endpoint.handle(request)
             except Exception:
                 response = self._internal_error()
-            request.body = b""  # it was read; the response may take its time
         if isinstance(response, Reply):
             output.respond(response)
         else:
@@ -615,11 +613,3 @@ class Connection(asyncio.BufferedProtocol):
 
 
 _NO_HEAD = Head("", "", {})
-
-
-async def _await_admission(admission: Awaitable[Response | None]) -> Response | None:
-    try:
-        return await admission
-    except Exception:
-        logger.exception("a request failed inside toolcrib")
-        return error_response(500, "Internal error", closes=True)

@@ -6,6 +6,7 @@ the protocol engine. Has no sockets.
 
 from __future__ import annotations
 
+import functools
 import secrets
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING
@@ -21,9 +22,11 @@ from toolcrib.transports.http.hosts import HostCheck
 from toolcrib.transports.http.legacy_sse import LegacySSE
 from toolcrib.transports.http.pending import (
     CallResponse,
+    PendingAdmission,
     RecordedResponse,
     SessionStreamResponse,
     SubscriptionResponse,
+    start_admission,
     streams_of,
 )
 from toolcrib.transports.http.request import BodyBudget, HeadCache, Request
@@ -84,6 +87,15 @@ class Endpoint:
         request.is_admitted = True
         return None
 
+    def serve(self, request: Request) -> Reply | PendingResponse:
+        """Return the response to a request that is complete: admit it and handle it."""
+        refused = self.admit(request)
+        if refused is None:
+            return self.handle(request)
+        if isinstance(refused, Reply):
+            return refused
+        return PendingAdmission(start_admission(refused), functools.partial(self.handle, request))
+
     def handle(self, request: Request) -> Reply | PendingResponse:
         """Return the response to a request that was admitted."""
         if not request.is_admitted:
@@ -115,6 +127,7 @@ class Endpoint:
                 return refused
         engine = self.engine
         pending = engine.receive(request.body, request)
+        request.body = b""  # it was read; the response may take its time
         if isinstance(pending, Reply):
             return pending
         limit = engine.call_limit

@@ -184,22 +184,25 @@ _OK_JSON = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length
 
 
 class Output:
-    """A `ResponseWriter` for one response of a connection after the other."""
+    """A `ResponseWriter` for one response of a connection after the other.
+
+    To begin a response, the connection sets `is_idle`, `closes` and `head` (of the request).
+    """
 
     __slots__ = (
-        "_closes",
         "_connection",
-        "_head",
         "_is_chunked",
         "_is_ending",
         "_is_paused",
         "_is_stream",
         "_transport",
         "_unread",
+        "closes",
+        "head",
         "is_idle",
     )
 
-    _head: Head
+    head: Head
 
     def __init__(self, connection: Connection, transport: Any, store: BufferStore) -> None:
         self._connection: Any = connection
@@ -209,24 +212,18 @@ class Output:
         self._is_stream = False
         self._is_chunked = False
         self._is_ending = False  # everything was written; what is unread still has to go
-        self._closes = False
+        self.closes = False
         self.is_idle = True
-
-    def begin(self, head: Head, keeps_alive: bool) -> None:
-        """Begin the response to a request."""
-        self.is_idle = False
-        self._closes = not keeps_alive
-        self._head = head
 
     def respond(self, reply: Reply) -> None:
         if self.is_idle:
             return
         body = reply.body or b""
-        if type(reply) is Reply and reply.status == 200 and body and not (reply.headers or self._closes):
+        if type(reply) is Reply and reply.status == 200 and body and not (reply.headers or self.closes):
             head = _OK_JSON % (len(body), http_date())
         else:
             head = self._format_head(reply, body)
-        if self._head.method == "HEAD":
+        if self.head.method == "HEAD":
             body = b""
         if len(body) <= PIECE:
             self._transport.write(head + body)
@@ -237,20 +234,20 @@ class Output:
             self._is_ending = True
         else:
             self.is_idle = True
-            self._connection.responded(self._closes)
+            self._connection.responded(self.closes)
 
     def open(self) -> None:
         if self.is_idle:
             return
         lines = [_LINES[200], *(b"%b: %b\r\n" % item for item in SSE_HEADERS)]
         lines.append(b"date: %b\r\n" % http_date())
-        if self._head.is_http11:
+        if self.head.is_http11:
             lines.append(b"transfer-encoding: chunked\r\n")
         else:
-            self._closes = True
-        if self._closes:
+            self.closes = True
+        if self.closes:
             lines.append(b"connection: close\r\n")
-        self._is_stream, self._is_chunked = True, self._head.is_http11
+        self._is_stream, self._is_chunked = True, self.head.is_http11
         self._transport.write(b"".join(lines) + b"\r\n")
 
     def write(self, data: bytes) -> None:
@@ -308,19 +305,19 @@ class Output:
         else:
             self._is_ending = False
             self.is_idle = True
-            self._connection.responded(self._closes)
+            self._connection.responded(self.closes)
 
     def _format_head(self, reply: Reply, body: bytes) -> bytes:
         content_type = JSON
         if isinstance(reply, Response):
             content_type = reply.content_type
-            self._closes = self._closes or reply.closes
+            self.closes = self.closes or reply.closes
         line = _LINES.get(reply.status) or b"HTTP/1.1 %d Unknown\r\n" % reply.status
         lines = [line, b"content-length: %d\r\ndate: %b\r\n" % (len(body), http_date())]
         if body:
             lines.append(b"content-type: %b\r\n" % content_type)
         lines += [b"%b: %b\r\n" % item for item in reply.headers]
-        if self._closes:
+        if self.closes:
             lines.append(b"connection: close\r\n")
         return b"".join(lines) + b"\r\n"
 

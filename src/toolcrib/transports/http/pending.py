@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 from toolcrib.protocol import PendingRequest, Reply
 from toolcrib.protocol.sessions import Session
@@ -109,6 +109,19 @@ class PendingAdmission:
         self._task.cancel()
         if self._response is not None:
             self._response.lost()
+
+
+def start_admission(admission: Awaitable[Response | None]) -> asyncio.Task[Response | None]:
+    """Return a task that waits for an admission, and refuses the request if that fails."""
+
+    async def wait() -> Response | None:
+        try:
+            return await admission
+        except Exception:
+            logger.exception("a request failed inside toolcrib")
+            return error_response(500, "Internal error", closes=True)
+
+    return asyncio.get_running_loop().create_task(wait())
 
 
 class CallResponse:
