@@ -1,11 +1,4 @@
-"""MCPServer: a registry, a dispatcher and a life between start and stop.
-
-Knows how the parts fit together and nothing that one of them knows better.
-
-How tools get into a server: `@server.tool`, `server.add`, and the strict door for tool objects.
-
-Knows sources, the registry and when it is closed; refuses to know calls and wires.
-"""
+"""MCPServer: registration, calls, life cycle, and serving over transports."""
 
 from __future__ import annotations
 
@@ -15,8 +8,9 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, InvalidStateError
 from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, Literal, Self, TypedDict, TypeVar, Unpack, overload
 
 from toolcrib import logs
 from toolcrib.content import Result, text_block
@@ -29,7 +23,6 @@ from toolcrib.dispatch.runners import Runner
 from toolcrib.dispatch.tool_search import DEFAULT_BUDGET_TOKENS, SearchMode, ToolSearch
 from toolcrib.errors import (
     BatchError,
-    CallError,
     ConfigurationError,
     Finding,
     InvalidToolError,
@@ -53,19 +46,128 @@ logger = logging.getLogger("toolcrib")
 
 F = TypeVar("F", bound=Callable[..., Any])
 M = TypeVar("M", bound=Middleware)
+Transport = Callable[["MCPServer"], Awaitable[None]]
 STARTED = "Cannot register tools after server has started"
 STOPPING = "Server is shutting down, registration not allowed"
 
 
-class Registrar:
-    """The registering side of a server."""
+@dataclass(frozen=True, slots=True)
+class ServerSettings:
+    """The settings of a server.
 
-    registry: ToolRegistry
-    switches: dict[str, bool]
+    A server is sealed when it starts, unless it is `dynamic`. `switches` turn groups of tools on and off.
+    Clients see `version`, `title` and `instructions`; `page_size` splits long lists; `unknown_tool_code` is
+    for clients that expect -32601. `log_arguments` logs the values of arguments, not only their names.
+    Several processes that serve together share a `key`, which signs the state of calls that wait for an
+    answer, and set `keeps_sessions=False`. A list of more than `search_budget_tokens` is
+    replaced by two tools that search and call the others, unless `search` is "never"; with "always", every
+    list is.
+    """
+
+    dynamic: bool = False
+    name_rule: str | NameRule = "portable"
+    on_duplicate: OnDuplicate = "error"
+    separator: str = "_"
+    confusable: Literal["error", "allow"] = "error"
+    timeout_s: float | None = DEFAULT_TIMEOUT_S
+    switches: Mapping[str, bool] | None = None
+    version: str | None = None
+    title: str | None = None
+    instructions: str | None = None
+    page_size: int | None = None
+    unknown_tool_code: int = -32602
+    log_arguments: bool = False
+    key: bytes | None = field(default=None, repr=False)
+    keeps_sessions: bool = True
+    search: SearchMode = "auto"
+    search_budget_tokens: int = DEFAULT_BUDGET_TOKENS
+
+
+class SettingFields(TypedDict, total=False):
+    """The settings of a server as keyword arguments of `MCPServer`."""
+
     dynamic: bool
-    _idle_switches: set[str]
-    _running: bool
-    _shutting_down: bool
+    name_rule: str | NameRule
+    on_duplicate: OnDuplicate
+    separator: str
+    confusable: Literal["error", "allow"]
+    timeout_s: float | None
+    switches: Mapping[str, bool] | None
+    version: str | None
+    title: str | None
+    instructions: str | None
+    page_size: int | None
+    unknown_tool_code: int
+    log_arguments: bool
+    key: bytes | None
+    keeps_sessions: bool
+    search: SearchMode
+    search_budget_tokens: int
+
+
+_PROTOCOL_SETTINGS = (
+    *("version", "title", "instructions", "page_size", "unknown_tool_code"),
+    *("log_arguments", "key", "keeps_sessions"),
+)
+
+
+class MCPServer:
+    """A server with its tools.
+
+    `core_engine` is any object that your tools work on; toolcrib only keeps it. A `policy` says who may call
+    what, how often, and what is recorded. `middleware` runs around every call: see
+    `toolcrib.dispatch.middleware`. All other arguments are described in `ServerSettings`.
+    """
+
+    def __init__(
+        self,
+        name: str = "toolcrib",
+        *,
+        core_engine: Any = None,
+        policy: Policy | None = None,
+        middleware: Iterable[Middleware] = (),
+        **settings: Unpack[SettingFields],
+    ) -> None:
+        if not name or type(name) is not str:
+            raise ConfigurationError(f"must be a non-empty string, got {name!r}", key="name")
+        self.name = name
+        self.core_engine = core_engine
+        self.settings = given = ServerSettings(**settings)
+        self.dynamic = given.dynamic
+        self.registry = ToolRegistry(
+            name_rule=given.name_rule,
+            on_duplicate=given.on_duplicate,
+            separator=given.separator,
+            confusable=given.confusable,
+        )
+        self.dispatcher = Dispatcher(self.registry, server=self, timeout_s=given.timeout_s)
+        self.dispatcher.crashes.shows_values = given.log_arguments
+        self.publish_search(given.search, given.search_budget_tokens)
+        self.switches = dict(given.switches or {})
+        self._unused_switches = set(self.switches)
+        self._started = time.monotonic()
+        self._running = False
+        self._shutting_down = False
+        self._ended: Future[None] = Future()
+        self._methods: list[Method] = []
+        self._transports: Transports | None = None
+        self.enforcer: PolicyEnforcer | None = None
+        self._middleware = [check_middleware(part) for part in middleware]
+        if policy is not None:
+            self.enforce(policy)
+        elif self._middleware:
+            self._compose()
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """The settings that concern the protocol; assigning changes them."""
+        return {name: getattr(self.settings, name) for name in _PROTOCOL_SETTINGS}
+
+    @identity.setter
+    def identity(self, changes: Mapping[str, Any]) -> None:
+        self.settings = replace(self.settings, **changes)
+
+    # --- registration ---
 
     @overload
     def tool(self, function: F, /) -> F: ...
@@ -86,7 +188,7 @@ class Registrar:
         /,
         **options: Unpack[OptionFields],
     ) -> Any:
-        """Register a function where it is written; it stays what it is. Forms as those of `toolcrib.tool`."""
+        """Register a function and return it unchanged. Takes the same arguments as `toolcrib.tool`."""
         if callable(first):
             self.add(first)
             return first
@@ -102,7 +204,7 @@ class Registrar:
 
     def add(
         self,
-        *things: Any,
+        *targets: Any,
         namespace: str | bool | None = None,
         handlers: Mapping[str, Any] | None = None,
         switches: Mapping[str, bool] | None = None,
@@ -113,14 +215,14 @@ class Registrar:
         sources: Sequence[Source] = (),
         **options: Unpack[OptionFields],
     ) -> Report:
-        """Register tools from anywhere: see `toolcrib.collect` for what a thing may be.
+        """Register tools from anything: see `toolcrib.collect`.
 
-        A problem with one thing that is one tool raises. Of several things, or a source of many, the good
-        are registered, the bad are warned of and reported; `strict` raises instead and registers none.
-        `include` and `exclude` choose among what is found, by the names it has there.
+        A problem with a target that is one tool raises. Of several targets, or of a target with several
+        tools, the others are registered and the problems are logged and reported; `strict` raises and
+        registers none. `include` and `exclude` select tools by their names in the target.
         """
         self._check_open()
-        batch = collect(*things, namespace=namespace, handlers=handlers, sources=sources, **options)
+        batch = collect(*targets, namespace=namespace, handlers=handlers, sources=sources, **options)
         if switches or self.switches:
             self._switch(batch, switches or {})
         if include or exclude:
@@ -137,7 +239,7 @@ class Registrar:
         if strict:
             tool.check()
         stored = self.registry.add(tool, on_duplicate=on_duplicate)
-        if stored.origin is not tool.origin:  # the first one was kept
+        if stored.origin is not tool.origin:  # an existing tool was kept
             return Report([], batch.findings)
         self._log(stored, logging.DEBUG)
         return Report([stored], batch.findings)
@@ -145,8 +247,8 @@ class Registrar:
     def _register_many(self, batch: Batch, on_duplicate: OnDuplicate | None, strict: bool) -> Report:
         errors = [finding for finding in batch.findings if finding.level == "error"]
         if strict and errors:
-            words = f"Nothing registered, {len(errors)} refused: {errors[0]}"
-            raise BatchError(words, batch.findings)
+            text = f"Nothing registered, {len(errors)} refused: {errors[0]}"
+            raise BatchError(text, batch.findings)
         report = self.registry.add_all(batch.tools, on_duplicate=on_duplicate, strict=strict)
         report.findings[:0] = batch.findings
         for finding in report.errors:
@@ -162,13 +264,13 @@ class Registrar:
             logger.log(level, "tool_registered", extra=extra)
 
     def _switch(self, batch: Batch, given: Mapping[str, bool]) -> None:
-        """Turn groups on and off. What is given here must fit something here; the server's own, somewhere."""
-        fitting = batch.switch({**self.switches, **given})
-        self._idle_switches -= fitting
-        batch.findings += [idle_switch(name) for name in given if name not in fitting]
+        """Turn groups on and off. `given` switches must match a group here, those of the server any group."""
+        matching = batch.switch({**self.switches, **given})
+        self._unused_switches -= matching
+        batch.findings += [report_unused_switch(name) for name in given if name not in matching]
 
     def register_tool(self, tool: MCPTool) -> None:
-        """The strict door: one tool object, every rule enforced, nothing stored unless all hold."""
+        """Register one tool object under strict rules, or raise and register nothing."""
         self._check_open()
         objects.check_object(tool, self.registry.check_free)
         checked = Tool.from_object(tool)
@@ -176,13 +278,13 @@ class Registrar:
         self._log(self.registry.add(checked, on_duplicate="error", rule=STRICT), logging.INFO)
 
     def register_all_tools(self, tools: Iterable[MCPTool]) -> None:
-        """`register_tool` for each, in order; the first that is refused ends it."""
+        """Register tool objects in order; the first one that is refused ends it."""
         for tool in tools:
             self.register_tool(tool)
 
     @property
     def _tools(self) -> dict[str, Any]:
-        """Name to the registered object itself."""
+        """The registered objects by name."""
         return {tool.name: tool.origin for tool in self.registry}
 
     def _check_open(self) -> None:
@@ -191,96 +293,15 @@ class Registrar:
         if self._running and not self.dynamic:
             raise RegistrationClosedError(STARTED)
 
-
-def idle_switch(name: str) -> Finding:
-    hint = "give tools a group: @tool(group=...), TOOL_GROUP"
-    return Finding("idle-switch", "warning", f"Switch '{name}' fits no group of tools", hint=hint)
-
-
-Transport = Callable[["MCPServer"], Awaitable[None]]
-
-
-class MCPServer(Registrar):
-    """Tools in, calls out.
-
-    `core_engine` is whatever your tools work on; toolcrib only keeps it. A server is sealed once it runs,
-    unless it is `dynamic`. `switches` turn groups of tools on and off. Clients are told `version`, `title`
-    and `instructions`; `page_size` cuts long lists; `unknown_tool_code` is for clients that want -32601;
-    `log_arguments` writes the values of arguments to the log, not only their names. Where several processes
-    serve as one, they share a `key` to seal what waits for answers, and set `keeps_sessions=False`. A list of
-    more than `search_budget_tokens` gives way to two tools that find and call the others, unless `search` is
-    "never"; with "always", any list. A `policy` says who may call what, how much, and what is recorded.
-    `middleware` runs around every call: see `toolcrib.dispatch.middleware`.
-    """
-
-    def __init__(
-        self,
-        name: str = "toolcrib",
-        *,
-        core_engine: Any = None,
-        dynamic: bool = False,
-        name_rule: str | NameRule = "portable",
-        on_duplicate: OnDuplicate = "error",
-        separator: str = "_",
-        confusable: Literal["error", "allow"] = "error",
-        timeout_s: float | None = DEFAULT_TIMEOUT_S,
-        switches: Mapping[str, bool] | None = None,
-        version: str | None = None,
-        title: str | None = None,
-        instructions: str | None = None,
-        page_size: int | None = None,
-        unknown_tool_code: int = -32602,
-        log_arguments: bool = False,
-        key: bytes | None = None,
-        keeps_sessions: bool = True,
-        search: SearchMode = "auto",
-        search_budget_tokens: int = DEFAULT_BUDGET_TOKENS,
-        policy: Policy | None = None,
-        middleware: Iterable[Middleware] = (),
-    ) -> None:
-        self.name = _check_name(name)
-        self.core_engine = core_engine
-        self.dynamic = dynamic
-        self.registry = ToolRegistry(
-            name_rule=name_rule, on_duplicate=on_duplicate, separator=separator, confusable=confusable
-        )
-        self.dispatcher = Dispatcher(self.registry, server=self, timeout_s=timeout_s)
-        self.dispatcher.crashes.shows_values = log_arguments
-        self.publish_search(search, search_budget_tokens)
-        self.switches = dict(switches or {})
-        self._idle_switches = set(self.switches)
-        self._started = time.monotonic()
-        self._running = False
-        self._shutting_down = False
-        self._ended: Future[None] = Future()
-        self.identity: dict[str, Any] = {
-            "version": version or "0",
-            "title": title,
-            "instructions": instructions,
-            "page_size": page_size,
-            "unknown_tool_code": unknown_tool_code,
-            "log_arguments": log_arguments,
-            "key": key,
-            "keeps_sessions": keeps_sessions,
-        }
-        self._methods: list[Method] = []
-        self._transports: Transports | None = None
-        self.enforcer: PolicyEnforcer | None = None
-        self._middleware = [check_middleware(part) for part in middleware]
-        if policy is not None:
-            self.enforce(policy)
-        elif self._middleware:
-            self._compose()
-
-    # --- using ---
+    # --- calls ---
 
     def list_tools(self, principal: Principal = LOCAL) -> list[ToolDefinition]:
-        """Every tool that clients may call, in order of registration. What tools/list shows them is the same
-        unless it is too long: see `list_shown`."""
+        """Return every tool that the principal may call, in order of registration. tools/list shows the same,
+        unless the list is too long: see `list_shown`."""
         return [tool.definition for tool in self.dispatcher.view(principal)]
 
     def list_shown(self, principal: Principal = LOCAL) -> list[ToolDefinition]:
-        """What tools/list shows: every tool, or the two that find and call the others (`search`)."""
+        """Return what tools/list shows: every tool, or the two that search and call the others."""
         return [tool.definition for tool in self.dispatcher.shown(principal)]
 
     async def call(
@@ -294,13 +315,14 @@ class MCPServer(Registrar):
     ) -> Result:
         """Call a tool with checked arguments. Raises ToolNotFoundError; other failures are in the Result."""
         if self._shutting_down:
-            return _failed(ToolBusyError(f"Tool '{name}' cannot run: the server has stopped."))
+            error = ToolBusyError(f"Tool '{name}' cannot run: the server has stopped.")
+            return Result([text_block(str(error))], is_error=True, error=error)
         return await self.dispatcher.call(
             name, arguments, principal=principal, channel=channel, timeout_s=timeout_s
         )
 
     def describe(self) -> dict[str, Any]:
-        """The server in figures: name, uptime, requests, tools, what became of the calls."""
+        """Return statistics: name, uptime, requests, tools, and calls by tool."""
         stats = self.dispatcher.stats
         return {
             "name": self.name,
@@ -312,7 +334,7 @@ class MCPServer(Registrar):
         }
 
     def publish_search(self, publish: SearchMode, budget_tokens: int | None = None) -> None:
-        """When two tools that find and call the others stand in for the list: "auto", "always", "never"."""
+        """Set when tool search replaces the list of tools: "auto", "always" or "never"."""
         dispatcher = self.dispatcher
         if budget_tokens is None:
             current = dispatcher.tool_search
@@ -328,18 +350,18 @@ class MCPServer(Registrar):
         dispatcher.tool_search = None if publish == "never" else search
 
     def enforce(self, policy: Policy) -> None:
-        """Put a policy around every call from now on. Raises ConfigurationError where it makes no sense."""
+        """Apply a policy to every call from now on. Raises ConfigurationError."""
         if self._running:
-            raise ConfigurationError("a policy has to be there before the server runs", key="policy")
-        from toolcrib.policy.enforcer import PolicyEnforcer  # most servers have none
+            raise ConfigurationError("a policy must be set before the server starts", key="policy")
+        from toolcrib.policy.enforcer import PolicyEnforcer  # start-up time: most servers have none
 
-        self.enforcer = PolicyEnforcer(policy, server=self.name, version=self.identity["version"])
+        self.enforcer = PolicyEnforcer(policy, server=self.name, version=self.settings.version or "0")
         self._compose()
 
     def middleware(self, part: M) -> M:
-        """Add middleware, innermost so far: a decorator for async functions, or called with an object."""
+        """Add middleware inside of that added before: as a decorator, or called with an object."""
         if self._running:
-            raise ConfigurationError("middleware has to be added before the server runs", key="middleware")
+            raise ConfigurationError("middleware must be added before the server starts", key="middleware")
         self._middleware.append(check_middleware(part))
         self._compose()
         return part
@@ -348,28 +370,28 @@ class MCPServer(Registrar):
         added = self._middleware
         self.dispatcher.use(Pipeline(added=added) if self.enforcer is None else self.enforcer.pipeline(added))
 
-    # --- living ---
+    # --- life cycle ---
 
     async def start(self) -> None:
-        """Seal (unless dynamic), build everything, open the applications.
+        """Seal the registry (unless dynamic), build all tools, and open the applications.
 
-        A tool that cannot be built is not published, an application that cannot be opened tries again when
-        one of its tools is called; both are in the log, and the rest serves.
+        A tool that cannot be built is not published, and an application that cannot be opened tries again
+        when one of its tools is called; both are logged.
         """
         if self._running:
             return
-        if self._shutting_down:  # it ran before
+        if self._shutting_down:  # it was started and stopped before
             self.dispatcher.runner = Runner()
             self._shutting_down = self.dispatcher.is_stopped = False
         self._running = True
         self._ended = Future()
         logs.package_filter.refresh()
-        for name in sorted(self._idle_switches):
-            logger.warning("%s", idle_switch(name))
+        for name in sorted(self._unused_switches):
+            logger.warning("%s", report_unused_switch(name))
         try:
             if self.dynamic:
                 self.registry.reopen()
-                self.registry.eager = True  # nothing may be found wrong after clients were told of it
+                self.registry.eager = True  # problems must be found before clients see a tool
                 self.registry.check()
             else:
                 self.registry.seal(STARTED)
@@ -394,8 +416,8 @@ class MCPServer(Registrar):
             raise wrong[0]
 
     async def stop(self) -> None:
-        """Close the applications and whatever still runs; nothing can be registered any more. May be called
-        from any thread and more than once; `run` ends."""
+        """Close applications and running calls, and refuse registration; `run` returns. May be called from
+        any thread and more than once."""
         self._shutting_down = self.dispatcher.is_stopped = True
         self.registry.close(STOPPING)
         if self._transports is not None:
@@ -410,7 +432,7 @@ class MCPServer(Registrar):
             try:
                 self._ended.set_result(None)
             except InvalidStateError:
-                pass  # it has ended before
+                pass  # it was stopped before
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -431,8 +453,9 @@ class MCPServer(Registrar):
             from toolcrib.protocol import EngineSettings
             from toolcrib.transports.serving import Transports
 
+            identity = {**self.identity, "version": self.settings.version or "0"}
             settings = EngineSettings(
-                name=self.name, dynamic=self.dynamic, methods=tuple(self._methods), **self.identity
+                name=self.name, dynamic=self.dynamic, methods=tuple(self._methods), **identity
             )
             self._transports = Transports(self.dispatcher, settings, self.enforcer)
             if self._running:
@@ -460,22 +483,22 @@ class MCPServer(Registrar):
             self._transports.engine.add_methods((method,))
 
     def asgi(self, **options: Any) -> Any:
-        """An ASGI application with this server at `path` ("/mcp"): for uvicorn, or to be mounted.
+        """Return an ASGI application with this server at `path` ("/mcp"), for uvicorn or to be mounted.
 
-        It starts the server with its host, or with the first request where it is mounted. Options are those
-        of HTTP: `path`, `host` (what it is bound to), `allowed_hosts`, `allowed_origins`.
+        The server starts with the lifespan of the application, or with the first request where it is mounted.
+        Options: `path`, `host` (the address it is bound to), `allowed_hosts`, `allowed_origins`.
         """
-        from toolcrib.transports.serving import HTTPOptions  # only those who serve need it
+        from toolcrib.transports.serving import HTTPOptions  # start-up time
 
         return self.transports.asgi(HTTPOptions.of(options), self.start, self.stop)
 
     @asynccontextmanager
     async def connect(self, **options: Any) -> AsyncIterator[Client]:
-        """A client of this server in this process: `async with server.connect() as client`.
+        """Yield a client of this server in this process: `async with server.connect() as client`.
 
-        Starts the server where it does not run, and stops it again. Options are those of `Client`.
+        Starts the server where it is not running, and stops it again. Options are those of `Client`.
         """
-        from toolcrib.client import Client, MemoryTransport  # for tests mostly
+        from toolcrib.client import Client, MemoryTransport  # start-up time
 
         is_own = not self._running
         if is_own:
@@ -488,25 +511,25 @@ class MCPServer(Registrar):
                 await self.stop()
 
     def run(self, transport: str | Transport = "stdio", **options: Any) -> Any:
-        """Run until stopped: blocks, or returns an awaitable where an event loop runs already.
+        """Run until stopped: blocks, or returns an awaitable inside an event loop.
 
         `transport` is "stdio", "http" (options: `host`, `port`, `path`, `allowed_hosts`, ...), "memory"
-        (calls made in this process), or an async callable that gets the running server.
+        (calls in this process only), or an async callable that gets the running server.
         """
-        place = currently_loading()
-        if place is not None:
+        loading = currently_loading()
+        if loading is not None:
             hint = 'put it below `if __name__ == "__main__":`'
-            raise ConfigurationError(f"server.run() is called while {place} is imported", hint=hint)
+            raise ConfigurationError(f"server.run() is called while {loading} is imported", hint=hint)
         serve = transport if callable(transport) else self._find_transport(transport, options)
         work = self._run(serve)
         return work if is_in_loop() else run_loop(work)
 
     def _find_transport(self, name: str, options: dict[str, Any]) -> Transport | None:
         if name not in ("stdio", "http", "memory"):
-            hint = "there are 'stdio', 'http' and 'memory'"
-            raise ConfigurationError(f"there is no transport {name!r}", key="transport", hint=hint)
+            hint = "use 'stdio', 'http' or 'memory'"
+            raise ConfigurationError(f"unknown transport {name!r}", key="transport", hint=hint)
         if name == "http":
-            from toolcrib.transports.serving import HTTPOptions  # only those who serve need it
+            from toolcrib.transports.serving import HTTPOptions  # start-up time
 
             chosen = HTTPOptions.of(options)
             return lambda server: server.transports.serve_http(chosen)
@@ -529,11 +552,6 @@ class MCPServer(Registrar):
                 serving.result()  # raises what the transport raised
 
 
-def _failed(error: CallError) -> Result:
-    return Result([text_block(str(error))], is_error=True, error=error)
-
-
-def _check_name(name: Any) -> str:
-    if isinstance(name, str) and name:
-        return name
-    raise ConfigurationError(f"must be a text that is not empty, got {name!r}", key="name")
+def report_unused_switch(name: str) -> Finding:
+    hint = "give tools a group: @tool(group=...), TOOL_GROUP"
+    return Finding("idle-switch", "warning", f"Switch '{name}' matches no group of tools", hint=hint)

@@ -37,8 +37,8 @@ GROUPS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "parser": (
         ("codec.py", *(f"protocol/{name}.py" for name in ("messages", "batch", "parameters", "headers"))),
         (
-            "tests/unit/test_codec.py",
-            "tests/unit/test_jsontext.py",
+            "tests/unit/validation/test_codec.py",
+            "tests/unit/validation/test_codec_limits.py",
             "tests/unit/protocol",
             "tests/property/test_wire.py",
             "tests/requirements/test_wire_requirements.py",

@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolcrib.validation.validator import Validator, find_shortcut
+from toolcrib.validation.validator import Validator, build_fast_check
 
 KINDS = st.sampled_from(["string", "integer", "number", "boolean"])
 SCALARS = st.fixed_dictionaries({"type": KINDS}, optional={"description": st.just("words")})
@@ -35,7 +35,7 @@ def test_both_say_the_same(schema: dict[str, Any], value: Any) -> None:
 @given(schema=OBJECTS | SCALARS, value=VALUES)
 def test_where_the_shortcut_does_not_ask_the_engine_would_say_yes(schema: dict[str, Any], value: Any) -> None:
     asked: list[Any] = []
-    shortcut = find_shortcut(schema, lambda item: bool(asked.append(item)))
+    shortcut = build_fast_check(schema, lambda item: bool(asked.append(item)))
     assert shortcut is not None
     if shortcut(value):
         assert not asked
@@ -45,7 +45,7 @@ def test_where_the_shortcut_does_not_ask_the_engine_would_say_yes(schema: dict[s
 def test_what_is_not_json_is_left_to_the_engine() -> None:
     for kind, value in (("string", "\ud800"), ("number", float("nan")), ("number", float("inf"))):
         asked: list[Any] = []
-        shortcut = find_shortcut({"type": kind}, lambda item, asked=asked: bool(asked.append(item)))  # type: ignore[misc]
+        shortcut = build_fast_check({"type": kind}, lambda item, asked=asked: bool(asked.append(item)))  # type: ignore[misc]
         assert shortcut is not None
         assert not shortcut(value)
         assert len(asked) == 1
@@ -54,6 +54,6 @@ def test_what_is_not_json_is_left_to_the_engine() -> None:
 def test_a_schema_that_says_more_has_no_shortcut() -> None:
     for more in ({"minimum": 1}, {"enum": [1]}, {"type": ["integer", "null"]}, {"$ref": "#/$defs/x"}):
         schema = {"type": "object", "properties": {"a": {"type": "integer", **more}}}
-        assert find_shortcut(schema, bool) is None
-    assert find_shortcut({"type": "object", "additionalProperties": False}, bool) is None
-    assert find_shortcut({"type": "array"}, bool) is None
+        assert build_fast_check(schema, bool) is None
+    assert build_fast_check({"type": "object", "additionalProperties": False}, bool) is None
+    assert build_fast_check({"type": "array"}, bool) is None

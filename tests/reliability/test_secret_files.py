@@ -57,8 +57,8 @@ writer.write(())
 writer.close()
 """,
     "an export of an audit log": """\
-from toolcrib.cli.audit import writing
-with writing(str(folder / "out.jsonl"), None) as write:
+from toolcrib.cli.audit import open_output
+with open_output(str(folder / "out.jsonl"), None) as write:
     write("{}")
 """,
     "a client's configuration": """\

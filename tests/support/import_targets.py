@@ -32,10 +32,10 @@ def describe(tool: Any) -> dict[str, Any]:
 
 def register(target: str) -> dict[str, Any]:
     """What importing a target comes to."""
-    from toolcrib.cli.load import Loader
+    from toolcrib.cli.load import load
     from toolcrib.cli.output import Terminal
 
-    loaded = Loader(Terminal(sys.stderr, sys.stderr, debug=False)).load([target], None)
+    loaded = load([target], Terminal(sys.stderr, sys.stderr, debug=False))
     tools, refused = {}, [finding.to_json() for finding in loaded.findings]
     for entry in loaded.entries:
         key = f"{entry.tool.name}@{entry.tool.version or ''}"

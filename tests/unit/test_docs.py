@@ -21,6 +21,7 @@ PAGES = [
     "docs/oauth.md",
     "docs/scanning.md",
     "docs/searching.md",
+    "docs/telemetry.md",
 ]
 _BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"\]\((?!https?:)([^)#]+)")

@@ -1,7 +1,8 @@
-"""MCPServer: registering from anywhere, listing, calling, and a life between start and stop."""
+"""MCPServer: registration from any source, lists, calls, and the life cycle."""
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 from collections.abc import Callable
 from pathlib import Path
@@ -21,6 +22,7 @@ from toolcrib.errors import (
     InvalidToolError,
     RegistrationClosedError,
 )
+from toolcrib.server import ServerSettings, SettingFields
 
 
 def add(a: int, b: int) -> int:
@@ -177,7 +179,7 @@ def test_a_switch_given_with_a_source_must_fit_a_group_of_it(
         caplog.clear()
         (finding,) = server.add(things, switches={"enable_maths_tools": True}).findings
         assert (finding.code, finding.level) == ("idle-switch", "warning")
-        assert "'enable_maths_tools' fits no group" in finding.message
+        assert "'enable_maths_tools' matches no group" in finding.message
         assert caplog.messages == [str(finding)]
 
 
@@ -189,7 +191,7 @@ async def test_a_switch_of_the_server_that_never_fits_is_told_at_the_start(
     )
     server.add(named("a", group="math"))
     async with server:
-        told = [message for message in caplog.messages if "fits no group" in message]
+        told = [message for message in caplog.messages if "matches no group" in message]
     assert [("typo" in message, "_a_" in message) for message in told] == [(False, True), (True, False)]
 
 
@@ -329,3 +331,10 @@ async def test_the_reason_why_a_tool_is_unknown_is_in_the_log(caplog: pytest.Log
         await server.call("contradictory")
     assert "'contradictory' is not published" in caplog.text
     assert "'five'" in caplog.text
+
+
+def test_every_setting_is_a_keyword_argument() -> None:
+    fields = {field.name for field in dataclasses.fields(ServerSettings)}
+    assert SettingFields.__optional_keys__ == fields
+    with pytest.raises(TypeError, match="unexpected keyword argument 'titel'"):
+        MCPServer(titel="x")  # type: ignore[call-arg]

@@ -147,7 +147,7 @@ def test_a_server_that_ended_runs_again(server: MCPServer) -> None:
 
 
 def test_a_transport_that_does_not_exist_is_named(server: MCPServer) -> None:
-    with pytest.raises(ConfigurationError, match="there is no transport 'carrier-pigeon'"):
+    with pytest.raises(ConfigurationError, match="unknown transport 'carrier-pigeon'"):
         server.run("carrier-pigeon")
 
 

@@ -14,7 +14,7 @@ from tests.wire.site import make_server
 
 @pytest.fixture(scope="module", params=LANES)
 def site(request: Any) -> Iterator[Served]:
-    """The server of these tests, on every lane. Whatever it is sent, it has nothing to complain about."""
+    """The server of these tests, on every lane. Whatever it is sent, it logs no problems."""
     with serving(request.param, make_server()) as served:
         yield served
         assert not served.complaints

@@ -153,7 +153,7 @@ def test_a_reload_that_drifts_is_quarantined_where_that_is_chosen(folder: Path) 
         (folder / "tools.py").write_text(CHANGED)
         serving.wait_for("Quarantined: 'add' is not what was locked")
         wait_until(lambda: serving.names() == ["find"], lambda: serving.errors)
-        serving.wait_for("'add' is locked but no longer here")
+        serving.wait_for("'add' is locked but no longer registered")
         (folder / "tools.py").write_text(TOOLS)
         wait_until(
             lambda: serving.names() == ["find", "add"] or serving.names() == ["add", "find"],

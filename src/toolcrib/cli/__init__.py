@@ -1,8 +1,65 @@
-"""The command `toolcrib`: one file per command, what they share in frame.py, words and tables apart.
+"""The command line: one module per command, loaded when the command is used.
 
-`main` is the entry point. Importing this loads click but no engine.
+`main` is the entry point of the `toolcrib` script. Importing this package loads click but no engine.
 """
 
-from toolcrib.cli.main import app, main
+from __future__ import annotations
+
+import click
+
+from toolcrib import __version__
+from toolcrib.cli.options import LazyGroup
 
 __all__ = ["app", "main"]
+
+EPILOG = """\b
+Examples:
+  toolcrib serve                      serve toolcrib.toml, or the sample tools
+  toolcrib check tools.py             check the tools of a file
+  toolcrib list                       list the tools of toolcrib.toml
+  toolcrib scan servers/              find tools in source files
+  toolcrib lint --static servers/     lint tools without running them
+  toolcrib call math_add a=10 b=5     call a tool
+  toolcrib export --to openai .       export tools for a model provider
+  toolcrib keys create ana            create an API key
+  toolcrib audit query --since 1h     show the calls of the last hour
+
+A TARGET is a Python file, folder, module, module:object, file.py:object or toolcrib.toml."""
+
+COMMANDS = {
+    "serve": "toolcrib.cli.serve:serve",
+    "check": "toolcrib.cli.check:check",
+    "list": "toolcrib.cli.list:list_tools",
+    "scan": "toolcrib.cli.scan:scan",
+    "show": "toolcrib.cli.show:show",
+    "search": "toolcrib.cli.search:search",
+    "call": "toolcrib.cli.call:call",
+    "explain": "toolcrib.cli.explain:explain_call",
+    "export": "toolcrib.cli.export:export",
+    "agent": "toolcrib.cli.agent:agent",
+    "connect": "toolcrib.cli.connect.command:connect",
+    "lint": "toolcrib.cli.lint:lint",
+    "lock": "toolcrib.cli.lock:lock",
+    "diff": "toolcrib.cli.diff:diff",
+    "keys": "toolcrib.cli.keys:keys",
+    "audit": "toolcrib.cli.audit:audit",
+}
+"""The commands in the order of the help."""
+
+
+@click.group(
+    "toolcrib",
+    cls=LazyGroup,
+    modules=COMMANDS,
+    epilog=EPILOG,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+@click.version_option(__version__, prog_name="toolcrib", message="%(prog)s %(version)s")
+@click.option("--debug", is_flag=True, help="Show tracebacks and the library's log.")
+def app(debug: bool) -> None:
+    """Turn Python code into checked tools for AI agents."""
+    _ = debug  # read by the commands
+
+
+def main() -> None:
+    app.main(prog_name="toolcrib")

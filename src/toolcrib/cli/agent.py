@@ -1,4 +1,4 @@
-"""`toolcrib agent`: one question to a model that may use the tools of the targets."""
+"""`toolcrib agent`: ask a model a question; it may use the tools."""
 
 from __future__ import annotations
 
@@ -24,11 +24,10 @@ from toolcrib.agents import (
     event_to_json,
     providers,
 )
-from toolcrib.cli import options as frame
 from toolcrib.cli.load import load
-from toolcrib.cli.options import Command, takes_json, takes_target_options
+from toolcrib.cli.options import Command, CommandError, json_option, target_option
 from toolcrib.cli.output import Terminal
-from toolcrib.cli.remote import Remote, takes_server_options
+from toolcrib.cli.remote import RemoteOptions, remote_options
 from toolcrib.cli.text import one_line
 from toolcrib.client import Client
 from toolcrib.validation import codec
@@ -40,68 +39,68 @@ toolcrib agent --provider openai --model qwen3 hello \\
     --base-url http://127.0.0.1:11434/v1
 toolcrib agent --provider gemini_cli --program "my-model --quiet" "hello"
 """
-_SHOWN_CHARS = 200
+_MAX_SHOWN = 200
+_ENDINGS = {"length": "the answer was cut off", "refused": "the model refused to answer"}
 
 
 @click.command(cls=Command, examples=EXAMPLES)
 @click.argument("question", required=False)
-@takes_target_options
+@target_option
 @click.option("--provider", required=True, metavar="NAME", help=f"One of: {', '.join(providers)}.")
-@click.option("--model", metavar="NAME", help="Which model of the provider.")
-@click.option("--base-url", metavar="URL", help="The address of the service, where it is not the usual one.")
-@click.option("--program", metavar="WORDS", help="gemini_cli: what to start instead; no shell is used.")
+@click.option("--model", metavar="NAME", help="Model of the provider.")
+@click.option("--base-url", metavar="URL", help="Base URL of the service.")
+@click.option("--program", metavar="WORDS", help="gemini_cli: program to start instead, without a shell.")
 @click.option(
     "--way",
     type=click.Choice(["conversation", "transcript"]),
-    help="gemini_cli: whether the program keeps running, or reads all, answers and exits.",
+    help="gemini_cli: keep the program running, or start it for each turn.",
 )
-@click.option("--instructions", metavar="TEXT", help="What the model is told before everything else.")
+@click.option("--instructions", metavar="TEXT", help="System prompt.")
 @click.option(
-    "--timeout", "timeout_s", type=click.FloatRange(0, 86_400, min_open=True), metavar="SECONDS",
-    help="How long the answer may take.",
-)  # fmt: skip
-@takes_json
-@takes_server_options
+    "--timeout",
+    "timeout_s",
+    type=click.FloatRange(0, 86_400, min_open=True),
+    metavar="SECONDS",
+    help="Time limit of the answer.",
+)
+@json_option
+@remote_options
 def agent(
     terminal: Terminal,
     question: str | None,
     targets: Sequence[str],
     provider: str,
-    model: str | None,
-    base_url: str | None,
-    program: str | None,
-    way: str | None,
     instructions: str | None,
     timeout_s: float | None,
     as_json: bool,
-    command: str | None,
-    headers: Sequence[str],
-    protocol: str | None,
+    remote: RemoteOptions,
+    program: str | None,
+    **provider_options: str | None,
 ) -> int:
-    """Ask a model that may use the tools.
+    """Ask a model a question; it may use the tools.
 
-    The answer goes to stdout, what the tools do to stderr; --json prints every event on a line of its own.
-    The question may come on stdin. Keys are in OPENAI_API_KEY, ANTHROPIC_API_KEY and GEMINI_API_KEY. Exit
-    code 0: there is an answer. 1: there is none.
+    The answer goes to stdout, the tool calls to stderr; --json prints each event on a line. The question may
+    come on stdin. API keys are read from OPENAI_API_KEY, ANTHROPIC_API_KEY and GEMINI_API_KEY. Exit code 0:
+    there is an answer. 1: there is none.
     """
-    asked = _read_question(question)
-    options: dict[str, Any] = {"model": model, "base_url": base_url, "command": _split(program), "way": way}
+    text = _read_question(question)
+    options: dict[str, Any] = {**provider_options, "command": _split_program(program)}
     options = {name: value for name, value in options.items() if value is not None}
-    _refuse_strange(provider, options)
+    _check_options(provider, options)
     limits = Limits() if timeout_s is None else Limits(answer_s=timeout_s, turn_s=timeout_s)
-    remote = Remote.read(targets, command, headers, protocol)
-    if remote is None:
+    server = remote.connect_to(targets)
+    if server is None:
         loaded = load(targets, terminal)
         tools: Any = loaded.server
         for finding in loaded.errors:
-            terminal.tell(finding)
+            terminal.finding(finding)
     else:
-        tools = Client(remote.target, headers=remote.headers, protocol=remote.protocol)
+        tools = Client(server.target, headers=server.headers, protocol=server.protocol)
     runner = AgentRunner(tools, provider, instructions=instructions, limits=limits, **options)
-    return asyncio.run(_talk(runner, asked, _Printer(terminal, as_json)))
+    return asyncio.run(_run(runner, text, _EventPrinter(terminal, as_json)))
 
 
-async def _talk(runner: AgentRunner, question: str, printer: _Printer) -> int:
+async def _run(runner: AgentRunner, question: str, printer: _EventPrinter) -> int:
     async with runner, aclosing(runner.send(question)) as events:
         async for event in events:
             printer.show(event)
@@ -110,13 +109,13 @@ async def _talk(runner: AgentRunner, question: str, printer: _Printer) -> int:
     return 0
 
 
-class _Printer:
-    """Events as lines of JSON, or as words where they belong."""
+class _EventPrinter:
+    """Prints events as JSON lines, or the answer on stdout and the rest on stderr."""
 
     def __init__(self, terminal: Terminal, as_json: bool) -> None:
         self._terminal = terminal
         self._as_json = as_json
-        self._said: list[str] = []
+        self._written: list[str] = []
 
     def show(self, event: Event) -> None:
         if self._as_json:
@@ -127,58 +126,57 @@ class _Printer:
                 self._write(event.text)
             case ToolCall():
                 arguments = codec.encode_text(dict(event.arguments))
-                self._tell("call", f"{event.name or '?'} {arguments}")
+                self._message("call", f"{event.name or '?'} {arguments}")
             case ToolResult():
-                self._tell("result" if event.ok else "failed", f"{event.name or '?'}: {event.text}")
+                self._message("result" if event.ok else "failed", f"{event.name or '?'}: {event.text}")
             case Final():
-                if event.text not in "".join(self._said):
-                    self._write(event.text)  # said at once, without tokens
-                self._write("\n" if self._said and not self._said[-1].endswith("\n") else "")
+                if event.text not in "".join(self._written):
+                    self._write(event.text)  # the answer came without tokens
+                self._end_line()
                 if not event.text.strip():
-                    self._terminal.say("note", "the answer is empty")
+                    self._terminal.message("note", "the answer is empty")
                 if event.reason != "stop":
-                    words = {"length": "the answer is cut short", "refused": "the model would not answer"}
-                    self._terminal.say("note", words.get(event.reason, event.reason))
+                    self._terminal.message("note", _ENDINGS.get(event.reason, event.reason))
             case Failure():
-                self._break_line()
-                self._terminal.say("error", event.message, event.hint)
+                self._end_line()
+                self._terminal.message("error", event.message, event.hint)
 
     def _write(self, text: str) -> None:
-        self._said.append(text)
-        self._terminal.content(text)
+        self._written.append(text)
+        self._terminal.write(text)
 
-    def _tell(self, label: str, text: str) -> None:
-        self._break_line()
-        self._terminal.say(label, one_line(text)[:_SHOWN_CHARS])
+    def _message(self, label: str, text: str) -> None:
+        self._end_line()
+        self._terminal.message(label, one_line(text)[:_MAX_SHOWN])
 
-    def _break_line(self) -> None:
-        if self._said and not self._said[-1].endswith("\n"):
+    def _end_line(self) -> None:
+        if self._written and not self._written[-1].endswith("\n"):
             self._write("\n")
 
 
 def _read_question(question: str | None) -> str:
     if question is None or question == "-":
         if question is None and sys.stdin.isatty():
-            raise frame.Failure("There is no question", 'toolcrib agent --provider NAME "..."')
+            raise CommandError("Missing argument 'QUESTION'", 'toolcrib agent --provider NAME "..."')
         question = sys.stdin.read()
     if not question.strip():
-        raise frame.Failure("The question is empty")
+        raise CommandError("The question is empty")
     return question
 
 
-def _refuse_strange(provider: str, options: Mapping[str, Any]) -> None:
-    """What is of another provider is told by the name it has on the command line."""
-    taken = inspect.signature(providers[provider]).parameters
-    if any(item.kind is inspect.Parameter.VAR_KEYWORD for item in taken.values()):
+def _check_options(provider: str, options: Mapping[str, Any]) -> None:
+    """Refuse options of other providers, by their names on the command line."""
+    accepted = inspect.signature(providers[provider]).parameters
+    if any(item.kind is inspect.Parameter.VAR_KEYWORD for item in accepted.values()):
         return
-    for name in options.keys() - taken.keys():
+    for name in options.keys() - accepted.keys():
         option = {"command": "--program", "base_url": "--base-url"}.get(name, f"--{name}")
-        fitting = [other for other in providers if name in inspect.signature(providers[other]).parameters]
-        raise frame.Failure(f"{option} is not for {provider}", f"it is for {', '.join(fitting)}")
+        others = [other for other in providers if name in inspect.signature(providers[other]).parameters]
+        raise CommandError(f"{provider} does not support {option}", f"supported by: {', '.join(others)}")
 
 
-def _split(program: str | None) -> list[str] | None:
+def _split_program(program: str | None) -> list[str] | None:
     try:
         return None if program is None else shlex.split(program)
     except ValueError as error:
-        raise frame.Failure(f"--program cannot be read: {error}") from None
+        raise CommandError(f"Cannot parse --program: {error}") from None

@@ -1,4 +1,4 @@
-"""`toolcrib call`: one call of one tool, with arguments from the command line."""
+"""`toolcrib call`: call one tool with arguments from the command line."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from typing import Any
 import click
 
 from toolcrib.cli.load import load_one
-from toolcrib.cli.options import Command, Failure, takes_target_options
+from toolcrib.cli.options import Command, CommandError, target_option
 from toolcrib.cli.output import Terminal
-from toolcrib.cli.remote import Remote, takes_server_options
-from toolcrib.cli.text import sign
+from toolcrib.cli.remote import RemoteOptions, remote_options
+from toolcrib.cli.text import signature
 from toolcrib.content import Block, Result
 from toolcrib.context import LOCAL
 from toolcrib.definition import MAX_TIMEOUT_S, ToolDefinition
@@ -38,45 +38,43 @@ _RAISED = re.compile(r"raised (?P<what>.*) \(call \w+\)$")
 
 
 class CallCommand(Command):
-    """Reads `--json` as the documents write it: alone, or followed by an object, or by `-` for stdin."""
+    """Accepts `--json` alone, followed by a JSON object, or by `-` for stdin."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         end = args.index("--") if "--" in args else len(args)
-        read: list[str] = []
-        waiting = args[:end]
-        while waiting:
-            token = waiting.pop(0)
+        parsed: list[str] = []
+        remaining = args[:end]
+        while remaining:
+            token = remaining.pop(0)
             if token == "--json":  # nosec B105  # an option, not a password
-                has_value = waiting and (waiting[0] == "-" or waiting[0].lstrip().startswith("{"))
-                token = f"--json={waiting.pop(0) if has_value else ''}"
-            read.append(token)
+                has_value = remaining and (remaining[0] == "-" or remaining[0].lstrip().startswith("{"))
+                token = f"--json={remaining.pop(0) if has_value else ''}"
+            parsed.append(token)
         try:
-            return super().parse_args(ctx, [*read, *args[end:]])
+            return super().parse_args(ctx, [*parsed, *args[end:]])
         except click.NoSuchOption as error:
-            word = error.option_name.lstrip("-")
-            raise Failure(
-                f"There is no option {error.option_name}", f"a tool's arguments have no dashes: {word}=VALUE"
-            ) from None
+            hint = f"write arguments of the tool without dashes: {error.option_name.lstrip('-')}=VALUE"
+            raise CommandError(f"No such option: {error.option_name}", hint) from None
 
 
 @click.command(cls=CallCommand, examples=EXAMPLES)
 @click.argument("name")
 @click.argument("pairs", nargs=-1, metavar="[KEY=VALUE]...")
-@takes_target_options
+@target_option
 @click.option(
     "--json",
     "as_json",
     metavar="['{...}' | -]",
-    help="Print the result object. The arguments as JSON may follow, or - to read them from stdin.",
+    help="Print the result as JSON. Arguments may follow as JSON, or - to read them from stdin.",
 )
 @click.option(
     "--timeout",
     "timeout_s",
     type=click.FloatRange(0, MAX_TIMEOUT_S, min_open=True),
     metavar="SECONDS",
-    help="How long to wait for the tool.",
+    help="Time limit of the call.",
 )
-@takes_server_options
+@remote_options
 def call(
     terminal: Terminal,
     name: str,
@@ -84,72 +82,68 @@ def call(
     targets: Sequence[str],
     as_json: str | None,
     timeout_s: float | None,
-    command: str | None,
-    headers: Sequence[str],
-    protocol: str | None,
+    remote: RemoteOptions,
 ) -> int:
-    """Call a tool and print what it returns.
+    """Call a tool and print its result.
 
-    KEY=VALUE gives an argument; the tool's schema decides whether 10 is a number or a text. KEY:=JSON gives
-    it as JSON. Exit code 0: the tool answered. 1: it answered with an error. 2: there is no such tool.
+    KEY=VALUE passes an argument, converted by the schema of the tool; KEY:=JSON passes it as JSON. Exit code
+    0: success. 1: the tool returned an error. 2: wrong usage or no such tool.
 
-    NAME is a tool's name, name@version, or says where it is: file.py:name, module:name.
+    NAME is the name of a tool, name@version, or its place: file.py:name, module:name.
     """
-    given = {**_read_json(as_json), **read_pairs(pairs)}
-    remote = Remote.read(targets, command, headers, protocol)
+    given: dict[str, Any] = {}
+    if as_json:
+        where = "on stdin" if as_json == "-" else "after --json"
+        given = parse_object(sys.stdin.read() if as_json == "-" else as_json, where)
+    given |= parse_pairs(pairs)
+    server = remote.connect_to(targets)
     hint = None
-    if remote is not None:
-        result = remote.call(name, lambda found: fit_words(given, pairs, found), timeout_s, terminal)
+    if server is not None:
+        result = server.call(
+            name, lambda definition: convert_arguments(given, pairs, definition), timeout_s, terminal
+        )
     else:
         loaded, tool = load_one(name, targets, terminal, timeout_s=timeout_s)
-        result = _run(loaded.server, tool, fit_words(given, pairs, tool.definition), timeout_s, terminal)
+        arguments = convert_arguments(given, pairs, tool.definition)
+        result = _run(loaded.server, tool, arguments, timeout_s, terminal)
         hint = _hint_for(result, tool.definition, pairs)
     if as_json is not None:
         terminal.json(result.to_json())
-        if result.is_error:
-            _show_crash(terminal)
     elif result.is_error:
-        terminal.say("error", result.text or "the tool failed and said nothing", hint)
-        _show_crash(terminal)
+        terminal.message("error", result.text or "the tool failed without a message", hint)
     else:
         _print_result(result, terminal)
+    if result.is_error:
+        _print_crash(terminal)
     return 1 if result.is_error else 0
 
 
 # --- arguments -----------------------------------------------------------------------------------------
 
 
-def _read_json(text: str | None) -> dict[str, Any]:
-    if not text:
-        return {}
-    where = "on stdin" if text == "-" else "after --json"
-    return read_object(sys.stdin.read() if text == "-" else text, where)
-
-
-def read_object(text: str, where: str) -> dict[str, Any]:
+def parse_object(text: str, where: str) -> dict[str, Any]:
     if not text.strip():
-        raise Failure(f"There are no arguments {where}", "give a JSON object: {} for none")
+        raise CommandError(f"No arguments {where}", "give a JSON object: {} for none")
     try:
         value = codec.decode(text)
     except ValueError as error:
-        raise Failure(f"The arguments {where} are not JSON: {error}") from None
+        raise CommandError(f"The arguments {where} are not JSON: {error}") from None
     if not isinstance(value, dict):
-        raise Failure(f"The arguments {where} must be a JSON object", 'write {"name": value, ...}')
+        raise CommandError(f"The arguments {where} must be a JSON object", 'write {"name": value, ...}')
     return value
 
 
-def read_pairs(pairs: Sequence[str]) -> dict[str, Any]:
+def parse_pairs(pairs: Sequence[str]) -> dict[str, Any]:
     values: dict[str, Any] = {}
     for pair in pairs:
         key, equals, value = pair.partition("=")
         if not equals or not key.rstrip(":"):
-            hint = (
-                "--json takes a JSON object" if pair[:1] in '["' else "arguments are KEY=VALUE or KEY:=JSON"
-            )
-            raise Failure(f"'{pair}' is not KEY=VALUE", hint)
+            is_json = pair[:1] in '["'
+            hint = "--json takes a JSON object" if is_json else "arguments are KEY=VALUE or KEY:=JSON"
+            raise CommandError(f"'{pair}' is not KEY=VALUE", hint)
         key, decoded = (key[:-1], _decode(pair, value)) if key.endswith(":") else (key, value)
         if key in values:
-            raise Failure(f"'{key}' is given twice", f"for a list, write {key}:='[...]'")
+            raise CommandError(f"'{key}' is given twice", f"for a list, write {key}:='[...]'")
         values[key] = decoded
     return values
 
@@ -158,22 +152,23 @@ def _decode(pair: str, text: str) -> Any:
     try:
         return codec.decode(text)
     except ValueError as error:
-        raise Failure(f"'{pair}' is not JSON after := ({error})", "text needs no colon: KEY=VALUE") from None
+        raise CommandError(f"'{pair}' is not valid JSON: {error}", "for text, write KEY=VALUE") from None
 
 
-def fit_words(given: dict[str, Any], pairs: Sequence[str], definition: ToolDefinition) -> dict[str, Any]:
-    """Words typed in a shell have no type of their own; the schema says what they mean."""
+def convert_arguments(
+    given: dict[str, Any], pairs: Sequence[str], definition: ToolDefinition
+) -> dict[str, Any]:
+    """Convert the values typed as KEY=VALUE to the types of the schema."""
     schema = definition.input_schema
     properties = schema.get("properties", {})
     properties = properties if isinstance(properties, Mapping) else {}
-    typed = {pair.partition("=")[0] for pair in pairs}
     values = dict(given)
-    for key in typed & values.keys():
+    typed = {pair.partition("=")[0] for pair in pairs} & values.keys()
+    for key in typed:
         kind = properties.get(key, {}).get("type") if isinstance(properties.get(key), Mapping) else None
         if kind == "boolean" and str(values[key]).lower() in ("true", "false"):
-            values[key] = values[key].lower()  # Python's spelling is as good as JSON's
-    words = Repairer(schema).repair({key: values[key] for key in typed & values.keys()})
-    return {**values, **words}
+            values[key] = values[key].lower()  # Python's spelling is accepted too
+    return {**values, **Repairer(schema).repair({key: values[key] for key in typed})}
 
 
 # --- the call ------------------------------------------------------------------------------------------
@@ -182,7 +177,7 @@ def fit_words(given: dict[str, Any], pairs: Sequence[str], definition: ToolDefin
 def _run(
     server: MCPServer, tool: Tool, arguments: dict[str, Any], timeout_s: float | None, terminal: Terminal
 ) -> Result:
-    from toolcrib.cli.ask import AtTerminal  # delayed: who lists or shows tools asks nobody
+    from toolcrib.cli.prompt import TerminalChannel
 
     name = f"{tool.name}@{tool.version}" if tool.version else tool.name
 
@@ -190,11 +185,11 @@ def _run(
         try:
             if server.dispatcher.pipeline is not None:
                 await server.dispatcher.pipeline.open()  # fails before anything runs
-            return await server.call(name, arguments, timeout_s=timeout_s, channel=AtTerminal(terminal))
+            return await server.call(name, arguments, timeout_s=timeout_s, channel=TerminalChannel(terminal))
         except ToolNotFoundError:
-            # It is there, or it would not have been found: who has the file may know that.
-            hint = f"`toolcrib explain --as {LOCAL.name} {tool.name}` says which rule decides"
-            raise Failure(f"The policy does not let you call '{tool.name}'", hint) from None
+            # The tool exists; a user who has the file may know that it is the policy that hides it.
+            hint = f"`toolcrib explain --as {LOCAL.name} {tool.name}` shows which rule decides"
+            raise CommandError(f"The policy does not allow you to call '{tool.name}'", hint) from None
         finally:
             await server.stop()
 
@@ -205,15 +200,15 @@ def _run(
 
 
 def _print_result(result: Result, terminal: Terminal) -> None:
-    """Text as text; where the text is only the JSON of the data, the data so that it can be read."""
+    """Print text as it is; where it is only the JSON of the data, print the data formatted."""
     if result.is_structured and _is_json_of(result.text, result.structured_content):
         terminal.json(result.structured_content)
         return
     for block in result.content:
-        text = _show_block(block)
-        terminal.content(text if text.endswith("\n") else f"{text}\n")
+        text = _format_block(block)
+        terminal.write(text if text.endswith("\n") else f"{text}\n")
     if not result.content:
-        terminal.say("note", "the tool returned nothing")
+        terminal.message("note", "the tool returned nothing")
 
 
 def _is_json_of(text: str, value: Any) -> bool:
@@ -223,7 +218,7 @@ def _is_json_of(text: str, value: Any) -> bool:
         return False
 
 
-def _show_block(block: Block) -> str:
+def _format_block(block: Block) -> str:
     kind = block.get("type")
     if kind == "text":
         return str(block.get("text", ""))
@@ -234,25 +229,25 @@ def _show_block(block: Block) -> str:
         return str(resource["text"])
     data = str(resource.get("data") or resource.get("blob") or "")
     kind = f"{kind}, {resource['mimeType']}" if "mimeType" in resource else kind
-    return f"[{kind}] {len(data) * 3 // 4} bytes (--json gives them)"
+    return f"[{kind}] {len(data) * 3 // 4} bytes (use --json to print them)"
 
 
 def _hint_for(result: Result, definition: ToolDefinition, pairs: Sequence[str]) -> str | None:
-    """What the tool takes. A shell's word for a list or an object needs JSON; say how."""
+    """Return the parameters of the tool; for a list or an object, how to write it as JSON."""
     if not isinstance(result.error, InvalidArgumentsError):
         return None
     typed = dict(pair.split("=", 1) for pair in pairs)
     for problem in result.error.details or ():
         key, expected = problem.get("field", ""), problem.get("expected", "")
         if key in typed and expected in ("expected array", "expected object"):
-            value = _spell(typed[key])
+            value = _to_json(typed[key])
             example = f"[{value}]" if expected == "expected array" else f'{{"key": {value}}}'
             return f"give it as JSON: {key}:='{example}'"
-    return f"it takes {sign(definition) or 'no arguments'}"
+    return f"parameters: {signature(definition) or 'none'}"
 
 
-def _spell(word: str) -> str:
-    """A word as JSON: itself where it is a number, else in quotes."""
+def _to_json(word: str) -> str:
+    """Return a word as JSON: unchanged where it is JSON already, else quoted."""
     try:
         codec.decode(word)
     except ValueError:
@@ -260,14 +255,14 @@ def _spell(word: str) -> str:
     return word
 
 
-def _show_crash(terminal: Terminal) -> None:
-    """The tool is the user's own: say what it raised and where, and all of it if asked."""
+def _print_crash(terminal: Terminal) -> None:
+    """Print what the tool raised and where; with --debug the whole report."""
     for report in terminal.log.crashes:
         if terminal.debug:
-            terminal.say("cause", report)
+            terminal.message("cause", report)
             continue
         raised = _RAISED.search(report.splitlines()[0])
         places = list(_FRAME.finditer(report))
         at = f", at {places[-1]['file']}:{places[-1]['line']}" if places else ""
-        terminal.say("cause", f"{raised['what'] if raised else report.splitlines()[0]}{at}")
-        terminal.say("hint", "--debug shows the whole traceback")
+        cause = raised["what"] if raised else report.splitlines()[0]
+        terminal.message("cause", f"{cause}{at}", "--debug shows the whole traceback")

@@ -1,40 +1,28 @@
-"""What the commands about catalogs work on: tools from wherever the command line says they are.
-
-Targets are imported; with `--static` their source is read and nothing of it runs; an address or a command is
-asked. Whatever they are from, what comes back are tools that can be built, and findings for the rest.
-"""
+"""Tools for the catalog commands: imported, read from source, or listed by a running server."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TypedDict
+from functools import wraps
+from pathlib import Path
+from typing import Any
 
-import click
-
-from toolcrib.cli.load import load
-from toolcrib.cli.options import F, takes_targets
+from toolcrib.catalog.lock import FILE_NAME as LOCK_NAME
+from toolcrib.cli.load import build_tools, load, read_configs
+from toolcrib.cli.options import static_option, targets_argument
 from toolcrib.cli.output import Terminal
-from toolcrib.cli.remote import Remote, find_finder, takes_server_options
+from toolcrib.cli.remote import Remote, RemoteOptions, find_search_tool, remote_options
+from toolcrib.config import FILE_NAME, LockConfig
 from toolcrib.definition import ToolDefinition
 from toolcrib.errors import DefinitionError, Finding
 from toolcrib.sources.described import describe
 from toolcrib.tool import Tool
 
 
-class Whence(TypedDict):
-    """The options of `takes_stock`, as a command gets them."""
-
-    targets: Sequence[str]
-    static: bool
-    command: str | None
-    headers: Sequence[str]
-    protocol: str | None
-
-
 @dataclass(slots=True)
-class Stock:
-    """Tools, all of them built, and what there is to say about them and the rest."""
+class ToolSet:
+    """Tools whose definitions are built, and findings about them and the rest."""
 
     tools: list[Tool] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
@@ -45,8 +33,8 @@ class Stock:
     def errors(self) -> list[Finding]:
         return [finding for finding in self.findings if finding.level == "error"]
 
-    def describe(self, definition: ToolDefinition) -> None:
-        """Add a tool that is only described; where it cannot be built, why not."""
+    def add_definition(self, definition: ToolDefinition) -> None:
+        """Add a tool that cannot be called; where it cannot be built, add a finding."""
         try:
             tool = describe(definition)
             self.findings.extend(tool.findings)
@@ -55,45 +43,60 @@ class Stock:
             self.findings.append(error.finding)
 
 
-def takes_stock(function: F) -> F:
-    """Targets, `--static`, and what a running server needs: the keywords of `gather`."""
-    static = click.option(
-        "--static", is_flag=True, help="Read the source of the targets; import and run nothing."
-    )
-    return takes_targets(static(takes_server_options(function)))
+@dataclass(frozen=True, slots=True)
+class ToolSource:
+    """Where a command gets its tools: the targets, read or imported, or a running server."""
+
+    targets: Sequence[str] = ()
+    static: bool = False
+    remote: RemoteOptions = field(default_factory=RemoteOptions)
+
+    def collect(self, terminal: Terminal, *, with_unlisted: bool = False) -> ToolSet:
+        """Return the tools; `with_unlisted` adds disabled tools and older versions."""
+        server = self.remote.connect_to(self.targets)
+        label = ", ".join(self.targets)
+        if server is not None:
+            return _collect_remote(server, self.remote.command or label, terminal)
+        if self.static:
+            from toolcrib.cli.scan import scan_targets  # delayed: most commands import their targets
+
+            found = scan_targets(self.targets, terminal)
+            tools = [*found.tools, *(found.unlisted if with_unlisted else ())]
+            is_sample = not self.targets and not Path(FILE_NAME).is_file()
+            return ToolSet(tools, list(found.findings), label, is_sample)
+        loaded = load(self.targets, terminal)
+        listed = [entry.tool for entry in loaded.entries] if with_unlisted else loaded.server.registry
+        return ToolSet(build_tools(listed, loaded.findings), loaded.findings, label, loaded.is_sample)
 
 
-def gather(
-    terminal: Terminal,
-    targets: Sequence[str],
-    *,
-    static: bool = False,
-    command: str | None = None,
-    headers: Sequence[str] = (),
-    protocol: str | None = None,
-) -> Stock:
-    """The tools that the command line names."""
-    remote = Remote.read(targets, command, headers, protocol)
-    if remote is not None:
-        listing = remote.list(terminal)
-        stock = Stock(findings=list(listing.findings), label=command or targets[0])
-        if find_finder(item.name for item in listing.tools) is not None:
-            words = "shows tools to search with in place of its list: what is behind them is not here"
-            hint = "serve it with --search never, or name its source"
-            terminal.say("warning", f"{stock.label} {words}", hint)
-        for item in listing.tools:
-            stock.describe(item.definition)
-        return stock
-    label = ", ".join(targets)
-    if static:
-        return _scan(targets, terminal, label)
-    loaded = load(targets, terminal)
-    tools = loaded.list_built()
-    return Stock(tools, loaded.findings, label, loaded.is_sample)
+def _collect_remote(server: Remote, label: str, terminal: Terminal) -> ToolSet:
+    listing = server.list(terminal)
+    found = ToolSet(findings=list(listing.findings), label=label)
+    if find_search_tool(item.name for item in listing.tools) is not None:
+        terminal.message(
+            "warning",
+            f"{label} lists search tools instead of its tools; the tools behind them are not included",
+            "serve it with --search never, or use its source",
+        )
+    for item in listing.tools:
+        found.add_definition(item.definition)
+    return found
 
 
-def _scan(targets: Sequence[str], terminal: Terminal, label: str) -> Stock:
-    from toolcrib.cli.scan import scan_targets  # most commands import what they work on
+def tool_source_options(function: Callable[..., Any]) -> Any:
+    """Add targets, `--static` and the options of running servers; pass them as `source: ToolSource`."""
 
-    scanned = scan_targets(targets, terminal)
-    return Stock(list(scanned.tools), list(scanned.findings), label)
+    @wraps(function)
+    def call(*args: Any, targets: Sequence[str], static: bool, remote: RemoteOptions, **extra: Any) -> Any:
+        return function(*args, source=ToolSource(targets, static, remote), **extra)
+
+    return targets_argument(static_option(remote_options(call)))
+
+
+def find_lock(targets: Sequence[str], given: str | None = None) -> tuple[Path, LockConfig]:
+    """Return the lock file and its settings: the file given, else the one of the first configuration file,
+    else `toolcrib.lock` beside that file or in the current folder."""
+    for config in read_configs(targets):
+        beside = (config.file or Path()).parent / LOCK_NAME
+        return Path(given) if given is not None else config.lock.file or beside, config.lock
+    return Path(given if given is not None else LOCK_NAME), LockConfig()

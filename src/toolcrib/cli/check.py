@@ -1,100 +1,102 @@
-"""`toolcrib check`: what would be registered, and everything wrong with the rest, each with a way out."""
+"""`toolcrib check`: check tools and report problems."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import click
 
 from toolcrib.catalog.lint import advise
-from toolcrib.cli import table as render
-from toolcrib.cli.load import Loaded, load
-from toolcrib.cli.options import Command, takes_json, takes_targets
-from toolcrib.cli.output import Terminal, show_place
-from toolcrib.cli.policy import find_idle, find_unreadable
-from toolcrib.cli.text import count, tool_json
-from toolcrib.errors import DefinitionError, Finding
+from toolcrib.cli import table
+from toolcrib.cli.load import Loaded, build_tools, config_finding, find_unused_policy, load
+from toolcrib.cli.options import Command, json_option, targets_argument
+from toolcrib.cli.output import Terminal, format_source
+from toolcrib.cli.text import catalog_json, count, count_findings
+from toolcrib.errors import ConfigurationError, Finding
+from toolcrib.tool import Tool
 
 if TYPE_CHECKING:
     from toolcrib.sources.scan import Scan
 
 EXAMPLES = """
-toolcrib check                    the toolcrib.toml here, or the samples
+toolcrib check                    toolcrib.toml, or the sample tools
 toolcrib check tools.py more/     a file and a folder
 toolcrib check --strict --json .  in a pipeline: warnings fail it too
-toolcrib check --against-scan .   is the scan of it the same?
+toolcrib check --against-scan .   compare with a scan of the source
 """
 
 
 @click.command(cls=Command, examples=EXAMPLES)
-@takes_targets
-@takes_json
-@click.option("--strict", is_flag=True, help="Let warnings count as errors, for the exit code.")
+@targets_argument
+@json_option
+@click.option("--strict", is_flag=True, help="Exit with 1 on warnings too.")
 @click.option(
-    "--against-scan",
-    is_flag=True,
-    help="Compare with what `toolcrib scan` reads: a difference that it did not announce is an error.",
+    "--against-scan", is_flag=True, help="Compare with `toolcrib scan`; unexpected differences are errors."
 )
 def check(terminal: Terminal, targets: Sequence[str], as_json: bool, strict: bool, against_scan: bool) -> int:
-    """Say what would be registered, and what is wrong.
+    """Check tools and report problems.
 
-    Builds every tool, so that nothing is found out at the first call. Each finding names file and line and
-    a way to mend it. Exit code 0: no errors. 1: errors. 2: the command was given wrongly.
+    Builds every tool, so that problems show up now and not at the first call. Each problem is reported with
+    file, line and a fix. Exit code 0: no errors. 1: errors. 2: wrong usage.
 
-    With --against-scan, the differences between importing and reading the source take the place of advice.
+    With --against-scan, differences between importing and scanning the source are reported instead of
+    suggestions.
 
-    A TARGET is a Python file, a folder, a module, module:object or a toolcrib.toml.
+    A TARGET is a Python file, folder, module, module:object or toolcrib.toml.
     """
-    scanned = _scan(targets, terminal) if against_scan else None  # before anything is imported
+    scanned = None
+    if against_scan:
+        from toolcrib.cli.scan import scan_targets  # delayed: most checks read no source
+
+        scanned = scan_targets(targets, terminal)  # before anything is imported
     loaded = load(targets, terminal)
     with terminal.log.muted():
         found = [*loaded.findings, *loaded.server.registry.check()]
-        findings = list(dict.fromkeys([*found, *find_idle(loaded.server, loaded.refused)]))
+        findings = list(dict.fromkeys([*found, *find_unused_policy(loaded.server, loaded.rejected_policy)]))
     errors = [finding for finding in findings if finding.level == "error"]
-    findings += find_unreadable(loaded.server, loaded.refused)
-    findings += _advice(loaded) if scanned is None else _disagreements(scanned, loaded, findings)
-    findings.sort(key=_by_place)
-    if as_json:
-        tools = [tool_json(tool) for tool in loaded.list_built()]
-        terminal.json({"tools": tools, "findings": [finding.to_json() for finding in findings]})
+    built = build_tools([entry.tool for entry in loaded.entries], [])
+    findings += _check_key_file(loaded)
+    if scanned is None:
+        findings += [finding for tool in built for finding in advise(tool.definition, tool)]
     else:
-        rows = [*_rows(loaded), *_refused(errors)]
-        summary = _sum_up(loaded, rows, findings)
+        findings += _compare_scan(scanned, built, findings)
+    findings.sort(key=_place)
+    if as_json:
+        terminal.json(catalog_json(loaded.build_tools(), findings))
+    else:
+        rows = [*_list_registered(loaded, built), *_list_refused(errors)]
+        summary = _summarize(loaded, rows, findings)
         if scanned is not None:
-            summary = f"{summary} {_say_agreement(scanned, findings)}"
-        render.report(rows, findings, summary, terminal)
+            summary = f"{summary} {_summarize_scan(scanned, findings)}"
+        table.print_report(rows, findings, summary, terminal)
     levels = ("error", "warning") if strict else ("error",)
     return 1 if any(finding.level in levels for finding in findings) else 0
 
 
-def _advice(loaded: Loaded) -> Iterator[Finding]:
-    for entry in loaded.entries:
-        try:
-            yield from advise(entry.tool.definition, entry.tool)
-        except DefinitionError:
-            continue  # it is among the errors
+def _check_key_file(loaded: Loaded) -> Iterator[Finding]:
+    """Report a key file that `serve` could not read; it need not be on the machine that runs the check."""
+    enforcer = loaded.server.enforcer
+    policy = loaded.rejected_policy if enforcer is None else enforcer.policy
+    if policy is None or policy.auth is None or policy.auth.keys is None:
+        return
+    from toolcrib.policy.auth.api_keys import KeyFile  # delayed: most policies have no key file
+
+    try:
+        KeyFile(policy.auth.keys).entries()
+    except ConfigurationError as error:
+        found = config_finding(policy.error_from("auth.keys", error))
+        yield replace(found, level="warning", message=f"{found.message}: serve will not start")
 
 
-def _scan(targets: Sequence[str], terminal: Terminal) -> Scan:
-    from toolcrib.cli.scan import scan_targets  # most checks read no source
+def _compare_scan(scanned: Scan, built: Sequence[Tool], findings: Sequence[Finding]) -> Iterator[Finding]:
+    """Report differences between importing and scanning, and what the scan had reported about them."""
+    from toolcrib.catalog.agreement import compare_scan  # delayed: most checks read no source
 
-    return scan_targets(targets, terminal)
-
-
-def _disagreements(scanned: Scan, loaded: Loaded, findings: Sequence[Finding]) -> Iterator[Finding]:
-    """Where reading the source and importing it differ, and what the scan had said about that before."""
-    from toolcrib.catalog.agreement import compare_scan  # as above
-
-    registered = []
-    for entry in loaded.entries:
-        try:
-            _ = entry.tool.definition
-        except DefinitionError:
-            continue  # it is among the errors
-        registered.append(entry.tool)
-    tools = [*scanned.tools, *scanned.unlisted]
-    differences = compare_scan(tools, registered, [*scanned.findings, *findings])
+    differences = compare_scan(
+        [*scanned.tools, *scanned.unlisted], list(built), [*scanned.findings, *findings]
+    )
     announced = {item.tool.casefold() for item in differences if item.is_announced}
     yield from (item.finding for item in differences)
     for finding in scanned.findings:
@@ -102,51 +104,42 @@ def _disagreements(scanned: Scan, loaded: Loaded, findings: Sequence[Finding]) -
             yield finding
 
 
-def _say_agreement(scanned: Scan, findings: Sequence[Finding]) -> str:
-    from toolcrib.catalog.agreement import CODES  # as above
+def _summarize_scan(scanned: Scan, findings: Sequence[Finding]) -> str:
+    from toolcrib.catalog.agreement import CODES
 
     levels = [finding.level for finding in findings if finding.code in CODES]
-    read = f"A scan of the source finds {count(len(scanned.tools), 'tool')}"
-    if not levels:
-        return f"{read}: the same."
-    if "error" not in levels:
-        return f"{read}: the same, but for {count(len(levels), 'difference')} that it announced."
-    return f"{read}: {count(levels.count('error'), 'difference')} that it did not announce."
+    result = "the same"
+    if "error" in levels:
+        result = count(levels.count("error"), "unexpected difference")
+    elif levels:
+        result = f"the same, except for {count(len(levels), 'expected difference')}"
+    return f"The scan finds {count(len(scanned.tools), 'tool')}: {result}."
 
 
-def _by_place(finding: Finding) -> tuple[str, int]:
+def _place(finding: Finding) -> tuple[str, int]:
     return finding.file or "", finding.line or 0
 
 
-def _rows(loaded: Loaded) -> Iterator[tuple[str, str, str]]:
+def _list_registered(loaded: Loaded, built: Sequence[Tool]) -> Iterator[tuple[str, str, str]]:
+    valid = set(map(id, built))  # the others are among the refused
     for entry in loaded.entries:
         tool = entry.tool
-        try:
-            _ = tool.definition
-        except DefinitionError:
-            continue  # it is among the refused
-        name = f"{tool.name}@{tool.version}" if tool.version else tool.name
-        if not entry.enabled and tool.options.group:
-            name = f"{name} (enable_{tool.options.group}_tools)"
-        yield "ok" if entry.enabled else "off", name, show_place(tool.source)
+        if id(tool) in valid:
+            name = f"{tool.name}@{tool.version}" if tool.version else tool.name
+            if not entry.enabled and tool.options.group:
+                name = f"{name} (enable_{tool.options.group}_tools)"
+            yield "ok" if entry.enabled else "off", name, format_source(tool.source)
 
 
-def _refused(errors: list[Finding]) -> Iterator[tuple[str, str, str]]:
-    named = dict.fromkeys((error.tool, error.where) for error in sorted(errors, key=_by_place) if error.tool)
+def _list_refused(errors: list[Finding]) -> Iterator[tuple[str, str, str]]:
+    named = dict.fromkeys((error.tool, error.where) for error in sorted(errors, key=_place) if error.tool)
     for name, where in named:
-        yield "refused", name, show_place(where)
+        yield "refused", name, format_source(where)
 
 
-def _sum_up(loaded: Loaded, rows: list[tuple[str, str, str]], findings: list[Finding]) -> str:
+def _summarize(loaded: Loaded, rows: list[tuple[str, str, str]], findings: list[Finding]) -> str:
     states = [state for state, _, _ in rows]
     tools = [f"{count(states.count('ok'), 'tool')} ok" if states else "no tools"]
     tools += [f"{states.count(state)} {state}" for state in ("refused", "off") if state in states]
-    levels = [finding.level for finding in findings]
-    nouns = (
-        ("error", "error", None),
-        ("warning", "warning", None),
-        ("advice", "piece of advice", "pieces of advice"),
-    )
-    problems = [count(levels.count(level), noun, plural) for level, noun, plural in nouns if level in levels]
-    samples = "The sample tools: " if loaded.is_sample else ""
-    return f"{samples}{', '.join(tools)}; {', '.join(problems) or 'nothing to complain about'}."
+    samples = "Sample tools: " if loaded.is_sample else ""
+    return f"{samples}{', '.join(tools)}; {count_findings(findings)}."

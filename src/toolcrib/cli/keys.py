@@ -1,8 +1,4 @@
-"""`toolcrib keys`: makes API keys, lists them, ends them. A key is shown once, when it is made.
-
-Knows the words of the commands and where the file of keys is; what a key is and how the file is kept is in
-`toolcrib.policy.auth`.
-"""
+"""`toolcrib keys`: create, list and revoke API keys. A key is shown once, when it is created."""
 
 from __future__ import annotations
 
@@ -17,11 +13,10 @@ from typing import Any
 
 import click
 
-from toolcrib.cli import table as render
-from toolcrib.cli.audit import read_ahead, show_day, show_moment, show_span
-from toolcrib.cli.options import Command, F, Failure, show_examples, takes_json
+from toolcrib.cli import table
+from toolcrib.cli.options import Command, CommandError, F, format_examples, json_option
 from toolcrib.cli.output import Terminal, shorten_paths
-from toolcrib.cli.text import count, suggest
+from toolcrib.cli.text import count, format_duration, format_time, parse_time, suggest
 from toolcrib.config import FILE_NAME, Config, load_config
 from toolcrib.policy.auth.api_keys import (
     PREFIX,
@@ -32,10 +27,15 @@ from toolcrib.policy.auth.api_keys import (
     is_complete_key,
 )
 
-USUAL_NAME = "toolcrib.keys.json"
-USUAL_LIFE = "90d"
+DEFAULT_FILE = "toolcrib.keys.json"
+DEFAULT_LIFETIME = "90d"
+EXAMPLES = """
+toolcrib keys create ana --scope orders:write --expires 30d
+toolcrib keys list
+toolcrib keys revoke ana
+"""
 CREATE = """
-toolcrib keys create ana                          good for 90 days
+toolcrib keys create ana                          valid for 90 days
 toolcrib keys create ci --scope orders:read --expires 2027-01-01
 toolcrib keys create ops --role support --expires never
 KEY=$(toolcrib keys create ana)                   only the key is printed
@@ -50,53 +50,54 @@ toolcrib keys revoke 3f9a1b2c                     by the id that list shows
 """
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Where the keys are, and whether a server that is started here asks for them."""
-
-    file: KeyFile
-    config: Config | None
-    is_named: bool
-
-    @property
-    def shown(self) -> str:
-        return shorten_paths(str(self.file.path))
-
-
-EXAMPLES = """
-toolcrib keys create ana --scope orders:write --expires 30d
-toolcrib keys list
-toolcrib keys revoke ana
-"""
-
-
-@click.group(epilog=show_examples(EXAMPLES))
+@click.group(epilog=format_examples(EXAMPLES))
 def keys() -> None:
-    """Make, list and revoke API keys for callers over HTTP.
+    """Create, list and revoke API keys for HTTP callers.
 
-    The file holds no key, only what tells a good one from a bad one: --file, else `keys` under [auth] in
-    toolcrib.toml, else toolcrib.keys.json here.
+    The key file holds hashes, not keys. It is --file, else `keys` under [auth] in toolcrib.toml, else
+    toolcrib.keys.json in the current folder.
     """
 
 
-def takes_file(function: F) -> F:
-    return click.option(
-        "--file", metavar="PATH", help=f"The file of keys, in place of what {FILE_NAME} says."
-    )(function)
+@dataclass(frozen=True, slots=True)
+class _Keys:
+    """The key file, and whether the configuration of the current folder uses it."""
+
+    file: KeyFile
+    config: Config | None
+    is_configured: bool
+
+    @classmethod
+    def open(cls, given: str | None) -> _Keys:
+        config = load_config(Path(FILE_NAME), os.environ) if Path(FILE_NAME).is_file() else None
+        policy = None if config is None else config.policy
+        named = None if policy is None or policy.auth is None else policy.auth.keys
+        path = Path(given).expanduser() if given else Path(named or DEFAULT_FILE)
+        is_configured = named is not None and os.path.realpath(named) == os.path.realpath(path)
+        return cls(KeyFile(path), config, is_configured)
+
+    @property
+    def path(self) -> str:
+        return shorten_paths(str(self.file.path))
+
+
+def file_option(function: F) -> F:
+    text = f"Key file, instead of the one in {FILE_NAME}."
+    return click.option("--file", metavar="PATH", help=text)(function)
 
 
 @keys.command(cls=Command, examples=CREATE)
 @click.argument("name")
-@click.option("--scope", "scopes", multiple=True, metavar="SCOPE", help="What it is good for; any number.")
-@click.option("--role", "roles", multiple=True, metavar="ROLE", help="A role of its holder; any number.")
+@click.option("--scope", "scopes", multiple=True, metavar="SCOPE", help="Scope of the key; repeatable.")
+@click.option("--role", "roles", multiple=True, metavar="ROLE", help="Role of its holder; repeatable.")
 @click.option(
     "--expires",
-    default=USUAL_LIFE,
+    default=DEFAULT_LIFETIME,
     metavar="WHEN",
-    help=f"30d, 12h, 2027-01-01 (UTC) or never; {USUAL_LIFE} as usual.",
+    help=f"30d, 12h, 2027-01-01 (UTC) or never.  [default: {DEFAULT_LIFETIME}]",
 )
-@takes_file
-@takes_json
+@file_option
+@json_option
 def create(
     terminal: Terminal,
     name: str,
@@ -106,130 +107,119 @@ def create(
     file: str | None,
     as_json: bool,
 ) -> int:
-    """Make a key and print it, this once.
+    """Create a key and print it once.
 
-    Rules know its holder as `key:NAME`. Running servers take it within a second.
+    Rules know its holder as `key:NAME`. Running servers accept it within a second.
     """
-    place = find_file(file)
+    opened = _Keys.open(file)
     now_s = time.time()
-    until_s = None if expires.strip().lower() == "never" else read_ahead("--expires", expires, now_s)
-    if until_s is not None and until_s <= now_s:
-        raise Failure(f"--expires {expires!r} has passed", "write a time to come: 30d, or a date")
+    expires_s = None
+    if expires.strip().lower() != "never":
+        try:
+            expires_s = parse_time(expires, now_s, 1)
+        except ValueError as error:
+            raise CommandError(f"Invalid time for --expires: {expires!r}", str(error)) from None
+        if expires_s <= now_s:
+            raise CommandError(f"--expires {expires!r} is in the past", "use a duration or a date")
     try:
-        secret, key = place.file.create(name, scopes, roles, until_s)
+        secret, key = opened.file.create(name, scopes, roles, expires_s)
     except NameTakenError as error:
-        hint = f"choose another name, or end that one: {_spell('revoke', name, file)}"
-        raise Failure(str(error), hint) from None
+        hint = f"choose another name, or revoke that key: {_command('revoke', name, file)}"
+        raise CommandError(str(error), hint) from None
     except InvalidKeyError as error:
-        raise Failure(str(error)) from None
+        raise CommandError(str(error)) from None
     try:
         if as_json:
-            terminal.json({"secret": secret, "key": _to_json(key, now_s), "file": str(place.file.path)})
+            path = str(opened.file.path)
+            terminal.json({"secret": secret, "key": _to_json(key, now_s), "file": path})
         else:
-            terminal.data(secret)
+            terminal.echo(secret)
     except OSError:
-        place.file.revoke(key.id)  # nobody has seen it
+        opened.file.revoke(key.id)  # it could not be shown
         raise
     if not as_json:
-        _say_created(place, key, now_s, terminal)
-    if not place.is_named:
-        hint = f"have the server ask for keys, in {FILE_NAME}:\n{_name_file(place.file.path)}"
-        terminal.say("note", f"no {FILE_NAME} here names {place.shown}", hint)
+        _print_created(opened, key, now_s, terminal)
+    if not opened.is_configured:
+        value = json.dumps(opened.path, ensure_ascii=False)
+        hint = f"to require keys, add this to {FILE_NAME}:\n    [auth]\n    keys = {value}"
+        terminal.message("note", f"{opened.path} is not used by a {FILE_NAME} here", hint)
     return 0
 
 
 @keys.command("list", cls=Command, examples=LIST)
-@takes_file
-@takes_json
+@file_option
+@json_option
 def list_keys(terminal: Terminal, file: str | None, as_json: bool) -> int:
-    """List the keys: whose, for what, until when."""
-    place = find_file(file)
+    """List the keys with their scopes, roles and expiry."""
+    opened = _Keys.open(file)
     now_s = time.time()
-    entries = place.file.entries()
+    entries = opened.file.entries()
     if as_json:
-        terminal.json({"file": str(place.file.path), "keys": [_to_json(key, now_s) for key in entries]})
-        return 0
-    if entries:
+        terminal.json({"file": str(opened.file.path), "keys": [_to_json(key, now_s) for key in entries]})
+    elif entries:
         headings = ("NAME", "ID", "KEY", "SCOPES", "ROLES", "CREATED", "EXPIRES", "STATE")
-        render.list_rows(headings, [_row(key, now_s) for key in entries], terminal)
+        table.print_rows(headings, [_row(key, now_s) for key in entries], terminal)
     else:
-        terminal.say("note", f"there are no keys in {place.shown}", _spell("create", "NAME", file))
+        terminal.message("note", f"no keys in {opened.path}", _command("create", "NAME", file))
     return 0
 
 
 @keys.command(cls=Command, examples=REVOKE)
 @click.argument("name", metavar="NAME|ID")
-@takes_file
-@takes_json
+@file_option
+@json_option
 def revoke(terminal: Terminal, name: str, file: str | None, as_json: bool) -> int:
-    """End a key, by its name or its id.
+    """Revoke a key by name or id.
 
-    Running servers refuse it within a second. A key itself will do in place of its name, where it was found
-    somewhere and nobody knows whose it is.
+    Running servers refuse it within a second. The key itself is accepted instead of its name, for a key that
+    was found somewhere.
     """
-    place = find_file(file)
+    opened = _Keys.open(file)
     if name.startswith(PREFIX) and not is_complete_key(name):
-        raise Failure("This is not a whole key: cut off, or mistyped", "name the key, or give all of it")
+        raise CommandError("Incomplete or mistyped key", "give its name, or the whole key")
     try:
-        ended = place.file.revoke(name)
+        revoked = opened.file.revoke(name)
     except LookupError:
-        entries = [key for key in place.file.entries() if key.revoked is None]
+        entries = [key for key in opened.file.entries() if key.revoked is None]
         if name.startswith(PREFIX):
-            raise Failure(f"This key is not in {place.shown}", "another file may have it: --file") from None
+            raise CommandError(f"This key is not in {opened.path}", "try another file: --file") from None
         is_id = any(key.id.startswith(name[:4]) for key in entries)
         hint = suggest(name, [key.id if is_id else key.name for key in entries])
-        raise Failure(f"Unknown key: {name}", hint or f"no key in {place.shown} is active") from None
+        raise CommandError(f"Unknown key: {name}", hint or f"{opened.path} has no active key") from None
     if as_json:
         now_s = time.time()
-        terminal.json({"file": str(place.file.path), "revoked": [_to_json(key, now_s) for key in ended]})
-    elif ended:
-        words = " and ".join(f"'{key.name}' ({key.id})" for key in ended)
-        terminal.say("note", f"revoked {words}; running servers refuse it within a second")
+        shown = [_to_json(key, now_s) for key in revoked]
+        terminal.json({"file": str(opened.file.path), "revoked": shown})
+    elif revoked:
+        names = " and ".join(f"'{key.name}' ({key.id})" for key in revoked)
+        terminal.message("note", f"revoked {names}; running servers refuse it within a second")
     else:
-        terminal.say("note", "it was revoked before; nothing to do")
+        terminal.message("note", "already revoked")
     return 0
 
 
-def find_file(given: str | None) -> Place:
-    """The file of keys, and what the settings here say of it."""
-    config = load_config(Path(FILE_NAME), os.environ) if Path(FILE_NAME).is_file() else None
-    policy = None if config is None else config.policy
-    named = None if policy is None or policy.auth is None else policy.auth.keys
-    path = Path(given).expanduser() if given else Path(named or USUAL_NAME)
-    is_named = named is not None and os.path.realpath(named) == os.path.realpath(path)
-    return Place(KeyFile(path), config, is_named)
-
-
-def _say_created(place: Place, key: Key, now_s: float, terminal: Terminal) -> None:
-    if key.expires is None:
-        life = "it never expires"
-    else:
-        life = f"it expires {show_moment(key.expires, now_s)} UTC, in {show_span(key.expires - now_s)}"
-    terminal.say("note", f"key '{key.name}' ({key.id}) is in {place.shown}; {life}")
-    rights = [f"{count(len(words), noun)}: {', '.join(words)}" for noun, words in _rights(key) if words]
-    if rights:
-        terminal.say("note", f"it has {'; '.join(rights)}")
-    terminal.say("note", "the key is shown this once, and kept nowhere: keep it where secrets belong")
-    entry = {"type": "http", "url": _address(place.config), "headers": {"Authorization": "Bearer KEY"}}
-    name = (place.config and place.config.name) or "toolcrib"
-    snippet = f"{json.dumps(name)}: {json.dumps(entry)}"
-    header = "clients send it as `Authorization: Bearer KEY` or `X-API-Key: KEY`"
-    terminal.say("note", f"{header}; in the configuration of one:\n    {snippet}")
-
-
-def _rights(key: Key) -> tuple[tuple[str, Sequence[str]], ...]:
-    return ("scope", key.scopes), ("role", key.roles)
-
-
-def _address(config: Config | None) -> str:
-    http = None if config is None else config.http
+def _print_created(opened: _Keys, key: Key, now_s: float, terminal: Terminal) -> None:
+    expiry = "it never expires"
+    if key.expires is not None:
+        duration = format_duration(key.expires - now_s)
+        expiry = f"it expires {format_time(key.expires, now_s)} UTC, in {duration}"
+    terminal.message("note", f"key '{key.name}' ({key.id}) added to {opened.path}; {expiry}")
+    granted = [
+        f"{count(len(words), noun)}: {', '.join(words)}"
+        for noun, words in (("scope", key.scopes), ("role", key.roles))
+        if words
+    ]
+    if granted:
+        terminal.message("note", f"it has {'; '.join(granted)}")
+    terminal.message("note", "the key is not stored and cannot be shown again: keep it in a safe place")
+    http = None if opened.config is None else opened.config.http
     host = (http and http.host) or "127.0.0.1"
-    port = (http and http.port) or 8000
-    return f"http://{f'[{host}]' if ':' in host else host}:{port}{(http and http.path) or '/mcp'}"
-
-
-def _name_file(path: Path) -> str:
-    return f"    [auth]\n    keys = {json.dumps(shorten_paths(str(path)), ensure_ascii=False)}"
+    host = f"[{host}]" if ":" in host else host
+    url = f"http://{host}:{(http and http.port) or 8000}{(http and http.path) or '/mcp'}"
+    entry = {"type": "http", "url": url, "headers": {"Authorization": "Bearer KEY"}}
+    name = (opened.config and opened.config.name) or "toolcrib"
+    header = "clients send it as `Authorization: Bearer KEY` or `X-API-Key: KEY`"
+    terminal.message("note", f"{header}; example:\n    {json.dumps(name)}: {json.dumps(entry)}")
 
 
 def _row(key: Key, now_s: float) -> tuple[str, ...]:
@@ -239,8 +229,8 @@ def _row(key: Key, now_s: float) -> tuple[str, ...]:
         f"{key.prefix}...",
         ", ".join(key.scopes) or "-",
         ", ".join(key.roles) or "-",
-        show_day(key.created),
-        "never" if key.expires is None else show_moment(key.expires, now_s),
+        format_time(key.created),
+        "never" if key.expires is None else format_time(key.expires, now_s),
         key.state(now_s),
     )
 
@@ -249,7 +239,5 @@ def _to_json(key: Key, now_s: float) -> dict[str, Any]:
     return {**key.to_json(), "state": key.state(now_s)}
 
 
-def _spell(command: str, word: str, file: str | None) -> str:
-    """A command for hints."""
-    words = ["toolcrib", "keys", command, word, *(["--file", file] if file else [])]
-    return shlex.join(words)
+def _command(command: str, word: str, file: str | None) -> str:
+    return shlex.join(["toolcrib", "keys", command, word, *(["--file", file] if file else [])])

@@ -1,247 +1,370 @@
-"""An offer in words: the tools, what is off, what was refused.
+"""Load the targets of a command line into a server, and find one tool in it.
 
-All of it is plain data, so that another process can say it. Knows words; refuses to know how it is served.
-
-Loads what the command line names into a server, and finds one tool in it.
-
-A target is a Python file, a folder, a module, `module:object`, `file.py:object` or a `toolcrib.toml`; none
-means the `toolcrib.toml` of the current folder, or else the sample tools. What is wrong with one target
-hides no other: it becomes a finding. Only naming something that is not there is the caller's mistake.
-
-What `toolcrib serve` has to offer: targets loaded into a server that goes by the files' settings.
-
-More lenient than other commands: one target that is not there keeps nobody from serving the others. Where all
-tools are those of one server object, that object serves, so that what its tools do to it has effect. Knows
-loading and settings; refuses to know wires and words.
+Without targets, the `toolcrib.toml` of the current folder is loaded, or else the sample tools. A problem with
+one target becomes a finding and does not hide the others. A target that does not exist is a usage error for
+most commands; `serve` serves the others.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from toolcrib.cli.options import Failure
-from toolcrib.cli.output import Terminal, show_place
-from toolcrib.cli.policy import enforce, failure_of, finding_of, put_around, refuse_idle
-from toolcrib.cli.text import count, first_line, suggest
-from toolcrib.config import FILE_NAME, Config, HTTPConfig, find_log_format, load_config, switches_from
+from toolcrib.cli.options import CommandError
+from toolcrib.cli.output import Terminal, format_source
+from toolcrib.cli.text import count, suggest
+from toolcrib.config import FILE_NAME, Config, load_config, switches_from
 from toolcrib.config.settings import Policy
-from toolcrib.dispatch.dispatcher import DEFAULT_TIMEOUT_S
 from toolcrib.dispatch.tool_search import DEFAULT_BUDGET_TOKENS, SearchMode
-from toolcrib.errors import ConfigurationError, DefinitionError, DriftError, Finding, SourceError
+from toolcrib.errors import ConfigurationError, DefinitionError, Finding, SourceError
 from toolcrib.registry.index import Entry
 from toolcrib.registry.selection import drop_repeated, select
 from toolcrib.server import MCPServer
 from toolcrib.sources import Batch, collect, find_files
 from toolcrib.sources.loading import load_file, load_module
-from toolcrib.sources.targets import DESCRIPTOR_SUFFIXES
+from toolcrib.sources.targets import SAMPLES, default_target, parse_target, settings_files
 from toolcrib.tool import Tool
 
-if TYPE_CHECKING:
-    from toolcrib.cli.serve_locked import Holding
-
-SAMPLES = "toolcrib.samples"
+SAMPLE_NOTE = "these are the sample tools; name a file, folder or module to use yours"
+_IDENTITY = ("version", "title", "instructions", "page_size", "log_arguments")
 
 
 @dataclass(slots=True)
 class Loaded:
-    """A server with everything that could be registered, and what there is to say about the rest."""
+    """A server with every tool that could be registered, and the findings about the rest."""
 
     server: MCPServer
     findings: list[Finding] = field(default_factory=list)
     is_sample: bool = False
-    unread: list[Failure] = field(default_factory=list)
-    refused: Policy | None = None
-    """A policy that the server is without, because something is wrong with it."""
+    config_errors: list[CommandError] = field(default_factory=list)
+    """Configuration that could not be read: the policy in it would not be enforced."""
+    rejected_policy: Policy | None = None
+    """An invalid policy, which the server does not enforce."""
+    paths: list[Path] = field(default_factory=list)
+    """Files and folders to watch, where the tools are reloaded."""
+    log_format: str | None = None
 
     @property
     def entries(self) -> list[Entry]:
-        """Every tool that was registered, older versions and those that are off included."""
-        return [entry for group in self.server.registry.snapshot.groups for entry in group.entries]
-
-    def list_built(self) -> list[Tool]:
-        """The tools that can be listed; why another cannot is added to the findings."""
-        built = []
-        for tool in self.server.registry:
-            try:
-                self.findings.extend(tool.findings)
-                built.append(tool)
-            except DefinitionError as error:
-                self.findings.append(error.finding)
-        return built
+        """Every registered tool, with older versions and disabled ones."""
+        return self.server.registry.entries()
 
     @property
     def errors(self) -> list[Finding]:
         return [finding for finding in self.findings if finding.level == "error"]
 
+    def build_tools(self) -> list[Tool]:
+        """Return the tools that can be listed; add the problems of the others to the findings."""
+        return build_tools(self.server.registry, self.findings)
 
-def is_address(target: str) -> bool:
-    return target.lower().startswith(("http://", "https://"))
+
+def build_tools(tools: Iterable[Tool], findings: list[Finding]) -> list[Tool]:
+    """Return the tools whose definition can be built; add what is wrong with any of them to `findings`."""
+    built = []
+    for tool in tools:
+        try:
+            findings.extend(tool.findings)
+            built.append(tool)
+        except DefinitionError as error:
+            findings.append(error.finding)
+    return built
+
+
+def read_configs(targets: Sequence[str]) -> Iterator[Config]:
+    """Yield the configuration files that can be read; loading the targets reports the others."""
+    for file in settings_files(targets):
+        try:
+            yield load_config(file)
+        except ConfigurationError:
+            continue
+
+
+# --- loading -----------------------------------------------------------------------------------------
 
 
 def load(targets: Sequence[str], terminal: Terminal, *, timeout_s: float | None = None) -> Loaded:
-    """A server with the tools of all targets."""
+    """Load all targets. Raises CommandError for a target that does not exist."""
     with terminal.log.muted():
-        return Loader(terminal).load(targets, timeout_s)
+        loader = TargetLoader(terminal)
+        tools = loader.collect(targets)
+        if loader.missing:
+            raise loader.missing[0]
+        server, _ = loader.make_server((), dynamic=False)
+        loader.configure(server, timeout_s=timeout_s)
+        rejected = None
+        try:
+            apply_policy(server, loader.configs)
+        except ConfigurationError as error:
+            loader.reject(error)
+            rejected = next(config.policy for config in loader.configs if config.policy is not None)
+        findings = [*loader.findings, *server.add(tools).findings]
+        return Loaded(server, findings, loader.is_sample, loader.config_errors, rejected)
 
 
-class Loader:
+def load_for_serving(
+    targets: Sequence[str],
+    terminal: Terminal,
+    *,
+    name: str | None = None,
+    timeout_s: float | None = None,
+    dynamic: bool = False,
+    search: SearchMode | None = None,
+    **identity: Any,
+) -> Loaded:
+    """Load and build everything that exists.
+
+    Raises CommandError where none of the targets exists, or a configuration or policy is invalid. `dynamic`
+    means that the tools will be reloaded. `identity` overrides what the files say.
+    """
+    loader = TargetLoader(terminal)
+    tools = loader.collect(targets)
+    if loader.missing and not tools:
+        raise loader.missing[0]
+    if loader.config_errors and tools:
+        raise loader.config_errors[0]
+    server, has_tools = loader.make_server(tools, dynamic=dynamic)
+    loader.configure(server, name=name, timeout_s=timeout_s)
+    settings = {key: value for key in _IDENTITY if (value := loader.first_setting(key)) is not None}
+    server.identity |= {**settings, **identity}
+    _configure_search(server, search, loader.configs)
+    findings = list(loader.findings)
+    if not has_tools:
+        findings += server.registry.add_all(tools).findings
+    findings += server.registry.check()
+    try:
+        apply_policy(server, loader.configs)
+    except ConfigurationError as error:
+        raise first_error([config_finding(each) for each in (error, *error.others)]) from None
+    if not dynamic and (unused := find_unused_policy(server)):
+        raise first_error(unused)
+    return Loaded(
+        server,
+        list(dict.fromkeys(findings)),
+        loader.is_sample,
+        paths=loader.find_paths() if dynamic else [],
+        log_format=loader.first_setting("log_format"),
+    )
+
+
+class TargetLoader:
+    """Collects the tools of targets. What does not exist is a finding, and is in `missing` too."""
+
     def __init__(self, terminal: Terminal) -> None:
         self.terminal = terminal
         self.findings: list[Finding] = []
-        self.tools: list[Tool] = []
-        self.servers: list[MCPServer] = []
-        self.unread: list[Failure] = []
-        """Files of settings that cannot be read: what they demand of calls would not be demanded."""
+        self.configs: list[Config] = []
+        self.missing: list[CommandError] = []
+        self.config_errors: list[CommandError] = []
         self.is_sample = False
-        self.refused: Policy | None = None
+        self._tools: list[Tool] = []
+        self._servers: list[MCPServer] = []
 
-    def load(self, targets: Sequence[str], timeout_s: float | None) -> Loaded:
-        configs = []
+    def collect(self, targets: Sequence[str]) -> list[Tool]:
         for config in self._read_configs(targets):
-            self._take(config)
-            configs.append(config)
-        server = self._make_server(configs, timeout_s)
-        report = server.add(list(drop_repeated(self.tools)))
-        findings = [*self.findings, *report.findings]
-        return Loaded(server, findings, self.is_sample, self.unread, self.refused)
+            self.configs.append(config)
+            self._add(config)
+        return list(drop_repeated(self._tools))
+
+    def first_setting(self, key: str) -> Any:
+        """Return a setting of the first file that has it."""
+        return next((value for config in self.configs if (value := getattr(config, key)) is not None), None)
+
+    def find_paths(self) -> list[Path]:
+        """Return the files and folders of everything that was named, configuration files included."""
+        files = [str(config.file) for config in self.configs if config.file is not None]
+        return find_files([*(target for config in self.configs for target in config.targets), *files])
+
+    def make_server(self, tools: Sequence[Tool], *, dynamic: bool) -> tuple[MCPServer, bool]:
+        """Return a server for the tools, and whether it has them already.
+
+        Where the targets hold one server object and it has exactly these tools, it is used itself, so that
+        changes by its tools take effect; otherwise a new server gets its settings.
+        """
+        servers = list(dict.fromkeys(self._servers))
+        if len(servers) != 1:
+            return MCPServer(dynamic=dynamic), False
+        own = servers[0]
+        if tools and not dynamic and _has_exactly(own, tools):
+            return own, True
+        registry, search = own.registry, own.dispatcher.tool_search
+        server = MCPServer(
+            own.name,
+            core_engine=own.core_engine,
+            dynamic=dynamic or own.dynamic,
+            name_rule=registry.rule,
+            on_duplicate=registry.on_duplicate,
+            separator=registry.separator,
+            timeout_s=own.dispatcher.timeout_s,
+            policy=None if own.enforcer is None else own.enforcer.policy,
+        )
+        server.publish_search(*(("never", None) if search is None else (search.mode, search.budget_tokens)))
+        server.identity |= own.identity
+        return server, False
+
+    def configure(self, server: MCPServer, *, name: str | None = None, timeout_s: float | None) -> None:
+        server.name = name or self.first_setting("name") or server.name
+        limit_s = timeout_s or self.first_setting("timeout_s")
+        if limit_s is not None:
+            server.dispatcher.timeout_s = limit_s
+
+    def reject(self, error: ConfigurationError) -> None:
+        findings = [config_finding(each) for each in (error, *error.others)]
+        self.findings += findings
+        self.config_errors.append(first_error(findings))
 
     def _read_configs(self, targets: Sequence[str]) -> Iterator[Config]:
-        """One configuration for each target; a target that is no file of settings gets one of its own."""
-        if not targets and Path(FILE_NAME).is_file():
-            targets = [FILE_NAME]
-        for target in targets:
-            if is_address(target):
-                raise Failure(
-                    f"{target} is a running server, which cannot be loaded", "list, show and call ask it"
-                )
-            if not target.endswith(".toml") or _is_descriptor(target):
-                yield Config(targets=(target,), switches=switches_from(os.environ))
+        """Yield one configuration per target; a target that is no configuration file gets its own."""
+        switches = switches_from(os.environ)
+        for target in targets or [default_target()]:
+            kind = parse_target(target).kind
+            if kind == "address":
+                hint = "list, show, search and call accept URLs"
+                self._add_missing(CommandError(f"Cannot load {target}: it is a running server", hint))
+            elif kind != "settings":
+                self.is_sample = self.is_sample or not targets
+                yield Config(targets=(target,), switches=switches)
             elif not Path(target).is_file():
-                raise Failure(f"There is no file {target}")
+                error = CommandError(f"No such file: {target}")
+                self.config_errors.append(error)
+                self._add_missing(error)
             else:
                 try:
                     yield load_config(Path(target), os.environ)
-                except ConfigurationError as error:
-                    self._refuse(error)
-                    self.unread.append(failure_of(error))
-        if not targets:
-            yield Config(switches=switches_from(os.environ))
+                except ConfigurationError as problem:
+                    self.reject(problem)
 
-    def _take(self, config: Config) -> None:
+    def _add(self, config: Config) -> None:
         batch = Batch()
-        if not config.targets:
-            self.is_sample = True
+        self.is_sample = self.is_sample or not config.targets
         if config.file is not None and (folder := str(config.file.resolve().parent)) not in sys.path:
             sys.path.append(folder)
         for target in config.targets or (SAMPLES,):
             try:
                 batch.extend(collect(target, namespace=config.namespace, switches=config.switches))
-                self.servers += _servers_in(target)
+                self._servers += _find_servers(target)
             except DefinitionError as error:
                 if self.terminal.debug and error.__context__ is not None:
-                    self.terminal.show_trace(error.__context__)
-                batch.findings.append(self._place(error, config))
+                    self.terminal.traceback(error.__context__)
+                self._add_error(error, config)
         self.findings += batch.findings
-        self.findings += _find_idle_switches(config, batch.tools)
+        self.findings += _find_unused_switches(config, batch.tools)
         try:
-            self.tools += select(batch.tools, config.include, config.exclude)
+            self._tools += select(batch.tools, config.include, config.exclude)
         except ConfigurationError as error:
             hint = suggest("", [tool.name for tool in batch.tools])
             for each in (error, *error.others):
-                is_wanted = any(repr(item) in str(each) for item in config.include)
-                key = "tools.include" if is_wanted else "tools.exclude"
+                is_included = any(repr(item) in str(each) for item in config.include)
+                key = "tools.include" if is_included else "tools.exclude"
                 line = config.lines.get(key)
-                self._refuse(
-                    ConfigurationError(each.message, file=str(config.file), key=key, line=line, hint=hint)
+                problem = ConfigurationError(
+                    each.message, file=str(config.file), key=key, line=line, hint=hint
                 )
+                self.findings.append(config_finding(problem))
 
-    def _place(self, error: DefinitionError, config: Config) -> Finding:
-        """The finding of a target that cannot be read, with the place where it was named."""
-        finding = error.finding
-        if not isinstance(error, SourceError) or finding.file is not None:
-            return finding
-        if config.file is None:
-            raise Failure(error.message, error.hint)
-        line = config.lines.get("server.targets")
-        return Finding(
-            finding.code, "error", finding.message, file=str(config.file), line=line, hint=finding.hint
-        )
+    def _add_error(self, error: DefinitionError, config: Config) -> None:
+        """Add the finding of a target that cannot be read, with the place where it was named."""
+        found = error.finding
+        if not isinstance(error, SourceError) or found.file is not None:
+            self.findings.append(found)
+        elif config.file is None:
+            self._add_missing(CommandError(error.message, error.hint))
+        else:
+            line = config.lines.get("server.targets")
+            self.findings.append(replace(found, level="error", file=str(config.file), line=line))
 
-    def _refuse(self, error: ConfigurationError) -> None:
-        self.findings += [finding_of(each) for each in (error, *error.others)]
-
-    def _make_server(self, configs: list[Config], timeout_s: float | None) -> MCPServer:
-        """A server that keeps to the files' settings, or to those of the one server the targets hold."""
-        server = self._make_bare_server(configs, timeout_s)
-        try:
-            put_around(server, configs)
-        except ConfigurationError as error:
-            self._refuse(error)
-            self.unread.append(failure_of(error))
-            self.refused = next(config.policy for config in configs if config.policy is not None)
-        return server
-
-    def _make_bare_server(self, configs: list[Config], timeout_s: float | None) -> MCPServer:
-        name = next((config.name for config in configs if config.name), None)
-        limit = timeout_s or next((config.timeout_s for config in configs if config.timeout_s), None)
-        servers = list(dict.fromkeys(self.servers))
-        if len(servers) != 1:
-            return MCPServer(name or "toolcrib", timeout_s=limit or DEFAULT_TIMEOUT_S)
-        own = servers[0]
-        return MCPServer(
-            name or own.name,
-            core_engine=own.core_engine,
-            name_rule=own.registry.rule,
-            separator=own.registry.separator,
-            timeout_s=limit or own.dispatcher.timeout_s,
-            policy=None if own.enforcer is None else own.enforcer.policy,
-        )
+    def _add_missing(self, error: CommandError) -> None:
+        self.missing.append(error)
+        self.findings.append(Finding(SourceError.code, "error", error.message, hint=error.hint))
 
 
-def _servers_in(target: str) -> list[MCPServer]:
-    """The servers a target holds; it was loaded before, so nothing runs again."""
-    place, colon, name = target.rpartition(":")
-    if not colon or Path(target).exists():
-        place, name = target, ""
-    if Path(place).is_dir() or _is_descriptor(target):
+def _find_servers(target: str) -> list[MCPServer]:
+    """Return the server objects in a target, which is loaded already."""
+    found = parse_target(target)
+    if found.kind in ("folder", "descriptor"):
         return []
-    thing: object = load_file(Path(place)) if place.endswith(".py") else load_module(place)
-    for part in name.split(".") if name else ():
+    thing: object = load_module(found.module or "") if found.path is None else load_file(found.path)
+    for part in found.name.split(".") if found.name else ():
         thing = getattr(thing, part)
-    found = vars(thing).values() if isinstance(thing, ModuleType) else (thing,)
-    return [item for item in found if isinstance(item, MCPServer)]
+    items = vars(thing).values() if isinstance(thing, ModuleType) else (thing,)
+    return [item for item in items if isinstance(item, MCPServer)]
 
 
-def _is_descriptor(target: str) -> bool:
-    """Whether a target is a file that describes tools; a TOML file may also be one of settings."""
-    if not target.endswith(DESCRIPTOR_SUFFIXES):
-        return False
-    from toolcrib.sources.descriptors import is_descriptor  # most commands are given code
-
-    return is_descriptor(Path(target))
+def _has_exactly(server: MCPServer, tools: Sequence[Tool]) -> bool:
+    """Return whether a server has these tools and no others, enabled and disabled alike."""
+    there = [(id(e.tool.origin), e.tool.name, e.tool.version, e.enabled) for e in server.registry.entries()]
+    given = [(id(t.origin), t.name, t.version, t.options.enabled) for t in tools]
+    return sorted(there, key=str) == sorted(given, key=str)
 
 
-def _find_idle_switches(config: Config, tools: Iterable[Tool]) -> Iterator[Finding]:
-    """A switch in the file that turns nothing is a slip of the pen."""
+def _configure_search(server: MCPServer, requested: SearchMode | None, configs: Sequence[Config]) -> None:
+    """The command line comes first, then the files, then the server's own code."""
+    settings = [config.search for config in configs]
+    publish = requested or next((item.publish for item in settings if item.publish is not None), None)
+    budget = next((item.budget_tokens for item in settings if item.budget_tokens is not None), None)
+    if publish is not None or budget is not None:
+        search = server.dispatcher.tool_search
+        own: tuple[SearchMode, int] = ("never", DEFAULT_BUDGET_TOKENS)
+        if search is not None:
+            own = (search.mode, search.budget_tokens)
+        server.publish_search(publish or own[0], own[1] if budget is None else budget)
+
+
+def _find_unused_switches(config: Config, tools: Iterable[Tool]) -> Iterator[Finding]:
+    """Report switches in the file that no tool belongs to: probably a typo."""
     groups = {tool.options.group for tool in tools if tool.options.group}
     known = sorted(f"enable_{group}_tools" for group in groups)
     for switch in config.switches:
         if switch not in known and (line := config.lines.get(f"tools.{switch}")):
-            yield Finding(
-                "idle-switch",
-                "warning",
-                f"tools.{switch}: no tool is in that group",
-                file=str(config.file),
-                line=line,
-                hint=suggest(switch, known) or "give tools a group: @tool(group=...)",
-            )
+            hint = suggest(switch, known) or "give tools a group: @tool(group=...)"
+            message = f"tools.{switch}: no tool is in that group"
+            yield Finding("idle-switch", "warning", message, file=str(config.file), line=line, hint=hint)
+
+
+# --- policy ------------------------------------------------------------------------------------------
+
+
+def apply_policy(server: MCPServer, configs: Sequence[Config]) -> None:
+    """Enforce the policy of these files. Raises ConfigurationError for an invalid policy, CommandError for
+    more than one."""
+    files = [config for config in configs if config.policy is not None]
+    if len(files) > 1:
+        names = ", ".join(str(config.file) for config in files)
+        raise CommandError(f"More than one policy: {names}", "keep the policy sections in one file")
+    if files and server.enforcer is not None:
+        raise CommandError(f"Both {files[0].file} and the server's code have a policy", "remove one of them")
+    for config in files:
+        if config.policy is not None:
+            server.enforce(config.policy)
+
+
+def find_unused_policy(server: MCPServer, rejected: Policy | None = None) -> list[Finding]:
+    """Return findings for parts of the policy, or of a rejected one, that match no tool of the server."""
+    tools = server.registry.published()
+    if rejected is not None:
+        from toolcrib.policy.enforcer import check_unmatched  # delayed: most servers have no policy
+
+        return [config_finding(error) for error in check_unmatched(rejected, tools)]
+    return (
+        [] if server.enforcer is None else [config_finding(error) for error in server.enforcer.check(tools)]
+    )
+
+
+def config_finding(error: ConfigurationError) -> Finding:
+    text = f"{error.key}: {error.message}" if error.key else error.message
+    return Finding(error.code, "error", text, file=error.file, line=error.line, hint=error.hint)
+
+
+def first_error(findings: Sequence[Finding]) -> CommandError:
+    """Return the first problem as an error, with the number of the others."""
+    first = findings[0]
+    place = f"{format_source(first.where)}: " if first.file else ""
+    rest = f" (and {len(findings) - 1} more: see `toolcrib check`)" if len(findings) > 1 else ""
+    return CommandError(f"{place}{first.message}{rest}", first.hint)
 
 
 # --- one tool ----------------------------------------------------------------------------------------
@@ -250,406 +373,52 @@ def _find_idle_switches(config: Config, tools: Iterable[Tool]) -> Iterator[Findi
 def load_one(
     name: str, targets: Sequence[str], terminal: Terminal, *, timeout_s: float | None = None
 ) -> tuple[Loaded, Tool]:
-    """The tool of a name among the targets, or the one that `file.py:name` or `module:name` leads to."""
+    """Find a tool by its name among the targets, or by its place: `file.py:name`, `module:name`."""
     if not targets and name.endswith((".py", ".toml")):
-        raise Failure(f"{name} is a file, not a tool", f"name a tool in it: -t {name} NAME, or {name}:NAME")
+        raise CommandError(f"{name} is a file, not a tool", f"name a tool: -t {name} NAME, or {name}:NAME")
     place, colon, _ = name.rpartition(":")
-    if colon and place:
-        if targets:
-            raise Failure(f"{name} already says where it is", "drop -t, or give the tool's name alone")
-        loaded = load([name], terminal, timeout_s=timeout_s)
+    is_place = bool(colon and place)
+    if is_place and targets:
+        raise CommandError(f"--target cannot be combined with {name}", "give the name of the tool alone")
+    loaded = load([name] if is_place else targets, terminal, timeout_s=timeout_s)
+    if is_place:
         tools = [entry.tool for entry in loaded.entries if entry.enabled]
         if len(tools) > 1:
-            first = tools[0].name
-            raise Failure(f"{name} holds {count(len(tools), 'tool')}", f"name one of them: -t {name} {first}")
-        if not tools:
-            raise _explain_absence(name, loaded, terminal)
-        return loaded, _build(tools[0])
-    loaded = load(targets, terminal, timeout_s=timeout_s)
-    tool = loaded.server.registry.try_get(name)
-    if loaded.unread:
-        raise loaded.unread[0]  # it may hold the policy, and nothing is called without that
+            hint = f"choose one: -t {name} {tools[0].name}"
+            raise CommandError(f"{name} contains {count(len(tools), 'tool')}", hint)
+        tool = tools[0] if tools else None
+    else:
+        tool = loaded.server.registry.try_get(name)
+        if loaded.config_errors:
+            raise loaded.config_errors[0]  # it may contain the policy, and no call bypasses that
     if tool is None:
-        raise _explain_absence(name, loaded, terminal)
-    return loaded, _build(tool)
-
-
-def _build(tool: Tool) -> Tool:
+        raise _explain_missing_tool(name, loaded, terminal)
     tool.check()  # raises what is wrong with it
-    return tool
+    return loaded, tool
 
 
-def _explain_absence(name: str, loaded: Loaded, terminal: Terminal) -> Failure:
-    """Why there is no such tool: refused, switched off, misspelt, or never there."""
+def _explain_missing_tool(name: str, loaded: Loaded, terminal: Terminal) -> CommandError:
+    """Return why there is no such tool: disabled, invalid, misspelt or unknown."""
     folded = name.casefold()
     for entry in loaded.entries:
         if not entry.enabled and (entry.tool.name.casefold() == folded or ":" in name):
-            return Failure(f"Tool '{entry.tool.name}' is off", say_switch_targets(entry.tool))
+            return CommandError(
+                f"Tool '{entry.tool.name}' is disabled", enable_hint(entry.tool.options.group)
+            )
     for finding in loaded.errors:
         if finding.tool is not None and finding.tool.casefold() == folded:
-            return Failure(f"{show_place(finding.where)}: {finding.message}", finding.hint)
+            return CommandError(f"{format_source(finding.where)}: {finding.message}", finding.hint)
     for finding in loaded.errors:
         if finding.tool is None or ":" in name:
-            terminal.tell(finding)
+            terminal.finding(finding)
     if ":" in name:
-        return Failure(f"{name} cannot be used")
-    return Failure(f"Unknown tool: {name}", suggest(name, [entry.tool.name for entry in loaded.entries]))
+        return CommandError(f"Cannot use {name}")
+    return CommandError(f"Unknown tool: {name}", suggest(name, [entry.tool.name for entry in loaded.entries]))
 
 
-def say_switch_targets(tool: Tool) -> str:
-    """How to turn a tool on."""
-    group = tool.options.group
+def enable_hint(group: str | None) -> str:
+    """Return how to enable a tool of this group."""
     if not group:
         return "mark it with enabled=True"
     switch = f"enable_{group}_tools"
     return f"set {switch} = true under [tools] in {FILE_NAME}, or TOOLCRIB_{switch.upper()}=1"
-
-
-_SAID = ("version", "title", "instructions", "page_size", "log_arguments")
-
-
-@dataclass(slots=True)
-class Offer:
-    """A server ready to start, and what there is to say about what it does not offer."""
-
-    server: MCPServer
-    findings: list[Finding]
-    is_sample: bool
-    paths: list[Path]
-    log_format: str | None = None
-    held: Holding | None = None
-
-    def take_hold(self, held: Holding) -> None:
-        """Go by a lock: what it refuses is an error, what it keeps out a warning."""
-        self.held = held
-        self.findings += held.drift.findings("error" if held.is_refused else "warning")
-        if self.paths:
-            self.paths.append(held.file)
-
-    @property
-    def entries(self) -> list[Entry]:
-        return self.server.registry.entries()
-
-    @property
-    def tools(self) -> list[Tool]:
-        """The tools that clients will see."""
-        return self.server.registry.published()
-
-    @property
-    def errors(self) -> list[Finding]:
-        return [finding for finding in self.findings if finding.level == "error"]
-
-
-def load_offer(
-    targets: Sequence[str],
-    terminal: Terminal,
-    *,
-    name: str | None = None,
-    timeout_s: float | None = None,
-    is_dynamic: bool = False,
-    search: SearchMode | None = None,
-    **identity: Any,
-) -> Offer:
-    """Load everything and build it. Raises Failure where nothing of what was named is there.
-
-    `is_dynamic`: the tools will be exchanged while it serves. `identity` wins over what the files say.
-    """
-    loader = OfferLoader(terminal)
-    tools = loader.collect(targets)
-    if loader.failures and not tools:
-        raise loader.failures[0]
-    if loader.unread and tools:
-        raise loader.unread[0]
-    server, is_own = loader.find_server(tools, is_dynamic=is_dynamic)
-    configs = loader.configs
-    server.name = name or _first(configs, "name") or server.name
-    said = {key: value for key in _SAID if (value := _first(configs, key)) is not None}
-    server.identity |= {**said, **identity}
-    _choose_search(server, search, configs)
-    limit = timeout_s or _first(configs, "timeout_s")
-    if limit is not None:
-        server.dispatcher.timeout_s = limit
-    findings = list(loader.findings)
-    if not is_own:
-        findings += server.registry.add_all(tools).findings
-    findings += server.registry.check()
-    enforce(server, configs)
-    if not is_dynamic:
-        refuse_idle(server)
-    return Offer(
-        server,
-        list(dict.fromkeys(findings)),
-        loader.is_sample,
-        loader.find_paths() if is_dynamic else [],
-        _first(configs, "log_format"),
-    )
-
-
-def load_again(
-    targets: Sequence[str], terminal: Terminal, held: Holding | None = None
-) -> tuple[Sequence[Tool], Sequence[Finding], Sequence[Path]]:
-    """The tools, what there is to say of the rest, and the files and folders it all comes from; the lock that
-    it is `held` to is one of them."""
-    if held is not None:
-        held.read_again()
-    loader = OfferLoader(terminal)
-    tools = loader.collect(targets)
-    return tools, loader.findings, [*loader.find_paths(), *([] if held is None else [held.file])]
-
-
-def read_http(targets: Sequence[str]) -> HTTPConfig:
-    """Where the files want to be reached: the first that says so. One that cannot be read says nothing here;
-    why it cannot is told when everything is loaded."""
-    found: dict[str, Any] = {}
-    for config in _read_files(targets):
-        found = {key: value for key, value in asdict(config.http).items() if value not in (None, ())} | found
-    return HTTPConfig(**found)
-
-
-def read_log_format(targets: Sequence[str]) -> str | None:
-    """How the files want it logged: the first that says so, whatever else is wrong with it."""
-    return next((found for file in _name_files(targets) if (found := find_log_format(file))), None)
-
-
-def read_policies(targets: Sequence[str]) -> list[Policy]:
-    """What the files demand of calls, without loading any tool."""
-    return [config.policy for config in _read_files(targets) if config.policy is not None]
-
-
-def _name_files(targets: Sequence[str]) -> list[Path]:
-    """The files of settings among the targets."""
-    if not targets and Path(FILE_NAME).is_file():
-        targets = [FILE_NAME]
-    return [Path(target) for target in targets if target.endswith(".toml")]
-
-
-def _read_files(targets: Sequence[str]) -> Iterator[Config]:
-    for file in _name_files(targets):
-        try:
-            yield load_config(file)
-        except ConfigurationError:
-            continue
-
-
-class OfferLoader(Loader):
-    """Collects tools, and takes what is not there for a finding like any other."""
-
-    def __init__(self, terminal: Terminal) -> None:
-        super().__init__(terminal)
-        self.configs: list[Config] = []
-        self.failures: list[Failure] = []
-
-    def collect(self, targets: Sequence[str]) -> list[Tool]:
-        for config in self._read_configs(targets):
-            self.configs.append(config)
-            self._take(config)
-        return list(drop_repeated(self.tools))
-
-    def find_paths(self) -> list[Path]:
-        """The files and folders behind everything that was named, the files of settings included."""
-        files = [str(config.file) for config in self.configs if config.file is not None]
-        named = [target for config in self.configs for target in config.targets]
-        return find_files([*named, *files])
-
-    def find_server(self, tools: Sequence[Tool], *, is_dynamic: bool) -> tuple[MCPServer, bool]:
-        """The server that all these tools are of, or a new one for them. True: it has them already."""
-        servers = list(dict.fromkeys(self.servers))
-        if len(servers) != 1:
-            return MCPServer(dynamic=is_dynamic, timeout_s=DEFAULT_TIMEOUT_S), False
-        own = servers[0]
-        if not is_dynamic and _are_all_of(own, tools):
-            return own, True
-        registry = own.registry
-        server = MCPServer(
-            own.name,
-            core_engine=own.core_engine,
-            dynamic=is_dynamic or own.dynamic,
-            name_rule=registry.rule,
-            on_duplicate=registry.on_duplicate,
-            separator=registry.separator,
-            timeout_s=own.dispatcher.timeout_s,
-            policy=None if own.enforcer is None else own.enforcer.policy,
-        )
-        search = own.dispatcher.tool_search
-        server.publish_search(*(("never", None) if search is None else (search.mode, search.budget_tokens)))
-        server.identity |= own.identity
-        return server, False
-
-    def _read_configs(self, targets: Sequence[str]) -> Iterator[Config]:
-        if not targets:
-            yield from super()._read_configs(())
-        for target in targets:
-            try:
-                yield from super()._read_configs((target,))
-            except Failure as failure:
-                if target.endswith(".toml"):
-                    self.unread.append(failure)
-                self.findings.append(self._miss(failure))
-
-    def _place(self, error: DefinitionError, config: Config) -> Finding:
-        try:
-            return super()._place(error, config)
-        except Failure as failure:
-            return self._miss(failure)
-
-    def _miss(self, failure: Failure) -> Finding:
-        self.failures.append(failure)
-        return Finding(SourceError.code, "error", failure.message, hint=failure.hint)
-
-
-def _are_all_of(server: MCPServer, tools: Sequence[Tool]) -> bool:
-    """Whether a server has exactly these tools, switched as they are."""
-    there = [(id(e.tool.origin), e.tool.name, e.tool.version, e.enabled) for e in server.registry.entries()]
-    given = [(id(t.origin), t.name, t.version, t.options.enabled) for t in tools]
-    return sorted(there, key=str) == sorted(given, key=str)
-
-
-def _choose_search(server: MCPServer, asked: SearchMode | None, configs: Sequence[Config]) -> None:
-    """What the command line says goes first, then the files, then the server's own code."""
-    search = server.dispatcher.tool_search
-    said = [config.search for config in configs]
-    publish = asked or next((each.publish for each in said if each.publish is not None), None)
-    budget = next((each.budget_tokens for each in said if each.budget_tokens is not None), None)
-    if publish is not None or budget is not None:
-        own: tuple[SearchMode, int] = ("never", DEFAULT_BUDGET_TOKENS)
-        if search is not None:
-            own = (search.mode, search.budget_tokens)
-        server.publish_search(publish or own[0], own[1] if budget is None else budget)
-
-
-def _first(configs: Sequence[Config], key: str) -> Any:
-    """What the first file that says something about it says."""
-    return next((value for config in configs if (value := getattr(config, key)) is not None), None)
-
-
-MAX_SHOWN = 40
-_LONGEST = 100
-_DRIFT = (DriftError.code, "locked-but-missing")
-
-
-@dataclass(frozen=True, slots=True)
-class Summary:
-    """An offer in words: `tools` by name and first line, what is `off` by name and group, and what is said of
-    tools to `search` with, where they are shown instead. `shows` is what callers over HTTP have to show: keys
-    or tokens; nothing where everybody may call."""
-
-    name: str
-    tools: list[tuple[str, str]]
-    off: list[tuple[str, str]]
-    findings: list[Finding]
-    is_sample: bool
-    search: list[str] | None = None
-    shows: str | None = None
-
-    @classmethod
-    def of(cls, offer: Offer) -> Summary:
-        return cls(
-            offer.server.name,
-            [(tool.name, first_line(tool.definition)) for tool in offer.tools],
-            [
-                (entry.tool.name, entry.tool.options.group or "")
-                for entry in offer.entries
-                if not entry.enabled
-            ],
-            offer.findings,
-            offer.is_sample,
-            _search_words(offer),
-            _credentials(offer),
-        )
-
-    @property
-    def errors(self) -> list[Finding]:
-        return [finding for finding in self.findings if finding.level == "error"]
-
-    @property
-    def drifted(self) -> list[Finding]:
-        """What is not as locked, and keeps the server from starting."""
-        return [finding for finding in self.errors if finding.code == DriftError.code]
-
-    @property
-    def quarantined(self) -> list[Finding]:
-        """What is not as locked, and is left out; and what is locked but not here."""
-        return [finding for finding in self.findings if finding.level == "warning" and finding.code in _DRIFT]
-
-    def encode(self) -> bytes:
-        return json.dumps(asdict(self)).encode()
-
-    @classmethod
-    def decode(cls, data: bytes) -> Summary:
-        facts = json.loads(data)
-        findings = [Finding(**finding) for finding in facts.pop("findings")]
-        return cls(**facts, findings=findings)
-
-
-def _search_words(offer: Offer) -> list[str] | None:
-    """How loudly, what, and what to do about it."""
-    search = offer.server.dispatcher.tool_search
-    listing = None if search is None else search.listing()
-    if search is None or listing is None or not listing.is_reduced:
-        return None
-    return ["warning" if search.mode == "auto" else "note", listing.explanation, listing.hint]
-
-
-def _credentials(offer: Offer) -> str | None:
-    auth = None if offer.server.enforcer is None else offer.server.enforcer.policy.auth
-    return None if auth is None else "a key" if auth.keys is not None else "a token"
-
-
-def headline(summary: Summary) -> str:
-    """Who serves how much."""
-    kind = "sample tool" if summary.is_sample else "tool"
-    parts = [count(len(summary.errors), "problem")] if summary.errors else []
-    left_out = [finding for finding in summary.quarantined if finding.code == DriftError.code]
-    parts += [f"{len(left_out)} in quarantine"] if left_out else []
-    trouble = f" ({', '.join(parts)}, see below)" if parts else ""
-    return f"{summary.name} serves {count(len(summary.tools), kind)}{trouble}"
-
-
-def say_trouble(summary: Summary, terminal: Terminal) -> None:
-    """Loudly: what was refused, and what a lock keeps out."""
-    errors = summary.errors
-    for error in errors[:MAX_SHOWN]:
-        terminal.tell(error)
-    if len(errors) > MAX_SHOWN:
-        terminal.say("error", f"and {len(errors) - MAX_SHOWN} more: toolcrib check shows them")
-    for finding in summary.quarantined[:MAX_SHOWN]:
-        terminal.tell(finding)
-    if len(summary.quarantined) > MAX_SHOWN:
-        terminal.say("warning", f"and {len(summary.quarantined) - MAX_SHOWN} more: toolcrib diff shows them")
-
-
-def say_warnings(summary: Summary, terminal: Terminal) -> None:
-    """Quietly: one as it is, several as a number. And that clients are shown other tools than these."""
-    said = summary.quarantined
-    warnings = [f for f in summary.findings if f.level == "warning" and f not in said]
-    if len(warnings) == 1:
-        terminal.tell(warnings[0])
-    elif warnings:
-        terminal.say("note", f"{count(len(warnings), 'warning')}: toolcrib check shows them")
-    if summary.search is not None:
-        terminal.say(*summary.search)
-
-
-def say_tools(summary: Summary, terminal: Terminal) -> None:
-    """Each tool that is served, and those that could be."""
-    for name, words in summary.tools[:MAX_SHOWN]:
-        put(terminal, f"  {name}: {words[:_LONGEST]}" if words else f"  {name}")
-    if len(summary.tools) > MAX_SHOWN:
-        put(terminal, f"  and {len(summary.tools) - MAX_SHOWN} more")
-    by_group: dict[str, list[str]] = {}
-    for name, group in summary.off:
-        by_group.setdefault(group, []).append(name)
-    for group, names in by_group.items():
-        shown = ", ".join(names[:6]) + (", ..." if len(names) > 6 else "")
-        put(terminal, f"  off: {shown} ({say_switch(group)})")
-    put(terminal, "")
-
-
-def say_switch(group: str) -> str:
-    """How to turn tools on that are off."""
-    return f"TOOLCRIB_ENABLE_{group.upper()}_TOOLS=1 turns them on" if group else "enabled=True turns them on"
-
-
-def put(terminal: Terminal, text: str, *, bold: bool = False) -> None:
-    """One line on stderr."""
-    terminal.put(terminal.style_err(text, bold=True) if bold else text)

@@ -1,4 +1,4 @@
-"""`toolcrib lock`: write down what every tool says, so that whatever changes is seen before it is served."""
+"""`toolcrib lock`: pin tool definitions in a lock file, so that changes are seen before they are served."""
 
 from __future__ import annotations
 
@@ -12,165 +12,146 @@ import click
 
 from toolcrib.catalog.diff.compare import GRADES, Comparison, compare
 from toolcrib.catalog.lock import Lock
-from toolcrib.cli.catalog import Stock, takes_stock
-from toolcrib.cli.diff import Manner, find_lock, say_changes, take_stock
-from toolcrib.cli.options import Command, Failure, takes_json
+from toolcrib.cli.catalog import ToolSource, find_lock, tool_source_options
+from toolcrib.cli.diff import format_changes
+from toolcrib.cli.options import Command, CommandError, exclusive, json_option
 from toolcrib.cli.output import Terminal
 from toolcrib.cli.text import count, suggest
 
 EXAMPLES = """
 toolcrib lock tools.py                       write toolcrib.lock
-toolcrib lock tools.py --check               in a pipeline: still true?
-toolcrib lock tools.py --update find_orders  accept one tool as it is
-toolcrib lock shop/ --static                 from source, import nothing
-toolcrib lock http://127.0.0.1:8000/mcp      what a running server offers
+toolcrib lock tools.py --check               in a pipeline: is it current?
+toolcrib lock tools.py --update find_orders  accept the changes of one tool
+toolcrib lock shop/ --static                 without importing it
+toolcrib lock http://127.0.0.1:8000/mcp      the tools of a running server
 toolcrib lock                                the targets of toolcrib.toml
 """
 
 
 @click.command(cls=Command, examples=EXAMPLES)
-@takes_stock
-@takes_json
-@click.option("--output", metavar="FILE", help="The lock file; toolcrib.lock, or what toolcrib.toml says.")
-@click.option("--check", is_flag=True, help="Change nothing; exit code 1 where the lock is not up to date.")
-@click.option(
-    "--update", multiple=True, metavar="NAME", help="Only this tool, or tools by a glob; any number."
-)
-@click.option("--partial", is_flag=True, help="Lock the good tools though others have errors.")
+@tool_source_options
+@json_option
+@click.option("--output", metavar="FILE", help="Lock file.  [default: from toolcrib.toml, or toolcrib.lock]")
+@click.option("--check", is_flag=True, help="Write nothing; exit with 1 if the lock file is out of date.")
+@click.option("--update", multiple=True, metavar="NAME", help="Only this tool (name or glob); repeatable.")
+@click.option("--partial", is_flag=True, help="Lock the valid tools although others have errors.")
 def lock(
     terminal: Terminal,
-    targets: Sequence[str],
+    source: ToolSource,
     as_json: bool,
     output: str | None,
     check: bool,
     update: Sequence[str],
     partial: bool,
-    static: bool,
-    command: str | None,
-    headers: Sequence[str],
-    protocol: str | None,
 ) -> int:
-    """Write down what every tool says.
+    """Pin tool definitions in a lock file.
 
-    Keep the file with your code. `toolcrib serve --locked` serves only what is in it, `toolcrib diff` shows
-    what changed since. Names, descriptions, schemas, hints and scopes count; code does not. Exit code 1: not
-    written, or not up to date.
+    Commit the file with your code. `toolcrib serve --locked` serves only what it pins, `toolcrib diff` shows
+    what changed since. It covers names, descriptions, schemas, hints and scopes, not code. Exit code 1: not
+    written, or out of date.
 
-    A TARGET is a Python file, a folder, a module, module:object, a toolcrib.toml or the address of a running
-    MCP server.
+    A TARGET is a Python file, folder, module, module:object, toolcrib.toml or the URL of an MCP server.
     """
     if check and update:
-        raise Failure("--check and --update do not go together", "--check changes nothing")
-    file, _ = find_lock(targets, output)
+        raise exclusive("--check", "--update")
+    file, _ = find_lock(source.targets, output)
     old = Lock.load(file) if file.exists() else None
-    again = _spell(targets, output, static, command)
+    rerun = _format_command(source, output)
     if old is None and update:
-        raise Failure(f"There is no {file} to update", f"write it first: {again}")
-    stock = take_stock(terminal, targets, Manner(static, headers, protocol), command)
-    if stock.is_sample:
-        raise Failure("There is nothing of yours to lock here", _name_sources(old))
-    if _is_refused(stock, partial, terminal):
+        raise CommandError(f"Cannot update {file}: no such file", f"write it first: {rerun}")
+    found = source.collect(terminal, with_unlisted=True)
+    if found.is_sample:
+        raise CommandError("No targets to lock", _suggest_targets(old))
+    for error in found.errors:
+        terminal.finding(error)
+    if found.errors and not (partial and found.tools):
+        hint = "fix them, or lock the other tools with --partial" if found.tools else None
+        terminal.message("error", f"Not locked: {count(len(found.errors), 'problem')}", hint)
         return 1
-    new = Lock.of(stock.tools, file)
+    new = Lock.of(found.tools, file)
     if update and old is not None:
         new = _update(old, new, update)
     comparison = compare(old.tools if old is not None else (), new.tools)
-    is_new = old is None or {k: p.to_json() for k, p in old.pins.items()} != {
-        k: p.to_json() for k, p in new.pins.items()
-    }
-    if is_new and not check:
+    is_changed = old is None or _pins_json(old) != _pins_json(new)
+    if is_changed and not check:
         new.save(file)
     if as_json:
-        _print_json(file, new, comparison, is_new, check, stock, terminal)
+        terminal.json(
+            {
+                "file": str(file),
+                "written": is_changed and not check,
+                "up_to_date": not is_changed or not check,
+                "tools": len(new.pins),
+                "counts": {grade: comparison.counts[grade] for grade in reversed(GRADES)},
+                "changes": [change.to_json() for change in comparison.changes],
+                "findings": [finding.to_json() for finding in found.findings],
+            }
+        )
+    elif not is_changed:
+        terminal.message("note", f"{file} is up to date: {count(len(new.pins), 'tool')}")
     else:
-        _say(file, old, new, comparison, is_new, check, again, terminal)
-    return 1 if check and is_new else 0
+        _print_changes(file, old, new, comparison, check, rerun, terminal)
+    return 1 if check and is_changed else 0
 
 
-def _spell(targets: Sequence[str], output: str | None, static: bool, command: str | None) -> str:
-    """This command once more, for hints; without headers, which may be secret."""
-    words = ["toolcrib", "lock", *targets, *(["--static"] if static else [])]
-    for option, value in (("--command", command), ("--output", output)):
+def _pins_json(lock: Lock) -> dict[object, object]:
+    return {key: pin.to_json() for key, pin in lock.pins.items()}
+
+
+def _format_command(source: ToolSource, output: str | None) -> str:
+    """Return this command for hints, without headers, which may be secret."""
+    words = ["toolcrib", "lock", *source.targets, *(["--static"] if source.static else [])]
+    for option, value in (("--command", source.remote.command), ("--output", output)):
         words += [] if value is None else [option, value]
     return shlex.join(words)
 
 
-def _name_sources(old: Lock | None) -> str:
-    """What to name where nothing was: a lock knows what it was written from."""
-    pins = () if old is None or old.file is None else old.pins.values()
-    folder = Path() if old is None or old.file is None else old.file.parent
-    paths = dict.fromkeys(str(folder / pin.source) for pin in pins if pin.source is not None)
-    known = [path for path in paths if Path(path).is_file()]
-    if len(known) == 1:
-        return f"name the file, as before: toolcrib lock {shlex.quote(known[0])}"
+def _suggest_targets(old: Lock | None) -> str:
+    """Return which target to name; the old lock file knows its sources."""
+    if old is not None and old.file is not None:
+        folder = old.file.parent
+        paths = {str(folder / pin.source) for pin in old.pins.values() if pin.source is not None}
+        files = [path for path in paths if Path(path).is_file()]
+        if len(files) == 1:
+            return f"name the file, as before: toolcrib lock {shlex.quote(files[0])}"
     return "name a file, a folder or a module"
 
 
-def _is_refused(stock: Stock, partial: bool, terminal: Terminal) -> bool:
-    for error in stock.errors:
-        terminal.tell(error)
-    if not stock.errors or (partial and stock.tools):
-        return False
-    hint = "mend it, or lock the others with --partial" if stock.tools else None
-    terminal.say("error", f"Not locked: {count(len(stock.errors), 'problem')}", hint)
-    return True
-
-
 def _update(old: Lock, new: Lock, names: Sequence[str]) -> Lock:
-    """The old lock with the tools of some names as they are now, gone ones included."""
+    """Return the old lock with the current definitions of some tools, removed ones included."""
     known = dict.fromkeys(key[0] for key in (*old.pins, *new.pins))
     for name in names:
         if not any(fnmatchcase(other, name) for other in known):
-            raise Failure(f"Unknown tool: {name}", suggest(name, known))
+            raise CommandError(f"Unknown tool: {name}", suggest(name, known))
 
     def is_named(key: tuple[str, str | None]) -> bool:
         return any(fnmatchcase(key[0], name) for name in names)
 
     kept = {key: pin for key, pin in old.pins.items() if not is_named(key)}
-    taken = {key: pin for key, pin in new.pins.items() if is_named(key)}
-    return replace(old, pins=kept | taken)
+    updated = {key: pin for key, pin in new.pins.items() if is_named(key)}
+    return replace(old, pins=kept | updated)
 
 
-def _say(
+def _print_changes(
     file: Path,
     old: Lock | None,
     new: Lock,
     comparison: Comparison,
-    is_new: bool,
     check: bool,
-    again: str,
+    rerun: str,
     terminal: Terminal,
 ) -> None:
-    tools = count(len(new.pins), "tool")
-    if not is_new:
-        terminal.say("note", f"{file} is up to date: {tools}")
-        return
-    if old is not None:
-        say_changes(comparison, terminal)
-    elif odd := comparison.at_least("suspicious"):
-        say_changes(replace(comparison, changes=odd), terminal)
+    suspicious = comparison.at_least("suspicious")
+    shown = comparison if old is not None else replace(comparison, changes=suspicious)
+    if old is not None or suspicious:
+        for line in format_changes(shown, terminal.err_colour):
+            terminal.echo_err(line)
     if not check:
-        terminal.say("note", f"{file} written: {tools}")
+        terminal.message("note", f"{file} written: {count(len(new.pins), 'tool')}")
     elif old is None:
-        terminal.say("error", f"There is no {file}", f"write it: {again}")
+        terminal.message("error", f"No such file: {file}", f"write it: {rerun}")
     else:
         names = comparison.tools
-        told = "".join(f" --update {shlex.quote(name)}" for name in names) if len(names) <= 3 else ""
-        hint = f"review the changes, then accept them: {again}{told}"
-        terminal.say("error", f"{file} is not up to date", hint)
-
-
-def _print_json(
-    file: Path, new: Lock, comparison: Comparison, is_new: bool, check: bool, stock: Stock, terminal: Terminal
-) -> None:
-    terminal.json(
-        {
-            "file": str(file),
-            "written": is_new and not check,
-            "up_to_date": not is_new or not check,
-            "tools": len(new.pins),
-            "counts": {grade: comparison.counts[grade] for grade in reversed(GRADES)},
-            "changes": [change.to_json() for change in comparison.changes],
-            "findings": [finding.to_json() for finding in stock.findings],
-        }
-    )
+        updates = "".join(f" --update {shlex.quote(name)}" for name in names) if len(names) <= 3 else ""
+        hint = f"review the changes, then accept them: {rerun}{updates}"
+        terminal.message("error", f"{file} is out of date", hint)

@@ -1,7 +1,7 @@
-"""What every command has in common: options, exit codes, and how an error shows itself.
+"""Shared parts of all commands: base classes, exit codes, error output, common options.
 
-0 is well, 1 means something was found wrong, 2 that the command was given wrongly, 130 that it was
-interrupted. A user's mistake is `error: ...` and `hint: ...`, never a traceback unless `--debug` asks for it.
+Exit codes: 0 success, 1 something is wrong with the tools, 2 wrong usage, 130 interrupted. Errors are shown
+as `error: ...` and `hint: ...`; a traceback only with `--debug`.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 INTERRUPTED = 130
 
 
-class Failure(click.ClickException):
-    """A command given wrongly, with a way out."""
+class CommandError(click.ClickException):
+    """Wrong usage, with a hint how to correct it."""
 
     exit_code = 2
 
@@ -31,12 +31,12 @@ class Failure(click.ClickException):
 
 
 class Command(click.Command):
-    """A command that owns the terminal while it runs. Its function gets it, and returns the exit code."""
+    """A command whose function gets a `Terminal` first and returns the exit code."""
 
     def __init__(self, *args: Any, examples: str = "", **extra: Any) -> None:
         super().__init__(*args, **extra)
         if examples:
-            self.epilog = show_examples(examples)
+            self.epilog = format_examples(examples)
         self.params.append(
             click.Option(["--debug"], is_flag=True, help="Show tracebacks and the library's log.")
         )
@@ -48,41 +48,35 @@ class Command(click.Command):
                 return ctx.invoke(self.callback, terminal, **ctx.params) if self.callback else None
             except KeyboardInterrupt:
                 return INTERRUPTED
-            except (click.exceptions.Exit, click.Abort):
+            except (click.exceptions.Exit, click.Abort, BrokenPipeError):
                 raise
             except Exception as error:
-                if isinstance(error, BrokenPipeError):
-                    raise
                 if debug:
-                    terminal.show_trace(error)
-                return explain(error, terminal)
+                    terminal.traceback(error)
+                return report_error(error, terminal)
 
 
-def show_examples(examples: str) -> str:
-    """Examples as they stand below the options of a command."""
+def format_examples(examples: str) -> str:
+    """Return the examples as they stand below the options of a command."""
     lines = "\n".join(f"  {line}" for line in examples.strip().splitlines())
     return f"\b\nExamples:\n{lines}"
 
 
-class Group(click.Group):
-    """The root: turns whatever ends a command into words and an exit code.
+class LazyGroup(click.Group):
+    """The root command. `modules` maps names to `module:attribute`; a command is imported when it is used,
+    so that starting a server does not wait for the others."""
 
-    `parts` says where each command is, as `module:name`. A command is loaded when it is used: starting a
-    server must not wait for what it does not need.
-    """
-
-    def __init__(self, *args: Any, parts: Mapping[str, str] | None = None, **extra: Any) -> None:
+    def __init__(self, *args: Any, modules: Mapping[str, str] | None = None, **extra: Any) -> None:
         super().__init__(*args, **extra)
-        self._parts = dict(parts or {})
+        self._modules = dict(modules or {})
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
-        return list(self._parts)
+        return list(self._modules)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
-        place = self._parts.get(cmd_name)
-        if place is None:
+        if cmd_name not in self._modules:
             return None
-        module, _, name = place.partition(":")
+        module, _, name = self._modules[cmd_name].partition(":")
         command: click.Command = getattr(importlib.import_module(module), name)
         return command
 
@@ -90,64 +84,66 @@ class Group(click.Group):
         extra["standalone_mode"] = False
         try:
             code = super().main(*args, **extra)
-        except click.ClickException as error:  # found while the command line was read
+        except click.ClickException as error:  # raised while the command line was parsed
             with open_terminal(debug=False) as terminal:
-                code = explain(error, terminal)
+                code = report_error(error, terminal)
         except (KeyboardInterrupt, click.Abort):
             code = INTERRUPTED
         except BrokenPipeError:
-            code = 1  # whoever read the output has seen enough
+            code = 1  # the reader of stdout has gone
         sys.exit(code if isinstance(code, int) else 0)
 
 
-def explain(error: Exception, terminal: Terminal) -> int:
-    """Say what went wrong and what to do; returns the exit code."""
+def report_error(error: Exception, terminal: Terminal) -> int:
+    """Print an error and its hint; return the exit code."""
     match error:
-        case Failure():
-            terminal.say("error", error.message, error.hint)
+        case CommandError():
+            terminal.message("error", error.message, error.hint)
         case click.exceptions.NoArgsIsHelpError():
-            terminal.put(error.format_message())
+            terminal.echo_err(error.format_message())
         case click.UsageError():
             command = error.ctx.command_path if error.ctx else "toolcrib"
-            terminal.say("error", error.format_message().rstrip("."), f"see {command} --help")
+            terminal.message("error", error.format_message().rstrip("."), f"see {command} --help")
         case click.ClickException():
-            terminal.say("error", error.format_message())
+            terminal.message("error", error.format_message())
         case ConfigurationError():
-            terminal.say("error", error, error.hint)
+            terminal.message("error", error, error.hint)
             return 2
         case DefinitionError():
-            terminal.tell(error.finding)
+            terminal.finding(error.finding)
             return 1
         case ToolcribError():
-            terminal.say("error", error)
+            terminal.message("error", error)
             return 1
         case _:
-            terminal.say(
-                "error",
-                f"toolcrib itself failed: {type(error).__name__}: {error}",
-                "run it again with --debug and report what it prints",
-            )
+            text = f"Internal error: {type(error).__name__}: {error}"
+            terminal.message("error", text, "run it again with --debug and report the output")
             return 1
     return error.exit_code
 
 
-# --- options that several commands have --------------------------------------------------------------
+# --- common options ----------------------------------------------------------------------------------
 
 
-def takes_targets(function: F) -> F:
+def targets_argument(function: F) -> F:
     return click.argument("targets", nargs=-1, metavar="[TARGET]...")(function)
 
 
-def takes_target_options(function: F) -> F:
-    return click.option(
-        "-t",
-        "--target",
-        "targets",
-        multiple=True,
-        metavar="TARGET",
-        help="Where the tool is: a Python file, a folder, a module, module:object or a toolcrib.toml.",
-    )(function)
+def target_option(function: F) -> F:
+    text = "Where the tool is: a Python file, folder, module, module:object or toolcrib.toml."
+    return click.option("-t", "--target", "targets", multiple=True, metavar="TARGET", help=text)(function)
 
 
-def takes_json(function: F) -> F:
+def json_option(function: F) -> F:
     return click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")(function)
+
+
+def static_option(function: F) -> F:
+    text = "Read the source of the targets without importing or running it."
+    return click.option("--static", is_flag=True, help=text)(function)
+
+
+def exclusive(*options: str) -> CommandError:
+    """Return the error for options that cannot be combined."""
+    text = f"{options[0]} cannot be combined with {' and '.join(options[1:])}"
+    return CommandError(text, "drop one of them")

@@ -1,12 +1,7 @@
-"""One line on the terminal that says how far long work is, and goes away with it.
+"""Terminal output: results on stdout, messages on stderr, nothing else on stdout.
 
-Knows the terminal and the clock; refuses to know the work.
-
-Where the command line's output goes: data to stdout, words to stderr, nothing else to stdout.
-
-While a command runs it holds the real stdout; whatever a target prints, on import or when called, lands on
-stderr. Commands print through the methods of `Terminal`, which escape everything that could steer a terminal;
-only here are the streams written to. Knows streams, colours and the log; refuses to know tools.
+While a command runs it holds the real stdout; whatever a target prints, on import or when called, goes to
+stderr. Only `Terminal` writes to the streams, and it escapes everything that could control a terminal.
 """
 
 from __future__ import annotations
@@ -18,44 +13,45 @@ import sys
 import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import IO, Any
 
 from toolcrib.cli.text import join, one_line, safe, safe_json, style
 from toolcrib.errors import Finding, Location
 
 _COLOURS = {"error": "red", "warning": "yellow", "advice": "cyan", "hint": "cyan", "note": "cyan"}
-
-Spell = Callable[[str, str, str | None], str]
-"""A line of a label, words, and a hint."""
+PROGRESS_DELAY_S = 0.2
+"""Shorter work shows no progress."""
+PROGRESS_INTERVAL_S = 0.1
 
 
 def shorten_paths(text: str) -> str:
-    """Paths as the user would type them: from the current folder, where they are below it."""
+    """Return a text with paths below the current folder made relative."""
     return text.replace(os.getcwd() + os.sep, "")
 
 
-def show_place(source: Location) -> str:
+def format_source(source: Location) -> str:
+    """Return `file:line`, or `-`."""
     return safe(shorten_paths(str(source))) if source.file else "-"
 
 
 class Terminal:
-    """Both streams of one command, and whether they take colour."""
+    """The output streams of one command."""
 
     def __init__(self, out: IO[str], err: IO[str], *, debug: bool) -> None:
         self.out = out
         self.err = err
         self.debug = debug
-        self.out_colour = _takes_colour(out)
-        self.err_colour = _takes_colour(err)
-        self.log = LogWords(self)
-        self._status = 0
-        self.spell: Spell | None = None
-        """Makes the line of what is said, where programs read stderr."""
+        self.out_colour = _supports_colour(out)
+        self.err_colour = _supports_colour(err)
+        self.log = MessageLogHandler(self)
+        self.message_format: Callable[[str, str, str | None], str] | None = None
+        """Formats a level, a text and a hint as one line, where messages are not for people."""
+        self._status_width = 0
 
     @property
     def width(self) -> int:
-        """Columns of the terminal; COLUMNS, or 80 where there is none."""
+        """Columns of the terminal: COLUMNS, else the size of stdout, else 80."""
         given = os.environ.get("COLUMNS", "")
         if given.isdecimal() and len(given) < 10:
             return max(40, int(given))
@@ -66,89 +62,92 @@ class Terminal:
 
     # --- stdout ---
 
-    def data(self, *pieces: str) -> None:
-        """Print a result for people, on lines of its own. What is not `Styled` is escaped."""
-        self._put_out(join(*pieces))
+    def echo(self, *pieces: str) -> None:
+        """Print a result for people. Pieces that are not `Styled` are escaped."""
+        self._write_out(join(*pieces))
 
-    def content(self, text: str) -> None:
-        """Print what a tool or a model said: escaped on a terminal, and as it is for a program or a file."""
+    def write(self, text: str) -> None:
+        """Write what a tool or model returned: escaped on a terminal, unchanged for a program or a file."""
         self.out.write(safe(text) if self.out.isatty() else text)
         self.out.flush()
 
     def json(self, value: Any) -> None:
-        """Print data for programs. No character in it can steer a terminal either."""
+        """Print data for programs; control characters in it are escaped too."""
         ascii_only = (getattr(self.out, "encoding", None) or "utf-8").lower().replace("-", "") != "utf8"
-        self.json_line(json.dumps(value, indent=2, ensure_ascii=ascii_only, default=_plain))
+        self.json_line(json.dumps(value, indent=2, ensure_ascii=ascii_only, default=_to_plain))
 
     def json_line(self, text: str) -> None:
-        """The same for what is JSON already."""
-        self._put_out(safe_json(text))
+        """Print JSON that is encoded already."""
+        self._write_out(safe_json(text))
 
     def style_out(self, text: str, **how: Any) -> str:
-        """A piece for `data`, in colours where stdout takes them."""
+        """Return a piece for `echo`, in colour where stdout supports it."""
         return style(text, **how) if self.out_colour else text
 
-    def _put_out(self, text: str) -> None:
+    def _write_out(self, text: str) -> None:
         self.out.write(text if text.endswith("\n") else f"{text}\n")
         self.out.flush()
 
     # --- stderr ---
 
-    def put(self, *pieces: str, end: str = "\n") -> None:
-        """Write to stderr, for people. What is not `Styled` is escaped."""
+    def echo_err(self, *pieces: str, end: str = "\n") -> None:
+        """Print to stderr. Pieces that are not `Styled` are escaped."""
         self.err.write(f"{join(*pieces)}{end}")
         self.err.flush()
 
-    def say(self, label: str, text: object, hint: str | None = None) -> None:
-        """`error: what is wrong`, then `hint: what to do`."""
-        if self.spell is not None:
-            self.err.write(self.spell(label, shorten_paths(str(text)), hint and shorten_paths(hint)) + "\n")
+    def message(self, level: str, text: object, hint: str | None = None) -> None:
+        """Print `error: what is wrong` to stderr, then `hint: what to do`."""
+        words, hint = shorten_paths(str(text)), hint and shorten_paths(hint)
+        if self.message_format is not None:
+            self.err.write(self.message_format(level, words, hint) + "\n")
             self.err.flush()
             return
-        self.put(self._label(label), " ", shorten_paths(str(text)))
+        self.echo_err(self._label(level), " ", words)
         if hint:
-            self.put(self._label("hint"), " ", shorten_paths(hint))
+            self.echo_err(self._label("hint"), " ", hint)
 
-    def show_status(self, text: str) -> None:
-        """Write one line on a terminal in place of the last one; an empty text clears it."""
+    def finding(self, finding: Finding) -> None:
+        place = f"{format_source(finding.where)}: " if finding.file else ""
+        self.message(finding.level, f"{place}{finding.message}", finding.hint)
+
+    def traceback(self, error: BaseException) -> None:
+        text = "".join(traceback.format_exception(error))
+        if self.message_format is None:
+            self.echo_err(text, end="")
+        else:
+            self.message("debug", text)
+
+    def status(self, text: str) -> None:
+        """Replace the status line on a terminal; an empty text clears it."""
         line = one_line(text)[: self.width - 1]
-        if line or self._status:
-            self.err.write(f"\r{line.ljust(self._status)}" if line else f"\r{' ' * self._status}\r")
+        if line or self._status_width:
+            blank = " " * self._status_width
+            self.err.write(f"\r{line.ljust(self._status_width)}" if line else f"\r{blank}\r")
             self.err.flush()
-        self._status = len(line)
+        self._status_width = len(line)
 
     def style_err(self, text: str, **how: Any) -> str:
-        """A piece for `put`, in colours where stderr takes them."""
+        """Return a piece for `echo_err`, in colour where stderr supports it."""
         return style(text, **how) if self.err_colour else text
 
-    def show_trace(self, error: BaseException) -> None:
-        """For whoever asked for it with `--debug`."""
-        text = "".join(traceback.format_exception(error))
-        if self.spell is None:
-            self.put(text, end="")
-        else:
-            self.say("debug", text)
-
-    def tell(self, finding: Finding) -> None:
-        place = f"{show_place(finding.where)}: " if finding.file else ""
-        self.say(finding.level, f"{place}{finding.message}", finding.hint)
-
-    def _label(self, label: str) -> str:
-        return self.style_err(f"{label}:", fg=_COLOURS.get(label), bold=True)
+    def _label(self, level: str) -> str:
+        return self.style_err(f"{level}:", fg=_COLOURS.get(level), bold=True)
 
 
-def _plain(value: Any) -> Any:
+def _to_plain(value: Any) -> Any:
     return dict(value) if isinstance(value, Mapping) else str(value)
 
 
-def _takes_colour(stream: IO[str]) -> bool:
-    if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
-        return False
+def is_terminal(stream: IO[str]) -> bool:
     return bool(getattr(stream, "isatty", lambda: False)())
 
 
-class LogWords(logging.Handler):
-    """What the library logs, as words on stderr. Reports of crashed tools are kept for the command."""
+def _supports_colour(stream: IO[str]) -> bool:
+    return not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb" and is_terminal(stream)
+
+
+class MessageLogHandler(logging.Handler):
+    """Print log records as messages on stderr; keep the reports of crashed tools for the command."""
 
     def __init__(self, terminal: Terminal) -> None:
         super().__init__(logging.DEBUG if terminal.debug else logging.WARNING)
@@ -162,12 +161,12 @@ class LogWords(logging.Handler):
             self.crashes.append(text)
         elif not self.is_muted or self.terminal.debug:
             trace = logging.Formatter().formatException(record.exc_info) if record.exc_info else ""
-            label = record.levelname.lower()
-            self.terminal.say(label, f"{text}\n{trace}" if trace and self.terminal.debug else text)
+            shown = f"{text}\n{trace}" if trace and self.terminal.debug else text
+            self.terminal.message(record.levelname.lower(), shown)
 
     @contextmanager
     def muted(self) -> Iterator[None]:
-        """While tools are loaded and built: what is logged then is in the findings too."""
+        """Print nothing while tools are loaded: what is logged then is also a finding."""
         self.is_muted = True
         try:
             yield
@@ -177,7 +176,7 @@ class LogWords(logging.Handler):
 
 @contextmanager
 def open_terminal(*, debug: bool) -> Iterator[Terminal]:
-    """Hold stdout and listen to the log, until the command ends."""
+    """Take over stdout and the log until the command ends."""
     logger = logging.getLogger("toolcrib")
     before = logger.level, logger.propagate
     with claim_stdout() as out:
@@ -194,9 +193,9 @@ def open_terminal(*, debug: bool) -> Iterator[Terminal]:
 
 @contextmanager
 def claim_stdout() -> Iterator[IO[str]]:
-    """The real stdout. Until it is given back, `print`, child processes and C code write to stderr."""
+    """Yield the real stdout; meanwhile `print`, child processes and C code write to stderr."""
     before = sys.stdout
-    if not _is_first_descriptor(before):
+    if not _is_descriptor_1(before):
         sys.stdout = sys.stderr
         try:
             yield before
@@ -213,12 +212,14 @@ def claim_stdout() -> Iterator[IO[str]]:
         out.flush()
     finally:
         sys.stdout = before
-        _quietly(before.flush)  # what was printed past `sys.stdout` still belongs to stderr
+        with suppress(OSError, ValueError):  # the reader may have gone
+            before.flush()  # what was written around `sys.stdout` still belongs to stderr
         os.dup2(kept, 1)
-        _quietly(out.close)
+        with suppress(OSError, ValueError):
+            out.close()
 
 
-def _is_first_descriptor(stream: IO[str]) -> bool:
+def _is_descriptor_1(stream: IO[str]) -> bool:
     try:
         os.fstat(2)
         return stream.fileno() == 1
@@ -226,37 +227,24 @@ def _is_first_descriptor(stream: IO[str]) -> bool:
         return False
 
 
-def _quietly(act: Callable[[], object]) -> None:
-    try:
-        act()
-    except (OSError, ValueError):
-        pass  # nobody reads it any more
-
-
-PATIENCE_S = 0.2
-"""Whoever waits less wants no word."""
-PAUSE_S = 0.1
-
-
 @contextmanager
-def telling(
-    terminal: Terminal, patience_s: float = PATIENCE_S
+def show_progress(
+    terminal: Terminal, delay_s: float = PROGRESS_DELAY_S
 ) -> Iterator[Callable[[Callable[[], str]], None] | None]:
-    """Takes words that are made when they are shown; None where nobody looks."""
-    if not getattr(terminal.err, "isatty", lambda: False)():
+    """Yield a function that updates the status line, with a text made on demand; None without a terminal."""
+    if not is_terminal(terminal.err):
         yield None
         return
-    next_s = time.monotonic() + patience_s
+    next_s = time.monotonic() + delay_s
 
-    def tell(words: Callable[[], str]) -> None:
+    def update(make_text: Callable[[], str]) -> None:
         nonlocal next_s
         now_s = time.monotonic()
-        if now_s < next_s:
-            return
-        next_s = now_s + PAUSE_S
-        terminal.show_status(words())
+        if now_s >= next_s:
+            next_s = now_s + PROGRESS_INTERVAL_S
+            terminal.status(make_text())
 
     try:
-        yield tell
+        yield update
     finally:
-        terminal.show_status("")
+        terminal.status("")

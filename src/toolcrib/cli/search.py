@@ -1,7 +1,6 @@
-"""`toolcrib search`: tools by what they do, and why each was found.
+"""`toolcrib search`: find tools by what they do.
 
-Where a server shows tools to search with instead of its list, it is asked to search by itself. Knows the
-words of the command; refuses to know how tools are found.
+A server that lists search tools instead of its tools is asked to search itself.
 """
 
 from __future__ import annotations
@@ -12,10 +11,11 @@ from typing import Any
 import click
 
 from toolcrib.catalog.search import Hit, Place, SearchIndex, words_by_place
-from toolcrib.cli.catalog import Stock, gather
-from toolcrib.cli.options import Command, Failure, takes_json, takes_target_options
+from toolcrib.cli.catalog import ToolSet, ToolSource
+from toolcrib.cli.load import SAMPLE_NOTE
+from toolcrib.cli.options import Command, CommandError, json_option, static_option, target_option
 from toolcrib.cli.output import Terminal
-from toolcrib.cli.remote import Remote, takes_server_options
+from toolcrib.cli.remote import Remote, RemoteOptions, remote_options
 from toolcrib.cli.text import count, first_line, one_line, tool_json
 from toolcrib.definition import ToolDefinition
 from toolcrib.dispatch.tool_search import CALL, SEARCH
@@ -35,20 +35,24 @@ _PLACES: Mapping[Place, str] = {
     "description": "description",
     "parameters": "parameters",
     "values": "choices",
-    "notes": "parameters' descriptions",
+    "notes": "parameter descriptions",
 }
 MAX_LIMIT = 1000
 
 
 @click.command(cls=Command, examples=EXAMPLES)
 @click.argument("words", nargs=-1, required=True, metavar="WORDS...")
-@takes_target_options
-@click.option("--static", is_flag=True, help="Read the source of the targets; import and run nothing.")
+@target_option
+@static_option
 @click.option(
-    "--limit", type=click.IntRange(1, MAX_LIMIT), default=10, metavar="N", help="How many at most; 10."
+    "--limit",
+    type=click.IntRange(1, MAX_LIMIT),
+    default=10,
+    metavar="N",
+    help="At most N.  [default: 10]",
 )
-@takes_json
-@takes_server_options
+@json_option
+@remote_options
 def search(
     terminal: Terminal,
     words: Sequence[str],
@@ -56,63 +60,58 @@ def search(
     static: bool,
     limit: int,
     as_json: bool,
-    command: str | None,
-    headers: Sequence[str],
-    protocol: str | None,
+    remote: RemoteOptions,
 ) -> int:
-    """Find tools by what they do, the best first.
+    """Find tools by what they do, best matches first.
 
-    Names, titles, descriptions, tags, parameters and their choices are searched; typos and other forms of a
-    word are forgiven. Exit code 0: something was found. 1: nothing was. 2: the command was given wrongly.
+    Searches names, titles, descriptions, tags, parameters and their choices; typos and other forms of a word
+    match too. Exit code 0: found. 1: nothing found. 2: wrong usage.
 
-    A TARGET is a Python file, a folder, a module, module:object, a toolcrib.toml or the address of a running
-    MCP server.
+    A TARGET is a Python file, folder, module, module:object, toolcrib.toml or the URL of an MCP server.
     """
     query = " ".join(words)
     if not any(letter.isalnum() for letter in query):
-        raise Failure(
-            f"'{query}' has no word in it", "say what the tool should do: toolcrib search delete file"
-        )
-    stock = gather(terminal, targets, static=static, command=command, headers=headers, protocol=protocol)
-    finder, remote = _find_finder(stock.tools), Remote.read(targets, command, headers, protocol)
-    if finder is not None and remote is not None:
-        found, near = _search_there(remote, finder, query, limit, terminal), []
-        among = f"the tools of {stock.label}"
+        raise CommandError(f"'{query}' contains no words", "describe the tool: toolcrib search delete file")
+    found = ToolSource(targets, static, remote).collect(terminal)
+    search_tool, server = _find_search_tool(found.tools), remote.connect_to(targets)
+    if search_tool is not None and server is not None:
+        hits, similar = _search_remotely(server, search_tool, query, limit, terminal), []
+        among = f"the tools of {found.label}"
     else:
-        index = SearchIndex(stock.tools)
-        found = index.search(query, limit)
-        near = [] if found else index.suggest(query)
-        among = count(len(stock.tools), "tool")
+        index = SearchIndex(found.tools)
+        hits = index.search(query, limit)
+        similar = [] if hits else index.suggest(query)
+        among = count(len(found.tools), "tool")
     if as_json:
-        findings = [finding.to_json() for finding in stock.findings]
-        terminal.json({"tools": [_to_json(hit) for hit in found], "near": near, "findings": findings})
-        return 0 if found else 1
-    for hit in found:
+        findings = [finding.to_json() for finding in found.findings]
+        terminal.json({"tools": [_to_json(hit) for hit in hits], "near": similar, "findings": findings})
+        return 0 if hits else 1
+    for hit in hits:
         _print(hit, terminal)
-    for error in stock.errors:
-        terminal.tell(error)
-    if not found:
-        hint = f"words that look like it: {', '.join(near)}" if near else None
-        terminal.say("note", f"nothing fits '{one_line(query)[:80]}' among {among}", hint)
-    if stock.is_sample:
-        terminal.say("note", "these are the sample tools; name a file, a folder or a module with -t")
-    return 0 if found else 1
+    for error in found.errors:
+        terminal.finding(error)
+    if not hits:
+        hint = f"similar words: {', '.join(similar)}" if similar else None
+        terminal.message("note", f"nothing matches '{one_line(query)[:80]}' in {among}", hint)
+    if found.is_sample:
+        terminal.message("note", SAMPLE_NOTE)
+    return 0 if hits else 1
 
 
 def _print(hit: Hit, terminal: Terminal) -> None:
     line = first_line(hit.tool.definition)
     name = terminal.style_out(one_line(hit.tool.name), fg="green", bold=True)
-    terminal.data(name, f": {line}" if line else "")
+    terminal.echo(name, f": {line}" if line else "")
     reasons = [
         f"{form if form == word else f'{word} = {form}'} in {_join(places)}"
-        for word, (form, places) in _reasons(hit).items()
+        for word, (form, places) in _find_matches(hit).items()
     ]
     if reasons:
-        terminal.data("    ", terminal.style_out(one_line("; ".join(reasons)), dim=True))
+        terminal.echo("    ", terminal.style_out(one_line("; ".join(reasons)), dim=True))
 
 
-def _reasons(hit: Hit) -> dict[str, tuple[str, list[str]]]:
-    """By word of the question: the word of the tool, and where it stands."""
+def _find_matches(hit: Hit) -> dict[str, tuple[str, list[str]]]:
+    """Return for each word of the query the matching word of the tool, and where it occurs."""
     places = words_by_place(hit.tool)
     return {
         word: (form, list(dict.fromkeys(_PLACES[place] for place, words in places.items() if form in words)))
@@ -120,31 +119,38 @@ def _reasons(hit: Hit) -> dict[str, tuple[str, list[str]]]:
     }
 
 
-def _to_json(hit: Hit) -> dict[str, Any]:
-    matched = {word: {"word": form, "in": places} for word, (form, places) in _reasons(hit).items()}
-    return {**tool_json(hit.tool), "score": hit.score, "matched": matched}
-
-
 def _join(places: Sequence[str]) -> str:
     return f"{', '.join(places[:-1])} and {places[-1]}" if len(places) > 1 else "".join(places)
 
 
-# --- servers that search for themselves ----------------------------------------------------------------
+def _to_json(hit: Hit) -> dict[str, Any]:
+    matched = {word: {"word": form, "in": places} for word, (form, places) in _find_matches(hit).items()}
+    return {**tool_json(hit.tool), "score": hit.score, "matched": matched}
 
 
-def _search_there(remote: Remote, finder: Tool, query: str, limit: int, terminal: Terminal) -> list[Hit]:
-    """What a server finds by itself, in its order."""
-    most = finder.definition.input_schema["properties"].get("limit", {}).get("maximum", limit)
-    result = remote.call(finder.name, lambda _: {"query": query, "limit": min(limit, most)}, None, terminal)
-    answer = result.structured_content
-    there = Stock()
+# --- servers that search themselves ----------------------------------------------------------------------
+
+
+def _search_remotely(server: Remote, tool: Tool, query: str, limit: int, terminal: Terminal) -> list[Hit]:
+    """Return what a server finds, in its order."""
+    maximum = tool.definition.input_schema["properties"].get("limit", {}).get("maximum", limit)
+    arguments = {"query": query, "limit": min(limit, maximum)}
+    answer = server.call(tool.name, lambda _: arguments, None, terminal).structured_content
+    found = ToolSet()
     for item in answer.get("tools", ()) if isinstance(answer, Mapping) else ():
         if isinstance(item, Mapping) and isinstance(item.get("name"), str):
-            there.describe(_read(item))
-    return [_explain(tool, query) for tool in there.tools]
+            schema, description = item.get("inputSchema"), item.get("description")
+            found.add_definition(
+                ToolDefinition(
+                    item["name"],
+                    description if isinstance(description, str) else "",
+                    schema if isinstance(schema, Mapping) else {"type": "object"},
+                )
+            )
+    return [_match(tool, query) for tool in found.tools]
 
 
-def _find_finder(tools: Iterable[Tool]) -> Tool | None:
+def _find_search_tool(tools: Iterable[Tool]) -> Tool | None:
     names = {tool.name: tool for tool in tools}
     has_caller = any(name.endswith(CALL) for name in names)
     for name, tool in names.items():
@@ -154,16 +160,7 @@ def _find_finder(tools: Iterable[Tool]) -> Tool | None:
     return None
 
 
-def _read(item: Mapping[str, Any]) -> ToolDefinition:
-    schema, description = item.get("inputSchema"), item.get("description")
-    return ToolDefinition(
-        item["name"],
-        description if isinstance(description, str) else "",
-        schema if isinstance(schema, Mapping) else {"type": "object"},
-    )
-
-
-def _explain(tool: Tool, query: str) -> Hit:
-    """Why this may have been found: as far as the tool alone can tell."""
+def _match(tool: Tool, query: str) -> Hit:
+    """Return why a tool may have been found, as far as the tool alone can tell."""
     hits = SearchIndex([tool]).search(query, 1)
     return Hit(tool, 0.0, hits[0].matched if hits else {})

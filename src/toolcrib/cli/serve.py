@@ -1,59 +1,75 @@
-"""`toolcrib serve`: the main job. Reads what is wished for, and has it served.
-
-Knows the words of the command, and what goes together with what; refuses to know how things are served.
-
-One process that serves what the command line wished for, over HTTP or stdio, until it is told to end.
-
-Knows the order of the steps: load, refuse or go on, serve, say so. Refuses to know the words of the command.
-"""
+"""`toolcrib serve`: serve tools to MCP clients, over HTTP or stdio, in one process."""
 
 from __future__ import annotations
 
 import asyncio
-import errno
+import json
+import logging
 import os
 import shlex
-from collections.abc import Callable, Coroutine, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Coroutine, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from toolcrib.cli.load import (
-    Offer,
-    Summary,
-    headline,
-    load_again,
-    load_offer,
-    put,
-    read_log_format,
-    say_switch,
-    say_tools,
-    say_trouble,
-    say_warnings,
+    Loaded,
+    TargetLoader,
+    enable_hint,
+    load_for_serving,
 )
-from toolcrib.cli.options import Command, Failure, takes_json, takes_targets
+from toolcrib.cli.options import Command, CommandError, exclusive, json_option, targets_argument
 from toolcrib.cli.output import Terminal
-from toolcrib.cli.policy import refuse_apart, warn_unread
-from toolcrib.cli.server_log import Journal, speak_json
-from toolcrib.cli.shutdown import run_until_told
-from toolcrib.cli.text import count
-from toolcrib.config import MAX_WORKERS, check_path
+from toolcrib.cli.shutdown import run_until_signal
+from toolcrib.cli.text import count, first_line, shorten_list
+from toolcrib.config import FILE_NAME, MAX_WORKERS, check_path, find_log_format, load_config
+from toolcrib.config.settings import Policy
 from toolcrib.definition import MAX_TIMEOUT_S
 from toolcrib.dispatch.tool_search import SearchMode
-from toolcrib.logs import LEVELS
+from toolcrib.errors import ConfigurationError, DriftError, Finding
+from toolcrib.logs import LEVELS, JSONFormatter, LineHandler, make_formatter
 from toolcrib.server import MCPServer
-from toolcrib.transports.serving import HTTPOptions
+from toolcrib.sources.targets import settings_files
 from toolcrib.transports.stdio import StandardStreams, serve_stdio
 
 if TYPE_CHECKING:
-    from toolcrib.catalog.lock import OnDrift
+    from toolcrib.catalog.lock import Guard, OnDrift
+    from toolcrib.registry.registry import Change
+
+EXAMPLES = """
+toolcrib serve                       toolcrib.toml, or the samples, on HTTP
+toolcrib serve tools.py more/        a file and a folder
+toolcrib serve tools.py --reload     reload tools when files change
+toolcrib serve tools.py --stdio      for a client that starts its servers
+toolcrib serve --port 0 --json       any free port, printed as JSON
+toolcrib serve tools.py --workers 4  several processes
+toolcrib serve tools.py --locked     only tools pinned in toolcrib.lock
+"""
+MAX_SHOWN = 40
+_MAX_DESCRIPTION = 100
+_DRIFT_CODES = (DriftError.code, "locked-but-missing")
+_LEVEL_NUMBERS = {"error": logging.ERROR, "warning": logging.WARNING, "debug": logging.DEBUG}
+_HTTP_OPTIONS = {
+    "--host": "host",
+    "--port": "port",
+    "--path": "path",
+    "--workers": "workers",
+    "--allow-host": "allow_host",
+    "--allow-origin": "allow_origin",
+    "--insecure": "insecure",
+    "--json": "as_json",
+}
+
+Serve = Callable[[MCPServer], Coroutine[Any, Any, None]]
+logger = logging.getLogger("toolcrib")
 
 
 @dataclass(frozen=True, slots=True)
-class Wishes:
-    """The command line as it was given."""
+class ServeOptions:
+    """The command line of `serve`."""
 
     targets: Sequence[str] = ()
     stdio: bool = False
@@ -81,190 +97,8 @@ class Wishes:
     def is_locked(self) -> bool:
         return self.locked or self.lock is not None or self.on_drift is not None
 
-    def level(self, terminal: Terminal) -> str:
-        """Who reloads is at work on the tools, and wants to see what happens."""
-        return self.log_level or ("debug" if terminal.debug else "info" if self.reload else "warning")
 
-
-def load(wishes: Wishes, terminal: Terminal, **identity: Any) -> tuple[Offer, Summary]:
-    with terminal.log.muted():  # what is logged now is in the findings too
-        offer = load_offer(
-            wishes.targets,
-            terminal,
-            name=wishes.name,
-            timeout_s=wishes.timeout_s,
-            is_dynamic=wishes.reload,
-            search=wishes.search,
-            **identity,
-        )
-        if wishes.is_locked:
-            from toolcrib.cli.serve_locked import hold  # delayed: only who serves what is locked needs it
-
-            offer.take_hold(hold(offer.server.registry, wishes.targets, wishes.lock, wishes.on_drift))
-        return offer, Summary.of(offer)
-
-
-def is_refused(summary: Summary, wishes: Wishes, terminal: Terminal) -> bool:
-    """Whether this cannot be served. If so, it was said why."""
-    errors = summary.errors
-    if summary.drifted:
-        say_trouble(summary, terminal)
-        file = () if wishes.lock is None else ("--output", wishes.lock)
-        accepting = shlex.join(("toolcrib", "lock", *file, *wishes.targets))
-        terminal.say(
-            "error",
-            f"Not started: {count(len(summary.drifted), 'tool')} not as locked",
-            f"`{accepting}` accepts all of it; --on-drift quarantine serves the rest",
-        )
-        return True
-    if summary.tools and not (errors and wishes.strict):
-        return False
-    say_trouble(summary, terminal)
-    if summary.tools:
-        terminal.say("error", f"Not started: {count(len(errors), 'problem')}, and --strict allows none")
-    elif summary.off:
-        terminal.say("error", "There is nothing to serve: every tool is off", say_switch(summary.off[0][1]))
-    else:
-        terminal.say("error", "There is nothing to serve")
-    return True
-
-
-def run_stdio(wishes: Wishes, terminal: Terminal) -> int:
-    """Serve the client at the other end of stdin and stdout."""
-    offer, summary = load(wishes, terminal)
-    if is_refused(summary, wishes, terminal):
-        return 1
-    is_seen = wishes.verbose or terminal.err.isatty()
-    if is_seen:
-        begins = f"{headline(summary)} on stdin and stdout, until its stdin ends"
-        if terminal.spell is not None:
-            terminal.say("note", begins)
-        else:
-            put(terminal, f"{begins}\n")
-            say_tools(summary, terminal)
-    say_trouble(summary, terminal)
-    if is_seen:
-        say_warnings(summary, terminal)
-        _leave_unsaid(offer)
-
-    async def speak(server: MCPServer) -> None:
-        standard = StandardStreams()
-        os.dup2(terminal.out.fileno(), standard.output)  # the real one, which the terminal holds
-        await serve_stdio(server.transports.engine, standard)
-
-    return _run(offer, wishes, terminal, speak)
-
-
-def run_http(
-    wishes: Wishes,
-    options: HTTPOptions,
-    terminal: Terminal,
-    ready: Callable[[Summary], None],
-    figures: str | None = None,
-    **identity: Any,
-) -> int:
-    """Serve on sockets that are bound already. `ready` is called when clients can connect; `figures` is where
-    several processes that serve as one put theirs together."""
-    offer, summary = load(wishes, terminal, **identity)
-    if is_refused(summary, wishes, terminal):
-        return 1
-    if offer.server.enforcer is not None:  # that of files was looked at before; this one may be of the code
-        refuse_apart(offer.server.enforcer.policy, wishes.workers or 1)
-    _leave_unsaid(offer)
-    watch = None if offer.server.enforcer is None else offer.server.enforcer.telemetry
-    if watch is not None and figures is not None:
-        watch.share(Path(figures))
-    chosen = replace(
-        options, ready=lambda _: ready(summary), catches_signals=False, workers=wishes.workers or 1
-    )
-    try:
-        return _run(offer, wishes, terminal, lambda server: server.transports.serve_http(chosen))
-    except OSError as error:
-        if error.errno != errno.EADDRINUSE:
-            raise
-        from toolcrib.cli.sockets import taken  # delayed: who serves on stdio needs no door
-
-        # Another program began to listen while the tools were loaded.
-        raise taken(options.host, options.sockets[0].getsockname()[1]) from None
-
-
-def _leave_unsaid(offer: Offer) -> None:
-    """What clients are shown is in the summary: the log needs not say it again."""
-    if offer.server.dispatcher.tool_search is not None:
-        offer.server.dispatcher.tool_search.skip_log()
-
-
-def _run(
-    offer: Offer,
-    wishes: Wishes,
-    terminal: Terminal,
-    serve: Callable[[MCPServer], Coroutine[Any, Any, None]],
-) -> int:
-    server = offer.server
-
-    def say() -> None:
-        running = server.transports.engine.call_limit.running
-        if running and terminal.err.isatty():
-            terminal.say("note", f"{count(running, 'call')} under way may end; Ctrl-C again ends at once")
-
-    async def live(server: MCPServer) -> None:
-        work = _reload(offer, wishes, terminal, serve) if wishes.reload else serve(server)
-        await run_until_told(work, say, lambda: not server._running)
-
-    is_one_of_many = (wishes.workers or 1) > 1
-    style = wishes.log_format or offer.log_format
-    with Journal(terminal, wishes.level(terminal), style=style, marks_process=is_one_of_many):
-        server.run(live)
-    return 0
-
-
-async def _reload(
-    offer: Offer,
-    wishes: Wishes,
-    terminal: Terminal,
-    serve: Callable[[MCPServer], Coroutine[Any, Any, None]],
-) -> None:
-    """Serve, and exchange the tools when their files change."""
-    from toolcrib.sources.reload import Reloader  # delayed: only who reloads needs it
-
-    server, owners = offer.server, offer.server.dispatcher.applications
-
-    async def see_to_applications() -> None:
-        await asyncio.gather(owners.open_all(), server.dispatcher.renew())
-
-    reloader = Reloader(
-        lambda: load_again(wishes.targets, terminal, offer.held),
-        server.registry,
-        paths=offer.paths,
-        findings=offer.findings,
-        after_reload=see_to_applications,
-    )
-    async with reloader:
-        await serve(server)
-
-
-EXAMPLES = """
-toolcrib serve                       toolcrib.toml, or the samples, on HTTP
-toolcrib serve tools.py more/        a file and a folder
-toolcrib serve tools.py --reload     load what changes while it serves
-toolcrib serve tools.py --stdio      for a client that starts its servers
-toolcrib serve --port 0 --json       any free port; tells it as JSON
-toolcrib serve tools.py --workers 4  several processes
-toolcrib serve tools.py --locked     nothing that is not in toolcrib.lock
-"""
-_HTTP_ONLY = (
-    "--host",
-    "--port",
-    "--path",
-    "--workers",
-    "--allow-host",
-    "--allow-origin",
-    "--insecure",
-    "--json",
-)
-
-
-def _read_path(_: click.Context, __: click.Parameter, value: str | None) -> str | None:
+def _parse_path(_: click.Context, __: click.Parameter, value: str | None) -> str | None:
     try:
         return None if value is None else check_path(value)
     except ValueError as error:
@@ -272,66 +106,411 @@ def _read_path(_: click.Context, __: click.Parameter, value: str | None) -> str 
 
 
 @click.command(cls=Command, examples=EXAMPLES)
-@takes_targets
-@click.option("--stdio", is_flag=True, help="Speak on stdin and stdout instead of HTTP.")
-@click.option("--host", metavar="HOST", help="Where to listen; 127.0.0.1 unless told otherwise.")
-@click.option("--port", type=click.IntRange(0, 65535), metavar="PORT", help="8000; 0 takes any that is free.")
-@click.option("--path", callback=_read_path, metavar="PATH", help="The endpoint; /mcp unless told otherwise.")
-@click.option("--workers", type=click.IntRange(1, MAX_WORKERS), metavar="N", help="Serve with N processes.")
-@click.option("--reload", is_flag=True, help="Exchange the tools when their files change.")
-@click.option("--allow-host", multiple=True, metavar="NAME", help="A name this server goes by; any number.")
-@click.option("--allow-origin", multiple=True, metavar="URL", help="A page that may call it; any number.")
-@click.option("--insecure", is_flag=True, help="Listen beyond this machine though everybody may call.")
-@click.option("--name", metavar="NAME", help="What the server calls itself.")
+@targets_argument
+@click.option("--stdio", is_flag=True, help="Serve on stdin and stdout instead of HTTP.")
+@click.option("--host", metavar="HOST", help="Address to bind.  [default: 127.0.0.1]")
+@click.option("--port", type=click.IntRange(0, 65535), metavar="PORT", help="0: any free.  [default: 8000]")
+@click.option("--path", callback=_parse_path, metavar="PATH", help="Path of the endpoint.  [default: /mcp]")
+@click.option("--workers", type=click.IntRange(1, MAX_WORKERS), metavar="N", help="Number of processes.")
+@click.option("--reload", is_flag=True, help="Reload tools when their files change.")
+@click.option("--allow-host", multiple=True, metavar="NAME", help="Host name to accept; repeatable.")
+@click.option("--allow-origin", multiple=True, metavar="URL", help="Web origin to accept; repeatable.")
+@click.option("--insecure", is_flag=True, help="Allow other machines to call without authentication.")
+@click.option("--name", metavar="NAME", help="Name of the server.")
 @click.option(
     "--search",
     type=click.Choice(("auto", "always", "never")),
-    help="Show two tools that find and call the others instead of a long list; auto unless told otherwise.",
+    help="List two tools that search and call the others, instead of a long list.  [default: auto]",
 )
-@click.option("--strict", is_flag=True, help="Do not start where anything was refused.")
-@click.option("--locked", is_flag=True, help="Serve only what is as the lock file says; see toolcrib lock.")
-@click.option("--lock", metavar="FILE", help="That file; toolcrib.lock unless told. Means --locked.")
+@click.option("--strict", is_flag=True, help="Do not start if any tool has an error.")
+@click.option("--locked", is_flag=True, help="Serve only what the lock file pins; see toolcrib lock.")
+@click.option("--lock", metavar="FILE", help="Lock file, implies --locked.  [default: toolcrib.lock]")
 @click.option(
     "--on-drift",
     type=click.Choice(["refuse", "quarantine"]),
-    help="Do not start where a tool is not as locked (as usual), or serve without it. Means --locked.",
+    help="If a tool differs from the lock: do not start, or leave it out. Implies --locked.",
 )
 @click.option(
     "--timeout",
     "timeout_s",
     type=click.FloatRange(0, MAX_TIMEOUT_S, min_open=True),
     metavar="SECONDS",
-    help="For tools that set none.",
+    help="Time limit for tools without their own.",
 )
-@click.option("--log-level", type=click.Choice(LEVELS), help="What to log; warning unless told otherwise.")
-@click.option("--log-format", type=click.Choice(("text", "json")), help="How to log; text unless told.")
-@click.option("--verbose", is_flag=True, help="With --stdio, say what is served though nobody looks.")
-@takes_json
+@click.option("--log-level", type=click.Choice(LEVELS), help="Lowest level to log.  [default: warning]")
+@click.option("--log-format", type=click.Choice(("text", "json")), help="Log format.  [default: text]")
+@click.option("--verbose", is_flag=True, help="With --stdio, list the tools on stderr.")
+@json_option
 def serve(terminal: Terminal, **given: Any) -> int:
     """Serve tools to MCP clients.
 
-    One tool or target that is wrong keeps nobody from serving the others; it is said what was refused. Ctrl-C
-    or SIGTERM lets calls under way end for up to 10 seconds, the second one ends at once.
+    A tool or target with errors is reported and left out. Ctrl-C or SIGTERM waits up to 10 seconds for
+    running calls; a second one stops at once.
 
-    A TARGET is a Python file, a folder, a module, module:object or a toolcrib.toml.
+    A TARGET is a Python file, folder, module, module:object or toolcrib.toml.
     """
-    wishes = Wishes(**given)
-    wishes = replace(wishes, log_format=wishes.log_format or read_log_format(wishes.targets))
-    if wishes.log_format == "json":
-        speak_json(terminal)
-    warn_unread(wishes.targets, terminal)
-    if wishes.stdio:
-        _refuse_http(wishes)
-        return run_stdio(wishes, terminal)
-    from toolcrib.cli.serve_http import listen  # delayed: who serves on stdio needs nothing of it
+    options = ServeOptions(**given)
+    formats = (find_log_format(file) for file in settings_files(options.targets))
+    options = replace(options, log_format=options.log_format or next(filter(None, formats), None))
+    if options.log_format == "json":
+        use_json_messages(terminal)
+    _warn_unused_policy(options.targets, terminal)
+    if not options.stdio:
+        from toolcrib.cli.serve_http import serve_http  # delayed: not needed for stdio
 
-    return listen(wishes, terminal)
+        return serve_http(options, terminal)
+    for option, field in _HTTP_OPTIONS.items():
+        if getattr(options, field) not in (None, False, ()):
+            raise exclusive(option, "--stdio")
+    return _run_stdio(options, terminal)
 
 
-def _refuse_http(wishes: Wishes) -> None:
-    for option in _HTTP_ONLY:
-        key = {"--json": "as_json"}.get(option, option.strip("-").replace("-", "_"))
-        if getattr(wishes, key) not in (None, False, ()):
-            raise Failure(
-                f"{option} and --stdio do not go together", f"{option} is for HTTP: drop one of them"
-            )
+def _warn_unused_policy(targets: Sequence[str], terminal: Terminal) -> None:
+    """Warn that the policy of the current folder is not used, because other targets are named."""
+    file = Path(FILE_NAME)
+    if not targets or any(target.endswith(".toml") for target in targets) or not file.is_file():
+        return
+    try:
+        has_policy = load_config(file).policy is not None
+    except ConfigurationError:
+        return  # the file is not used
+    if has_policy:
+        text = f"the policy of {FILE_NAME} is not used, because other targets are named"
+        terminal.message("warning", text, f"to use it, name the file too: toolcrib serve {FILE_NAME}")
+
+
+# --- loading -----------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class LockedRegistry:
+    """A registry that is held to a lock file; `guard` is None where the server must not start."""
+
+    file: Path
+    guard: Guard | None = None
+
+    def reread(self) -> None:
+        """Use the current content of the file, so that `toolcrib lock` lets reviewed changes through."""
+        from toolcrib.catalog.lock import Lock
+
+        if self.guard is not None:
+            self.guard.lock = replace(Lock.load(self.file), targets=self.guard.lock.targets)
+
+
+def apply_lock(loaded: Loaded, options: ServeOptions) -> LockedRegistry:
+    """Hold the registry to the lock file and add what differs to the findings. Raises ConfigurationError."""
+    from toolcrib.catalog.lock import Guard, Lock  # delayed: only needed with --locked
+    from toolcrib.cli.catalog import find_lock
+
+    registry = loaded.server.registry
+    file, settings = find_lock(options.targets, options.lock)
+    on_drift = options.on_drift or settings.on_drift or "refuse"
+    lock = replace(Lock.load(file), targets=tuple(options.targets))
+    drift = lock.check(entry.tool for entry in registry.entries())
+    locked = LockedRegistry(file)
+    if drift.ok or on_drift == "quarantine":
+        lock.guard(registry, on_drift)
+        locked.guard = registry.guard if isinstance(registry.guard, Guard) else None
+
+        def warn_missing(change: Change) -> None:
+            if locked.guard is None or change.kind not in ("removed", "changed"):
+                return
+            for name, version in locked.guard.lock.pins:
+                if name in change.names and registry.snapshot.group_of(name) is None:
+                    label = f"{name}@{version}" if version else name
+                    logger.warning("'%s' is locked but no longer registered", label)
+
+        registry.subscribe(warn_missing)
+    loaded.findings += drift.findings("error" if locked.guard is None else "warning")
+    if loaded.paths:
+        loaded.paths.append(file)
+    return locked
+
+
+def load(
+    options: ServeOptions, terminal: Terminal, **identity: Any
+) -> tuple[Loaded, LockedRegistry | None, Summary]:
+    with terminal.log.muted():  # what is logged now is a finding too
+        loaded = load_for_serving(
+            options.targets,
+            terminal,
+            name=options.name,
+            timeout_s=options.timeout_s,
+            dynamic=options.reload,
+            search=options.search,
+            **identity,
+        )
+        locked = apply_lock(loaded, options) if options.is_locked else None
+        return loaded, locked, Summary.of(loaded)
+
+
+def check_workers_policy(policy: Policy, workers: int) -> None:
+    """Raise CommandError where several processes would each count what the policy counts for all."""
+    if workers == 1 or policy.store is not None:
+        return
+    limits = [
+        f"limits[{number}]"
+        for number, limit in enumerate(policy.limits, start=1)
+        if any(amount is not None for amount in (limit.rate, limit.concurrency, limit.daily))
+    ]
+    confirmations = [f"rules[{number}]" for number, rule in enumerate(policy.rules, start=1) if rule.confirm]
+    if limits or confirmations:
+        effect = f"this limit would allow {workers} times as much"
+        if not limits:
+            effect = f"one confirmation would allow {workers} calls"
+        text = f"{workers} workers need a shared store: {effect}"
+        hint = 'set a file under [policy]: store = "policy.db"; or use one process'
+        error = policy.error_at((limits or confirmations)[0], text, hint)
+        raise CommandError(str(error), error.hint)
+
+
+# --- summary -----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """What is served, as plain data that a worker can send to its parent.
+
+    `tools` has names and first lines, `disabled` names and groups, `search` the arguments of a message where
+    search tools are listed instead. `credential` is what HTTP callers must present, if anything.
+    """
+
+    name: str
+    tools: list[tuple[str, str]]
+    disabled: list[tuple[str, str]]
+    findings: list[Finding]
+    is_sample: bool
+    search: list[str] | None = None
+    credential: str | None = None
+
+    @classmethod
+    def of(cls, loaded: Loaded) -> Summary:
+        server = loaded.server
+        entries = [entry for entry in loaded.entries if not entry.enabled]
+        search = server.dispatcher.tool_search
+        listing = None if search is None else search.listing()
+        notice = None
+        if search is not None and listing is not None and listing.is_reduced:
+            notice = ["warning" if search.mode == "auto" else "note", listing.explanation, listing.hint]
+        auth = None if server.enforcer is None else server.enforcer.policy.auth
+        return cls(
+            server.name,
+            [(tool.name, first_line(tool.definition)) for tool in server.registry.published()],
+            [(entry.tool.name, entry.tool.options.group or "") for entry in entries],
+            loaded.findings,
+            loaded.is_sample,
+            notice,
+            None if auth is None else "KEY" if auth.keys is not None else "TOKEN",
+        )
+
+    @property
+    def errors(self) -> list[Finding]:
+        return [finding for finding in self.findings if finding.level == "error"]
+
+    @property
+    def drifted(self) -> list[Finding]:
+        """Differences from the lock that prevent the start."""
+        return [finding for finding in self.errors if finding.code == DriftError.code]
+
+    @property
+    def quarantined(self) -> list[Finding]:
+        """Tools left out because they differ from the lock, and locked tools that do not exist."""
+        return [item for item in self.findings if item.level == "warning" and item.code in _DRIFT_CODES]
+
+    @property
+    def headline(self) -> str:
+        problems = [count(len(self.errors), "problem")] if self.errors else []
+        left_out = [finding for finding in self.quarantined if finding.code == DriftError.code]
+        problems += [f"{len(left_out)} in quarantine"] if left_out else []
+        suffix = f" ({', '.join(problems)}, see below)" if problems else ""
+        noun = "sample tool" if self.is_sample else "tool"
+        return f"{self.name}: serving {count(len(self.tools), noun)}{suffix}"
+
+    def encode(self) -> bytes:
+        return json.dumps(asdict(self)).encode()
+
+    @classmethod
+    def decode(cls, data: bytes) -> Summary:
+        fields = json.loads(data)
+        findings = [Finding(**finding) for finding in fields.pop("findings")]
+        return cls(**fields, findings=findings)
+
+
+def print_problems(summary: Summary, terminal: Terminal) -> None:
+    """Print errors and quarantined tools."""
+    for findings, level, command in (
+        (summary.errors, "error", "check"),
+        (summary.quarantined, "warning", "diff"),
+    ):
+        for finding in findings[:MAX_SHOWN]:
+            terminal.finding(finding)
+        if len(findings) > MAX_SHOWN:
+            terminal.message(level, f"{len(findings) - MAX_SHOWN} more: see `toolcrib {command}`")
+
+
+def print_warnings(summary: Summary, terminal: Terminal) -> None:
+    """Print a single warning, or the number of warnings, and whether search tools are listed."""
+    shown = summary.quarantined
+    warnings = [item for item in summary.findings if item.level == "warning" and item not in shown]
+    if len(warnings) == 1:
+        terminal.finding(warnings[0])
+    elif warnings:
+        terminal.message("note", f"{count(len(warnings), 'warning')}: see `toolcrib check`")
+    if summary.search is not None:
+        terminal.message(*summary.search)
+
+
+def print_tools(summary: Summary, terminal: Terminal) -> None:
+    for name, text in summary.tools[:MAX_SHOWN]:
+        terminal.echo_err(f"  {name}: {text[:_MAX_DESCRIPTION]}" if text else f"  {name}")
+    if len(summary.tools) > MAX_SHOWN:
+        terminal.echo_err(f"  and {len(summary.tools) - MAX_SHOWN} more")
+    groups: dict[str, list[str]] = {}
+    for name, group in summary.disabled:
+        groups.setdefault(group, []).append(name)
+    for group, names in groups.items():
+        terminal.echo_err(f"  disabled: {shorten_list(names)} ({enable_hint(group)})")
+    terminal.echo_err()
+
+
+def is_refused(summary: Summary, options: ServeOptions, terminal: Terminal) -> bool:
+    """Return whether this must not be served, after printing why."""
+    if summary.tools and not summary.drifted and not (summary.errors and options.strict):
+        return False
+    print_problems(summary, terminal)
+    text, hint = "No tools to serve", None
+    if summary.drifted:
+        file = () if options.lock is None else ("--output", options.lock)
+        lock = shlex.join(("toolcrib", "lock", *file, *options.targets))
+        text = f"Not started: {count(len(summary.drifted), 'tool')} different from the lock file"
+        hint = f"`{lock}` accepts all changes; --on-drift quarantine leaves the tools out"
+    elif summary.tools:
+        text = f"Not started: {count(len(summary.errors), 'problem')}, and --strict is given"
+    elif summary.disabled:
+        text, hint = f"{text}: all tools are disabled", enable_hint(summary.disabled[0][1])
+    terminal.message("error", text, hint)
+    return True
+
+
+# --- serving -----------------------------------------------------------------------------------------
+
+
+def _run_stdio(options: ServeOptions, terminal: Terminal) -> int:
+    loaded, locked, summary = load(options, terminal)
+    if is_refused(summary, options, terminal):
+        return 1
+    is_verbose = options.verbose or terminal.err.isatty()
+    if is_verbose:
+        text = f"{summary.headline} on stdin and stdout, until stdin is closed"
+        if terminal.message_format is not None:
+            terminal.message("note", text)
+        else:
+            terminal.echo_err(f"{text}\n")
+            print_tools(summary, terminal)
+    print_problems(summary, terminal)
+    if is_verbose:
+        print_warnings(summary, terminal)
+        skip_search_log(loaded)
+
+    async def serve(server: MCPServer) -> None:
+        standard = StandardStreams()
+        os.dup2(terminal.out.fileno(), standard.output)  # the real stdout, which the terminal holds
+        await serve_stdio(server.transports.engine, standard)
+
+    return run_server(loaded, locked, options, terminal, serve)
+
+
+def skip_search_log(loaded: Loaded) -> None:
+    """The summary says which tools are listed; the log need not repeat it."""
+    if loaded.server.dispatcher.tool_search is not None:
+        loaded.server.dispatcher.tool_search.skip_log()
+
+
+def run_server(
+    loaded: Loaded, locked: LockedRegistry | None, options: ServeOptions, terminal: Terminal, serve: Serve
+) -> int:
+    server = loaded.server
+
+    def print_running() -> None:
+        running = server.transports.engine.call_limit.running
+        if running and terminal.err.isatty():
+            text = f"waiting for {count(running, 'running call')}; press Ctrl-C again to stop at once"
+            terminal.message("note", text)
+
+    async def run(server: MCPServer) -> None:
+        if options.reload:
+            work = _serve_with_reload(serve, loaded, locked, options, terminal)
+        else:
+            work = serve(server)
+        await run_until_signal(work, print_running, lambda: not server._running)
+
+    # With --reload, the author of the tools wants to see what happens.
+    level = options.log_level or ("debug" if terminal.debug else "info" if options.reload else "warning")
+    log_format = options.log_format or loaded.log_format or "text"
+    with _logging(terminal, level, log_format, show_process=(options.workers or 1) > 1):
+        server.run(run)
+    return 0
+
+
+async def _serve_with_reload(
+    serve: Serve,
+    loaded: Loaded,
+    locked: LockedRegistry | None,
+    options: ServeOptions,
+    terminal: Terminal,
+) -> None:
+    from toolcrib.sources.reload import Reloader  # delayed: only needed with --reload
+
+    server = loaded.server
+
+    def load_again() -> tuple[Sequence[Any], Sequence[Finding], Sequence[Path]]:
+        if locked is not None:
+            locked.reread()
+        loader = TargetLoader(terminal)
+        tools = loader.collect(options.targets)
+        return tools, loader.findings, [*loader.find_paths(), *([] if locked is None else [locked.file])]
+
+    async def open_applications() -> None:
+        await asyncio.gather(server.dispatcher.applications.open_all(), server.dispatcher.renew())
+
+    reloader = Reloader(
+        load_again,
+        server.registry,
+        paths=loaded.paths,
+        findings=loaded.findings,
+        after_reload=open_applications,
+    )
+    async with reloader:
+        await serve(server)
+
+
+# --- log ---------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def _logging(terminal: Terminal, level: str, log_format: str, *, show_process: bool) -> Iterator[None]:
+    """Log to stderr in the format of servers while one runs."""
+    formatter = make_formatter(log_format, show_process=show_process, show_traces=terminal.debug)
+    handler = LineHandler(terminal.err, formatter, level)
+    logger.removeHandler(terminal.log)
+    logger.addHandler(handler)
+    logger.setLevel(handler.level)
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+        logger.addHandler(terminal.log)
+        logger.setLevel(terminal.log.level)
+
+
+def use_json_messages(terminal: Terminal, *, show_process: bool = False) -> None:
+    """Print messages as JSON log lines from now on, so that every line of stderr is one."""
+    formatter = JSONFormatter(show_process=show_process)
+
+    def format_message(level: str, text: str, hint: str | None) -> str:
+        number = _LEVEL_NUMBERS.get(level, logging.INFO)
+        fields: dict[str, Any] = {"name": "toolcrib", "levelno": number, "msg": text}
+        fields["levelname"] = logging.getLevelName(number)
+        return formatter.format(logging.makeLogRecord({**fields, "hint": hint} if hint else fields))
+
+    terminal.message_format = format_message

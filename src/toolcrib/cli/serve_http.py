@@ -1,51 +1,54 @@
-"""`toolcrib serve` over HTTP: settings, sockets, one process or several, and the word that it can be reached.
-
-Knows what the command line and the files say of HTTP, and which wins; refuses to know how things are served.
-
-What a server says when it can be reached: where, what, and what to paste into a client.
-
-Knows words and the clients' entries; refuses to know tools and sockets.
-"""
+"""`toolcrib serve` over HTTP: settings, sockets, one process or several, and the start message."""
 
 from __future__ import annotations
 
+import errno
+import ipaddress
 import json
 import os
 import shlex
+import socket
 import sys
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 from typing import Any
 
-from toolcrib.cli import connect as clients
-from toolcrib.cli import workers as crew
-from toolcrib.cli.connect import DEFAULT_NAME, HttpServer, Server, StdioServer
-from toolcrib.cli.connect import command as connect
-from toolcrib.cli.diff import find_lock
-from toolcrib.cli.load import (
-    Summary,
-    headline,
-    put,
-    read_http,
-    read_policies,
-    say_tools,
-    say_trouble,
-    say_warnings,
-)
-from toolcrib.cli.options import Failure
+from toolcrib.cli.connect.clients import DEFAULT_NAME, HttpServer, Server, StdioServer, snippet
+from toolcrib.cli.connect.command import default_name, stdio_command
+from toolcrib.cli.load import read_configs
+from toolcrib.cli.options import CommandError
 from toolcrib.cli.output import Terminal
-from toolcrib.cli.policy import refuse_apart, warn_apart
-from toolcrib.cli.serve import Wishes, run_http
-from toolcrib.cli.sockets import address_of, is_public, open_door
+from toolcrib.cli.serve import (
+    ServeOptions,
+    Summary,
+    check_workers_policy,
+    is_refused,
+    load,
+    print_problems,
+    print_tools,
+    print_warnings,
+    run_server,
+    skip_search_log,
+)
+from toolcrib.config import HTTPConfig
 from toolcrib.errors import ConfigurationError
+from toolcrib.http_client import is_loopback
+from toolcrib.transports.http.server import bind
 from toolcrib.transports.serving import PATH, HTTPOptions
+
+_MAX_PORTS_TRIED = 20
+_WILDCARDS = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}  # nosec B104  # compared, not bound
+_LISTENING = "0A"
+_MAX_COMMAND = 80
+_HAS_REUSEPORT = sys.platform == "linux"
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """Where a server is: its addresses, its process, how many do its work, what to call it in a client."""
+class ServerInfo:
+    """A server that accepts connections; `command` starts the same server on stdio."""
 
-    addresses: Sequence[str]
+    urls: Sequence[str]
     pid: int
     workers: int
     entry_name: str
@@ -56,8 +59,8 @@ class Place:
     def to_json(self, summary: Summary) -> dict[str, Any]:
         return {
             "name": summary.name,
-            "address": self.addresses[0],
-            "addresses": list(self.addresses),
+            "address": self.urls[0],
+            "addresses": list(self.urls),
             "pid": self.pid,
             "workers": self.workers,
             "tools": [name for name, _ in summary.tools],
@@ -65,144 +68,296 @@ class Place:
         }
 
 
-def say_limits(summary: Summary, place: Place, terminal: Terminal) -> None:
-    """What does not go without saying."""
-    if place.workers > 1:
-        terminal.say(
-            "note",
-            "several workers keep no sessions: tools cannot ask clients older than 2026-07-28 anything",
-        )
-    if place.is_public and summary.shows is None:
-        terminal.say(
-            "warning",
-            "other machines can reach this server, and nobody has to say who they are: "
-            "whoever reaches it can call its tools",
-            "name keys or an authorization server under [auth]; names that clients use for this machine are "
-            "let in with --allow-host",
-        )
-
-
-def greet(summary: Summary, place: Place, terminal: Terminal) -> None:
-    """Everything a person wants to know of a server that can be reached from now on."""
-    workers = f" with {place.workers} workers" if place.workers > 1 else ""
-    if terminal.spell is not None:  # nobody pastes anything from a log
-        terminal.say("note", f"{headline(summary)}{workers} at {', '.join(place.addresses)}")
-        return
-    put(terminal, f"{headline(summary)}{workers} at")
-    for address in place.addresses:
-        put(terminal, f"  {address}", bold=True)
-    put(terminal, "")
-    say_tools(summary, terminal)
-    put(terminal, "For a client that takes an address:")
-    _put_entry(place.entry_name, HttpServer(place.addresses[0]), terminal)
-    if summary.shows is not None:
-        sent = "Authorization: Bearer KEY" if summary.shows == "a key" else "Authorization: Bearer TOKEN"
-        put(terminal, f"  with {summary.shows} of the caller's own: the header {sent}")
-    if place.command is not None:
-        put(terminal, "For a client that starts its servers itself:")
-        _put_entry(place.entry_name, place.command, terminal)
-    words = " ".join(["toolcrib connect CLIENT", *(shlex.quote(target) for target in place.targets)])
-    put(terminal, f"{words} writes it into the client's file. Ctrl-C ends the server.")
-    if summary.findings or place.is_public:
-        put(terminal, "")
-
-
-def _put_entry(name: str, server: Server, terminal: Terminal) -> None:
-    """On one line: it is to be pasted, and the tools above it are to be seen."""
-    put(terminal, f"  {json.dumps(json.loads(clients.snippet(name, server)), ensure_ascii=False)}")
-
-
-def listen(wishes: Wishes, terminal: Terminal) -> int:
-    """Serve over HTTP until told to end."""
-    http = read_http(wishes.targets)
-    workers = wishes.workers or http.workers or 1
-    _refuse_workers(workers, wishes, terminal)
-    host = wishes.host or http.host or "127.0.0.1"
-    port = next(port for port in (wishes.port, http.port, 8000) if port is not None)
-    options = HTTPOptions(
+def serve_http(options: ServeOptions, terminal: Terminal) -> int:
+    """Serve over HTTP until a signal stops it."""
+    http = _read_http_config(options.targets)
+    workers = options.workers or http.workers or 1
+    if workers > 1:
+        _check_workers(workers, options, terminal)
+    host = options.host or http.host or "127.0.0.1"
+    port = next(port for port in (options.port, http.port, 8000) if port is not None)
+    http_options = HTTPOptions(
         host=host,
-        path=wishes.path or http.path or PATH,
-        allowed_hosts=(*http.allowed_hosts, *wishes.allow_host),
-        allowed_origins=(*http.allowed_origins, *wishes.allow_origin),
-        insecure=wishes.insecure or bool(http.insecure),
-        sockets=open_door(host, port),
+        path=options.path or http.path or PATH,
+        allowed_hosts=(*http.allowed_hosts, *options.allow_host),
+        allowed_origins=(*http.allowed_origins, *options.allow_origin),
+        insecure=options.insecure or bool(http.insecure),
+        sockets=bind_sockets(host, port),
     )
-    place = _place(wishes, options, workers)
+    info = _describe(options, http_options, workers)
 
-    def ready(summary: Summary) -> None:
-        for speak in (_say, _tell):  # the data last: who reads it may go on
-            try:
-                speak(summary, place, wishes, terminal)
-            except BrokenPipeError:
-                pass  # nobody reads it; the clients are still to be served
+    def on_ready(summary: Summary) -> None:
+        try:
+            if not options.as_json:
+                _print_start(summary, info, terminal)
+            print_problems(summary, terminal)
+            print_warnings(summary, terminal)
+            print_limits(summary, info, terminal)
+        except BrokenPipeError:
+            pass  # nobody reads stderr; clients are served all the same
+        try:
+            if options.as_json:  # last: a program that reads it may go on
+                terminal.json_line(json.dumps(info.to_json(summary)))
+        except BrokenPipeError:
+            pass
 
     try:
         if workers > 1:
-            return crew.run(wishes, options, workers, terminal, ready)
-        return run_http(wishes, options, terminal, ready)
+            from toolcrib.cli.workers import run_workers  # delayed: most servers are one process
+
+            return run_workers(options, http_options, workers, terminal, on_ready)
+        return run_http(options, http_options, terminal, on_ready)
     finally:
-        for each in options.sockets:
+        for each in http_options.sockets:
             each.close()
 
 
-def _refuse_workers(workers: int, wishes: Wishes, terminal: Terminal) -> None:
-    if workers == 1:
-        return
-    if wishes.reload:
-        raise Failure(
-            f"--reload works with one process, not with {workers} workers",
-            "drop --workers" if wishes.workers else "add --workers 1",
-        )
+def _read_http_config(targets: Sequence[str]) -> HTTPConfig:
+    """Return the [http] settings of all files; the first file that has a setting wins."""
+    found: dict[str, Any] = {}
+    for config in read_configs(targets):
+        found = {key: value for key, value in asdict(config.http).items() if value not in (None, ())} | found
+    return HTTPConfig(**found)
+
+
+def _check_workers(workers: int, options: ServeOptions, terminal: Terminal) -> None:
+    if options.reload:
+        hint = "drop --workers" if options.workers else "add --workers 1"
+        raise CommandError(f"--reload cannot be combined with {workers} workers", hint)
     if sys.platform == "win32":
-        raise Failure("--workers needs a system whose processes can inherit sockets", "use one process")
-    for policy in read_policies(wishes.targets):
-        refuse_apart(policy, workers)
-        warn_apart(policy, workers, terminal)
+        raise CommandError("--workers is not supported on Windows", "use one process")
+    for policy in [config.policy for config in read_configs(options.targets) if config.policy is not None]:
+        check_workers_policy(policy, workers)
+        if policy.auth is not None and policy.auth.requests is not None:
+            text = f"each of {workers} workers counts requests: {workers} times as many are allowed"
+            hint = "[[limits]] with a store under [policy] count exactly"
+            terminal.message("note", policy.error_at("auth.requests", text), hint)
 
 
-def _place(wishes: Wishes, options: HTTPOptions, workers: int) -> Place:
-    addresses = [address_of(each, options.host, options.path) for each in options.sockets]
-    targets = [target for target in wishes.targets if _find_command([target]) is not None]
+def _describe(options: ServeOptions, http: HTTPOptions, workers: int) -> ServerInfo:
+    urls = [url_of(each, http.host, http.path) for each in http.sockets]
+    targets = [target for target in options.targets if _find_command([target]) is not None]
     try:
-        name = connect.default_name(targets)
+        name = default_name(targets)
     except ConfigurationError:
-        name = DEFAULT_NAME  # why the file cannot be read is told with the rest
-    return Place(
-        addresses=list(dict.fromkeys(addresses)),
+        name = DEFAULT_NAME  # loading reports why the file cannot be read
+    command = _find_command(targets)
+    if command is not None and options.is_locked:
+        from toolcrib.cli.catalog import find_lock  # delayed: only needed with --locked
+
+        file, settings = find_lock(options.targets, options.lock)
+        on_drift = options.on_drift or settings.on_drift or "refuse"
+        args = (*command.args, "--lock", os.path.abspath(file), "--on-drift", on_drift)
+        command = replace(command, args=args)
+    return ServerInfo(
+        urls=list(dict.fromkeys(urls)),
         pid=os.getpid(),
         workers=workers,
         targets=targets,
         entry_name=name,
-        command=_hold(_find_command(targets), wishes),
-        is_public=is_public(options.sockets),
+        command=command,
+        is_public=is_public(http.sockets),
     )
 
 
 def _find_command(targets: Sequence[str]) -> StdioServer | None:
-    """How a client would start this server itself; None where something of it is not there."""
+    """Return how a client would start this server; None where a target does not exist."""
     try:
-        return connect.launch(targets)
-    except Failure:
-        return None  # which is told with the rest
+        return stdio_command(targets)
+    except CommandError:
+        return None  # reported by loading
 
 
-def _hold(command: StdioServer | None, wishes: Wishes) -> StdioServer | None:
-    """The same for a server that keeps to its lock: what a client starts keeps to it too."""
-    if command is None or not wishes.is_locked:
-        return command
-    file, said = find_lock(wishes.targets, wishes.lock)
-    words = ("--lock", os.path.abspath(file), "--on-drift", wishes.on_drift or said.on_drift or "refuse")
-    return replace(command, args=(*command.args, *words))
+def run_http(
+    options: ServeOptions,
+    http: HTTPOptions,
+    terminal: Terminal,
+    on_ready: Callable[[Summary], None],
+    metrics_folder: str | None = None,
+    **identity: Any,
+) -> int:
+    """Serve on bound sockets. `on_ready` is called when clients can connect; in `metrics_folder` several
+    processes combine their metrics."""
+    loaded, locked, summary = load(options, terminal, **identity)
+    if is_refused(summary, options, terminal):
+        return 1
+    enforcer = loaded.server.enforcer
+    if enforcer is not None:  # the policy of files was checked before, this may be one of the code
+        check_workers_policy(enforcer.policy, options.workers or 1)
+        if enforcer.telemetry is not None and metrics_folder is not None:
+            enforcer.telemetry.share(Path(metrics_folder))
+    skip_search_log(loaded)
+    chosen = replace(
+        http, ready=lambda _: on_ready(summary), catches_signals=False, workers=options.workers or 1
+    )
+    try:
+        return run_server(
+            loaded, locked, options, terminal, lambda server: server.transports.serve_http(chosen)
+        )
+    except OSError as error:
+        if error.errno != errno.EADDRINUSE:
+            raise
+        # Another program took the port while the tools were loading.
+        raise port_in_use(http.host, http.sockets[0].getsockname()[1]) from None
 
 
-def _say(summary: Summary, place: Place, wishes: Wishes, terminal: Terminal) -> None:
-    if not wishes.as_json:
-        greet(summary, place, terminal)
-    say_trouble(summary, terminal)
-    say_warnings(summary, terminal)
-    say_limits(summary, place, terminal)
+# --- the start message -------------------------------------------------------------------------------
 
 
-def _tell(summary: Summary, place: Place, wishes: Wishes, terminal: Terminal) -> None:
-    if wishes.as_json:
-        terminal.json_line(json.dumps(place.to_json(summary)))
+def _print_start(summary: Summary, info: ServerInfo, terminal: Terminal) -> None:
+    """Print where the server is, its tools, and what to paste into a client."""
+    workers = f" with {info.workers} workers" if info.workers > 1 else ""
+    if terminal.message_format is not None:
+        terminal.message("note", f"{summary.headline}{workers} at {', '.join(info.urls)}")
+        return
+    terminal.echo_err(f"{summary.headline}{workers} at")
+    for url in info.urls:
+        terminal.echo_err(terminal.style_err(f"  {url}", bold=True))
+    terminal.echo_err()
+    print_tools(summary, terminal)
+    terminal.echo_err("For clients that connect to a URL:")
+    _print_entry(info.entry_name, HttpServer(info.urls[0]), terminal)
+    if summary.credential is not None:
+        terminal.echo_err(f"  with the header Authorization: Bearer {summary.credential}")
+    if info.command is not None:
+        terminal.echo_err("For clients that start the server:")
+        _print_entry(info.entry_name, info.command, terminal)
+    words = shlex.join(["toolcrib", "connect", "CLIENT", *info.targets])
+    terminal.echo_err(f"`{words}` adds it to a client. Press Ctrl-C to stop the server.")
+    if summary.findings or info.is_public:
+        terminal.echo_err()
+
+
+def _print_entry(name: str, server: Server, terminal: Terminal) -> None:
+    terminal.echo_err(f"  {json.dumps(json.loads(snippet(name, server)), ensure_ascii=False)}")
+
+
+def print_limits(summary: Summary, info: ServerInfo, terminal: Terminal) -> None:
+    """Print what users of several workers or of a public address must know."""
+    if info.workers > 1:
+        text = "workers keep no sessions: tools cannot ask users of clients older than MCP 2026-07-28"
+        terminal.message("note", text)
+    if info.is_public and summary.credential is None:
+        terminal.message(
+            "warning",
+            "other machines can reach this server and call its tools without authentication",
+            "set keys or an authorization server under [auth]; add names of this machine with --allow-host",
+        )
+
+
+# --- sockets -----------------------------------------------------------------------------------------
+
+
+def bind_sockets(host: str, port: int) -> list[socket.socket]:
+    """Bind without listening. Raises CommandError with a hint."""
+    try:
+        return bind(host, port)
+    except socket.gaierror:
+        raise CommandError(f"Unknown host: {host}", "--host takes an address or a name of this machine")
+    except OSError as error:
+        match error.errno:
+            case errno.EADDRINUSE:
+                raise port_in_use(host, port)
+            case errno.EACCES:
+                hint = "use a port from 1024 up"
+                raise CommandError(f"Permission denied: cannot bind port {port}", hint)
+            case errno.EADDRNOTAVAIL:
+                raise CommandError(f"Cannot bind {host}: not a local address", "use --host 127.0.0.1")
+            case _:
+                raise CommandError(f"Cannot bind {host} port {port}: {error.strerror}")
+
+
+def port_in_use(host: str, port: int) -> CommandError:
+    process = find_listener(port)
+    return CommandError(
+        f"Port {port} is in use{f' by {process}' if process else ''}",
+        f"use --port {_find_free_port(host, port)}, or --port 0 for any free port",
+    )
+
+
+def share_address(sockets: Sequence[socket.socket]) -> None:
+    """Allow our worker processes to bind the same addresses."""
+    if _HAS_REUSEPORT:
+        for each in sockets:
+            each.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+
+
+def open_worker_sockets(sockets: Sequence[socket.socket]) -> list[socket.socket]:
+    """Return sockets of the same addresses for one more process.
+
+    Where the kernel spreads connections over sockets, each process gets its own: processes that wait on one
+    socket are woken in order, so the first would do all the work.
+    """
+    if not _HAS_REUSEPORT:
+        return [each.dup() for each in sockets]
+    opened: list[socket.socket] = []
+    try:
+        for each in sockets:
+            other = socket.socket(each.family, each.type, each.proto)
+            opened.append(other)
+            for option in (socket.SO_REUSEADDR, socket.SO_REUSEPORT):
+                other.setsockopt(socket.SOL_SOCKET, option, 1)
+            if each.family == socket.AF_INET6:
+                other.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+            other.bind(each.getsockname())
+            other.setblocking(False)
+    except OSError:
+        for other in opened:
+            other.close()
+        raise
+    return opened
+
+
+def url_of(each: socket.socket, host: str, path: str) -> str:
+    """Return the URL of a bound socket for use on this machine."""
+    bound, port = each.getsockname()[:2]
+    try:
+        ipaddress.ip_address(host)
+        shown = _WILDCARDS.get(bound, bound)
+    except ValueError:
+        shown = host or _WILDCARDS[bound]  # keep a host name
+    return f"http://{f'[{shown}]' if ':' in shown else shown}:{port}{path}"
+
+
+def is_public(sockets: Sequence[socket.socket]) -> bool:
+    """Return whether other machines can connect."""
+    return any(not is_loopback(each.getsockname()[0]) for each in sockets)
+
+
+def find_listener(port: int) -> str | None:
+    """Return the process that listens on a port, where /proc tells: on Linux, for one's own processes."""
+    inodes = set(_list_inodes(port))
+    if not inodes:
+        return None
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            if any(os.readlink(link) in inodes for link in (folder / "fd").iterdir()):
+                raw = (folder / "cmdline").read_bytes().replace(b"\0", b" ")
+                command = raw.decode("utf-8", "replace").strip() or "unknown"
+                shown = f"{command[:_MAX_COMMAND]}{'...' if len(command) > _MAX_COMMAND else ''}"
+                return f"process {folder.name} ({shown})"
+        except OSError:
+            continue  # owned by another user, or ended
+    return None
+
+
+def _list_inodes(port: int) -> Iterator[str]:
+    for table in ("/proc/net/tcp", "/proc/net/tcp6"):
+        try:
+            lines = Path(table).read_text("ascii").splitlines()[1:]
+        except (OSError, UnicodeDecodeError):
+            continue
+        for fields in map(str.split, lines):
+            if int(fields[1].rpartition(":")[2], 16) == port and fields[3] == _LISTENING:
+                yield f"socket:[{fields[9]}]"
+
+
+def _find_free_port(host: str, used: int) -> int:
+    for port in range(used + 1, min(used + _MAX_PORTS_TRIED, 65536)):
+        try:
+            for each in bind(host, port):
+                each.close()
+        except OSError:
+            continue
+        return port
+    return 0

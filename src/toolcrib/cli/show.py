@@ -1,4 +1,4 @@
-"""`toolcrib show`: everything about one tool."""
+"""`toolcrib show`: show the details of one tool."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 import click
 
-from toolcrib.cli import table as render
+from toolcrib.cli import table
 from toolcrib.cli.load import load_one
-from toolcrib.cli.options import Command, takes_json, takes_target_options
+from toolcrib.cli.options import Command, json_option, target_option
 from toolcrib.cli.output import Terminal
-from toolcrib.cli.remote import Remote, as_shown, remote_json, takes_server_options
+from toolcrib.cli.remote import RemoteOptions, as_tool, remote_json, remote_options
 from toolcrib.cli.text import tool_json
 from toolcrib.client.client import DEFAULT_TIMEOUT_S
 
@@ -25,35 +25,27 @@ toolcrib show --command 'python server.py' find_order
 
 @click.command(cls=Command, examples=EXAMPLES)
 @click.argument("name")
-@takes_target_options
-@takes_json
-@takes_server_options
-def show(
-    terminal: Terminal,
-    name: str,
-    targets: Sequence[str],
-    as_json: bool,
-    command: str | None,
-    headers: Sequence[str],
-    protocol: str | None,
-) -> int:
-    """Show everything about one tool.
+@target_option
+@json_option
+@remote_options
+def show(terminal: Terminal, name: str, targets: Sequence[str], as_json: bool, remote: RemoteOptions) -> int:
+    """Show the details of one tool.
 
-    NAME is a tool's name, name@version, or says where it is: file.py:name, module:name.
+    NAME is the name of a tool, name@version, or its place: file.py:name, module:name.
     """
-    limit_s: float | None
-    remote = Remote.read(targets, command, headers, protocol)
-    if remote is not None:
-        there = remote.find(name, terminal)
-        tool, wire, limit_s = as_shown(there), remote_json(there), DEFAULT_TIMEOUT_S
+    timeout_s: float | None = DEFAULT_TIMEOUT_S
+    server = remote.connect_to(targets)
+    if server is not None:
+        remote_tool = server.find(name, terminal)
+        tool, data = as_tool(remote_tool), remote_json(remote_tool)
     else:
         loaded, tool = load_one(name, targets, terminal)
-        wire, limit_s = tool_json(tool), tool.options.timeout_s or loaded.server.dispatcher.timeout_s
+        data, timeout_s = tool_json(tool), tool.options.timeout_s or loaded.server.dispatcher.timeout_s
     if as_json:
         definition = tool.definition
-        more = {"tags": list(definition.tags), "version": definition.version}
-        run = {"run": tool.options.run, "timeout_s": limit_s}
-        terminal.json({**wire, **more, **run, "fingerprint": definition.fingerprint})
-        return 0
-    render.show_tool(tool, limit_s, terminal)
+        data |= {"tags": list(definition.tags), "version": definition.version}
+        data |= {"run": tool.options.run, "timeout_s": timeout_s, "fingerprint": definition.fingerprint}
+        terminal.json(data)
+    else:
+        table.print_tool(tool, timeout_s, terminal)
     return 0

@@ -1,8 +1,7 @@
-"""How a process that serves comes to its end: asked politely once, at once the second time, in bounded time.
+"""Graceful shutdown of a serving process: on the first signal, at once on the second, in bounded time.
 
-The first SIGTERM or SIGINT is passed on to what serves; from then on they have the effect that the system
-gives them. A thread sees to it that the process ends however a tool clings to it. Knows signals and threads;
-refuses to know servers.
+The first SIGTERM or SIGINT asks the server to stop; after that the signals have their default effect. A
+thread makes sure that the process exits even if a tool blocks it.
 """
 
 from __future__ import annotations
@@ -14,129 +13,123 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from types import FrameType, TracebackType
 from typing import Any, Self
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
 LIMIT_S = 15.0
-"""From being told to end: ten seconds for calls, the rest for applications to close."""
-LAST_S = 0.5
-"""What is left after that is threads of tools that nobody waits for."""
+"""From the first signal: ten seconds for calls, the rest for applications to close."""
+GRACE_S = 0.5
+"""After the server has stopped, only abandoned threads of tools are left."""
 
 
-class Ending:
-    """`with` it on the main thread, in a running loop, while something serves. `told` is called once, in the
-    signal's own time: whatever else the main thread does, it does nothing else meanwhile. `is_over` says when
-    the server is closed. `cut` is called when the second signal comes, where there is something to cut off.
+class ShutdownHandler:
+    """Handles signals on the main thread while a server runs in the current event loop.
+
+    `on_signal` is called once, from the signal handler. `is_stopped` tells when the server has stopped.
+    `on_second_signal` is called when a second signal arrives.
     """
 
     def __init__(
         self,
-        told: Callable[[], None],
-        is_over: Callable[[], bool],
+        on_signal: Callable[[], None],
+        is_stopped: Callable[[], bool],
         limit_s: float = LIMIT_S,
-        cut: Callable[[], None] | None = None,
+        on_second_signal: Callable[[], None] | None = None,
     ) -> None:
-        self.is_told = False
-        self._told = told
-        self._cut = cut
-        self._is_over = is_over
+        self.is_signalled = False
+        self._on_signal = on_signal
+        self._on_second_signal = on_second_signal
+        self._is_stopped = is_stopped
         self._limit_s = limit_s
-        self._begun = threading.Event()
-        self._before: dict[signal.Signals, Any] = {}
+        self._stopping = threading.Event()
+        self._previous: dict[signal.Signals, Any] = {}
 
     def __enter__(self) -> Self:
-        # Started now: the signal may come while the main thread is about to start another.
-        threading.Thread(target=self._see_to_it, name="toolcrib-ending", daemon=True).start()
+        # Started now: a signal may arrive while the main thread is starting another thread.
+        threading.Thread(target=self._enforce_limit, name="toolcrib-shutdown", daemon=True).start()
         loop = asyncio.get_running_loop()
         for number in SIGNALS:
-            before = signal.getsignal(number)
+            previous = signal.getsignal(number)
             try:
-                # The loop's own handler wakes it; Python's, in its place, runs even while it is blocked.
+                # The loop's handler only wakes the loop; Python's own runs even while the loop is blocked.
                 loop.add_signal_handler(number, _wake)
-                signal.signal(number, self._hear)
+                signal.signal(number, self._handle)
             except (NotImplementedError, RuntimeError, ValueError):
-                continue  # not the main thread, or a system without: whoever runs us ends us
-            self._before[number] = before
+                continue  # not the main thread, or not supported: the caller stops the server
+            self._previous[number] = previous
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if not self.is_told:
-            for number, handler in self._before.items():
+        if not self.is_signalled:
+            for number, handler in self._previous.items():
                 signal.signal(number, handler)
 
-    def hurry(self) -> None:
-        """It ends by itself; from now on the time is limited as well."""
-        self._begun.set()
+    def start_limit(self) -> None:
+        """Limit the time from now on: the server stops without a signal."""
+        self._stopping.set()
 
-    def _hear(self, number: int, _: FrameType | None) -> None:
-        is_second, self.is_told = self.is_told, True
-        if is_second and self._cut is not None:
-            self._cut()
-        if is_second or self._cut is None:
-            # The system's own effect needs no turn of Python's to come about.
+    def _handle(self, number: int, _: FrameType | None) -> None:
+        is_second, self.is_signalled = self.is_signalled, True
+        if is_second and self._on_second_signal is not None:
+            self._on_second_signal()
+        if is_second or self._on_second_signal is None:
+            # The default effect does not depend on the interpreter.
             signal.signal(number, signal.SIG_DFL)
         if is_second:
             signal.raise_signal(number)
-        self._begun.set()
-        self._told()
+        self._stopping.set()
+        self._on_signal()
 
-    def _see_to_it(self) -> None:
-        self._begun.wait()
-        until = time.monotonic() + self._limit_s
-        while time.monotonic() < until and not self._is_over():
+    def _enforce_limit(self) -> None:
+        self._stopping.wait()
+        deadline = time.monotonic() + self._limit_s
+        while time.monotonic() < deadline and not self._is_stopped():
             time.sleep(0.02)
-        time.sleep(LAST_S)
-        try:
+        time.sleep(GRACE_S)
+        with suppress(OSError, ValueError):  # the reader of stderr may have gone
             sys.stderr.flush()
-        except (OSError, ValueError):
-            pass  # nobody reads it any more
-        os._exit(0 if self._is_over() else 1)
+        os._exit(0 if self._is_stopped() else 1)
 
 
 def _wake() -> None:
-    """What the loop has to do when a signal comes, besides waking up."""
+    """Do nothing: the loop only has to wake up."""
 
 
-async def run_until_told(
-    work: Coroutine[Any, Any, None], say: Callable[[], None], is_over: Callable[[], bool]
+async def run_until_signal(
+    work: Coroutine[Any, Any, None], on_signal: Callable[[], None], is_stopped: Callable[[], bool]
 ) -> None:
-    """Run something until it ends, or until a signal asks for the end: then it is cancelled, and may take
-    its time. `say` is called first."""
+    """Run something until it ends, or until a signal cancels it; `on_signal` is called in the loop then."""
     loop = asyncio.get_running_loop()
     task = loop.create_task(work)
 
-    def end() -> None:
+    def stop() -> None:
         task.cancel()
-        say()
+        on_signal()
 
-    with Ending(lambda: _post(loop, end), is_over) as ending:
+    def post_stop() -> None:
+        with suppress(RuntimeError):  # the loop may have ended
+            loop.call_soon_threadsafe(stop)
+
+    with ShutdownHandler(post_stop, is_stopped) as handler:
         try:
             await task
         except asyncio.CancelledError:
-            if not ending.is_told:
+            if not handler.is_signalled:
                 raise
-        ending.hurry()
+        handler.start_limit()
 
 
-def _post(loop: asyncio.AbstractEventLoop, act: Callable[[], None]) -> None:
-    try:
-        loop.call_soon_threadsafe(act)
-    except RuntimeError:
-        pass  # the loop has ended on its own
-
-
-def end_with(descriptor: int) -> None:
-    """End this process when the other end of a descriptor is closed, as when its holder is killed."""
+def terminate_when_closed(descriptor: int) -> None:
+    """Send this process SIGTERM when the other end of a descriptor closes, as when its owner is killed."""
 
     def watch() -> None:
-        try:
+        with suppress(OSError):
             while os.read(descriptor, 4096):
                 pass
-        except OSError:
-            pass
         os.kill(os.getpid(), signal.SIGTERM)
 
-    threading.Thread(target=watch, name="toolcrib-lifeline", daemon=True).start()
+    threading.Thread(target=watch, name="toolcrib-parent-watch", daemon=True).start()

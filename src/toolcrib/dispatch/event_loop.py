@@ -1,8 +1,8 @@
-"""The event loop that serves: uvloop where it is installed, else asyncio's own.
+"""The event loop of a server: uvloop where it is installed, else asyncio's own.
 
-Code of tools runs on it and must not end it, so `loop.stop()` has no effect while the server runs. Errors
-that nobody awaits, of tasks, callbacks and threads, are logged by the logger `toolcrib`, which redacts them.
-The only module that imports uvloop.
+Tools run on it and must not end it, so `loop.stop()` has no effect while the server runs. Unhandled errors
+of tasks, callbacks and threads are logged by the logger `toolcrib`, which redacts them. The only module
+that imports uvloop.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from toolcrib.dispatch.watchdog import HERE
 
 logger = logging.getLogger("toolcrib")
 
-YOUNG = 20_000
-"""New objects between two looks of the garbage collector: a server makes many that die at once."""
+GC_THRESHOLD = 20_000
+"""New objects between two runs of the garbage collector: a server makes many short-lived ones."""
 
 
 def is_in_loop() -> bool:
-    """Whether a loop runs here. Asked aside: what is run by whoever handles the answer as an exception has
-    that one in the context of all its errors."""
+    """Whether a loop runs on this thread. A function of its own, so that code that follows does not run
+    inside an `except` block, with this RuntimeError as the context of its own errors."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:
@@ -40,11 +40,11 @@ def is_in_loop() -> bool:
 
 
 def run_loop(main: Coroutine[Any, Any, Any]) -> Any:
-    """Run a server's whole life."""
+    """Run the main coroutine of a server on a loop of its own."""
     before = gc.get_threshold()
     gc.collect()
-    gc.freeze()  # what is there now stays: there is no use in looking through it again and again
-    gc.set_threshold(YOUNG, *before[1:])
+    gc.freeze()  # what exists now stays: the collector need not look at it again
+    gc.set_threshold(GC_THRESHOLD, *before[1:])
     try:
         with _logged_threads(), asyncio.Runner(loop_factory=make_loop) as runner:
             return runner.run(main)
@@ -83,9 +83,9 @@ def _log_thread_error(error: threading.ExceptHookArgs) -> None:
 
 
 class ServingLoop(asyncio.AbstractEventLoop):
-    """Mixed into the class of a loop: while `run_until_complete` waits, `stop` is ignored, with a warning,
-    and so are SystemExit and KeyboardInterrupt of tasks and callbacks. The server ends by being cancelled,
-    by a signal or by returning, never by stopping its loop."""
+    """A mixin for loop classes: while `run_until_complete` runs, `stop` is ignored with a warning, and
+    so are SystemExit and KeyboardInterrupt raised by tasks and callbacks. The server ends when it is
+    cancelled, gets a signal or returns, never because its loop was stopped."""
 
     _awaited: asyncio.Future[Any] | None = None
 
@@ -98,10 +98,10 @@ class ServingLoop(asyncio.AbstractEventLoop):
                 try:
                     return super().run_until_complete(self._awaited)
                 except (SystemExit, KeyboardInterrupt) as error:
-                    # Raised by a task or callback, or else by a signal, or by what is awaited.
-                    if self._awaited.done() or _is_of_signal(error):
+                    # Raised by a task or callback, unless a signal or the main coroutine did.
+                    if self._awaited.done() or _is_from_signal(error):
                         raise
-                    _tell_of_exit(error)
+                    _log_exit(error)
         finally:
             self._awaited = None
 
@@ -109,21 +109,21 @@ class ServingLoop(asyncio.AbstractEventLoop):
         if self._awaited is None or self._awaited.done():
             super().stop()
         else:
-            _tell_of_stop()
+            _log_stop()
 
     def default_exception_handler(self, context: dict[str, Any]) -> None:
-        """Log an error that nobody awaits, as asyncio does but redacted."""
+        """Log an unhandled error as asyncio does, but redacted."""
         message = context.get("message") or "Unhandled exception in event loop"
         details = [f"{key}: {context[key]!r}" for key in _DETAILS if key in context]
         logger.error("%s", "\n".join([message, *details]), exc_info=context.get("exception"))
 
 
 _DETAILS = ("future", "task", "handle", "protocol", "transport", "socket", "asyncgen")
-"""What asyncio may say of the origin of an error, besides its message."""
+"""What asyncio may add about the origin of an error."""
 
 
-def _is_of_signal(error: BaseException) -> bool:
-    """Whether a signal handler raised it: one that the program set, that of `asyncio.Runner`, or Python's
+def _is_from_signal(error: BaseException) -> bool:
+    """Whether a signal handler raised this: one of the program, that of `asyncio.Runner`, or Python's
     own for Ctrl-C, which leaves no trace in the traceback."""
     handlers = [signal.getsignal(number) for number in signal.valid_signals()]
     if isinstance(error, KeyboardInterrupt) and signal.default_int_handler in handlers:
@@ -139,7 +139,7 @@ def _code_of(handler: object) -> object:
     return own or getattr(type(handler).__call__, "__code__", None)
 
 
-def _tell_of_exit(error: BaseException) -> None:
+def _log_exit(error: BaseException) -> None:
     if not _EXITS.take(time.monotonic()):
         return
     more = _EXITS.take_missed()
@@ -156,12 +156,12 @@ _STOPS = LogLimiter(10, 60.0)
 _STOPS_LOCK = threading.Lock()
 
 
-def _tell_of_stop() -> None:
+def _log_stop() -> None:
     with _STOPS_LOCK:
         if not _STOPS.take(time.monotonic()):
             return
         more = _STOPS.take_missed()
-    lane = HERE.marker.lane  # None where a callback or a thread does it: nobody knows whose it is
+    lane = HERE.marker.lane  # None in a callback or on another thread
     who = "something" if lane is None else f"tool '{lane.name}'"
     logger.warning(
         "%s called stop() on the event loop of the server: ignored%s",
@@ -172,7 +172,7 @@ def _tell_of_stop() -> None:
 
 
 def make_loop() -> asyncio.AbstractEventLoop:
-    """A loop for a server."""
+    """Return a new event loop for a server."""
     made: asyncio.AbstractEventLoop = type("ServingLoop", (ServingLoop, _base()), {})()
     return made
 
@@ -180,7 +180,7 @@ def make_loop() -> asyncio.AbstractEventLoop:
 def _base() -> type[asyncio.AbstractEventLoop]:
     try:
         import uvloop  # delayed: only what serves needs it
-    except ImportError:  # not made for every system
+    except ImportError:  # not available on every system
         if sys.platform == "win32":
             return asyncio.ProactorEventLoop
         return asyncio.SelectorEventLoop

@@ -1,12 +1,11 @@
-"""The program of a worker process: reads a call, runs it, writes the outcome, until its parent is gone.
+"""The program of a worker process: read a call, run it, write the reply, until the parent is gone.
 
-Started by its path, with nothing but the standard library: the parent's import path comes with each call.
-The calls come in on standard input and the outcomes leave on standard output, so both are moved away before
-any code of a tool runs: what a tool prints goes to standard error, what it reads is empty. Knows pickles and
-functions; refuses to know toolcrib.
+It is started by its path and imports only the standard library: the parent's import path comes with each
+call. Calls arrive on standard input and replies leave on standard output, so both are moved away before any
+code of a tool runs: a tool prints to standard error and reads nothing.
 
-Calls are pickles, because this process trusts its parent. Outcomes are JSON, because the parent must not
-trust what runs here: one byte that says what it is (`PLAIN`, `CONVERTED`, `UNSENDABLE`, `ERROR`), then data.
+Calls are pickles, because this process trusts its parent. Replies are JSON, because the parent must not
+trust what runs here: one byte for the kind (`PLAIN`, `CONVERTED`, `UNSENDABLE`, `ERROR`), then data.
 """
 
 from __future__ import annotations
@@ -21,18 +20,18 @@ import signal
 import struct
 import sys
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import IO, Any
 
 LENGTH = struct.Struct("!Q")
 TRACE_CHARS = 8192
 MARK_BYTES = 16
-"""A call begins with so many random bytes, which are sent back before it is run: from there on it must not be
-repeated elsewhere. What code of an earlier call has left in the pipe does not begin with them."""
+"""A call starts with this many random bytes, which are sent back before it runs: from then on it must
+not be repeated in another worker. Output that an earlier call left in the pipe does not start with them."""
 
 PLAIN, CONVERTED, UNSENDABLE, ERROR = b"p", b"c", b"u", b"e"
-FACTS = ("details", "status", "body", "reached")
-"""Attributes of errors that are sent where they are plain."""
+ATTRIBUTES = ("details", "status", "body", "reached")
+"""Attributes of errors that are sent if they are plain data."""
 
 _SCALARS = frozenset({bool, float, int, str, type(None)})
 _PLAIN_TYPES = _SCALARS | {dict, list, tuple}
@@ -43,7 +42,7 @@ _converters: dict[bytes, Callable[[Any], bytes]] = {}
 
 
 def read_message(stream: IO[bytes], max_bytes: int | None = None) -> bytes | None:
-    """The next message, or None when the other side is gone, or sends more than `max_bytes`."""
+    """Return the next message; None when the other side is gone, or sends more than `max_bytes`."""
     head = stream.read(LENGTH.size)
     if len(head) < LENGTH.size:
         return None
@@ -71,7 +70,7 @@ def main() -> None:
         os.dup2(empty, 1)
     os.close(empty)
     calls: queue.SimpleQueue[bytes] = queue.SimpleQueue()
-    # A thread of its own, so that the end of the parent is noticed while a tool runs.
+    # On a thread of its own, so that the end of the parent is noticed while a tool runs.
     threading.Thread(target=_receive, args=(incoming, calls), daemon=True).start()
     while True:
         message = calls.get()
@@ -94,7 +93,7 @@ def _receive(incoming: IO[bytes], calls: queue.SimpleQueue[bytes]) -> None:
 
 
 def _end() -> None:
-    """Leave at once, and take along what the tool has started."""
+    """Exit at once, with everything that the tool has started."""
     if hasattr(os, "killpg") and os.getpgrp() == os.getpid():
         os.killpg(os.getpid(), signal.SIGKILL)
     os._exit(1)
@@ -121,7 +120,7 @@ def _run(message: bytes) -> bytes:
 
 
 def _find_converter(payload: bytes) -> Callable[[Any], bytes]:
-    """What makes data of results; kept, because making one reads hints."""
+    """Return the converter of results; cached, because making one reads type hints."""
     converter = _converters.get(payload)
     if converter is None:
         if len(_converters) >= _MAX_CONVERTERS:
@@ -131,17 +130,17 @@ def _find_converter(payload: bytes) -> Callable[[Any], bytes]:
 
 
 def _write_plain(value: Any) -> bytes | None:
-    """JSON of what is nothing but plain data; None for all else."""
+    """Return the JSON of plain data; None for anything else."""
     if not _is_plain(value):
         return None
     try:
         return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
-    except (ValueError, RecursionError):  # NaN, a number of too many digits, half a character
+    except (ValueError, RecursionError):  # NaN, a number of too many digits, a lone surrogate
         return None
 
 
 def _is_plain(value: Any) -> bool:
-    """Whether all of it is of the very types that JSON has, and nothing is in it twice."""
+    """Whether a value consists of exactly the types that JSON has, and no part occurs twice."""
     if type(value) in _SCALARS:
         return True
     seen: set[int] = set()
@@ -164,7 +163,7 @@ def _is_plain(value: Any) -> bool:
 
 
 def _complete(value: Any) -> Any:
-    """Coroutines are run, generators are read to their end: neither can travel."""
+    """Run coroutines and exhaust generators: neither can be sent."""
     if inspect.isawaitable(value) or inspect.isasyncgen(value):
         import asyncio
 
@@ -178,7 +177,7 @@ def _complete(value: Any) -> Any:
 
 
 def _load_main(main: dict[str, str]) -> None:
-    """Make functions of the parent's main script known, in the way of multiprocessing's spawn."""
+    """Load the parent's main script, as multiprocessing's spawn does."""
     if "__mp_main__" not in sys.modules:
         from multiprocessing import spawn
 
@@ -186,7 +185,7 @@ def _load_main(main: dict[str, str]) -> None:
 
 
 def _load_module(name: str, file: str) -> None:
-    """Load a module from its file, again if the file has changed since."""
+    """Load a module from its file, and again if the file has changed."""
     status = os.stat(file)
     stamp = (status.st_mtime_ns, status.st_size)
     if _stamps.get(name) == stamp and name in sys.modules:
@@ -195,7 +194,7 @@ def _load_module(name: str, file: str) -> None:
     if spec is None or spec.loader is None:
         raise ImportError(f"cannot load {name} from {file}")
     module = importlib.util.module_from_spec(spec)
-    _converters.clear()  # they may be made of its classes
+    _converters.clear()  # they may refer to its classes
     sys.modules[name] = module
     try:
         spec.loader.exec_module(module)
@@ -206,7 +205,7 @@ def _load_module(name: str, file: str) -> None:
 
 
 def _pack_error(error: BaseException) -> bytes:
-    """An error as data: the names of its classes, its words, where it was raised, and plain attributes."""
+    """Return an error as JSON: the names of its classes, its text, its traceback and plain attributes."""
     import traceback
 
     while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
@@ -215,9 +214,10 @@ def _pack_error(error: BaseException) -> bytes:
         trace = "".join(traceback.format_exception(error, limit=-25))[-TRACE_CHARS:]
     except Exception:
         trace = ""
-    told = {"kinds": _name_kinds(type(error).__mro__), "text": _say(error), "trace": trace}
-    parts = [b'"%s":%s' % (name.encode(), _write_clean(text)) for name, text in told.items()]
-    for name in FACTS:
+    kinds = [f"{kind.__module__}.{kind.__qualname__}" for kind in type(error).__mro__]
+    sent = {"kinds": kinds, "text": _text(error), "trace": trace}
+    parts = [b'"%s":%s' % (name.encode(), _write_clean(text)) for name, text in sent.items()]
+    for name in ATTRIBUTES:
         data = _write_plain(getattr(error, name, None))
         if data is not None:
             parts.append(b'"%s":%s' % (name.encode(), data))
@@ -225,15 +225,11 @@ def _pack_error(error: BaseException) -> bytes:
 
 
 def _write_clean(value: Any) -> bytes:
-    """JSON of text, or a list of texts, with half characters replaced."""
+    """Return the JSON of a string or a list of strings, with lone surrogates replaced."""
     return json.dumps(value, ensure_ascii=False).encode("utf-8", "replace")
 
 
-def _name_kinds(kinds: Iterable[type]) -> list[str]:
-    return [f"{kind.__module__}.{kind.__qualname__}" for kind in kinds]
-
-
-def _say(error: BaseException) -> str:
+def _text(error: BaseException) -> str:
     try:
         return str(error)
     except Exception:

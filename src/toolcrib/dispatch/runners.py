@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from toolcrib.dispatch.concurrency import Lane, Outlive, Raised, Tally
 from toolcrib.dispatch.deadline import Clock, run_steps
-from toolcrib.dispatch.threads import Threads
+from toolcrib.dispatch.threads import ThreadPool
 from toolcrib.dispatch.watchdog import HERE
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ class Runner:
 
     def __init__(self, *, max_processes: int | None = None) -> None:
         self.tally = Tally()
-        self._threads = Threads(self.tally)
+        self._threads = ThreadPool(self.tally)
         self._lock = threading.Lock()
         self._max_processes = max_processes
         self._processes: ProcessPool | None = None

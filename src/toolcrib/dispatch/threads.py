@@ -1,14 +1,10 @@
 """Daemon threads for code that may block: shared by all tools, bounded per tool.
 
-An idle thread is used again, the last one first, and ends when it was idle for a while. A blocked one cannot
-be stopped: its caller is answered in time and the lane keeps counting it. The threads are daemons because a
-process must be able to end whatever they do. Knows lanes, loops and threads; refuses to know the work.
+An idle thread is reused, the last one first, and ends when it was idle for a while. A blocked one cannot be
+stopped: its caller is answered in time and the thread stays counted. The threads are daemons so that the
+process can always end.
 
-Tells an event loop, from another thread, that something it waits for has happened.
-
-`call_soon_threadsafe` costs the loop a handle, two reads of its own pipe and an exception. Where the system
-has event counters, one per loop does the same with one write and one read, and several messages share them.
-Knows loops and futures; refuses to know what is waited for.
+`waker_of` returns the cheapest way to wake an event loop from another thread.
 """
 
 from __future__ import annotations
@@ -29,30 +25,38 @@ from toolcrib.dispatch.concurrency import Lane, Outlive, Raised, Stage, Tally, T
 from toolcrib.dispatch.deadline import Clock
 from toolcrib.errors import ToolBusyError, ToolTimeoutError
 
+logger = logging.getLogger("toolcrib")
 
-class Mailbox(Protocol):
-    def put(self, future: asyncio.Future[None]) -> bool:
-        """Wake whoever waits for `future`, from any thread. False: its loop is closed, nobody waits."""
+IDLE_S = 10.0
+
+
+class Waker(Protocol):
+    def wake(self, future: asyncio.Future[None]) -> bool:
+        """Complete a future of the loop, from any thread. False: the loop is closed."""
         ...
 
 
-class _Counter:
-    """One event counter, watched by its loop; it lives as long as the loop does."""
+class _EventfdWaker:
+    """Uses one event counter per loop, which lives as long as the loop.
+
+    `call_soon_threadsafe` costs the loop a handle, two reads of its own pipe and an exception. An event
+    counter does the same with one write and one read, which several futures share.
+    """
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._futures: deque[asyncio.Future[None]] = deque()
         self._counter = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
-        self._loop = weakref.ref(loop)  # or else the table of mailboxes would keep every loop there ever was
+        self._loop = weakref.ref(loop)  # a strong reference would keep every loop alive in the table below
         try:
             loop.add_reader(self._counter, self._deliver)
         except BaseException:
             os.close(self._counter)
             raise
-        # Not earlier: a thread may write as long as somebody holds the loop.
+        # Not earlier: a thread may write as long as it holds the loop.
         weakref.finalize(loop, os.close, self._counter)
 
-    def put(self, future: asyncio.Future[None]) -> bool:
-        loop = self._loop()  # held while this writes, so that the counter is not closed meanwhile
+    def wake(self, future: asyncio.Future[None]) -> bool:
+        loop = self._loop()  # held during the write, so that the counter is not closed meanwhile
         if loop is None or loop.is_closed():
             return False
         self._futures.append(future)
@@ -63,76 +67,71 @@ class _Counter:
         try:
             os.eventfd_read(self._counter)
         except BlockingIOError:
-            pass  # another round has emptied it already
+            pass  # another turn has emptied it already
         while self._futures:
-            ring(self._futures.popleft())
+            complete(self._futures.popleft())
 
 
-class _Calls:
-    """The way that every loop knows."""
+class _CallbackWaker:
+    """Works with every event loop."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = weakref.ref(loop)
 
-    def put(self, future: asyncio.Future[None]) -> bool:
+    def wake(self, future: asyncio.Future[None]) -> bool:
         loop = self._loop()
         try:
             if loop is not None:
-                loop.call_soon_threadsafe(ring, future)
+                loop.call_soon_threadsafe(complete, future)
         except RuntimeError:
             return False
         return loop is not None
 
 
-class _Here(threading.local):
-    """The mailbox of the loop that ran last on this thread: nearly always the one that is asked for."""
+class _Last(threading.local):
+    """The waker that was last used on this thread: nearly always the one that is asked for."""
 
     loop: weakref.ref[asyncio.AbstractEventLoop] | None = None
-    mailbox: Mailbox | None = None
+    waker: Waker | None = None
 
 
-_here = _Here()
-_mailboxes: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Mailbox] = weakref.WeakKeyDictionary()
+_last = _Last()
+_wakers: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Waker] = weakref.WeakKeyDictionary()
 
 
-def mailbox_of(loop: asyncio.AbstractEventLoop) -> Mailbox:
-    """The mailbox of the running loop."""
-    if _here.loop is not None and _here.mailbox is not None and _here.loop() is loop:
-        return _here.mailbox
-    mailbox = _mailboxes.get(loop)
-    if mailbox is None:
-        mailbox = _mailboxes[loop] = _make(loop)
-    _here.loop, _here.mailbox = weakref.ref(loop), mailbox
-    return mailbox
+def waker_of(loop: asyncio.AbstractEventLoop) -> Waker:
+    """Return the waker of the running loop."""
+    if _last.loop is not None and _last.waker is not None and _last.loop() is loop:
+        return _last.waker
+    waker = _wakers.get(loop)
+    if waker is None:
+        waker = _wakers[loop] = _make_waker(loop)
+    _last.loop, _last.waker = weakref.ref(loop), waker
+    return waker
 
 
-def _make(loop: asyncio.AbstractEventLoop) -> Mailbox:
+def _make_waker(loop: asyncio.AbstractEventLoop) -> Waker:
     if hasattr(os, "eventfd"):
         try:
-            return _Counter(loop)
+            return _EventfdWaker(loop)
         except (NotImplementedError, OSError):
-            pass  # a loop that watches no descriptors, or none left to be had
-    return _Calls(loop)
+            pass  # the loop watches no descriptors, or there is none left
+    return _CallbackWaker(loop)
 
 
-def ring(future: asyncio.Future[None]) -> None:
-    """Let the one who waits for `future` go on, unless somebody has already."""
+def complete(future: asyncio.Future[None]) -> None:
+    """Complete a future, unless it is done already."""
     if not future.done():
         future.set_result(None)
 
 
-logger = logging.getLogger("toolcrib")
-
-IDLE_S = 10.0
-
-
 class Job(Ticket):
-    """One piece of work, from the loop that waits for it to a thread and back."""
+    """One piece of work: an event loop waits for it, a thread does it."""
 
     __slots__ = (
         "_context",
         "_loop",
-        "_mailbox",
+        "_waker",
         "_work",
         "end",
         "error",
@@ -150,7 +149,7 @@ class Job(Ticket):
         self.end: Callable[[], None] | None = None
         self._work = work
         self._loop = asyncio.get_running_loop()
-        self._mailbox = mailbox_of(self._loop)
+        self._waker = waker_of(self._loop)
         self._context = contextvars.copy_context()
         self.future: asyncio.Future[None] = self._loop.create_future()
         self.value: Any = None
@@ -164,17 +163,17 @@ class Job(Ticket):
             self.error = error
 
     def drop(self) -> None:
-        """Nobody wants the outcome: let go of it, and of the frames an error holds."""
+        """Drop the outcome, and with it the frames that an error refers to."""
         self.value = self.error = None
 
     def announce(self) -> None:
-        """Wake the one who waits, from any thread."""
-        if not self._mailbox.put(self.future):
+        """Wake the caller, from any thread."""
+        if not self._waker.wake(self.future):
             self.drop()
 
 
-class Threads:
-    """The threads of one runner. Several loops may use them at once."""
+class ThreadPool:
+    """The threads of one runner. Several event loops may use them at once."""
 
     def __init__(self, tally: Tally) -> None:
         self._tally = tally
@@ -197,11 +196,9 @@ class Threads:
         if clock is None and timeout_s is not None:
             clock = Clock(timeout_s)
         if clock is not None:
-            clock.start(asyncio.get_running_loop(), functools.partial(ring, job.future))
+            clock.start(asyncio.get_running_loop(), functools.partial(complete, job.future))
         if is_admitted:
-            self._start(
-                job
-            )  # last, so that the thread does not wait for this one to let go of the interpreter
+            self._start(job)  # last, so that the thread does not have to wait for the interpreter lock
         try:
             await job.future
         except (asyncio.CancelledError, GeneratorExit):
@@ -223,7 +220,7 @@ class Threads:
         return job.value
 
     def close(self) -> None:
-        """End the idle threads now and the others after their work. Waits for none of them."""
+        """End idle threads now and the others after their work, without waiting for them."""
         with self._lock:
             self._is_closed = True
             idle, self._idle = self._idle, []
@@ -231,9 +228,9 @@ class Threads:
             worker.wake(None)
 
     def _abandon(self, job: Job, on_abandon: Callable[[], None] | None) -> bool:
-        """False if the work has ended in this very moment, so that nothing is abandoned."""
+        """Give up a job. False: it has ended at this moment, so there is nothing to give up."""
         if job.outlive is not None:
-            job.end = job.outlive()  # first: the thread may end the work right after it was given up
+            job.end = job.outlive()  # first: the work may end right after it was given up
         stage = job.lane.abandon(job)
         if stage is not Stage.RUNNING and job.end is not None:
             job.end()
@@ -245,7 +242,7 @@ class Threads:
             try:
                 on_abandon()
             except Exception:
-                logger.exception("tool '%s': telling it that nobody waits failed", job.lane.name)
+                logger.exception("tool '%s': the cancellation callback failed", job.lane.name)
         return True
 
     def _start(self, job: Job) -> None:
@@ -256,19 +253,19 @@ class Threads:
             return
         name = f"toolcrib-{next(self._numbers)}"
         try:
-            threading.Thread(target=_Worker(self, job).live, name=name, daemon=True).start()
+            threading.Thread(target=_Worker(self, job).run, name=name, daemon=True).start()
         except RuntimeError:
-            # The machine has no thread left. Those who wait for this slot would wait for ever: refuse all.
+            # No thread can be started. Jobs that wait for this slot would wait for ever: refuse all.
             refused: Job | None = job
             while refused is not None:
                 refused.is_refused = True
                 refused = self.finish(refused)
 
     def finish(self, job: Job, worker: _Worker | None = None) -> Job | None:
-        """The work has ended: pass the slot on, then tell the one who waits. Returns who got the slot."""
+        """Pass the slot of finished work on, then wake the caller. Return the job that got the slot."""
         is_awaited, successor = job.lane.finish(job)
         if successor is None and worker is not None:
-            # Before the caller hears of it: its next call shall find this thread idle, not start another.
+            # Before the caller is woken: its next call should find this thread idle, not start another.
             worker.is_resting = self.rest(worker)
         if is_awaited:
             job.announce()
@@ -277,17 +274,17 @@ class Threads:
             job.drop()
             if job.end is not None:
                 job.end()
-        return successor  # type: ignore[return-value]  # a lane hands out what it was given
+        return successor  # type: ignore[return-value]  # a lane returns the tickets it was given
 
     def rest(self, worker: _Worker) -> bool:
-        """Put a worker among the idle. False: it shall end."""
+        """Add a worker to the idle ones. False: it has to end."""
         with self._lock:
             if not self._is_closed:
                 self._idle.append(worker)
             return not self._is_closed
 
     def retire(self, worker: _Worker) -> bool:
-        """A worker has been idle for long. False: somebody has just picked it, so work is on its way."""
+        """Remove a worker that was idle for long. False: it was just picked, and gets a job."""
         with self._lock:
             if worker in self._idle:
                 self._idle.remove(worker)
@@ -296,22 +293,22 @@ class Threads:
 
 
 class _Worker:
-    """One thread. The bell is a lock used as a signal: the cheapest way to hand work to a thread."""
+    """One thread. The lock is used as a signal: the cheapest way to hand work to a thread."""
 
-    __slots__ = ("_bell", "_job", "_threads", "is_resting")
+    __slots__ = ("_job", "_signal", "_threads", "is_resting")
 
-    def __init__(self, threads: Threads, job: Job) -> None:
+    def __init__(self, threads: ThreadPool, job: Job) -> None:
         self._threads = threads
         self._job: Job | None = job
         self.is_resting = False
-        self._bell = threading.Lock()
-        self._bell.acquire()
+        self._signal = threading.Lock()
+        self._signal.acquire()
 
     def wake(self, job: Job | None) -> None:
         self._job = job
-        self._bell.release()
+        self._signal.release()
 
-    def live(self) -> None:
+    def run(self) -> None:
         while True:
             job, self._job = self._job, None
             if job is None:
@@ -321,7 +318,7 @@ class _Worker:
                 job = self._threads.finish(job, self)
             if not self.is_resting:
                 return
-            if not self._bell.acquire(timeout=IDLE_S):
+            if not self._signal.acquire(timeout=IDLE_S):
                 if self._threads.retire(self):
                     return
-                self._bell.acquire()
+                self._signal.acquire()

@@ -74,7 +74,7 @@ class Engine:
         self.subscriptions = Subscriptions()
         self.call_limit = CallLimit()
         self.server_meta = {messages.SERVER_INFO: self.server_info}
-        self.encoded_meta = codec.written(self.server_meta)
+        self.encoded_meta = codec.preencode(self.server_meta)
         self._late_questions: set[str] = set()
         self._methods: tuple[Method, ...] = METHODS
         self.modern_methods: dict[str, Method] = {}

@@ -1,14 +1,7 @@
-"""Types as docstrings write them: trimming their text, telling them from prose, turning the simple ones real.
+"""The text of docstrings: lines, paragraphs, sentences, and types as people write them.
 
-Knows the spellings people use ("str, optional", "list of int", "{'a', 'b'}") and the handful of builtin hints
-they stand for. Refuses to evaluate anything, to import what a name may refer to, and to guess: a text it is
-not sure of is not a hint.
-
-Lines, paragraphs and sentences: the layout of a docstring, whatever its dialect.
-
-Knows indentation, bullets, fences, wrapped prose and where a sentence ends. Refuses to know sections: it is
-told which lines belong together and never decides it. A cleaned line is plain spaces, then words, and
-nothing after them; an empty one is "".
+A cleaned line is plain spaces, then text without trailing space; an empty one is "". Nothing is evaluated
+or imported: a type that is not certain is no type.
 """
 
 from __future__ import annotations
@@ -19,22 +12,22 @@ from functools import reduce
 from types import GenericAlias, NoneType
 from typing import Any, Literal
 
-# Quantifiers are possessive where they may meet a long run: a docstring is a stranger's text, and the time
-# spent on it must grow no faster than its length.
+# Quantifiers are possessive where they may meet a long run: docstrings may be hostile, and the time spent
+# on them must not grow faster than their length.
 _STRUCTURE = re.compile(r"[-*+•] |---|===|#{1,6} |\d{1,3}[.)] |>>> |\.\.\. |```|~~~|\|")
 _LABEL = re.compile(r"\w[\w ]{0,30}:(?:\s|$)")
 _EXAMPLE = re.compile(r" *+(?:[Ee]xamples?|[Ee]jemplos?)::?(?!:)\s*+(.*)")
 _SENTENCE_END = re.compile(r"[.!?][\"')\]`*]*+\s++[\"'(\[`*]*+(\S)")
 _DOTTED_LETTERS = re.compile(r"(?<!\w)\w\.(?:\w\.){1,4}$")
 _MANY_BREAKS = re.compile(r"\n{3,}")
-_SHOWN = bytes(range(0x20, 0x7F)) + b"\n"
+_PRINTABLE = bytes(range(0x20, 0x7F)) + b"\n"
 _SECOND_MARGIN = re.compile(r"\n( *+)[^ \n]")
 
 _NEVER_LAST = frozenset(("e.g", "i.e", "vs", "cf", "approx", "dr", "mr", "mrs", "ms", "prof", "fig", "eq"))
 
 
 def clean_lines(text: str) -> list[str]:
-    """Split into lines without the indentation that all but the first have in common."""
+    """Split a docstring into lines without the indentation that all but the first share."""
     if (lines := _clean_tidy(text)) is not None:
         return lines
     if "\r" in text:
@@ -55,8 +48,7 @@ def clean_lines(text: str) -> list[str]:
 
 
 def _clean_tidy(text: str) -> list[str] | None:
-    """The short way for most texts: visible ASCII, every line but the first at the margin or deeper, or
-    empty, and nothing behind the words. None for all others."""
+    """Do the same, faster, for printable ASCII without trailing space; return None for other texts."""
     margin = _SECOND_MARGIN.search(text)
     if margin is None or text[0] == " " or not is_printable_ascii(text):
         return None
@@ -69,8 +61,8 @@ def _clean_tidy(text: str) -> list[str] | None:
 
 
 def is_printable_ascii(text: str) -> bool:
-    """Whether a text is ASCII that a reader sees, on lines. Its bytes tell it quicker than its characters."""
-    return text.isascii() and not text.encode().translate(None, _SHOWN)
+    """Whether a text consists of printable ASCII characters and newlines."""
+    return text.isascii() and not text.encode().translate(None, _PRINTABLE)
 
 
 def indent_of(line: str) -> int:
@@ -78,7 +70,7 @@ def indent_of(line: str) -> int:
 
 
 def trim(block: list[str]) -> list[str]:
-    """Take the empty lines off both ends."""
+    """Remove empty lines at both ends."""
     start, end = 0, len(block)
     while start < end and not block[start]:
         start += 1
@@ -88,7 +80,7 @@ def trim(block: list[str]) -> list[str]:
 
 
 def find_block_end(lines: list[str], start: int, level: int) -> int:
-    """Find where the lines that are empty or deeper than `level` end."""
+    """Return the index after the lines that are empty or deeper than `level`."""
     deeper = " " * (level + 1)
     end = start
     while end < len(lines) and (not lines[end] or lines[end].startswith(deeper)):
@@ -97,33 +89,35 @@ def find_block_end(lines: list[str], start: int, level: int) -> int:
 
 
 def flow(first: str, rest: list[str]) -> str:
-    """Join a text and its continuation: wrapped prose becomes one line, what has a shape keeps it."""
+    """Join a text and its continuation lines: wrapped prose becomes one line, lists and code keep their
+    form."""
     filled = [indent_of(line) for line in rest if line]
     if not filled:
         return first
     margin = min(filled)
-    # The first continuation line sets the indent of its paragraph, wherever its author aligned it.
+    # The first continuation line sets the indent of its paragraph.
     level = filled[0] if rest[0] else margin
     pieces = [first]
-    shaped = fenced = after_blank = False
+    is_formatted = is_fenced = after_blank = False
     for line in rest:
         if not line:
             after_blank = True
             continue
         body = line.lstrip(" ")
         if after_blank:
-            shaped, level = fenced, margin
-        shaped = shaped or len(line) - len(body) > level or _STRUCTURE.match(body) is not None
+            is_formatted, level = is_fenced, margin
+        is_deeper = len(line) - len(body) > level
+        is_formatted = is_formatted or is_deeper or _STRUCTURE.match(body) is not None
         if body.startswith(("```", "~~~")):
-            fenced = not fenced
-        pieces.append("\n\n" if after_blank else "\n" if shaped else " ")
-        pieces.append(line[margin:] if shaped else body)
+            is_fenced = not is_fenced
+        pieces.append("\n\n" if after_blank else "\n" if is_formatted else " ")
+        pieces.append(line[margin:] if is_formatted else body)
         after_blank = False
     return "".join(pieces).strip()
 
 
 def join_prose(lines: list[str]) -> str:
-    """Put the lines of a description together, never more than one empty line in a row."""
+    """Join the lines of a description, with at most one empty line in a row."""
     prose = "\n".join(lines)
     return (_MANY_BREAKS.sub("\n\n", prose) if "\n\n\n" in prose else prose).strip()
 
@@ -134,7 +128,7 @@ def join_first_paragraph(prose: str) -> str:
 
 
 def finish_sentence(prose: str) -> str:
-    """Write a lone sentence on one line without its full stop; leave anything longer as it is."""
+    """Return a single sentence on one line without its full stop, anything longer as it is."""
     sentence = prose
     if "\n\n" in prose:
         return prose
@@ -155,7 +149,7 @@ def finish_sentence(prose: str) -> str:
 
 
 def _stands_alone(line: str) -> bool:
-    """Tell whether a line would lose its meaning inside a paragraph."""
+    """Whether a line would lose its meaning inside a paragraph."""
     if not line or line[0] == " " or _STRUCTURE.match(line):
         return True
     return line[0].isupper() and _LABEL.match(line) is not None
@@ -171,7 +165,7 @@ def _has_more_sentences(text: str) -> bool:
 
 
 def find_examples(lines: list[str]) -> list[str]:
-    """Collect what follows `Example:` on its line and, deeper, below it."""
+    """Return the text after each `Example:`, on its line and indented below it."""
     found: list[str] = []
     number = 0
     while number < len(lines):
@@ -187,7 +181,7 @@ def find_examples(lines: list[str]) -> list[str]:
     return found
 
 
-_DEEPEST = 8  # no honest type nests deeper, and a stranger's text must not exhaust the stack
+_MAX_TYPE_DEPTH = 8
 
 _ROLE = re.compile(r":(?:[a-z]{1,12}:){1,2}(?=`)")
 _QUALIFIER = re.compile(
@@ -225,7 +219,7 @@ _CONSTANTS = {"True": True, "False": False, "None": None}
 
 
 def clean_type(text: str) -> str | None:
-    """Take off a type what is not type: optional, required, a default (the signature has the real one)."""
+    """Return a type without `optional`, `required` and defaults, which the signature has."""
     if "`" in text:
         text = _ROLE.sub("", text).replace("`~", "").replace("`", "")
     text = text.strip()
@@ -241,7 +235,7 @@ def clean_type(text: str) -> str | None:
 
 
 def looks_like_type(text: str) -> bool:
-    """Tell a type from the beginning of a sentence; in doubt it is a sentence."""
+    """Whether a text is a type and not the beginning of a sentence; in doubt, no."""
     if text in _TYPE_WORDS:
         return True
     if len(text) > 200 or _is_sentence(text):
@@ -250,7 +244,7 @@ def looks_like_type(text: str) -> bool:
 
 
 def _is_sentence(text: str) -> bool:
-    """Tell by its first two words, where that is enough: a type has a space only where two are joined."""
+    """Whether the first two words show a sentence: a type has spaces only where two are joined."""
     first, space, rest = text.partition(" ")
     if not space or first[-1:] in ("", ",", "|") or "[" in text or "{" in text:
         return False
@@ -260,14 +254,14 @@ def _is_sentence(text: str) -> bool:
 def _is_type_word(word: str) -> bool:
     if word in _TYPE_WORDS or _BRACKETED.fullmatch(word):
         return True
-    # A plain word proves nothing, nor does the capital of a sentence; CamelCase and dotted.paths do.
+    # Plain and capitalised words prove nothing; CamelCase and dotted.paths do.
     if word.isidentifier():
         return word[0].isupper() and not word.isupper() and any(char.isupper() for char in word[1:])
     return "." in word and all(part.isidentifier() for part in word.split("."))
 
 
 def _split_outside(text: str, *separators: str) -> list[str]:
-    """Split at separators that stand outside brackets and quotes."""
+    """Split at separators outside of brackets and quotes."""
     parts, start, depth = [], 0, 0
     for token in _TOKEN.finditer(text):
         mark = token[0]
@@ -283,13 +277,13 @@ def _split_outside(text: str, *separators: str) -> list[str]:
 
 
 def type_hint_of(text: str) -> object | None:
-    """Turn the text of a simple type into the builtin hint it stands for; None where that is not certain."""
+    """Return the builtin hint for the text of a simple type, None where it is not certain."""
     hint = _read_hint(clean_type(text) or "", 0)
     return None if hint is NoneType else hint
 
 
 def _read_hint(text: str, depth: int) -> Any:
-    if depth > _DEEPEST:
+    if depth > _MAX_TYPE_DEPTH:
         return None
     known = _BUILTINS.get(text.removeprefix("typing.").lower())
     if known is not None:

@@ -1,20 +1,8 @@
-"""Docstrings as data: what a function, its parameters and its result are said to be.
+"""Docstrings as data: Google, NumPy and reST (or Epydoc), recognised by their content.
 
-Knows that a text is Google, NumPy or reST by what it contains, and that no word of it may get lost: what
-describes a parameter, a result, an error or a tag moves there, all else stays in the description, in its
-place. Refuses to know signatures (whether a documented parameter exists is for others to say) and schemas.
-Imports nothing outside the standard library: it is read at start-up.
-
-The sections of a docstring: where they begin and how their entries are laid out, by Google and by NumPy.
-
-Knows the headers of the one and the underlined titles of the other. Refuses to know what a finished
-description looks like and what a type means: here a type is a piece of text. A line that no rule claims is
-prose, so nothing can fall between two sections. Readers take what `docstring_layout.clean_lines` makes.
-
-The fields of a reST docstring, `:param x: words`, and of an Epydoc one, `@param x: words`.
-
-Knows which fields speak of parameters, attributes, results, errors and tags. Refuses to know the roles and
-directives of reST: they are words like others. A field that does not say what it is about stays prose.
+No word is lost: entries for parameters, results, errors and tags are taken out, and every other line stays
+in the description, in its order. Whether a documented parameter exists is checked elsewhere. Only the
+standard library is imported, because this is loaded at start-up.
 """
 
 from __future__ import annotations
@@ -43,7 +31,7 @@ __all__ = ["Docstring", "Documented", "Style", "parse_docstring", "type_hint_of"
 
 
 class Documented(NamedTuple):
-    """One parameter, attribute or exception, as its author described it."""
+    """The description of a parameter, an attribute or an exception."""
 
     name: str
     description: str
@@ -51,7 +39,7 @@ class Documented(NamedTuple):
 
 
 class Draft:
-    """What one reader found: entries that moved out, and the prose they left behind, in order."""
+    """The entries that a reader found, and the lines that are left, in order."""
 
     __slots__ = ("attributes", "examples", "params", "prose", "raises", "returns", "returns_type", "tags")
 
@@ -66,7 +54,7 @@ class Draft:
         self.returns_type: str | None = None
 
     def add_returns(self, text: str, type_text: str | None) -> None:
-        """Add to what is returned; a second type has no field of its own and stays in front of its words."""
+        """Add a description of the result; the type of a second one is put in front of its text."""
         if type_text and self.returns_type is None:
             self.returns_type = type_text
         elif type_text and type_text != self.returns_type and not text.startswith(type_text):
@@ -80,9 +68,9 @@ class Draft:
         return self.params if kind == "params" else self.attributes
 
 
-# --- what sections are called -----------------------------------------------------------------------------
+# --- section names -----------------------------------------------------------------------------------
 
-_MOVED = {
+_SECTIONS = {
     "params": (
         "args, arguments, parameters, params, keyword args, keyword arguments, keyword parameters, "
         "other parameters, other args, other arguments"
@@ -92,24 +80,24 @@ _MOVED = {
     "attributes": "attributes",
     "tags": "tags",
 }
-_STAYING = (
+_OTHER_SECTIONS = (
     "receives, warns, warnings, warning, notes, note, examples, example, see also, references, methods, todo"
 )
 
 
 def _spell(names: str) -> list[str]:
-    """List the accepted spellings: the first letter of each word may be a capital, the others may not."""
+    """Return the accepted spellings: the first letter of each word may be a capital."""
     words = (name.split() for name in names.split(", "))
     return [" ".join(variant) for name in words for variant in product(*((w, w.capitalize()) for w in name))]
 
 
-_TITLES = {spelling: kind for kind, names in _MOVED.items() for spelling in _spell(names)}
+_TITLES = {spelling: kind for kind, names in _SECTIONS.items() for spelling in _spell(names)}
 HEADERS = {f"{title}:": kind for title, kind in _TITLES.items()}
-_KNOWN_TITLES = {*_TITLES, *_spell(_STAYING)}
+_KNOWN_TITLES = {*_TITLES, *_spell(_OTHER_SECTIONS)}
 _EXAMPLE_TITLES = frozenset(_spell("examples, example"))
 
-# `None` under a header says that there is nothing to say; it is nobody's name. Possessive quantifiers: see
-# docstring_layout. A colon that belongs to `http://` or `::` ends no name.
+# `None` under a header means that there are no entries. The colon of `http://` or `::` does not end a name.
+# For the possessive quantifiers see docstring_text.
 _NAME = r"[*`\\]*+(?!None\b)[^\W\d]\w*+[*`]*+"
 _NAMES = rf"{_NAME}(?:,\s*+{_NAME})*+"
 _DOTTED = r"`*+(?!None\b)[^\W\d][\w.]*+`*+"
@@ -125,7 +113,7 @@ _NUMPY_ERROR = re.compile(rf"({_ERRORS}){_NUMPY_TAIL}")
 _NAMED_RETURN = re.compile(rf"({_NAMES})\s++:\s++(.+)")
 
 
-# --- small readings ---------------------------------------------------------------------------------------
+# --- entries -----------------------------------------------------------------------------------------
 
 
 def split_names(names: str) -> list[str]:
@@ -135,7 +123,7 @@ def split_names(names: str) -> list[str]:
 def _collect(
     block: list[str], head: re.Pattern[str]
 ) -> tuple[list[str], list[tuple[tuple[Any, ...], list[str]]]]:
-    """Split a block into words before the first entry, and entries with the lines that continue them."""
+    """Split a block into the lines before the first entry, and the entries with their continuation lines."""
     level = indent_of(block[0])
     stray: list[str] = []
     body = stray
@@ -145,7 +133,7 @@ def _collect(
         at = len(line) - len(words := line.lstrip(" "))
         if words and at <= level:
             name, colon, text = words.partition(": ")
-            # What the pattern makes of most entries, said without it.
+            # Most entries, without the cost of the pattern.
             if is_named and colon and name.isidentifier() and name.isascii() and name != "None":
                 body = []
                 entries.append(((name, None, text.lstrip()), body))
@@ -162,11 +150,11 @@ def read_tags(block: list[str]) -> list[str]:
     return [tag for line in block for tag in line.replace(",", " ").split() if tag not in ("-", "*")]
 
 
-# --- Google -----------------------------------------------------------------------------------------------
+# --- Google ------------------------------------------------------------------------------------------
 
 
 def opens_google(lines: list[str], number: int) -> bool:
-    """Tell whether this line is a known header with something indented below it."""
+    """Whether this line is a known header with an indented block below it."""
     if lines[number] not in HEADERS:
         return False
     below = lines[number + 1] if number + 1 < len(lines) else ""
@@ -206,7 +194,7 @@ def _take_google(draft: Draft, kind: str, header: str, block: list[str]) -> None
         draft.add_returns(*_read_google_returns(block))
     else:
         stray, entries = _collect(block, _choose_google_pattern(kind, block[0].lstrip(" ")))
-        # Words without a single entry are prose about the arguments, and prose keeps its header.
+        # A block without any entry is prose, and keeps its header.
         draft.prose += stray if entries else [header, *block]
         documented = draft.entries_of(kind)
         for (names, type_text, text), body in entries:
@@ -221,12 +209,12 @@ def _take_google(draft: Draft, kind: str, header: str, block: list[str]) -> None
 def _choose_google_pattern(kind: str, first: str) -> re.Pattern[str]:
     if kind == "raises":
         return _GOOGLE_ERROR
-    # Bullets are entries only where all are: below an entry they are its continuation.
+    # Bullets are entries only where the first entry is one; else they continue an entry.
     return _GOOGLE_BULLET if first.startswith(("- ", "* ")) else _GOOGLE_ENTRY
 
 
 def _read_google_returns(block: list[str]) -> tuple[str, str | None]:
-    """Read `dict: the words`; the type stays among the words, as they may go where no type goes."""
+    """Read `dict: the user`. The type stays in the text too, which may be shown without it."""
     first = block[0].lstrip(" ")
     head, _, tail = first.partition(":")
     type_text = head[1:-1] if head[:1] + head[-1:] == "()" else head
@@ -234,11 +222,11 @@ def _read_google_returns(block: list[str]) -> tuple[str, str | None]:
     return flow(first, block[1:]) if len(block) > 1 else first, type_text if is_typed else None
 
 
-# --- NumPy ------------------------------------------------------------------------------------------------
+# --- NumPy -------------------------------------------------------------------------------------------
 
 
 def opens_numpy(lines: list[str], number: int) -> bool:
-    """Tell whether this line underlines a known title."""
+    """Whether this line underlines a known title."""
     known = number > 0 and lines[number - 1].removesuffix(":") in _KNOWN_TITLES
     return known and _is_title(lines, number - 1)
 
@@ -247,7 +235,7 @@ def _is_title(lines: list[str], number: int) -> bool:
     title, underline = lines[number], lines[number + 1]
     if not underline.startswith("--") or underline.strip("-"):
         return False
-    # A rule below a sentence is a rule, not a title.
+    # A rule below a sentence does not make it a title.
     return title[:1].isalnum() and len(title) < 40 and title[-1] not in ".,;!?"
 
 
@@ -282,7 +270,7 @@ def _take_numpy(draft: Draft, title: str, block: list[str]) -> None:
 
 
 def _cut_closing_prose(block: list[str], head: re.Pattern[str]) -> tuple[list[str], list[str]]:
-    """Cut where a paragraph begins that is neither indented nor an entry: the list is over there."""
+    """Split where a paragraph begins that is neither indented nor an entry."""
     level = indent_of(block[0])
     for number in range(1, len(block)):
         line = block[number]
@@ -299,7 +287,7 @@ def _cut_closing_prose(block: list[str], head: re.Pattern[str]) -> tuple[list[st
 def _document_numpy(found: tuple[Any, ...], body: list[str], kind: str) -> list[Documented]:
     names, space, type_text = found
     words = flow("", body)
-    # `name: words` in one line is Google's habit under a NumPy title; so is `ValueError: words`.
+    # `name: text` on one line is Google style under a NumPy title; so is `ValueError: text`.
     if type_text and (
         kind == "raises" or not (words or space or looks_like_type(clean_type(type_text) or "str"))
     ):
@@ -321,14 +309,14 @@ def _read_numpy_returns(block: list[str]) -> tuple[str, str | None]:
             return named[1], named[2]
         return _read_google_returns(block)
     if len(heads) > 1:
-        return "\n".join(_tell_return(head, body) for head, body in heads), None
+        return "\n".join(_format_return(head, body) for head, body in heads), None
     head, body = heads[0]
     if named := _NAMED_RETURN.fullmatch(head):
         return f"{named[1]}: {flow('', body)}", named[2]
     return (flow(head, body), None) if head[-1] in ".,:;" else (flow("", body), head)
 
 
-def _tell_return(head: str, body: list[str]) -> str:
+def _format_return(head: str, body: list[str]) -> str:
     if named := _NAMED_RETURN.fullmatch(head):
         head = f"{named[1]} ({named[2]})"
     words = flow("", body)
@@ -365,7 +353,7 @@ def read_rest(lines: list[str]) -> Draft:
         line = lines[number]
         match = _FIELD.match(line) if line and line[0] in " :@" else None
         kind = _KINDS.get(match[1].lower()) if match else None
-        # Fields align; one that stands deeper than the first is somebody's example.
+        # Fields are aligned; one that is deeper than the first belongs to an example.
         if match is None or kind is None or (level is not None and indent_of(line) > level):
             draft.prose.append(line)
             number += 1
@@ -379,14 +367,14 @@ def read_rest(lines: list[str]) -> Draft:
         else:
             draft.prose += lines[number:end]
         number = end
-    _settle_types(draft, types)
+    _assign_types(draft, types)
     return draft
 
 
 def _take_field(
     draft: Draft, types: dict[tuple[str, str], list[str]], kind: str, about: str, text: str
 ) -> bool:
-    """Take one field; False if it lacks what would tell where its words belong."""
+    """Add one field; return False if it lacks the name of what it describes."""
     kind, _, is_type = kind.partition(" ")
     if kind == "tags":
         draft.tags += read_tags([about, text])
@@ -404,7 +392,7 @@ def _take_field(
 
 
 def _split_named_field(about: str) -> tuple[list[str], str | None] | None:
-    """Split what stands in `:param ...:`, which is a name, several, or a type and a name."""
+    """Split the content of `:param ...:`, which is a name, several names, or a type and a name."""
     names = split_names(about)
     if all(name.isidentifier() for name in names):
         return names, None
@@ -417,15 +405,15 @@ def _split_named_field(about: str) -> tuple[list[str], str | None] | None:
 
 
 def _drop_dangling_header(prose: list[str], level: int) -> None:
-    """Drop an `Args:` whose whole block was fields: its words have just moved out."""
+    """Remove an `Args:` header whose whole block was fields."""
     while level and prose and not prose[-1]:
         prose.pop()
     if level and prose and prose[-1] in HEADERS:
         prose[-1] = ""
 
 
-def _settle_types(draft: Draft, types: dict[tuple[str, str], list[str]]) -> None:
-    """Give `:type x:` to the parameter it speaks of, wherever it stood; alone, it documents one too."""
+def _assign_types(draft: Draft, types: dict[tuple[str, str], list[str]]) -> None:
+    """Add each `:type x:` to its parameter; one without a parameter becomes an entry of its own."""
     for entries, kind in ((draft.params, "params"), (draft.attributes, "attributes")):
         for index, entry in enumerate(entries):
             found = types.pop((kind, entry.name), [])
@@ -443,11 +431,11 @@ _READERS = {"google": read_google, "numpy": read_numpy, "rest": read_rest}
 
 @dataclass(frozen=True, slots=True)
 class Docstring:
-    """A docstring taken apart.
+    """A parsed docstring.
 
-    `description` is all that did not move elsewhere; a lone sentence has lost its full stop there, and only
-    there. `examples` are copies: they stay in the description too. `returns` keeps the words of its type
-    where they are part of a sentence (`dict: the user`), so that it can be shown alone.
+    `description` is everything that is not an entry; a single sentence has lost its full stop. `examples`
+    are copies, which stay in the description too. `returns` keeps the type where it is part of the sentence
+    (`dict: the user`).
     """
 
     style: Style = "plain"
@@ -463,13 +451,13 @@ class Docstring:
     examples: tuple[str, ...] = ()
 
 
-_NOTHING = Docstring()
+_EMPTY = Docstring()
 
 
 def parse_docstring(text: str | None) -> Docstring:
-    """Take a docstring apart. Any text will do: what is in no known form is description."""
+    """Parse a docstring. Any text is accepted: what has no known form is description."""
     if not text or text.isspace():
-        return _NOTHING
+        return _EMPTY
     lines = trim(clean_lines(text))
     if lines[0] in HEADERS:
         _indent_first_block(lines)
@@ -492,7 +480,7 @@ def parse_docstring(text: str | None) -> Docstring:
 
 
 def _read(lines: list[str]) -> tuple[Style, Draft]:
-    """Read the lines in the dialect they are in; of several, in the one that finds most parameters."""
+    """Read the lines in their style; of several possible ones, the one that finds most parameters."""
     styles = _find_styles(lines)
     if len(styles) == 1:
         return styles[0], _READERS[styles[0]](lines)
@@ -505,10 +493,10 @@ def _read(lines: list[str]) -> tuple[Style, Draft]:
 
 
 def _find_styles(lines: list[str]) -> list[Style]:
-    """List the dialects a text shows signs of, the least ambiguous sign first."""
+    """Return the styles that a text may have, the most certain one first."""
     text = "\n".join(lines)
     google = any(opens_google(lines, number) for number, line in enumerate(lines) if line in HEADERS)
-    # The signs of the others are rare, and their absence is seen at a glance.
+    # Cheap tests first: the other styles are rare.
     numpy = "-" in text and "\n--" in text and any(opens_numpy(lines, number) for number in range(len(lines)))
     rest = ("@" in text or " :" in text or "\n:" in text or text[:1] == ":") and any(map(is_field, lines))
     found: list[tuple[bool, Style]] = [(numpy, "numpy"), (google, "google"), (rest, "rest")]
@@ -516,9 +504,9 @@ def _find_styles(lines: list[str]) -> list[Style]:
 
 
 def _indent_first_block(lines: list[str]) -> None:
-    """Give back the indentation of a block whose header is the first line of all.
+    """Restore the indentation of a block whose header is the first line.
 
-    No line is left above it to measure the margin by, so cleaning took the block's own indentation for it.
+    Cleaning removed it, because no other line showed the margin.
     """
     for number, line in enumerate(lines[1:], start=1):
         if not line or line in HEADERS or (number == 1 and line[0] == " "):

@@ -405,115 +405,88 @@ def allowed_ns(size: int) -> int:
     return min(FREE_NS + 75 * size, 15_000_000 + 14 * size)
 
 
-class ConversionCost(ShapeVisitor[int]):
+class ConversionCost:
     """An upper bound for the work of converting a value, in nanoseconds, known before it is converted.
 
-    The shape tells what an object, an array and an item cost, the JSON of the value how many of them there
-    are. Visiting a shape returns the cost of one scalar; the cost of containers is collected in the
-    attributes.
+    The shape tells what an object, an array and an item cost, the JSON of the value how many there are.
     """
 
+    __slots__ = ("_is_flat", "_per_array", "_per_byte", "_per_item", "_per_object", "grows")
+
     def __init__(self, shape: Shape) -> None:
-        self.grows = False
+        self._per_object = self._per_array = self._per_byte = 0
+        self._per_item = _cost_of_scalar(shape)
+        parts = list(walk(shape))
+        listed = {id(unwrap(part.items)) for part in parts if isinstance(part, Array)}
+        for part in parts:
+            self._add(part, id(part) in listed)
+        if self._per_object or self._per_item:
+            self._per_array = max(self._per_array, 250)
+        growing = [part for part in parts if isinstance(part, Array | Dictionary | Named | External)]
+        self.grows = self._per_byte > 0 or len(growing) > 0
         """Whether the cost depends on the size of the value."""
-        self._per_object = self._per_array = self._per_item = self._per_byte = 0
-        self._in_list = False
-        self._seen: set[tuple[int, bool]] = set()
-        self._own = self.visit(shape)
-        top = unwrap(shape)
-        self._is_flat = False
+        is_list = isinstance(unwrap(shape), Array) and not self._per_byte
+        self._is_flat = is_list and sum(map(_is_container, parts)) == 1
         """Whether values are lists of scalars, whose length tells the cost."""
-        if isinstance(top, Array) and top.items is not None and not self._per_byte:
-            self._is_flat = not any(map(_is_container, walk(top.items)))
+
+    def _add(self, shape: Shape, is_listed: bool) -> None:
+        match shape:
+            case Scalar(python=python) if python is re.compile:
+                self._per_byte = _PATTERN_CHARACTER_NS
+            case Array(items=items, python=python):
+                self._per_item = max(self._per_item, _cost_of_scalar(items) + (0 if python is list else 300))
+            case FixedArray(items=items):
+                per_array = 600 + sum(150 + _cost_of_scalar(item) for item in items)
+                self._per_array = max(self._per_array, per_array)
+            case Dictionary(keys=keys, values=values):
+                per_item = _cost_of_scalar(keys) + _cost_of_scalar(values)
+                self._per_item = max(self._per_item, per_item and per_item + 150)
+            case Record(fields=fields, python=python):
+                per_object, per_field = (1_400, 400) if pydantic_types.is_pydantic(python) else (600, 200)
+                if is_listed and loads_at_once(shape):
+                    per_object, per_field = 1_200, 100
+                per_object += sum(per_field + _cost_of_scalar(item.shape) for item in fields)
+                self._per_object = max(self._per_object, per_object)
+            case External() if _is_container(shape):
+                self._per_object = max(self._per_object, 2_500)
+                self._per_item = max(self._per_item, 60)
 
     def estimate(self, value: Any) -> int:
         """Return how many nanoseconds converting a value takes, at most."""
         kind = type(value)
         if kind is list and self._is_flat:
-            return self._own + self._per_array + self._per_item * len(value)
+            return self._per_array + self._per_item * len(value)
         if kind is not dict and kind is not list and not self._per_byte:
-            return self._own
+            return self._per_item
         try:
             data = codec.write(value)
         except (TypeError, ValueError, ArithmeticError, RecursionError):
             return 0  # it is not JSON, which the validator reports
         objects, arrays, commas = data.count(b"{"), data.count(b"["), data.count(b",")
-        total = self._own + self._per_object * objects + self._per_array * arrays
-        return total + self._per_item * (objects + arrays + commas) + self._per_byte * len(data)
+        total = self._per_object * objects + self._per_array * arrays + self._per_byte * len(data)
+        return total + self._per_item * (objects + arrays + commas)
 
     def least_bytes(self, value: Any) -> int:
         """Return how many bytes a value takes as JSON at least, as far as its length tells."""
         return 2 * len(value) if self._is_flat and type(value) is list else 0
 
-    def nothing(self) -> int:
-        return 0
 
-    def scalar(self, shape: Scalar) -> int:
-        if shape.python is re.compile:
-            self.grows, self._per_byte = True, _PATTERN_CHARACTER_NS
-        if getattr(shape.python, "__qualname__", "") == "UUID":
+def _cost_of_scalar(shape: Shape | None) -> int:
+    """Return the cost of a scalar, 0 for other shapes."""
+    shape = unwrap(shape)
+    match shape:
+        case Scalar(python=python) if getattr(python, "__qualname__", "") == "UUID":
             return 1_300
-        return _SCALAR_NS.get(shape.python, _OTHER_SCALAR_NS)
-
-    def enumeration(self, shape: Enumeration) -> int:
-        return 0 if shape.members is None else 250
-
-    def array(self, shape: Array) -> int:
-        each = self._visit_inside(shape.items, in_list=True) + (0 if shape.python is list else 300)
-        self._per_item = max(self._per_item, each)
-        if self._per_item or self._per_object or self._per_array:
-            self.grows, self._per_array = True, max(self._per_array, 250)
-        return 0
-
-    def fixed_array(self, shape: FixedArray) -> int:
-        own = 600 + 150 * len(shape.items) + sum(map(self.visit, shape.items))
-        self._per_array = max(self._per_array, own)
-        return 0
-
-    def dictionary(self, shape: Dictionary) -> int:
-        each = self.visit_optional(shape.keys) + self._visit_inside(shape.values, in_list=False)
-        if each or self._per_object or self._per_array:
-            self.grows, self._per_item = True, max(self._per_item, 150 + each)
-        return 0
-
-    def union(self, shape: Union) -> int:
-        before = (self._per_object, self._per_array, self._per_item)
-        costs = [self._visit_inside(option, in_list=False) for option in shape.options]
-        is_free = not any(costs) and before == (self._per_object, self._per_array, self._per_item)
-        return 0 if is_free else 400 * len(costs) + max(costs)
-
-    def record(self, shape: Record) -> int:
-        own = 600 + 200 * len(shape.fields)
-        if pydantic_types.is_pydantic(shape.python):
-            at_once = self._in_list and loads_at_once(shape)
-            own = (1_200 + 100 * len(shape.fields)) if at_once else (1_400 + 400 * len(shape.fields))
-        own += sum(self.visit(item.shape) for item in shape.fields)
-        self._per_object = max(self._per_object, own)
-        return 0
-
-    def named(self, shape: Named) -> int:
-        key = (id(shape), self._in_list)
-        if key in self._seen:
-            self.grows = True  # it may refer to itself
-            return 0
-        self._seen.add(key)
-        return self.visit(shape.target)
-
-    def external(self, shape: External) -> int:
-        if not _is_container(shape):
+        case Scalar(python=python):
+            return _SCALAR_NS.get(python, _OTHER_SCALAR_NS)
+        case Enumeration(members=tuple()):
+            return 250
+        case Union(options=options):
+            most = max(map(_cost_of_scalar, options))
+            return most and most + 400 * len(options)
+        case External() if not _is_container(shape):
             return _OTHER_SCALAR_NS
-        self.grows = True
-        self._per_object = max(self._per_object, 1_200)
-        self._per_array = max(self._per_array, 250)
-        self._per_item = max(self._per_item, 60)
-        return 0 if self._in_list else 2_500
-
-    def _visit_inside(self, shape: Shape | None, *, in_list: bool) -> int:
-        outer, self._in_list = self._in_list, in_list
-        try:
-            return self.visit_optional(shape)
-        finally:
-            self._in_list = outer
+    return 0
 
 
 def _is_container(shape: Shape) -> bool:

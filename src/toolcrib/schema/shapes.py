@@ -147,47 +147,20 @@ class External(Shape):
 
 
 class ShapeVisitor(ABC, Generic[T]):
-    """Calls the method for the class of a shape. Methods not overridden return `nothing()`.
+    """Calls the method for the class of a shape: `scalar(shape)`, `array(shape)`, see _METHODS.
 
-    Constrained and Named are looked through unless a visitor overrides their methods.
+    A method that a visitor does not have means `nothing()`. Constrained and Named are looked through.
     """
 
     def visit(self, shape: Shape) -> T:
-        result: T = getattr(self, _METHODS[type(shape)])(shape)
-        return result
+        method: Callable[[Shape], T] | None = getattr(self, _METHODS[type(shape)], None)
+        return self.nothing() if method is None else method(shape)
 
     def visit_optional(self, shape: Shape | None) -> T:
         return self.nothing() if shape is None else self.visit(shape)
 
     @abstractmethod
     def nothing(self) -> T: ...
-
-    def any_value(self, shape: AnyValue) -> T:  # noqa: ARG002 - for subclasses, as below
-        return self.nothing()
-
-    def scalar(self, shape: Scalar) -> T:  # noqa: ARG002
-        return self.nothing()
-
-    def enumeration(self, shape: Enumeration) -> T:  # noqa: ARG002
-        return self.nothing()
-
-    def array(self, shape: Array) -> T:  # noqa: ARG002
-        return self.nothing()
-
-    def fixed_array(self, shape: FixedArray) -> T:  # noqa: ARG002
-        return self.nothing()
-
-    def dictionary(self, shape: Dictionary) -> T:  # noqa: ARG002
-        return self.nothing()
-
-    def union(self, shape: Union) -> T:  # noqa: ARG002
-        return self.nothing()
-
-    def record(self, shape: Record) -> T:  # noqa: ARG002
-        return self.nothing()
-
-    def external(self, shape: External) -> T:  # noqa: ARG002
-        return self.nothing()
 
     def constrained(self, shape: Constrained) -> T:
         return self.visit(shape.base)

@@ -1,13 +1,9 @@
-"""Compiled JSON Schema checks; the only module that imports jsonschema-rs.
+"""Compiled JSON Schemas: validation, error messages, and comparison. The only module that imports
+jsonschema_rs.
 
-Knows schemas, values and how to say what is wrong. Refuses to know tools. Nothing is ever fetched: a
-retriever that refuses stands behind every schema, and patterns run on a linear-time engine.
-
-A shortcut around the engine, for schemas that name plain types and nothing else, as most tools have.
-
-It says yes where yes is beyond doubt and leaves everything else to the engine: so both always say the same,
-and a server whose tools take and give plain values need not load the engine before somebody errs. Knows a few
-keywords of JSON Schema; refuses to guess about the others.
+Nothing is fetched: references to other documents are refused. Patterns run on a linear-time engine. Schemas
+that name only plain types, as most tools have, are checked in Python, so that a server of such tools loads
+the engine only when it has to explain an error.
 """
 
 from __future__ import annotations
@@ -35,122 +31,46 @@ if TYPE_CHECKING:
 
 IsValid = Callable[[Any], bool]
 
-_WORDS = frozenset({"description", "title", "default", "examples"})
-_KINDS: dict[Any, frozenset[type]] = {
-    "string": frozenset({str}),
-    "integer": frozenset({int}),
-    "number": frozenset({int, float}),
-    "boolean": frozenset({bool}),
-}
-_OBJECT = frozenset({"type", "properties", "required"}) | _WORDS
-_SCALAR = _WORDS | {"type"}
-
-
-def find_shortcut(schema: Mapping[str, Any], ask: IsValid) -> IsValid | None:
-    """A check that asks the engine only in doubt; None where that would be always."""
-    kinds = _kinds_of(schema)
-    if kinds is not None:
-        return lambda value: (type(value) in kinds and _is_json(value)) or ask(value)
-    if schema.get("type") != "object" or not schema.keys() <= _OBJECT:
-        return None
-    known = {name: _kinds_of(item) for name, item in schema.get("properties", {}).items()}
-    if None in known.values():
-        return None
-    required = frozenset(schema.get("required", ()))
-    return _check_object(known, required, ask)  # type: ignore[arg-type]  # None was looked for
-
-
-def _kinds_of(schema: Any) -> frozenset[type] | None:
-    if not isinstance(schema, Mapping) or not schema.keys() <= _SCALAR:
-        return None
-    kind = schema.get("type")
-    return _KINDS.get(kind) if isinstance(kind, str) else None
-
-
-def _check_object(known: Mapping[str, frozenset[type]], required: frozenset[str], ask: IsValid) -> IsValid:
-    nothing: frozenset[type] = frozenset()
-
-    def is_valid(value: Any) -> bool:
-        if type(value) is not dict or not required <= value.keys():
-            return ask(value)
-        for name, item in value.items():
-            kind = type(item)
-            if kind not in known.get(name, nothing) or (kind is not int and not _is_json(item)):
-                return ask(value)
-        return True
-
-    return is_valid
-
-
-def _is_json(value: Any) -> bool:
-    """Whether a plain value surely is JSON: text may hold what is no character, and NaN is a float."""
-    kind = type(value)
-    return value.isascii() if kind is str else kind is not float or value - value == 0.0
-
-
-_JSON_NAMES = {str: "string", bool: "boolean", int: "integer", float: "number", list: "array", dict: "object"}
 _PATTERN_BYTES = 1 << 20
 _MAX_PROBLEMS = 10
 _MAX_OPTIONS = 20
-_MAX_WORDS = 60
+_MAX_VALUE_TEXT = 60
 _MAX_PATH = 200
-_MANY_VISITS = 3_000
-"""Above this the engine is not asked for all that is wrong: saying it takes a hundred times as long as
-finding it, about 10 us for each visit."""
-_MANY_VALUES = 20_000
-"""Above this it is not even asked for the first thing: it would copy most of the value."""
-
-
-@dataclass(frozen=True, slots=True)
-class Problem:
-    """One thing wrong with a value: where, what was expected, what came, and a way out."""
-
-    field: str
-    expected: str
-    got: str
-    hint: str | None = None
-
-    def __str__(self) -> str:
-        place = f"'{self.field}': " if self.field else ""
-        hint = f" ({self.hint})" if self.hint else ""
-        got = f", got {self.got}" if self.got else ""
-        return f"{place}{self.expected}{got}{hint}"
-
-    def to_json(self) -> dict[str, Any]:
-        return {key: value for key, value in asdict(self).items() if value is not None}
+_MAX_REPORTED_CHECKS = 3_000
+"""Above this the engine is not asked for all errors: reporting takes a hundred times as long as checking."""
+_MAX_REPORTED_VALUES = 20_000
+"""Above this it is not asked for the first error either, because it copies most of the value."""
 
 
 def _engine() -> Any:
-    """The one place that loads the engine: 30 ms that only a server that checks something pays."""
+    """Load the engine, which takes 30 ms."""
     import jsonschema_rs
 
     return jsonschema_rs
 
 
 def _pattern_options() -> Any:
-    """Patterns run on an engine of linear time, in a bounded space."""
     return _engine().RegexOptions(size_limit=_PATTERN_BYTES, dfa_size_limit=_PATTERN_BYTES)
 
 
-def _refuse(uri: str) -> Any:
+def _refuse_to_fetch(uri: str) -> Any:
     raise LookupError(f"{uri} is not fetched")
 
 
 class Validator:
-    """One schema, compiled: one of plain types when the engine is first wanted. Where it `is_heavy`, ask for
-    the `excess` of a value first, see effort.py."""
+    """A compiled schema. Where it `is_heavy`, call `find_excess` before `is_valid`."""
 
     __slots__ = ("_compiled", "_text", "is_heavy", "is_valid")
 
     def __init__(self, schema: Mapping[str, Any], *, trusted: bool = False) -> None:
-        """`trusted` schemas were made by this library from type hints, and are right by construction."""
+        """`trusted` schemas were made by this library from type hints."""
         if not trusted:
             check_limits(schema)
         self._text = _encode(schema)
         self._compiled: tuple[Any, ValidationCost] | None = None
-        shortcut = find_shortcut(schema, lambda value: self._check.is_valid(value)) if trusted else None
-        self.is_heavy = shortcut is None and not self._cost.is_low
-        self.is_valid: IsValid = shortcut or self._check.is_valid
+        fast = build_fast_check(schema, lambda value: self._check.is_valid(value)) if trusted else None
+        self.is_heavy = fast is None and not self._cost.is_low
+        self.is_valid: IsValid = fast or self._check.is_valid
 
     @property
     def _check(self) -> Any:
@@ -163,50 +83,32 @@ class Validator:
         return (self._compiled or _compile(self._text))[1]
 
     def find_excess(self, value: Any) -> str | None:
-        """Why `value` is not even checked: it would cost too much. None where it is checked."""
+        """Return why a value is not checked, because that would cost too much; None where it can be."""
         return self._cost.find_excess(value) if self.is_heavy else None
 
     def problems(self, value: Any) -> list[Problem]:
-        """What is wrong with a value that is not valid: the first things, where there are many, and nothing
-        where there is too much to look at or something that is not JSON."""
+        """Return what is wrong with an invalid value: the first problems, where there are many.
+
+        Return nothing where finding them would cost too much, or where a part of the value is not JSON.
+        """
         try:
-            if not self._cost.exceeds_report(value, _MANY_VISITS):
+            if not self._cost.exceeds_report(value, _MAX_REPORTED_CHECKS):
                 errors = self._check.iter_errors(value)
                 found = (problem for error in errors for problem in _problems_of(error, value))
                 return list(islice(found, _MAX_PROBLEMS))
-            # Where there are branches, one error may contain thousands; where there is much, it is copied.
+            # The first error of a branching schema may contain thousands of others.
             has_branches = b'"anyOf"' in self._text or b'"oneOf"' in self._text
-            if not has_branches and not self._cost.exceeds_report(value, _MANY_VALUES):
+            if not has_branches and not self._cost.exceeds_report(value, _MAX_REPORTED_VALUES):
                 self._check.validate(value)
         except _engine().ValidationError as error:
             return list(islice(_problems_of(error, value), _MAX_PROBLEMS))
         except ValueError:
-            pass  # somewhere in it is something that is not JSON, or that nests too deep to be quoted
+            pass  # a part of the value is not JSON, or is nested too deeply to be quoted
         return []
 
 
-@lru_cache(maxsize=16)
-def _compile(text: bytes) -> tuple[Any, ValidationCost]:
-    """The engine's validator, and what checking costs. Remembered for a moment: a schema is compiled once to
-    see whether it can be, and again when its tool is first called."""
-    engine = _engine()
-    plain = codec.decode(text)
-    longest_name = limit_patterns(plain) if b"attern" in text else None
-    cost = estimate_cost(plain, text, longest_name)
-    try:
-        check = engine.validator_for(
-            plain,
-            validate_formats=True,
-            retriever=_refuse,
-            pattern_options=_pattern_options(),
-        )
-    except Exception as error:  # the engine raises ValueError, ValidationError and ReferencingError
-        raise InvalidSchemaError(_explain_refusal(error)) from None
-    return check, cost
-
-
 def check_schema(schema: Any) -> Validator:
-    """Compile a stranger's schema, or raise InvalidSchemaError. The schema itself is checked, not `{}`."""
+    """Compile a schema of unknown origin, or raise InvalidSchemaError."""
     if not isinstance(schema, Mapping):
         raise InvalidSchemaError("Schema must be a JSON object")
     declared = schema.get("$schema")
@@ -215,25 +117,101 @@ def check_schema(schema: Any) -> Validator:
     return Validator(schema)
 
 
+@lru_cache(maxsize=16)
+def _compile(text: bytes) -> tuple[Any, ValidationCost]:
+    """Compile a schema and estimate its cost. Cached: it is compiled at registration and again at the first
+    call."""
+    plain = codec.decode(text)
+    max_name_length = limit_patterns(plain) if b"attern" in text else None
+    cost = estimate_cost(plain, text, max_name_length)
+    try:
+        check = _engine().validator_for(
+            plain, validate_formats=True, retriever=_refuse_to_fetch, pattern_options=_pattern_options()
+        )
+    except Exception as error:  # the engine raises ValueError, ValidationError and ReferencingError
+        raise InvalidSchemaError(_explain(error)) from None
+    return check, cost
+
+
 def _encode(schema: Mapping[str, Any]) -> bytes:
     try:
         return codec.encode(dict(schema))
     except codec.NotFiniteError as error:
         raise InvalidSchemaError(f"Schema has {error.value} at '{error.path}', which is not JSON") from None
     except (TypeError, ValueError, ArithmeticError, RecursionError) as error:
-        raise InvalidSchemaError(f"Schema is not JSON: {_cut(str(error))}") from None
+        raise InvalidSchemaError(f"Schema is not JSON: {_shorten(str(error))}") from None
 
 
-def _explain_refusal(error: Exception) -> str:
+def _explain(error: Exception) -> str:
+    """Return a short message for an error of the engine, with its location."""
     text = getattr(error, "message", None) or str(error)
     text = text.splitlines()[0] if text else type(error).__name__
-    what, is_pattern, _ = text.partition('is not a "regex"')
+    pattern, is_pattern, _ = text.partition('is not a "regex"')
     if is_pattern:
-        words = "is not a pattern that runs in linear time (no look-around, no back-references)"
-        text = f"{_cut(what.strip())} {words}"
-    where = "/".join(str(part) for part in getattr(error, "instance_path", ()) or ())
-    where = re.sub(r"allOf/\d+/then/pattern$", "pattern", where)  # where its author has put it
-    return f"{text[:300]} (at {where[:_MAX_PATH]})" if where else text[:300]
+        reason = "is not a pattern that runs in linear time (no look-around, no back-references)"
+        text = f"{_shorten(pattern.strip())} {reason}"
+    path = "/".join(str(part) for part in getattr(error, "instance_path", ()) or ())
+    path = re.sub(
+        r"allOf/\d+/then/pattern$", "pattern", path
+    )  # where the author wrote it, see limit_patterns
+    return f"{text[:300]} (at {path[:_MAX_PATH]})" if path else text[:300]
+
+
+# --- schemas of plain types --------------------------------------------------------------------------
+
+_ANNOTATIONS = frozenset({"description", "title", "default", "examples"})
+_OBJECT_KEYWORDS = _ANNOTATIONS | {"type", "properties", "required"}
+_SCALAR_KEYWORDS = _ANNOTATIONS | {"type"}
+_PYTHON_TYPES: dict[Any, frozenset[type]] = {
+    "string": frozenset({str}),
+    "integer": frozenset({int}),
+    "number": frozenset({int, float}),
+    "boolean": frozenset({bool}),
+}
+
+
+def build_fast_check(schema: Mapping[str, Any], ask: IsValid) -> IsValid | None:
+    """Return a check for a schema of plain types, None for other schemas.
+
+    It answers yes where that is certain, and calls `ask`, the engine, in every other case.
+    """
+    own_types = _types_of(schema)
+    if own_types is not None:
+        return lambda value: (type(value) in own_types and _is_json(value)) or ask(value)
+    if schema.get("type") != "object" or not schema.keys() <= _OBJECT_KEYWORDS:
+        return None
+    known: dict[str, frozenset[type]] = {}
+    for name, item in schema.get("properties", {}).items():
+        types = _types_of(item)
+        if types is None:
+            return None
+        known[name] = types
+    required = frozenset(schema.get("required", ()))
+    no_types: frozenset[type] = frozenset()
+
+    def is_valid(value: Any) -> bool:
+        if type(value) is not dict or not required <= value.keys():
+            return ask(value)
+        for name, item in value.items():
+            kind = type(item)
+            if kind not in known.get(name, no_types) or (kind is not int and not _is_json(item)):
+                return ask(value)
+        return True
+
+    return is_valid
+
+
+def _types_of(schema: Any) -> frozenset[type] | None:
+    if not isinstance(schema, Mapping) or not schema.keys() <= _SCALAR_KEYWORDS:
+        return None
+    kind = schema.get("type")
+    return _PYTHON_TYPES.get(kind) if isinstance(kind, str) else None
+
+
+def _is_json(value: Any) -> bool:
+    """Whether a scalar surely is JSON: other text may have a lone surrogate, and a float may be NaN."""
+    kind = type(value)
+    return value.isascii() if kind is str else kind is not float or value - value == 0.0
 
 
 # --- comparing schemas -------------------------------------------------------------------------------
@@ -247,13 +225,15 @@ def canonicalize(schema: Schema | bool) -> jsonschema_rs.CanonicalSchema:
 
     Raise InvalidSchemaError for what is not a schema or refers outside itself.
     """
-    engine = _engine()
     try:
-        canonical: jsonschema_rs.CanonicalSchema = engine.canonicalize(
-            _plain(schema), validate_formats=True, retriever=_refuse, pattern_options=_pattern_options()
+        canonical: jsonschema_rs.CanonicalSchema = _engine().canonicalize(
+            _plain(schema),
+            validate_formats=True,
+            retriever=_refuse_to_fetch,
+            pattern_options=_pattern_options(),
         )
     except Exception as error:  # the engine raises ValueError, ValidationError and CanonicalizationError
-        raise InvalidSchemaError(_explain_refusal(error)) from None
+        raise InvalidSchemaError(_explain(error)) from None
     return canonical
 
 
@@ -284,9 +264,9 @@ def dereference(schema: Schema, *, limit: int = _MAX_EXPANDED) -> dict[str, Any]
     if expanded_size(schema, limit) > limit:
         raise InvalidSchemaError(f"Schema has more than {limit} parts once its references are resolved")
     try:
-        expanded: dict[str, Any] = _engine().dereference(_plain(schema), retriever=_refuse)
+        expanded: dict[str, Any] = _engine().dereference(_plain(schema), retriever=_refuse_to_fetch)
     except Exception as error:  # the engine raises ValueError and ReferencingError
-        raise InvalidSchemaError(_explain_refusal(error)) from None
+        raise InvalidSchemaError(_explain(error)) from None
     return expanded
 
 
@@ -299,11 +279,32 @@ def _answer(verdict: Any) -> Answer:
     return answer
 
 
-# --- words -------------------------------------------------------------------------------------------
+# --- error messages ----------------------------------------------------------------------------------
+
+_JSON_NAMES = {str: "string", bool: "boolean", int: "integer", float: "number", list: "array", dict: "object"}
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One thing wrong with a value: where, what was expected, what was received, and what to do."""
+
+    field: str
+    expected: str
+    got: str
+    hint: str | None = None
+
+    def __str__(self) -> str:
+        field = f"'{self.field}': " if self.field else ""
+        hint = f" ({self.hint})" if self.hint else ""
+        got = f", got {self.got}" if self.got else ""
+        return f"{field}{self.expected}{got}{hint}"
+
+    def to_json(self) -> dict[str, Any]:
+        return {key: value for key, value in asdict(self).items() if value is not None}
 
 
 def describe_value(value: Any) -> str:
-    """What came, short: its JSON type, and itself where it is small and plain."""
+    """Return the JSON type of a value, and the value itself where it is short."""
     if value is None:
         return "null"
     name = _JSON_NAMES.get(type(value), type(value).__name__)
@@ -319,9 +320,8 @@ def describe_value(value: Any) -> str:
 
 
 def show_name(name: Any) -> str:
-    """A name that a caller made up, on one line, short, without what a terminal could take for its own."""
-    text = str(name)
-    text = text if len(text) <= _MAX_WORDS else f"{text[:_MAX_WORDS]}..."
+    """Return a name from a caller on one line, shortened, without control characters."""
+    text = _shorten(str(name))
     return text if text.isprintable() else text.encode("unicode_escape").decode()
 
 
@@ -336,52 +336,67 @@ def format_path(path: list[str | int]) -> str:
 
 
 def _problems_of(error: jsonschema_rs.ValidationError, value: Any) -> Iterator[Problem]:
-    place = _place_of(error, value)
+    path = _path_of(error, value)
     kind: Any = error.kind
     name = kind.name
     if name == "required":
-        yield Problem(format_path([*place, kind.property]), "required, but missing", "")
+        yield Problem(format_path([*path, kind.property]), "required, but missing", "")
     elif name in ("additionalProperties", "unevaluatedProperties"):
         for extra in kind.unexpected:
-            yield Problem(format_path([*place, extra]), "not a known name", "")
+            yield Problem(format_path([*path, extra]), "not a known name", "")
     elif name in ("anyOf", "oneOf") and getattr(kind, "context", None):
-        yield _best_branch(error, value)
+        yield _closest_option(error, value)
     else:
-        yield Problem(format_path(place), _expectation(name, kind), describe_value(error.instance))
+        yield Problem(format_path(path), _expectation(name, kind), describe_value(error.instance))
 
 
-def _place_of(error: Any, value: Any) -> list[str | int]:
-    """Names and indices on the way to what is wrong. The engine takes a name of digits for an index."""
-    place: list[str | int] = []
+def _path_of(error: Any, value: Any) -> list[str | int]:
+    """Return the names and indices that lead to the error. The engine takes a name of digits for an index."""
+    path: list[str | int] = []
     for part in error.instance_path:
         if isinstance(value, dict):
-            place.append(str(part))
+            path.append(str(part))
             value = value.get(str(part))
         else:
-            place.append(part)
-            # It drops empty names too, so that what follows may be somewhere else.
-            is_there = isinstance(value, list | tuple) and isinstance(part, int) and part < len(value)
-            value = value[part] if is_there else None
-    return place
+            path.append(part)
+            # The engine drops empty names, so that the rest of the path may not exist here.
+            exists = isinstance(value, list | tuple) and isinstance(part, int) and part < len(value)
+            value = value[part] if exists else None
+    return path
 
 
-def _best_branch(error: Any, value: Any) -> Problem:
-    """Of all branches that failed, the one that came furthest says most."""
-    path = format_path(_place_of(error, value))
+def _closest_option(error: Any, value: Any) -> Problem:
+    """Return the problem of the option that failed deepest in the value."""
+    path = format_path(_path_of(error, value))
     got = describe_value(error.instance)
-    branches = [branch for branch in error.kind.context if branch]
-    if len(branches) < len(error.kind.context):  # a branch without an error fits
+    options = [option for option in error.kind.context if option]
+    if len(options) < len(error.kind.context):  # an option without an error fits
         return Problem(path, "fits more than one of the permitted forms", got)
     types = [
-        " or ".join(branch[0].kind.types)
-        for branch in branches
-        if branch[0].kind.name == "type" and list(branch[0].instance_path) == list(error.instance_path)
+        " or ".join(option[0].kind.types)
+        for option in options
+        if option[0].kind.name == "type" and list(option[0].instance_path) == list(error.instance_path)
     ]
-    if len(types) == len(branches):
+    if len(types) == len(options):
         return Problem(path, f"expected {' or '.join(dict.fromkeys(types))}", got)
-    deepest = max(branches, key=lambda branch: (len(branch[0].instance_path), -len(branch)))
+    deepest = max(options, key=lambda option: (len(option[0].instance_path), -len(option)))
     inner = next(_problems_of(deepest[0], value))
     return inner if inner.field else Problem(path, "fits none of the permitted forms", got)
+
+
+_EXPECTATIONS = {
+    "minimum": "at least {limit}",
+    "exclusiveMinimum": "more than {limit}",
+    "maximum": "at most {limit}",
+    "exclusiveMaximum": "less than {limit}",
+    "minLength": "a length of at least {limit}",
+    "minItems": "a length of at least {limit}",
+    "minProperties": "a length of at least {limit}",
+    "maxLength": "a length of at most {limit}",
+    "maxItems": "a length of at most {limit}",
+    "maxProperties": "a length of at most {limit}",
+    "uniqueItems": "items that differ",
+}
 
 
 def _expectation(name: str, kind: Any) -> str:
@@ -391,36 +406,26 @@ def _expectation(name: str, kind: Any) -> str:
         case "enum":
             options = list(kind.options)
             more = f" and {len(options) - _MAX_OPTIONS} more" if len(options) > _MAX_OPTIONS else ""
-            return f"expected one of {', '.join(map(_say, options[:_MAX_OPTIONS]))}{more}"
+            return f"expected one of {', '.join(map(_show, options[:_MAX_OPTIONS]))}{more}"
         case "const":
-            return f"expected {_say(kind.expected_value)}"
+            return f"expected {_show(kind.expected_value)}"
         case "format":
             return f"expected a {kind.format}"
         case "pattern":
-            return f"expected text that matches {_cut(repr(kind.pattern), MAX_PATTERN_LENGTH)}"
-        case "minimum" | "exclusiveMinimum":
-            return f"expected {'at least' if name == 'minimum' else 'more than'} {kind.limit}"
-        case "maximum" | "exclusiveMaximum":
-            return f"expected {'at most' if name == 'maximum' else 'less than'} {kind.limit}"
-        case "minLength" | "minItems" | "minProperties":
-            return f"expected a length of at least {kind.limit}"
-        case "maxLength" | "maxItems" | "maxProperties":
-            return f"expected a length of at most {kind.limit}"
+            return f"expected text that matches {_shorten(repr(kind.pattern), MAX_PATTERN_LENGTH)}"
         case "multipleOf":
             return f"expected a multiple of {kind.multiple_of}"
-        case "uniqueItems":
-            return "expected items that differ"
         case "falseSchema":
             return "not permitted"
-        case _:
-            # The engine's own words quote the whole value; the keyword alone is safe and short.
-            return f"does not satisfy '{name}'"
+    if name in _EXPECTATIONS:
+        return f"expected {_EXPECTATIONS[name].format(limit=getattr(kind, 'limit', ''))}"
+    return f"does not satisfy '{name}'"  # the engine's own message quotes the whole value
 
 
-def _say(value: Any) -> str:
-    """A value out of a schema, as its author would write it in JSON; text in single quotes, as names are."""
-    return _cut(repr(value) if isinstance(value, str) else codec.encode_text(value))
+def _show(value: Any) -> str:
+    """Return a value from a schema as JSON; strings in single quotes, like names."""
+    return _shorten(repr(value) if isinstance(value, str) else codec.encode_text(value))
 
 
-def _cut(text: str, limit: int = _MAX_WORDS) -> str:
+def _shorten(text: str, limit: int = _MAX_VALUE_TEXT) -> str:
     return text if len(text) <= limit else f"{text[:limit]}..."

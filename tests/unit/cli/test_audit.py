@@ -113,7 +113,7 @@ def test_a_log_without_records_says_so(desk: Desk) -> None:
     desk.write("audit.jsonl", "")
     done = desk.run("audit", "tail", "--file", "audit.jsonl")
     assert (done.exit_code, done.stdout) == (0, "")
-    assert done.stderr == "note: there are no records in audit.jsonl\n"
+    assert done.stderr == "note: no records in audit.jsonl\n"
 
 
 # --- which log ---
@@ -126,8 +126,8 @@ def test_a_log_that_nobody_names_is_asked_for(desk: Desk) -> None:
         done = desk.run("audit", "tail")
         assert done.exit_code == 2
         assert done.stderr == (
-            "error: No audit log is named\n"
-            "hint: name it: --file PATH, or in toolcrib.toml:\n"
+            "error: No audit log configured\n"
+            "hint: use --file PATH, or add to toolcrib.toml:\n"
             '    [audit]\n    file = "audit.db"\n'
         )
 
@@ -137,7 +137,7 @@ def test_a_log_that_is_not_there_is_said_not_to_be(desk: Desk, command: str) -> 
     desk.write("toolcrib.toml", '[audit]\nfile = "audit.db"\n')
     done = desk.run("audit", *command.split())
     assert done.exit_code == 2
-    assert done.stderr == "error: There is no audit log audit.db\nhint: a server makes it when it starts\n"
+    assert done.stderr == "error: No audit log: audit.db\nhint: a server creates it when it starts\n"
     assert not Path("audit.db").exists()
 
 
@@ -168,7 +168,7 @@ def test_whoever_has_seen_enough_is_not_bothered(
     def fail(self: object, text: str) -> None:
         raise BrokenPipeError(32, "Broken pipe")
 
-    monkeypatch.setattr("toolcrib.cli.output.Terminal.data", fail)
+    monkeypatch.setattr("toolcrib.cli.output.Terminal.echo", fail)
     done = desk.run("audit", "tail")
     assert (done.exit_code, done.stderr) == (1, "")
 
@@ -218,7 +218,7 @@ def test_records_are_found_by_time(desk: Desk, log: str, monkeypatch: pytest.Mon
 def test_the_newest_are_shown_and_that_there_are_more(desk: Desk, log: str) -> None:
     done = desk.run("audit", "query", "--limit", "2", "--as", "key:*")
     assert [line.split()[0] for line in done.stdout.splitlines()] == ["4", "6"]
-    assert done.stderr == "note: these are the newest 2; there are more\nhint: --limit 0 shows all\n"
+    assert done.stderr == "note: only the newest 2 are shown\nhint: --limit 0 shows all\n"
     for limit in ("3", "0"):
         done = desk.run("audit", "query", "--limit", limit, "--as", "key:*")
         assert [line.split()[0] for line in done.stdout.splitlines()] == ["3", "4", "6"]
@@ -235,7 +235,7 @@ def test_a_hundred_are_shown_unless_more_are_wanted(desk: Desk) -> None:
 def test_nothing_found_is_said(desk: Desk, log: str) -> None:
     done = desk.run("audit", "query", "--tool", "nothing")
     assert (done.exit_code, done.stdout) == (0, "")
-    assert done.stderr == f"note: no record in {log} fits\n"
+    assert done.stderr == f"note: no matching records in {log}\n"
 
 
 def test_an_outcome_that_is_misspelt_finds_help(desk: Desk, log: str) -> None:
@@ -248,7 +248,7 @@ def test_a_time_that_is_none_finds_help(desk: Desk, log: str) -> None:
     for option in ("--since", "--until"):
         done = desk.run("audit", "query", option, "yesterday")
         assert done.exit_code == 2
-        assert done.stderr.startswith(f"error: {option} 'yesterday' is no time\nhint: ")
+        assert done.stderr.startswith(f"error: Invalid time for {option}: 'yesterday'\nhint: ")
 
 
 # --- what callers could have chosen ---

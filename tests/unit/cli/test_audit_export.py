@@ -13,11 +13,9 @@ from types import SimpleNamespace
 import pytest
 
 from tests.support.recorded_calls import CALLS, record
-from toolcrib.cli import audit as extract
-from toolcrib.cli import audit as module
-from toolcrib.cli import output as progress
-from toolcrib.cli.audit import COLUMNS
-from toolcrib.cli.output import Terminal
+from toolcrib.cli import output
+from toolcrib.cli.audit import COLUMNS, _find_format
+from toolcrib.cli.output import Terminal, show_progress
 from toolcrib.policy.audit import open_log
 
 from .conftest import Desk
@@ -96,7 +94,7 @@ def test_programs_are_told_what_was_written(desk: Desk, log: str) -> None:
     assert found == expected
     done = desk.run("audit", "export", "--to", "csv", "--json")
     assert done.exit_code == 2
-    assert done.stderr == ("error: --json says what was written where\nhint: add -o FILE, or drop --json\n")
+    assert done.stderr == ("error: --json requires --output\nhint: --json prints what was written\n")
 
 
 def test_a_form_is_needed(desk: Desk, log: str) -> None:
@@ -108,7 +106,7 @@ def test_the_log_is_not_written_over(desk: Desk, log: str) -> None:
     before = Path(log).read_bytes()
     done = desk.run("audit", "export", "--to", "csv", "-o", f"./{log}")
     assert done.exit_code == 2
-    assert done.stderr == "error: The log cannot be written over\nhint: choose another name behind -o\n"
+    assert done.stderr == "error: Cannot overwrite the audit log\nhint: choose another name for --output\n"
     assert Path(log).read_bytes() == before
 
 
@@ -121,7 +119,7 @@ def test_a_file_that_is_there_is_replaced_when_the_new_one_is_complete(desk: Des
 def test_what_is_no_file_is_left_alone(desk: Desk, log: str) -> None:
     done = desk.run("audit", "export", "--to", "csv", "-o", "/dev/null")
     assert done.exit_code == 2
-    assert done.stderr == "error: /dev/null is not a file\nhint: leave -o out for standard output\n"
+    assert done.stderr == "error: /dev/null is not a file\nhint: omit --output for stdout\n"
     assert not Path("/dev/null").is_file()
 
 
@@ -133,64 +131,54 @@ def test_a_place_that_cannot_be_written_is_said_not_to_be(
 ) -> None:
     done = desk.run("audit", "export", "--to", "csv", "-o", name)
     assert done.exit_code == 2
-    assert done.stderr == f"error: {name} cannot be written: {words}\n"
+    assert done.stderr == f"error: Cannot write {name}: {words}\n"
 
 
-@pytest.mark.parametrize("at", ["write", "close"])
 def test_a_disk_that_is_full_leaves_the_old_file(
-    desk: Desk, log: str, monkeypatch: pytest.MonkeyPatch, at: str
+    desk: Desk, log: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     desk.write("out.csv", "old")
-    full = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    class Full(io.StringIO):
-        def write(self, text: str) -> int:
-            if at == "write":
-                raise full
-            return super().write(text)
+    def fail(_: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-        def close(self) -> None:
-            raise full
-
-    monkeypatch.setattr(extract, "_open_new", lambda path: Full())
+    monkeypatch.setattr(os, "fsync", fail)
     done = desk.run("audit", "export", "--to", "csv", "-o", "out.csv")
     assert done.exit_code == 2
-    assert done.stderr == "error: out.csv cannot be written: No space left on device\n"
+    assert done.stderr == "error: Cannot write out.csv: No space left on device\n"
     assert Path("out.csv").read_text() == "old"
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "latin-1"])
 def test_where_somebody_looks_json_is_plain_ascii(encoding: str) -> None:
     screen: io.StringIO = Screen() if encoding == "utf-8" else Foreign()
-    spell = extract.find_speller("jsonl", None, Terminal(screen, screen, debug=False))
+    spell = _find_format("jsonl", None, Terminal(screen, screen, debug=False))
     assert spell({"tool": "é\x7f\u202e"}) == '{"tool":"\\u00e9\\u007f\\u202e"}\n'
-    to_file = extract.find_speller("jsonl", "out.jsonl", Terminal(screen, screen, debug=False))
+    to_file = _find_format("jsonl", "out.jsonl", Terminal(screen, screen, debug=False))
     assert to_file({"tool": "é"}) == '{"tool":"é"}\n'
 
 
-# --- how far it is ---
+# --- progress ---
 
 
-def test_a_long_look_says_how_far_it_is_and_leaves_no_trace(
-    desk: Desk, log: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    moments = iter([0.0, 0.1, 0.3, 0.3, 0.4])
-    clock = SimpleNamespace(monotonic=lambda: next(moments))  # its own: other threads look at the usual one
-    monkeypatch.setattr(progress, "time", clock)
+def test_long_work_shows_its_progress_and_leaves_no_trace(monkeypatch: pytest.MonkeyPatch) -> None:
+    times = iter([0.0, 0.1, 0.3, 0.3, 0.4])
+    clock = SimpleNamespace(monotonic=lambda: next(times))  # its own: other threads use the real one
+    monkeypatch.setattr(output, "time", clock)
     screen = Screen()
-    with module._telling(Terminal(screen, screen, debug=False), open_log(log)) as tell:
-        assert tell is not None
+    with show_progress(Terminal(screen, screen, debug=False)) as update:
+        assert update is not None
         for done in (1, 2, 3, 4):
-            tell(done)
-    first, second = "checked 2 of about 8 records", "checked 4 of about 8 records"
+            update(lambda done=done: f"verified {done} of 8")  # type: ignore[misc]
+    first, second = "verified 2 of 8", "verified 4 of 8"
     assert screen.getvalue() == f"\r{first}\r{second}\r{' ' * len(second)}\r"
 
 
-def test_a_quick_look_says_nothing(desk: Desk, log: str) -> None:
+def test_short_work_shows_no_progress() -> None:
     screen, pipe = Screen(), io.StringIO()
-    with module._telling(Terminal(screen, screen, debug=False), open_log(log)) as tell:
-        assert tell is not None
-        tell(1)
+    with show_progress(Terminal(screen, screen, debug=False)) as update:
+        assert update is not None
+        update(lambda: "verified 1 of 8")
     assert screen.getvalue() == ""
-    with module._telling(Terminal(pipe, pipe, debug=False), open_log(log)) as tell:
-        assert tell is None
+    with show_progress(Terminal(pipe, pipe, debug=False)) as update:
+        assert update is None

@@ -13,7 +13,7 @@ import pytest
 from tests.support.audit_logs import read_lines, replace_lines, restamp
 from tests.support.recorded_calls import CALLS, record
 from toolcrib.cli import audit as module
-from toolcrib.cli.audit import Place
+from toolcrib.cli.audit import AuditLog
 from toolcrib.cli.output import Terminal
 from toolcrib.policy.audit import Verdict
 from toolcrib.policy.audit.record import read_head
@@ -33,7 +33,7 @@ def log(desk: Desk) -> str:
 def test_a_log_that_is_whole_is_proven_so(desk: Desk, log: str) -> None:
     done = desk.run("audit", "verify")
     assert (done.exit_code, done.stderr) == (0, "")
-    assert done.stdout == f"{log}: sound: 7 records, 1 to 7; 2 checkpoints compared\n"
+    assert done.stdout == f"{log}: valid: 7 records, 1 to 7; 2 checkpoints compared\n"
 
 
 def test_programs_get_the_verdict_as_json(desk: Desk, log: str) -> None:
@@ -66,7 +66,7 @@ def test_a_record_that_was_changed_is_named(desk: Desk, log: str) -> None:
     done = desk.run("audit", "verify")
     assert (done.exit_code, done.stderr) == (1, "")
     assert done.stdout == (
-        f"{log}: NOT sound: 7 records, 1 to 7; 2 checkpoints compared\n"
+        f"{log}: NOT valid: 7 records, 1 to 7; 2 checkpoints compared\n"
         "  edited: record 4 does not match the one before it: one of them was changed\n"
     )
     found = desk.run("audit", "verify", "--json")
@@ -80,11 +80,11 @@ def test_a_log_that_was_deleted_is_not_sound(desk: Desk, log: str) -> None:
     done = desk.run("audit", "verify")
     assert (done.exit_code, done.stderr) == (1, "")
     assert done.stdout == (
-        f"{log}: NOT sound: no records; 0 checkpoints compared\n"
+        f"{log}: NOT valid: no records; 0 checkpoints compared\n"
         "  truncated: records 1 to 7 are missing at the end\n"
     )
     Path(f"{log}.checkpoints").unlink()
-    assert "There is no audit log" in desk.run("audit", "verify").stderr
+    assert "No audit log:" in desk.run("audit", "verify").stderr
 
 
 def test_damage_that_somebody_accepted_is_told_and_is_no_failure(desk: Desk, log: str) -> None:
@@ -93,16 +93,19 @@ def test_damage_that_somebody_accepted_is_told_and_is_no_failure(desk: Desk, log
     record(log, CALLS, accept_gap=True)
     done = desk.run("audit", "verify")
     assert " (accepted): " in done.stdout
-    assert (done.exit_code, done.stdout.split(": ")[1]) == (0, "sound")
+    assert (done.exit_code, done.stdout.split(": ")[1]) == (0, "valid")
 
 
 def test_without_the_key_it_is_said_what_is_not_proven(desk: Desk, log: str) -> None:
     os.rename(f"{log}.key", "elsewhere.key")
     done = desk.run("audit", "verify")
-    assert (done.exit_code, done.stdout.split(": ")[1]) == (0, "sound as far as can be told without its key")
+    assert (done.exit_code, done.stdout.split(": ")[1]) == (
+        0,
+        "valid as far as can be verified without the key",
+    )
     assert done.stderr == (
-        "note: without its key this proves that the records fit each other, not who wrote them\n"
-        "hint: --key-file PATH, where the key is kept elsewhere\n"
+        "note: without the key, only the chain of records is verified, not who wrote them\n"
+        "hint: use --key-file PATH if the key is kept elsewhere\n"
     )
     assert desk.run("audit", "verify", "--key-file", "elsewhere.key").stderr == ""
     done = desk.run("audit", "verify", "--key-file", "nowhere.key")
@@ -118,17 +121,17 @@ def test_a_log_is_called_sound_only_as_far_as_checkpoints_go(desk: Desk, log: st
     seals.write_bytes(early)
     done = desk.run("audit", "verify")
     assert done.exit_code == 0
-    state = f"sound up to the last checkpoint (record 7, {at})"
+    state = f"valid up to the last checkpoint (record 7, {at})"
     assert done.stdout == f"{log}: {state}: 14 records, 1 to 14; 2 checkpoints compared\n"
-    not_sealed = "but not yet sealed: whoever can write the file could have made them"
-    assert done.stderr == f"note: 7 records after it are chained, {not_sealed}\n"
+    not_sealed = "not signed yet: someone who can write the file could have made them"
+    assert done.stderr == f"note: 7 records after the last checkpoint {not_sealed}\n"
     seals.write_bytes(early.splitlines(keepends=True)[0])  # of the empty log
     done = desk.run("audit", "verify")
-    assert done.stdout == f"{log}: not sealed yet: 14 records, 1 to 14; 0 checkpoints compared\n"
-    assert done.stderr == f"note: 14 records are chained, {not_sealed}\n"
+    assert done.stdout == f"{log}: not signed yet: 14 records, 1 to 14; 0 checkpoints compared\n"
+    assert done.stderr == f"note: 14 records {not_sealed}\n"
     Path("copy").write_bytes(late)
     done = desk.run("audit", "verify", "--checkpoints", "copy")
-    assert (done.stderr, done.stdout.split(": ")[1]) == ("", "sound")
+    assert (done.stderr, done.stdout.split(": ")[1]) == ("", "valid")
     assert desk.run("audit", "verify", "--checkpoints", "nowhere").exit_code == 2
 
 
@@ -144,7 +147,7 @@ def test_a_copy_of_the_checkpoints_gives_away_what_was_cut_off_with_them(desk: D
     replace_lines(
         path, [*lines[:7], *restamp([line.replace(b"refund", b"refuse") for line in lines[7:]], head.hash)]
     )
-    assert desk.run("audit", "verify").stdout.split(": ")[1].startswith("sound up to the last checkpoint")
+    assert desk.run("audit", "verify").stdout.split(": ")[1].startswith("valid up to the last checkpoint")
     done = desk.run("audit", "verify", "--checkpoints", "copy")
     assert done.exit_code == 1
     assert "  restamped: record 14 does not match its checkpoint\n" in done.stdout
@@ -166,13 +169,13 @@ def test_what_the_settings_say_of_key_and_checkpoints_is_used(desk: Desk) -> Non
 def test_records_that_ended_because_of_their_age_are_mentioned() -> None:
     out, err = io.StringIO(), io.StringIO()
     verdict = Verdict(True, 900, 101, 1000, "0" * 64, 2, [], 101, True, 1000)
-    module._say_verdict(Place(Path("audit.db")), verdict, Terminal(out, err, debug=False))
-    assert out.getvalue() == "audit.db: sound: 900 records, 101 to 1000; 2 checkpoints compared\n"
-    assert err.getvalue() == "note: records before 101 were ended because of their age\n"
+    module._print_verdict(AuditLog(Path("audit.db")), verdict, Terminal(out, err, debug=False))
+    assert out.getvalue() == "audit.db: valid: 900 records, 101 to 1000; 2 checkpoints compared\n"
+    assert err.getvalue() == "note: records before 101 were deleted because of their age\n"
 
 
 def test_an_empty_log_is_sound(desk: Desk) -> None:
-    unproven = "sound as far as can be told without its key"
+    unproven = "valid as far as can be verified without the key"
     desk.write("audit.jsonl", "")
     done = desk.run("audit", "verify", "--file", "audit.jsonl")
     assert (done.exit_code, done.stdout) == (

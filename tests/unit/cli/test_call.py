@@ -126,7 +126,7 @@ def test_nothing_returned_is_a_note(kit: Desk) -> None:
 
 def test_media_are_named_and_links_shown(kit: Desk) -> None:
     assert kit.run("call", "kit.py:picture").stdout.splitlines() == [
-        "[image, image/png] 3 bytes (--json gives them)",
+        "[image, image/png] 3 bytes (use --json to print them)",
         "[link] an x: https://example.org/x",
         "words",
     ]
@@ -208,14 +208,14 @@ def test_a_word_for_a_list_gets_a_hint_how_to_write_one(kit: Desk) -> None:
         (["math_add", "10"], None, "'10' is not KEY=VALUE"),
         (["math_add", "=10"], None, "is not KEY=VALUE"),
         (["math_add", "a=1", "a=2"], None, "'a' is given twice"),
-        (["math_add", "a:=x"], None, "is not JSON after :="),
+        (["math_add", "a:=x"], None, "is not valid JSON"),
         (["math_add", "--json", "{"], None, "after --json are not JSON"),
         (["math_add", "--json", "[1]"], None, "--json takes a JSON object"),
         (["math_add", "--json", "-"], "[1]", "on stdin must be a JSON object"),
-        (["math_add", "--json", "-"], "", "There are no arguments on stdin"),
+        (["math_add", "--json", "-"], "", "No arguments on stdin"),
         (["math_add", "--timeout", "0"], None, "'--timeout'"),
         (["math_add", "--timeout", "soon"], None, "'--timeout'"),
-        (["math_add", "--a", "10"], None, "a tool's arguments have no dashes: a=VALUE"),
+        (["math_add", "--a", "10"], None, "without dashes: a=VALUE"),
         (["kit.py"], None, "kit.py is a file, not a tool"),
     ],
 )

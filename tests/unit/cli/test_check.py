@@ -12,7 +12,7 @@ def test_the_sample_tools_give_no_finding(desk: Desk) -> None:
     assert done.exit_code == 0
     assert "ok   hello_world" in done.stdout
     assert "off  list_files (enable_file_tools)" in done.stdout
-    assert done.stdout.splitlines()[-1] == "The sample tools: 5 tools ok, 2 off; nothing to complain about."
+    assert done.stdout.splitlines()[-1] == "Sample tools: 5 tools ok, 2 off; no problems."
 
 
 def test_a_good_file_is_listed_with_the_place_of_each_tool(desk: Desk) -> None:
@@ -20,7 +20,7 @@ def test_a_good_file_is_listed_with_the_place_of_each_tool(desk: Desk) -> None:
     done = desk.run("check", "tools.py")
     assert (done.exit_code, done.stderr) == (0, "")
     assert "ok  add  tools.py:4" in done.stdout
-    assert done.stdout.endswith("1 tool ok; nothing to complain about.\n")
+    assert done.stdout.endswith("1 tool ok; no problems.\n")
 
 
 def test_a_refused_tool_does_not_hide_the_good_ones(desk: Desk) -> None:
@@ -113,7 +113,7 @@ def test_a_file_named_twice_is_run_once_and_is_no_duplicate(desk: Desk) -> None:
     done = desk.run("check", "tools.py", "./tools.py", ".", "tools.py:add")
     assert done.exit_code == 0
     assert done.stderr.count("running") == 1
-    assert done.stdout.endswith("1 tool ok; nothing to complain about.\n")
+    assert done.stdout.endswith("1 tool ok; no problems.\n")
 
 
 def test_files_of_a_folder_that_import_each_other_run_once(desk: Desk) -> None:
@@ -122,7 +122,7 @@ def test_files_of_a_folder_that_import_each_other_run_once(desk: Desk) -> None:
     desk.write("kit/also.py", "import base\n" + ADD.replace("def add", "def sum_up"))
     done = desk.run("check", "kit")
     assert done.stderr.count("running") == 1
-    assert done.stdout.endswith("3 tools ok; nothing to complain about.\n")
+    assert done.stdout.endswith("3 tools ok; no problems.\n")
 
 
 def test_a_definition_without_handler_and_a_handler_without_definition_are_errors(desk: Desk) -> None:
@@ -177,7 +177,7 @@ def test_strict_lets_warnings_fail_and_advice_pass(desk: Desk) -> None:
     assert desk.run("check", "warned.py", "--strict").exit_code == 1
     desk.write("advised.py", ADD.replace("a: First number", "a:"))
     done = desk.run("check", "advised.py", "--strict")
-    assert "1 piece of advice" in done.stdout
+    assert "1 suggestion" in done.stdout
     assert done.exit_code == 0
 
 

@@ -147,7 +147,7 @@ def test_the_command_in_the_entry_runs(
 
 def test_a_project_has_a_file_of_its_own(desk: Desk, home: Path) -> None:
     done = desk.run("connect", "claude-code", "--scope", "project", "--env", "TOKEN=x")
-    assert "warning: the values of TOKEN are in a file that a project shares" in done.stderr
+    assert "warning: the values of TOKEN are in a file shared with the project" in done.stderr
     assert "toolcrib" in servers(desk.folder / ".mcp.json")
     assert (desk.folder / ".mcp.json").stat().st_mode == desk.write("plain", "").stat().st_mode
     assert not (home / ".claude.json").exists()
@@ -162,7 +162,7 @@ def test_a_file_can_be_named(desk: Desk, home: Path) -> None:
 def test_printing_writes_nothing(desk: Desk, cursor: Path) -> None:
     done = desk.run("connect", "cursor", "--print", "--url", URL)
     assert json.loads(done.stdout) == {"mcpServers": {"toolcrib": {"url": URL}}}
-    assert done.stderr == f"note: it goes into {cursor}\n"
+    assert done.stderr == f"note: add this to {cursor}\n"
     assert not cursor.exists()
     assert (
         desk.run("connect", "codex", "--print", "--url", URL).stdout
@@ -176,7 +176,7 @@ def test_comments_order_and_unknown_keys_stay_and_a_backup_is_told(desk: Desk, h
     file = desk.write(".vscode/mcp.json", '// ours\n{\n\t"inputs": [], // none\n\t"servers": {},\n}\n')
     before = file.read_text()
     done = desk.run("connect", "vscode", "--url", URL, "--scope", "project")
-    assert "note: the file as it was is in .vscode/mcp.json.bak" in done.stderr
+    assert "note: backup of the original file: .vscode/mcp.json.bak" in done.stderr
     new = '{\n\t\t"toolcrib": {\n\t\t\t"type": "http",\n\t\t\t"url": "' + URL + '"\n\t\t}\n\t}'
     assert file.read_text() == before.replace("{},", new + ",")
     desk.run("connect", "vscode", "--remove", "--scope", "project")
@@ -191,7 +191,7 @@ def test_the_same_entry_again_is_no_error_and_no_change(desk: Desk, cursor: Path
     before = cursor.stat().st_mtime_ns
     done = desk.run("connect", "cursor")
     assert done.exit_code == 0
-    assert done.stderr == f"note: already connected: 'toolcrib' is in {cursor}\n"
+    assert done.stderr == f"note: already connected: 'toolcrib' in {cursor}\n"
     assert cursor.stat().st_mtime_ns == before
 
 
@@ -201,10 +201,10 @@ def test_another_entry_of_that_name_is_shown_beside_the_wanted_one(desk: Desk, c
     done = desk.run("connect", "cursor", "--url", URL, "--name", "shop")
     assert done.exit_code == 1
     assert done.stderr.splitlines() == [
-        f"error: Cursor has another server called 'shop' in {cursor}",
-        '  there: {"command": "npx", "env": {"KEY": "***"}, "timeout": 9}',
-        f'  wanted: {{"url": "{URL}"}}',
-        "hint: give it another name with --name, or replace it with --force",
+        f"error: Cursor has a different server 'shop' in {cursor}",
+        '  existing: {"command": "npx", "env": {"KEY": "***"}, "timeout": 9}',
+        f'  new: {{"url": "{URL}"}}',
+        "hint: use another name with --name, or replace it with --force",
     ]
     report = desk.run("connect", "cursor", "--url", URL, "--name", "shop", "--json")
     assert report.exit_code == 1
@@ -218,7 +218,7 @@ def test_another_entry_of_that_name_is_shown_beside_the_wanted_one(desk: Desk, c
 def test_an_address_without_a_path_is_remarked_on(desk: Desk, cursor: Path) -> None:
     done = desk.run("connect", "cursor", "--url", "http://127.0.0.1:8000")
     assert done.exit_code == 0
-    assert "toolcrib serve answers at /mcp" in done.stderr
+    assert "toolcrib serve uses /mcp" in done.stderr
 
 
 # --- out again ---------------------------------------------------------------------------------------
@@ -232,7 +232,7 @@ def test_what_went_in_comes_out(desk: Desk, cursor: Path) -> None:
     assert (done.exit_code, servers(cursor)) == (0, {})
     assert done.stderr == f"note: removed 'tools' from {cursor}\nhint: restart Cursor\n"
     done = desk.run("connect", "cursor", "tools.py", "--remove")
-    assert (done.exit_code, done.stderr) == (0, f"note: not connected: there is no 'tools' in {cursor}\n")
+    assert (done.exit_code, done.stderr) == (0, f"note: not connected: no 'tools' in {cursor}\n")
     assert desk.json("connect", "cursor", "--remove", "--json")["state"] == "not-connected"
 
 
@@ -259,7 +259,7 @@ def test_the_list_says_who_is_here_and_who_knows_toolcrib(desk: Desk, cursor: Pa
     done = desk.run("connect", "--list")
     assert done.exit_code == 0
     rows = [line.split(maxsplit=4) for line in done.stdout.splitlines()]
-    assert rows[0] == ["CLIENT", "HERE", "SCOPE", "TOOLCRIB", "FILE"]
+    assert rows[0] == ["CLIENT", "FOUND", "SCOPE", "TOOLCRIB", "FILE"]
     assert ["cursor", "yes", "user", "shop", str(cursor)] in rows
     assert ["cursor", "yes", "project", "-", ".cursor/mcp.json"] in rows
     assert ["gemini", "yes", "user", "toolcrib", str(home / ".gemini/settings.json")] in rows
@@ -296,20 +296,20 @@ def test_the_list_is_there_for_programs_and_for_one_client(desk: Desk, cursor: P
     [
         ([], "Missing argument 'CLIENT'", "claude-desktop, claude-code, cursor"),
         (["cursr"], "Unknown client: cursr", "did you mean 'cursor'?"),
-        (["claude-desktop", "--url", URL], "takes no address", "leave out --url"),
-        (["claude-desktop", "--scope", "project"], "one configuration", "leave out --scope project"),
-        (["cursor", "nope.py"], "There is no file nope.py", ""),
-        (["cursor", "nope.py:add"], "There is no file nope.py", ""),
-        (["cursor", "no.such"], "There is no file, folder or module no.such", ""),
-        (["cursor", "nope.toml"], "There is no file nope.toml", ""),
-        (["cursor", URL], "is an address", f"--url {URL}"),
-        (["cursor", "--url", "127.0.0.1"], "is not the address", "http://127.0.0.1:8000/mcp"),
-        (["cursor", "x.py", "--url", URL], "runs already", "drop x.py, or --url"),
-        (["cursor", "--env", "A=b", "--url", URL], "--env is for a server that the client starts", "set it"),
-        (["cursor", "--env", "A"], "--env wants KEY=VALUE", ""),
-        (["cursor", "--name", "my_tools"], "not a name that every client takes", "my-tools"),
-        (["cursor", "--file", "x", "--scope", "user"], "--file already says where", "drop --scope"),
-        (["cursor", "--print", "--remove"], "do not go together", "--print"),
+        (["claude-desktop", "--url", URL], "does not support URLs", "omit --url"),
+        (["claude-desktop", "--scope", "project"], "no project configuration", "omit --scope project"),
+        (["cursor", "nope.py"], "No such file: nope.py", ""),
+        (["cursor", "nope.py:add"], "No such file: nope.py", ""),
+        (["cursor", "no.such"], "No such file, folder or module: no.such", ""),
+        (["cursor", "nope.toml"], "No such file: nope.toml", ""),
+        (["cursor", URL], "is a URL", f"--url {URL}"),
+        (["cursor", "--url", "127.0.0.1"], "Invalid server URL", "http://127.0.0.1:8000/mcp"),
+        (["cursor", "x.py", "--url", URL], "--url cannot be combined with x.py", ""),
+        (["cursor", "--env", "A=b", "--url", URL], "--env cannot be combined with --url", "set it"),
+        (["cursor", "--env", "A"], "--env must be KEY=VALUE", ""),
+        (["cursor", "--name", "my_tools"], "Invalid server name", "my-tools"),
+        (["cursor", "--file", "x", "--scope", "user"], "--file cannot be combined with --scope", ""),
+        (["cursor", "--print", "--remove"], "--print cannot be combined with --remove", ""),
     ],
 )
 def test_a_mistake_is_told_with_a_way_out(

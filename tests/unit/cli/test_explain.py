@@ -72,7 +72,7 @@ def shop(desk: Desk) -> Desk:
 def test_without_a_tool_there_is_a_line_for_each(shop: Desk) -> None:
     done = shop.run("explain", "--as", "key:ana")
     assert done.stdout.splitlines() == [
-        "NAME    A CALL              DECIDED BY",
+        "NAME    CALL                DECIDED BY",
         'refund  needs orders:write  rule 2 "small refunds" (toolcrib.toml:11)',
         "find    allowed             rule 1 (toolcrib.toml:8)",
         "wipe    hidden              the default, deny",
@@ -89,7 +89,7 @@ def test_the_caller_is_the_local_user_unless_another_is_named(shop: Desk) -> Non
         "",
         "  roles   none",
         "  scopes  none",
-        '  allow   rule 4 (toolcrib.toml:22)  counts: path below_path "/srv/tmp" (it is "/srv/tmp/a")',
+        '  allow   rule 4 (toolcrib.toml:22)  applies: path below_path "/srv/tmp" (it is "/srv/tmp/a")',
         "  default deny",
         "  limit   1: 60 in 60 s for each principal",
     ]
@@ -102,17 +102,17 @@ def test_the_caller_is_the_local_user_unless_another_is_named(shop: Desk) -> Non
         (
             ["--as", "key:bob", "refund"],
             1,
-            "key:bob calls refund: denied by the default, deny. To them it is an unknown tool.",
+            "key:bob calls refund: denied by the default, deny. The tool is hidden from this caller.",
         ),
         (
             ["--as", "key:ana", "refund"],
             1,
-            "key:ana calls refund: refused, for want of a scope: orders:write. They see the tool.",
+            "key:ana calls refund: refused, missing scope: orders:write. The tool is listed.",
         ),
         (
             ["--as", "key:ana", "--scope", "orders:write", "refund"],
             0,
-            "key:ana calls refund: depends on the arguments. These pass: amount=0.",
+            "key:ana calls refund: depends on the arguments. Allowed for example: amount=0.",
         ),
         (
             ["--as", "key:ana", "--scope", "orders:write", "refund", "order=1"],
@@ -131,8 +131,8 @@ def test_the_caller_is_the_local_user_unless_another_is_named(shop: Desk) -> Non
                 '{"order": "1", "amount": 5}',
             ],
             0,
-            'oauth:1 calls refund: allowed by rule 2 "small refunds" (toolcrib.toml:11), when a person'
-            " agrees: rule 3 (toolcrib.toml:18): Money leaves the house.",
+            'oauth:1 calls refund: allowed by rule 2 "small refunds" (toolcrib.toml:11) after confirmation:'
+            " rule 3 (toolcrib.toml:18): Money leaves the house.",
         ),
         (
             [
@@ -147,7 +147,7 @@ def test_the_caller_is_the_local_user_unless_another_is_named(shop: Desk) -> Non
                 "amount=7",
             ],
             0,
-            'key:x calls refund: allowed by rule 2 "small refunds" (toolcrib.toml:11), when a person agrees:'
+            'key:x calls refund: allowed by rule 2 "small refunds" (toolcrib.toml:11) after confirmation:'
             " rule 3 (toolcrib.toml:18): Money leaves the house.",
         ),
         (
@@ -156,7 +156,7 @@ def test_the_caller_is_the_local_user_unless_another_is_named(shop: Desk) -> Non
             "local calls wipe: denied for these arguments by rule 4 (toolcrib.toml:22).",
         ),
         (["find"], 0, "local calls find: allowed by rule 1 (toolcrib.toml:8)."),
-        (["wipe"], 0, 'local calls wipe: depends on the arguments. These pass: path="/srv/tmp".'),
+        (["wipe"], 0, 'local calls wipe: depends on the arguments. Allowed for example: path="/srv/tmp".'),
     ],
 )
 def test_the_first_line_says_what_would_happen(
@@ -177,8 +177,8 @@ def test_where_no_passing_arguments_are_known_none_are_named(shop: Desk) -> None
 
 def test_a_rule_for_others_explains_why_it_is_not_for_this_one(shop: Desk) -> None:
     lines = shop.run("explain", "--as", "key:bob", "refund").stdout.splitlines()
-    assert lines[3] == "  scopes  none (it needs orders:write)"
-    assert lines[4].endswith("does not count: it is for role:support")
+    assert lines[3] == "  scopes  none (required: orders:write)"
+    assert lines[4].endswith("does not apply: it is for role:support")
     assert lines[5].startswith("  confirm rule 3 (toolcrib.toml:18) ")
 
 
@@ -186,17 +186,17 @@ def test_arguments_that_do_not_fit_are_a_mistake_unless_it_is_refused_anyway(sho
     done = shop.run("explain", "find", "qq=1")
     assert done.exit_code == 2
     assert "Invalid arguments for tool 'find'" in done.stderr
-    assert "hint: no rule is asked about arguments that do not fit" in done.stderr
+    assert "hint: rules are checked for valid arguments only" in done.stderr
     done = shop.run("explain", "--as", "key:bob", "wipe", "paht=1")
     assert done.exit_code == 1
-    assert "unknown tool" in done.stdout
+    assert "hidden from this caller" in done.stdout
 
 
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
         (["fnid"], "Unknown tool: fnid"),
-        (["--args", "{}"], "There are arguments, and no tool"),
+        (["--args", "{}"], "--args requires a tool"),
         (["find", "--args", "[]"], "The arguments after --args must be a JSON object"),
         (["find", "q"], "'q' is not KEY=VALUE"),
         (["--as", "role:support", "find"], "'role:support' is not a caller"),
@@ -234,8 +234,8 @@ def test_without_a_policy_everybody_may_call_everything(desk: Desk) -> None:
     desk.write("tools.py", TOOLS)
     done = desk.run("explain", "-t", "tools.py", "find", "q=1")
     assert done.stdout.splitlines()[0] == "local calls find: allowed by the default, allow."
-    assert "  rules   none is about this tool" in done.stdout
-    assert "note: there is no policy" in done.stderr
+    assert "  rules   no rule matches this tool" in done.stdout
+    assert "note: no policy" in done.stderr
 
 
 def test_what_is_wrong_with_the_policy_is_said_beside_it(shop: Desk) -> None:
@@ -254,7 +254,7 @@ def test_a_key_brings_its_scopes_and_roles(shop: Desk) -> None:
     assert shop.json("explain", "--as", "key:eve", "find", "--json")["key"] == "active"
     done = shop.run("explain", "--as", "key:evee", "find")
     assert done.exit_code == 2
-    assert "There is no key 'evee'" in done.stderr
+    assert "No key 'evee'" in done.stderr
     assert "did you mean 'eve'?" in done.stderr
 
 
@@ -273,7 +273,7 @@ def test_a_key_that_is_no_good_is_refused_whatever_the_rules_say(shop: Desk) -> 
     keys.revoke("eve")
     done = shop.run("explain", "--as", "key:eve", "find")
     assert done.exit_code == 1
-    assert "But the key is revoked: HTTP refuses it with 401 before anything is asked." in done.stdout
+    assert "The key is revoked: HTTP requests with it are refused with 401." in done.stdout
     table = shop.run("explain", "--as", "key:eve")
     assert table.exit_code == 1
     assert "warning: the key is revoked" in table.stderr
@@ -308,7 +308,7 @@ def test_the_value_that_the_tool_gets_is_judged_and_shown(desk: Desk) -> None:
     desk.write("toolcrib.toml", f'[server]\ntargets = ["tools.py"]\n{rule}')
     done = desk.run("explain", "find", "user= root")
     assert done.exit_code == 1
-    assert 'counts: user equals "root" (it is " root", the tool gets "root")' in done.stdout
+    assert 'applies: user equals "root" (it is " root", the tool gets "root")' in done.stdout
     done = desk.run("explain", "find", "user=bad")
     assert (done.exit_code, done.stdout) == (2, "")
     assert "'user': not a user" in done.stderr

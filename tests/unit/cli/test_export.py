@@ -45,7 +45,7 @@ def test_strictness_is_on_and_can_be_turned_off(desk: Desk) -> None:
     desk.write("tools.py", ADD + LOOSE)
     done = desk.run("export", "--to", "openai", "tools.py")
     assert [tool["function"]["strict"] for tool in json.loads(done.stdout)] == [True, False]
-    assert "loose    keep  not strict: /properties/value accepts any value" in done.stderr
+    assert "loose    keep  not strict: /properties/value may be anything" in done.stderr
     assert "2 exact, 1 not strict" in done.stderr
     done = desk.run("export", "--to", "openai-responses", "--no-strict", "tools.py")
     assert [tool["strict"] for tool in json.loads(done.stdout)] == [False, False]
@@ -57,9 +57,9 @@ def test_losses_are_told_with_a_way_out(desk: Desk) -> None:
     done = desk.run("export", "--to", "gemini", "tools.py")
     assert done.exit_code == 0
     assert done.stderr.splitlines()[0] == (
-        "lossy    mark  /properties/names/uniqueItems: no item twice: only in the description, not enforced"
+        "lossy    mark  /properties/names/uniqueItems: no item twice: only told, not enforced"
     )
-    assert "hint: add --json to see every change, or --only exact" in done.stderr
+    assert "hint: --json shows every change, --only exact" in done.stderr
     assert [tool["name"] for tool in json.loads(done.stdout)] == ["add", "mark"]
 
 
@@ -96,7 +96,7 @@ def test_the_json_holds_everything_and_stderr_nothing(desk: Desk) -> None:
     (loss,) = (change for change in document["verdicts"][1]["changes"] if change["effect"] != "same")
     assert loss == {
         "pointer": "/properties/names/uniqueItems",
-        "words": "no item twice: only in the description, not enforced",
+        "words": "no item twice: only told, not enforced",
         "effect": "wider",
     }
     assert document["names"] == {"add": "add", "mark": "mark"}
@@ -121,7 +121,7 @@ def test_a_file_that_cannot_be_written_is_an_error_in_words(desk: Desk) -> None:
     desk.write("tools.py", ADD)
     done = desk.run("export", "--to", "mcp", "tools.py", "-o", "nowhere/tools.json")
     assert done.exit_code == 2
-    assert done.stderr.startswith("error: cannot write nowhere/tools.json: No such file or directory")
+    assert done.stderr.startswith("error: Cannot write nowhere/tools.json: No such file or directory")
 
 
 @pytest.mark.parametrize(
@@ -167,13 +167,13 @@ def test_a_running_server_is_asked_and_names_that_change_are_told(desk: Desk) ->
     )
     done = desk.run("export", "--to", "anthropic", "--command", f"{sys.executable} {path}")
     assert [tool["name"] for tool in json.loads(done.stdout)] == ["go_far"]
-    assert "renamed  go.far  go_far there" in done.stderr
+    assert "renamed  go.far  to go_far" in done.stderr
 
 
 @pytest.mark.parametrize(
     ("options", "words", "hint"),
     [
-        ([], "error: say in which form: --to FORM", "hint: there are: openai, "),
+        ([], "error: Missing option '--to'", "hint: available: openai, "),
         (["--to", "opnai"], "error: there is no format 'opnai'", "hint: did you mean 'openai'?"),
         (["--to", "openai", "--only", "lossy"], "error: Invalid value for '--only'", "--help"),
     ],
@@ -198,11 +198,14 @@ def test_the_samples_are_exported_where_nothing_is_named(desk: Desk) -> None:
 @pytest.mark.parametrize(
     ("words", "error"),
     [
-        (["tools.py", "--output", "tools.py"], "tools.py is where the tools are from"),
-        (["tools.py", "--report", "./tools.py"], "tools.py is where the tools are from"),
-        ([".", "--output", "tools.py"], "tools.py is where the tools are from"),
-        (["--output", "toolcrib.toml"], "toolcrib.toml is where the tools are from"),
-        (["tools.py", "--output", "a.json", "--report", "./a.json"], "--output and --report are both a.json"),
+        (["tools.py", "--output", "tools.py"], "tools.py is a source of the tools"),
+        (["tools.py", "--report", "./tools.py"], "tools.py is a source of the tools"),
+        ([".", "--output", "tools.py"], "tools.py is a source of the tools"),
+        (["--output", "toolcrib.toml"], "toolcrib.toml is a source of the tools"),
+        (
+            ["tools.py", "--output", "a.json", "--report", "./a.json"],
+            "--output and --report are the same file",
+        ),
     ],
 )
 def test_nothing_that_is_needed_is_overwritten(desk: Desk, words: list[str], error: str) -> None:

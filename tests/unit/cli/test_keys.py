@@ -29,8 +29,8 @@ SETTINGS = """
     keys = "secret/keys.json"
 """
 NOWHERE_NAMED = """\
-note: no toolcrib.toml here names toolcrib.keys.json
-hint: have the server ask for keys, in toolcrib.toml:
+note: toolcrib.keys.json is not used by a toolcrib.toml here
+hint: to require keys, add this to toolcrib.toml:
     [auth]
     keys = "toolcrib.keys.json"
 """
@@ -59,11 +59,11 @@ def test_the_key_is_all_that_is_printed_and_the_words_say_how_to_use_it(desk: De
     assert key.expires is not None
     assert abs(key.expires - key.created - 90 * 86_400) < 2
     assert done.stderr == (
-        f"note: key 'ana' ({key.id}) is in toolcrib.keys.json; it expires {day} UTC, in 90 days\n"
+        f"note: key 'ana' ({key.id}) added to toolcrib.keys.json; it expires {day} UTC, in 90 days\n"
         "note: it has 2 scopes: orders:read, b; 1 role: support\n"
-        "note: the key is shown this once, and kept nowhere: keep it where secrets belong\n"
+        "note: the key is not stored and cannot be shown again: keep it in a safe place\n"
         "note: clients send it as `Authorization: Bearer KEY` or `X-API-Key: KEY`; "
-        "in the configuration of one:\n"
+        "example:\n"
         '    "toolcrib": {"type": "http", "url": "http://127.0.0.1:8000/mcp", '
         '"headers": {"Authorization": "Bearer KEY"}}\n' + NOWHERE_NAMED
     )
@@ -76,10 +76,10 @@ def test_the_file_that_the_settings_name_is_used(desk: Desk) -> None:
     assert done.exit_code == 0
     [key] = KeyFile("secret/keys.json").entries()
     assert done.stderr == (
-        f"note: key 'ana' ({key.id}) is in secret/keys.json; it never expires\n"
-        "note: the key is shown this once, and kept nowhere: keep it where secrets belong\n"
+        f"note: key 'ana' ({key.id}) added to secret/keys.json; it never expires\n"
+        "note: the key is not stored and cannot be shown again: keep it in a safe place\n"
         "note: clients send it as `Authorization: Bearer KEY` or `X-API-Key: KEY`; "
-        "in the configuration of one:\n"
+        "example:\n"
         '    "shop": {"type": "http", "url": "http://[::1]:9000/tools", '
         '"headers": {"Authorization": "Bearer KEY"}}\n'
     )
@@ -90,7 +90,7 @@ def test_a_file_that_is_given_goes_before_the_settings(desk: Desk) -> None:
     desk.write("toolcrib.toml", SETTINGS)
     done = desk.run("keys", "create", "ana", "--file", "other.json")
     assert [key["name"] for key in listed(desk, "--file", "other.json")] == ["ana"]
-    assert "note: no toolcrib.toml here names other.json\n" in done.stderr
+    assert "note: other.json is not used by a toolcrib.toml here\n" in done.stderr
     assert not Path("secret").exists()
     done = desk.run("keys", "create", "ana", "--file", "./secret/../secret/keys.json")
     assert "names" not in done.stderr
@@ -150,12 +150,18 @@ def test_a_date_is_in_utc_unless_it_says_otherwise(desk: Desk, text: str, expire
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--expires", "soon"], "error: --expires 'soon' is no time\nhint: write a time such as 30d, 12h, "),
-        (["--expires", "5x"], "error: --expires '5x' is no time\n"),
-        (["--expires", "999999999y"], "error: --expires '999999999y' is out of reach\n"),
-        (["--expires", "2020-01-01"], "error: --expires '2020-01-01' has passed\nhint: write a time to come"),
-        (["--expires", "0d"], "error: --expires '0d' has passed\n"),
-        (["--scope", "a b"], "error: invalid scope or role 'a b': no spaces, quotes or backslashes\n"),
+        (
+            ["--expires", "soon"],
+            "error: Invalid time for --expires: 'soon'\nhint: use a time such as 30d, 12h, ",
+        ),
+        (["--expires", "5x"], "error: Invalid time for --expires: '5x'\n"),
+        (["--expires", "999999999y"], "error: Invalid time for --expires: '999999999y'\n"),
+        (
+            ["--expires", "2020-01-01"],
+            "error: --expires '2020-01-01' is in the past\nhint: use a duration or a date",
+        ),
+        (["--expires", "0d"], "error: --expires '0d' is in the past\n"),
+        (["--scope", "a b"], "error: 'a b' cannot be a scope or a role: no blanks, quotes or backslashes\n"),
     ],
 )
 def test_what_cannot_be_is_refused_and_nothing_is_made(desk: Desk, words: list[str], said: str) -> None:
@@ -176,8 +182,8 @@ def test_a_name_that_is_taken_is_refused_with_two_ways_out(desk: Desk) -> None:
     done = desk.run("keys", "create", "ana", "--file", "k k.json")
     assert (done.exit_code, done.stdout) == (2, "")
     assert done.stderr == (
-        "error: an active key 'ana' exists already\n"
-        "hint: choose another name, or end that one: toolcrib keys revoke ana --file 'k k.json'\n"
+        "error: there is an active key 'ana' already\n"
+        "hint: choose another name, or revoke that key: toolcrib keys revoke ana --file 'k k.json'\n"
     )
 
 
@@ -185,7 +191,7 @@ def test_a_key_that_nobody_got_to_see_is_ended(desk: Desk, monkeypatch: pytest.M
     def fail(self: object, text: str) -> None:
         raise BrokenPipeError
 
-    monkeypatch.setattr("toolcrib.cli.output.Terminal.data", fail)
+    monkeypatch.setattr("toolcrib.cli.output.Terminal.echo", fail)
     assert desk.run("keys", "create", "ana").exit_code == 1
     assert [key.state(0) for key in KeyFile("toolcrib.keys.json").entries()] == ["revoked"]
 
@@ -250,7 +256,7 @@ def test_a_list_without_keys_says_so(desk: Desk) -> None:
     path.chmod(0o600)
     done = desk.run("keys", "list")
     assert (done.exit_code, done.stdout) == (0, "")
-    assert done.stderr == ("note: there are no keys in toolcrib.keys.json\nhint: toolcrib keys create NAME\n")
+    assert done.stderr == ("note: no keys in toolcrib.keys.json\nhint: toolcrib keys create NAME\n")
 
 
 def test_a_file_that_is_not_there_is_said_not_to_be(desk: Desk) -> None:
@@ -281,7 +287,7 @@ def test_a_key_is_revoked_by_its_name_and_that_is_said(desk: Desk) -> None:
     assert done.stderr == (f"note: revoked 'ana' ({key['id']}); running servers refuse it within a second\n")
     assert listed(desk)[0]["state"] == "revoked"
     done = desk.run("keys", "revoke", "ana")
-    assert (done.exit_code, done.stderr) == (0, "note: it was revoked before; nothing to do\n")
+    assert (done.exit_code, done.stderr) == (0, "note: already revoked\n")
 
 
 def test_a_key_is_revoked_by_its_id_or_by_itself(desk: Desk) -> None:
@@ -302,13 +308,13 @@ def test_a_name_that_is_misspelt_finds_help(desk: Desk) -> None:
     done = desk.run("keys", "revoke", "anna")
     assert done.exit_code == 2
     assert done.stderr == "error: Unknown key: anna\nhint: did you mean 'ana'?\n"
-    assert desk.run("keys", "revoke", "zzz").stderr.endswith("hint: there are: ana\n")
+    assert desk.run("keys", "revoke", "zzz").stderr.endswith("hint: available: ana\n")
     id_ = listed(desk)[0]["id"]
     wrong = f"{id_[:-1]}{'0' if id_[-1] != '0' else '1'}"
     assert desk.run("keys", "revoke", wrong).stderr.endswith(f"hint: did you mean '{id_}'?\n")
     desk.run("keys", "revoke", "ana")
     done = desk.run("keys", "revoke", "zzz")
-    assert done.stderr.endswith("hint: no key in toolcrib.keys.json is active\n")
+    assert done.stderr.endswith("hint: toolcrib.keys.json has no active key\n")
 
 
 def test_a_key_that_is_torn_or_foreign_is_told_apart(desk: Desk) -> None:
@@ -316,14 +322,10 @@ def test_a_key_that_is_torn_or_foreign_is_told_apart(desk: Desk) -> None:
     other = create(desk, "ana", "--file", "other.json")
     done = desk.run("keys", "revoke", secret[:-1])
     assert done.exit_code == 2
-    assert done.stderr == (
-        "error: This is not a whole key: cut off, or mistyped\nhint: name the key, or give all of it\n"
-    )
+    assert done.stderr == ("error: Incomplete or mistyped key\nhint: give its name, or the whole key\n")
     done = desk.run("keys", "revoke", other)
     assert done.exit_code == 2
-    assert done.stderr == (
-        "error: This key is not in toolcrib.keys.json\nhint: another file may have it: --file\n"
-    )
+    assert done.stderr == ("error: This key is not in toolcrib.keys.json\nhint: try another file: --file\n")
     assert other not in done.stderr
 
 

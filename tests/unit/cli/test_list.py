@@ -19,7 +19,7 @@ def test_the_sample_tools_are_listed_where_nothing_is_named(desk: Desk) -> None:
     lines = done.stdout.splitlines()
     assert lines[0].split() == ["NAME", "DESCRIPTION", "PARAMETERS"]
     assert lines[1] == "hello_world  A simple greeting tool            name?: string"
-    assert "note: 2 more tools are off: list_files, read_file" in done.stderr
+    assert "note: 2 tools disabled: list_files, read_file" in done.stderr
     assert "sample tools" in done.stderr
 
 
@@ -122,5 +122,5 @@ def test_everything_switched_off_is_a_note_and_no_error(desk: Desk) -> None:
     desk.write("tools.py", ADD.replace("@tool", "@tool(enabled=False)"))
     done = desk.run("list", "tools.py")
     assert (done.exit_code, done.stdout) == (0, "")
-    assert "note: 1 more tool is off: add" in done.stderr
-    assert "note: there are no tools" in done.stderr
+    assert "note: 1 tool disabled: add" in done.stderr
+    assert "note: no tools found" in done.stderr

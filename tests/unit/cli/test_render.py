@@ -8,7 +8,7 @@ import re
 import pytest
 
 from toolcrib import Finding, samples
-from toolcrib.cli import table as render
+from toolcrib.cli import table
 from toolcrib.cli.output import Terminal
 from toolcrib.sources import collect
 
@@ -46,7 +46,7 @@ def plain(text: str) -> list[str]:
 
 
 def test_a_finding_is_wrapped_under_a_hanging_indent(terminal: Terminal) -> None:
-    render.report([("refused", "find_user", "tools.py:10")], [LONG], "in sum", terminal)
+    table.print_report([("refused", "find_user", "tools.py:10")], [LONG], "in sum", terminal)
     lines = plain(printed(terminal))
     assert lines[0] == "refused  find_user  tools.py:10"
     assert lines[2].startswith("/elsewhere/tools.py:10: error: Parameter 'user'")
@@ -62,7 +62,7 @@ def test_a_finding_is_wrapped_under_a_hanging_indent(terminal: Terminal) -> None
 
 def test_without_a_terminal_a_finding_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = Terminal(io.StringIO(), io.StringIO(), debug=False)
-    render.report([], [LONG], "in sum", terminal)
+    table.print_report([], [LONG], "in sum", terminal)
     assert printed(terminal).splitlines() == [
         f"/elsewhere/tools.py:10: error: {LONG.message} [invalid-signature]",
         f"    hint: {LONG.hint}",
@@ -72,15 +72,15 @@ def test_without_a_terminal_a_finding_is_one_line(monkeypatch: pytest.MonkeyPatc
 
 
 def test_levels_and_states_have_their_colours(terminal: Terminal) -> None:
-    render.report([("ok", "add", "x.py:1")], [LONG], "in sum", terminal)
+    table.print_report([("ok", "add", "x.py:1")], [LONG], "in sum", terminal)
     assert "\x1b[32mok\x1b[0m" in printed(terminal)
     assert "\x1b[31m\x1b[1merror: \x1b[0m" in printed(terminal)
 
 
 def test_the_list_and_one_tool_fit_the_terminal(terminal: Terminal) -> None:
     tools = collect(samples).tools
-    render.list_tools(tools, terminal)
-    render.show_tool(tools[2], None, terminal)
+    table.print_tools(tools, terminal)
+    table.print_tool(tools[2], None, terminal)
     lines = plain(printed(terminal))
     assert all(len(line) <= 80 for line in lines)
     assert "Timeout      none" in lines
@@ -88,5 +88,5 @@ def test_the_list_and_one_tool_fit_the_terminal(terminal: Terminal) -> None:
 
 
 def test_a_line_is_not_broken_between_a_parameter_and_its_type(terminal: Terminal) -> None:
-    render.list_tools(collect(samples).tools, terminal)
+    table.print_tools(collect(samples).tools, terminal)
     assert not any(line.endswith(":") for line in plain(printed(terminal)))

@@ -32,7 +32,7 @@ def test_scan_lists_tools_with_their_places(desk: Desk) -> None:
     assert "add" in done.stdout
     assert "Add two whole numbers" in done.stdout
     assert "places_of_tools.py:4" in done.stdout
-    assert done.stdout.endswith("1 tool in 1 file; nothing to complain about. Nothing was imported.\n")
+    assert done.stdout.endswith("1 tool in 1 file; no problems. Nothing was imported.\n")
     assert "places_of_tools" not in sys.modules
 
 
@@ -127,7 +127,7 @@ def test_agreement_is_said(desk: Desk) -> None:
     desk.write("agreed_tools.py", ADD)
     done = desk.run("check", "--against-scan", "agreed_tools.py")
     assert done.exit_code == 0
-    assert "A scan of the source finds 1 tool: the same." in done.stdout
+    assert "The scan finds 1 tool: the same." in done.stdout
 
 
 def test_a_difference_that_was_announced_is_no_error(desk: Desk) -> None:
@@ -136,7 +136,7 @@ def test_a_difference_that_was_announced_is_no_error(desk: Desk) -> None:
     assert done.exit_code == 0
     assert "Tool 'add', parameter 'b': default: the scan says nothing, importing `3`" in done.stdout
     assert "[unresolved-default]" in done.stdout
-    assert "the same, but for 1 difference that it announced." in done.stdout
+    assert "the same, except for 1 expected difference." in done.stdout
 
 
 def test_a_difference_that_nobody_announced_fails(desk: Desk) -> None:
@@ -145,7 +145,7 @@ def test_a_difference_that_nobody_announced_fails(desk: Desk) -> None:
     done = desk.run("check", "--against-scan", "hidden_tools.py")
     assert done.exit_code == 1
     assert "Tool 'add', description" in done.stdout
-    assert "that it did not announce" in done.stdout
+    assert "unexpected difference" in done.stdout
     findings = desk.json("check", "--against-scan", "--json", "hidden_tools.py")["findings"]
     assert {finding["code"] for finding in findings} == {"scan-differs"}
 

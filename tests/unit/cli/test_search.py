@@ -9,9 +9,9 @@ import pytest
 
 from tests.support.http_servers import Served, serving
 from toolcrib import MCPServer
-from toolcrib.cli.load import Offer, Summary
+from toolcrib.cli.load import Loaded
 from toolcrib.cli.output import open_terminal
-from toolcrib.cli.serve import Wishes, load
+from toolcrib.cli.serve import ServeOptions, Summary, load
 
 from .conftest import Desk
 
@@ -40,14 +40,14 @@ def test_what_fits_is_printed_with_the_reason(desk: Desk) -> None:
     assert done.exit_code == 0
     assert done.stdout.splitlines() == [
         "delete_file: Erase a file for good",
-        "    deleting = delete in name; fiels = file in name, description and parameters' descriptions",
+        "    deleting = delete in name; fiels = file in name, description and parameter descriptions",
     ]
     assert done.stderr == ""
 
 
 def test_other_places_than_the_name_count_too(desk: Desk) -> None:
     desk.write("tools.py", TOOLS)
-    for word, place in (("storage", "tags"), ("attic", "parameters' descriptions"), ("tone", "parameters")):
+    for word, place in (("storage", "tags"), ("attic", "parameter descriptions"), ("tone", "parameters")):
         done = desk.run("search", "-t", "tools.py", word)
         assert f"    {word} in {place}" in done.stdout.splitlines()
 
@@ -56,9 +56,9 @@ def test_nothing_found_is_exit_code_1_and_the_nearest_words(desk: Desk) -> None:
     desk.write("tools.py", TOOLS)
     done = desk.run("search", "-t", "tools.py", "lttr")
     assert (done.exit_code, done.stdout) == (1, "")
-    assert done.stderr == "note: nothing fits 'lttr' among 2 tools\nhint: words that look like it: letter\n"
+    assert done.stderr == "note: nothing matches 'lttr' in 2 tools\nhint: similar words: letter\n"
     done = desk.run("search", "-t", "tools.py", "xyzzy")
-    assert done.stderr == "note: nothing fits 'xyzzy' among 2 tools\n"
+    assert done.stderr == "note: nothing matches 'xyzzy' in 2 tools\n"
 
 
 def test_the_json_has_definitions_scores_and_reasons(desk: Desk) -> None:
@@ -98,7 +98,7 @@ def test_a_broken_tool_is_told_beside_what_was_found(desk: Desk) -> None:
     ("arguments", "words"),
     [
         ([], "Missing argument"),
-        (["***"], "'***' has no word in it"),
+        (["***"], "'***' contains no words"),
         (["x", "--limit", "0"], "--limit"),
         (["x", "-t", "nowhere.py"], "nowhere.py"),
     ],
@@ -137,7 +137,7 @@ def test_a_server_that_searches_by_itself_is_asked_to(desk: Desk, harbour: Serve
     assert done.stdout.splitlines()[0] == "polish_17: Polish the brass of ship 17."
     done = desk.run("search", "-t", address, "xyzzy")
     assert done.exit_code == 1
-    assert f"nothing fits 'xyzzy' among the tools of {address}" in done.stderr
+    assert f"nothing matches 'xyzzy' in the tools of {address}" in done.stderr
 
 
 def test_a_tool_that_is_not_listed_is_called_and_shown_by_its_name(desk: Desk, harbour: Served) -> None:
@@ -152,9 +152,10 @@ def test_a_tool_that_is_not_listed_is_called_and_shown_by_its_name(desk: Desk, h
 # --- serving ------------------------------------------------------------------------------------------------
 
 
-def serve_summary(**wishes: Any) -> tuple[Offer, Summary]:
+def serve_summary(**wishes: Any) -> tuple[Loaded, Summary]:
     with open_terminal(debug=False) as terminal:
-        return load(Wishes(**wishes), terminal)
+        loaded, _, summary = load(ServeOptions(**wishes), terminal)
+        return loaded, summary
 
 
 @pytest.mark.parametrize(

@@ -115,9 +115,9 @@ def test_it_says_where_it_is_what_it_serves_and_what_to_paste(desk: Desk) -> Non
         assert process.wait(20) == 0
         assert (process.stdout.read(), process.stderr.read()) == ("", "")
     words = "".join(lines)
-    assert words.startswith("toolcrib serves 5 sample tools at\n  http://127.0.0.1:")
+    assert words.startswith("toolcrib: serving 5 sample tools at\n  http://127.0.0.1:")
     assert "  echo: Echo back the input message\n" in words
-    assert "  off: list_files, read_file (TOOLCRIB_ENABLE_FILE_TOOLS=1 turns them on)\n" in words
+    assert "  disabled: list_files, read_file (" in words
     http, stdio = (json.loads(line)["mcpServers"]["toolcrib"] for line in lines if '"mcpServers"' in line)
     assert http["url"] == lines[1].strip()
     ping = '{"jsonrpc":"2.0","id":7,"method":"ping"}\n'
@@ -305,7 +305,7 @@ def test_on_stdio_it_says_what_it_serves_where_that_is_wished_for(desk: Desk) ->
     process = start("serve", "--stdio", "--verbose", cwd=desk.folder, stdin=subprocess.PIPE)
     out, err = process.communicate("", 60)
     assert (process.returncode, out) == (0, "")
-    assert err.startswith("toolcrib serves 5 sample tools on stdin and stdout")
+    assert err.startswith("toolcrib: serving 5 sample tools on stdin and stdout")
     assert "  echo: Echo back the input message\n" in err
 
 
@@ -337,7 +337,7 @@ def test_a_port_that_is_taken_is_said_with_who_has_it_and_another_one(desk: Desk
         port = taken.getsockname()[1]
         done = desk.run("serve", "--port", str(port))
     assert done.exit_code == 2
-    assert done.stderr.startswith(f"error: Port {port} is taken")
+    assert done.stderr.startswith(f"error: Port {port} is in use")
     assert "--port 0" in done.stderr
     if Path("/proc/net/tcp").exists():
         assert f"by process {os.getpid()} (" in done.stderr
@@ -346,16 +346,16 @@ def test_a_port_that_is_taken_is_said_with_who_has_it_and_another_one(desk: Desk
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["--stdio", "--port", "1"], "--port and --stdio do not go together"),
-        (["--stdio", "--json"], "--json and --stdio do not go together"),
-        (["--stdio", "--workers", "2"], "--workers and --stdio do not go together"),
-        (["--reload", "--workers", "2"], "--reload works with one process, not with 2 workers"),
+        (["--stdio", "--port", "1"], "--port cannot be combined with --stdio"),
+        (["--stdio", "--json"], "--json cannot be combined with --stdio"),
+        (["--stdio", "--workers", "2"], "--workers cannot be combined with --stdio"),
+        (["--reload", "--workers", "2"], "--reload cannot be combined with 2 workers"),
         (["--path", "mcp"], "must be a path such as /mcp"),
         (["--port", "99999"], "99999 is not in the range"),
-        (["--host", "nowhere.invalid"], "There is no host nowhere.invalid"),
-        (["--host", "192.0.2.1"], "192.0.2.1 is no address of this machine"),
+        (["--host", "nowhere.invalid"], "Unknown host: nowhere.invalid"),
+        (["--host", "192.0.2.1"], "Cannot bind 192.0.2.1: not a local address"),
         (["missing.py", "--port", "0"], "There is no file or folder missing.py"),
-        (["http://127.0.0.1:9/mcp", "--port", "0"], "is a running server, which cannot be loaded"),
+        (["http://127.0.0.1:9/mcp", "--port", "0"], "it is a running server"),
     ],
 )
 def test_what_cannot_be_is_refused_before_anything_is_served(
@@ -371,19 +371,19 @@ def test_nothing_to_serve_is_a_failure(desk: Desk) -> None:
     desk.write("empty.py", "def plain() -> None: ...\n")
     done = desk.run("serve", "empty.py", "--port", "0")
     assert done.exit_code == 1
-    assert done.stderr.endswith("error: There is nothing to serve\n")
+    assert done.stderr.endswith("error: No tools to serve\n")
     desk.write("toolcrib.toml", "[server]\ntargets = ['off.py']\n")
     desk.write("off.py", ADD.replace("@tool", "@tool(enabled=False, group='math')"))
     done = desk.run("serve", "--stdio")
     assert done.exit_code == 1
-    assert "every tool is off\nhint: TOOLCRIB_ENABLE_MATH_TOOLS=1 turns them on\n" in done.stderr
+    assert "all tools are disabled\nhint: set enable_math_tools = true" in done.stderr
 
 
 def test_strict_does_not_start_where_anything_was_refused(folder: Path, desk: Desk) -> None:
     done = desk.run("serve", "--strict", "--port", "0", str(folder / "work.py"))
     assert done.exit_code == 1
     assert "Tool 'bad' takes *args" in done.stderr
-    assert done.stderr.endswith("error: Not started: 1 problem, and --strict allows none\n")
+    assert done.stderr.endswith("error: Not started: 1 problem, and --strict is given\n")
 
 
 def test_a_file_of_settings_that_cannot_be_read_says_where(desk: Desk) -> None:

@@ -83,7 +83,7 @@ def test_the_json_is_one_tool_with_tags_version_and_fingerprint(desk: Desk) -> N
 
 def test_a_tool_without_parameters_says_so(desk: Desk) -> None:
     desk.write("tools.py", 'from toolcrib import tool\n@tool\ndef ping() -> str:\n    "Say pong to me."\n')
-    assert "It takes no parameters." in desk.run("show", "tools.py:ping").stdout
+    assert "No parameters." in desk.run("show", "tools.py:ping").stdout
 
 
 def test_an_alias_and_a_version_find_their_tool(desk: Desk) -> None:
@@ -101,13 +101,13 @@ def test_a_misspelt_name_gets_a_suggestion(desk: Desk) -> None:
 def test_a_name_like_no_other_gets_the_names_there_are(desk: Desk) -> None:
     done = desk.run("show", "zzz")
     assert done.exit_code == 2
-    assert "hint: there are: hello_world, echo, get_time, math_add, debug_info" in done.stderr
+    assert "hint: available: hello_world, echo, get_time, math_add, debug_info" in done.stderr
 
 
 def test_a_tool_that_is_off_is_told_from_one_that_is_not_there(desk: Desk) -> None:
     done = desk.run("show", "read_file")
     assert done.exit_code == 2
-    assert "error: Tool 'read_file' is off" in done.stderr
+    assert "error: Tool 'read_file' is disabled" in done.stderr
     assert "TOOLCRIB_ENABLE_FILE_TOOLS=1" in done.stderr
 
 
@@ -133,7 +133,7 @@ def test_a_tool_that_cannot_be_built_shows_why(desk: Desk) -> None:
         (["show", "missing.py:add"], "There is no file missing.py"),
         (["show", "no_such_module:add"], "There is no module 'no_such_module'"),
         (["show", "-t", "missing.py", "add"], "missing.py"),
-        (["show", "-t", "tools.py", "tools.py:add"], "already says where it is"),
+        (["show", "-t", "tools.py", "tools.py:add"], "--target cannot be combined with"),
         (["show"], "Missing argument 'NAME'"),
     ],
 )
@@ -160,5 +160,5 @@ def test_an_object_that_holds_several_tools_asks_for_one(desk: Desk) -> None:
     )
     done = desk.run("show", "apps.py:Shop")
     assert done.exit_code == 2
-    assert "apps.py:Shop holds 2 tools" in done.stderr
+    assert "apps.py:Shop contains 2 tools" in done.stderr
     assert desk.run("show", "-t", "apps.py:Shop", "sell").exit_code == 0

@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolcrib.cli.table import HOLD, Cell, Column, lay_out, wrap_text
+from toolcrib.cli.table import NO_BREAK, Cell, Column, format_table, wrap_text
 from toolcrib.cli.text import safe, width_of
 
 COLUMNS = (Column("NAME", wraps=False), Column("WORDS"), Column("MORE"))
 
 
 def lines_of(*rows: tuple[str, ...], width: int = 40, columns: tuple[Column, ...] = COLUMNS) -> list[str]:
-    return lay_out(columns, rows, width, colour=False).split("\n")
+    return format_table(columns, rows, width, colour=False).split("\n")
 
 
 def test_columns_are_as_wide_as_they_have_to_be() -> None:
@@ -56,13 +56,13 @@ def test_wide_characters_take_two_columns() -> None:
 
 
 def test_a_held_blank_is_not_broken_at() -> None:
-    cells = (f"a:{HOLD}bb, ccc:{HOLD}ddd", "x" * 20)
+    cells = (f"a:{NO_BREAK}bb, ccc:{NO_BREAK}ddd", "x" * 20)
     assert lines_of(cells, columns=(Column(), Column()), width=28)[0].startswith("a: bb,  ")
 
 
 def test_nothing_in_a_cell_steers_the_terminal_and_our_colours_stay() -> None:
     columns = (Column("N", style={"fg": "green"}), Column("M"))
-    text = lay_out(columns, [("a\x1b[2J", "\x9b"), (Cell("b", {"bold": True}), "c\td")], 40, colour=True)
+    text = format_table(columns, [("a\x1b[2J", "\x9b"), (Cell("b", {"bold": True}), "c\td")], 40, colour=True)
     assert text.split("\n") == [
         "\x1b[1mN\x1b[0m         \x1b[1mM\x1b[0m",
         "\x1b[32ma\\x1b[2J\x1b[0m  \\x9b",
@@ -71,8 +71,8 @@ def test_nothing_in_a_cell_steers_the_terminal_and_our_colours_stay() -> None:
 
 
 def test_a_table_without_headings_has_none() -> None:
-    assert lay_out((Column(), Column()), [("a", "b")], 40, colour=False) == "a  b"
-    assert lay_out((Column(), Column()), [], 40, colour=False) == ""
+    assert format_table((Column(), Column()), [("a", "b")], 40, colour=False) == "a  b"
+    assert format_table((Column(), Column()), [], 40, colour=False) == ""
 
 
 @given(st.lists(st.tuples(st.text(), st.text(), st.text()), max_size=5), st.integers(40, 90))

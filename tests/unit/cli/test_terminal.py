@@ -10,11 +10,10 @@ import sys
 import pytest
 
 from toolcrib import __version__
-from toolcrib.cli import app
-from toolcrib.cli.main import PARTS
+from toolcrib.cli import COMMANDS, app
 from toolcrib.cli.output import Terminal, claim_stdout
 from toolcrib.cli.table import break_name
-from toolcrib.cli.text import join, name_type, style, suggest
+from toolcrib.cli.text import join, style, suggest, type_name
 
 from .conftest import Desk
 
@@ -42,7 +41,7 @@ def test_an_error_is_red_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("NO_COLOR", raising=False)
     monkeypatch.setenv("TERM", "xterm")
     err = FakeTTY()
-    Terminal(FakeTTY(), err, debug=False).say("error", "no", "try again")
+    Terminal(FakeTTY(), err, debug=False).message("error", "no", "try again")
     assert err.getvalue() == "\x1b[31m\x1b[1merror:\x1b[0m no\n\x1b[36m\x1b[1mhint:\x1b[0m try again\n"
 
 
@@ -57,18 +56,18 @@ def test_every_way_to_print_escapes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
     out, err = FakeTTY(), FakeTTY()
     terminal = Terminal(out, err, debug=True)
-    terminal.data("a\x1b", "b\u202e")
-    terminal.content("c\x1b\n")
+    terminal.echo("a\x1b", "b\u202e")
+    terminal.write("c\x1b\n")
     terminal.json({"d": "\x1b\x7f\U000e0041"})
     terminal.json_line('"e\x9b"')
-    terminal.put("f\x1b", end="")
-    terminal.say("g", "\x1b", "\x1b")
-    terminal.show_status("h\x1b\n")
-    terminal.show_status("")
+    terminal.echo_err("f\x1b", end="")
+    terminal.message("g", "\x1b", "\x1b")
+    terminal.status("h\x1b\n")
+    terminal.status("")
     try:
         raise ValueError("i\x1b")
     except ValueError as error:
-        terminal.show_trace(error)
+        terminal.traceback(error)
     shown = out.getvalue() + err.getvalue()
     assert not set(shown) & set("\x1b\x7f\x9b\u202e\U000e0041")
     for words in (
@@ -85,22 +84,22 @@ def test_every_way_to_print_escapes(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_status_line_is_written_over_and_cleared() -> None:
     err = FakeTTY()
     terminal = Terminal(FakeTTY(), err, debug=False)
-    terminal.show_status("")
+    terminal.status("")
     assert err.getvalue() == ""
     for text in ("longer", "less", "", ""):
-        terminal.show_status(text)
+        terminal.status(text)
     assert err.getvalue() == "\rlonger\rless  \r    \r"
 
 
 def test_our_colours_stay_and_those_of_others_do_not() -> None:
     out = FakeTTY()
-    Terminal(out, FakeTTY(), debug=False).data(style("ours\x1b", fg="red"), join(" ", "theirs\x1b[1m"))
+    Terminal(out, FakeTTY(), debug=False).echo(style("ours\x1b", fg="red"), join(" ", "theirs\x1b[1m"))
     assert out.getvalue() == "\x1b[31mours\\x1b\x1b[0m theirs\\x1b[1m\n"
 
 
 def test_content_is_left_alone_where_a_program_reads_it() -> None:
     out = io.StringIO()
-    Terminal(out, FakeTTY(), debug=False).content("a\x1b[1m\r\n")
+    Terminal(out, FakeTTY(), debug=False).write("a\x1b[1m\r\n")
     assert out.getvalue() == "a\x1b[1m\r\n"
 
 
@@ -124,7 +123,7 @@ def test_debug_shows_the_librarys_log(desk: Desk) -> None:
     assert "Successfully" not in desk.run("list").stderr
 
 
-@pytest.mark.parametrize("command", PARTS)
+@pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_explains_itself_with_an_example(desk: Desk, command: str) -> None:
     for option in ("--help", "-h"):
         done = desk.run(command, option)
@@ -160,7 +159,7 @@ def test_a_fault_of_toolcrib_itself_is_named_as_such(desk: Desk, monkeypatch: py
     monkeypatch.setattr("toolcrib.cli.list.load", fail)
     done = desk.run("list")
     assert done.exit_code == 1
-    assert "error: toolcrib itself failed: RuntimeError: broken inside" in done.stderr
+    assert "error: Internal error: RuntimeError: broken inside" in done.stderr
     assert "Traceback" not in done.stderr
     assert "Traceback" in desk.run("list", "--debug").stderr
 
@@ -191,7 +190,7 @@ def test_an_interrupt_ends_quietly_with_130(desk: Desk) -> None:
 )
 def test_a_type_is_said_as_a_person_says_it(schema: object, words: str) -> None:
     root = {"$defs": {"Issue": {"type": "object"}, "Colour": {"enum": ["red", "blue"]}}}
-    assert name_type(schema, root) == words
+    assert type_name(schema, root) == words
 
 
 def test_a_name_is_broken_behind_underscores_only() -> None:
@@ -202,10 +201,10 @@ def test_a_name_is_broken_behind_underscores_only() -> None:
 
 def test_a_suggestion_is_the_nearest_name_or_what_there_is() -> None:
     assert suggest("ECHO", ["echo", "add"]) == "did you mean 'echo'?"
-    assert suggest("zzz", ["echo"]) == "there are: echo"
+    assert suggest("zzz", ["echo"]) == "available: echo"
     assert suggest("zzz", []) is None
     assert suggest("zzz", [f"tool{number}" for number in range(20)]) == (
-        "there are 20, among them: tool0, tool1, tool2, tool3, tool4, tool5, tool6, tool7"
+        "20 are available, for example: tool0, tool1, tool2, tool3, tool4, tool5, tool6, tool7"
     )
 
 

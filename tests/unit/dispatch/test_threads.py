@@ -20,10 +20,10 @@ import pytest
 
 from tests.unit.dispatch.support import SOON_S, wait_until
 from toolcrib.dispatch import threads
-from toolcrib.dispatch import threads as mailbox
+from toolcrib.dispatch import threads as wakers
 from toolcrib.dispatch.concurrency import Lane, Raised
 from toolcrib.dispatch.runners import Runner
-from toolcrib.dispatch.threads import Job, mailbox_of
+from toolcrib.dispatch.threads import Job, waker_of
 from toolcrib.errors import ToolBusyError, ToolTimeoutError
 
 
@@ -402,14 +402,14 @@ async def test_an_idle_thread_ends_after_a_while_and_a_picked_one_does_not(runne
         assert await runner.run_thread(lane, lambda: 1, 5.0) == 1
 
 
-BOTH = pytest.mark.parametrize("kind", [mailbox._Counter, mailbox._Calls])
+BOTH = pytest.mark.parametrize("kind", [wakers._EventfdWaker, wakers._CallbackWaker])
 
 
 @BOTH
 async def test_a_future_is_woken_from_another_thread(kind: type) -> None:
     box = kind(asyncio.get_running_loop())
     future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-    threading.Thread(target=box.put, args=(future,)).start()
+    threading.Thread(target=box.wake, args=(future,)).start()
     await asyncio.wait_for(future, 5)
 
 
@@ -421,7 +421,7 @@ async def test_a_thousand_messages_from_ten_threads_all_arrive(kind: type) -> No
 
     def put(part: list[asyncio.Future[None]]) -> None:
         for future in part:
-            assert box.put(future)
+            assert box.wake(future)
 
     for start in range(10):
         threading.Thread(target=put, args=(futures[start::10],)).start()
@@ -435,8 +435,8 @@ async def test_a_future_that_nobody_waits_for_any_more_is_left_alone(kind: type)
     gone: asyncio.Future[None] = loop.create_future()
     gone.cancel()
     awaited: asyncio.Future[None] = loop.create_future()
-    box.put(gone)
-    box.put(awaited)
+    box.wake(gone)
+    box.wake(awaited)
     await asyncio.wait_for(awaited, 5)
     assert gone.cancelled()
 
@@ -447,19 +447,19 @@ def test_a_closed_loop_takes_no_mail(kind: type) -> None:
     box = kind(loop)
     future: asyncio.Future[None] = loop.create_future()
     loop.close()
-    assert box.put(future) is False
+    assert box.wake(future) is False
 
 
-async def test_a_loop_keeps_its_mailbox() -> None:
+async def test_a_loop_keeps_its_waker() -> None:
     loop = asyncio.get_running_loop()
-    assert mailbox_of(loop) is mailbox_of(loop)
+    assert waker_of(loop) is waker_of(loop)
 
 
-def test_two_loops_on_one_thread_have_two_mailboxes() -> None:
+def test_two_loops_on_one_thread_have_two_wakeres() -> None:
     first, second = asyncio.new_event_loop(), asyncio.new_event_loop()
     try:
-        assert mailbox_of(first) is not mailbox_of(second)
-        assert mailbox_of(first) is mailbox_of(first)
+        assert waker_of(first) is not waker_of(second)
+        assert waker_of(first) is waker_of(first)
     finally:
         first.close()
         second.close()
@@ -468,7 +468,7 @@ def test_two_loops_on_one_thread_have_two_mailboxes() -> None:
 @pytest.mark.skipif(not hasattr(os, "eventfd"), reason="this system has no event counters")
 def test_the_descriptor_ends_with_its_loop() -> None:
     loop = asyncio.new_event_loop()
-    box = mailbox._Counter(loop)
+    box = wakers._EventfdWaker(loop)
     counter, gone = box._counter, weakref.ref(loop)
     loop.close()
     del loop, box
@@ -486,10 +486,10 @@ class NoReaders(asyncio.SelectorEventLoop):
 def test_a_loop_that_watches_no_descriptors_is_told_in_the_common_way() -> None:
     async def wake() -> None:
         loop = asyncio.get_running_loop()
-        box = mailbox_of(loop)
-        assert isinstance(box, mailbox._Calls)
+        box = waker_of(loop)
+        assert isinstance(box, wakers._CallbackWaker)
         future: asyncio.Future[None] = loop.create_future()
-        threading.Thread(target=box.put, args=(future,)).start()
+        threading.Thread(target=box.wake, args=(future,)).start()
         await asyncio.wait_for(future, 5)
 
     # The loop makes a reader of its own before it can be told that there are none.
@@ -502,10 +502,10 @@ def test_a_loop_that_watches_no_descriptors_is_told_in_the_common_way() -> None:
         loop.close()
 
 
-def test_a_loop_that_has_ended_is_not_kept_by_its_mailbox():
+def test_a_loop_that_has_ended_is_not_kept_by_its_waker():
     async def use() -> weakref.ref[asyncio.AbstractEventLoop]:
         loop = asyncio.get_running_loop()
-        mailbox_of(loop)
+        waker_of(loop)
         return weakref.ref(loop)
 
     ended = [asyncio.run(use()) for _ in range(5)]

@@ -64,7 +64,7 @@ def test_a_refusal_of_a_large_schema_is_short() -> None:
 
 
 def test_a_refusal_without_words_names_its_type() -> None:
-    assert validation._explain_refusal(KeyError()) == "KeyError"
+    assert validation._explain(KeyError()) == "KeyError"
 
 
 def test_a_schema_may_be_any_mapping() -> None:
@@ -92,7 +92,7 @@ def test_formats_are_asserted_and_old_drafts_understood() -> None:
 
 def test_nothing_is_fetched() -> None:
     with pytest.raises(LookupError, match="is not fetched"):
-        validation._refuse("https://example.org/schema")
+        validation._refuse_to_fetch("https://example.org/schema")
 
 
 def test_only_heavy_schemas_look_at_what_a_value_costs() -> None:

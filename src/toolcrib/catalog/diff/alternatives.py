@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+from toolcrib.catalog import schema_merge
 from toolcrib.catalog.schema_merge import (
     TYPES,
     are_disjoint,
@@ -25,19 +26,7 @@ from toolcrib.validation import codec
 from toolcrib.validation.schema_tree import Resolver
 from toolcrib.validation.validator import canonicalize
 
-ANNOTATIONS = frozenset(
-    {
-        "$comment",
-        "default",
-        "deprecated",
-        "description",
-        "example",
-        "examples",
-        "readOnly",
-        "title",
-        "writeOnly",
-    }
-)
+ANNOTATIONS = schema_merge.ANNOTATIONS | {"$comment", "example"}
 _IDENTITY = frozenset({"$schema", "$id", "$defs", "definitions", "$anchor"})
 _DEFINITIONS = ("$schema", "$defs", "definitions")
 _OBJECT = frozenset(

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from difflib import SequenceMatcher
 from typing import Any
 
+from toolcrib.catalog.diff.alternatives import ANNOTATIONS
 from toolcrib.definition import ToolDefinition
 from toolcrib.registry.index import skeleton
 from toolcrib.tool import Tool
@@ -18,7 +19,6 @@ _MAX_PAIRS = 20_000
 _MIN_LENGTH = 6
 """Shorter names are not compared letter by letter: too many differ by one."""
 _SEPARATORS = re.compile(r"[_.-]+")
-_TEXTS = frozenset({"title", "description", "examples", "example", "deprecated", "$comment"})
 
 
 def _are_similar(first: str, second: str) -> bool:
@@ -49,7 +49,9 @@ def find_renamed_parameters(
 def _without_texts(schema: Any) -> bytes:
     if not isinstance(schema, Mapping):
         return codec.canonical(schema)
-    return codec.canonical({key: value for key, value in schema.items() if key not in _TEXTS})
+    return codec.canonical(
+        {key: value for key, value in schema.items() if key not in ANNOTATIONS - {"default"}}
+    )
 
 
 def _have_same_description(first: Any, second: Any) -> bool:

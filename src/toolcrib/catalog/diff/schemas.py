@@ -160,8 +160,9 @@ class _Comparison:
         new = union_of([node for node in now if id(node) not in paired])
         is_accepted = self._covers(union_of(now), old)
         is_expected = self._covers(union_of(before), new, outer_is_new=False)
+        unchecked = list(self._compare_unchecked(before, now, at))
         if is_accepted and is_expected:
-            return []
+            return unchecked
         values = (Values.of(union_of(before), self.old), Values.of(union_of(now), self.new))
         found = list(self._describe_values(*values, at))
         is_safe = is_accepted if self.is_input else is_expected
@@ -172,7 +173,7 @@ class _Comparison:
                 found = [self._difference("changed", at, words, False, old=old, new=new)]
         elif not any(item.grade == "breaking" for item in found):
             found.append(self._undescribed(old, new, at, is_certain=is_safe is False))
-        return found
+        return found + unchecked
 
     def _covers(self, outer: Any, inner: Any, *, outer_is_new: bool = True) -> bool | None:
         sides = (self.new, self.old) if outer_is_new else (self.old, self.new)
@@ -236,25 +237,36 @@ class _Comparison:
         self, old: Mapping[str, Any], new: Mapping[str, Any], at: _Location
     ) -> Iterator[Difference]:
         """Compare limits and other keywords of one type."""
-        for key, noun in _RULES.items():
+        for key in _RULES:
             before, now = (
                 _MISSING if node.get(key) == _NO_LIMIT.get(key) else node.get(key, _MISSING)
                 for node in (old, new)
             )
-            if before == now:
-                continue
-            is_breaking = _is_narrower(key, before, now) if self.is_input else _is_narrower(key, now, before)
-            names: tuple[str, ...]
-            if before is _MISSING:
-                words, names = f"the {noun} of {{}} is now {{1}}", (_show(now),)
-            elif now is _MISSING:
-                words, names = f"the {noun} of {{}}, {{1}}, was removed", (_show(before),)
-            else:
-                words, names = f"the {noun} of {{}} was {{1}} and is now {{2}}", (_show(before), _show(now))
-            code = "bound-changed" if key in _LIMITS else f"{key}-changed"
-            here = replace(at, pointer=f"{at.pointer}/{key}")
-            old_value, new_value = (None if value is _MISSING else value for value in (before, now))
-            yield self._difference(code, here, words, is_breaking, *names, old=old_value, new=new_value)
+            yield from self._compare_rule(key, before, now, at)
+
+    def _compare_unchecked(self, before: list[Any], now: list[Any], at: _Location) -> Iterator[Difference]:
+        """Compare keywords that tell how to read a value, and that no validator checks."""
+        for key in ("contentEncoding", "contentMediaType"):
+            yield from self._compare_rule(key, _first(key, before), _first(key, now), at)
+        old, new = (_first("format", [node for node in nodes if _is_number(node)]) for nodes in (before, now))
+        yield from self._compare_rule("format", old, new, at)
+
+    def _compare_rule(self, key: str, before: Any, now: Any, at: _Location) -> Iterator[Difference]:
+        if before == now:
+            return
+        noun = _RULES.get(key, key)
+        is_breaking = _is_narrower(key, before, now) if self.is_input else _is_narrower(key, now, before)
+        names: tuple[str, ...]
+        if before is _MISSING:
+            words, names = f"the {noun} of {{}} is now {{1}}", (_show(now),)
+        elif now is _MISSING:
+            words, names = f"the {noun} of {{}}, {{1}}, was removed", (_show(before),)
+        else:
+            words, names = f"the {noun} of {{}} was {{1}} and is now {{2}}", (_show(before), _show(now))
+        code = "bound-changed" if key in _LIMITS else f"{key}-changed"
+        here = replace(at, pointer=f"{at.pointer}/{key}")
+        old, new = (None if value is _MISSING else value for value in (before, now))
+        yield self._difference(code, here, words, is_breaking, *names, old=old, new=new)
 
     # --- arrays and objects ---
 
@@ -371,6 +383,15 @@ def _is_narrower(key: str, before: Any, now: Any) -> bool:
         return bool(now < before) if key.startswith(("max", "exclusiveMax")) else bool(now > before)
     except TypeError:
         return True
+
+
+def _is_number(node: Any) -> bool:
+    return isinstance(node, Mapping) and node.get("type") in ("integer", "number")
+
+
+def _first(key: str, nodes: list[Any]) -> Any:
+    """Return the value of a keyword in the first of some schemas that has it."""
+    return next((node[key] for node in nodes if isinstance(node, Mapping) and key in node), _MISSING)
 
 
 def _show(value: Any) -> str:

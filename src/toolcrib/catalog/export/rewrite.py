@@ -12,12 +12,12 @@ from typing import Any
 
 from toolcrib.catalog.export.decode import WRAPPER, ArgumentDecoder, map_properties
 from toolcrib.catalog.export.dialect import Dialect
-from toolcrib.catalog.export.schema import NAMED_SCHEMAS, expand, rules_for, simplify
+from toolcrib.catalog.export.schema import NAMED_SCHEMAS, expand, map_subschemas, rules_for, simplify
 from toolcrib.catalog.export.subset import SubsetWriter
 from toolcrib.catalog.export.verdict import Change, ChangeLog, Path, RefusedError
 from toolcrib.catalog.schema_merge import ANNOTATIONS, Node, is_anything, is_nothing, types_of
 from toolcrib.validation import codec
-from toolcrib.validation.schema_tree import LISTED_SCHEMAS, SINGLE_SCHEMAS, walk
+from toolcrib.validation.schema_tree import walk
 
 MAX_BYTES = 512 * 1024
 """The size of one exported schema; no provider accepts so much."""
@@ -122,35 +122,22 @@ class _Writer:
         return found
 
     def write(self, node: Node, path: Path) -> Node:
-        found: Node = {}
-        for key, value in node.items():
-            here = (*path, key)
-            if key in NAMED_SCHEMAS:
-                if key == "properties":
-                    self._log_renames(value, here)
-                found[key] = {
-                    self._name(name): self.write(item, (*here, name)) for name, item in value.items()
-                }
-            elif key in LISTED_SCHEMAS:
-                found[key] = [self.write(item, (*here, str(number))) for number, item in enumerate(value)]
-            elif key in SINGLE_SCHEMAS and not isinstance(value, bool):
-                found[key] = self.write(value, here)
-            elif key == "required":
-                found[key] = [self._name(name) for name in value]
-            elif key == "dependentRequired":
-                found[key] = {self._name(name): [*map(self._name, names)] for name, names in value.items()}
-            else:
-                found[key] = value
+        found = map_subschemas(node, path, self.write)
+        for name in node.get("properties", ()):
+            if name in self.names:
+                message = f"renamed to {self.names[name]!r}: {self.dialect.label} does not accept the name"
+                self.log.add((*path, "properties", name), message)
+        for key in found.keys() & {*NAMED_SCHEMAS, "dependentRequired"}:
+            found[key] = {self._name(name): value for name, value in found[key].items()}
+        if "dependentRequired" in found:
+            needs = found["dependentRequired"].items()
+            found["dependentRequired"] = {name: [*map(self._name, names)] for name, names in needs}
+        if "required" in found:
+            found["required"] = [*map(self._name, found["required"])]
         return self._with_items(self._without_type_list(found, path), path)
 
     def _name(self, name: str) -> str:
         return self.names.get(name, name)
-
-    def _log_renames(self, properties: Mapping[str, Any], path: Path) -> None:
-        for name in properties:
-            if name in self.names:
-                message = f"renamed to {self.names[name]!r}: {self.dialect.label} does not accept the name"
-                self.log.add((*path, name), message)
 
     def _without_type_list(self, node: Node, path: Path) -> Node:
         types = types_of(node)

@@ -7,7 +7,7 @@ The first half of every export: what is left afterwards is what a provider's own
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from toolcrib.catalog.export.verdict import ChangeLog, Path, RefusedError, pointer
@@ -76,6 +76,22 @@ def rules_for(node: Node, name: str) -> Node:
     keywords = KEYWORDS_OF.get("number" if name == "integer" else name, frozenset())
     is_number = name in ("integer", "number")
     return {k: value for k, value in node.items() if k in keywords or (k == "format" and is_number)}
+
+
+def map_subschemas(node: Node, path: Path, change: Callable[[Any, Path], Any]) -> Node:
+    """Return a schema with `change(subschema, path)` for each of its subschemas."""
+    found: Node = {}
+    for key, value in node.items():
+        here = (*path, key)
+        if key in NAMED_SCHEMAS and isinstance(value, dict):
+            found[key] = {name: change(item, (*here, name)) for name, item in value.items()}
+        elif key in LISTED_SCHEMAS and isinstance(value, list):
+            found[key] = [change(item, (*here, str(number))) for number, item in enumerate(value)]
+        elif key in SINGLE_SCHEMAS and not (isinstance(value, bool) and key in BOOLEAN_SCHEMAS):
+            found[key] = change(value, here)
+        else:
+            found[key] = value
+    return found
 
 
 # --- references and drafts ---------------------------------------------------------------------------------
@@ -179,29 +195,14 @@ class _Expansion:
             if keyword in node:
                 place = pointer((*path, keyword))
                 raise RefusedError(f"{place} depends on where it is used; only $ref is followed")
-        found = self._expand_keywords(self._modernize(node), path, inside)
+        values = {key: value for key, value in self._modernize(node).items() if key not in _ABOUT_THE_SCHEMA}
+        found = map_subschemas(values, path, lambda inner, here: self.expand(inner, here, inside))
         if not isinstance(reference, str):
             return found
         target = self._follow(reference, path, inside)
         if not found.keys() - ANNOTATIONS:
             return {**target, **found}
         return {**found, "allOf": [*found.get("allOf", ()), target]}
-
-    def _expand_keywords(self, node: Node, path: Path, inside: tuple[str, ...]) -> Node:
-        found: Node = {}
-        for key, value in node.items():
-            here = (*path, key)
-            if key in _ABOUT_THE_SCHEMA:
-                continue
-            if key in NAMED_SCHEMAS and isinstance(value, dict):
-                found[key] = {name: self.expand(item, (*here, name), inside) for name, item in value.items()}
-            elif key in LISTED_SCHEMAS and isinstance(value, list):
-                found[key] = [self.expand(item, (*here, str(n)), inside) for n, item in enumerate(value)]
-            elif key in SINGLE_SCHEMAS and not (isinstance(value, bool) and key in BOOLEAN_SCHEMAS):
-                found[key] = self.expand(value, here, inside)
-            else:
-                found[key] = value
-        return found
 
     def _follow(self, reference: str, path: Path, inside: tuple[str, ...]) -> Node:
         if reference.startswith("#") and not reference.startswith("#/") and reference != "#":
@@ -292,24 +293,12 @@ def _has_unevaluated(node: Node) -> bool:
 
 
 def _simplify_subschemas(node: Node, path: Path, log: ChangeLog) -> Node:
-    found: Node = {}
     # With `unevaluated...`, what a subschema evaluates matters too, and a simpler one may evaluate less.
     kept = _EVALUATING | {"contains", "else", "then"} if _has_unevaluated(node) else frozenset()
-    for key, value in node.items():
-        here = (*path, key)
-        if key in kept:
-            found[key] = value
-        elif key in NAMED_SCHEMAS:
-            found[key] = {name: simplify(item, (*here, name), log) for name, item in value.items()}
-        elif key in LISTED_SCHEMAS:
-            found[key] = [simplify(item, (*here, str(n)), log) for n, item in enumerate(value)]
-        elif key in SINGLE_SCHEMAS and not isinstance(value, bool):
-            found[key] = simplify(value, here, log)
-            if key in BOOLEAN_SCHEMAS and is_nothing(found[key]):
-                found[key] = False
-        else:
-            found[key] = value
-    return found
+    rest = {key: value for key, value in node.items() if key not in kept}
+    found = map_subschemas(rest, path, lambda inner, here: simplify(inner, here, log))
+    closed = {key: False for key in BOOLEAN_SCHEMAS & found.keys() if is_nothing(found[key])}
+    return {key: closed.get(key, found.get(key, value)) for key, value in node.items()}
 
 
 def _drop_keywords_without_effect(node: Node, *_: object) -> Node:

@@ -1,16 +1,4 @@
-"""The clients toolcrib can write itself into: where their files are, how an entry looks, what to do next.
-
-One row each; the facts are the clients' own. Knows paths and shapes; refuses to open a file.
-
-Where somebody is: platform, home, environment, current folder.
-
-Handed in, so that the places of Windows can be asked for on Linux. Knows what each platform calls the folder
-for an application's data; refuses to know applications.
-
-A server as a client is told of it: a command to start or an address to call, and a name.
-
-Knows how toolcrib is started and which names every client takes. Refuses to know clients and files.
-"""
+"""The supported clients: where their configuration files are and what an entry looks like."""
 
 from __future__ import annotations
 
@@ -31,7 +19,10 @@ from toolcrib.errors import ConfigurationError
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """`platform` as in `sys.platform`; `folder` is the project's."""
+    """The environment that decides where files are; `folder` is the project folder.
+
+    Passed in, so that paths of other platforms can be tested.
+    """
 
     platform: str
     home: Path
@@ -44,7 +35,7 @@ class Machine:
 
     @property
     def application_data(self) -> Path:
-        """Where desktop applications keep what belongs to a user."""
+        """The folder for configuration of desktop applications."""
         match self.platform:
             case "win32":
                 return self.variable("APPDATA") or self.home / "AppData" / "Roaming"
@@ -55,27 +46,27 @@ class Machine:
 
     @property
     def local_data(self) -> Path:
-        """Windows' folder for what does not travel with the user."""
+        """The folder for local application data on Windows."""
         return self.variable("LOCALAPPDATA") or self.home / "AppData" / "Local"
 
     def variable(self, name: str) -> Path | None:
-        """A folder that a variable names; an empty one names nothing."""
+        """Return the folder in an environment variable; None where it is unset or empty."""
         value = self.environ.get(name, "").strip()
         return Path(value) if value else None
 
 
 DEFAULT_NAME = "toolcrib"
-MAX_NAME = 32  # clients put it before the names of tools, and 64 characters must hold both
-# Codex and Claude Code take letters, digits, - and _; Gemini CLI takes a name apart at its first _.
+MAX_NAME = 32  # clients prefix tool names with it, and allow 64 characters in all
+# Codex and Claude Code accept letters, digits, - and _; Gemini CLI splits names at the first _.
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]*")
-_TAKEN = frozenset({"claude-browser", "claude-in-chrome", "claude-preview", "computer-use", "workspace"})
+_RESERVED = frozenset({"claude-browser", "claude-in-chrome", "claude-preview", "computer-use", "workspace"})
 _PROGRAM = "from toolcrib.cli import main; main()"
 _LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 
 
 @dataclass(frozen=True, slots=True)
 class StdioServer:
-    """A program that the client starts and speaks to over its standard streams."""
+    """A server that the client starts and uses over stdin and stdout."""
 
     command: str
     args: Sequence[str] = ()
@@ -84,7 +75,7 @@ class StdioServer:
 
 @dataclass(frozen=True, slots=True)
 class HttpServer:
-    """A server that runs already."""
+    """A running server."""
 
     url: str
 
@@ -93,18 +84,18 @@ Server = StdioServer | HttpServer
 
 
 def stdio_server(targets: Iterable[str] = (), env: Mapping[str, str] | None = None) -> StdioServer:
-    """`toolcrib serve --stdio`, with an absolute path: clients have a PATH and a folder of their own.
+    """Return `toolcrib serve --stdio` with an absolute path: clients have another PATH and current folder.
 
-    `targets` must say where they are from anywhere.
+    Paths in `targets` must be absolute.
     """
     command, *first = find_program(sys.executable, sysconfig.get_path("scripts"))
     return StdioServer(command, (*first, "serve", "--stdio", *targets), dict(env or {}))
 
 
 def find_program(python: str, scripts: str) -> list[str]:
-    """The installed command of this interpreter's environment, or the interpreter told to run it.
+    """Return the installed `toolcrib` command of this environment, or the interpreter with a program.
 
-    Links are not followed: behind the link of a virtual environment is another one's interpreter.
+    Links are not followed: the interpreter of a virtual environment links to one outside it.
     """
     python = os.path.abspath(python)
     for folder in (os.path.dirname(python), scripts):
@@ -116,39 +107,39 @@ def find_program(python: str, scripts: str) -> list[str]:
 
 
 def check_name(name: str) -> str:
-    """The name, if every client takes it. Raises ConfigurationError."""
+    """Return a name that every client accepts. Raises ConfigurationError."""
     if not _NAME.fullmatch(name) or len(name) > MAX_NAME:
         raise ConfigurationError(
-            f"{name!r} is not a name that every client takes",
-            hint=f"use letters, digits and hyphens, at most {MAX_NAME}: {name_from(name)}",
+            f"Invalid server name {name!r}",
+            hint=f"use at most {MAX_NAME} letters, digits and hyphens: {name_from(name)}",
         )
-    if name.lower() in _TAKEN:
-        raise ConfigurationError(f"Claude Code keeps the name {name!r} for itself", hint="use another one")
+    if name.lower() in _RESERVED:
+        raise ConfigurationError(f"The name {name!r} is reserved by Claude Code", hint="use another one")
     return name
 
 
 def name_from(text: str) -> str:
-    """A valid name made of any text."""
+    """Return a valid name for any text."""
     name = re.sub(r"[^A-Za-z0-9]+", "-", text).strip("-")[:MAX_NAME].strip("-") or DEFAULT_NAME
-    return f"{name}-tools"[:MAX_NAME] if name.lower() in _TAKEN else name
+    return f"{name}-tools"[:MAX_NAME] if name.lower() in _RESERVED else name
 
 
 def check_url(url: str) -> str:
-    """The address, if it is one. Raises ConfigurationError."""
+    """Return a valid URL of a server. Raises ConfigurationError."""
     try:
         parts = urlsplit(url)
-        is_address = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+        is_valid = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
     except ValueError:
-        is_address = False
-    if not is_address or not url.isascii() or any(letter.isspace() for letter in url):
+        is_valid = False
+    if not is_valid or not url.isascii() or any(letter.isspace() for letter in url):
         raise ConfigurationError(
-            f"{url!r} is not the address of a server", hint="it looks like http://127.0.0.1:8000/mcp"
+            f"Invalid server URL {url!r}", hint="use a URL such as http://127.0.0.1:8000/mcp"
         )
     return url
 
 
 def is_toolcrib(entry: Any) -> bool:
-    """Whether an entry that was found somewhere starts toolcrib."""
+    """Return whether an entry starts toolcrib."""
     if not isinstance(entry, Mapping):
         return False
     command, args = entry.get("command"), entry.get("args")
@@ -162,7 +153,7 @@ def is_toolcrib(entry: Any) -> bool:
 
 
 def is_local(entry: Any) -> bool:
-    """Whether an entry that was found somewhere leads to a server on this machine."""
+    """Return whether an entry points to a server on this machine."""
     url = entry.get("url", entry.get("httpUrl")) if isinstance(entry, Mapping) else None
     try:
         return isinstance(url, str) and urlsplit(url).hostname in _LOOPBACK
@@ -174,7 +165,7 @@ Scope = Literal["user", "project"]
 
 
 class Editor(Protocol):
-    """What a file format can do; `put` and `drop` return the whole new text."""
+    """Edits a file format; `put` and `drop` return the whole new text."""
 
     def servers(self, text: str) -> dict[str, Any]: ...
     def put(self, text: str, name: str, entry: dict[str, Any]) -> str: ...
@@ -184,10 +175,10 @@ class Editor(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Client:
-    """`http_key` is None where the file takes no address; `project_file` None where there is one file only.
+    """`http_key` is None where the file supports no URLs, `project_file` where there is only a user file.
 
-    `stdio_type` and `http_type` are what an entry says of its transport, if anything. `mark` is what lies
-    there once the client has run.
+    `stdio_type` and `http_type` are the values of `type` in an entry, if any. `mark` exists once the client
+    has run.
     """
 
     key: str
@@ -204,19 +195,19 @@ class Client:
     aliases: tuple[str, ...] = ()
 
     def file(self, machine: Machine, scope: Scope) -> Path:
-        """Raises ConfigurationError where there is no such file."""
+        """Return the file of a scope. Raises ConfigurationError where the client has none."""
         if scope == "user":
             return self.user_file(machine)
         if self.project_file is None:
             raise ConfigurationError(
-                f"{self.title} has one configuration, the user's", hint="leave out --scope project"
+                f"{self.title} has no project configuration", hint="omit --scope project"
             )
         return machine.folder / self.project_file
 
     def scopes(self) -> tuple[Scope, ...]:
         return ("user",) if self.project_file is None else ("user", "project")
 
-    def say_next(self, scope: Scope) -> str:
+    def next_step_for(self, scope: Scope) -> str:
         return self.next_step_in_project if scope == "project" else self.next_step
 
     def is_found(self, machine: Machine) -> bool:
@@ -224,7 +215,7 @@ class Client:
 
 
 def entry_for(client: Client, server: Server) -> dict[str, Any]:
-    """What the client wants to read about a server. Raises ConfigurationError where it takes no address."""
+    """Return the entry of a server. Raises ConfigurationError where the client supports no URLs."""
     match server:
         case StdioServer(command, args, env):
             kind = {"type": client.stdio_type} if client.stdio_type else {}
@@ -233,14 +224,14 @@ def entry_for(client: Client, server: Server) -> dict[str, Any]:
         case HttpServer(url):
             if client.http_key is None:
                 raise ConfigurationError(
-                    f"{client.title} takes no address in its file, only commands",
-                    hint="leave out --url: it then starts the server itself",
+                    f"{client.title} does not support URLs in its configuration file",
+                    hint="omit --url: it then starts the server",
                 )
             return {**({"type": client.http_type} if client.http_type else {}), client.http_key: url}
 
 
 def snippet(name: str, server: Server) -> str:
-    """An entry as most clients read it, ready to paste."""
+    """Return an entry as most clients accept it, ready to paste."""
     match server:
         case StdioServer(command, args, env):
             entry: dict[str, Any] = {
@@ -254,7 +245,7 @@ def snippet(name: str, server: Server) -> str:
 
 
 def _claude_desktop(machine: Machine) -> Path:
-    """On Windows the packaged application sees its own copy of the roaming folder, and only that."""
+    """On Windows the packaged application uses its own copy of the roaming folder."""
     usual = machine.application_data / "Claude" / "claude_desktop_config.json"
     if machine.platform != "win32":
         return usual
@@ -292,7 +283,7 @@ CLIENTS = (
         http_key=None,
         stdio_type=None,
         http_type=None,
-        next_step="quit Claude Desktop and open it again; Settings, Developer shows the server",
+        next_step="restart Claude Desktop; Settings > Developer shows the server",
     ),
     Client(
         "claude-code",
@@ -304,7 +295,7 @@ CLIENTS = (
         http_key="url",
         stdio_type="stdio",
         http_type="http",
-        next_step="start claude anew; /mcp shows the server",
+        next_step="restart claude; /mcp shows the server",
         next_step_in_project="start claude in this folder and approve the server; /mcp shows it",
     ),
     Client(
@@ -317,8 +308,8 @@ CLIENTS = (
         http_key="url",
         stdio_type="stdio",
         http_type=None,
-        next_step="switch it on in Cursor's settings, Tools & MCP; restart Cursor if it is not there",
-        next_step_in_project="open this folder in Cursor and switch it on in the settings, Tools & MCP",
+        next_step="enable it in Cursor's settings, Tools & MCP; restart Cursor if it is missing",
+        next_step_in_project="open this folder in Cursor and enable it in the settings, Tools & MCP",
     ),
     Client(
         "vscode",
@@ -330,7 +321,7 @@ CLIENTS = (
         http_key="url",
         stdio_type="stdio",
         http_type="http",
-        next_step="run 'MCP: List Servers' from VS Code's command palette and start it there",
+        next_step="run 'MCP: List Servers' from VS Code's command palette and start it",
         next_step_in_project="open this folder in VS Code and start it with 'MCP: List Servers'",
         aliases=("vs-code", "code"),
     ),
@@ -344,8 +335,8 @@ CLIENTS = (
         http_key="httpUrl",
         stdio_type=None,
         http_type=None,
-        next_step="start gemini anew; /mcp shows the server",
-        next_step_in_project="start gemini in this folder, which it must trust; /mcp shows the server",
+        next_step="restart gemini; /mcp shows the server",
+        next_step_in_project="start gemini in this folder and trust it; /mcp shows the server",
         aliases=("gemini-cli",),
     ),
     Client(
@@ -358,14 +349,14 @@ CLIENTS = (
         http_key="url",
         stdio_type=None,
         http_type=None,
-        next_step="start codex anew; /mcp shows the server",
-        next_step_in_project="start codex in this folder, which it must trust; /mcp shows the server",
+        next_step="restart codex; /mcp shows the server",
+        next_step_in_project="start codex in this folder and trust it; /mcp shows the server",
     ),
 )
 
 
 def find_client(name: str) -> Client | None:
-    """A client by its key, its title or another word for it."""
+    """Return a client by its key, title or alias."""
     wanted = name.casefold().replace(" ", "-").replace("_", "-")
     for client in CLIENTS:
         if wanted in (client.key, client.title.casefold().replace(" ", "-"), *client.aliases):

@@ -1,8 +1,4 @@
-"""`toolcrib connect`: writes a server into a client's configuration, and takes it out again.
-
-Knows what the words of the command mean: targets become absolute, a name is found where none is given. What
-clients want and how their files are changed is in `toolcrib.cli.connect`.
-"""
+"""`toolcrib connect`: add a server to the configuration of a client, or remove it."""
 
 from __future__ import annotations
 
@@ -18,30 +14,30 @@ from urllib.parse import urlsplit
 
 import click
 
-from toolcrib.cli import connect as clients
-from toolcrib.cli.connect import Client, HttpServer, Machine, Outcome, Scope, Server, StdioServer
-from toolcrib.cli.options import Command, Failure, takes_json, takes_targets
+from toolcrib.cli.connect import clients, edit
+from toolcrib.cli.connect.clients import Client, HttpServer, Machine, Scope, Server, StdioServer
+from toolcrib.cli.options import Command, CommandError, exclusive, json_option, targets_argument
 from toolcrib.cli.output import Terminal, shorten_paths
 from toolcrib.cli.text import suggest
 from toolcrib.config import FILE_NAME, load_config
+from toolcrib.config.atomic_file import PRIVATE
 from toolcrib.errors import ConfigurationError
-from toolcrib.sources.targets import resolve_target
+from toolcrib.sources.targets import default_target, resolve_target
 
-SAMPLES = "toolcrib.samples"
 EXAMPLES = """
 toolcrib connect cursor                   toolcrib.toml, or the samples
 toolcrib connect claude-desktop tools.py  the client starts the server
 toolcrib connect vscode --url http://127.0.0.1:8000/mcp
-toolcrib connect codex tools.py --print   show the entry, write nothing
+toolcrib connect codex tools.py --print   print the entry, write nothing
 toolcrib connect cursor --remove
-toolcrib connect --list                   which clients are here
+toolcrib connect --list                   list clients and their servers
 """
-_SECRET = ("env", "headers", "http_headers")  # an entry's values that are nobody's business
+_SECRET_KEYS = ("env", "headers", "http_headers")
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """Where an entry goes. `scope` is None where the user named the file."""
+class Destination:
+    """Where an entry is written; `scope` is None where the user named the file."""
 
     client: Client
     scope: Scope | None
@@ -49,25 +45,23 @@ class Place:
     name: str
 
     def to_json(self, state: str, **more: Any) -> dict[str, Any]:
-        facts = {"client": self.client.key, "scope": self.scope, "file": str(self.file), "name": self.name}
-        return {**facts, "state": state, **more}
+        data = {"client": self.client.key, "scope": self.scope, "file": str(self.file), "name": self.name}
+        return {**data, "state": state, **more}
 
 
 @click.command(cls=Command, examples=EXAMPLES)
 @click.argument("client", required=False)
-@takes_targets
-@takes_json
-@click.option("--url", metavar="URL", help="Connect to a server that runs already.")
-@click.option(
-    "--name", metavar="NAME", help="What the client calls it; else the server's or the file's name."
-)
-@click.option("--scope", type=click.Choice(["user", "project"]), help="For you (default) or in this folder.")
-@click.option("--file", metavar="PATH", help="Change this file instead of the client's own.")
-@click.option("--env", multiple=True, metavar="KEY=VALUE", help="A variable for the server; any number.")
-@click.option("--print", "only_print", is_flag=True, help="Show the entry and where it goes, write nothing.")
-@click.option("--remove", is_flag=True, help="Take the entry out again.")
+@targets_argument
+@json_option
+@click.option("--url", metavar="URL", help="Connect to a running server.")
+@click.option("--name", metavar="NAME", help="Name in the client.  [default: of the server or file]")
+@click.option("--scope", type=click.Choice(["user", "project"]), help="For you, or for this folder.")
+@click.option("--file", metavar="PATH", help="Edit this file instead of the client's own.")
+@click.option("--env", multiple=True, metavar="KEY=VALUE", help="Environment variable; repeatable.")
+@click.option("--print", "only_print", is_flag=True, help="Print the entry and its file, write nothing.")
+@click.option("--remove", is_flag=True, help="Remove the entry.")
 @click.option("--force", is_flag=True, help="Replace or remove a different entry of that name.")
-@click.option("--list", "only_list", is_flag=True, help="Show which clients are here and what they know.")
+@click.option("--list", "only_list", is_flag=True, help="List the clients and their toolcrib servers.")
 def connect(
     terminal: Terminal,
     client: str | None,
@@ -83,106 +77,118 @@ def connect(
     force: bool,
     only_list: bool,
 ) -> int:
-    """Write a server into the configuration of a client.
+    """Add a server to the configuration of a client.
 
-    CLIENT is claude-desktop, claude-code, cursor, vscode, gemini or codex. Everything else in its file stays
-    as it is, comments too; before the first change the file is copied to NAME.bak.
+    CLIENT is claude-desktop, claude-code, cursor, vscode, gemini or codex. Everything else in its file is
+    kept, comments too; before the first change the file is copied to NAME.bak.
 
-    A TARGET is a Python file, a folder, a module, module:object or a toolcrib.toml.
+    A TARGET is a Python file, folder, module, module:object or toolcrib.toml.
     """
     if only_list:
-        return _list([_find(client)] if client else clients.CLIENTS, as_json, terminal)
+        return _list([_find_client(client)] if client else clients.CLIENTS, as_json, terminal)
     if client is None:
-        raise Failure("Missing argument 'CLIENT'", f"one of {', '.join(one.key for one in clients.CLIENTS)}")
+        raise CommandError("Missing argument 'CLIENT'", f"available: {', '.join(_client_keys())}")
     if only_print and remove:
-        raise Failure("--print and --remove do not go together", "--print shows what would be written")
+        raise exclusive("--print", "--remove")
     if file is not None and scope is not None:
-        raise Failure("--file already says where", "drop --scope")
-    chosen = _find(client)
+        raise exclusive("--file", "--scope")
+    chosen = _find_client(client)
+    path = Path(os.path.abspath(Path(file).expanduser())) if file is not None else None
+    used_scope = None if path is not None else scope or "user"
+    path = path or chosen.file(Machine.here(), scope or "user")
     if remove:
-        place = _place(chosen, scope, file, name or default_name(targets))
-        return _remove(place, url, force, as_json, terminal)
-    server = _read_server(targets, url, env)
-    place = _place(chosen, scope, file, clients.check_name(name or default_name(targets)))
+        destination = Destination(chosen, used_scope, path, name or default_name(targets))
+        return _remove(destination, url, force, as_json, terminal)
+    server = _parse_server(targets, url, env)
+    checked_name = clients.check_name(name or default_name(targets))
+    destination = Destination(chosen, used_scope, path, checked_name)
     entry = clients.entry_for(chosen, server)
-    if only_print:
-        return _print(place, entry, as_json, terminal)
-    return _write(place, entry, force, as_json, terminal)
+    if not only_print:
+        return _write(destination, entry, force, as_json, terminal)
+    if as_json:
+        terminal.json(destination.to_json("printed", entry=entry))
+    else:
+        terminal.json_line(chosen.editor.show(checked_name, entry))  # its escapes are valid in TOML too
+        terminal.message("note", f"add this to {path}")
+    return 0
 
 
-def _find(name: str) -> Client:
+def _client_keys() -> list[str]:
+    return [client.key for client in clients.CLIENTS]
+
+
+def _find_client(name: str) -> Client:
     found = clients.find_client(name)
     if found is None:
-        raise Failure(f"Unknown client: {name}", suggest(name, [client.key for client in clients.CLIENTS]))
+        raise CommandError(f"Unknown client: {name}", suggest(name, _client_keys()))
     return found
 
 
-def _place(client: Client, scope: Scope | None, file: str | None, name: str) -> Place:
-    if file is not None:
-        return Place(client, None, Path(os.path.abspath(Path(file).expanduser())), name)
-    return Place(client, scope or "user", client.file(Machine.here(), scope or "user"), name)
+# --- the server --------------------------------------------------------------------------------------
 
 
-# --- what to connect ---------------------------------------------------------------------------------
-
-
-def _read_server(targets: Sequence[str], url: str | None, env: Sequence[str]) -> Server:
+def _parse_server(targets: Sequence[str], url: str | None, env: Sequence[str]) -> Server:
     if url is None:
-        return launch(targets, _read_env(env))
+        return stdio_command(targets, _parse_env(env))
     if targets:
-        raise Failure("--url is for a server that runs already", f"drop {' '.join(targets)}, or --url")
+        raise CommandError(f"--url cannot be combined with {' '.join(targets)}")
     if env:
-        raise Failure("--env is for a server that the client starts", "set it where the server runs")
+        raise CommandError("--env cannot be combined with --url", "set it where the server runs")
     return HttpServer(clients.check_url(url))
 
 
-def launch(targets: Sequence[str], env: Mapping[str, str] | None = None) -> StdioServer:
-    """The command that serves these targets on stdio, from whatever folder a client starts it in.
+def _parse_env(pairs: Sequence[str]) -> dict[str, str]:
+    env: dict[str, str] = {}
+    for pair in pairs:
+        key, equals, value = pair.partition("=")
+        if not equals or not key or "\0" in pair:
+            raise CommandError(f"--env must be KEY=VALUE, got {pair!r}")
+        env[key] = value
+    return env
 
-    Raises Failure for a target that is not there. Nothing is imported.
+
+def stdio_command(targets: Sequence[str], env: Mapping[str, str] | None = None) -> StdioServer:
+    """Return the command that serves targets on stdio from any folder.
+
+    Raises CommandError for a target that does not exist. Nothing is imported.
     """
     here = Path.cwd()
     variables = dict(env or {})
-    found = [_locate(target, here) for target in targets or _default_targets()]
+    found = [_make_absolute(target, here) for target in targets or [default_target()]]
     if any(_is_module(target, [str(here)]) for target in found):
-        # `serve` looks for modules in the current folder too, and a client has another one.
+        # `serve` also finds modules in the current folder, and clients have another one.
         variables.setdefault("PYTHONPATH", str(here))
     return clients.stdio_server(found, variables)
 
 
-def _default_targets() -> list[str]:
-    return [FILE_NAME] if Path(FILE_NAME).is_file() else [SAMPLES]
-
-
-def _locate(target: str, here: Path) -> str:
-    """A target as it is found from anywhere."""
+def _make_absolute(target: str, here: Path) -> str:
     if "://" in target:
-        raise Failure(f"{target} is an address", f"for a server that runs already: --url {target}")
+        raise CommandError(f"{target} is a URL", f"for a running server, use --url {target}")
     found = resolve_target(target, here)
     if not os.path.isabs(found):
         if not _is_module(found, [str(here), *sys.path]):
-            raise Failure(f"There is no file, folder or module {target}")
+            raise CommandError(f"No such file, folder or module: {target}")
         return found
     path, colon, name = found.rpartition(":")
     if not colon or os.path.exists(found):
         path, colon, name = found, "", ""
     if not os.path.exists(path):
-        raise Failure(f"There is no file {target.removesuffix(colon + name)}")
+        raise CommandError(f"No such file: {target.removesuffix(colon + name)}")
     return os.path.normpath(path) + colon + name
 
 
 def _is_module(target: str, folders: Iterable[str]) -> bool:
-    """Whether a module's package is in one of the folders. Nothing is imported to find out."""
+    """Return whether the package of a module is in one of the folders, without importing it."""
     top = target.partition(":")[0].partition(".")[0]
     return top.isidentifier() and PathFinder.find_spec(top, list(folders)) is not None
 
 
 def default_name(targets: Sequence[str]) -> str:
-    """The name in the first toolcrib.toml, or what the first target is called."""
-    target = next((item for item in targets if item.endswith(".toml")), None)
+    """Return the name in the first toolcrib.toml, or that of the first target."""
+    config = next((item for item in targets if item.endswith(".toml")), None)
     if not targets and Path(FILE_NAME).is_file():
-        target = FILE_NAME
-    if target is not None and Path(target).is_file() and (name := load_config(Path(target)).name):
+        config = FILE_NAME
+    if config is not None and Path(config).is_file() and (name := load_config(Path(config)).name):
         return clients.name_from(name)
     if not targets:
         return clients.DEFAULT_NAME
@@ -194,117 +200,87 @@ def default_name(targets: Sequence[str]) -> str:
     return clients.name_from(path.stem if path.suffix in (".py", ".toml") else path.resolve().name)
 
 
-def _read_env(pairs: Sequence[str]) -> dict[str, str]:
-    env: dict[str, str] = {}
-    for pair in pairs:
-        key, equals, value = pair.partition("=")
-        if not equals or not key or "\0" in pair:
-            raise Failure(f"--env wants KEY=VALUE, got {pair!r}")
-        env[key] = value
-    return env
+# --- actions -----------------------------------------------------------------------------------------
 
 
-# --- what to do --------------------------------------------------------------------------------------
-
-
-def _print(place: Place, entry: dict[str, Any], as_json: bool, terminal: Terminal) -> int:
+def _write(
+    destination: Destination, entry: dict[str, Any], force: bool, as_json: bool, terminal: Terminal
+) -> int:
+    client, name, file = destination.client, destination.name, destination.file
+    act = edit.replace if force else edit.connect
+    # The file of a project is shared: it gets the mode of any new file.
+    done = act(client, file, name, entry, mode=None if destination.scope == "project" else PRIVATE)
+    next_step = client.next_step_for(destination.scope or "user")
     if as_json:
-        terminal.json(place.to_json("printed", entry=entry))
-        return 0
-    terminal.json_line(place.client.editor.show(place.name, entry))  # escapes that TOML has as well
-    terminal.say("note", f"it goes into {place.file}")
-    return 0
-
-
-def _write(place: Place, entry: dict[str, Any], force: bool, as_json: bool, terminal: Terminal) -> int:
-    act = clients.replace if force else clients.connect
-    mode = clients.SHARED if place.scope == "project" else clients.PRIVATE
-    done = act(place.client, place.file, place.name, entry, mode=mode)
-    if as_json:
-        next_step = place.client.say_next(place.scope or "user")
-        backup = str(done.backup) if done.backup else None
-        facts = {"entry": entry, "existing": _without_secrets(done.existing), "backup": backup}
-        terminal.json(place.to_json(done.state, **facts, next=next_step))
+        data = {"entry": entry, **_outcome_json(done), "next": next_step}
+        terminal.json(destination.to_json(done.state, **data))
+    elif done.state == "different":
+        terminal.message("error", f"{client.title} has a different server '{name}' in {file}")
+        _print_entry("existing", _mask_secrets(done.existing), terminal)
+        _print_entry("new", entry, terminal)
+        terminal.message("hint", "use another name with --name, or replace it with --force")
+    elif done.state == "already-connected":
+        terminal.message("note", f"already connected: '{name}' in {file}")
     else:
-        _tell(place, entry, done, terminal)
+        if done.backup:
+            terminal.message("note", f"backup of the original file: {done.backup}")
+        if destination.scope == "project" and "env" in entry:
+            names = ", ".join(entry["env"])
+            terminal.message("warning", f"the values of {names} are in a file shared with the project")
+        url = entry.get("url", entry.get("httpUrl"))
+        if url and urlsplit(url).path in ("", "/"):
+            terminal.message("warning", f"{url} has no path; toolcrib serve uses /mcp")
+        terminal.message("note", f"{done.state} '{name}' in {file}", next_step)
     return 1 if done.state == "different" else 0
 
 
-def _tell(place: Place, entry: dict[str, Any], done: Outcome, terminal: Terminal) -> None:
-    title, name, file = place.client.title, place.name, place.file
-    if done.state == "different":
-        terminal.say("error", f"{title} has another server called '{name}' in {file}")
-        _show_entry("there", _without_secrets(done.existing), terminal)
-        _show_entry("wanted", entry, terminal)
-        terminal.say("hint", "give it another name with --name, or replace it with --force")
-        return
-    if done.state == "already-connected":
-        terminal.say("note", f"already connected: '{name}' is in {file}")
-        return
-    if done.backup:
-        terminal.say("note", f"the file as it was is in {done.backup}")
-    if place.scope == "project" and "env" in entry:
-        terminal.say(
-            "warning", f"the values of {', '.join(entry['env'])} are in a file that a project shares"
-        )
-    url = entry.get("url", entry.get("httpUrl"))
-    if url and urlsplit(url).path in ("", "/"):
-        terminal.say("warning", f"{url} names no path; toolcrib serve answers at /mcp")
-    verb = "replaced" if done.state == "replaced" else "connected"
-    terminal.say("note", f"{verb} '{name}' in {file}", place.client.say_next(place.scope or "user"))
-
-
-def _remove(place: Place, url: str | None, force: bool, as_json: bool, terminal: Terminal) -> int:
+def _remove(destination: Destination, url: str | None, force: bool, as_json: bool, terminal: Terminal) -> int:
     def is_ours(entry: Any) -> bool:
-        is_named = url is not None and isinstance(entry, Mapping) and url in entry.values()
-        return force or is_named or clients.is_toolcrib(entry) or clients.is_local(entry)
+        has_url = url is not None and isinstance(entry, Mapping) and url in entry.values()
+        return force or has_url or clients.is_toolcrib(entry) or clients.is_local(entry)
 
-    done = clients.disconnect(place.client, place.file, place.name, is_ours)
-    name, file = place.name, place.file
+    client, name, file = destination.client, destination.name, destination.file
+    done = edit.disconnect(client, file, name, is_ours)
     if as_json:
-        facts = {
-            "existing": _without_secrets(done.existing),
-            "backup": str(done.backup) if done.backup else None,
-        }
-        terminal.json(place.to_json(done.state, **facts))
+        terminal.json(destination.to_json(done.state, **_outcome_json(done)))
     elif done.state == "foreign":
-        terminal.say("error", f"'{name}' in {file} does not look like a toolcrib server")
-        _show_entry("there", _without_secrets(done.existing), terminal)
-        terminal.say("hint", "remove it all the same with --force")
+        terminal.message("error", f"'{name}' in {file} does not look like a toolcrib server")
+        _print_entry("existing", _mask_secrets(done.existing), terminal)
+        terminal.message("hint", "remove it anyway with --force")
     elif done.state == "not-connected":
-        terminal.say("note", f"not connected: there is no '{name}' in {file}")
+        terminal.message("note", f"not connected: no '{name}' in {file}")
     else:
-        terminal.say("note", f"removed '{name}' from {file}", f"restart {place.client.title}")
+        terminal.message("note", f"removed '{name}' from {file}", f"restart {client.title}")
     return 1 if done.state == "foreign" else 0
 
 
 def _list(chosen: Sequence[Client], as_json: bool, terminal: Terminal) -> int:
     machine = Machine.here()
-    found = [_look_into(client, machine) for client in chosen]
+    found = [_describe_client(client, machine) for client in chosen]
     if as_json:
         terminal.json({"clients": found})
         return 0
-    rows = [("CLIENT", "HERE", "SCOPE", "TOOLCRIB", "FILE")]
+    rows = [("CLIENT", "FOUND", "SCOPE", "TOOLCRIB", "FILE")]
     for client in found:
         for file in client["files"]:
             names = "unreadable" if file["error"] else ", ".join(file["servers"]) or "-"
-            here = "yes" if client["found"] else "no"
-            rows.append((client["client"], here, file["scope"], names, shorten_paths(file["file"])))
+            is_found = "yes" if client["found"] else "no"
+            rows.append((client["client"], is_found, file["scope"], names, shorten_paths(file["file"])))
             if file["error"]:
-                terminal.say("warning", file["error"])
+                terminal.message("warning", file["error"])
     widths = [max(len(row[column]) for row in rows) for column in range(5)]
     for row in rows:
-        terminal.data("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+        terminal.echo("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
     return 0
 
 
-def _look_into(client: Client, machine: Machine) -> dict[str, Any]:
+def _describe_client(client: Client, machine: Machine) -> dict[str, Any]:
     files = []
     for scope in client.scopes():
         file = client.file(machine, scope)
         names, error = [], None
         try:
-            servers = clients.list_servers(client, file)
+            servers = edit.list_servers(client, file)
             names = [name for name, entry in servers.items() if clients.is_toolcrib(entry)]
             names += [name for name in (clients.DEFAULT_NAME,) if name in servers and name not in names]
         except ConfigurationError as problem:
@@ -316,16 +292,21 @@ def _look_into(client: Client, machine: Machine) -> dict[str, Any]:
     return {"client": client.key, "title": client.title, "found": found, "files": files}
 
 
-def _without_secrets(entry: Any) -> Any:
-    """An entry somebody else wrote, as it may be shown: keys and tokens are often in it."""
+def _outcome_json(done: edit.Outcome) -> dict[str, Any]:
+    backup = str(done.backup) if done.backup else None
+    return {"existing": _mask_secrets(done.existing), "backup": backup}
+
+
+def _mask_secrets(entry: Any) -> Any:
+    """Return an entry of somebody else without the values of its environment and headers."""
     if not isinstance(entry, Mapping):
         return entry
     return {
-        key: dict.fromkeys(value, "***") if key in _SECRET and isinstance(value, Mapping) else value
+        key: dict.fromkeys(value, "***") if key in _SECRET_KEYS and isinstance(value, Mapping) else value
         for key, value in entry.items()
     }
 
 
-def _show_entry(label: str, entry: Any, terminal: Terminal) -> None:
-    """On a line of its own, and with whole paths: the difference may be in one."""
-    terminal.put(f"  {label}: {json.dumps(entry, ensure_ascii=False, default=str)}")
+def _print_entry(label: str, entry: Any, terminal: Terminal) -> None:
+    """Print an entry on one line with whole paths, where the difference may be."""
+    terminal.echo_err(f"  {label}: {json.dumps(entry, ensure_ascii=False, default=str)}")

@@ -11,10 +11,9 @@ import itertools
 import threading
 from bisect import bisect_left, insort
 from collections.abc import Awaitable, Callable, Iterable
-from functools import partial
 from typing import Any
 
-from toolcrib.dispatch.threads import mailbox_of, ring
+from toolcrib.dispatch.threads import complete, waker_of
 from toolcrib.policy.quota.ledger import MAX_BUCKETS, RESUMED, RUNNING, Ledger, Slot
 from toolcrib.policy.quota.limits import ConcurrencyLimit, refuse_late
 
@@ -22,16 +21,16 @@ from toolcrib.policy.quota.limits import ConcurrencyLimit, refuse_late
 class Waiter:
     """Waits on an event loop until it is woken, from any thread."""
 
-    __slots__ = ("_future", "_loop", "_mailbox")
+    __slots__ = ("_future", "_loop", "_waker")
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
-        self._mailbox = mailbox_of(self._loop)
+        self._waker = waker_of(self._loop)
         self._future: asyncio.Future[None] = self._loop.create_future()
 
     def wake(self) -> bool:
         """Return False where the loop is closed."""
-        return self._mailbox.put(self._future)
+        return self._waker.wake(self._future)
 
     def renew(self) -> None:
         """Prepare to wait again."""
@@ -39,7 +38,7 @@ class Waiter:
             self._future = self._loop.create_future()
 
     async def wait(self, timeout_s: float | None) -> None:
-        timer = None if timeout_s is None else self._loop.call_later(timeout_s, partial(ring, self._future))
+        timer = None if timeout_s is None else self._loop.call_later(timeout_s, complete, self._future)
         try:
             await self._future
         finally:

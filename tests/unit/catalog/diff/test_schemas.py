@@ -90,6 +90,18 @@ def grades(old: Tool, new: Tool) -> list[tuple[str, str]]:
             "breaking",
             "`limit[]` was string and is now integer",
         ),
+        (
+            {"type": "string", "contentEncoding": "base64"},
+            {"type": "string", "contentEncoding": "base16"},
+            "breaking",
+            "the contentEncoding of `limit` was `base64` and is now `base16`",
+        ),
+        (
+            {"type": ["integer", "null"], "format": "int64"},
+            {"type": ["integer", "null"]},
+            "compatible",
+            "the format of `limit`, `int64`, was removed",
+        ),
         ({"type": "object"}, CLOSED, "breaking", "`limit` no longer accepts undeclared names"),
         (
             {"type": "string", "not": {"pattern": "^a"}},

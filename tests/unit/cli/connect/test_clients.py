@@ -9,8 +9,16 @@ from typing import Any
 
 import pytest
 
-from toolcrib.cli.connect import CLIENTS, HttpServer, Machine, StdioServer, entry_for, find_client, snippet
-from toolcrib.cli.connect.clients import Client
+from toolcrib.cli.connect.clients import (
+    CLIENTS,
+    Client,
+    HttpServer,
+    Machine,
+    StdioServer,
+    entry_for,
+    find_client,
+    snippet,
+)
 from toolcrib.errors import ConfigurationError
 
 STDIO = StdioServer("/bin/toolcrib", ("serve", "--stdio", "/x/tools.py"))
@@ -93,11 +101,11 @@ def test_the_packaged_claude_desktop_of_windows_reads_a_file_of_its_own(tmp_path
 def test_a_projects_file_is_in_the_projects_folder(name: str, file: str) -> None:
     machine = Machine("linux", HOME, Path("/work"))
     assert client(name).file(machine, "project").as_posix() == file
-    assert client(name).say_next("project") != client(name).say_next("user")
+    assert client(name).next_step_for("project") != client(name).next_step_for("user")
 
 
 def test_claude_desktop_has_no_project() -> None:
-    with pytest.raises(ConfigurationError, match="one configuration") as caught:
+    with pytest.raises(ConfigurationError, match="no project configuration") as caught:
         client("claude-desktop").file(Machine("linux", HOME, Path("/work")), "project")
     assert caught.value.hint
 
@@ -125,7 +133,7 @@ def test_an_entry_is_spelt_as_the_client_spells_it(
     if http is not None:
         assert entry_for(client(name), HTTP) == http
         return
-    with pytest.raises(ConfigurationError, match="takes no address") as caught:
+    with pytest.raises(ConfigurationError, match="does not support URLs") as caught:
         entry_for(client(name), HTTP)
     assert "--url" in (caught.value.hint or "")
 

@@ -14,7 +14,7 @@ import pytest
 
 from tests.support.serve_process import is_running, wait_until
 from toolcrib.cli import workers
-from toolcrib.cli.workers import Crew
+from toolcrib.cli.workers import Supervisor
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs descriptors to inherit, and /proc")
 
@@ -38,12 +38,14 @@ class Yard:
         self.report: dict[str, Any] = {}
         self.pids: set[int] = set()
         self.door = socket.create_server(("127.0.0.1", 0))
-        self.crew = Crew(
+        self.crew = Supervisor(
             [sys.executable, "-I", "-S", "-c", program],
             count,
-            order=lambda is_first, numbers: json.dumps({"is_first": is_first, "numbers": numbers}).encode(),
-            sockets=lambda: [self.door.dup()],
-            say=self.said.append,
+            make_config=lambda is_first, numbers: json.dumps(
+                {"is_first": is_first, "numbers": numbers}
+            ).encode(),
+            open_sockets=lambda: [self.door.dup()],
+            warn=self.said.append,
             drain_s=drain_s,
         )
         self.running: asyncio.Task[int] = asyncio.create_task(self.crew.run(self._take))
@@ -56,7 +58,7 @@ class Yard:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        self.crew.end()
+        self.crew.stop()
         await asyncio.wait({self.running}, timeout=TIMEOUT_S)
         self.door.close()
         await asyncio.to_thread(wait_until, lambda: not [pid for pid in self.pids if is_running(pid)])
@@ -69,7 +71,7 @@ class Yard:
             self.pids |= set(self.crew.pids)
 
     async def end(self) -> int:
-        self.crew.end()
+        self.crew.stop()
         return await asyncio.wait_for(self.running, TIMEOUT_S)
 
 
@@ -94,13 +96,13 @@ async def test_who_dies_is_replaced_and_it_is_said_why() -> None:
         victim = min(before)
         os.kill(victim, signal.SIGKILL)
         await yard.until(lambda: len(set(yard.crew.pids) - before) == 1 and len(yard.crew.pids) == 2)
-        assert yard.said == [f"worker {victim} was ended by SIGKILL; another one is started in 0.5 s"]
+        assert yard.said == [f"worker {victim} was killed by SIGKILL; starting another one in 0.5 s"]
         assert await yard.end() == 0
 
 
 async def test_the_pause_grows_while_nobody_lives_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(workers, "FIRST_PAUSE_S", 0.01)
-    monkeypatch.setattr(workers, "LONGEST_PAUSE_S", 0.03)
+    monkeypatch.setattr(workers, "FIRST_DELAY_S", 0.01)
+    monkeypatch.setattr(workers, "MAX_DELAY_S", 0.03)
     program = SERVE.replace("way.recv(1)", "way.recv(1) if order['is_first'] else sys.exit(3)")
     async with Yard(program) as yard:
         await yard.until(lambda: len(yard.said) >= 4)
@@ -110,15 +112,15 @@ async def test_the_pause_grows_while_nobody_lives_for_long(monkeypatch: pytest.M
             "0.03 s",
             "0.03 s",
         ]
-        assert "ended with exit code 3" in yard.said[0]
+        assert "exited with code 3" in yard.said[0]
 
 
 async def test_who_lived_for_long_is_replaced_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(workers, "STEADY_S", 0.0)
+    monkeypatch.setattr(workers, "STABLE_S", 0.0)
     async with Yard(SERVE, count=1) as yard:
         os.kill(yard.report["pid"], signal.SIGKILL)
         await yard.until(lambda: yard.said and len(yard.crew.pids) == 1)
-        assert yard.said[0].endswith("another one is started now")
+        assert yard.said[0].endswith("starting another one now")
 
 
 async def test_where_the_first_cannot_serve_no_other_is_tried() -> None:
@@ -135,7 +137,7 @@ async def test_a_first_one_that_was_killed_is_a_failure_too() -> None:
 async def test_who_does_not_end_in_time_is_killed() -> None:
     async with Yard(DEAF, drain_s=0.2) as yard:
         assert await yard.end() == 0
-        assert yard.said == ["2 of 2 workers did not end in time and are killed"]
+        assert yard.said == ["killing 2 of 2 workers, which did not stop in time"]
 
 
 async def test_told_to_end_before_the_first_was_ready_it_ends() -> None:
@@ -153,10 +155,10 @@ async def test_no_worker_outlives_a_crew_that_was_cancelled() -> None:
 async def test_a_worker_sees_that_its_parent_is_gone() -> None:
     """The parent is a process of its own here, so that it can be killed."""
     parent = (
-        "import asyncio, sys; from toolcrib.cli.workers import Crew\n"
+        "import asyncio, sys; from toolcrib.cli.workers import Supervisor\n"
         "async def main():\n"
         "    command = [sys.executable, '-I', '-S', '-c', sys.argv[1]]\n"
-        "    crew = Crew(command, 2, order=lambda is_first, numbers: b'{}', say=print)\n"
+        "    crew = Supervisor(command, 2, make_config=lambda is_first, numbers: b'{}', warn=print)\n"
         "    await crew.run(lambda report: print(*crew.pids, flush=True))\n"
         "asyncio.run(main())"
     )

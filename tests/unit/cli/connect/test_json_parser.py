@@ -8,7 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolcrib.cli.connect.json_file import COMMENTED, LENIENT, MAX_DEPTH, PLAIN, Dialect, MalformedError, scan
+from toolcrib.cli.connect.json_file import (
+    COMMENTED,
+    LENIENT,
+    MAX_DEPTH,
+    PLAIN,
+    Dialect,
+    MalformedError,
+    parse_json,
+)
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
@@ -22,28 +30,28 @@ def test_plain_json_is_read_as_the_standard_library_reads_it(
     value: object, indent: int | str | None, ascii_only: bool
 ) -> None:
     text = json.dumps(value, indent=indent, ensure_ascii=ascii_only)
-    found = scan(text, PLAIN)
+    found = parse_json(text, PLAIN)
     assert found.root is not None
     assert found.root.value == value
     assert text[found.root.start : found.root.end] == text
 
 
 def test_comments_and_trailing_commas_are_read_where_the_dialect_has_them() -> None:
-    found = scan('// one\n{"a": [1, /* two */ 2,], // "three"\n}\n', LENIENT)
+    found = parse_json('// one\n{"a": [1, /* two */ 2,], // "three"\n}\n', LENIENT)
     assert found.root is not None
     assert found.root.value == {"a": [1, 2]}
-    assert found.show_comments() == ["// one", "/* two */", '// "three"']
+    assert found.list_comments() == ["// one", "/* two */", '// "three"']
 
 
 def test_a_comment_inside_a_string_is_none() -> None:
-    found = scan('{"url": "http://x", "b": "/* no */"}', PLAIN)
+    found = parse_json('{"url": "http://x", "b": "/* no */"}', PLAIN)
     assert found.root is not None
     assert found.root.value == {"url": "http://x", "b": "/* no */"}
 
 
 @pytest.mark.parametrize("text", ["", " \r\n\t", "// only this"])
 def test_a_text_without_a_value_has_no_root(text: str) -> None:
-    assert scan(text).root is None
+    assert parse_json(text).root is None
 
 
 @pytest.mark.parametrize(
@@ -52,26 +60,26 @@ def test_a_text_without_a_value_has_no_root(text: str) -> None:
         ('{\n  "a": 1\n  "b": 2\n}', LENIENT, 3, "expected a comma or }"),
         ('{\n  "a" 1}', LENIENT, 2, "expected a colon, found '1'"),
         ("{\r\n  a: 1}", LENIENT, 2, 'expected a key in "quotes"'),
-        ('{"a": 1', LENIENT, 1, "it ends before a comma or }"),
+        ('{"a": 1', LENIENT, 1, "expected a comma or }, found the end of the file"),
         ('{"a": }', LENIENT, 1, "expected a value, found '}'"),
         ('{"a": 01}', LENIENT, 1, "expected a value"),
         ('{"a": NaN}', LENIENT, 1, "expected a value"),
-        ('{"a": "\\x"}', LENIENT, 1, "cannot be read"),
-        ('{"a": "x\ny"}', LENIENT, 1, "a string that does not end"),
-        ('{\n"a: 1}', LENIENT, 2, "a string that does not end"),
+        ('{"a": "\\x"}', LENIENT, 1, "invalid value"),
+        ('{"a": "x\ny"}', LENIENT, 1, "unterminated string"),
+        ('{\n"a: 1}', LENIENT, 2, "unterminated string"),
         ("{} {}", LENIENT, 1, "expected the end of the file"),
-        ("{}\n/* never", LENIENT, 2, "a comment that never ends"),
-        ("{}\n/", LENIENT, 2, "a lone /"),
-        ('{\n  // note\n  "a": 1}', PLAIN, 2, "plain JSON"),
-        ('{"a": 1,\n}', PLAIN, 1, "followed by a comma"),
-        ('{"a": [1, 2\n,]}', COMMENTED, 2, "followed by a comma"),
+        ("{}\n/* never", LENIENT, 2, "unterminated comment"),
+        ("{}\n/", LENIENT, 2, "unexpected '/'"),
+        ('{\n  // note\n  "a": 1}', PLAIN, 2, "comments are not allowed"),
+        ('{"a": 1,\n}', PLAIN, 1, "comma after the last item"),
+        ('{"a": [1, 2\n,]}', COMMENTED, 2, "comma after the last item"),
         ("[" * (MAX_DEPTH + 2), LENIENT, 1, "nested too deeply"),
         ("[,]", LENIENT, 1, "expected a value"),
     ],
 )
 def test_what_is_wrong_is_told_with_its_line(text: str, dialect: Dialect, line: int, problem: str) -> None:
     with pytest.raises(MalformedError) as caught:
-        scan(text, dialect)
+        parse_json(text, dialect)
     assert problem in caught.value.message
     assert caught.value.line == line
 
@@ -80,7 +88,7 @@ def test_what_is_wrong_is_told_with_its_line(text: str, dialect: Dialect, line: 
 def test_no_text_makes_it_fail_in_another_way(text: str) -> None:
     line: int | None = 1
     try:
-        scan(text)
+        parse_json(text)
     except MalformedError as error:
         line = error.line
     assert line is not None

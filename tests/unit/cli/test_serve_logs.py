@@ -100,14 +100,14 @@ def test_where_the_log_is_json_every_line_is_that_of_the_workers_parent_too(tmp_
     with Serving(*options, cwd=tmp_path) as serving:
         victim, _ = children_of(serving.process.pid)
         os.kill(victim, signal.SIGKILL)
-        serving.wait_for("another one is started")
+        serving.wait_for("starting another one")
         wait_until(lambda: len(set(children_of(serving.process.pid)) - {victim}) == 2)
         serving.call("add", a=1, b=2)
         assert serving.end() == 0
     records = [json.loads(line) for line in serving.errors.splitlines()]
-    [ended] = [item for item in records if "another one is started" in item["message"]]
+    [ended] = [item for item in records if "starting another one" in item["message"]]
     assert ended["level"] == "warning"
-    assert ended["message"].startswith(f"worker {victim} was ended by SIGKILL")
+    assert ended["message"].startswith(f"worker {victim} was killed by SIGKILL")
     [refused] = [item for item in records if "takes *args" in item["message"]]
     assert (refused["level"], refused["logger"]) == ("error", "toolcrib")
     assert {item["level"] for item in records} == {"info", "warning", "error"}
@@ -130,7 +130,7 @@ def test_where_the_log_is_json_the_greeting_is_one_line_of_it(tmp_path: Path) ->
         greeting = json.loads(process.stderr.readline())
         process.terminate()
         _, rest = process.communicate(timeout=60)
-    assert greeting["message"].startswith("toolcrib serves 2 tools at http://127.0.0.1:")
+    assert greeting["message"].startswith("toolcrib: serving 2 tools at http://127.0.0.1:")
     assert [json.loads(line) for line in rest.splitlines()] == []
 
 

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolcrib.validation import codec
-from toolcrib.validation.codec import MAX_STRING, has_repeats
+from toolcrib.validation.codec import MAX_STRING, has_repeated_key
 
 PAD = b'"' + b"p" * 20_000 + b'"'
 """Makes a document one of the large ones."""
@@ -165,7 +165,7 @@ def test_a_key_that_is_there_twice_is_found(pairs: list[tuple[str, int]], blanks
     colon = " : " if blanks else ":"
     text = "{" + ",".join(f"{json.dumps(key)}{colon}{value}" for key, value in pairs) + "}"
     members = len(dict(pairs))
-    assert has_repeats(text.encode(), members) == (members != len(pairs))
+    assert has_repeated_key(text.encode(), members) == (members != len(pairs))
 
 
 def test_no_document_takes_long_to_judge() -> None:

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from toolcrib import MCPServer
-from toolcrib.cli.options import Failure
-from toolcrib.cli.policy import enforce, find_idle, refuse_apart, refuse_idle
+from toolcrib.cli.load import apply_policy, find_unused_policy, first_error
+from toolcrib.cli.options import CommandError
+from toolcrib.cli.serve import check_workers_policy
 from toolcrib.config import Config
 from toolcrib.policy import Limit, Policy, Rule
 
@@ -96,7 +97,7 @@ def test_check_tells_of_keys_that_no_server_would_start_with(desk: Desk) -> None
     assert done.exit_code == 0  # they need not be on this machine
     [finding] = [item for item in json.loads(done.stdout)["findings"] if item["level"] == "warning"]
     assert finding["message"].startswith("auth.keys: ")
-    assert finding["message"].endswith("k.json: there is no such file: serve will refuse to start")
+    assert finding["message"].endswith("k.json: there is no such file: serve will not start")
     assert (finding["file"], finding["line"]) == ("toolcrib.toml", 4)
 
 
@@ -127,24 +128,22 @@ def test_two_policies_are_one_too_many(desk: Desk) -> None:
     done = desk.run("serve", "--stdio", "a.toml", "b.toml", stdin="")
     assert done.exit_code == 2
     assert done.stderr == (
-        "error: There is more than one policy: a.toml, b.toml\n"
-        "hint: keep the sections of a policy in one file\n"
+        "error: More than one policy: a.toml, b.toml\nhint: keep the policy sections in one file\n"
     )
 
 
 def test_a_policy_in_the_file_and_one_in_the_code_are_one_too_many() -> None:
     server = MCPServer("shop", policy=Policy())
     config = Config(policy=Policy())
-    with pytest.raises(Failure, match="has a policy, and so has the server in the code"):
-        enforce(server, [config])
+    with pytest.raises(CommandError, match=r"Both .* and the server's code have a policy"):
+        apply_policy(server, [config])
 
 
 def test_files_without_a_policy_change_nothing() -> None:
     server = MCPServer("shop")
-    enforce(server, [Config(), Config()])
+    apply_policy(server, [Config(), Config()])
     assert server.enforcer is None
-    assert find_idle(server) == []
-    refuse_idle(server)
+    assert find_unused_policy(server) == []
 
 
 def test_the_first_thing_that_means_nothing_is_told_and_how_many_more() -> None:
@@ -153,16 +152,15 @@ def test_the_first_thing_that_means_nothing_is_told_and_how_many_more() -> None:
         file="toolcrib.toml",
         lines={"rules[1].deny": 4},
     )
-    with pytest.raises(Failure) as caught:
-        refuse_idle(MCPServer("shop", policy=policy))
-    assert caught.value.message.startswith("toolcrib.toml:4: rules[1].deny: ")
-    assert caught.value.message.endswith(" (and 2 more: see `toolcrib check`)")
+    error = first_error(find_unused_policy(MCPServer("shop", policy=policy)))
+    assert error.message.startswith("toolcrib.toml:4: rules[1].deny: ")
+    assert error.message.endswith(" (and 2 more: see `toolcrib check`)")
 
 
 def test_a_policy_that_lies_here_and_is_not_read_is_told_of(desk: Desk) -> None:
     desk.write("tools.py", ADD)
     desk.write("toolcrib.toml", HEAD + '[[limits]]\nrate = "5/s"\n')
-    said = "toolcrib.toml here asks for a policy, and is not read: other targets were named"
+    said = "the policy of toolcrib.toml is not used, because other targets are named"
     assert said in desk.run("serve", "--stdio", "tools.py", stdin="").stderr
     assert said not in desk.run("serve", "--stdio", stdin="").stderr
     assert said not in desk.run("serve", "--stdio", "toolcrib.toml", stdin="").stderr
@@ -186,17 +184,17 @@ def test_a_policy_that_lies_here_and_is_not_read_is_told_of(desk: Desk) -> None:
     ],
 )
 def test_what_is_counted_for_all_needs_a_place_to_count_in(given: Any, key: str) -> None:
-    with pytest.raises(Failure) as caught:
-        refuse_apart(Policy(**given), 3)
-    assert caught.value.message.startswith(f"{key}: 3 workers have nothing to count in together: ")
-    assert caught.value.hint == 'name a file under [policy]: store = "policy.db"; or use one process'
-    refuse_apart(Policy(**given), 1)
-    refuse_apart(Policy(**given, store="policy.db"), 3)
+    with pytest.raises(CommandError) as caught:
+        check_workers_policy(Policy(**given), 3)
+    assert caught.value.message.startswith(f"{key}: 3 workers need a shared store: ")
+    assert caught.value.hint == 'set a file under [policy]: store = "policy.db"; or use one process'
+    check_workers_policy(Policy(**given), 1)
+    check_workers_policy(Policy(**given, store="policy.db"), 3)
 
 
 def test_what_holds_for_each_call_needs_none() -> None:
     limits = [Limit(timeout_s=5), Limit(max_arguments_bytes=5), Limit(max_result_bytes=5)]
-    refuse_apart(Policy(limits=limits, rules=[Rule(deny=["a"])]), 3)
+    check_workers_policy(Policy(limits=limits, rules=[Rule(deny=["a"])]), 3)
 
 
 @pytest.mark.parametrize("asks", [("--workers", "2"), ()])
@@ -210,9 +208,9 @@ def test_workers_without_a_common_store_are_refused_before_anything_is_loaded(
     assert done.exit_code == 2
     line = 3 if asks else 5
     assert done.stderr == (
-        f"error: toolcrib.toml:{line}: limits[1]: 2 workers have nothing to count in together: "
-        "this limit would let through up to 2 times as much\n"
-        'hint: name a file under [policy]: store = "policy.db"; or use one process\n'
+        f"error: toolcrib.toml:{line}: limits[1]: 2 workers need a shared store: "
+        "this limit would allow 2 times as much\n"
+        'hint: set a file under [policy]: store = "policy.db"; or use one process\n'
     )
 
 

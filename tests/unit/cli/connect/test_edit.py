@@ -12,16 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolcrib.cli.connect import (
-    CLIENTS,
-    Client,
-    connect,
-    disconnect,
-    find_client,
-    is_toolcrib,
-    list_servers,
-    replace,
-)
+from toolcrib.cli.connect.clients import CLIENTS, Client, find_client, is_toolcrib
+from toolcrib.cli.connect.edit import connect, disconnect, list_servers, replace
 from toolcrib.errors import ConfigurationError
 
 ENTRY: dict[str, Any] = {"command": "/bin/toolcrib", "args": ["serve", "--stdio"]}
@@ -161,13 +153,13 @@ def test_what_belongs_to_an_address_does_not_stay_with_a_command(client: Client,
 @pytest.mark.parametrize(
     ("key", "text", "place"),
     [
-        ("cursor", '{\n  "mcpServers": {\n', "file:3: it ends before"),
+        ("cursor", '{\n  "mcpServers": {\n', 'file:3: expected a key in "quotes", found the end'),
         ("cursor", '{\n  "mcpServers": []}', 'file:2: "mcpServers" must be an object'),
-        ("vscode", "[]", "file:1: must hold an object"),
-        ("claude-code", "{\n// no\n}", "file:2: there is a comment"),
-        ("gemini", '{"a": 1,}', "file:1: the last item is followed by a comma"),
+        ("vscode", "[]", "file:1: must be an object"),
+        ("claude-code", "{\n// no\n}", "file:2: comments are not allowed"),
+        ("gemini", '{"a": 1,}', "file:1: comma after the last item"),
         ("codex", "a = 1\na = 2\n", "file:2: is not TOML"),
-        ("codex", "mcp_servers = { x = { url = 'y' } }", "file: is written in a way that cannot be changed"),
+        ("codex", "mcp_servers = { x = { url = 'y' } }", "file: cannot be edited without losing"),
     ],
 )
 def test_a_file_that_is_not_valid_is_never_touched(key: str, text: str, place: str, tmp_path: Path) -> None:
@@ -189,15 +181,15 @@ def test_what_cannot_be_edited_is_handed_over_to_paste(tmp_path: Path) -> None:
     file.write_text("mcp_servers = { tools = { command = 'toolcrib' }, x = { url = 'y' } }")
     with pytest.raises(ConfigurationError) as caught:
         connect(CODEX, file, "new", {"url": "http://z/mcp"})
-    assert caught.value.hint == 'put this there by hand:\n[mcp_servers.new]\nurl = "http://z/mcp"'
+    assert caught.value.hint == 'add this by hand:\n[mcp_servers.new]\nurl = "http://z/mcp"'
     with pytest.raises(ConfigurationError) as caught:
         disconnect(CODEX, file, "tools", is_toolcrib)
-    assert caught.value.hint == "take it out by hand"
+    assert caught.value.hint == "remove it by hand"
 
 
 def test_a_new_file_is_private_and_a_shared_one_is_not(tmp_path: Path) -> None:
     connect(CURSOR, tmp_path / "mine", "tools", ENTRY)
-    connect(CURSOR, tmp_path / "ours", "tools", ENTRY, mode=0o666)
+    connect(CURSOR, tmp_path / "ours", "tools", ENTRY, mode=None)
     assert (tmp_path / "mine").stat().st_mode & 0o077 == 0
     (tmp_path / "plain").touch()
     assert (tmp_path / "ours").stat().st_mode == (tmp_path / "plain").stat().st_mode

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from toolcrib.cli.connect import edit as store
+from toolcrib.cli.connect.clients import CLIENTS
 from toolcrib.errors import ConfigurationError
 
 
@@ -33,7 +34,7 @@ def test_a_file_that_is_not_there_is_made_with_its_folders(tmp_path: Path) -> No
 def test_a_shared_file_gets_the_mode_of_any_new_file(tmp_path: Path) -> None:
     plain = tmp_path / "plain"
     plain.touch()
-    store.write(store.read(tmp_path / "mcp.json"), "{}", 0o666)
+    store.write(store.read(tmp_path / "mcp.json"), "{}", None)
     assert mode_of(tmp_path / "mcp.json") == mode_of(plain)
 
 
@@ -56,7 +57,6 @@ def test_the_backup_is_made_once_and_never_written_again(tmp_path: Path) -> None
     assert store.write(store.read(path), "second", 0o600) == tmp_path / "mcp.json.bak"
     assert store.write(store.read(path), "third", 0o600) is None
     assert (tmp_path / "mcp.json.bak").read_text() == "first"
-    assert store.read_backup(store.read(path)) == "first"
     assert others_in(tmp_path, "mcp.json", "mcp.json.bak") == []
 
 
@@ -89,7 +89,7 @@ def test_a_change_by_somebody_else_is_found_and_left_alone(tmp_path: Path, chang
         path.unlink()
     else:
         path.write_text(change)
-    with pytest.raises(ConfigurationError, match="somebody else") as caught:
+    with pytest.raises(ConfigurationError, match="another program") as caught:
         store.write(content, "new", 0o600)
     assert caught.value.hint
     assert (path.read_text() if path.exists() else None) == change
@@ -100,7 +100,7 @@ def test_a_file_that_appears_meanwhile_is_left_alone(tmp_path: Path) -> None:
     path = tmp_path / "mcp.json"
     content = store.read(path)
     path.write_text("theirs")
-    with pytest.raises(ConfigurationError, match="somebody else"):
+    with pytest.raises(ConfigurationError, match="another program"):
         store.write(content, "new", 0o600)
     assert path.read_text() == "theirs"
 
@@ -112,7 +112,7 @@ def test_a_change_while_the_new_text_is_being_written_is_found(
     path.write_text("mine")
     content = store.read(path)
     monkeypatch.setattr(os, "fsync", lambda _: path.write_text("theirs"))  # a disk that takes its time
-    with pytest.raises(ConfigurationError, match="somebody else"):
+    with pytest.raises(ConfigurationError, match="another program"):
         store.write(content, "new", 0o600)
     assert path.read_text() == "theirs"
     assert others_in(tmp_path, "mcp.json") == []
@@ -178,8 +178,10 @@ def test_a_value_that_is_no_text_is_refused_and_nothing_is_left_behind(tmp_path:
     assert others_in(tmp_path, "mcp.json") == []
 
 
-def test_a_backup_that_cannot_be_read_is_none(tmp_path: Path) -> None:
-    content = store.read(tmp_path / "mcp.json")
-    assert store.read_backup(content) is None
-    content.backup.write_bytes(b"\xff")
-    assert store.read_backup(content) is None
+def test_an_entry_is_removed_although_the_backup_cannot_be_read(tmp_path: Path) -> None:
+    path = tmp_path / "mcp.json"
+    path.write_text('{"mcpServers": {"a": {}, "b": {}}}')
+    path.with_name("mcp.json.bak").write_bytes(b"\xff")
+    [cursor] = [client for client in CLIENTS if client.key == "cursor"]
+    assert store.disconnect(cursor, path, "a", lambda _: True).state == "removed"
+    assert path.read_text() == '{"mcpServers": { "b": {}}}'

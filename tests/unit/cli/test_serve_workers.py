@@ -59,7 +59,7 @@ def crew(folder: Path) -> Iterator[Serving]:
 
 def test_it_says_once_what_is_served_and_what_was_refused(crew: Serving) -> None:
     assert (crew.info["workers"], crew.info["tools"]) == (2, ["pid", "confirm", "slow"])
-    crew.wait_for("note: several workers keep no sessions")
+    crew.wait_for("note: workers keep no sessions")
     assert crew.errors.count("Tool 'bad' takes *args") == 1
 
 
@@ -110,7 +110,7 @@ def test_a_worker_that_is_killed_is_replaced_and_a_signal_drains_them_all(folder
     with Serving("tools.py", "--workers", "2", cwd=folder) as serving:
         victim = children_of(serving.process.pid)[0]
         os.kill(victim, signal.SIGKILL)
-        serving.wait_for(f"warning: worker {victim} was ended by SIGKILL; another one is started in 0.5 s")
+        serving.wait_for(f"warning: worker {victim} was killed by SIGKILL; starting another one in 0.5 s")
         assert serving.call("pid") != str(victim)
         wait_until(lambda: len(children_of(serving.process.pid)) == 2)
         workers = children_of(serving.process.pid)
@@ -141,7 +141,7 @@ def test_workers_that_cannot_serve_are_not_tried_again(folder: Path) -> None:
     process = start("serve", "--workers", "2", "--port", "0", "--strict", "tools.py", cwd=folder)
     out, err = process.communicate(timeout=60)
     assert (process.returncode, out) == (1, "")
-    assert err.count("error: Not started: 1 problem, and --strict allows none") == 1
+    assert err.count("error: Not started: 1 problem, and --strict is given") == 1
     process = start("serve", "--workers", "2", "--port", "0", "missing.py", cwd=folder)
     out, err = process.communicate(timeout=60)
     assert (process.returncode, out, err) == (2, "", "error: There is no file or folder missing.py\n")

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from toolcrib.cli.ask import choices_of, find_problem, read_value
+from toolcrib.cli.prompt import find_problem, list_choices, parse_value
 
 COLOURS = {"oneOf": [{"const": "#f00", "title": "Red"}, {"const": "#0f0", "title": "Green"}]}
 SEVERAL = {"type": "array", "items": {"anyOf": COLOURS["oneOf"]}, "minItems": 1}
@@ -26,7 +26,7 @@ SEVERAL = {"type": "array", "items": {"anyOf": COLOURS["oneOf"]}, "minItems": 1}
     ],
 )
 def test_a_field_offers_its_choices(schema: dict[str, Any], choices: dict[str, str]) -> None:
-    assert choices_of(schema) == choices
+    assert list_choices(schema) == choices
 
 
 @pytest.mark.parametrize(
@@ -46,7 +46,7 @@ def test_a_field_offers_its_choices(schema: dict[str, Any], choices: dict[str, s
     ],
 )
 def test_a_word_means_what_its_field_says(word: str, schema: dict[str, Any], value: Any) -> None:
-    assert read_value(word, schema, choices_of(schema)) == value
+    assert parse_value(word, schema, list_choices(schema)) == value
 
 
 @pytest.mark.parametrize(

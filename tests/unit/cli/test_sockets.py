@@ -9,11 +9,19 @@ from contextlib import closing
 
 import pytest
 
-from toolcrib.cli.load import Summary
-from toolcrib.cli.options import Failure
+from toolcrib.cli.options import CommandError
 from toolcrib.cli.output import open_terminal
-from toolcrib.cli.serve_http import Place, say_limits
-from toolcrib.cli.sockets import address_of, find_occupant, is_public, open_again, open_door, share_door
+from toolcrib.cli.serve import Summary
+from toolcrib.cli.serve_http import (
+    ServerInfo,
+    bind_sockets,
+    find_listener,
+    is_public,
+    open_worker_sockets,
+    print_limits,
+    share_address,
+    url_of,
+)
 
 
 class Bound:
@@ -38,7 +46,7 @@ class Bound:
     ],
 )
 def test_an_address_is_one_that_can_be_used_here(host: str, bound: tuple[object, ...], address: str) -> None:
-    assert address_of(Bound(*bound), host, "/mcp") == address  # type: ignore[arg-type]
+    assert url_of(Bound(*bound), host, "/mcp") == address  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -57,25 +65,25 @@ def test_what_other_machines_can_reach_is_public(bound: str, expected: bool) -> 
 
 
 def test_who_can_be_reached_by_others_is_warned(capsys: pytest.CaptureFixture[str]) -> None:
-    place = Place(["http://10.0.0.7:8000/mcp"], 1, 1, "x", [], None, is_public=True)
+    place = ServerInfo(["http://10.0.0.7:8000/mcp"], 1, 1, "x", [], None, is_public=True)
     with open_terminal(debug=False) as terminal:
-        say_limits(Summary("x", [], [], [], False), place, terminal)
+        print_limits(Summary("x", [], [], [], False), place, terminal)
     words = capsys.readouterr().err
     assert words.startswith(
-        "warning: other machines can reach this server, and nobody has to say who they are"
+        "warning: other machines can reach this server and call its tools without authentication"
     )
     assert "--allow-host" in words
 
 
 def test_who_is_reached_by_others_with_a_key_is_not_warned(capsys: pytest.CaptureFixture[str]) -> None:
-    place = Place(["http://10.0.0.7:8000/mcp"], 1, 1, "x", [], None, is_public=True)
+    place = ServerInfo(["http://10.0.0.7:8000/mcp"], 1, 1, "x", [], None, is_public=True)
     with open_terminal(debug=False) as terminal:
-        say_limits(Summary("x", [], [], [], False, shows="a key"), place, terminal)
+        print_limits(Summary("x", [], [], [], False, credential="KEY"), place, terminal)
     assert capsys.readouterr().err == ""
 
 
 def test_both_families_of_a_name_get_the_same_port() -> None:
-    sockets = open_door("localhost", 0)
+    sockets = bind_sockets("localhost", 0)
     ports = {each.getsockname()[1] for each in sockets}
     for each in sockets:
         each.close()
@@ -86,20 +94,20 @@ def test_both_families_of_a_name_get_the_same_port() -> None:
 def test_who_listens_on_a_port_is_found() -> None:
     with closing(socket.create_server(("127.0.0.1", 0))) as taken:
         port = taken.getsockname()[1]
-        assert str(find_occupant(port)).startswith(f"process {os.getpid()} (")
-    assert find_occupant(port) is None
+        assert str(find_listener(port)).startswith(f"process {os.getpid()} (")
+    assert find_listener(port) is None
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux spreads connections over sockets")
 def test_a_shared_door_is_open_to_our_own_and_to_nobody_else() -> None:
-    held = open_door("127.0.0.1", 0)
-    share_door(held)
+    held = bind_sockets("127.0.0.1", 0)
+    share_address(held)
     port = held[0].getsockname()[1]
-    workers = [open_again(held)[0], open_again(held)[0]]
+    workers = [open_worker_sockets(held)[0], open_worker_sockets(held)[0]]
     for each in workers:
         each.listen()
-    with pytest.raises(Failure, match=f"Port {port} is taken"):
-        open_door("127.0.0.1", port)
+    with pytest.raises(CommandError, match=f"Port {port} is in use"):
+        bind_sockets("127.0.0.1", port)
     clients = [socket.create_connection(("127.0.0.1", port)) for _ in range(64)]
     accepted = []
     for each in workers:

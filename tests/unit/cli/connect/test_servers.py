@@ -10,16 +10,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolcrib.cli.connect import (
+from toolcrib.cli.connect.clients import (
     Machine,
     check_name,
     check_url,
+    find_program,
     is_local,
     is_toolcrib,
     name_from,
     stdio_server,
 )
-from toolcrib.cli.connect.clients import find_program
 from toolcrib.errors import ConfigurationError
 
 
@@ -71,7 +71,7 @@ def test_an_address_is_taken_as_it_is(url: str) -> None:
     ],
 )
 def test_what_is_no_address_is_refused(url: str) -> None:
-    with pytest.raises(ConfigurationError, match="not the address"):
+    with pytest.raises(ConfigurationError, match="Invalid server URL"):
         check_url(url)
 
 
