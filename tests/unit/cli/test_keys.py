@@ -161,7 +161,7 @@ def test_a_date_is_in_utc_unless_it_says_otherwise(desk: Desk, text: str, expire
             "error: --expires '2020-01-01' is in the past\nhint: use a duration or a date",
         ),
         (["--expires", "0d"], "error: --expires '0d' is in the past\n"),
-        (["--scope", "a b"], "error: 'a b' cannot be a scope or a role: no blanks, quotes or backslashes\n"),
+        (["--scope", "a b"], "error: invalid scope or role 'a b': no spaces, quotes or backslashes\n"),
     ],
 )
 def test_what_cannot_be_is_refused_and_nothing_is_made(desk: Desk, words: list[str], said: str) -> None:
@@ -182,7 +182,7 @@ def test_a_name_that_is_taken_is_refused_with_two_ways_out(desk: Desk) -> None:
     done = desk.run("keys", "create", "ana", "--file", "k k.json")
     assert (done.exit_code, done.stdout) == (2, "")
     assert done.stderr == (
-        "error: there is an active key 'ana' already\n"
+        "error: an active key 'ana' exists already\n"
         "hint: choose another name, or revoke that key: toolcrib keys revoke ana --file 'k k.json'\n"
     )
 
