@@ -9,6 +9,7 @@ from typing import Any
 from toolcrib.content import Block, Result, text_block
 from toolcrib.definition import ToolDefinition
 from toolcrib.validation import codec
+from toolcrib.validation.schema_tree import rewrite_references
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,24 +98,15 @@ def _as_object(schema: Mapping[str, Any]) -> Mapping[str, Any]:
         if key in inner:
             outer[key] = inner.pop(key)
     wrapped = {**outer, "type": "object", "properties": {"result": inner}, "required": ["result"]}
-    return _move_references(wrapped) if b'"$ref":"#' in codec.write(wrapped) else wrapped
+    return rewrite_references(wrapped, _move_reference) if b'"$ref":"#' in codec.write(wrapped) else wrapped
 
 
-def _move_references(schema: Any) -> Any:
-    """Return the schema with references to its old root pointing to `properties/result`."""
-    if isinstance(schema, list | tuple):
-        return [_move_references(item) for item in schema]
-    if not isinstance(schema, Mapping):
-        return schema
-    moved = {key: _move_references(value) for key, value in schema.items()}
-    target = schema.get("$ref")
-    if (
-        isinstance(target, str)
-        and (target == "#" or target.startswith("#/"))
-        and not target.startswith(tuple(f"#/{key}/" for key in _DEFINITIONS))
-    ):
-        moved["$ref"] = f"#/properties/result{target[1:]}"
-    return moved
+def _move_reference(reference: str) -> str:
+    """Return a reference to the old root, or to a part that has moved, with its new location."""
+    is_pointer = reference == "#" or reference.startswith("#/")
+    if not is_pointer or reference.startswith(tuple(f"#/{key}/" for key in _DEFINITIONS)):
+        return reference
+    return f"#/properties/result{reference[1:]}"
 
 
 _BEFORE_2025_11 = {"icons": False, "argument_errors_as_rpc": True, "url_elicitation": False}

@@ -113,10 +113,6 @@ def rewrite(schema: Any, change: Callable[[dict[str, Any]], Any]) -> Any:
 # --- references --------------------------------------------------------------------------------------
 
 
-def has_references(schema: Any) -> bool:
-    return any(keyword in node for _, node in walk(schema) for keyword in REFERENCES)
-
-
 def rewrite_references(schema: Any, change: Callable[[str], str]) -> Any:
     """Return a copy in which every `$ref` was replaced by `change(reference)`."""
 
@@ -205,27 +201,3 @@ def _find_anchors(root: Schema) -> dict[str, Any]:
             if anchors.setdefault(name.lstrip("#"), node) is not node:
                 raise InvalidSchemaError(f"Schema has the anchor {name[:100]!r} twice")
     return anchors
-
-
-def expanded_size(schema: Schema, limit: int) -> int:
-    """Count the subschemas that a schema has once every `$ref` is replaced by its target.
-
-    A definition is not written out inside itself. Counting stops above `limit`, so that a schema that
-    grows exponentially costs little.
-    """
-    resolver = Resolver(schema)
-    total = 0
-    pending: list[tuple[Any, frozenset[int]]] = [(schema, frozenset())]
-    while pending and total <= limit:
-        node, inside = pending.pop()
-        total += 1
-        if not isinstance(node, Mapping):
-            continue
-        if isinstance(node.get("$ref"), str):
-            target = resolver.resolve(node["$ref"])
-            if id(target) in inside:
-                continue
-            inside = inside | {id(target)}
-            pending.append((target, inside))
-        pending += [(child, inside) for _, child in children(node)]
-    return total

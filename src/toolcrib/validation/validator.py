@@ -24,7 +24,7 @@ from toolcrib.validation.limits import (
     estimate_cost,
     limit_patterns,
 )
-from toolcrib.validation.schema_tree import Schema, expanded_size
+from toolcrib.validation.schema_tree import Schema
 
 if TYPE_CHECKING:
     import jsonschema_rs
@@ -217,7 +217,6 @@ def _is_json(value: Any) -> bool:
 # --- comparing schemas -------------------------------------------------------------------------------
 
 Answer = Literal["yes", "no", "unknown"]
-_MAX_EXPANDED = 20_000
 
 
 def canonicalize(schema: Schema | bool) -> jsonschema_rs.CanonicalSchema:
@@ -237,14 +236,10 @@ def canonicalize(schema: Schema | bool) -> jsonschema_rs.CanonicalSchema:
     return canonical
 
 
-def covers(wider: Schema | bool, narrower: Schema | bool) -> Answer:
-    """Whether every value that is valid for `narrower` is valid for `wider`; only "yes" is a proof."""
-    return _answer(canonicalize(wider).covers(canonicalize(narrower)))
-
-
 def satisfiability(schema: Schema | bool) -> Answer:
     """Whether some value is valid; only "no" is a proof."""
-    return _answer(canonicalize(schema).satisfiability())
+    answer: Answer = canonicalize(schema).satisfiability().value  # type: ignore[assignment]
+    return answer
 
 
 def intersect(one: Schema | bool, other: Schema | bool) -> Any:
@@ -256,27 +251,8 @@ def intersect(one: Schema | bool, other: Schema | bool) -> Any:
         return None
 
 
-def dereference(schema: Schema, *, limit: int = _MAX_EXPANDED) -> dict[str, Any]:
-    """Return the schema with every `$ref` replaced by its target, except those that lead in a circle.
-
-    Raise InvalidSchemaError where a target is missing, or where the result has more than `limit` subschemas.
-    """
-    if expanded_size(schema, limit) > limit:
-        raise InvalidSchemaError(f"Schema has more than {limit} parts once its references are resolved")
-    try:
-        expanded: dict[str, Any] = _engine().dereference(_plain(schema), retriever=_refuse_to_fetch)
-    except Exception as error:  # the engine raises ValueError and ReferencingError
-        raise InvalidSchemaError(_explain(error)) from None
-    return expanded
-
-
 def _plain(schema: Schema | bool) -> Any:
     return schema if isinstance(schema, bool) else codec.decode(_encode(schema))
-
-
-def _answer(verdict: Any) -> Answer:
-    answer: Answer = verdict.value
-    return answer
 
 
 # --- error messages ----------------------------------------------------------------------------------
