@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Sequence
 from typing import Any
 
-from toolcrib.agents.hosted import CUT_OFF, HostedModel, Json, ModelCall, Turn, argument_problem, cut_error
+from toolcrib.agents.hosted import CUT_OFF, HostedModel, Json, ModelCall, Turn, argument_problem
 from toolcrib.validation import codec
 
 _MAX_TOKENS = 8192
@@ -98,8 +98,6 @@ class _AnthropicTurn:
         return "".join(block["text"] for block in self._blocks.values() if block["type"] == "text")
 
     def finish(self) -> Turn:
-        if not self._reason:
-            raise cut_error()
         content: list[Json] = []
         calls: list[ModelCall] = []
         text = ""
@@ -121,7 +119,8 @@ class _AnthropicTurn:
                 case _:
                     content.append(block)
         message = {"role": "assistant", "content": content or "(nothing)"}
-        return Turn(message, text, calls, _REASONS.get(self._reason, "stop"), self._usage or None)
+        reason = self._reason and _REASONS.get(self._reason, "stop")
+        return Turn(message, text, calls, reason, self._usage or None)
 
     def _get(self, index: int, key: str) -> str:
         return "".join(self._pieces.get((index, key), ()))

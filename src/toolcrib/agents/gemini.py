@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Sequence
 from typing import Any
 
-from toolcrib.agents.hosted import HostedModel, Json, ModelCall, Turn, cut_error
+from toolcrib.agents.hosted import HostedModel, Json, ModelCall, Turn
 from toolcrib.errors import AgentError
 
 _REASONS = {"MAX_TOKENS": "length"} | dict.fromkeys(
@@ -93,8 +93,6 @@ class _GeminiTurn:
         return added
 
     def finish(self) -> Turn:
-        if not self._reason:
-            raise cut_error()
         calls: list[ModelCall] = []
         for part in self._parts:
             if call := part.get("functionCall"):
@@ -108,5 +106,5 @@ class _GeminiTurn:
                 hint="ask again, or ask for less at once",
             )
         message: Json = {"role": "model", "parts": self._parts or [{"text": ""}]}
-        reason = _REASONS.get(self._reason, "stop")
+        reason = self._reason and _REASONS.get(self._reason, "stop")
         return Turn(message, "".join(self._text), calls, reason, self._usage)

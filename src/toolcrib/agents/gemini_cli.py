@@ -42,6 +42,7 @@ MAX_LINE_BYTES = 4 * 1024 * 1024
 _INDENT = b" \t\r"
 _MAX_INDENT = 256
 _LOOKS_LIKE_CALL = re.compile(rb'\s*\{\s*"tool_call"\s*:')
+_LINES = re.compile(rb"[^\n]*\n|[^\n]+")
 _MAX_SHOWN = 120
 
 
@@ -65,81 +66,51 @@ class LineReader:
     def __init__(self, limit_bytes: int = MAX_LINE_BYTES) -> None:
         self._limit_bytes = limit_bytes
         self._line = bytearray()  # the beginning of a line that may be a call
-        self._in_text_line = False  # the beginning of the line was passed on as text
-        self._is_skipping = False  # the rest of a call that was too long
+        self._rest: Literal["call", "text", "skip"] = "call"  # what the rest of the line is
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._calls = 0
 
     def feed(self, chunk: bytes) -> Iterator[Item]:
-        text = bytearray()
-        start = 0
-        while start < len(chunk):
-            end = chunk.find(b"\n", start) + 1 or len(chunk)
-            yield from self._add(chunk[start:end], text)
-            start = end
-        yield from self._decode(text)
+        for piece in _LINES.findall(chunk):
+            is_end = piece.endswith(b"\n")
+            if self._rest == "text":
+                yield from self._decode(piece)
+            elif self._rest == "call":
+                self._line += piece
+                if is_end or not self._may_be_call() or len(self._line) > self._limit_bytes:
+                    yield from self._end_line(is_end)
+            if is_end:
+                self._rest = "call"
 
     def finish(self) -> Iterator[Item]:
         """Yield what is left: the last line may lack its end."""
         if self._line:
-            text = bytearray()
-            yield from self._end_line(text)
-            yield from self._decode(text)
-        rest = self._decoder.decode(b"", final=True)
-        self._in_text_line = self._is_skipping = False
-        if rest:
-            yield Token(rest)
-
-    def _add(self, piece: bytes, text: bytearray) -> Iterator[Item]:
-        is_end = piece.endswith(b"\n")
-        if self._is_skipping:
-            self._is_skipping = not is_end
-        elif self._in_text_line:
-            text += piece
-            self._in_text_line = not is_end
-        else:
-            self._line += piece
-            if is_end:
-                yield from self._end_line(text)
-            elif not self._may_be_call():
-                text += self._line
-                self._line.clear()
-                self._in_text_line = True
-            elif len(self._line) > self._limit_bytes:
-                yield from self._give_up(text)
+            yield from self._end_line(True)
+        self._rest = "call"
+        yield from self._decode(b"", True)
 
     def _may_be_call(self) -> bool:
         head = bytes(self._line[:_MAX_INDENT]).lstrip(_INDENT)
         return head.startswith(b"{") or (not head and len(self._line) < _MAX_INDENT)
 
-    def _end_line(self, text: bytearray) -> Iterator[Item]:
-        """Read a complete line; what was printed before it comes first."""
+    def _end_line(self, is_complete: bool) -> Iterator[Item]:
+        """Stop holding a line: it is complete, or it is no call, or too long for one."""
         line = bytes(self._line)
         self._line.clear()
-        item = self._read_line(line)
+        item: Item | None = None
+        if is_complete:
+            item = self._read_line(line)
+        elif len(line) > self._limit_bytes and _LOOKS_LIKE_CALL.match(line):
+            item = self._bad_call(f"the line is longer than {self._limit_bytes} bytes")
+        self._rest = "text" if item is None else "skip"
         if item is None:
-            text += line
-            return
-        yield from self._decode(text)
-        yield item
-
-    def _give_up(self, text: bytearray) -> Iterator[Item]:
-        """Stop holding a line that is too long."""
-        line = bytes(self._line)
-        self._line.clear()
-        if _LOOKS_LIKE_CALL.match(line):
-            self._is_skipping = True
-            yield from self._decode(text)
-            yield self._bad_call(f"the line is longer than {self._limit_bytes} bytes")
+            yield from self._decode(line)
         else:
-            self._in_text_line = True
-            text += line
+            yield item
 
-    def _decode(self, text: bytearray) -> Iterator[Token]:
-        decoded = self._decoder.decode(bytes(text))
-        text.clear()
-        if decoded:
-            yield Token(decoded)
+    def _decode(self, data: bytes, final: bool = False) -> Iterator[Token]:
+        if text := self._decoder.decode(data, final):
+            yield Token(text)
 
     def _read_line(self, line: bytes) -> Item | None:
         """Return the call or the end that a line stands for; None for text."""

@@ -49,7 +49,10 @@ class ModelCall:
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """One turn of the model. `message` is sent back to it with the next request."""
+    """One turn of the model. `message` is sent back to it with the next request.
+
+    `reason` is that of `Final`, or empty if the answer ended before it was complete.
+    """
 
     message: Any
     text: str
@@ -69,10 +72,6 @@ def argument_problem(text: str) -> str | None:
     return None if isinstance(value, dict) else "The arguments must be a JSON object"
 
 
-def cut_error() -> AgentError:
-    return AgentError("the answer ended before it was complete", kind="cut", hint="ask again")
-
-
 # --- HTTP ---------------------------------------------------------------------------------------------
 
 _CONNECT_S = 15.0
@@ -84,6 +83,7 @@ _MAX_ERROR_BYTES = 64 * 1024
 _MAX_SHOWN = 300
 _BUSY = frozenset({408, 429, 500, 502, 503, 504, 529})
 """Status codes that may be different a moment later."""
+_BUSY_ERRORS = ("overloaded", "rate_limit", "UNAVAILABLE", "EXHAUSTED")
 # Set by us or by the engine, never by an SDK: it would take them from variables of its own.
 _REPLACED_HEADERS = frozenset(
     {"host", "content-length", "transfer-encoding", "accept-encoding", "cookie", "authorization"}
@@ -331,10 +331,7 @@ class HostedModel(ABC):
     def read_turn(
         self, client: Any, messages: list[Any], tools: Sequence[Any]
     ) -> AsyncGenerator[str | Turn, None]:
-        """Request one turn; yield text as it arrives, then the Turn.
-
-        Whatever the SDK raises is explained by the caller; a stream that ends early raises `cut_error()`.
-        """
+        """Request one turn; yield text as it arrives, then the Turn. What the SDK raises is explained."""
 
     @property
     def instructions(self) -> str | None:
@@ -359,8 +356,9 @@ class HostedModel(ABC):
             raise AgentError(message, kind="missing", hint=hint) from None
         except Exception as failure:
             message = f"the package '{self.package}' cannot be used: {type(failure).__name__}: {failure}"
-            hint = f"pip install --upgrade 'toolcrib[{self.name}]'"
-            raise AgentError(message, kind="missing", hint=hint) from None
+            raise AgentError(
+                message, kind="missing", hint=f"pip install -U 'toolcrib[{self.name}]'"
+            ) from None
         self._api_error = (error,)
         self._session, self._exported = session, None
         self._messages = [self.make_message(item.role, item.text) for item in session.messages]
@@ -385,16 +383,13 @@ class HostedModel(ABC):
                         turn = item
                     elif item:
                         yield Token(item)
-        except AgentError:
-            raise
         except Exception as error:
-            # Some SDKs wrap what a transport raises.
-            raise (
-                error.__cause__ if isinstance(error.__cause__, AgentError) else self._explain(error)
-            ) from None
+            raise self._explain(error) from None
         finally:
             await self._transport.close_answers()
-        for event in self._finish(turn or _raise(cut_error())):
+        if turn is None or not turn.reason:
+            raise AgentError("the answer ended before it was complete", kind="cut", hint="ask again")
+        for event in self._finish(turn):
             yield event
 
     async def stop(self) -> None:
@@ -428,16 +423,15 @@ class HostedModel(ABC):
         return self._exported[1]
 
     def _explain(self, error: Exception) -> AgentError:
-        """Explain what an SDK raises: an error that the service sent within its answer, or an odd answer."""
+        """Explain what an SDK raises: an error within the answer, or an answer that cannot be read."""
+        for known in (error, error.__cause__):  # some SDKs wrap what a transport raises
+            if isinstance(known, AgentError):
+                return known
         if isinstance(error, self._api_error):
             details = f"{error!r} {getattr(error, 'body', '')} {getattr(error, 'details', '')}"
-            is_busy = any(
-                word in details for word in ("overloaded", "rate_limit", "UNAVAILABLE", "EXHAUSTED")
-            )
+            kind = "busy" if any(word in details for word in _BUSY_ERRORS) else "failed"
             message = self._transport.redact(str(getattr(error, "message", None) or error))
-            return AgentError(
-                f"the service reports an error: {message}", kind="busy" if is_busy else "failed"
-            )
+            return AgentError(f"the service reports an error: {message}", kind=kind)
         message = self._transport.redact(f"{type(error).__name__}: {error}")
         return AgentError(
             f"{self.label} sends an answer that cannot be read ({message})", kind="garbled", hint=_CHECK_URL
@@ -462,7 +456,3 @@ class HostedModel(ABC):
         if self._session is None:
             raise AgentError(f"{self.name} was not started", kind="died")
         return self._session
-
-
-def _raise(error: AgentError) -> Any:
-    raise error

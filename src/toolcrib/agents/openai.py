@@ -10,7 +10,7 @@ from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from toolcrib.agents.hosted import CUT_OFF, HostedModel, Json, ModelCall, Turn, argument_problem, cut_error
+from toolcrib.agents.hosted import CUT_OFF, HostedModel, Json, ModelCall, Turn, argument_problem
 from toolcrib.validation import codec
 
 _REASONS = {"length": "length", "content_filter": "refused"}
@@ -115,8 +115,6 @@ class _OpenAITurn:
         known.arguments.append(arguments if isinstance(arguments, str) else codec.encode_text(arguments))
 
     def finish(self) -> Turn:
-        if not self._reason:
-            raise cut_error()
         calls: list[ModelCall] = []
         for number, call in enumerate(self._calls, 1):
             is_free = call.id and call.id not in {made.id for made in calls}
@@ -133,7 +131,7 @@ class _OpenAITurn:
         if calls:
             message["tool_calls"] = [call.native for call in calls]
         reason = "refused" if self._is_refusal else _REASONS.get(self._reason, "stop")
-        return Turn(message, text, calls, reason, self._usage)
+        return Turn(message, text, calls, self._reason and reason, self._usage)
 
 
 def _join(content: Any) -> str:
