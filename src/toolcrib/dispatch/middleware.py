@@ -17,7 +17,8 @@ changes it, or returns a `Result` of its own without calling `next`. To refuse a
   principal;
 - `check_arguments(call, arguments)`: look at validated arguments before the tool runs, raise `CallError` to
   refuse; may be async;
-- `applies_to(tool) -> bool`: asked once per tool; where it is False the middleware is left out for that tool;
+- `applies_to(tool) -> bool`: asked once per tool; where it is False, the middleware does not run around calls
+  of that tool and does not check their arguments;
 - `open()` and `close()`, sync or async: called when the server starts and stops.
 
 Access control, quotas, audit and telemetry are middleware too. The order is fixed, outermost first: audit,
@@ -103,7 +104,6 @@ class Call:
         principal: Principal,
         channel: Channel,
         timeout_s: float | None = None,
-        checks: tuple[Check, ...] = (),
         is_search_tool: bool = False,
     ) -> None:
         self.started = time.perf_counter()
@@ -118,7 +118,7 @@ class Call:
         self.principal = principal
         self.channel = channel
         self.timeout_s = timeout_s
-        self.checks = checks
+        self.checks: tuple[Check, ...] = ()
         self.is_search_tool = is_search_tool
         """Whether the tool only finds and calls other tools: access rules apply to those instead."""
         self.sees_converted = False
@@ -173,14 +173,9 @@ class Pipeline:
         self._observers = tuple(observers)
         self._policy = tuple(policy)
         self._added = tuple(added)
-        parts = (*self._observers, *self._policy, *self._added)
-        self._parts = parts
-        self._opened: list[Any] = []
-        self._filters = [part for part in parts if hasattr(part, "visible")]
+        self._opened: list[Middleware] = []
+        self._filters = [part for part in (*self._policy, *self._added) if hasattr(part, "visible")]
         self._views: dict[tuple[Tool, ...], tuple[Tool, ...]] = {}
-        self.checks: tuple[Check, ...] = tuple(
-            part.check_arguments for part in parts if hasattr(part, "check_arguments")
-        )
         self.depends_on_principal = any(getattr(part, "depends_on_principal", True) for part in self._filters)
         """Whether two principals may see different tools."""
         self._id_prefix = secrets.token_hex(5)
@@ -191,15 +186,16 @@ class Pipeline:
 
     async def open(self) -> None:
         """Open every middleware, outermost first."""
-        for part in self._parts:
+        for part in (*self._observers, *self._policy, *self._added):
+            if part in self._added:
+                self._opened.append(part)  # before it is opened: one that fails is closed as well
             if hasattr(part, "open"):
-                self._opened.append(part)  # before it is opened: one that fails half-way is closed as well
                 await call_hook(part.open)
 
     async def close(self) -> None:
-        """Close what was opened, innermost first."""
-        while self._opened:
-            part = self._opened.pop()
+        """Close every middleware, innermost first; added ones only if they were opened."""
+        opened, self._opened = self._opened, []
+        for part in reversed((*self._observers, *self._policy, *opened)):
             try:
                 if hasattr(part, "close"):
                     await call_hook(part.close)
@@ -238,15 +234,44 @@ class Pipeline:
         is_search_tool: bool = False,
     ) -> Call:
         id_ = f"{self._id_prefix}{next(self._numbers):x}"
-        return Call(id_, name, tool, arguments, principal, channel, timeout_s, self.checks, is_search_tool)
+        return Call(id_, name, tool, arguments, principal, channel, timeout_s, is_search_tool)
 
     def compose(self, tool: Tool, run: Next, fail: Fail) -> Next:
         """Return the whole way of a call of one tool, ending in `run`. `fail` makes a result of an
         exception that added middleware raised."""
-        added = _select(self._added, tool)
-        if added:
-            run = _contain(_chain([_hiding(part) for part in added], run), fail)
+        if self._added:
+            run = self._contain(tool, run, fail)
         return _chain((*self._observers, *_select(self._policy, tool)), run)
+
+    def _contain(self, tool: Tool, run: Next, fail: Fail) -> Next:
+        """Return the way through added middleware: refuse hidden tools, and turn whatever it raises, or
+        returns by mistake, into a result."""
+        added = _select(self._added, tool)
+        chain = _chain(added, run)
+        filters = [part for part in self._added if hasattr(part, "visible")]
+        checks = tuple(part.check_arguments for part in added if hasattr(part, "check_arguments"))
+
+        async def run_added(call: Call) -> Result:
+            call.checks += checks
+            try:
+                if not call.is_search_tool and not all(
+                    part.visible(call.principal, tool) for part in filters
+                ):
+                    call.decision = "denied"
+                    raise ToolNotFoundError(call.name)
+                result = await chain(call)
+            except (InputNeeded, ToolNotFoundError, asyncio.CancelledError, GeneratorExit):
+                raise
+            except PolicyError as error:
+                call.decision = "denied"
+                return refusal_result(error)
+            except BaseException as error:
+                return fail(call, error)
+            if not isinstance(result, Result):
+                return fail(call, TypeError(f"middleware returned {type(result).__name__}, expected Result"))
+            return result
+
+        return run_added
 
     async def reject_unknown(self, call: Call) -> None:
         """Let audit and telemetry see a call of a tool that does not exist. Raises ToolNotFoundError."""
@@ -312,40 +337,6 @@ def _chain(parts: Iterable[Middleware], run: Next) -> Next:
 def _link(part: Middleware, following: Next) -> Next:
     def run(call: Call) -> Awaitable[Result]:
         return part(call, following)
-
-    return run
-
-
-def _hiding(part: Middleware) -> Middleware:
-    """Make an added middleware refuse calls of tools that it hides."""
-    if not hasattr(part, "visible"):
-        return part
-
-    def run(call: Call, following: Next) -> Awaitable[Result]:
-        if not call.is_search_tool and not part.visible(call.principal, call.tool):
-            call.decision = "denied"
-            raise ToolNotFoundError(call.name)
-        return part(call, following)
-
-    return run
-
-
-def _contain(added: Next, fail: Fail) -> Next:
-    """Turn what added middleware raises, or returns by mistake, into a result."""
-
-    async def run(call: Call) -> Result:
-        try:
-            result = await added(call)
-        except (InputNeeded, ToolNotFoundError, asyncio.CancelledError, GeneratorExit):
-            raise
-        except PolicyError as error:
-            call.decision = "denied"
-            return refusal_result(error)
-        except BaseException as error:
-            return fail(call, error)
-        if not isinstance(result, Result):
-            return fail(call, TypeError(f"middleware returned {type(result).__name__}, expected Result"))
-        return result
 
     return run
 

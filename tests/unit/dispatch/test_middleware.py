@@ -144,6 +144,31 @@ async def test_a_hidden_tool_is_neither_listed_nor_known() -> None:
     assert (await server.call("add", {"a": 1}, principal=BEN)).structured_content == 2
 
 
+class OnlyWait:
+    """Applies to `wait` only, and hides `add` all the same."""
+
+    async def __call__(self, call: Call, next: Next) -> Result:
+        return Result([text_block("instead")])
+
+    def applies_to(self, tool: Tool) -> bool:
+        return tool.name == "wait"
+
+    def check_arguments(self, call: Call, arguments: Mapping[str, Any]) -> None:
+        raise ToolError("checked")
+
+    def visible(self, principal: Principal, tool: Tool) -> bool:
+        return tool.name == "wait" or principal == ANA
+
+
+async def test_middleware_that_does_not_apply_to_a_tool_neither_runs_nor_checks() -> None:
+    server = add_tools(MCPServer(middleware=[OnlyWait()]))
+    assert (await server.call("add", {"a": 1}, principal=ANA)).structured_content == 2
+    assert (await server.call("wait", principal=BEN)).text == "instead"
+    assert [each.name for each in server.list_tools(BEN)] == ["wait"]
+    with pytest.raises(ToolNotFoundError):
+        await server.call("add", {"a": 1}, principal=BEN)
+
+
 async def test_a_refusal_is_a_result_that_people_and_programs_understand() -> None:
     async def refuse(call: Call, next: Next) -> Result:
         raise DeniedError("Not on Sundays.", details={"day": "sunday"})
@@ -249,6 +274,25 @@ async def test_a_server_whose_middleware_does_not_open_does_not_start() -> None:
     with pytest.raises(RuntimeError, match=r"^no disk$"):
         await server.start()
     assert seen == ["outer opens", "outer closes"]
+
+
+async def test_middleware_of_a_server_that_never_started_is_not_closed() -> None:
+    seen: list[str] = []
+    server = add_tools(MCPServer(middleware=[Tracer("outer", seen)]))
+    await server.call("add", {"a": 1})
+    await server.stop()
+    assert "outer closes" not in seen
+
+
+async def test_a_policy_that_was_used_without_a_start_is_closed(tmp_path: Path) -> None:
+    server = add_tools(MCPServer(policy=Policy(audit=Audit(tmp_path / "audit.db"))))
+    await server.call("add", {"a": 1})
+    await server.stop()
+    assert [item["kind"] for item in open_log(tmp_path / "audit.db").records()] == [
+        "opened",
+        "call",
+        "closed",
+    ]
 
 
 @pytest.mark.parametrize(
