@@ -5,6 +5,7 @@
     python dev.py soak     the long suites
     python dev.py mutate   break the source in small ways, and see that tests notice
     python dev.py bench    measure against mcp and fastmcp, in one run
+    python dev.py map      rewrite the generated parts of docs/architecture.md
     python dev.py audit    look the locked packages up in the advisory database (needs the network)
     python dev.py lock     resolve the lock files again
     python dev.py fix      let the formatter and the linter rewrite what they can
@@ -123,6 +124,10 @@ def mutate(bin_: Path, *arguments: str) -> None:
     run([str(bin_ / "python"), "-m", "tests.mutation", *arguments])
 
 
+def map_(bin_: Path) -> None:
+    run([str(bin_ / "python"), "-m", "bench.architecture"])
+
+
 def audit(bin_: Path) -> None:
     run([str(bin_ / "pip-audit"), "--strict", "--require-hashes", "--disable-pip", "-r", str(DEV_LOCK)])
 
@@ -160,7 +165,7 @@ def main() -> None:
         raise SystemExit(2)
 
 
-JOBS = {"demo": demo, "test": test, "soak": soak, "mutate": mutate, "audit": audit, "fix": fix}
+JOBS = {"demo": demo, "test": test, "soak": soak, "mutate": mutate, "map": map_, "audit": audit, "fix": fix}
 
 if __name__ == "__main__":
     main()
