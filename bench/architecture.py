@@ -11,6 +11,7 @@ import re
 from pathlib import Path
 
 from bench import trace
+from bench.wire.messages import MODERN
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "src" / "toolcrib"
@@ -46,8 +47,8 @@ def replace_part(page: str, name: str, text: str) -> str:
 def main() -> None:
     page = PAGE.read_text()
     page = replace_part(page, "tree", f"\n```\n{render_tree()}\n```\n")
-    steps = trace.trace(trace.MODERN)
-    text = f"{trace.as_markdown(steps)}\n\n{trace.summary(trace.MODERN, steps)}."
+    steps = trace.trace(MODERN)
+    text = f"{trace.as_markdown(steps)}\n\n{trace.summary(MODERN, steps)}."
     page = replace_part(page, "trace", f"\n{text}\n")
     PAGE.write_text(page)
 

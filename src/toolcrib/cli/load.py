@@ -285,7 +285,7 @@ class TargetLoader:
 def _find_servers(target: str) -> list[MCPServer]:
     """Return the server objects in a target, which is loaded already."""
     found = parse_target(target)
-    if found.kind in ("folder", "descriptor"):
+    if found.kind in ("folder", "descriptor") or found.is_other_file:
         return []
     thing: object = load_module(found.module or "") if found.path is None else load_file(found.path)
     for part in found.name.split(".") if found.name else ():

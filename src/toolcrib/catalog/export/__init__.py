@@ -10,7 +10,8 @@ imported.
 """
 
 from toolcrib.catalog.export.base import ExportedTool, Exporter, ProviderExporter
-from toolcrib.catalog.export.calls import RawCall, ToolCall
+from toolcrib.catalog.export.calls import RawCall, ToolCall, result_text
+from toolcrib.catalog.export.dialect import Dialect
 from toolcrib.catalog.export.export import Export, export
 from toolcrib.catalog.export.formats import EXPORTERS, find_exporter, load_exporters
 from toolcrib.catalog.export.verdict import Change, Verdict
@@ -18,6 +19,7 @@ from toolcrib.catalog.export.verdict import Change, Verdict
 __all__ = [
     "EXPORTERS",
     "Change",
+    "Dialect",
     "Export",
     "ExportedTool",
     "Exporter",
@@ -28,4 +30,5 @@ __all__ = [
     "export",
     "find_exporter",
     "load_exporters",
+    "result_text",
 ]
