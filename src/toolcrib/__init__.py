@@ -1,12 +1,12 @@
-"""toolcrib: code becomes tools for AI agents, checked, kept in one registry, called under control.
+"""toolcrib: turn code into tools for AI agents.
 
-Begin with `MCPServer`: `@server.tool` registers a function where it is written, `server.add` takes
-anything tools live in, `await server.call` runs one. `tool` marks functions to be found later, `Application`
-and `APIApplication` hold tools as methods, `Context` tells a running tool about its call, `ToolError` tells
-the model what went wrong. `ToolRegistry`, `Tool` and `ToolDefinition` are the parts underneath.
-`build_catalog` and `get_catalog_cached` write down what tools there are, for model providers.
+Start with `MCPServer`: `@server.tool` registers a function, `server.add` registers tools from any source,
+`await server.call` calls one. `tool` marks functions to be found later, `Application` and `APIApplication`
+have tools as methods, `Context` gives a tool access to its call, and `ToolError` shows the model a message.
+`ToolRegistry`, `Tool` and `ToolDefinition` are the parts of a server. `build_catalog` and
+`get_catalog_cached` export tools for model providers.
 
-Importing this package is cheap: engines load when something needs them.
+Importing this package is cheap: engines are imported when they are needed.
 """
 
 __version__ = "0.1.0"
@@ -78,11 +78,11 @@ __all__ = [
     "validate_tool_schema",
 ]
 
-_LATER = {
+_LAZY = {
     "build_catalog": "toolcrib.catalog.build",
     "get_catalog_cached": "toolcrib.catalog.cache",
 }
-"""Names whose modules are loaded when somebody uses them: a server needs none of them to start."""
+"""Names whose modules are imported on first use: a server needs none of them to start."""
 
 
 _MOVED = {
@@ -91,11 +91,11 @@ _MOVED = {
     "toolcrib.question": "toolcrib.context",
     "toolcrib.sources.static": "toolcrib.sources.scan",
 }
-"""Documented import paths of earlier releases, and where their names are now."""
+"""Import paths of earlier releases that were documented, and the modules that replace them."""
 
 
 class _MovedModules:
-    """Import a module under the path it had in an earlier release."""
+    """Imports a module under its path of an earlier release."""
 
     def find_spec(self, name: str, path: object = None, target: object = None) -> ModuleSpec | None:  # noqa: ARG002
         return ModuleSpec(name, self) if name in _MOVED else None  # type: ignore[arg-type]
@@ -114,10 +114,10 @@ sys.meta_path.append(_MovedModules())
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _LATER:
+    if name not in _LAZY:
         raise AttributeError(f"module 'toolcrib' has no attribute {name!r}")
-    return getattr(import_module(_LATER[name]), name)
+    return getattr(import_module(_LAZY[name]), name)
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_LATER})
+    return sorted({*globals(), *_LAZY})

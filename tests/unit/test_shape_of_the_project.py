@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import importlib
 import re
 import subprocess
 import sys
 from pathlib import Path
+
+import pytest
 
 import toolcrib
 
@@ -71,6 +74,84 @@ def test_the_public_names_are_sorted_and_complete() -> None:
         and getattr(getattr(toolcrib, name), "__module__", "").startswith("toolcrib.")
     }
     assert visible == set(toolcrib.__all__)
+
+
+PUBLIC = """
+    APIApplication APIError Application Audio CallError Context DefinitionError File Finding Image
+    InvalidArgumentsError Link MCPServer MCPTool Principal Report Result Tool ToolAlreadyExistsError
+    ToolDefinition ToolError ToolNotFoundError ToolOptions ToolRegistry ToolcribError build_catalog collect
+    get_catalog_cached tool validate_tool_definition validate_tool_schema
+"""
+
+
+def test_the_public_names_stay() -> None:
+    assert toolcrib.__all__ == PUBLIC.split()
+    assert all(getattr(toolcrib, name) is not None for name in toolcrib.__all__)
+
+
+MOVED = {  # paths of earlier releases: what they must still have
+    "toolcrib.adapters": ("mcp_sdk",),
+    "toolcrib.adapters.official": ("attach",),
+    "toolcrib.question": ("Answer", "Completion", "Folder", "Form", "Prompt", "Question", "Visit"),
+    "toolcrib.sources.static": ("scan",),
+}
+
+
+def test_every_moved_module_is_tried() -> None:
+    assert MOVED.keys() == toolcrib._MOVED.keys()
+
+
+@pytest.mark.parametrize("path", MOVED)
+def test_a_moved_module_can_be_imported_under_its_old_path(path: str) -> None:
+    """In a process of its own, before and after its new path."""
+    new = toolcrib._MOVED[path]
+    script = f"""if True:
+        import importlib
+        old = importlib.import_module({path!r})
+        new = importlib.import_module({new!r})
+        assert old is new and new.__spec__.name == {new!r}
+        from {path} import {", ".join(MOVED[path])}
+        from {new} import {", ".join(MOVED[path])}
+    """
+    subprocess.run([sys.executable, "-c", script], check=True)
+
+
+DOCUMENTED = {  # import paths that pages in docs/ name
+    "toolcrib.agents": "AgentRunner Failure Final Limits SessionCtx Token ToolCall ToolResult providers",
+    "toolcrib.catalog.build": "build_catalog catalog_findings",
+    "toolcrib.catalog.export": "export",
+    "toolcrib.catalog.lint": "Choice inspect_tools",
+    "toolcrib.catalog.lock": "Lock",
+    "toolcrib.catalog.search": "SearchIndex",
+    "toolcrib.catalog.tokens": "cost_of estimate",
+    "toolcrib.client": "Client",
+    "toolcrib.errors": "ConfigurationError",
+    "toolcrib.logs": "configure",
+    "toolcrib.policy": "Audit Auth Limit OAuth Policy Rule Telemetry",
+    "toolcrib.schema.docstrings": "parse_docstring",
+    "toolcrib.sources.descriptors": "read_descriptors write_descriptor",
+    "toolcrib.sources.scan": "scan",
+    "toolcrib.transports.mcp_sdk": "attach",
+}
+
+
+@pytest.mark.parametrize("path", DOCUMENTED)
+def test_documented_import_paths_stay(path: str) -> None:
+    module = importlib.import_module(path)
+    assert [name for name in DOCUMENTED[path].split() if not hasattr(module, name)] == []
+
+
+def test_every_import_in_the_docs_works() -> None:
+    text = "".join(page.read_text() for page in [*(ROOT / "docs").glob("*.md"), ROOT / "README.md"])
+    named = re.findall(r"^from (toolcrib[\w.]*) import ([\w, ]+)$", text, re.MULTILINE)
+    missing = {
+        f"{path}.{name}"
+        for path, names in named
+        for name in (each.split(" as ")[0].strip() for each in names.split(","))
+        if not hasattr(importlib.import_module(path), name)
+    }
+    assert named
+    assert not missing
 
 
 def test_every_module_says_what_it_is_for() -> None:

@@ -15,6 +15,7 @@ from typing import Any, Unpack
 
 from toolcrib.definition import OptionFields
 from toolcrib.errors import InvalidToolError, SourceError
+from toolcrib.registry.plugins import load_plugins
 from toolcrib.sources import tables
 from toolcrib.sources.applications import ApplicationSource
 from toolcrib.sources.base import Batch, ReadOptions, Source
@@ -161,10 +162,8 @@ def _find_source(target: Any, sources: Sequence[Source]) -> Source:
 
 @cache
 def _installed_sources() -> tuple[Source, ...]:
-    """Return the sources that installed packages name, each made without arguments."""
-    from importlib.metadata import entry_points  # it is slow, and few targets need it
-
-    return tuple(entry.load()() for entry in entry_points(group=ENTRY_POINTS))
+    """Return the sources of installed packages, each created without arguments."""
+    return tuple(kind() for _, kind in load_plugins(ENTRY_POINTS))
 
 
 def _add_namespace(tool: Tool, namespace: str | bool) -> Tool:

@@ -12,6 +12,7 @@ import pytest
 
 from toolcrib import MCPServer, Tool, collect, sources
 from toolcrib.errors import SourceError
+from toolcrib.registry.plugins import load_plugins
 from toolcrib.sources import Batch, ReadOptions, Target, find_files
 
 
@@ -46,9 +47,12 @@ def installed(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
         return [metadata.EntryPoint("words", f"{__name__}:WordSource", group)]
 
     monkeypatch.setattr(metadata, "entry_points", entry_points)
-    sources._installed_sources.cache_clear()
+    caches = [sources._installed_sources, load_plugins]
+    for cache in caches:
+        cache.cache_clear()
     yield asked
-    sources._installed_sources.cache_clear()
+    for cache in caches:
+        cache.cache_clear()
 
 
 def test_a_source_that_is_passed_is_asked_first(words: Path) -> None:
