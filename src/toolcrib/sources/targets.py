@@ -26,7 +26,8 @@ FILE_NAME = "toolcrib.toml"
 SAMPLES = "toolcrib.samples"
 DESCRIPTOR_SUFFIXES = (".json", ".toml", ".yaml", ".yml")
 
-TargetKind = Literal["address", "settings", "descriptor", "file", "folder", "module"]
+TargetKind = Literal["address", "settings", "descriptor", "file", "folder", "module", "other"]
+"""A "file" is a Python file; "other" is any other existing file, for sources of other packages."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +116,7 @@ def _kind_of_path(path: Path) -> TargetKind:
             return "descriptor"
     if path.is_dir():
         return "folder"
-    return "settings" if path.suffix == ".toml" else "file"
+    return "settings" if path.suffix == ".toml" else "file" if path.suffix == ".py" else "other"
 
 
 def _kind_of_missing(text: str) -> TargetKind:

@@ -78,6 +78,11 @@ def test_an_installed_source_is_asked_where_no_other_accepts(installed: list[str
     assert installed == ["toolcrib.sources"]
 
 
+@pytest.mark.usefixtures("installed")
+def test_an_installed_source_reads_files_that_are_neither_python_nor_descriptors(words: Path) -> None:
+    assert [tool.name for tool in collect(str(words)).tools] == ["one", "two"]
+
+
 def test_a_source_reads_what_a_module_or_a_list_holds(words: Path) -> None:
     batch = collect([str(words), Tool.from_function(lambda: 1, name="three")], sources=[WordSource()])
     assert [tool.name for tool in batch.tools] == ["one", "two", "three"]

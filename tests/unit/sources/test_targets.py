@@ -29,6 +29,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "described" / "a.json").touch()
     (tmp_path / "tools.toml").write_text(DESCRIBED)
     (tmp_path / "odd:name.py").touch()
+    (tmp_path / "notes.txt").touch()
     return tmp_path
 
 
@@ -40,6 +41,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("gone.py:add", "file", "gone.py", None, "add"),
         ("odd:name.py", "file", "odd:name.py", None, ""),
         ("code", "folder", "code", None, ""),
+        ("notes.txt", "other", "notes.txt", None, ""),
         ("described", "descriptor", "described", None, ""),
         ("tools.toml", "descriptor", "tools.toml", None, ""),
         ("other.toml", "settings", "other.toml", None, ""),
