@@ -245,6 +245,8 @@ class TargetLoader:
             sys.path.append(folder)
         for target in config.targets or (SAMPLES,):
             try:
+                if parse_target(target).is_missing:
+                    raise SourceError(f"No such file or folder: {parse_target(target).path}")
                 batch.extend(collect(target, namespace=config.namespace, switches=config.switches))
                 self._servers += _find_servers(target)
             except DefinitionError as error:

@@ -64,4 +64,4 @@ def test_an_openapi_document_and_a_file_that_is_not_there_are_told_apart(desk: D
     done = desk.run("list", "api.json")
     assert (done.exit_code, "which is not supported yet" in done.stderr) == (1, True)
     done = desk.run("list", "nowhere.json")
-    assert (done.exit_code, "There is no file or folder nowhere.json" in done.stderr) == (2, True)
+    assert (done.exit_code, "No such file or folder: nowhere.json" in done.stderr) == (2, True)

@@ -41,7 +41,7 @@ def test_changes_are_grouped_by_tool_with_place_values_and_the_sum(pair: Desk) -
     assert done.exit_code == 1
     assert done.stdout.splitlines() == [
         "add  new.py:4",
-        "  breaking    `b` is now required: callers that leave it out will fail",
+        "  breaking    `b` is now required: callers that do not send it will fail",
         "  cosmetic    the description was reworded",
         "                at /description",
         '                - "Add two whole numbers"',

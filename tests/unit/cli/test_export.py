@@ -45,7 +45,7 @@ def test_strictness_is_on_and_can_be_turned_off(desk: Desk) -> None:
     desk.write("tools.py", ADD + LOOSE)
     done = desk.run("export", "--to", "openai", "tools.py")
     assert [tool["function"]["strict"] for tool in json.loads(done.stdout)] == [True, False]
-    assert "loose    keep  not strict: /properties/value may be anything" in done.stderr
+    assert "loose    keep  not strict: /properties/value accepts any value" in done.stderr
     assert "2 exact, 1 not strict" in done.stderr
     done = desk.run("export", "--to", "openai-responses", "--no-strict", "tools.py")
     assert [tool["strict"] for tool in json.loads(done.stdout)] == [False, False]
@@ -57,7 +57,7 @@ def test_losses_are_told_with_a_way_out(desk: Desk) -> None:
     done = desk.run("export", "--to", "gemini", "tools.py")
     assert done.exit_code == 0
     assert done.stderr.splitlines()[0] == (
-        "lossy    mark  /properties/names/uniqueItems: no item twice: only told, not enforced"
+        "lossy    mark  /properties/names/uniqueItems: no item twice: only in the description, not enforced"
     )
     assert "hint: --json shows every change, --only exact" in done.stderr
     assert [tool["name"] for tool in json.loads(done.stdout)] == ["add", "mark"]
@@ -96,7 +96,7 @@ def test_the_json_holds_everything_and_stderr_nothing(desk: Desk) -> None:
     (loss,) = (change for change in document["verdicts"][1]["changes"] if change["effect"] != "same")
     assert loss == {
         "pointer": "/properties/names/uniqueItems",
-        "words": "no item twice: only told, not enforced",
+        "words": "no item twice: only in the description, not enforced",
         "effect": "wider",
     }
     assert document["names"] == {"add": "add", "mark": "mark"}

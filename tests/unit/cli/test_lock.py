@@ -130,7 +130,7 @@ def test_a_lock_that_was_edited_is_not_overwritten_unseen(locked: Desk) -> None:
     path.write_text(path.read_text().replace("Find a text", "Send a text"))
     done = locked.run("lock", "tools.py")
     assert done.exit_code == 2
-    assert "its fingerprint is not that of its definition; it was edited by hand" in done.stderr
+    assert "its fingerprint does not match its definition; it was edited by hand" in done.stderr
     assert "Send a text" in path.read_text()
 
 

@@ -137,7 +137,7 @@ def test_one_bad_tool_and_one_bad_target_do_not_keep_the_others_from_being_serve
     (folder / "broken.py").write_text("def broken(:\n")
     with Serving("work.py", "missing.py", "broken.py", "toolcrib.samples", cwd=folder) as serving:
         assert serving.names() == ["slow", "hog", "linger", "noisy", "boom", *SAMPLES]
-        serving.wait_for("error: There is no file or folder missing.py\n")
+        serving.wait_for("error: No such file or folder: missing.py\n")
         serving.wait_for("error: broken.py:1: broken.py has a syntax error")
         serving.wait_for("error: work.py:40: Tool 'bad' takes *args")
         assert len(serving.info["findings"]) == 3
@@ -354,7 +354,7 @@ def test_a_port_that_is_taken_is_said_with_who_has_it_and_another_one(desk: Desk
         (["--port", "99999"], "99999 is not in the range"),
         (["--host", "nowhere.invalid"], "Unknown host: nowhere.invalid"),
         (["--host", "192.0.2.1"], "Cannot bind 192.0.2.1: not a local address"),
-        (["missing.py", "--port", "0"], "There is no file or folder missing.py"),
+        (["missing.py", "--port", "0"], "No such file or folder: missing.py"),
         (["http://127.0.0.1:9/mcp", "--port", "0"], "it is a running server"),
     ],
 )

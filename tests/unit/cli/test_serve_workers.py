@@ -144,4 +144,4 @@ def test_workers_that_cannot_serve_are_not_tried_again(folder: Path) -> None:
     assert err.count("error: Not started: 1 problem, and --strict is given") == 1
     process = start("serve", "--workers", "2", "--port", "0", "missing.py", cwd=folder)
     out, err = process.communicate(timeout=60)
-    assert (process.returncode, out, err) == (2, "", "error: There is no file or folder missing.py\n")
+    assert (process.returncode, out, err) == (2, "", "error: No such file or folder: missing.py\n")

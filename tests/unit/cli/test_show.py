@@ -130,7 +130,7 @@ def test_a_tool_that_cannot_be_built_shows_why(desk: Desk) -> None:
     [
         (["show", "tools.py"], "tools.py is a file, not a tool"),
         (["show", "tools.py:ad"], "There is no 'ad' in tools.py"),
-        (["show", "missing.py:add"], "There is no file missing.py"),
+        (["show", "missing.py:add"], "No such file or folder: missing.py"),
         (["show", "no_such_module:add"], "There is no module 'no_such_module'"),
         (["show", "-t", "missing.py", "add"], "missing.py"),
         (["show", "-t", "tools.py", "tools.py:add"], "--target cannot be combined with"),
