@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import Any
 
 import click
 
@@ -54,26 +54,9 @@ toolcrib audit export --to csv -o may.csv --since 2026-05-01 --until 2026-06-01
 toolcrib audit export --to jsonl       to stdout
 """
 COLUMNS = (
-    "seq",
-    "at",
-    "kind",
-    "id",
-    "request",
-    "principal",
-    "tool",
-    "version",
-    "definition",
-    "decision",
-    "rule",
-    "outcome",
-    "code",
-    "duration_ms",
-    "arguments_bytes",
-    "arguments_digest",
-    "result_bytes",
-    "values",
-    "more",
-    "hash",
+    *("seq", "at", "kind", "id", "request", "principal", "tool", "version", "definition", "decision", "rule"),
+    *("outcome", "code", "duration_ms", "arguments_bytes", "arguments_digest", "result_bytes", "values"),
+    *("more", "hash"),
 )
 """The columns of CSV; `more` has all other fields of a record as JSON."""
 _CALL_KINDS = ("call", "intent")
@@ -149,18 +132,6 @@ class AuditLog:
             raise CommandError(f"{error.filename or self.file}: {error.strerror or error}") from None
 
 
-class Filters(TypedDict):
-    """The options of `filter_options`."""
-
-    since: str | None
-    until: str | None
-    who: str | None
-    tool: str | None
-    outcomes: Sequence[str]
-    code: str | None
-    id_: str | None
-
-
 def file_option(function: F) -> F:
     text = f"Log file, instead of the one in {FILE_NAME}."
     return click.option("--file", metavar="PATH", help=text)(function)
@@ -185,8 +156,8 @@ def filter_options(function: F) -> F:
     return function
 
 
-def parse_filters(given: Filters) -> dict[str, Any]:
-    """Return the keyword arguments of `AuditReader.records`."""
+def parse_filters(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the keyword arguments of `AuditReader.records`, from the options of `filter_options`."""
     now_s = time.time()
     times: dict[str, float | None] = {}
     for option, text in (("since", given["since"]), ("until", given["until"])):
@@ -249,7 +220,7 @@ def tail(terminal: Terminal, lines: int, follow: bool, file: str | None, as_json
 def query(terminal: Terminal, limit: int, file: str | None, as_json: bool, **filters: Any) -> int:
     """Search records; the oldest is printed first."""
     log = AuditLog.find(file)
-    wanted = parse_filters(Filters(**filters))  # type: ignore[typeddict-item]
+    wanted = parse_filters(filters)
     number, is_cut = 0, False
     with log.open() as reader:
         records: Iterator[Record] = reader.records(**wanted)
@@ -319,7 +290,7 @@ def export(
     is for spreadsheets.
     """
     log = AuditLog.find(file)
-    wanted = parse_filters(Filters(**filters))  # type: ignore[typeddict-item]
+    wanted = parse_filters(filters)
     if as_json and output is None:
         raise CommandError("--json requires --output", "--json prints what was written")
     if output is not None and os.path.realpath(output) == os.path.realpath(log.file):

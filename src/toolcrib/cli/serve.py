@@ -52,16 +52,7 @@ MAX_SHOWN = 40
 _MAX_DESCRIPTION = 100
 _DRIFT_CODES = (DriftError.code, "locked-but-missing")
 _LEVEL_NUMBERS = {"error": logging.ERROR, "warning": logging.WARNING, "debug": logging.DEBUG}
-_HTTP_OPTIONS = {
-    "--host": "host",
-    "--port": "port",
-    "--path": "path",
-    "--workers": "workers",
-    "--allow-host": "allow_host",
-    "--allow-origin": "allow_origin",
-    "--insecure": "insecure",
-    "--json": "as_json",
-}
+_HTTP_OPTIONS = ("host", "port", "path", "workers", "allow_host", "allow_origin", "insecure", "as_json")
 
 Serve = Callable[[MCPServer], Coroutine[Any, Any, None]]
 logger = logging.getLogger("toolcrib")
@@ -159,9 +150,9 @@ def serve(terminal: Terminal, **given: Any) -> int:
         from toolcrib.cli.serve_http import serve_http  # delayed: not needed for stdio
 
         return serve_http(options, terminal)
-    for option, field in _HTTP_OPTIONS.items():
+    for field in _HTTP_OPTIONS:
         if getattr(options, field) not in (None, False, ()):
-            raise exclusive(option, "--stdio")
+            raise exclusive(f"--{field.removeprefix('as_').replace('_', '-')}", "--stdio")
     return _run_stdio(options, terminal)
 
 

@@ -331,7 +331,7 @@ def test_a_broken_file_is_named_with_its_line_and_left_alone(desk: Desk, cursor:
     for words in (["connect", "cursor"], ["connect", "cursor", "--force"], ["connect", "cursor", "--remove"]):
         done = desk.run(*words)
         assert done.exit_code == 2
-        assert done.stderr.startswith(f"error: {cursor}:4: expected a comma or }}")
+        assert done.stderr.startswith(f"error: {cursor}:4: expecting ',' delimiter")
         assert "--print" in done.stderr
         assert cursor.read_bytes() == before
 

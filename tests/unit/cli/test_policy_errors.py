@@ -30,7 +30,7 @@ WRONG = {
         "7: rules[2].deny: 'refund' matches no tool"
     ),
     '[[rules]]\ndeny = ["add"]\nwho = ["role:boss"]\n': "5: rules[1].who: unknown role 'boss'",
-    '[[rules]]\ndeny = ["add"]\nwhen = { a = { bigger = 3 } }\n': "5: rules[1].when.a.bigger: unknown operator",
+    '[[rules]]\ndeny = ["add"]\nwhen = { a = { bigger = 3 } }\n': "5: rules[1].when.a.bigger: unknown",
     '[[rules]]\ndeny = ["add"]\n[rules.when]\na = { bigger = 3 }\n': (
         "6: rules[1].when.a.bigger: unknown operator"
     ),

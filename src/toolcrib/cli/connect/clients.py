@@ -186,12 +186,12 @@ class Client:
     editor: Editor
     user_file: Callable[[Machine], Path]
     mark: Callable[[Machine], Path]
-    project_file: str | None
-    http_key: str | None
-    stdio_type: str | None
-    http_type: str | None
     next_step: str
+    project_file: str | None = None
     next_step_in_project: str = ""
+    http_key: str | None = "url"
+    stdio_type: str | None = None
+    http_type: str | None = None
     aliases: tuple[str, ...] = ()
 
     def file(self, machine: Machine, scope: Scope) -> Path:
@@ -279,10 +279,7 @@ CLIENTS = (
         JsonEditor("mcpServers", PLAIN),
         _claude_desktop,
         mark=lambda machine: _claude_desktop(machine).parent,
-        project_file=None,
         http_key=None,
-        stdio_type=None,
-        http_type=None,
         next_step="restart Claude Desktop; Settings > Developer shows the server",
     ),
     Client(
@@ -292,7 +289,6 @@ CLIENTS = (
         _claude_code,
         mark=lambda machine: machine.variable("CLAUDE_CONFIG_DIR") or machine.home / ".claude",
         project_file=".mcp.json",
-        http_key="url",
         stdio_type="stdio",
         http_type="http",
         next_step="restart claude; /mcp shows the server",
@@ -305,9 +301,7 @@ CLIENTS = (
         lambda machine: machine.home / ".cursor" / "mcp.json",
         mark=lambda machine: machine.home / ".cursor",
         project_file=".cursor/mcp.json",
-        http_key="url",
         stdio_type="stdio",
-        http_type=None,
         next_step="enable it in Cursor's settings, Tools & MCP; restart Cursor if it is missing",
         next_step_in_project="open this folder in Cursor and enable it in the settings, Tools & MCP",
     ),
@@ -318,7 +312,6 @@ CLIENTS = (
         _vscode,
         mark=lambda machine: _vscode(machine).parent,
         project_file=".vscode/mcp.json",
-        http_key="url",
         stdio_type="stdio",
         http_type="http",
         next_step="run 'MCP: List Servers' from VS Code's command palette and start it",
@@ -333,8 +326,6 @@ CLIENTS = (
         mark=lambda machine: _gemini(machine).parent,
         project_file=".gemini/settings.json",
         http_key="httpUrl",
-        stdio_type=None,
-        http_type=None,
         next_step="restart gemini; /mcp shows the server",
         next_step_in_project="start gemini in this folder and trust it; /mcp shows the server",
         aliases=("gemini-cli",),
@@ -346,9 +337,6 @@ CLIENTS = (
         _codex,
         mark=lambda machine: _codex(machine).parent,
         project_file=".codex/config.toml",
-        http_key="url",
-        stdio_type=None,
-        http_type=None,
         next_step="restart codex; /mcp shows the server",
         next_step_in_project="start codex in this folder and trust it; /mcp shows the server",
     ),

@@ -39,11 +39,14 @@ def line_of(text: str, position: int) -> int:
 
 
 MAX_DEPTH = 200
-_SPACE = re.compile(r"[ \t\r\n]*")
-_COMMENT = re.compile(r"//[^\r\n]*|/\*[\s\S]*?\*/")
-_STRING = re.compile(r'"[^"\\\x00-\x1f]*(?:\\.[^"\\\x00-\x1f]*)*"')
-_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?(?![0-9A-Za-z.])")
-_WORD = re.compile(r"(?:true|false|null)(?![0-9A-Za-z_])")
+_STRING = r'"(?:[^"\\\x00-\x1f]|\\.)*"'
+_COMMENT = re.compile(rf"{_STRING}|(?P<comment>//[^\r\n]*|/\*[\s\S]*?\*/)|(?P<constant>NaN|-?Infinity)")
+_TRAILING_COMMA = re.compile(rf"{_STRING}|(?P<comma>,)(?=[ \t\r\n]*[}}\]])")
+_BRACKET = re.compile(rf"{_STRING}|(?P<open>[\[{{])|(?P<close>[\]}}])")
+_SPACE = " \t\r\n"
+_DECODER = json.JSONDecoder()
+_ENTRY_DEPTH = 2  # the document, the servers, an entry
+_DEFAULT_UNIT = "  "
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,141 +107,80 @@ class ParsedJson:
     def list_comments(self) -> list[str]:
         return [self.text[comment.start : comment.end] for comment in self.comments]
 
-    def line_of(self, position: int) -> int:
-        return line_of(self.text, position)
-
 
 def parse_json(text: str, dialect: Dialect = LENIENT) -> ParsedJson:
-    """Parse a text. Raises MalformedError."""
-    return _Parser(text, dialect).parse()
+    """Parse a text. Raises MalformedError.
+
+    Comments and trailing commas are replaced by blanks, so that `json` reads the values and all positions
+    stay the same.
+    """
+    comments: list[Comment] = []
+
+    def blank_comment(found: re.Match[str]) -> str:
+        if found["constant"] is not None:
+            raise MalformedError(f"invalid value {found[0]}", line_of(text, found.start()))
+        if found["comment"] is None:
+            return found[0]
+        if not dialect.comments:
+            line = line_of(text, found.start())
+            raise MalformedError("comments are not allowed in this file", line, "remove the comment")
+        comments.append(Comment(found.start(), found.end(), found[0].startswith("//")))
+        return re.sub(r"[^\r\n]", " ", found[0])
+
+    def blank_comma(found: re.Match[str]) -> str:
+        before = found.string[: found.start()].rstrip(_SPACE)[-1:]
+        if found["comma"] is None or before in "[{,:":
+            return found[0]
+        if not dialect.trailing_commas:
+            line = line_of(text, found.start())
+            raise MalformedError("comma after the last item", line, "remove the comma")
+        return " "
+
+    clean = _COMMENT.sub(blank_comment, text)
+    plain = _TRAILING_COMMA.sub(blank_comma, clean)
+    _check_depth(plain)
+    if not plain.strip(_SPACE):
+        return ParsedJson(text, None, tuple(comments))
+    try:
+        _DECODER.decode(plain)
+    except json.JSONDecodeError as error:
+        message = error.msg[0].lower() + error.msg[1:]
+        raise MalformedError(message, line_of(text, error.pos)) from None
+    return ParsedJson(text, _scan(clean, plain, _skip(clean, 0)), tuple(comments))
 
 
-class _Parser:
-    def __init__(self, text: str, dialect: Dialect) -> None:
-        self.text = text
-        self.dialect = dialect
-        self.at = 0
-        self.comments: list[Comment] = []
-
-    def parse(self) -> ParsedJson:
-        self._skip()
-        root = self._value(0) if self.at < len(self.text) else None
-        self._skip()
-        if self.at < len(self.text):
-            raise self._unexpected("the end of the file")
-        return ParsedJson(self.text, root, tuple(self.comments))
-
-    def _skip(self) -> None:
-        """Skip space and comments."""
-        text = self.text
-        while True:
-            self.at = _SPACE.match(text, self.at).end()  # type: ignore[union-attr] # also matches nothing
-            if not text.startswith("/", self.at):
-                return
-            found = _COMMENT.match(text, self.at)
-            if found is None:
-                is_open = text.startswith("/*", self.at)
-                raise self._error("unterminated comment" if is_open else "unexpected '/'")
-            if not self.dialect.comments:
-                raise self._error("comments are not allowed in this file", "remove the comment")
-            self.comments.append(Comment(self.at, found.end(), text.startswith("//", self.at)))
-            self.at = found.end()
-
-    def _value(self, depth: int) -> Node:
-        start = self.at
-        opening = self.text[start : start + 1]
+def _check_depth(text: str) -> None:
+    depth = 0
+    for found in _BRACKET.finditer(text):
+        depth += (found["open"] is not None) - (found["close"] is not None)
         if depth > MAX_DEPTH:
-            raise self._error("nested too deeply")
-        if opening == "{":
-            return self._object(depth)
-        if opening == "[":
-            return self._array(depth)
-        for pattern in (_STRING, _NUMBER, _WORD):
-            found = pattern.match(self.text, start)
-            if found is not None:
-                self.at = found.end()
-                return Node(start, self.at, self._decode(found[0], start))
-        raise self._unexpected("a value")
-
-    def _object(self, depth: int) -> Node:
-        start = self.at
-        members: list[Member] = []
-        comma = None
-        self._open()
-        while not self._closes("}", comma):
-            at = self.at
-            found = _STRING.match(self.text, at)
-            if found is None:
-                raise self._unexpected('a key in "quotes"')
-            self.at = found.end()
-            key = self._decode(found[0], at)
-            self._skip()
-            if not self.text.startswith(":", self.at):
-                raise self._unexpected("a colon")
-            self._open()
-            value = self._value(depth + 1)
-            comma = self._comma("}")
-            members.append(Member(key, at, value, comma))
-        self.at += 1
-        values = {member.key: member.value.value for member in members}
-        return Node(start, self.at, values, tuple(members))
-
-    def _array(self, depth: int) -> Node:
-        start = self.at
-        values: list[Any] = []
-        comma = None
-        self._open()
-        while not self._closes("]", comma):
-            values.append(self._value(depth + 1).value)
-            comma = self._comma("]")
-        self.at += 1
-        return Node(start, self.at, values)
-
-    def _open(self) -> None:
-        self.at += 1
-        self._skip()
-
-    def _closes(self, bracket: str, comma: int | None) -> bool:
-        if not self.text.startswith(bracket, self.at):
-            return False
-        if comma is not None and not self.dialect.trailing_commas:
-            self.at = comma
-            raise self._error("comma after the last item", "remove the comma")
-        return True
-
-    def _comma(self, bracket: str) -> int | None:
-        """Return the position of the comma here; None where the bracket closes."""
-        self._skip()
-        at = self.at
-        if self.text.startswith(",", at):
-            self._open()
-            return at
-        if self.text.startswith(bracket, at):
-            return None
-        raise self._unexpected(f"a comma or {bracket}")
-
-    def _decode(self, token: str, start: int) -> Any:
-        try:
-            return json.loads(token)
-        except ValueError:
-            self.at = start
-            raise self._error(f"invalid value {token[:40]}") from None
-
-    def _unexpected(self, expected: str) -> MalformedError:
-        there = self.text[self.at : self.at + 1]
-        if there == '"' and not _STRING.match(self.text, self.at):
-            return self._error("unterminated string")
-        return self._error(
-            f"expected {expected}, found {there!r}"
-            if there
-            else f"expected {expected}, found the end of the file"
-        )
-
-    def _error(self, message: str, hint: str | None = None) -> MalformedError:
-        return MalformedError(message, line_of(self.text, self.at), hint)
+            raise MalformedError("nested too deeply", line_of(text, found.start()))
 
 
-_DEFAULT_UNIT = "  "
+def _scan(clean: str, plain: str, start: int, depth: int = 0) -> Node:
+    """Return the value at a position of a valid text; members down to those of an entry."""
+    value, end = _DECODER.raw_decode(plain, start)
+    if not isinstance(value, dict) or depth == _ENTRY_DEPTH + 1:
+        return Node(start, end, value)
+    members: list[Member] = []
+    at = _skip(clean, start + 1)
+    while clean[at] != "}":
+        key, key_end = _DECODER.raw_decode(plain, at)
+        node = _scan(clean, plain, _skip(clean, _skip(clean, key_end) + 1), depth + 1)
+        after = _skip(clean, node.end)
+        has_comma = clean[after] == ","
+        members.append(Member(key, at, node, after if has_comma else None))
+        at = _skip(clean, after + 1) if has_comma else after
+    return Node(start, end, value, tuple(members))
+
+
+def _skip(text: str, at: int) -> int:
+    while text[at] in _SPACE:
+        at += 1
+    return at
+
+
+# --- edits -------------------------------------------------------------------------------------------
 
 
 def insert_member(found: ParsedJson, parent: Node, key: str, value: Any) -> str:
@@ -249,13 +191,13 @@ def insert_member(found: ParsedJson, parent: Node, key: str, value: Any) -> str:
     first, last = parent.members[0], parent.members[-1]
     end = last.value.end
     if not _breaks(text, parent.start, first.start):
-        new = style.inline(key, value)
+        new = style.inline(key) + style.colon + style.inline(value)
         if last.comma is None:
             return text[:end] + style.comma + new + text[end:]
         at = last.comma + 1
         return text[:at] + style.comma[1:] + new + "," + text[at:]
     indent = _indent_of(text, last.start if _starts_line(text, last.start) else first.start)
-    new = style.eol + indent + style.indented(key, value, indent)
+    new = f"{style.eol}{indent}{style.inline(key)}: {style.indented(value, indent)}"
     if last.comma is None:
         at = _end_of_line_comments(found, end)
         return text[:end] + "," + text[end:at] + new + text[at:]
@@ -270,11 +212,12 @@ def _insert_first(found: ParsedJson, parent: Node, key: str, value: Any) -> str:
     at, closing = inside[-1].end if inside else parent.start + 1, parent.end - 1
     if style.is_inline:
         gap = " " if inside else ""
-        return text[:at] + gap + style.inline(key, value) + text[at:]
+        return text[:at] + gap + style.inline(key) + style.colon + style.inline(value) + text[at:]
     base = _indent_of(text, parent.start)
     indent = base + style.unit
     rest = text[at:closing] if _breaks(text, at, closing) else style.eol + base
-    return text[:at] + style.eol + indent + style.indented(key, value, indent) + rest + text[closing:]
+    new = f"{style.eol}{indent}{style.inline(key)}: {style.indented(value, indent)}"
+    return text[:at] + new + rest + text[closing:]
 
 
 def replace_value(found: ParsedJson, member: Member, value: Any) -> str:
@@ -282,23 +225,12 @@ def replace_value(found: ParsedJson, member: Member, value: Any) -> str:
     text, style, old = found.text, _Style(found), member.value
     indent = _indent_of(text, member.start)
     kept = _kept_comments(found, old.start, old.end, style.eol + indent)
-    new = style.inline_value(value) if style.is_inline else style.indented_value(value, indent)
+    new = style.inline(value) if style.is_inline else style.indented(value, indent)
     return text[: old.start] + kept + new + text[old.end :]
 
 
-def remove_member(found: ParsedJson, parent: Node, index: int) -> str:
-    """Return the text without a member and the comments inside it; those around it stay."""
-    return _remove(found, parent, index, "")
-
-
-def remove_value(found: ParsedJson, parent: Node, index: int) -> str:
-    """Return the text without a member, but with its comments."""
-    member = (parent.members or ())[index]
-    between = _Style(found).eol + _indent_of(found.text, member.start)
-    return _remove(found, parent, index, _kept_comments(found, member.start, member.value.end, between))
-
-
-def _remove(found: ParsedJson, parent: Node, index: int, leaving: str) -> str:
+def remove_member(found: ParsedJson, parent: Node, index: int, *, keep_comments: bool = False) -> str:
+    """Return the text without a member; comments inside it go with it unless they are kept."""
     text, members = found.text, parent.members or ()
     member = members[index]
     before, after = text[: member.start], text[member.value.end :]
@@ -315,8 +247,11 @@ def _remove(found: ParsedJson, parent: Node, index: int, leaving: str) -> str:
     if lost is not None:
         before = before[:lost] + before[lost + 1 :]
         floor -= lost < floor
-    if leaving:
-        return before + leaving + after
+    if keep_comments:
+        line_break = _Style(found).eol + _indent_of(text, member.start)
+        kept = _kept_comments(found, member.start, member.value.end, line_break)
+        if kept:
+            return before + kept + after
     short = before[:floor] + before[floor:].rstrip(" \t\r\n")
     if follows_line_comment and len(short) == floor:
         rest = after.lstrip(" \t")
@@ -355,16 +290,10 @@ class _Style:
         if self.is_inline and text[first.value.start - 1] == ":":
             self.comma, self.colon = ",", ":"
 
-    def inline(self, key: str, value: Any) -> str:
-        return json.dumps(key, ensure_ascii=False) + self.colon + self.inline_value(value)
-
-    def inline_value(self, value: Any) -> str:
+    def inline(self, value: Any) -> str:
         return json.dumps(value, ensure_ascii=False, separators=(self.comma, self.colon))
 
-    def indented(self, key: str, value: Any, indent: str) -> str:
-        return f"{json.dumps(key, ensure_ascii=False)}: {self.indented_value(value, indent)}"
-
-    def indented_value(self, value: Any, indent: str) -> str:
+    def indented(self, value: Any, indent: str) -> str:
         lines = json.dumps(value, ensure_ascii=False, indent=self.unit)
         return lines.replace("\n", self.eol + indent)
 
@@ -458,20 +387,20 @@ class JsonEditor:
         if root.members is None:
             raise MalformedError(
                 f"must be an object, got {_kind(root.value)}",
-                found.line_of(root.start),
+                line_of(found.text, root.start),
                 "put {...} around it",
             )
         where = root.find(self.container)
         if not where:
             return None
         if len(where) > 1:
-            again = found.line_of(root.members[where[1]].start)
+            again = line_of(found.text, root.members[where[1]].start)
             raise MalformedError(f'"{self.container}" occurs twice', again, "merge the two")
         holder = root.members[where[0]].value
         if holder.members is None:
             raise MalformedError(
                 f'"{self.container}" must be an object, got {_kind(holder.value)}',
-                found.line_of(holder.start),
+                line_of(found.text, holder.start),
                 'write it as {"NAME": {...}}',
             )
         return holder
@@ -483,7 +412,7 @@ class JsonEditor:
         if holder is None or holder.members is None or not where:
             raise KeyError(name)
         if len(where) > 1:
-            again = found.line_of(holder.members[where[1]].start)
+            again = line_of(found.text, holder.members[where[1]].start)
             raise MalformedError(f'the server "{name}" occurs twice', again, "remove one of the two")
         return holder, where[0]
 
@@ -504,7 +433,9 @@ class JsonEditor:
             found = parse_json(new, self.dialect)
         for key in [key for key in before if key not in entry]:
             holder = self._member(found, name).value
-            found = parse_json(remove_value(found, holder, holder.find(key)[0]), self.dialect)
+            found = parse_json(
+                remove_member(found, holder, holder.find(key)[0], keep_comments=True), self.dialect
+            )
         return found.text
 
     def _member(self, found: ParsedJson, name: str) -> Member:

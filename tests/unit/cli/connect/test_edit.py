@@ -153,7 +153,7 @@ def test_what_belongs_to_an_address_does_not_stay_with_a_command(client: Client,
 @pytest.mark.parametrize(
     ("key", "text", "place"),
     [
-        ("cursor", '{\n  "mcpServers": {\n', 'file:3: expected a key in "quotes", found the end'),
+        ("cursor", '{\n  "mcpServers": {\n', "file:3: expecting property name enclosed"),
         ("cursor", '{\n  "mcpServers": []}', 'file:2: "mcpServers" must be an object'),
         ("vscode", "[]", "file:1: must be an object"),
         ("claude-code", "{\n// no\n}", "file:2: comments are not allowed"),
