@@ -33,6 +33,22 @@ _OBJECT = frozenset(
     {"type", "properties", "required", "additionalProperties", "minProperties", "maxProperties"}
 )
 _ARRAY = frozenset({"type", "items", "prefixItems", "additionalItems", "minItems", "maxItems", "uniqueItems"})
+_INDEPENDENT = frozenset(
+    {
+        "contains",
+        "dependencies",
+        "dependentRequired",
+        "dependentSchemas",
+        "else",
+        "if",
+        "maxContains",
+        "minContains",
+        "not",
+        "propertyNames",
+        "then",
+    }
+)
+"""Keywords that mean the same whatever else a schema says."""
 _MAX_DEPTH = 40
 _MAX_ALTERNATIVES = 64
 
@@ -160,17 +176,20 @@ def union_of(nodes: list[Any]) -> Any:
 
 
 def pair_alternatives(before: list[Any], now: list[Any]) -> Iterator[tuple[Any, Any]]:
-    """Pair plain objects and arrays of both sides: the only ones of a type, or those with the same tag."""
+    """Pair objects and arrays that can be compared part by part: by tag, or else by position."""
     for is_plain in (_is_plain_object, _is_plain_array):
         old, new = [node for node in before if is_plain(node)], [node for node in now if is_plain(node)]
-        if len(old) == 1 and len(new) == 1:
-            yield old[0], new[0]
-            continue
+        pairs, rest = [], []
         for node in old:
             twin = next((other for other in new if _tag(other) == _tag(node)), None)
-            if twin is not None:
+            if twin is None:
+                rest.append(node)
+            else:
                 new.remove(twin)
-                yield node, twin
+                pairs.append((node, twin))
+        if len(rest) == len(new):
+            pairs += zip(rest, new, strict=True)
+        yield from (pair for pair in pairs if _other_rules(pair[0]) == _other_rules(pair[1]))
 
 
 def _tag(node: Mapping[str, Any]) -> bytes:
@@ -183,19 +202,28 @@ def _tag(node: Mapping[str, Any]) -> bytes:
     return codec.canonical(fixed or node)
 
 
+def _other_rules(node: Mapping[str, Any]) -> bytes:
+    """Return the rules that are not compared part by part. They do not matter where both sides have them."""
+    return codec.canonical({key: node[key] for key in node if key in _INDEPENDENT})
+
+
 def _is_plain_object(node: Any) -> bool:
-    if not isinstance(node, Mapping) or node.get("type") != "object" or not node.keys() <= _OBJECT:
-        return False
-    required = node.get("required", [])
+    required = node.get("required", []) if _is_plain(node, "object", _OBJECT) else None
     is_list = isinstance(required, list) and all(isinstance(name, str) for name in required)
     return is_list and isinstance(node.get("properties", {}), Mapping)
 
 
 def _is_plain_array(node: Any) -> bool:
-    if not isinstance(node, Mapping) or node.get("type") != "array" or not node.keys() <= _ARRAY:
+    if not _is_plain(node, "array", _ARRAY):
         return False
     is_old = isinstance(node.get("items"), list)
     return isinstance(node.get("prefixItems", []), list) and not (is_old and "prefixItems" in node)
+
+
+def _is_plain(node: Any, name: str, keywords: frozenset[str]) -> bool:
+    if not isinstance(node, Mapping) or node.get("type") != name:
+        return False
+    return node.keys() <= keywords | _INDEPENDENT and b'"$ref"' not in _other_rules(node)
 
 
 def items_of(node: Mapping[str, Any]) -> tuple[list[Any], Any]:

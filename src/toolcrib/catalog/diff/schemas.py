@@ -72,7 +72,10 @@ def compare_schemas(old: Any, new: Any, use: Use, pointer: str) -> list[Differen
     """Return everything that changed except texts. `pointer` leads to the schema in its definition."""
     if use == "input":
         old, new = _with_properties(old), _with_properties(new)
-    return _Comparison(old, new, use).compare(old, new, _Location(pointer, ""))
+    found = _Comparison(old, new, use).compare(old, new, _Location(pointer, ""))
+    # Alternatives of a union have the same pointers, and may have the same differences.
+    unique = {(item.code, item.grade, item.pointer, item.template, item.names): item for item in found}
+    return list(unique.values())
 
 
 def _with_properties(schema: Any) -> Any:
@@ -138,6 +141,8 @@ class _Comparison:
 
     def _compare(self, old: Any, new: Any, at: _Location) -> list[Difference]:
         before, now = self.old.alternatives(old), self.new.alternatives(new)
+        if len(before) + len(now) > 2 and self._are_equivalent(union_of(before), union_of(now)):
+            return list(self._compare_unchecked(before, now, at))
         pairs = list(pair_alternatives(before, now))
         paired = {id(node) for pair in pairs for node in pair}
         found = self._compare_values(before, now, paired, at)
@@ -174,6 +179,9 @@ class _Comparison:
         elif not any(item.grade == "breaking" for item in found):
             found.append(self._undescribed(old, new, at, is_certain=is_safe is False))
         return found + unchecked
+
+    def _are_equivalent(self, old: Any, new: Any) -> bool:
+        return bool(self._covers(new, old) and self._covers(old, new, outer_is_new=False))
 
     def _covers(self, outer: Any, inner: Any, *, outer_is_new: bool = True) -> bool | None:
         sides = (self.new, self.old) if outer_is_new else (self.old, self.new)

@@ -203,7 +203,43 @@ def test_both_members_of_a_tagged_union_may_get_a_field() -> None:
         }
 
     found = compare_schemas(union(), union(name=TEXT), "input", "")
-    assert [(item.grade, item.code) for item in found] == [("compatible", "added")] * 2
+    assert [(item.grade, item.code) for item in found] == [("compatible", "added")]
+
+
+def test_a_parameter_may_be_added_beside_alternatives_that_require_others() -> None:
+    def schema(**properties: Any) -> dict[str, Any]:
+        either = [{"required": ["a"]}, {"required": ["b"]}]
+        return {"type": "object", "properties": {"a": TEXT, "b": TEXT, **properties}, "anyOf": either}
+
+    found = compare_schemas(schema(), schema(c=TEXT), "input", "")
+    assert [(item.grade, item.code) for item in found] == [("compatible", "added")]
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        {"dependentRequired": {"a": ["b"]}},
+        {"propertyNames": {"pattern": "^[a-z]+$"}},
+        {"not": {"required": ["a", "b"]}},
+        {"if": {"required": ["a"]}, "then": {"required": ["b"]}},
+    ],
+    ids=str,
+)
+def test_a_parameter_may_be_added_beside_a_rule_that_stays(rule: dict[str, Any]) -> None:
+    old = {"type": "object", "properties": {"a": TEXT, "b": TEXT}, **rule}
+    new = {**old, "properties": {"a": TEXT, "b": TEXT, "c": WHOLE}}
+    found = compare_schemas(old, new, "input", "")
+    assert [(item.grade, item.code) for item in found] == [("compatible", "added")]
+
+
+def test_a_parameter_may_be_added_to_a_schema_made_of_parts() -> None:
+    def schema(**properties: Any) -> dict[str, Any]:
+        base = {"type": "object", "properties": {"a": TEXT}, "required": ["a"]}
+        own = {"properties": {"b": WHOLE, **properties}}
+        return {"$defs": {"Base": base}, "allOf": [{"$ref": "#/$defs/Base"}, own]}
+
+    found = compare_schemas(schema(), schema(c=TEXT), "input", "")
+    assert [(item.grade, item.code) for item in found] == [("compatible", "added")]
 
 
 def test_endless_schemas_are_compared_in_finite_time() -> None:
