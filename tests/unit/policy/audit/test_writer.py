@@ -1,194 +1,954 @@
-"""Those who wait for a record: handed over together, and each let go in its own time."""
+"""RecordWriter: checkpoints, retention, repeated writes after failures."""
 
 from __future__ import annotations
 
 import asyncio
-import threading
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+import errno
+import logging
+import os
+import shutil
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.support.audit_logs import entries, make_audit, make_writer
-from toolcrib.policy.audit import AuditLog
-from toolcrib.policy.audit.log import MAX_GATHERED, LoopWaiters, QueuedRecord, WriterThread
-from toolcrib.policy.audit.writer import RecordWriter
+from tests.support.audit_logs import (
+    NOON,
+    Hands,
+    calls,
+    entries,
+    kinds,
+    make_log,
+    make_writer,
+    read_lines,
+    records,
+    replace_lines,
+    sealed,
+    seals,
+    told,
+    verify,
+)
+from toolcrib.policy import Audit
+from toolcrib.policy.audit import AuditLog, open_log
+from toolcrib.policy.audit import checkpoints as checkpoint
+from toolcrib.policy.audit.checkpoints import Checkpoint, CheckpointFile, parse_checkpoint, read_checkpoints
+from toolcrib.policy.audit.key import AuditKey
+from toolcrib.policy.audit.record import encode_entry, read_head
+from toolcrib.policy.audit.store import DamagedError, SQLiteStore, StoreError, open_snapshot
+from toolcrib.policy.audit.writer import (
+    DAY_S,
+    RETENTION_S,
+    GapCounter,
+    RecordWriter,
+    SteadyClock,
+    expired_through,
+)
 
-WAIT_S = 5.0
-
-
-class Turns:
-    """In the place of a loop: a turn is taken, and time goes by, only when somebody says so."""
-
-    def __init__(self) -> None:
-        self.now_s = 100.0
-        self.soon: list[Callable[[], None]] = []
-        self.timers: list[tuple[float, Callable[[], None]]] = []
-
-    def time(self) -> float:
-        return self.now_s
-
-    def call_soon(self, call: Callable[[], None]) -> None:
-        self.soon.append(call)
-
-    def call_at(self, when: float, call: Callable[[], None]) -> None:
-        self.timers.append((when, call))
-
-    def turn(self) -> None:
-        due, self.soon = self.soon, []
-        for call in due:
-            call()
-
-    def pass_by(self, seconds: float) -> None:
-        self.now_s += seconds
-        due = [timer for timer in self.timers if timer[0] <= self.now_s]
-        self.timers = [timer for timer in self.timers if timer[0] > self.now_s]
-        for _, call in due:
-            call()
+SECRET = AuditKey(b"k" * 32)
 
 
-class Room:
-    """A waiters, and what it has handed over. Nothing of it is written."""
-
-    def __init__(
-        self, writer: RecordWriter, loop: asyncio.AbstractEventLoop, patch: pytest.MonkeyPatch
-    ) -> None:
-        self.turns: Any = Turns()
-        self.path = writer.path
-        self.gap = writer.gap
-        self.thread = WriterThread(writer)
-        self.handed: list[int] = []
-        patch.setattr(self.thread, "put", lambda *items: self.handed.append(len(items)))
-        self.waiters = LoopWaiters(self.turns, WAIT_S, self.thread)
-        self._loop = loop
-
-    def take(self, count: int = 1) -> list[asyncio.Future[bool]]:
-        futures = [self._loop.create_future() for _ in range(count)]
-        for future in futures:
-            self.waiters.add(QueuedRecord(entries(1)[0], self.waiters, future))
-        return futures
+def sealed_numbers(path: Path) -> list[int]:
+    found = [each for _, each in read_checkpoints(path.with_name(f"{path.name}.checkpoints"), None)]
+    return [each.seq for each in found if each is not None]
 
 
-@pytest.fixture
-def room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Room]:
-    loop = asyncio.new_event_loop()
-    yield Room(make_writer(tmp_path / "audit.db"), loop, monkeypatch)
-    loop.close()
+# --- checkpoints ---
 
 
-async def test_that_a_record_is_late_is_known_before_it_can_be_written(tmp_path: Path) -> None:
-    writer = make_writer(tmp_path / "audit.db")
-    thread = WriterThread(writer)
-    known = []
-
-    class Queue(deque[QueuedRecord]):
-        def extend(self, items: Iterable[QueuedRecord]) -> None:
-            known.append(writer.gap.late)
-
-    thread.queue = Queue()
-    future: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
-    thread.put(QueuedRecord(entries(1)[0], None, future), are_late=True)
-    await asyncio.wrap_future(thread.request("close"))
-    assert known == [1]
-
-
-# --- handed over together ---
-
-
-def test_what_comes_while_more_is_coming_is_handed_over_together(room: Room) -> None:
-    for _ in range(2):
-        for _ in range(3):
-            room.take()
-            room.turns.turn()
-        assert room.handed == []
-        room.turns.turn()
-        assert room.handed == [3]
-        room.handed.clear()
-        room.turns.turn()
-        assert room.handed == []
+def test_a_checkpoint_comes_after_a_minute_and_only_where_there_is_something_new(tmp_path: Path) -> None:
+    hands = Hands()
+    writer = make_writer(tmp_path / "audit.db", hands)
+    assert writer.run_maintenance() is None
+    writer.start()
+    assert sealed_numbers(tmp_path / "audit.db") == [0, 1]
+    writer.write(entries(3))
+    first_pause_s = 60.0
+    assert writer.run_maintenance() == first_pause_s
+    hands.pass_by(59.5)
+    assert writer.run_maintenance() == 0.5
+    assert sealed_numbers(tmp_path / "audit.db") == [0, 1]
+    hands.pass_by(0.5)
+    assert writer.run_maintenance() is None
+    assert sealed_numbers(tmp_path / "audit.db") == [0, 1, 4]
+    hands.pass_by(600)
+    assert writer.run_maintenance() is None
+    assert sealed_numbers(tmp_path / "audit.db") == [0, 1, 4]
+    writer.write(entries(1, start=4))
+    writer.run_maintenance()
+    assert sealed_numbers(tmp_path / "audit.db") == [0, 1, 4, 5]
+    writer.close()
+    assert sealed_numbers(tmp_path / "audit.db") == [0, 1, 4, 5, 6]
 
 
-@pytest.mark.parametrize(("count", "turns"), [(1, 2), (MAX_GATHERED - 1, 2), (MAX_GATHERED, 1), (100, 1)])
-def test_enough_is_not_kept_for_more(room: Room, count: int, turns: int) -> None:
-    assert MAX_GATHERED == 64
-    room.take(count)
-    for _ in range(turns):
-        assert room.handed == []
-        room.turns.turn()
-    assert room.handed == [count]
+def test_a_thousand_records_are_sealed_sooner_but_not_twice_in_a_second(tmp_path: Path) -> None:
+    hands = Hands()
+    writer = make_writer(tmp_path / "audit.db", hands)
+    writer.start()
+    writer.write(entries(999))
+    hands.pass_by(1)
+    writer.run_maintenance()
+    assert sealed_numbers(tmp_path / "audit.db") == [0, 1]
+    writer.write(entries(1))
+    writer.run_maintenance()
+    assert sealed_numbers(tmp_path / "audit.db") == [0, 1, 1001]
+    writer.write(entries(1500))
+    assert writer.run_maintenance() == 1.0
+    assert sealed_numbers(tmp_path / "audit.db") == [0, 1, 1001]
+    hands.pass_by(1)
+    writer.run_maintenance()
+    assert sealed_numbers(tmp_path / "audit.db") == [0, 1, 1001, 2501]
+    writer.close()
 
 
-# --- let go in time ---
-
-
-def test_who_waits_is_let_go_when_the_time_is_over_and_not_before(
-    room: Room, caplog: pytest.LogCaptureFixture
+def test_checkpoints_that_cannot_be_written_stop_no_record(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    (first,) = room.take()
-    room.turns.pass_by(2)
-    second, third = room.take(2)
-    assert len(room.turns.timers) == 1  # one for all
-    room.turns.pass_by(2.5)
-    assert not first.done()
-    assert not room.thread.is_failing
-    room.turns.pass_by(0.5)
-    assert first.result() is False
-    assert room.thread.is_failing
-    assert not second.done()
-    room.turns.pass_by(2)
-    assert (second.result(), third.result()) == (False, False)
-    assert room.gap.late == 3
-    assert room.turns.timers == []
-    words = f"audit: cannot write records to {room.path}: the store did not respond in time"
-    assert caplog.messages == [words]
+    hands = Hands()
+    path = tmp_path / "audit.db"
+    writer = make_writer(path, hands)
+    writer.write(entries(1))
+    seals = path.with_name("audit.db.checkpoints")
+    aside = tmp_path / "aside"
+    seals.rename(aside)
+    seals.mkdir()
+    for _ in range(3):
+        hands.pass_by(60)
+        writer.write(entries(1))
+        assert writer.run_maintenance() == 60.0
+    assert [(record.name, record.levelno) for record in caplog.records] == [("toolcrib", logging.WARNING)]
+    assert caplog.messages[0].startswith(f"audit: cannot write a checkpoint to {seals}: ")
+    seals.rmdir()
+    aside.rename(seals)
+    hands.pass_by(60)
+    writer.run_maintenance()
+    assert sealed_numbers(path) == [0, 5]
+    writer.close()
+    assert verify(path).is_sound
 
 
-def test_who_comes_when_nobody_waited_any_more_is_let_go_in_time_too(room: Room) -> None:
-    for count in (1, 2):
-        (future,) = room.take()
-        room.turns.pass_by(WAIT_S)
-        assert future.result() is False
-        assert room.gap.late == count
+# --- checkpoints as lines ---
 
 
-def test_who_was_answered_is_not_late(room: Room) -> None:
-    future = room.take()[0]
-    room.waiters.resolve(list(room.waiters.gathered), True)
-    room.turns.pass_by(WAIT_S)
-    assert future.result() is True
-    assert (room.gap.late, room.thread.is_failing, room.turns.timers) == (0, False, [])
+def test_a_checkpoint_is_only_what_the_key_has_sealed() -> None:
+    made = Checkpoint("accepted", 7, "a" * 64, 5, "2026-05-04T10:00:00.000Z", 99, 3, "b" * 64)
+    line = made.to_line(SECRET)
+    assert parse_checkpoint(line, SECRET) == parse_checkpoint(line, None) == made
+    assert parse_checkpoint(line, AuditKey(b"x" * 32)) is None
+    changed = line.replace(b'"seq":7', b'"seq":8')
+    assert parse_checkpoint(changed, SECRET) is None
+    assert parse_checkpoint(changed, None) is not None
 
 
-@pytest.mark.parametrize(("gone", "late"), [((0,), 2), ((1,), 2), ((2,), 2), ((0, 1, 2), 0)])
-def test_who_has_gone_away_is_not_late(room: Room, gone: tuple[int, ...], late: int) -> None:
-    futures = room.take(3)
-    for each in gone:
-        futures[each].cancel()
-    room.turns.pass_by(WAIT_S)
-    assert room.gap.late == late
-    assert room.thread.is_failing is bool(late)
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"[1",
+        b'{"kind":"checkpoint"',
+        b'{"kind":"other","seq":1,"hash":"","count":1,"at":"","clock":1',
+        b'{"kind":"checkpoint","seq":true,"hash":"","count":1,"at":"","clock":1',
+        b'{"kind":"checkpoint","seq":1,"hash":5,"count":1,"at":"","clock":1',
+        b'{"kind":"checkpoint","seq":1,"hash":"","count":1,"at":5,"clock":1',
+        b'{"kind":"checkpoint","seq":1,"hash":"","count":1,"at":"","clock":1.5',
+        b'{"kind":"checkpoint","seq":1,"hash":"","count":1,"at":"","clock":1,"good":"x"',
+        b'{"kind":"checkpoint","seq":1,"hash":"","count":1,"at":"","clock":1,"good_hash":1',
+        b'{"kind":"checkpoint","seq":1,"hash":"","count":1,"at":"","clock":1,"more":1',
+    ],
+)
+def test_lines_that_make_no_sense_are_no_checkpoints(body: bytes) -> None:
+    assert parse_checkpoint(body + b',"mac":"' + SECRET.seal(body) + b'"}', SECRET) is None
 
 
-# --- the thread ---
+def test_the_newest_checkpoint_has_the_highest_number_and_of_two_it_is_the_later(tmp_path: Path) -> None:
+    file = CheckpointFile(tmp_path / "seals", SECRET)
+    assert file.newest(None) == (None, True)
+
+    def add(kind: Any, seq: int, count: int) -> Checkpoint:
+        made = Checkpoint(kind, seq, "a" * 64, count, "", 0)
+        file.add(made)
+        return made
+
+    add("checkpoint", 5, 1)
+    high = add("checkpoint", 9, 2)
+    add("checkpoint", 7, 3)
+    assert file.newest(None) == (high, True)
+    later = add("pruned", 9, 4)
+    assert file.newest(None) == (later, True)
+    with (tmp_path / "seals").open("ab") as other:
+        other.write(b"x\n")
+    assert file.newest(None) == (later, False)
 
 
-async def test_the_thread_has_a_name_and_keeps_no_process_alive(tmp_path: Path, logs: list[AuditLog]) -> None:
-    log = make_audit(logs, tmp_path / "audit.db")
-    await log.open()
-    (thread,) = [each for each in threading.enumerate() if each.name == "toolcrib-audit"]
-    assert thread.daemon
-    await log.close()
-    thread.join(10)
-    assert not thread.is_alive()
-    assert not [each for each in threading.enumerate() if each.name == "toolcrib-audit"]
+# --- a clock that does not jump ---
 
 
-async def test_the_thread_rests_when_there_is_nothing_to_do(tmp_path: Path, logs: list[AuditLog]) -> None:
-    log = make_audit(logs, tmp_path / "audit.db")
-    await log.open()
+def test_the_clock_follows_the_wall_but_does_not_jump_with_it() -> None:
+    hands = Hands()
+    clock = SteadyClock(hands.wall, hands.now, None, None)
+    assert clock.read() == NOON
+    hands.pass_by(10)
+    assert clock.read() == NOON + 10
+    hands.wall_s += 365 * DAY_S
+    assert clock.read() == NOON + 10
+    hands.pass_by(100)
+    assert clock.read() == NOON + 210  # twice as fast, until it has caught up
+    hands.wall_s = NOON - DAY_S
+    hands.pass_by(100)
+    assert clock.read() == NOON + 210
+    hands.now_s -= 50
+    assert clock.read() == NOON + 210
+    hands.wall_s = NOON + 1000
+    hands.pass_by(1000)
+    assert clock.read() == NOON + 2000
+
+
+@pytest.mark.parametrize(
+    ("away_s", "keep_days", "gained_s"),
+    [
+        (3600, None, 3600),
+        (10 * DAY_S, None, DAY_S),
+        (10 * DAY_S, 5, DAY_S),
+        (10 * DAY_S, 30, 3 * DAY_S),
+        (-10 * DAY_S, 30, 0),
+    ],
+)
+def test_over_a_restart_the_clock_gains_little(away_s: float, keep_days: int | None, gained_s: float) -> None:
+    hands = Hands()
+    hands.wall_s += away_s
+    assert SteadyClock(hands.wall, hands.now, NOON, keep_days).read() == NOON + gained_s
+
+
+def test_old_is_what_both_clocks_call_old() -> None:
+    def mark(
+        seq: int, clock: float, at: str = "2026-04-01T00:00:00.000Z", kind: Any = "checkpoint"
+    ) -> Checkpoint:
+        return Checkpoint(kind, seq, "", 0, at, int(clock))
+
+    old, young = NOON - 10 * DAY_S - 1, NOON - 10 * DAY_S
+    marks = [mark(1, old), mark(2, old, "2027-01-01T00:00:00.000Z"), mark(3, young)]
+    assert expired_through(marks, 10, NOON, NOON) == 1
+    assert expired_through([*marks, mark(4, old)], 10, NOON, NOON) == 4
+    assert (
+        expired_through([*marks, mark(4, old, kind="accepted"), mark(5, old, kind="pruned")], 10, NOON, NOON)
+        == 1
+    )
+    assert expired_through([mark(1, old, "whenever")], 10, NOON, NOON) == 0
+    assert expired_through([mark(4, old), mark(1, old)], 10, NOON, NOON) == 4
+    assert expired_through([], 10, NOON, NOON) == 0
+    assert expired_through([mark(1, old, "2026-04-24T10:00:00.000Z")], 10, NOON, NOON) == 0
+
+
+# --- the end of old records ---
+
+
+def tend_all(writer: RecordWriter) -> None:
+    while writer.run_maintenance() == 0.0:
+        pass
+
+
+def test_only_so_many_records_are_kept(tmp_path: Path) -> None:
+    hands = Hands()
+    path = tmp_path / "audit.db"
+    writer = make_writer(path, hands, keep_records=1000)
+    for _ in range(13):
+        writer.write(entries(1000))
+    writer.run_maintenance()
+    assert len(read_lines(path)) == 13_001
+    hands.pass_by(60)
+    tend_all(writer)
+    verdict = verify(path)
+    assert verdict.is_sound
+    assert (verdict.first_seq, verdict.last_seq, verdict.records) == (12_002, 13_002, 1001)
+    assert verdict.pruned_before == 12_002
+    (word,) = [record for record in open_log(path).records() if record["kind"] == "pruned"]
+    assert (word["through"], word["removed"], word["seq"]) == (12_001, 12_001, 13_002)
+    hands.pass_by(60)
+    tend_all(writer)
+    assert verify(path).first_seq == 12_002  # few are not worth it
+    writer.close()
+    again = make_writer(path, hands)
+    again.write(entries(1))
+    again.close()
+    assert verify(path).is_sound
+
+
+def test_pruned_without_a_word_is_found(tmp_path: Path) -> None:
+    hands = Hands()
+    path = tmp_path / "audit.db"
+    writer = make_writer(path, hands, keep_records=1000)
+    writer.write(entries(2000))
+    hands.pass_by(60)
+    tend_all(writer)
+    writer.close()
+    assert verify(path).is_sound
+    replace_lines(path, read_lines(path)[1:])
+    assert kinds(path) == ["missing"]
+    assert verify(path).pruned_before is None
+    assert verify(path).problems[0].words == "records 1 to 1002 are missing"
+
+
+def test_records_end_when_they_are_too_old(tmp_path: Path) -> None:
+    hands = Hands()
+    path = tmp_path / "audit.db"
+    writer = make_writer(path, hands, keep_days=10)
+    for day in range(14):
+        writer.write(entries(10, start=day * 10, wall=hands.wall_s))
+        hands.pass_by(DAY_S)
+        tend_all(writer)
+        assert verify(path).is_sound
+    tools = [record for record in open_log(path).records() if record["kind"] == "call"]
+    oldest = min(record["at"] for record in tools)
+    assert oldest == "2026-05-07T10:00:00.000Z"
+    assert len(tools) >= 100
+    writer.close()
+    assert verify(path).is_sound
+
+
+def test_a_clock_that_is_a_year_ahead_ends_nothing(tmp_path: Path) -> None:
+    hands = Hands()
+    path = tmp_path / "audit.db"
+    writer = make_writer(path, hands, keep_days=30)
+    for _ in range(3):
+        writer.write(entries(10))
+        hands.pass_by(3600)
+        tend_all(writer)
+    hands.wall_s += 365 * DAY_S
+    for _ in range(5):
+        writer.write(entries(10, wall=hands.wall_s))
+        hands.pass_by(3600)
+        tend_all(writer)
+    writer.close()
+    for _ in range(3):  # nor does it when the server is started again
+        writer = make_writer(path, hands, keep_days=30)
+        writer.write(entries(1, wall=hands.wall_s))
+        hands.pass_by(3700)
+        tend_all(writer)
+        writer.close()
+    assert verify(path).first_seq == 1
+    hands.wall_s -= 2 * 365 * DAY_S
+    writer = make_writer(path, hands, keep_days=30)
+    writer.write(entries(1, wall=hands.wall_s))
+    hands.pass_by(3700)
+    tend_all(writer)
+    writer.close()
+    verdict = verify(path)
+    assert verdict.is_sound
+    assert verdict.first_seq == 1
+    ats = [record["at"] for record in open_log(path).records()]
+    assert ats != sorted(ats)
+    assert [record["seq"] for record in open_log(path).records()] == list(range(1, len(ats) + 1))
+
+
+def test_checkpoints_of_records_that_are_gone_go_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(checkpoint, "_RECENT", 20)
+    hands = Hands()
+    path = tmp_path / "audit.db"
+    writer = make_writer(path, hands, keep_records=1000)
+    for _ in range(50):
+        writer.write(entries(60))
+        hands.pass_by(60)
+        writer.run_maintenance()
+    assert len(sealed_numbers(path)) < 70  # there were 50 checkpoints, and 30 removals
+    writer.close()
+    assert verify(path).is_sound
+    assert min(sealed_numbers(path)) > 1
+
+
+def test_records_around_an_accepted_gap_end_in_their_time(tmp_path: Path) -> None:
+    hands = Hands()
+    path = tmp_path / "audit.db"
+    writer = make_writer(path, hands)
+    writer.write(entries(3000))
+    writer.close()
+    replace_lines(path, read_lines(path)[:1500])
+    writer = make_writer(path, hands, keep_records=1000, accept_gap=True)
+    writer.write(entries(500))
+    hands.pass_by(60)
+    tend_all(writer)
+    assert verify(path).first_seq == 1  # the last that might go is in the gap
+    writer.write(entries(600))
+    hands.pass_by(60)
+    tend_all(writer)
+    assert verify(path).first_seq == 3_105
+    writer.close()
+    assert verify(path).is_sound
+    assert verify(path).problems == []
+
+
+def said(path: Path) -> list[str]:
+    return [record["kind"] for record in records(path)]
+
+
+def refuse(*_: Any, **__: Any) -> Any:
+    raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+
+@pytest.mark.parametrize("count", [0, 3])
+def test_nothing_is_due_where_nothing_was_written(tmp_path: Path, count: int) -> None:
+    path, hands = tmp_path / "audit.db", Hands()
+    if count:
+        make_log(path, count)
+    writer = make_writer(path, hands)
+    writer.open()
+    before = sealed(path)
+    assert writer.run_maintenance() is None
+    hands.pass_by(3600)
+    assert writer.run_maintenance() is None
+    assert sealed(path) == before
+    writer.release()
+
+
+def test_nothing_is_left_to_do_once_it_was_closed(tmp_path: Path) -> None:
+    writer = make_writer(tmp_path / "audit.db")
+    writer.write(entries(3))
+    writer.close()
+    writer.open()
+    assert writer.run_maintenance() is None
+    writer.release()
+
+
+def test_only_the_first_record_of_a_log_has_its_name(tmp_path: Path) -> None:
+    path = tmp_path / "audit.db"
+    make_log(path, 1)
+    make_log(path, 1)
+    names = [record.get("log", "") for record in records(path)]
+    assert names[1:] == [""] * 5
+    assert bytes.fromhex(names[0]).hex() == names[0]
+    assert len(names[0]) == 16
+
+
+def test_a_gap_is_told_though_no_record_comes(tmp_path: Path) -> None:
+    writer = make_writer(tmp_path / "audit.db")
+    writer.write(entries(1))
+    writer.gap.add(late=1, lost=2)
+    writer.run_maintenance()
+    assert told(tmp_path / "audit.db") == [(1, 2)]
+    writer.release()
+
+
+def test_notes_that_were_written_although_it_failed_are_not_written_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "audit.db"
+    writer = make_writer(path)
+    store = SQLiteStore
+    append = store.append
+
+    def write_and_fail(self: Any, lines_after: Any, head: Any = None) -> None:
+        append(self, lines_after, head)
+        raise StoreError("not now")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(store, "append", write_and_fail)
+        with pytest.raises(StoreError, match="not now"):
+            writer.write(entries(2))
+    writer.write(entries(3))
+    writer.close()
+    assert said(path) == ["opened", "call", "call", "call", "closed"]
+    assert writer.records == 5
+
+
+def test_what_was_written_and_then_changed_is_written_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "audit.db"
+    writer = make_writer(path, sync=True, accept_gap=True)
+    writer.write(entries(2))
+    append = SQLiteStore.append
+
+    def write_and_fail(self: Any, lines_after: Any, head: Any = None) -> None:
+        append(self, lines_after, head)
+        refuse()
+
+    with monkeypatch.context() as patch:
+        patch.setattr(SQLiteStore, "append", write_and_fail)
+        with pytest.raises(OSError, match="Input/output error"):
+            writer.write(entries(3, start=3))
+    assert calls(path) == ["c1", "c2", "c3", "c4", "c5"]
+    replace_lines(path, [line.replace(b'"c3"', b'"c9"') for line in read_lines(path)])
+    writer.write(entries(3, start=3))
+    writer.close()
+    assert calls(path) == ["c1", "c2", "c9", "c4", "c5", "c3", "c4", "c5"]
+    assert verify(path).is_sound  # with what was accepted
+
+
+def test_a_database_that_was_put_back_from_a_copy_is_written_again(tmp_path: Path) -> None:
+    path = tmp_path / "audit.db"
+    make_log(path, 2)
+    writer = make_writer(path)
+    writer.open()
+    aside = tmp_path / "aside.db"
+    path.rename(aside)
+    shutil.copy(aside, path)
+    with pytest.raises(DamagedError, match="the log file was replaced by another file"):
+        writer.write(entries(1, start=3))
+    writer.write(entries(1, start=3))
+    writer.close()
+    assert calls(path) == ["c1", "c2", "c3"]
+    assert verify(path).is_sound
+
+
+def test_what_fails_when_it_is_due_is_let_go_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    hands = Hands()
+    writer = make_writer(tmp_path / "audit.db", hands)
+    writer.write(entries(1))
+    hands.pass_by(60)
+    with monkeypatch.context() as patch:
+        patch.setattr(SQLiteStore, "sync", refuse)
+        with pytest.raises(OSError, match="Input/output error"):
+            writer.run_maintenance()
+        assert writer.run_maintenance() is None  # nothing is open, until there is a record again
+    writer.write(entries(1, start=2))
+    writer.close()
+    assert verify(tmp_path / "audit.db").is_sound
+
+
+def test_each_time_that_checkpoints_begin_to_fail_is_told(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path, hands = tmp_path / "audit.db", Hands()
+    writer = make_writer(path, hands)
+    writer.write(entries(1))
+    aside = tmp_path / "aside"
+    for times in (1, 2):
+        seals(path).rename(aside)
+        seals(path).mkdir()
+        for _ in range(2):
+            hands.pass_by(60)
+            writer.write(entries(1))
+            writer.run_maintenance()
+        assert len(caplog.messages) == times
+        seals(path).rmdir()
+        aside.rename(seals(path))
+        hands.pass_by(60)
+        writer.run_maintenance()
+    writer.close()
+    words = f"audit: cannot write a checkpoint to {seals(path)}: "
+    assert [message.startswith(words) for message in caplog.messages] == [True, True]
+
+
+def test_a_close_that_failed_leaves_only_what_was_not_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "audit.db"
+    writer = make_writer(path)
+    writer.write(entries(1))
+    writer.gap.add(lost=1)
+    with monkeypatch.context() as patch:
+        patch.setattr(SQLiteStore, "append", refuse)
+        with pytest.raises(OSError, match="Input/output error"):
+            writer.close()
+    writer.write(entries(1))
+    writer.close()
+    assert said(path) == ["opened", "call", "gap", "opened", "call", "closed"]
+
+
+# --- what we wrote ourselves, and is not there any more ---
+
+
+def cut(path: Path, writer: RecordWriter) -> None:
+    """The last record is gone, as nobody but the writer can know."""
+    writer.write(entries(3))
+    replace_lines(path, read_lines(path)[:-1])
+
+
+def test_it_is_not_opened_again_where_our_last_record_is_gone(tmp_path: Path) -> None:
+    path = tmp_path / "audit.db"
+    writer = make_writer(path)
+    cut(path, writer)
+    writer.release()
+    with pytest.raises(DamagedError, match="it ends before record 4, of which there is a checkpoint"):
+        writer.open()
+
+
+def test_what_we_wrote_is_sealed_once_when_it_is_gone(tmp_path: Path) -> None:
+    path, hands = tmp_path / "audit.db", Hands()
+    writer = make_writer(path, hands, keep_records=1000)
+    writer.write(entries(1200))
+    hands.pass_by(60)
+    writer.run_maintenance()  # records 1 to 201 end
+    assert verify(path).first_seq == 202
+    cut(path, writer)
+    for _ in range(2):
+        with pytest.raises(DamagedError):
+            writer.write(entries(1))
+    newest = sealed(path)[-1]
+    assert (newest.kind, newest.seq, newest.count) == ("checkpoint", 1205, 1004)
+    assert [each.seq for each in sealed(path)].count(1205) == 1
+    verdict = verify(path)
+    assert [(each.seq, each.kind) for each in verdict.problems] == [(1205, "truncated")]
+
+
+def test_with_a_gap_accepted_it_goes_on_behind_what_is_gone(tmp_path: Path) -> None:
+    path = tmp_path / "audit.db"
+    writer = make_writer(path, accept_gap=True)
+    cut(path, writer)
+    with pytest.raises(DamagedError):
+        writer.write(entries(1, start=4))
+    writer.write(entries(1, start=4))
+    writer.close()
+    assert calls(path) == ["c1", "c2", "c4"]
+    verdict = verify(path)
+    assert verdict.is_sound
+    assert [(each.seq, each.kind, each.is_accepted) for each in verdict.problems] == [(4, "missing", True)]
+
+
+def test_a_log_that_begins_with_no_record_goes_on_where_that_was_accepted(tmp_path: Path) -> None:
+    path = tmp_path / "audit.db"
+    make_log(path, 3)
+    replace_lines(path, [b"nothing", *read_lines(path)[1:]])
+    writer = make_writer(path, accept_gap=True)
+    writer.write(entries(1, start=4))
+    writer.write(entries(1, start=5))
+    writer.close()
+    assert calls(path) == ["c1", "c2", "c3", "c4", "c5"]
+
+
+def words(path: Path) -> list[tuple[int, int]]:
+    said = [record for record in records(path) if record["kind"] == "pruned"]
+    return [(record["through"], record["removed"]) for record in said]
+
+
+def wait_a_minute(writer: RecordWriter, hands: Hands) -> None:
+    hands.pass_by(60)
+    while writer.run_maintenance() == 0.0:
+        pass
+
+
+def test_the_last_record_stays_however_old_it_is(tmp_path: Path) -> None:
+    path, hands = tmp_path / "audit.db", Hands()
+    writer = make_writer(path, hands, keep_days=1)
+    writer.write(entries(10))
+    wait_a_minute(writer, hands)
+    hands.pass_by(2 * DAY_S)
+    wait_a_minute(writer, hands)
+    verdict = verify(path)
+    assert verdict.is_sound
+    assert (verdict.first_seq, verdict.last_seq, verdict.pruned_before) == (11, 12, 11)
+    writer.close()
+
+
+def test_a_single_record_that_is_too_old_ends(tmp_path: Path) -> None:
+    path, hands = tmp_path / "audit.db", Hands()
+    writer = make_writer(path, hands, keep_days=1)
+    writer.write(())
+    wait_a_minute(writer, hands)
+    hands.pass_by(2 * DAY_S)
+    writer.write(entries(3, wall=hands.wall_s))
+    wait_a_minute(writer, hands)
+    assert words(path) == [(1, 1)]
+    assert verify(path).first_seq == 2
+    writer.close()
+
+
+def test_what_is_said_of_records_that_ended_drives_out_no_others(tmp_path: Path) -> None:
+    path, hands = tmp_path / "audit.db", Hands()
+    writer = make_writer(path, hands, keep_records=1000)
+    writer.write(entries(1199))
+    for _ in range(30):
+        wait_a_minute(writer, hands)
+    assert words(path) == [(200, 200)]
+    assert len(calls(path)) == 1000
+    writer.write(entries(8))
+    wait_a_minute(writer, hands)
+    assert verify(path).records == 1009
+    writer.write(entries(1))
+    wait_a_minute(writer, hands)
+    assert verify(path).records == 1001  # it, and the word of it
+    writer.close()
+
+
+def test_rows_end_some_at_a_time_and_each_time_is_sealed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("toolcrib.policy.audit.writer.REMOVE_BATCH", 6)
+    path, hands = tmp_path / "audit.db", Hands()
+    writer = make_writer(path, hands, keep_records=1000)
+    writer.write(entries(1019))
+    hands.pass_by(60)
+    firsts = []
+    while not words(path):
+        writer.run_maintenance()
+        firsts.append(verify(path).first_seq)
+        assert verify(path).is_sound
+    assert firsts == [7, 13, 13]  # the last few are not worth a word
+    pruned = [(each.seq, each.count) for each in sealed(path) if each.kind == "pruned"]
+    assert pruned == [(6, 1014), (12, 1008)]
+    assert words(path) == [(12, 12)]
+    writer.close()
+
+
+def test_records_end_again_and_again_and_each_time_it_is_said_how_many(tmp_path: Path) -> None:
+    path, hands = tmp_path / "audit.db", Hands()
+    writer = make_writer(path, hands, keep_records=1000)
+    writer.write(entries(1999))
+    wait_a_minute(writer, hands)
+    writer.write(entries(200))
+    wait_a_minute(writer, hands)
+    assert words(path) == [(1000, 1000), (1201, 201)]
+    writer.close()
+    again = make_writer(path, hands)
+    again.write(entries(1))
+    again.close()
+    verdict = verify(path)
+    assert (verdict.first_seq, verdict.records) == (1202, sealed(path)[-1].count)
+
+
+def test_of_checkpoints_the_one_of_the_last_that_ended_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(checkpoint, "_RECENT", 0)
+    path, hands = tmp_path / "audit.db", Hands()
+    writer = make_writer(path, hands, keep_records=1000)
+    writer.write(entries(7))
+    for _ in range(4):
+        writer.write(entries(1))
+        wait_a_minute(writer, hands)
+    assert [each.seq for each in sealed(path)] == [0, 9, 10, 11, 12]
+    monkeypatch.undo()  # else the newest is not found
+    writer.write(entries(998))
+    hands.pass_by(60)
+    monkeypatch.setattr(checkpoint, "_RECENT", 0)
+    writer.run_maintenance()
+    monkeypatch.undo()
+    kept = [("checkpoint", 10), ("checkpoint", 11), ("checkpoint", 12), ("checkpoint", 1010), ("pruned", 10)]
+    assert [(each.kind, each.seq) for each in sealed(path)] == kept
+    writer.close()
+    assert verify(path).is_sound
+    assert verify(path).first_seq == 11
+
+
+def test_records_end_where_the_first_of_them_is_damaged(tmp_path: Path) -> None:
+    path, hands = tmp_path / "audit.db", Hands()
+    make_log(path, 1500, batch=1500)
+    replace_lines(path, [b"nothing", *read_lines(path)[1:]])
+    writer = make_writer(path, hands, keep_records=1000, accept_gap=True)
+    writer.write(entries(500))
+    wait_a_minute(writer, hands)
+    writer.close()
+    assert words(path) == [(1004, 1004)]
+    assert verify(path).first_seq == 1005
+    assert verify(path).is_sound
+
+
+# --- ended by another process ---
+
+
+@pytest.mark.parametrize("is_opened_again", [False, True])
+def test_who_finds_its_last_record_ended_by_another_goes_on(tmp_path: Path, is_opened_again: bool) -> None:
+    path = tmp_path / "audit.db"
+    ours, theirs = make_writer(path), make_writer(path)
+    ours.write(entries(3))
+    theirs.write(entries(3))
+    last = read_head(read_lines(path)[3])
+    assert last is not None
+    theirs.add_checkpoint("pruned", last, count=4)
+    theirs.open().remove_through(last.seq)
+    if is_opened_again:
+        ours.release()
+    ours.write(entries(1))
+    ours.close()
+    theirs.close()
+    assert verify(path).first_seq == 5
+    assert verify(path).is_sound
+
+
+def test_nothing_is_left_of_rows_that_ended_in_any_file(tmp_path: Path) -> None:
+    path, hands = tmp_path / "audit.db", Hands()
+    writer = make_writer(path, hands, keep_records=1000)
+    writer.write([encode_entry(hands.wall_s, {"id": f"<{number}>"}) for number in range(1500)])
+    wait_a_minute(writer, hands)
+    kept = path.read_bytes() + path.with_name("audit.db-wal").read_bytes()
+    found = [number for number in range(1500) if b'"<%d>"' % number in kept]
+    assert found == list(range(1500))[-1000:]
+    writer.close()
+
+
+def test_who_reads_meanwhile_holds_up_no_record(tmp_path: Path) -> None:
+    path, hands = tmp_path / "audit.db", Hands()
+    writer = make_writer(path, hands, keep_records=1000)
+    writer.write(entries(1500))
+    with closing(open_snapshot(path)) as source:
+        before = sum(1 for _ in source.lines(0))
+        wait_a_minute(writer, hands)
+        writer.write(entries(1))
+        assert sum(1 for _ in source.lines(0)) == before  # it is shown one moment
+    assert verify(path).is_sound
+    writer.close()
+
+
+def calls_failing(path: Path) -> list[str]:
+    return [record["id"] for record in open_log(path).records() if record["kind"] == "call"]
+
+
+@pytest.mark.parametrize("is_new", [False, True])
+def test_rows_that_were_committed_although_it_failed_are_not_written_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_new: bool
+) -> None:
+    path = tmp_path / "audit.db"
+    connect, state = sqlite3.connect, {"left": 0}
+
+    class Connection(sqlite3.Connection):
+        def execute(self, *args: Any) -> sqlite3.Cursor:
+            cursor = super().execute(*args)
+            if args[0] == "COMMIT" and state["left"]:
+                state["left"] -= 1
+                raise sqlite3.OperationalError("disk I/O error")
+            return cursor
+
+    monkeypatch.setattr(
+        sqlite3, "connect", lambda *args, **options: connect(*args, factory=Connection, **options)
+    )
+    writer = make_writer(path)
+    if not is_new:
+        writer.write(entries(2))
+    state["left"] = 2
+    for more in range(2):
+        with pytest.raises(StoreError, match="disk I/O error"):
+            writer.write(entries(3 + more, start=3))
+    writer.write(entries(5, start=3))
+    writer.close()
+    first = 3 if is_new else 1
+    assert calls_failing(path) == [f"c{number}" for number in range(first, 8)]
+    assert writer.records == len(read_lines(path))
+    assert verify(path).is_sound
+
+
+@pytest.mark.parametrize("others", [0, 2])
+def test_what_others_wrote_meanwhile_is_not_taken_for_ours(
+    tmp_path: Path, others: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "audit.db"
+    writer = make_writer(path)
+    writer.write(entries(2))
+    store = SQLiteStore
+
+    def ask_and_fail(self: SQLiteStore, lines_after: Any, head: Any = None) -> None:
+        lines_after(self.head())
+        raise StoreError("not now")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(store, "append", ask_and_fail)
+        with pytest.raises(StoreError, match="not now"):
+            writer.write(entries(3, start=3))
+    if others:
+        make_log(path, others)
+    writer.write(entries(3, start=3))
+    writer.close()
+    assert calls_failing(path) == ["c1", "c2", *["c1", "c2"][:others], "c3", "c4", "c5"]
+    assert verify(path).is_sound
+
+
+def test_the_last_record_never_ends(tmp_path: Path) -> None:
+    make_log(tmp_path / "audit.db", 5)
+    store = SQLiteStore(tmp_path / "audit.db", sync=False, wait_s=1)
+    store.remove_through(0)
+    assert store.first_seq() == 1
+    store.remove_through(6)
+    assert store.first_seq() == 7
+    store.remove_through(7)
+    assert store.first_seq() == 7
+    store.close()
+
+
+def test_a_database_that_may_not_be_written_is_told_apart(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "audit.db"
+    make_log(path, 1)
+    monkeypatch.setattr("toolcrib.policy.audit.store.os.access", lambda *_: False)
+    with pytest.raises(PermissionError) as caught:
+        make_writer(path).open()
+    assert (caught.value.errno, caught.value.filename) == (errno.EACCES, str(path))
+
+
+def test_letting_go_of_a_broken_store_is_no_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    writer = make_writer(tmp_path / "audit.db")
+    writer.write(entries(1))
+    with monkeypatch.context() as patch:
+        patch.setattr(SQLiteStore, "close", refuse)
+        writer.release()
+    writer.write(entries(1, start=2))
+    writer.close()
+    assert calls_failing(tmp_path / "audit.db") == ["c1", "c2"]
+
+
+async def test_a_log_that_cannot_be_closed_well_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    log = AuditLog(Audit(tmp_path / "audit.db"), server="shop")
     assert await log.commit({"id": "c1"})
-    async with asyncio.timeout(2):
-        while not log._thread._is_idle:
-            await asyncio.sleep(0)
+    monkeypatch.setattr(RecordWriter, "close", refuse)
+    await log.close()
+    assert "audit: closing the log failed: [Errno 5] Input/output error" in caplog.text
+
+
+async def test_pauses_between_attempts_grow_to_a_second(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = AuditLog(Audit(tmp_path / "audit.db"), server="shop")
+    await log.open()
+    pauses: list[float] = []
+    write = RecordWriter.write
+
+    def fail(writer: RecordWriter, given: Any) -> None:
+        pauses.append(log._thread._retry_s)
+        if len(pauses) < 9:
+            log.note({"id": f"n{len(pauses)}"})  # comes while it is failing
+            log._thread._wakeup.release()  # do not wait for it
+            raise OSError(errno.EIO, "no")
+        write(writer, given)
+
+    monkeypatch.setattr(RecordWriter, "write", fail)
+    assert not await log.commit({"id": "c1"})
+    while log.is_failing:
+        await asyncio.sleep(0)
+    assert pauses == [0.05, 0.05, 0.1, 0.2, 0.4, 0.8, 1.0, 1.0, 1.0]
+    await log.close()
+    assert calls_failing(tmp_path / "audit.db") == ["c1", *(f"n{number}" for number in range(1, 9))]
+
+
+def test_what_another_process_writes_meanwhile_is_no_failure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hands = Hands()
+    path = tmp_path / "audit.db"
+    ours, theirs = (make_writer(path, hands, keep_records=1_000) for _ in range(2))
+    ours.write(entries(3_000))
+    theirs.write(entries(1))
+    add_checkpoint = ours.add_checkpoint
+
+    def interrupted(*facts: Any, **more: Any) -> Any:
+        theirs.write(entries(1))
+        return add_checkpoint(*facts, **more)
+
+    monkeypatch.setattr(ours, "add_checkpoint", interrupted)
+    hands.pass_by(RETENTION_S + 1)
+    ours.run_maintenance()  # used to raise: the database is locked
+    monkeypatch.undo()
+    ours.close()
+    theirs.close()
+    verdict = verify(path)
+    assert verdict.is_sound
+    assert verdict.pruned_before is not None
+
+
+def test_a_gap_began_when_the_first_of_it_was_noticed_and_the_next_one_has_its_own_time() -> None:
+    hands = Hands()
+    gap = GapCounter(hands.wall)
+    assert (gap.is_unreported, gap.report()) == (False, None)
+    gap.add(late=1)
+    hands.pass_by(60)
+    gap.add(late=2, lost=1)
+    hands.pass_by(60)
+    assert gap.is_unreported
+    assert gap.report() == {"kind": "gap", "since": "2026-05-04T10:00:00.000Z", "late": 3, "lost": 1}
+    assert (gap.is_unreported, gap.report()) == (False, None)
+    hands.pass_by(60)
+    gap.add(lost=1)
+    hands.pass_by(60)
+    gap.add(lost=1)
+    assert gap.report() == {"kind": "gap", "since": "2026-05-04T10:03:00.000Z", "late": 0, "lost": 2}
+    assert (gap.late, gap.lost) == (3, 3)

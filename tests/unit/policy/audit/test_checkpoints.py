@@ -1,4 +1,4 @@
-"""The file of checkpoints, as somebody finds it who was not the last to write."""
+"""Checkpoint files and checkpoint lines."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reading a log: what was called by whom, newest or oldest first, also while it is written."""
+"""Reading and filtering records."""
 
 from __future__ import annotations
 
