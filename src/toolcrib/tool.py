@@ -130,7 +130,10 @@ class Tool:
         "owner",
     )
 
-    def __init__(self, info: HandlerInfo, name: str, options: ToolOptions, build: Build, origin: Any) -> None:
+    def __init__(
+        self, info: HandlerInfo, name: str, options: ToolOptions, build: Build | str, origin: Any
+    ) -> None:
+        """`build` makes the parts of the tool: a function, or "function", "handler" or "object"."""
         self.info = info
         self.name = name
         self.options = options
@@ -154,9 +157,9 @@ class Tool:
         if not name and merged.name is None:
             raise InvalidToolError("A lambda needs a name", source=info.source, hint="give one: name=...")
         if merged.input_schema is not None:
-            return cls(info, name, merged, _build_handler, fn)
+            return cls(info, name, merged, "handler", fn)
         check_parameters(info, name)
-        return cls(info, name, merged, _build_function, fn)
+        return cls(info, name, merged, "function", fn)
 
     @classmethod
     def from_handler(
@@ -178,7 +181,7 @@ class Tool:
         execute = parts.pop("execute")
         merged = marked_options(type(thing)).over(parts).over(options)
         name = merged.name or ""
-        return cls(inspect_handler(execute, name), name, merged, _build_object, thing)
+        return cls(inspect_handler(execute, name), name, merged, "object", thing)
 
     @property
     def source(self) -> Location:
@@ -246,10 +249,10 @@ class Tool:
             other = self._changed(options=merged, name=merged.name, long_name=None)
         else:
             other = self._changed(options=merged)
-        if "input_schema" in options and self._build is not _build_object:
+        if "input_schema" in options and self._build != "object":
             if merged.input_schema is None:
                 check_parameters(self.info, other.name)
-            other._build = _build_function if merged.input_schema is None else _build_handler
+            other._build = "function" if merged.input_schema is None else "handler"
         return other
 
     def _changed(self, **changes: Any) -> Tool:
@@ -263,7 +266,8 @@ class Tool:
         if self._error is not None:
             raise self._error
         try:
-            parts = self._build(self.info, self.name, self.options)
+            build = _builders()[self._build] if isinstance(self._build, str) else self._build
+            parts = build(self.info, self.name, self.options)
             definition = self._define(parts)
             if not parts.is_safe:
                 _check_texts(definition)
@@ -335,26 +339,12 @@ def _is_printable_ascii(*texts: Any) -> bool:
     return len(encoded) <= MAX_DESCRIPTION_BYTES and _UNUSUAL.search(encoded) is None
 
 
-# Building is delayed, and so is the import of its modules: they take half of the start-up time.
-
-
 @cache
-def _builders() -> tuple[Build, Build, Build]:
+def _builders() -> dict[str, Build]:
+    """Load what builds tools, which takes half of the start-up time, when the first definition is needed."""
     from toolcrib.schema.function import build_function, build_handler, build_object
 
-    return build_function, build_handler, build_object
-
-
-def _build_function(info: HandlerInfo, name: str, options: ToolOptions) -> ToolParts:
-    return _builders()[0](info, name, options)
-
-
-def _build_handler(info: HandlerInfo, name: str, options: ToolOptions) -> ToolParts:
-    return _builders()[1](info, name, options)
-
-
-def _build_object(info: HandlerInfo, name: str, options: ToolOptions) -> ToolParts:
-    return _builders()[2](info, name, options)
+    return {"function": build_function, "handler": build_handler, "object": build_object}
 
 
 # --- tool objects ------------------------------------------------------------------------------------

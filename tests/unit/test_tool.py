@@ -311,7 +311,7 @@ def test_a_misspelt_option_is_named_with_the_one_that_was_meant() -> None:
     with pytest.raises(InvalidToolError) as refused:
         tool(zzzzzz=3)
     assert refused.value.hint is not None
-    assert refused.value.hint.startswith("there are: aliases")
+    assert refused.value.hint.startswith("options: aliases")
 
 
 def test_an_ellipsis_is_no_default() -> None:

@@ -21,15 +21,12 @@ _SENTENCE_END = re.compile(r"[.!?][\"')\]`*]*+\s++[\"'(\[`*]*+(\S)")
 _DOTTED_LETTERS = re.compile(r"(?<!\w)\w\.(?:\w\.){1,4}$")
 _MANY_BREAKS = re.compile(r"\n{3,}")
 _PRINTABLE = bytes(range(0x20, 0x7F)) + b"\n"
-_SECOND_MARGIN = re.compile(r"\n( *+)[^ \n]")
 
 _NEVER_LAST = frozenset(("e.g", "i.e", "vs", "cf", "approx", "dr", "mr", "mrs", "ms", "prof", "fig", "eq"))
 
 
 def clean_lines(text: str) -> list[str]:
     """Split a docstring into lines without the indentation that all but the first share."""
-    if (lines := _clean_tidy(text)) is not None:
-        return lines
     if "\r" in text:
         text = text.replace("\r\n", "\n").replace("\r", "\n")
     first, *others = text.split("\n")
@@ -45,19 +42,6 @@ def clean_lines(text: str) -> list[str]:
         measured.append((indent, body.rstrip()))
     margin = margin or 0
     return [first.strip(), *[" " * (indent - margin) + body if body else "" for indent, body in measured]]
-
-
-def _clean_tidy(text: str) -> list[str] | None:
-    """Do the same, faster, for printable ASCII without trailing space; return None for other texts."""
-    margin = _SECOND_MARGIN.search(text)
-    if margin is None or text[0] == " " or not is_printable_ascii(text):
-        return None
-    edge = f"\n{margin[1]}"
-    empty = text.count("\n\n") + text.endswith("\n") if len(edge) > 1 else 0
-    if text.count(edge) + empty != text.count("\n"):
-        return None
-    text = text.replace(edge, "\n")
-    return None if " \n" in text or text[-1] == " " else text.split("\n")
 
 
 def is_printable_ascii(text: str) -> bool:

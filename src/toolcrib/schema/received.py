@@ -185,9 +185,9 @@ _BY_CLASS: tuple[tuple[Any, Callable[[Any], Any]], ...] = (
 _UNCHANGED: frozenset[type] = frozenset({str, int, bool, type(None)})
 _BY_TYPE: Mapping[type, Callable[[Any], Any]] = {
     **dict.fromkeys(_UNCHANGED, lambda value: value),
+    **dict.fromkeys((dt.date, dt.datetime, dt.time, dt.timedelta), pydantic_types.to_plain),
     float: _plain_float,
     decimal.Decimal: _plain_decimal,
-    **dict.fromkeys((dt.date, dt.datetime, dt.time, dt.timedelta), pydantic_types.to_plain),
     uuid.UUID: str,
 }
 """The same by exact type: most values are found here at once."""

@@ -72,7 +72,7 @@ def test_a_name_that_only_the_type_checker_sees_is_refused_with_everything_to_me
     )
     assert (error.tool, error.parameter) == ("pay", "amount")
     assert (Path(error.source.file or "").name, error.source.line) == (
-        "test_annotation.py",
+        "test_annotations.py",
         pay.__code__.co_firstlineno,
     )
     assert error.hint == "import the name at run time, at the top of the module, not under TYPE_CHECKING"
