@@ -23,7 +23,7 @@ from bench.wire.messages import MODERN, question
 
 TURNS = 60
 CUT = {
-    ("toolcrib.dispatch.dispatcher", "Dispatcher"): ("call", "_perform"),
+    ("toolcrib.dispatch.dispatcher", "Dispatcher"): ("_call", "_perform"),
     ("toolcrib.transports.http.endpoint", "Endpoint"): ("admit", "_post"),
 }
 """Where a call without a policy comes by something that asks for one."""
