@@ -92,7 +92,7 @@ GROUPS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
             ),
             "tests/unit/dispatch/test_tool_search.py",
             *(f"tests/unit/policy/test_{name}.py" for name in ("confirmation", "enforcer", "outcome")),
-            "tests/unit/policy/quota/test_outlived.py",
+            "tests/unit/policy/quota/test_slots.py",
             *(f"tests/requirements/test_{name}.py" for name in ("a", "policy", "t", "x", "z")),
             "tests/reliability/test_list_equals_call_versions.py",
             "tests/reliability/test_crashing_tools.py",

@@ -1,4 +1,4 @@
-"""What the tests of this package share."""
+"""Helpers of the dispatch tests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Counting what runs of one tool, and how often something is said about it."""
+"""Counting the running calls of one tool."""
 
 from __future__ import annotations
 

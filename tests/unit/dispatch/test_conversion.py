@@ -1,4 +1,4 @@
-"""Arguments that are converted before their tool runs: where that happens, and whose time it takes."""
+"""Arguments that are converted before their tool runs: where, and whose time limit applies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The loop that serves goes on whoever stops it."""
+"""The event loop of a server keeps running when tools try to stop it."""
 
 from __future__ import annotations
 

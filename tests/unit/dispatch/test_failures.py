@@ -1,4 +1,4 @@
-"""What the caller of a tool is told when it fails, and when it has not failed but asks."""
+"""Results of calls that fail, and calls that ask for input."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How often something may come: an even rate after a burst, in bounded memory."""
+"""Rate limits: an even pace after a burst, in bounded memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What clients are shown of many tools, and what is said about it."""
+"""Tool search: what clients are shown of many tools, and what is logged about it."""
 
 from __future__ import annotations
 

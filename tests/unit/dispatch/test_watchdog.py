@@ -1,4 +1,4 @@
-"""The tool that blocks an event loop is named while it does."""
+"""The watchdog reports tools that block an event loop."""
 
 from __future__ import annotations
 

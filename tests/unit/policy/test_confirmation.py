@@ -1,4 +1,4 @@
-"""A yes of a person: asked in the way of each revision, for these very arguments, and good for one call."""
+"""Confirmations by a person: on every revision, for exact arguments, valid for one call."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The order of a call: each step with the real parts, and what it leaves to the steps after it."""
+"""The order of a call under a policy, tested with the real parts."""
 
 from __future__ import annotations
 

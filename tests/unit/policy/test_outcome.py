@@ -1,4 +1,4 @@
-"""How a call ended, in one word."""
+"""The outcome of a call, and what is recorded and logged of it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whom and what a rule or a limit is about."""
+"""Selectors of tools and principals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Quotas on both stores: whatever holds for one holds for the other."""
+"""Quotas on both stores: what holds for one must hold for the other."""
 
 from __future__ import annotations
 

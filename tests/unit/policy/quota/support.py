@@ -1,4 +1,4 @@
-"""What the tests of quotas share: clocks that stand still, tools, and a loop whose time is made up."""
+"""Helpers of the quota tests: clocks that stand still, tools, and an event loop with virtual time."""
 
 from __future__ import annotations
 

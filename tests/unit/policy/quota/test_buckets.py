@@ -1,4 +1,4 @@
-"""Counts are kept as long as they matter and no longer; a flood of names does not grow them without bound."""
+"""Counts are kept only as long as they matter; a flood of names does not grow them without bound."""
 
 from __future__ import annotations
 

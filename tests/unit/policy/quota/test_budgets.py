@@ -1,4 +1,4 @@
-"""So many in a day, which begins at midnight UTC and never twice."""
+"""Daily budgets, which begin at midnight UTC and never twice."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What may be used once; and calls that come again with an answer, which are no second hit."""
+"""Marks that can be used once, and calls that are made again with an answer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""So many in so many seconds, exactly."""
+"""Rate limits are exact."""
 
 from __future__ import annotations
 

@@ -1,8 +1,11 @@
-"""What a slot says, and how its place comes and goes while the call lives."""
+"""Slots of calls: taken, paused, resumed, and kept while code outlives its call."""
 
 from __future__ import annotations
 
 import asyncio
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
 import pytest
 
@@ -16,9 +19,16 @@ from tests.unit.policy.quota.support import (
     quota_of,
     refused,
     settle,
+    wait_until,
 )
-from toolcrib.policy import Limit
+from toolcrib import MCPServer, Tool
+from toolcrib.context import LOCAL, Answer, Form, InputNeeded, NullChannel, Question, Reply
+from toolcrib.dispatch.concurrency import Lane
+from toolcrib.dispatch.runners import Runner
+from toolcrib.errors import CannotAskError, ThrottledError, ToolTimeoutError
+from toolcrib.policy import Limit, Policy
 from toolcrib.policy.quota import Quota, Slot
+from toolcrib.policy.quota.quota import PausingChannel
 
 
 async def is_full(quota: Quota) -> bool:
@@ -259,3 +269,193 @@ async def test_a_budget_is_given_back_at_once_though_the_code_runs_on(make):
     slot.leave(ran=False)
     await enter(quota)
     assert (await refused(quota)).details["kind"] == "budget"
+
+
+class Ledger:
+    """Counts what outlives its call."""
+
+    def __init__(self) -> None:
+        self.begun = self.ended = 0
+
+    def outlive(self) -> Callable[[], None]:
+        self.begun += 1
+        return self.end
+
+    def end(self) -> None:
+        self.ended += 1
+
+
+@pytest.fixture
+def release() -> Iterator[threading.Event]:
+    event = threading.Event()
+    yield event
+    event.set()
+
+
+@pytest.fixture
+def runner() -> Iterator[Runner]:
+    made = Runner()
+    yield made
+    made.close()
+
+
+async def test_a_thread_that_outlives_its_call_says_when_it_ends(runner, release):
+    ledger = Ledger()
+    with pytest.raises(ToolTimeoutError):
+        await runner.run_thread(Lane("x"), lambda: release.wait(30), 0.02, outlive=ledger.outlive)
+    assert (ledger.begun, ledger.ended) == (1, 0)
+    release.set()
+    await wait_until(lambda: ledger.ended == 1)
+
+
+async def test_work_that_is_given_up_before_it_began_outlives_nothing(runner, release):
+    lane, ledger = Lane("x", max_threads=1), Ledger()
+    first = asyncio.create_task(runner.run_thread(lane, lambda: release.wait(30), None))
+    await wait_until(lambda: lane.running == 1)
+    with pytest.raises(ToolTimeoutError):
+        await runner.run_thread(lane, lambda: None, 0.02, outlive=ledger.outlive)
+    assert (ledger.begun, ledger.ended) == (1, 1)
+    release.set()
+    await first
+
+
+async def test_work_that_ends_in_time_outlives_nothing(runner):
+    ledger = Ledger()
+    assert await runner.run_thread(Lane("x"), lambda: 7, 5.0, outlive=ledger.outlive) == 7
+    assert (ledger.begun, ledger.ended) == (0, 0)
+
+
+async def test_a_coroutine_that_does_not_stop_says_when_it_ends(runner):
+    ledger, go_on = Ledger(), asyncio.Event()
+
+    async def stubborn() -> None:
+        while not go_on.is_set():
+            try:
+                await go_on.wait()
+            except asyncio.CancelledError:
+                pass
+
+    with pytest.raises(ToolTimeoutError):
+        await runner.run_async(Lane("x"), stubborn(), 0.02, outlive=ledger.outlive)
+    assert (ledger.begun, ledger.ended) == (1, 0)
+    go_on.set()
+    await wait_until(lambda: ledger.ended == 1)
+
+
+async def test_a_place_is_taken_until_the_thread_of_a_call_that_timed_out_has_ended(release):
+    server = MCPServer("limited", policy=Policy(limits=[Limit(concurrency=1, timeout_s=0.05)]))
+
+    @server.tool
+    def block() -> str:
+        """Take its time."""
+        release.wait(30)
+        return "done"
+
+    @server.tool
+    async def other() -> str:
+        """Be quick."""
+        return "done"
+
+    assert isinstance((await server.call("block")).error, ToolTimeoutError)
+    busy = await server.call("other")
+    assert isinstance(busy.error, ThrottledError)
+    assert busy.error.details["kind"] == "concurrency"
+    release.set()
+    await wait_until(lambda: server.dispatcher.runner.abandoned == 0)
+    assert (await server.call("other")).text == "done"
+
+
+TOOL = Tool.from_function(lambda: "", name="report", description="Give it.")
+ASKED = {"sure": Form("Sure?")}
+
+
+class Caller(NullChannel):
+    """Keeps what it is told, and answers as it is told to."""
+
+    resumes = "mark"
+    is_prompted = True
+    is_gone = True
+    request = 7
+    trace = "00-trace"
+
+    def __init__(self, answer: Any = None) -> None:
+        self.told: list[Any] = []
+        self.answer = answer
+        self.while_asked: list[bool] = []
+        self.quota: Quota | None = None
+
+    def progress(self, progress: float, total: float | None, message: str | None) -> None:
+        self.told.append((progress, total, message))
+
+    def log(self, level: str, data: Any) -> None:
+        self.told.append((level, data))
+
+    def close_stream(self) -> None:
+        self.told.append("closed")
+
+    async def ask(self, questions: Mapping[str, Question]) -> Mapping[str, Reply]:
+        assert self.quota is not None
+        self.while_asked.append(is_free(self.quota))
+        if isinstance(self.answer, BaseException):
+            raise self.answer
+        return dict.fromkeys(questions, self.answer)
+
+
+def is_free(quota: Quota) -> bool:
+    try:
+        slot = quota.enter(LOCAL, TOOL, lambda: 0)
+    except ThrottledError:
+        return False
+    assert isinstance(slot, Slot)
+    slot.leave(ran=True)
+    return True
+
+
+def rest(answer: Any = None) -> tuple[Caller, Slot, PausingChannel]:
+    caller = Caller(answer)
+    caller.quota = Quota(Policy(limits=[Limit(concurrency=1)]))
+    slot = caller.quota.enter(LOCAL, TOOL, lambda: 0)
+    assert isinstance(slot, Slot)
+    return caller, slot, PausingChannel(caller, slot)
+
+
+def test_everything_but_questions_goes_straight_to_the_caller() -> None:
+    caller, _, resting = rest()
+    assert resting.is_prompted
+    assert (resting.resumes, resting.is_gone, resting.request, resting.trace) == ("mark", True, 7, "00-trace")
+    resting.progress(1.0, 2.0, "half")
+    resting.log("info", {"a": 1})
+    resting.close_stream()
+    assert caller.told == [(1.0, 2.0, "half"), ("info", {"a": 1}), "closed"]
+
+
+async def test_the_place_is_free_while_asked_and_taken_after() -> None:
+    caller, slot, resting = rest(Answer("accept"))
+    assert caller.quota is not None
+    assert not is_free(caller.quota)
+    assert await resting.ask(ASKED) == {"sure": Answer("accept")}
+    assert caller.while_asked == [True]
+    assert not is_free(caller.quota)
+    slot.leave(ran=True)
+    assert is_free(caller.quota)
+
+
+async def test_a_tool_that_goes_on_without_an_answer_has_its_place_again() -> None:
+    caller, _, resting = rest(CannotAskError("nobody"))
+    assert caller.quota is not None
+    with pytest.raises(CannotAskError):
+        await resting.ask(ASKED)
+    assert caller.while_asked == [True]
+    assert not is_free(caller.quota)
+
+
+@pytest.mark.parametrize("ending", [InputNeeded(ASKED), asyncio.CancelledError()])
+async def test_a_call_that_ends_with_the_question_takes_no_place_again(ending: BaseException) -> None:
+    caller, slot, resting = rest(ending)
+    assert caller.quota is not None
+    with pytest.raises(type(ending)):
+        await resting.ask(ASKED)
+    assert is_free(caller.quota)
+    slot.leave(ran=False)
+    assert is_free(caller.quota)
+    assert caller.quota.describe_store()["waiting"] == 0

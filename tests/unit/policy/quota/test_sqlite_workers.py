@@ -1,4 +1,4 @@
-"""Several processes count in one file; those that were killed do not count for ever."""
+"""Several processes count in one file; killed ones do not count for ever."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which limit is about whom, what is told about a wrong one, and how a refusal reads."""
+"""Which limit applies to whom, errors in limits, and the texts of refusals."""
 
 from __future__ import annotations
 

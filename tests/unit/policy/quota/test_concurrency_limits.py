@@ -1,4 +1,4 @@
-"""So many at once, and who waits for a place: in what order, how long, and what is left behind."""
+"""Limits on concurrency: the queue, its order and its timeouts."""
 
 from __future__ import annotations
 
