@@ -27,16 +27,14 @@ CONTENT = frozenset({"contentEncoding", "contentMediaType", "contentSchema"})
 """Keywords that describe strings and reject nothing."""
 
 _MAX_ALTERNATIVES = 16
-_LOWER_LIMITS = ("minimum", "exclusiveMinimum", "minLength", "minItems", "minProperties")
-_UPPER_LIMITS = ("maximum", "exclusiveMaximum", "maxLength", "maxItems", "maxProperties")
+_LOWER_LIMITS = ("min", "exclusiveMin")
+_UPPER_LIMITS = ("max", "exclusiveMax")
 _UNEVALUATED = ("unevaluatedProperties", "unevaluatedItems")
 _ONE_ONLY = ("if", "then", "else", "contains", "minContains", "maxContains")
-_MERGED = frozenset(
-    {
-        *_LOWER_LIMITS,
-        *_UPPER_LIMITS,
-        *ANNOTATIONS,
-        *CONTENT,
+_MERGED = (
+    ANNOTATIONS
+    | CONTENT
+    | {
         "$comment",
         "additionalProperties",
         "allOf",
@@ -45,14 +43,10 @@ _MERGED = frozenset(
         "enum",
         "items",
         "multipleOf",
-        "prefixItems",
-        "properties",
-        "required",
-        "type",
-        "uniqueItems",
     }
+    | {"prefixItems", "properties", "required", "type", "uniqueItems"}
 )
-"""Keywords that two schemas may both have. Of any other keyword they must have the same value."""
+"""Keywords that two schemas may both have, besides limits. Of any other they must have the same value."""
 
 
 def nothing() -> Node:
@@ -140,9 +134,8 @@ def _merge(one: Node, other: Node) -> Node:
     if any(keyword in node for node in (one, other) for keyword in _UNEVALUATED):
         raise _NotMergeableError
     for keyword in one.keys() & other.keys():
-        if keyword in _ONE_ONLY or (
-            keyword not in _MERGED and identity(one[keyword]) != identity(other[keyword])
-        ):
+        is_merged = keyword in _MERGED or keyword.startswith((*_LOWER_LIMITS, *_UPPER_LIMITS))
+        if keyword in _ONE_ONLY or (not is_merged and identity(one[keyword]) != identity(other[keyword])):
             raise _NotMergeableError
     merged = {**other, **one}
     _merge_types(one, other, merged)
@@ -174,9 +167,10 @@ def _merge_types(one: Node, other: Node, merged: Node) -> None:
 
 def _merge_limits(one: Node, other: Node, merged: Node) -> None:
     both = one.keys() & other.keys()
-    for keywords, choose in ((_LOWER_LIMITS, max), (_UPPER_LIMITS, min)):
-        for keyword in both.intersection(keywords):
-            merged[keyword] = choose(one[keyword], other[keyword])
+    for prefixes, choose in ((_LOWER_LIMITS, max), (_UPPER_LIMITS, min)):
+        for keyword in both:
+            if keyword.startswith(prefixes):
+                merged[keyword] = choose(one[keyword], other[keyword])
     if one.get("uniqueItems") or other.get("uniqueItems"):
         merged["uniqueItems"] = True
     required = [*one.get("required", ()), *other.get("required", ())]

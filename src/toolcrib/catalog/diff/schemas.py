@@ -26,6 +26,7 @@ from toolcrib.catalog.diff.alternatives import (
 from toolcrib.catalog.diff.renames import find_renamed_parameters
 from toolcrib.catalog.schema_merge import is_nothing
 from toolcrib.validation import codec
+from toolcrib.validation.schema_tree import Schema
 
 Grade = Literal["cosmetic", "compatible", "breaking", "suspicious"]
 Use = Literal["input", "output"]
@@ -241,9 +242,7 @@ class _Comparison:
             words, shown = "{} is no longer limited to {1}", _list(old.listed)
             yield self._difference("value-added", at, words, not self.is_input, shown, old=old.listed)
 
-    def _compare_rules(
-        self, old: Mapping[str, Any], new: Mapping[str, Any], at: _Location
-    ) -> Iterator[Difference]:
+    def _compare_rules(self, old: Schema, new: Schema, at: _Location) -> Iterator[Difference]:
         """Compare limits and other keywords of one type."""
         for key in _RULES:
             before, now = (
@@ -278,9 +277,7 @@ class _Comparison:
 
     # --- arrays and objects ---
 
-    def _compare_arrays(
-        self, old: Mapping[str, Any], new: Mapping[str, Any], at: _Location
-    ) -> list[Difference]:
+    def _compare_arrays(self, old: Schema, new: Schema, at: _Location) -> list[Difference]:
         found = list(self._compare_rules(old, new, at))
         (first, rest), (second, beyond) = items_of(old), items_of(new)
         for index in range(max(len(first), len(second))):
@@ -289,9 +286,7 @@ class _Comparison:
             found += self.compare(before, now, at.part("prefixItems", str(index), suffix=f"[{index}]"))
         return found + self.compare(rest, beyond, at.part("items", suffix="[]"))
 
-    def _compare_objects(
-        self, old: Mapping[str, Any], new: Mapping[str, Any], at: _Location
-    ) -> list[Difference]:
+    def _compare_objects(self, old: Schema, new: Schema, at: _Location) -> list[Difference]:
         before, now = old.get("properties", {}), new.get("properties", {})
         required, required_now = {*old.get("required", ())}, {*new.get("required", ())}
         removed = [name for name in before if name not in now]
@@ -319,7 +314,7 @@ class _Comparison:
         return found + self._compare_other_names(old, new, at)
 
     def _compare_added(
-        self, old: Mapping[str, Any], schema: Any, is_required: bool, at: _Location
+        self, old: Schema, schema: Any, is_required: bool, at: _Location
     ) -> Iterator[Difference]:
         if not self.is_input:
             yield self._difference("added", at, "{} is new", False, new=schema)
@@ -346,9 +341,7 @@ class _Comparison:
         code = "now-required" if is_required else "now-optional"
         return self._difference(code, at, words, is_required is self.is_input)
 
-    def _compare_other_names(
-        self, old: Mapping[str, Any], new: Mapping[str, Any], at: _Location
-    ) -> list[Difference]:
+    def _compare_other_names(self, old: Schema, new: Schema, at: _Location) -> list[Difference]:
         """Compare what holds for names that are not declared."""
         before, now = old.get("additionalProperties", True), new.get("additionalProperties", True)
         is_closed, was_closed = is_nothing(now), is_nothing(before)

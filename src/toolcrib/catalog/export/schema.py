@@ -102,22 +102,6 @@ _MAX_DEPTH = 48
 _LEVELS = (3, 2, 1)
 """How often a definition is expanded inside itself: the first of these that stays within bounds."""
 _ORDINALS = {2: "second", 3: "third", 4: "fourth"}
-_ABOUT_THE_SCHEMA = frozenset(
-    {
-        "$anchor",
-        "$comment",
-        "$defs",
-        "$dynamicAnchor",
-        "$id",
-        "$recursiveAnchor",
-        "$ref",
-        "$schema",
-        "$vocabulary",
-        "definitions",
-        "id",
-    }
-)
-"""Keywords that say something about the schema, not about values."""
 _DRAFTS = {"draft-04": 4, "draft-06": 6, "draft-07": 7, "2019-09": 8}
 _LATEST = 9
 _INTRODUCED = {
@@ -195,7 +179,12 @@ class _Expansion:
             if keyword in node:
                 place = pointer((*path, keyword))
                 raise RefusedError(f"{place} depends on where it is used; only $ref is followed")
-        values = {key: value for key, value in self._modernize(node).items() if key not in _ABOUT_THE_SCHEMA}
+        values = {
+            key: value
+            for key, value in self._modernize(node).items()
+            if not key.startswith("$")
+            and key not in ("definitions", "id")  # about the schema, not about values
+        }
         found = map_subschemas(values, path, lambda inner, here: self.expand(inner, here, inside))
         if not isinstance(reference, str):
             return found
