@@ -315,6 +315,7 @@ def _escape(text: str) -> str:
 
 _FRESH = "zqxjkvwy0189~"
 _KINDS = ("null", "boolean", "number", "string", "array", "object")
+_MAX_EXAMPLE_DEPTH = 8
 
 
 def _find_example(schema: Schema, rules: RuleSet) -> dict[str, Any] | None:
@@ -323,74 +324,63 @@ def _find_example(schema: Schema, rules: RuleSet) -> dict[str, Any] | None:
         simple: Any = canonicalize(schema).to_json_schema()
     except (DefinitionError, ValueError):  # the engine cannot write it
         return None
-    if not isinstance(simple, dict):
-        return None
     conditions = [each for rule in (*rules.denies, *rules.allows) for each in rule.conditions]
     operators = [operator for condition in conditions for operator in condition.predicate.walk()]
-    examples = _examples(simple, _example_texts(operators), simple.get("$defs", {}))
+    definitions = simple.get("$defs", {}) if isinstance(simple, dict) else {}
+    examples = _Examples(_example_texts(operators), definitions).of(simple)
     for example in islice(examples, MAX_EXAMPLES):
         if isinstance(example, dict) and rules.judge(example).is_allowed:
             return example
     return None
 
 
-def _examples(schema: Any, texts: Sequence[str], definitions: Mapping[str, Any]) -> Iterator[Any]:
-    """Yield some valid values, with as little in them as possible."""
-    if not isinstance(schema, Mapping):
-        schema = {} if schema else _NOTHING
-    try:
-        validator = Validator({**schema, "$defs": definitions}, trusted=True)
-    except DefinitionError:
-        return
-    for value in _candidates(schema, texts, definitions):
-        with suppress(ValueError):  # the engine meets something that is not JSON
-            if validator.is_valid(value):
-                yield value
+@dataclass(frozen=True, slots=True)
+class _Examples:
+    """Makes valid values with as little in them as possible. Strings are taken from `texts`."""
 
+    texts: Sequence[str]
+    definitions: Mapping[str, Any]
 
-def _candidates(
-    schema: Mapping[str, Any], texts: Sequence[str], definitions: Mapping[str, Any]
-) -> Iterator[Any]:
-    if "const" in schema or "enum" in schema:
-        yield from schema.get("enum", [schema.get("const")])
-        return
-    for part in (*schema.get("anyOf", ()), *schema.get("oneOf", ())):
-        yield from _examples(part, texts, definitions)
-    reference = schema.get("$ref", "")
-    if reference.startswith("#/$defs/"):
-        yield from _candidates(definitions.get(reference[8:], {}), texts, definitions)
-    kinds = schema.get("type", _KINDS)
-    kinds = [kinds] if isinstance(kinds, str) else kinds
-    if "object" in kinds:
-        yield from _objects(schema, texts, definitions)
-    if "array" in kinds:
-        items = next(_examples(schema.get("items", True), texts, definitions), None)
-        yield [items] * min(schema.get("minItems", 0), MAX_EXAMPLES)
-    if "integer" in kinds or "number" in kinds:
-        yield from _numbers(schema)
-    if "string" in kinds:
-        length = schema.get("minLength", 0)
-        yield from (text + _FRESH[0] * (length - len(text)) for text in texts)
-    if "boolean" in kinds:
-        yield from (True, False)
-    if "null" in kinds:
-        yield None
-
-
-def _objects(
-    schema: Mapping[str, Any], texts: Sequence[str], definitions: Mapping[str, Any]
-) -> Iterator[Any]:
-    properties = schema.get("properties", {})
-    members = {}
-    for name in schema.get("required", ()):
-        found = list(islice(_examples(properties.get(name, True), texts, definitions), 1))
-        if not found:
+    def of(self, schema: Any, depth: int = 0) -> Iterator[Any]:
+        if not isinstance(schema, Mapping):
+            schema = {} if schema else _NOTHING
+        try:
+            validator = Validator({**schema, "$defs": self.definitions}, trusted=True)
+        except DefinitionError:
             return
-        members[name] = found[0]
-    yield members
+        for value in self._candidates(schema, depth + 1) if depth < _MAX_EXAMPLE_DEPTH else ():
+            with suppress(ValueError):  # the engine meets something that is not JSON
+                if validator.is_valid(value):
+                    yield value
+
+    def _candidates(self, schema: Mapping[str, Any], depth: int) -> Iterator[Any]:
+        if "const" in schema or "enum" in schema:
+            yield from schema.get("enum", [schema.get("const")])
+            return
+        for part in (*schema.get("anyOf", ()), *schema.get("oneOf", ())):
+            yield from self.of(part, depth)
+        if "$ref" in schema:
+            yield from self.of(self.definitions.get(schema["$ref"].removeprefix("#/$defs/"), False), depth)
+        kinds = schema.get("type", _KINDS)
+        if "object" in kinds:
+            properties, required = schema.get("properties", {}), schema.get("required", ())
+            members = {name: list(islice(self.of(properties.get(name, True), depth), 1)) for name in required}
+            if all(members.values()):
+                yield {name: found for name, (found,) in members.items()}
+        if "array" in kinds:
+            items = next(self.of(schema.get("items", True), depth), None)
+            yield [items] * min(schema.get("minItems", 0), MAX_EXAMPLES)
+        if "integer" in kinds or "number" in kinds:
+            yield from _example_numbers(schema)
+        if "string" in kinds:
+            yield from (text.ljust(schema.get("minLength", 0), _FRESH[0]) for text in self.texts)
+        if "boolean" in kinds:
+            yield from (True, False)
+        if "null" in kinds:
+            yield None
 
 
-def _numbers(schema: Mapping[str, Any]) -> Iterator[Any]:
+def _example_numbers(schema: Mapping[str, Any]) -> Iterator[Any]:
     low = schema.get("minimum", schema.get("exclusiveMinimum"))
     high = schema.get("maximum", schema.get("exclusiveMaximum"))
     step = schema.get("multipleOf", 1)
@@ -413,9 +403,8 @@ def _example_texts(operators: Sequence[Operator]) -> list[str]:
     suffixes = ["", *(text for name, text in mentioned if name == "suffix")]
     texts = ["", fresh]
     for name, text in mentioned:
-        if name == "glob":
-            text = text.replace("*", "").replace("?", fresh)
+        start = text.replace("*", "").replace("?", fresh) if name == "glob" else text
         between = "/" if name == "below_path" else ""
         for suffix in suffixes:
-            texts += [text + suffix, f"{text}{between}{fresh}{suffix}"]
+            texts += [start + suffix, f"{start}{between}{fresh}{suffix}"]
     return sorted(dict.fromkeys(texts), key=len)

@@ -332,3 +332,18 @@ def test_the_order_of_alternatives_does_not_matter_to_an_example() -> None:
     tool = tool_with({"x": {"anyOf": [TEXT, WHOLE]}}, "x")
     assert decide(tool, allow(x={"above": 3})).witness == {"x": 4}
     assert decide(tool, allow(x={"prefix": "a"})).witness == {"x": "a"}
+
+
+def test_a_schema_that_only_an_endless_value_fits_has_no_example() -> None:
+    node = {"type": "object", "properties": {"next": {"$ref": "#/$defs/Node"}}, "required": ["next"]}
+    schema = {
+        "type": "object",
+        "properties": {"x": {"$ref": "#/$defs/Node"}},
+        "required": ["x"],
+        "$defs": {"Node": node},
+    }
+
+    async def run(arguments: dict[str, Any]) -> None: ...
+
+    decision = decide(Tool.from_handler(run, "run", "Run.", schema), deny(x={"exists": False}))
+    assert decision.witness is None
