@@ -50,7 +50,7 @@ async def test_it_talks_to_any_compatible_service() -> None:
     assert '[count_words: {"lines":1,"words":2,"letters":7}]' in err
 
 
-async def test_what_goes_wrong_is_told_with_a_way_out() -> None:
+async def test_errors_are_shown_with_a_hint() -> None:
     code, out, err = await run(*program("dies"), "Hello?")
     assert (code, "out of memory" in err) == (1, True)
     code, out, err = await run("--provider", "opnai", "Hello?")

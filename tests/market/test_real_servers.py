@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.market.shelves import ask_npm_servers, fetch_wheels, unpack
+from tests.market.packages import ask_npm_servers, fetch_wheels, unpack
 from toolcrib.catalog.lint import SUSPICIONS, inspect_tools
 from toolcrib.sources.scan import scan
 

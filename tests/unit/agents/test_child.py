@@ -14,7 +14,7 @@ from toolcrib.errors import AgentError
 PRINTS_MUCH = "import sys; sys.stdout.write('x' * 5_000_000)"
 
 
-async def test_what_nobody_takes_stays_in_the_pipe_and_comes_when_it_is_asked_for() -> None:
+async def test_unread_output_waits_in_the_pipe() -> None:
     child = await start_child([sys.executable, "-S", "-c", PRINTS_MUCH])
     async with asyncio.timeout(10):
         while not child.is_paused:
@@ -28,7 +28,7 @@ async def test_what_nobody_takes_stays_in_the_pipe_and_comes_when_it_is_asked_fo
     await child.stop()
 
 
-async def test_a_child_that_is_being_ended_may_print_as_much_as_it_likes() -> None:
+async def test_a_child_that_is_being_stopped_may_go_on_printing() -> None:
     child = await start_child([sys.executable, "-S", "-c", PRINTS_MUCH])
     await child.read()
     async with asyncio.timeout(10):
@@ -36,7 +36,7 @@ async def test_a_child_that_is_being_ended_may_print_as_much_as_it_likes() -> No
     assert await child.wait() == 0
 
 
-async def test_it_may_be_told_more_than_a_pipe_holds_while_it_prints_more_than_one_holds() -> None:
+async def test_reading_and_writing_more_than_a_pipe_holds_does_not_block() -> None:
     code = "import sys; sys.stdout.write('x' * 1_000_000); print(len(sys.stdin.read()))"
     child = await start_child([sys.executable, "-S", "-c", code])
     await child.write(b"y" * 3_000_000)
@@ -48,7 +48,7 @@ async def test_it_may_be_told_more_than_a_pipe_holds_while_it_prints_more_than_o
     await child.stop()
 
 
-async def test_writing_to_one_that_is_gone_says_how_it_ended() -> None:
+async def test_writing_to_an_exited_child_says_how_it_ended() -> None:
     code = "import sys; sys.stderr.write('no input wanted'); sys.exit(4)"
     child = await start_child([sys.executable, "-S", "-c", code])
     assert await child.read() == b""
@@ -58,7 +58,7 @@ async def test_writing_to_one_that_is_gone_says_how_it_ended() -> None:
     await child.stop()
 
 
-async def test_one_that_is_waited_for_goes_at_once_when_the_waiting_is_cancelled() -> None:
+async def test_cancelling_stop_kills_the_child_at_once() -> None:
     before = children()
     child = await start_child([sys.executable, "-S", "-c", "import signal; signal.pause()"], grace_s=60)
     [pid] = children() - before
@@ -70,7 +70,7 @@ async def test_one_that_is_waited_for_goes_at_once_when_the_waiting_is_cancelled
     assert is_gone(pid)
 
 
-async def test_what_cannot_be_started_is_told() -> None:
+async def test_a_program_that_cannot_be_started_is_an_error() -> None:
     with pytest.raises(AgentError, match="'no-such-thing' not found"):
         await start_child(["no-such-thing"])
     with pytest.raises(AgentError, match="'/no/such/folder' not found"):

@@ -28,7 +28,7 @@ def read(*chunks: bytes, limit: int = 4096) -> list[Item]:
 CALL = b'{"tool_call": {"name": "add", "args": {"a": 1}}}\n'
 
 
-def test_words_are_passed_on_before_their_line_ends() -> None:
+def test_text_is_passed_on_before_its_line_ends() -> None:
     reader = LineReader()
     assert list(reader.feed(b"Let me")) == [Token("Let me")]
     assert list(reader.feed(b" see {")) == [Token(" see {")]
@@ -54,7 +54,7 @@ def test_the_end_of_an_answer_may_repeat_it() -> None:
     assert read(b'{"final": false}\n') == [Token('{"final": false}\n')]
 
 
-def test_other_objects_are_words() -> None:
+def test_other_objects_are_text() -> None:
     for line in (b"{}\n", b"{\n", b'{"tool_calls": []}\n', b'{"tool_call": {}, "and": 1}\n', b"[1]\n"):
         assert read(line) == [Token(line.decode())]
 
@@ -78,7 +78,7 @@ def test_a_call_that_is_too_long_is_skipped_to_the_end_of_its_line() -> None:
     assert found[2:] == [Token("and on\n"), ToolCall("call_2", "add", {"a": 1})]
 
 
-def test_a_long_line_with_a_brace_before_it_is_words_all_the_same() -> None:
+def test_a_long_line_that_begins_with_a_brace_is_text() -> None:
     line = b"{" + b"x" * 9000 + b"\n"
     assert read(line[:5000], line[5000:], CALL) == [
         Token(line.decode()),
@@ -100,7 +100,7 @@ PIECES = [
 
 
 @given(st.lists(st.sampled_from(PIECES), max_size=12), st.lists(st.integers(1, 60), max_size=20))
-def test_how_it_is_cut_makes_no_difference(pieces: list[bytes], sizes: list[int]) -> None:
+def test_the_size_of_chunks_makes_no_difference(pieces: list[bytes], sizes: list[int]) -> None:
     data = b"".join(pieces)
     chunks, start = [], 0
     for size in sizes:

@@ -71,7 +71,7 @@ def call(tool: str, /, **arguments: Any) -> ToolCall:
     return ToolCall("1", tool, arguments)
 
 
-async def test_a_provider_of_ones_own_is_spoken_to_as_the_protocol_says() -> None:
+async def test_a_custom_provider_is_called_as_the_contract_says() -> None:
     parrot = Parrot([Token("Hm."), call("add", a=1, b=2)], [Final("Three.")], [Final("Yes.")])
     async with AgentRunner(Bench().server, parrot) as runner:
         assert await runner.ask("One and two?") == "Three."
@@ -94,7 +94,7 @@ async def test_a_provider_of_ones_own_is_spoken_to_as_the_protocol_says() -> Non
         ([], "garbled"),
     ],
 )
-async def test_however_a_provider_fails_it_is_an_event_and_it_was_stopped(turn: list[Any], kind: str) -> None:
+async def test_every_failure_of_a_provider_is_an_event_and_stops_it(turn: list[Any], kind: str) -> None:
     parrot = Parrot(turn)
     async with AgentRunner([], parrot) as runner:
         async with aclosing(runner.send("Well?")) as events:
@@ -121,7 +121,7 @@ async def test_a_provider_may_come_from_the_registry() -> None:
     assert error.value.hint == "echo takes: word"
 
 
-def test_a_name_that_nobody_has_is_told_with_what_was_meant() -> None:
+def test_an_unknown_provider_is_an_error_with_a_suggestion() -> None:
     with pytest.raises(ConfigurationError, match="unknown provider 'gemini-cly'") as error:
         AgentRunner([], provider="gemini-cly")
     assert error.value.hint == "did you mean 'gemini_cli'?"
@@ -132,14 +132,14 @@ def test_a_name_that_nobody_has_is_told_with_what_was_meant() -> None:
 
 
 @pytest.mark.parametrize("name", ["openai", "anthropic", "gemini"])
-def test_a_service_must_be_told_its_model(name: str) -> None:
+def test_a_hosted_model_needs_a_name_and_a_valid_address(name: str) -> None:
     with pytest.raises(ConfigurationError, match=f"{name} needs a model"):
         AgentRunner([], provider=name)
     with pytest.raises(ConfigurationError, match="invalid URL"):
         AgentRunner([], provider=name, model="m", base_url="ftp://x")
 
 
-def test_what_is_no_provider_is_refused() -> None:
+def test_an_object_that_is_not_a_provider_is_refused() -> None:
     with pytest.raises(ConfigurationError, match="has no start"):
         AgentRunner([], provider=object())  # type: ignore[arg-type]
     with pytest.raises(ConfigurationError, match="give an instance"):
@@ -148,7 +148,7 @@ def test_what_is_no_provider_is_refused() -> None:
         AgentRunner([], provider=Parrot(), model="m")
 
 
-async def test_without_a_provider_there_is_a_session_and_nobody_to_talk_to() -> None:
+async def test_without_a_provider_there_is_only_a_session() -> None:
     async with AgentRunner(Bench().server) as runner:
         assert runner.session.toolCatalog is None
         assert len(runner.session.tools) == 6
@@ -168,7 +168,7 @@ async def test_one_question_at_a_time() -> None:
         await asyncio.gather(first, return_exceptions=True)
 
 
-async def test_whoever_stops_reading_may_ask_again_at_once() -> None:
+async def test_a_new_question_ends_an_abandoned_answer() -> None:
     parrot = Parrot([Token("One"), Token("Two")], [Final("Three.")])
     async with AgentRunner([], parrot) as runner:
         events = runner.send("Count")
@@ -178,7 +178,7 @@ async def test_whoever_stops_reading_may_ask_again_at_once() -> None:
         assert parrot.stops == 1
 
 
-async def test_stopping_ends_the_tools_that_run() -> None:
+async def test_stopping_ends_running_tools() -> None:
     bench = Bench()
     runner = AgentRunner(bench.server, Parrot([call("wait"), call("add", a=1)], []))
     await runner.start()
@@ -191,7 +191,7 @@ async def test_stopping_ends_the_tools_that_run() -> None:
     assert bench.ended == ["wait"]
 
 
-async def test_the_reader_of_the_events_may_take_its_time() -> None:
+async def test_a_slow_reader_of_events_costs_no_time() -> None:
     parrot = Parrot([Token("a"), call("add", a=1)], [Token("b"), Final("b")])
     async with AgentRunner(Bench().server, parrot, limits=Limits(turn_s=0.2, answer_s=0.2)) as runner:
         seen = []
@@ -201,7 +201,7 @@ async def test_the_reader_of_the_events_may_take_its_time() -> None:
     assert seen[-1] == Final("b")
 
 
-async def test_an_answer_that_takes_too_long_in_all_is_ended() -> None:
+async def test_an_answer_that_takes_too_long_is_ended() -> None:
     bench = Bench()
     parrot = Parrot([call("wait")], [])
     async with AgentRunner(bench.server, parrot, limits=Limits(answer_s=0.1)) as runner:
@@ -210,7 +210,7 @@ async def test_an_answer_that_takes_too_long_in_all_is_ended() -> None:
     assert bench.ended == ["wait"]
 
 
-async def test_functions_and_registries_will_do_for_tools() -> None:
+async def test_functions_and_registries_are_accepted_as_tools() -> None:
     @tool
     def double(number: int) -> int:
         """Twice as much."""
@@ -227,7 +227,7 @@ async def test_functions_and_registries_will_do_for_tools() -> None:
         AgentRunner([7], Parrot())
 
 
-async def test_tools_of_another_server_will_do_too() -> None:
+async def test_a_client_of_another_server_is_accepted_as_tools() -> None:
     async with Bench().server.connect() as client:
         parrot = Parrot([call("add", a=1, b=2), call("fail")], [Final("Done.")])
         async with AgentRunner(client, parrot) as runner:
@@ -240,7 +240,7 @@ async def test_tools_of_another_server_will_do_too() -> None:
         await AgentRunner(Client(["no-such-server-anywhere"]), Parrot()).start()
 
 
-async def test_a_toolbox_of_ones_own_may_fail_in_any_way() -> None:
+async def test_failures_of_a_custom_toolbox_become_results() -> None:
     class Odd:
         async def open(self) -> None: ...
         async def close(self) -> None: ...
@@ -271,7 +271,7 @@ def test_limits_are_checked() -> None:
             Limits(**wrong)  # type: ignore[arg-type]
 
 
-async def test_run_is_for_scripts_and_says_so() -> None:
+async def test_run_is_refused_inside_an_event_loop() -> None:
     with pytest.raises(ConfigurationError, match="inside an event loop"):
         AgentRunner([], Parrot()).run("Hello?")
     with pytest.raises(ConfigurationError, match="non-empty"):
@@ -295,7 +295,7 @@ def test_events_are_plain_data_for_programs() -> None:
     }
 
 
-async def test_a_result_with_pictures_is_cut_to_what_fits() -> None:
+async def test_a_result_with_images_is_cut_to_the_limit() -> None:
     class Album:
         async def open(self) -> None: ...
         async def close(self) -> None: ...
@@ -319,7 +319,7 @@ async def test_a_result_with_pictures_is_cut_to_what_fits() -> None:
     assert results[1].text.endswith("characters left out]")
 
 
-async def test_a_server_with_too_many_tools_hands_out_a_way_to_find_them() -> None:
+async def test_a_server_with_tool_search_offers_the_search_tools() -> None:
     server = Bench().server
     server.publish_search("always")
     parrot = Parrot([call("call_tool", name="add", arguments={"a": 1, "b": 2})], [Final("Three.")])

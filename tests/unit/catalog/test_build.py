@@ -81,7 +81,7 @@ def test_a_description_that_is_given_wins_and_the_docstring_still_has_examples()
         (None, ""),
     ],
 )
-def test_the_first_line_is_the_first_that_says_something(docstring: str | None, line: str) -> None:
+def test_the_first_line_is_the_first_with_text(docstring: str | None, line: str) -> None:
     def act(x: int) -> None: ...
 
     act.__doc__ = docstring
@@ -89,7 +89,7 @@ def test_the_first_line_is_the_first_that_says_something(docstring: str | None, 
     assert function_schema(Tool.from_function(act))["description"] == line
 
 
-def test_objects_handlers_and_methods_have_their_words_too() -> None:
+def test_objects_handlers_and_methods_have_descriptions_too() -> None:
     class Shop(Application):
         @tool
         def order(self) -> str:
@@ -113,7 +113,7 @@ def test_objects_handlers_and_methods_have_their_words_too() -> None:
 # --- schemas ------------------------------------------------------------------------------------------
 
 
-def test_only_what_has_no_type_gets_the_permissive_one() -> None:
+def test_only_parameters_without_a_type_accept_any() -> None:
     parameters = function_schema(Tool.from_function(greet))["parameters"]
     assert parameters == {
         "type": "object",
@@ -127,7 +127,7 @@ def test_only_what_has_no_type_gets_the_permissive_one() -> None:
     }
 
 
-def test_richer_types_stay_as_rich_as_they_are_and_carry_what_they_refer_to() -> None:
+def test_complex_types_are_kept_with_their_definitions() -> None:
     def shape(
         kind: Literal["a", 1],
         size: Annotated[int, Field(gt=0)],
@@ -147,7 +147,7 @@ def test_richer_types_stay_as_rich_as_they_are_and_carry_what_they_refer_to() ->
     check_schema(parameters)
 
 
-def test_the_explicit_schema_of_a_handler_gets_what_it_lacks_and_keeps_the_rest() -> None:
+def test_an_explicit_schema_is_completed_and_kept() -> None:
     schema = {
         "type": "object",
         "properties": {"a": {}, "b": True, "c": False, "d": {"const": 1}},
@@ -181,7 +181,7 @@ def test_a_live_catalog_is_hashed_over_its_canonical_definitions() -> None:
     assert build_catalog(registry)["count"] == 0
 
 
-def test_what_cannot_be_built_is_left_out_warned_of_and_hides_no_other(
+def test_invalid_tools_are_left_out_with_a_warning(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     def broken(x: Missing) -> None:  # type: ignore[name-defined]  # noqa: F821
@@ -198,7 +198,7 @@ def test_what_cannot_be_built_is_left_out_warned_of_and_hides_no_other(
     assert [finding.tool for finding in catalog_findings(registry) if finding.level == "error"] == ["broken"]
 
 
-def test_a_schema_that_nobody_could_check_is_left_out_and_a_large_one_is_not() -> None:
+def test_an_invalid_schema_is_left_out_and_a_large_one_is_not() -> None:
     def look(x: Annotated[str, Field(pattern="(?=a)b")]) -> None:
         """Look around."""
 
@@ -214,7 +214,7 @@ def test_a_schema_that_nobody_could_check_is_left_out_and_a_large_one_is_not() -
     assert finding.file == __file__
 
 
-def test_a_long_list_of_troubles_is_told_in_part(caplog: pytest.LogCaptureFixture, tmp_path: Path) -> None:
+def test_only_the_first_warnings_are_logged(caplog: pytest.LogCaptureFixture, tmp_path: Path) -> None:
     path = tmp_path / "tools.json"
     path.write_text(json.dumps([{"name": f"bad {n}", "description": "Bad"} for n in range(50)]))
     with caplog.at_level(logging.WARNING, "toolcrib"):
@@ -259,7 +259,7 @@ def test_a_catalog_is_a_descriptor_of_itself(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["mcp_adapter.tools.json", "elsewhere.json"])
-def test_a_descriptor_stands_in_for_an_adapter_that_is_not_there(
+def test_a_descriptor_is_used_instead_of_a_missing_adapter(
     name: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     descriptor = tmp_path / name
@@ -272,9 +272,7 @@ def test_a_descriptor_stands_in_for_an_adapter_that_is_not_there(
     assert f"{descriptor} is used instead" in caplog.text
 
 
-def test_an_adapter_that_is_nowhere_is_an_error_that_says_what_to_do(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_missing_adapter_is_an_error_with_a_hint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     with pytest.raises(SourceError, match=r"bridges/mcp_adapter\.py") as refusal:
         build_catalog()
@@ -315,9 +313,7 @@ def test_several_files_are_hashed_by_their_names_and_hashes(tmp_path: Path) -> N
     assert build_catalog(tmp_path)["hash"] == catalog["hash"]
 
 
-def test_settings_are_kept_to_where_a_descriptor_stands_in(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_settings_apply_to_a_descriptor_used_instead(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "gone.tools.json").write_text(json.dumps([ENTRY, {**ENTRY, "name": "secret"}]))
     (tmp_path / "toolcrib.toml").write_text(
@@ -327,9 +323,7 @@ def test_settings_are_kept_to_where_a_descriptor_stands_in(
     assert [finding.code for finding in catalog_findings()] == ["descriptor-stands-in"]
 
 
-def test_a_target_of_several_that_is_not_there_is_a_finding(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_one_missing_target_of_several_is_a_finding(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "tools.json").write_text(json.dumps([ENTRY]))
     (tmp_path / "toolcrib.toml").write_text('[server]\ntargets = ["tools.json", "gone.py"]\n')
@@ -398,7 +392,7 @@ def test_a_schema_of_draft_4_that_requires_nothing_is_in_the_catalog() -> None:
         ("", []),
     ],
 )
-def test_examples_are_what_their_author_meant(text: str, examples: list[str]) -> None:
+def test_examples_are_found_and_split(text: str, examples: list[str]) -> None:
     assert find_examples(text) == examples
 
 
@@ -410,7 +404,7 @@ SOURCE = "from toolcrib import tool\n\n@tool\ndef add(a: int): 'Add.'\n"
 
 
 @pytest.mark.parametrize("adapter", [[], (), set(), iter(())])
-def test_no_adapter_at_all_is_refused(adapter: object) -> None:
+def test_an_empty_adapter_is_refused(adapter: object) -> None:
     with pytest.raises(SourceError, match="is empty"):
         build_catalog(adapter)
 

@@ -69,7 +69,7 @@ CHANGES: dict[str, Callable[[Path], None]] = {
 
 
 @pytest.mark.parametrize("name", CHANGES)
-def test_any_change_of_what_was_read_makes_it_be_built_again(name: str, folder: Path) -> None:
+def test_any_change_of_a_file_builds_the_catalog_again(name: str, folder: Path) -> None:
     get_catalog_cached()
     mark(CACHE)
     assert is_cached()
@@ -81,7 +81,7 @@ def test_any_change_of_what_was_read_makes_it_be_built_again(name: str, folder: 
     assert is_cached()  # it was overwritten, and is true again
 
 
-def test_a_file_that_was_not_there_when_it_was_imported_counts_when_it_comes(folder: Path) -> None:
+def test_a_missing_import_counts_when_it_appears(folder: Path) -> None:
     (folder / "bridges/models.py").unlink()
     before = get_catalog_cached()
     write(folder, {"bridges/models.py": MODELS})
@@ -110,7 +110,7 @@ def test_a_file_that_had_no_tool_counts_when_it_gets_one(folder: Path) -> None:
     assert not is_cached(adapter="app/server.py")
 
 
-def test_a_file_that_comes_into_a_folder_or_leaves_it_counts(folder: Path) -> None:
+def test_files_added_to_or_removed_from_a_folder_count(folder: Path) -> None:
     assert get_catalog_cached("bridges")["count"] == 1
     mark(CACHE)
     assert is_cached(adapter="bridges")
@@ -135,7 +135,7 @@ def test_settings_and_switches_count(folder: Path, monkeypatch: pytest.MonkeyPat
     assert get_catalog_cached()["functionSchema"][0]["name"] == "x_add"
 
 
-def test_another_question_is_another_answer(folder: Path) -> None:
+def test_another_adapter_is_another_catalog(folder: Path) -> None:
     write(folder, {"other.py": ADAPTER})
     get_catalog_cached()
     mark(CACHE)
@@ -143,7 +143,7 @@ def test_another_question_is_another_answer(folder: Path) -> None:
     assert not is_cached()
 
 
-def test_another_builder_builds_again() -> None:
+def test_another_version_builds_the_catalog_again() -> None:
     get_catalog_cached()
     catalog, facts = load(CACHE) or ({}, {})
     facts.pop("checksum")
@@ -151,7 +151,7 @@ def test_another_builder_builds_again() -> None:
     assert not is_cached()
 
 
-def test_the_adapter_counts_when_it_comes_back_and_its_descriptor_when_it_goes(folder: Path) -> None:
+def test_a_returning_adapter_and_a_removed_descriptor_count(folder: Path) -> None:
     entry = '[{"name": "described", "description": "Be described", "schema": {"type": "object"}}]'
     write(folder, {"bridges/mcp_adapter.tools.json": entry})
     assert get_catalog_cached()["functionSchema"][0]["name"] == "paint"
@@ -163,7 +163,7 @@ def test_the_adapter_counts_when_it_comes_back_and_its_descriptor_when_it_goes(f
     assert get_catalog_cached()["functionSchema"][0]["name"] == "paint"
 
 
-def test_the_settings_may_say_where_the_cache_is(folder: Path) -> None:
+def test_the_settings_may_name_the_cache_file(folder: Path) -> None:
     write(folder, {"toolcrib.toml": '[catalog]\ncache = "var/catalog.json"\n'})
     get_catalog_cached()
     assert (folder / "var/catalog.json").is_file()
@@ -178,7 +178,7 @@ def test_what_is_returned_belongs_to_the_caller() -> None:
     assert get_catalog_cached() == build_catalog()
 
 
-def test_a_catalog_of_many_words_is_kept_too(tmp_path: Path) -> None:
+def test_a_very_long_catalog_is_cached_too(tmp_path: Path) -> None:
     words = "\n".join(f"- tool_{n}: {'x' * 100}" for n in range(20_000))
     catalog = {"version": "0" * 12, "hash": "0" * 40, "count": 0, "promptList": words, "functionSchema": []}
     store(tmp_path / "a.json", catalog, {"builder": "x"})
@@ -187,7 +187,7 @@ def test_a_catalog_of_many_words_is_kept_too(tmp_path: Path) -> None:
     assert record[0] == catalog
 
 
-def test_nothing_that_was_read_while_it_changed_is_kept_as_true(folder: Path) -> None:
+def test_files_that_change_while_read_are_not_cached(folder: Path) -> None:
     """What is in the cache agrees with itself, whenever it was written."""
     adapter = folder / "bridges/mcp_adapter.py"
     sources = {
@@ -232,7 +232,7 @@ def greet(name: str) -> str:
     return name
 
 
-def test_the_catalog_of_a_registry_is_kept_for_others_and_follows_it() -> None:
+def test_the_catalog_of_a_registry_is_written_and_follows_it() -> None:
     registry = ToolRegistry()
     registry.add(greet)
     first = get_catalog_cached(registry)
@@ -267,9 +267,7 @@ CATALOG = {"version": "0" * 12, "hash": "0" * 40, "count": 0, "promptList": "", 
 
 
 @pytest.mark.parametrize("place", ["bridges", "bridges/models.py/cache.json", "/proc/nowhere/cache.json"])
-def test_where_nothing_can_be_written_it_is_said_once_and_the_catalog_comes(
-    place: str, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_cache_that_cannot_be_written_is_logged_once(place: str, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING, "toolcrib"):
         assert get_catalog_cached(cache=place) == build_catalog()
         assert get_catalog_cached(cache=place) == build_catalog()
@@ -278,9 +276,7 @@ def test_where_nothing_can_be_written_it_is_said_once_and_the_catalog_comes(
     assert not list(Path().glob("**/*.tmp"))
 
 
-def test_a_folder_that_may_not_be_written_to_is_no_trouble(
-    folder: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_read_only_folder_is_not_an_error(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
     shut = folder / "shut"
     shut.mkdir(mode=0o500)
     try:
@@ -295,18 +291,18 @@ def test_a_folder_that_may_not_be_written_to_is_no_trouble(
         shut.chmod(0o700)
 
 
-def test_a_name_that_cannot_be_one_is_no_trouble() -> None:
+def test_an_invalid_file_name_is_not_an_error() -> None:
     assert get_catalog_cached(cache="a\0b") == build_catalog()
     assert get_catalog_cached(cache="x" * 300) == build_catalog()
 
 
-def test_a_pipe_in_its_place_keeps_nobody_waiting(folder: Path) -> None:
+def test_a_pipe_instead_of_the_file_does_not_block(folder: Path) -> None:
     os.mkfifo(folder / "pipe.json")
     assert get_catalog_cached(cache="pipe.json") == build_catalog()
     assert load(folder / "pipe.json") is not None  # it was replaced
 
 
-def test_a_link_in_its_place_is_replaced_and_what_it_meant_is_left_alone(folder: Path) -> None:
+def test_a_link_is_replaced_and_its_target_left_alone(folder: Path) -> None:
     (folder / "precious").write_text("precious")
     (folder / "link.json").symlink_to("precious")
     get_catalog_cached(cache="link.json")
@@ -317,7 +313,7 @@ def test_a_link_in_its_place_is_replaced_and_what_it_meant_is_left_alone(folder:
 # --- how it is written --------------------------------------------------------------------------------
 
 
-def test_it_has_the_rights_of_any_new_file(folder: Path) -> None:
+def test_the_file_has_the_usual_permissions(folder: Path) -> None:
     before = os.umask(0o027)
     try:
         get_catalog_cached(cache="a.json")
@@ -326,7 +322,7 @@ def test_it_has_the_rights_of_any_new_file(folder: Path) -> None:
     assert stat.S_IMODE((folder / "a.json").stat().st_mode) == 0o640
 
 
-def test_what_killed_writers_left_is_removed_when_it_is_old(folder: Path) -> None:
+def test_old_temporary_files_of_killed_writers_are_removed(folder: Path) -> None:
     drafts = [folder / f".a.json.{number}.abc.tmp" for number in range(3)]
     others = [folder / ".b.json.1.abc.tmp", folder / "a.json.tmp"]
     for path in (*drafts, *others):
@@ -338,7 +334,7 @@ def test_what_killed_writers_left_is_removed_when_it_is_old(folder: Path) -> Non
     assert [path.exists() for path in (*drafts, *others)] == [False, False, True, True, True]
 
 
-def test_a_file_is_read_whole_or_not_at_all(folder: Path) -> None:
+def test_a_damaged_file_is_not_used(folder: Path) -> None:
     write_file(folder / "deep/er/a.json", b"12345")
     assert read_file(folder / "deep/er/a.json", 5) == b"12345"
     assert read_file(folder / "deep/er/a.json", 4) is None
@@ -380,7 +376,7 @@ def reseal(text: str) -> bytes:
     ],
     ids=lambda text: text[:50],
 )
-def test_what_has_a_checksum_and_is_no_catalog_is_not_used(text: str) -> None:
+def test_a_checksum_on_other_data_is_not_enough(text: str) -> None:
     assert unseal(reseal(text)) is None
 
 
@@ -397,7 +393,7 @@ def test_what_has_a_checksum_and_is_no_catalog_is_not_used(text: str) -> None:
     ],
     ids=str,
 )
-def test_facts_of_any_shape_are_a_miss_at_worst(facts: dict[str, object]) -> None:
+def test_malformed_facts_are_a_miss(facts: dict[str, object]) -> None:
     truth = get_catalog_cached()
     path = Path(".cache/tool_catalog.json")
     catalog, true_facts = load(path) or ({}, {})
@@ -406,7 +402,7 @@ def test_facts_of_any_shape_are_a_miss_at_worst(facts: dict[str, object]) -> Non
     assert get_catalog_cached() == truth
 
 
-def test_what_has_a_checksum_and_is_a_catalog_is(folder: Path) -> None:
+def test_a_catalog_with_a_checksum_is_used(folder: Path) -> None:
     assert unseal(reseal(json.dumps({**CATALOG, "cache": {"x": 1}})[:-2])) is not None
     data = seal(CATALOG, {"x": 1})
     assert unseal(data) == unseal(data)
@@ -431,7 +427,7 @@ IMPORTS = {
 
 
 @pytest.mark.parametrize("name", IMPORTS)
-def test_a_change_of_what_was_imported_is_seen(tmp_path: Path, name: str) -> None:
+def test_a_change_of_an_imported_file_counts(tmp_path: Path, name: str) -> None:
     place, imports, hint = IMPORTS[name]
     (tmp_path / "pkg").mkdir()
     (tmp_path / "pkg" / "__init__.py").write_text("__all__ = ['kinds']\n" if name == "everything" else "")
@@ -447,7 +443,7 @@ def test_a_change_of_what_was_imported_is_seen(tmp_path: Path, name: str) -> Non
     assert before["functionSchema"] != after["functionSchema"] or "Color" not in str(before)
 
 
-def test_a_folder_that_becomes_an_environment_has_no_tools_any_more(tmp_path: Path) -> None:
+def test_a_folder_that_becomes_a_virtual_environment_is_not_read(tmp_path: Path) -> None:
     root = tmp_path / "project"
     (root / "env").mkdir(parents=True)
     (root / "env" / "m.py").write_text(f"{HEAD}@mcp.tool()\ndef inside(): 'Do.'\n")

@@ -51,7 +51,7 @@ SHELF_INDEX = SearchIndex(map(describe, SHELF))
         ),
     ],
 )
-def test_a_word_is_found_wherever_it_stands(place: str, tool: Tool) -> None:
+def test_a_word_is_found_in_every_place(place: str, tool: Tool) -> None:
     index = SearchIndex([make("other", "Something else."), tool])
     [hit] = index.search("zebras")
     assert hit.tool is tool
@@ -59,7 +59,7 @@ def test_a_word_is_found_wherever_it_stands(place: str, tool: Tool) -> None:
     assert "zebra" in words_by_place(tool)[place]  # type: ignore[index]
 
 
-def test_a_name_says_more_than_a_description_and_that_more_than_a_parameter() -> None:
+def test_a_name_counts_more_than_a_description_and_that_more_than_a_parameter() -> None:
     tools = [
         make("one", "Does this and that.", {"x": {"type": "string", "description": "About a zebra."}}),
         make("two", "Does this and that with a zebra."),
@@ -101,13 +101,13 @@ def test_other_languages_are_searched_too() -> None:
     assert names(index, "weer", 1) == ["weer"]
 
 
-def test_words_that_say_nothing_find_nothing_beside_others() -> None:
+def test_stop_words_count_only_alone() -> None:
     index = SearchIndex([make("to_do", "What is to be done."), make("hay", "Give it.")])
     assert names(index, "give me the hay please") == ["hay"]
     assert names(index, "to do") == ["to_do"]  # where there is nothing else, they are all there is
 
 
-def test_only_what_is_allowed_is_found_and_as_much_of_it_as_is_wanted() -> None:
+def test_only_allowed_tools_are_found_up_to_the_limit() -> None:
     tools = [make(f"feed_{number}", "Give hay to a zebra.") for number in range(2000)]
     index = SearchIndex([*tools, make("zebra", "Hay.")])
     some = {"feed_1500", "feed_1999", "elsewhere"}
@@ -123,7 +123,7 @@ def test_a_tool_that_cannot_be_built_is_left_out() -> None:
     assert names(SearchIndex([broken, make("zebra")]), "zebra") == ["zebra"]
 
 
-def test_there_may_be_nothing_to_search_and_nothing_to_search_for() -> None:
+def test_an_empty_index_and_an_empty_query_find_nothing() -> None:
     assert SearchIndex([]).search("zebra") == []
     assert SearchIndex([]).suggest("zebra") == []
     assert SHELF_INDEX.search("") == SHELF_INDEX.search(" ?! ") == []
@@ -131,7 +131,7 @@ def test_there_may_be_nothing_to_search_and_nothing_to_search_for() -> None:
     assert SearchIndex([make("___"), make("...")]).search("") == []
 
 
-def test_nothing_found_comes_with_words_that_look_like_it() -> None:
+def test_similar_words_are_suggested_if_nothing_was_found() -> None:
     assert SHELF_INDEX.search("thrmstt") == []
     assert SHELF_INDEX.suggest("thrmstt")[:1] == ["thermostat"]
 
@@ -149,7 +149,7 @@ def test_nothing_found_comes_with_words_that_look_like_it() -> None:
     ],
     ids=["one word", "emoji", "patterns", "no text", "one word again", "no spaces", "all different"],
 )
-def test_no_question_takes_long(query: str) -> None:
+def test_no_query_takes_long(query: str) -> None:
     started = time.process_time()
     SHELF_INDEX.search(query)
     SHELF_INDEX.suggest(query)
@@ -167,7 +167,7 @@ def test_a_huge_schema_is_read_up_to_a_bound() -> None:
 # --- how well it finds ---------------------------------------------------------------------------------
 
 
-def test_people_find_what_they_mean_on_the_shelf() -> None:
+def test_the_queries_of_the_bench_find_their_tools() -> None:
     """203 questions about 149 tools. The figures are a little below what is reached, so that a change that
     costs more than a question or two shows."""
     first: dict[str, list[bool]] = {}
@@ -187,6 +187,6 @@ def test_people_find_what_they_mean_on_the_shelf() -> None:
 
 
 @pytest.mark.parametrize("tools", [[], [make("feed")]])
-def test_a_question_that_is_no_text_is_refused_in_words(tools: list[Tool]) -> None:
+def test_a_query_that_is_not_a_string_is_refused(tools: list[Tool]) -> None:
     with pytest.raises(TypeError, match="query must be a string, not NoneType"):
         SearchIndex(tools).search(None)  # type: ignore[arg-type]

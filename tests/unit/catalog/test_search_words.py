@@ -91,7 +91,7 @@ def test_what_is_not_an_english_word_stays_as_it_is(word: str) -> None:
         ("file", "mails", 3),
     ],
 )
-def test_slips_are_letters_wrong_missing_too_many_or_exchanged(one: str, other: str, slips: int) -> None:
+def test_typos_are_letters_wrong_missing_added_or_swapped(one: str, other: str, slips: int) -> None:
     assert count_typos(one, other, 2) == slips
     assert count_typos(other, one, 2) == slips
 
@@ -100,7 +100,7 @@ TEXT = "delete deleted file files repository repo weather whether translate crea
 WORDS = Vocabulary(split_words(TEXT))
 
 
-def test_a_word_stands_for_itself_most_and_for_its_forms_nearly_as_much() -> None:
+def test_a_word_counts_more_than_its_forms() -> None:
     forms = WORDS.forms_of("delete")
     assert forms["delete"] == 1.0
     assert 0.7 < forms["deleted"] < 1.0
@@ -123,11 +123,11 @@ def test_a_word_stands_for_itself_most_and_for_its_forms_nearly_as_much() -> Non
         ("filesystem", "files"),
     ],
 )
-def test_a_word_that_nobody_uses_stands_for_one_that_was_meant(written: str, meant: str) -> None:
+def test_an_unknown_word_stands_for_similar_ones(written: str, meant: str) -> None:
     assert meant in WORDS.forms_of(written)
 
 
-def test_a_word_that_is_used_is_not_taken_for_another_that_looks_like_it() -> None:
+def test_a_known_word_is_not_taken_for_a_similar_one() -> None:
     assert "whether" not in WORDS.forms_of("weather")
 
 
@@ -136,6 +136,6 @@ def test_a_word_like_no_other_stands_for_nothing(word: str) -> None:
     assert WORDS.forms_of(word) == {}
 
 
-def test_the_nearest_words_are_those_a_person_would_say() -> None:
+def test_the_nearest_words_are_the_most_similar() -> None:
     assert WORDS.nearest_to("wether") == ["weather", "whether"]
     assert WORDS.nearest_to("qqqqqq") == []

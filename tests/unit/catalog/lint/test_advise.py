@@ -74,7 +74,7 @@ def test_every_finding_has_a_place_a_tool_and_a_hint() -> None:
         ("a" * 51, ["long-name"]),
     ],
 )
-def test_names_are_short_snake_case_and_telling(name: str, expected: list[str]) -> None:
+def test_names_are_short_descriptive_and_in_snake_case(name: str, expected: list[str]) -> None:
     assert codes(find_order, name=name) == expected
 
 
@@ -87,7 +87,7 @@ def test_names_are_short_snake_case_and_telling(name: str, expected: list[str]) 
         ("2fast", "tool_2fast"),
     ],
 )
-def test_a_name_in_another_style_gets_a_better_one(name: str, better: str) -> None:
+def test_a_name_in_another_style_gets_a_suggestion(name: str, better: str) -> None:
     [finding] = [finding for finding in advice(find_order, name=name) if finding.code == "name-style"]
     assert finding.hint == f"call it '{better}'"
 
@@ -107,11 +107,11 @@ def test_a_name_in_another_style_gets_a_better_one(name: str, better: str) -> No
         ("", ["missing-description"]),
     ],
 )
-def test_descriptions_say_something_and_not_too_much(text: str, expected: list[str]) -> None:
+def test_descriptions_are_informative_and_not_too_long(text: str, expected: list[str]) -> None:
     assert codes(find_order, description=text) == expected
 
 
-def test_levels_tell_what_hurts_from_what_helps() -> None:
+def test_levels_separate_warnings_from_advice() -> None:
     def levels(function: Any, **options: Any) -> dict[str, str]:
         return {finding.code: finding.level for finding in advice(function, **options)}
 
@@ -120,7 +120,7 @@ def test_levels_tell_what_hurts_from_what_helps() -> None:
     assert levels(find_order, description="Short")["short-description"] == "advice"
 
 
-def test_a_function_without_docstring_is_told_to_have_one() -> None:
+def test_a_function_without_a_docstring_is_reported() -> None:
     def look_up(word: str) -> str:
         return word
 
@@ -145,7 +145,7 @@ def test_a_parameter_needs_a_description_and_a_type() -> None:
     ]
 
 
-def test_an_explicit_schema_is_looked_at_in_the_same_way() -> None:
+def test_an_explicit_schema_is_checked_in_the_same_way() -> None:
     schema = {
         "type": "object",
         "properties": {"a": {}, "b": {"type": "string", "description": "One of: red, blue"}, "c": True},
@@ -186,7 +186,7 @@ def test_an_explicit_schema_is_looked_at_in_the_same_way() -> None:
         ("", []),
     ],
 )
-def test_alternatives_in_words_are_told_from_examples(text: str, choices: list[str]) -> None:
+def test_listed_choices_are_distinguished_from_examples(text: str, choices: list[str]) -> None:
     assert list_choices(text) == choices
 
 
@@ -205,7 +205,7 @@ def test_a_string_with_listed_choices_should_be_a_literal() -> None:
     assert finding.hint == 'use Literal["red", "blue"], so that nothing else is accepted'
 
 
-def test_data_that_is_returned_needs_words() -> None:
+def test_returned_data_needs_a_description() -> None:
     def count_words(text: str) -> int:
         """Count the words of a text.
 
@@ -229,7 +229,7 @@ def test_data_that_is_returned_needs_words() -> None:
     assert "return hint" in (finding.hint or "")
 
 
-def test_text_nothing_and_records_with_fields_need_none() -> None:
+def test_text_and_records_with_fields_need_no_description() -> None:
     def as_text() -> str:
         """Tell the state of things."""
         return ""
@@ -249,7 +249,7 @@ def test_text_nothing_and_records_with_fields_need_none() -> None:
         assert codes(function) == []
 
 
-def test_a_tool_object_is_advised_too() -> None:
+def test_a_tool_object_is_checked_too() -> None:
     class Remember:
         name = "remember"
         description = "Remember"
@@ -265,7 +265,7 @@ def test_a_tool_object_is_advised_too() -> None:
     ]
 
 
-def test_a_marked_function_is_advised_by_its_mark() -> None:
+def test_options_of_the_decorator_count() -> None:
     @tool(description="Say what the time is")
     def clock() -> str:
         return ""

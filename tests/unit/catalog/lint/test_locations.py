@@ -40,7 +40,7 @@ def lines(folder: Path, text: str) -> dict[str, int | None]:
     return {finding.code: finding.line for finding in inspect_tools(collect(path).tools).findings}
 
 
-def test_findings_stand_where_their_cause_does(tmp_path: Path) -> None:
+def test_findings_have_the_line_of_their_cause(tmp_path: Path) -> None:
     found = lines(tmp_path, TEXT)
     assert found["asks-for-secrecy"] == 14
     assert found["overrides-instructions"] == 17
@@ -61,7 +61,7 @@ def test_a_file_that_changes_is_read_again(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("data", [b"def broken(:\n", b"\xff\xfe\x00", b"", b"x" * 10, b"(" * 5_000])
-def test_a_file_that_is_no_python_has_lines_and_nothing_else(tmp_path: Path, data: bytes) -> None:
+def test_a_file_that_is_not_python_has_only_lines(tmp_path: Path, data: bytes) -> None:
     path = tmp_path / "a.py"
     path.write_bytes(data)
     source = read_source(str(path))
@@ -69,7 +69,7 @@ def test_a_file_that_is_no_python_has_lines_and_nothing_else(tmp_path: Path, dat
     assert source.spans == {}
 
 
-def test_what_cannot_be_read_is_nothing(tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_read_is_none(tmp_path: Path) -> None:
     assert read_source(str(tmp_path)) is None
     assert read_source(str(tmp_path / "gone.py")) is None
     assert read_source("<string>") is None

@@ -115,18 +115,18 @@ def test_every_rule_has_an_example() -> None:
     assert FIRES.keys() | TOGETHER.keys() | ELSEWHERE == RULES.keys()
 
 
-def test_a_good_definition_is_not_spoken_of() -> None:
+def test_a_good_definition_has_no_findings() -> None:
     assert codes(define()) == set()
 
 
 @pytest.mark.parametrize("code", FIRES)
-def test_a_rule_points_at_what_it_is_about(code: str) -> None:
+def test_a_rule_reports_its_example(code: str) -> None:
     for definition in FIRES[code]:
         assert code in codes(definition)
 
 
 @pytest.mark.parametrize("code", TOGETHER)
-def test_a_rule_about_several_tools_looks_at_all(code: str) -> None:
+def test_a_rule_about_several_tools_reports_its_example(code: str) -> None:
     assert code in codes(*TOGETHER[code])
     assert code not in codes(TOGETHER[code][0])
 
@@ -169,7 +169,7 @@ def test_a_rule_about_several_tools_looks_at_all(code: str) -> None:
         ("out-of-sight", define(description="Find it:\n\n    indented = code()\n\n\n    more, e.g. this")),
     ],
 )
-def test_a_rule_holds_its_tongue(code: str, definition: ToolDefinition) -> None:
+def test_a_rule_does_not_report_good_examples(code: str, definition: ToolDefinition) -> None:
     assert code not in codes(definition)
 
 
@@ -193,6 +193,6 @@ def test_a_credential_is_not_repeated() -> None:
 
 
 @pytest.mark.parametrize(("words", "said"), [("x", "only 1 character"), ("xy", "only 2 characters")])
-def test_one_character_is_not_several(words: str, said: str) -> None:
+def test_one_character_is_singular(words: str, said: str) -> None:
     findings = inspect_tools([describe(define(description=words))]).findings
     assert [finding.message for finding in findings if finding.message.endswith(said)]

@@ -32,7 +32,7 @@ def make(folder: Path) -> dict[str, Any]:
     return to_sarif(findings, version="1.2.3", ignored=hushed, root=folder)
 
 
-def test_the_document_is_what_a_reader_of_the_format_expects(tmp_path: Path) -> None:
+def test_the_document_is_valid_sarif(tmp_path: Path) -> None:
     read = Sarif.model_validate(make(tmp_path))
     [run] = read.runs
     assert read.version == "2.1.0"
@@ -45,7 +45,7 @@ def test_the_document_is_what_a_reader_of_the_format_expects(tmp_path: Path) -> 
     ]
 
 
-def test_every_result_leads_to_its_rule_and_its_place(tmp_path: Path) -> None:
+def test_every_result_refers_to_its_rule_and_location(tmp_path: Path) -> None:
     [run] = make(tmp_path)["runs"]
     rules = run["tool"]["driver"]["rules"]
     for result in run["results"]:
@@ -68,7 +68,7 @@ def test_every_result_leads_to_its_rule_and_its_place(tmp_path: Path) -> None:
     assert "locations" not in fourth
 
 
-def test_a_tool_of_a_running_server_has_an_address_or_only_a_name() -> None:
+def test_a_tool_of_a_server_has_a_url_or_only_a_name() -> None:
     findings = [
         Finding("long-name", "advice", "It is long", "a_tool", file="http://127.0.0.1:8000/mcp"),
         Finding("long-name", "advice", "It is long", "a_tool", file="python server.py"),
@@ -86,7 +86,7 @@ def test_all_rules_are_described_with_their_level(tmp_path: Path) -> None:
     assert rules["long-name"]["help"]["text"].endswith(".")
 
 
-def test_what_was_opted_out_of_is_there_and_marked(tmp_path: Path) -> None:
+def test_ignored_findings_are_included_as_suppressed(tmp_path: Path) -> None:
     results = make(tmp_path)["runs"][0]["results"]
     assert [result.get("suppressions") for result in results] == [
         *[None] * 4,
@@ -95,7 +95,7 @@ def test_what_was_opted_out_of_is_there_and_marked(tmp_path: Path) -> None:
     ]
 
 
-def test_a_finding_stays_itself_when_lines_move(tmp_path: Path) -> None:
+def test_the_fingerprint_of_a_finding_does_not_depend_on_its_line(tmp_path: Path) -> None:
     def mark(line: int, message: str = "It is long") -> Any:
         finding = Finding("long-name", "advice", message, "a_tool", None, str(tmp_path / "a.py"), line)
         return to_sarif([finding], version="1")["runs"][0]["results"][0]["partialFingerprints"]
@@ -105,7 +105,7 @@ def test_a_finding_stays_itself_when_lines_move(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif("TOOLCRIB_SOAK" not in os.environ, reason="downloads a validator: TOOLCRIB_SOAK=1")
-def test_the_validator_of_the_format_has_nothing_to_say_against_it(tmp_path: Path) -> None:
+def test_the_sarif_validator_accepts_the_document(tmp_path: Path) -> None:
     npm = shutil.which("npm")
     if npm is None:
         pytest.skip("there is no npm")

@@ -38,7 +38,7 @@ def subject(name: str, description: str, *parameters: str, file: str | None = No
         ),
     ],
 )
-def test_tools_of_the_same_words_are_alike(one: tuple[str, str], other: tuple[str, str]) -> None:
+def test_tools_with_the_same_words_are_near_duplicates(one: tuple[str, str], other: tuple[str, str]) -> None:
     [(later, remark)] = find_near_duplicates([subject(*one), subject(*other)])
     assert later.name == other[0]
     assert one[0] in remark.message
@@ -65,13 +65,13 @@ def test_tools_of_the_same_words_are_alike(one: tuple[str, str], other: tuple[st
         ),
     ],
 )
-def test_tools_that_differ_in_what_they_are_about_are_not(
+def test_tools_with_different_subjects_are_not_near_duplicates(
     one: tuple[str, ...], other: tuple[str, ...]
 ) -> None:
     assert list(find_near_duplicates([subject(*one), subject(*other)])) == []
 
 
-def test_a_copied_description_is_told_with_the_place_of_the_first() -> None:
+def test_a_copied_description_is_reported_with_the_location_of_the_first() -> None:
     tools = [
         subject("first", "Do the thing.", file="/a.py"),
         subject("second", "do the Thing", file="/b.py"),
@@ -92,7 +92,7 @@ def test_versions_of_one_tool_are_not_compared() -> None:
     assert list(find_near_duplicates(tools)) == list(find_same_descriptions(tools)) == []
 
 
-def test_when_to_use_is_asked_for_only_where_there_is_a_choice() -> None:
+def test_when_to_use_is_required_only_for_similar_tools() -> None:
     plain = [subject("find_order", "Find an order."), subject("find_old_order", "Find it in the archive.")]
     telling = subject("find_old_order", "Find it in the archive. Use this if it is older than a year.")
     assert [later.name for later, _ in find_missing_occasion(plain)] == ["find_order", "find_old_order"]

@@ -66,7 +66,7 @@ def test_every_text_is_listed() -> None:
     assert len(found) == len(set(found)) == there
 
 
-def test_what_lies_below_a_parameter_belongs_to_it() -> None:
+def test_texts_below_a_parameter_belong_to_it() -> None:
     owners = {text.text: text.parameter for text in list_texts(EVERYWHERE)}
     assert owners["t:inner words"] == owners["t:default"] == owners["t:parameter"] == "t:parameter"
     assert owners["t:root"] is owners["t:result"] is owners["t:definition words"] is None
@@ -106,7 +106,7 @@ def test_folding_removes_disguises(text: str, reading: str) -> None:
 
 
 @given(st.text(max_size=200))
-def test_folding_takes_any_text(text: str) -> None:
+def test_folding_accepts_any_text(text: str) -> None:
     readings = fold(text)
     assert readings
     assert all(isinstance(reading, str) for reading in readings)

@@ -27,7 +27,7 @@ async def fail(manner: str, limits: Limits = QUICK) -> Failure:
     return failure
 
 
-async def test_every_mistake_in_a_call_is_told_to_the_model() -> None:
+async def test_every_mistake_in_a_call_becomes_its_result() -> None:
     async with line_runner(Bench(), "errs") as runner:
         logging.getLogger("toolcrib").setLevel(logging.CRITICAL)
         events = await collect(runner)
@@ -46,7 +46,7 @@ async def test_every_mistake_in_a_call_is_told_to_the_model() -> None:
     assert "secret words" not in said
 
 
-async def test_what_is_no_call_is_words_whatever_it_looks_like() -> None:
+async def test_lines_that_are_not_calls_are_text() -> None:
     async with line_runner(Bench(), "babbles") as runner:
         events = await collect(runner)
     assert events[-1] == Final("done")
@@ -56,12 +56,12 @@ async def test_what_is_no_call_is_words_whatever_it_looks_like() -> None:
     assert '{"tool_result"' in said
 
 
-async def test_a_program_that_complains_a_lot_is_listened_to() -> None:
+async def test_a_program_may_write_a_lot_to_stderr() -> None:
     async with line_runner(Bench(), "complains") as runner:
         assert await runner.ask("Well?") == "well"
 
 
-async def test_a_long_result_is_cut_and_says_so() -> None:
+async def test_a_long_result_is_cut_with_a_note() -> None:
     limits = Limits(turn_s=10, answer_s=20, result_chars=1000)
     async with line_runner(Bench(), "asks_for_much", limits=limits) as runner:
         events = await collect(runner)
@@ -78,7 +78,7 @@ async def test_calls_beyond_the_limit_of_a_turn_are_not_made() -> None:
     assert "fine" in answer
 
 
-async def test_a_tool_that_takes_too_long_is_told_to_the_model() -> None:
+async def test_a_tool_timeout_becomes_the_result_of_its_call() -> None:
     bench = Bench()
     limits = Limits(tool_s=0.2, turn_s=10, answer_s=20)
     async with line_runner(bench, "asks_for_something_slow", limits=limits) as runner:
@@ -86,7 +86,7 @@ async def test_a_tool_that_takes_too_long_is_told_to_the_model() -> None:
     assert bench.ended == ["wait"]
 
 
-async def test_a_program_that_stalls_is_given_up() -> None:
+async def test_a_stalled_program_is_stopped() -> None:
     failure = await fail("stalls", SHORT)
     assert failure.kind == "stalled"
     assert "its turn has taken 0.5 s" in failure.message
@@ -94,23 +94,23 @@ async def test_a_program_that_stalls_is_given_up() -> None:
     assert '{"final": true}' in failure.hint
 
 
-async def test_a_program_that_never_reads_is_given_up() -> None:
+async def test_a_program_that_never_reads_is_stopped() -> None:
     assert (await fail("never_reads", SHORT)).kind == "stalled"
 
 
-async def test_a_program_that_dies_is_quoted() -> None:
+async def test_a_failure_quotes_the_stderr_of_a_program_that_died() -> None:
     failure = await fail("dies")
     assert failure.kind == "died"
     assert failure.message.endswith("exited with code 3. Its stderr:\n    out of memory\n    at line 7")
 
 
-async def test_a_program_that_dies_in_the_middle_of_a_line_is_told_so() -> None:
+async def test_a_program_that_dies_in_the_middle_of_a_line_is_a_failure() -> None:
     failure = await fail("dies_in_a_line")
     assert failure.kind == "died"
     assert "exited with code 1" in failure.message
 
 
-async def test_a_program_that_asks_and_does_not_wait_is_told_so() -> None:
+async def test_a_program_that_exits_before_its_result_is_a_failure() -> None:
     failure = await fail("asks_and_dies")
     assert failure.kind == "died"
     assert "exited with code 0" in failure.message
@@ -118,12 +118,12 @@ async def test_a_program_that_asks_and_does_not_wait_is_told_so() -> None:
     assert "transcript" in failure.hint
 
 
-async def test_a_program_without_an_answer_is_told_so() -> None:
+async def test_a_program_without_an_answer_is_a_failure() -> None:
     failure = await fail("says_nothing")
     assert (failure.kind, "without an answer" in failure.message) == ("died", True)
 
 
-async def test_a_program_that_closes_its_output_and_lives_on_is_ended() -> None:
+async def test_a_program_that_closes_its_output_is_stopped() -> None:
     failure = await fail("closes_its_output")
     assert (failure.kind, "closed its stdout" in failure.message) == ("died", True)
 
@@ -136,7 +136,7 @@ async def test_a_program_that_closes_its_output_and_lives_on_is_ended() -> None:
         ("asks_without_listening", "tool calls at once"),
     ],
 )
-async def test_what_never_ends_is_ended(manner: str, words: str) -> None:
+async def test_endless_output_and_calls_are_stopped(manner: str, words: str) -> None:
     failure = await fail(manner, Limits(turns=5, output_chars=100_000, turn_s=10, answer_s=20))
     assert failure.kind == "limit"
     assert words in failure.message
@@ -145,12 +145,12 @@ async def test_what_never_ends_is_ended(manner: str, words: str) -> None:
         assert failure.hint.startswith("it called 'add' 5 times")
 
 
-async def test_a_line_without_end_is_one_flawed_call_and_costs_no_memory() -> None:
+async def test_an_endless_line_is_one_bad_call_and_bounded_memory() -> None:
     failure = await fail("writes_one_line_for_ever", Limits(turn_s=1, answer_s=20))
     assert failure.kind == "stalled"
 
 
-async def test_a_program_that_is_not_there_is_told_with_a_way_out() -> None:
+async def test_a_missing_program_is_a_failure_with_a_hint() -> None:
     runner = AgentRunner(Bench().server, provider="gemini_cli", command=["no-such-model-anywhere"])
     async with runner:
         events = await collect(runner)
@@ -164,7 +164,7 @@ async def test_a_program_that_is_not_there_is_told_with_a_way_out() -> None:
         assert error.value.hint is not None
 
 
-async def test_after_a_failure_the_next_question_begins_anew() -> None:
+async def test_the_next_question_after_a_failure_starts_a_new_process() -> None:
     async with line_runner(Bench(), "dies") as runner:
         for _ in range(2):
             events = await collect(runner)
@@ -172,7 +172,7 @@ async def test_after_a_failure_the_next_question_begins_anew() -> None:
             assert events[-1].kind == "died"
 
 
-async def test_whoever_stops_reading_ends_the_program_and_all_it_started() -> None:
+async def test_to_stop_reading_ends_the_program_and_its_children() -> None:
     async with line_runner(Bench(), "will_not_go", grace_s=0.1) as runner:
         async with aclosing(runner.send("Who?")) as events:
             first = await anext(events)
@@ -217,12 +217,12 @@ async def test_stopping_the_runner_ends_an_answer_that_another_task_reads() -> N
     assert children() <= before
 
 
-async def test_what_a_program_leaves_behind_goes_with_it() -> None:
+async def test_processes_that_a_program_leaves_behind_are_killed() -> None:
     async with line_runner(Bench(), "leaves_a_child") as runner:
         pid = int(await runner.ask("Who?"))
     assert is_gone(pid)
 
 
-async def test_a_command_in_one_text_is_refused_because_no_shell_reads_it() -> None:
+async def test_a_command_in_one_string_is_refused() -> None:
     with pytest.raises(ValueError, match="a list of strings"):
         AgentRunner(Bench().server, provider="gemini_cli", command=f"{sys.executable} model.py")

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.agents.test_services import every_voice, talk
+from tests.agents.test_hosted_models import every_voice, talk
 from tests.support.agents import Bench, collect
 from tests.support.model_endpoints import VOICES, Endpoint, OpenAIVoice, Reply, Voice, event, whole
 from toolcrib.agents import AgentRunner, Failure, Final, Limits, Token, ToolCall
@@ -34,7 +34,9 @@ async def fail(voice: Voice, *replies: Reply, limits: Limits | None = None, **op
 
 
 @every_voice
-async def test_a_refused_key_is_told_without_the_key(voice: Voice, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_refused_key_is_reported_without_the_key(
+    voice: Voice, caplog: pytest.LogCaptureFixture
+) -> None:
     with caplog.at_level(logging.DEBUG):
         failure = await fail(voice, voice.refuse(401, "Incorrect API key provided: k3y"))
     assert failure.kind == "access"
@@ -44,7 +46,7 @@ async def test_a_refused_key_is_told_without_the_key(voice: Voice, caplog: pytes
 
 
 @every_voice
-async def test_a_busy_service_is_asked_again_after_as_long_as_it_says(voice: Voice) -> None:
+async def test_a_busy_service_is_retried_after_the_time_it_names(voice: Voice) -> None:
     busy = voice.refuse(429, "slow down", retry_after="0")
     later = voice.refuse(503, "later", retry_after=formatdate(0, usegmt=True))
     async with (
@@ -56,7 +58,7 @@ async def test_a_busy_service_is_asked_again_after_as_long_as_it_says(voice: Voi
 
 
 @every_voice
-async def test_a_service_that_asks_for_too_much_patience_is_given_up_at_once(voice: Voice) -> None:
+async def test_a_retry_that_would_come_too_late_fails_at_once(voice: Voice) -> None:
     async with asyncio.timeout(5):
         failure = await fail(voice, voice.refuse(429, "slow down", retry_after="3600"))
     assert (failure.kind, failure.hint) == (
@@ -65,7 +67,7 @@ async def test_a_service_that_asks_for_too_much_patience_is_given_up_at_once(voi
     )
 
 
-async def test_a_service_that_stays_broken_is_given_up() -> None:
+async def test_a_service_that_keeps_failing_is_a_failure() -> None:
     async with Endpoint(OPENAI.refuse(500, "oops")) as endpoint, talk(Bench(), OPENAI, endpoint) as runner:
         failure = (await collect(runner))[-1]
     assert isinstance(failure, Failure)
@@ -110,7 +112,7 @@ async def test_a_whole_answer_may_be_bad_too(reply: Reply, kind: str) -> None:
 
 @every_voice
 @pytest.mark.parametrize("count", [1, 2, 4])
-async def test_a_stream_that_is_cut_is_a_failure_wherever_it_is_cut(voice: Voice, count: int) -> None:
+async def test_a_stream_that_ends_early_is_a_failure(voice: Voice, count: int) -> None:
     reply = voice.stream("Let me think about it", [("add", {"a": 1})])
     failure = await fail(voice, Reply(reply.chunks[:count], then="cut"))
     assert failure.kind == "cut"
@@ -119,7 +121,7 @@ async def test_a_stream_that_is_cut_is_a_failure_wherever_it_is_cut(voice: Voice
 
 
 @every_voice
-async def test_a_stream_that_stalls_is_given_up_and_closed(voice: Voice) -> None:
+async def test_a_stalled_stream_is_a_failure_and_is_closed(voice: Voice) -> None:
     stalling = Reply(voice.stream("Let me think").chunks[:3], then="stall")
     limits = Limits(turn_s=2, answer_s=10)  # starting the SDK counts too
     async with Endpoint(stalling) as endpoint, talk(Bench(), voice, endpoint, limits) as runner:
@@ -131,7 +133,7 @@ async def test_a_stream_that_stalls_is_given_up_and_closed(voice: Voice) -> None
 
 
 @every_voice
-async def test_a_model_that_asks_for_the_same_tool_for_ever_is_stopped(voice: Voice) -> None:
+async def test_endless_calls_are_stopped(voice: Voice) -> None:
     limits = Limits(turns=4, turn_s=5, answer_s=10)
     failure = await fail(voice, voice.stream("", [("add", {"a": 1, "b": 1})]), limits=limits)
     assert failure.kind == "limit"
@@ -140,19 +142,19 @@ async def test_a_model_that_asks_for_the_same_tool_for_ever_is_stopped(voice: Vo
 
 
 @every_voice
-async def test_a_model_that_talks_for_ever_is_stopped(voice: Voice) -> None:
+async def test_endless_text_is_stopped(voice: Voice) -> None:
     chunks = voice.stream("and so on and on").chunks[:-1]
     failure = await fail(voice, Reply(chunks, then="repeat"), limits=Limits(output_chars=5_000, turn_s=20))
     assert (failure.kind, "5000 characters" in failure.message) == ("limit", True)
 
 
-async def test_an_answer_that_is_too_large_is_not_read_to_its_end() -> None:
+async def test_a_huge_answer_is_not_read_to_its_end() -> None:
     padding = Reply([b": " + b"x" * 65536 + b"\n\n"], then="repeat")
     failure = await fail(OPENAI, padding, limits=Limits(turn_s=30, answer_s=30))
     assert (failure.kind, "more than 32 MiB" in failure.message) == ("limit", True)
 
 
-async def test_arguments_that_are_no_json_are_told_to_the_model_and_not_sent_back() -> None:
+async def test_invalid_arguments_become_the_result_and_are_not_sent_back() -> None:
     call = {"index": 0, "id": "c1", "function": {"name": "add", "arguments": '{"a": 1,'}}
     bad = event({"choices": [{"index": 0, "delta": {"tool_calls": [call]}, "finish_reason": "length"}]})
     async with (
@@ -165,7 +167,7 @@ async def test_arguments_that_are_no_json_are_told_to_the_model_and_not_sent_bac
     assert json.loads(sent[1]["tool_calls"][0]["function"]["arguments"]) == {}
 
 
-async def test_calls_without_ids_or_with_the_same_one_stay_apart() -> None:
+async def test_calls_with_missing_or_equal_ids_are_kept_apart() -> None:
     def piece(**call: Any) -> dict[str, Any]:
         return {"choices": [{"delta": {"tool_calls": [call]}, "finish_reason": "tool_calls"}]}
 
@@ -186,7 +188,7 @@ async def test_calls_without_ids_or_with_the_same_one_stay_apart() -> None:
     assert OPENAI.results(endpoint.requests[1].body) == ["2", "3", "4", "5"]
 
 
-async def test_a_service_that_is_not_there_is_told_with_a_way_out() -> None:
+async def test_an_unreachable_service_is_a_failure_with_a_hint() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         address = f"http://127.0.0.1:{taken.getsockname()[1]}"
@@ -201,7 +203,7 @@ async def test_a_service_that_is_not_there_is_told_with_a_way_out() -> None:
 
 
 @pytest.mark.parametrize("voice", VOICES[:2], ids=lambda voice: voice.name)
-async def test_a_call_that_the_greatest_length_cut_off_is_not_run(voice: Voice) -> None:
+async def test_a_call_cut_off_by_the_maximum_length_is_not_run(voice: Voice) -> None:
     reply = voice.stream("", [("fail", {})], {"openai": "length", "anthropic": "max_tokens"}[voice.name])
     kept = [chunk for chunk in reply.chunks if b'"{}"' not in chunk]  # OpenAI: not even the braces came
     async with (
@@ -223,7 +225,9 @@ async def test_without_a_key_nothing_is_sent(monkeypatch: pytest.MonkeyPatch) ->
         ]
 
 
-async def test_a_key_from_the_environment_is_not_sent_in_the_clear(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_key_from_the_environment_is_not_sent_over_plain_http(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "fr0m-outside")
     sent = {
         "http://models.example": None,
@@ -239,7 +243,7 @@ async def test_a_key_from_the_environment_is_not_sent_in_the_clear(monkeypatch: 
 
 
 @every_voice
-async def test_whoever_stops_reading_closes_the_connection(voice: Voice) -> None:
+async def test_to_stop_reading_closes_the_connection(voice: Voice) -> None:
     stalling = Reply(voice.stream("Let me think").chunks[:4], then="stall")
     async with Endpoint(stalling) as endpoint, talk(Bench(), voice, endpoint) as runner:
         async with aclosing(runner.send("Well?")) as events:
@@ -249,7 +253,7 @@ async def test_whoever_stops_reading_closes_the_connection(voice: Voice) -> None
 
 
 @every_voice
-async def test_after_a_failure_the_conversation_goes_on_without_what_failed(voice: Voice) -> None:
+async def test_a_failed_question_is_not_part_of_the_conversation(voice: Voice) -> None:
     replies = (voice.stream("One."), voice.refuse(400, "no"), voice.stream("Three."))
     async with Endpoint(*replies) as endpoint, talk(Bench(), voice, endpoint) as runner:
         assert await runner.ask("First?") == "One."
@@ -265,7 +269,7 @@ async def test_after_a_failure_the_conversation_goes_on_without_what_failed(voic
 
 
 @pytest.mark.parametrize("voice", VOICES, ids=lambda voice: voice.name)
-async def test_a_refusal_of_the_model_is_an_answer_that_says_so(voice: Voice) -> None:
+async def test_a_refusal_of_the_model_has_the_reason_refused(voice: Voice) -> None:
     reason = {"openai": "content_filter", "anthropic": "refusal", "gemini": "SAFETY"}[voice.name]
     async with (
         Endpoint(voice.stream("I will not", reason=reason)) as endpoint,

@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from tests.agents.test_services import talk
+from tests.agents.test_hosted_models import talk
 from tests.support.agents import Bench
 from tests.support.model_endpoints import AnthropicVoice, Endpoint, GeminiVoice, OpenAIVoice
 
 CALLS = [("add", {"a": 2, "b": 3})]
 
 
-async def test_the_official_openai_client_understands_the_imitation() -> None:
+async def test_the_openai_sdk_reads_the_imitated_service() -> None:
     openai = pytest.importorskip("openai")
     voice = OpenAIVoice()
     ask: dict[str, Any] = {"model": "m", "messages": [{"role": "user", "content": "Hello?"}]}
@@ -35,7 +35,7 @@ async def test_the_official_openai_client_understands_the_imitation() -> None:
         assert whole.choices[0].message.tool_calls[0].function.name == "add"
 
 
-async def test_the_official_anthropic_client_understands_the_imitation() -> None:
+async def test_the_anthropic_sdk_reads_the_imitated_service() -> None:
     anthropic = pytest.importorskip("anthropic")
     voice = AnthropicVoice()
     ask: dict[str, Any] = {
@@ -56,7 +56,7 @@ async def test_the_official_anthropic_client_understands_the_imitation() -> None
         assert whole.content[0].name == "add"
 
 
-async def test_the_official_gemini_client_understands_the_imitation() -> None:
+async def test_the_gemini_sdk_reads_the_imitated_service() -> None:
     genai = pytest.importorskip("google.genai")
     voice = GeminiVoice()
     async with Endpoint(voice.stream("Well. ", CALLS), voice.answer("", CALLS)) as endpoint:
@@ -72,7 +72,7 @@ async def test_the_official_gemini_client_understands_the_imitation() -> None:
         client.close()
 
 
-async def test_our_requests_are_what_the_official_packages_describe() -> None:
+async def test_requests_match_the_types_of_the_sdks() -> None:
     pydantic = pytest.importorskip("pydantic")
     chat = pytest.importorskip("openai.types.chat")
     messages = pytest.importorskip("anthropic.types")

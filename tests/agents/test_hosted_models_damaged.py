@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.agents.test_services import every_voice, talk
+from tests.agents.test_hosted_models import every_voice, talk
 from tests.support.agents import Bench, collect
 from tests.support.model_endpoints import Endpoint, GeminiVoice, Reply, Voice, event
 from tests.support.plugins import install_plugin, run_with_plugin

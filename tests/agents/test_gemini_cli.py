@@ -48,7 +48,7 @@ async def test_the_first_line_has_the_whole_catalog_and_the_next_only_the_questi
     assert second == {"prompt": "And now?", "message": "And now?"}
 
 
-async def test_a_program_that_ends_after_each_answer_is_started_again_and_told_what_was_said() -> None:
+async def test_a_program_that_exits_after_each_answer_is_restarted_with_the_conversation() -> None:
     async with line_runner(Bench(), "repeats_once") as runner:
         await runner.ask("First?")
         again = json.loads(await runner.ask("Second?"))
@@ -62,14 +62,14 @@ async def test_calls_made_together_are_answered_in_their_order() -> None:
         assert await runner.ask("Add") == "2 and 11"
 
 
-async def test_a_call_is_made_though_the_answer_ends_beside_it() -> None:
+async def test_a_call_is_made_even_if_the_answer_ends_next_to_it() -> None:
     async with line_runner(Bench(), "ends_beside_its_call") as runner:
         events = await collect(runner)
     assert [event.text for event in events if isinstance(event, ToolResult)] == ["5"]
     assert events[-1] == Final("Added.")
 
 
-async def test_an_answer_counts_though_its_program_is_gone_before_the_result() -> None:
+async def test_an_answer_counts_even_if_its_program_exits_before_the_result() -> None:
     bench = Bench()
     providers: list[Any] = []
 
@@ -103,7 +103,7 @@ async def test_the_transcript_is_plain_text() -> None:
     assert text.endswith("User: Second?")
 
 
-async def test_tools_that_change_between_questions_are_told_of() -> None:
+async def test_tools_that_change_between_questions_are_sent_again() -> None:
     bench = Bench()
     bench.server.dynamic = True
     async with line_runner(bench, "repeats") as runner:

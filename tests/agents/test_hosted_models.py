@@ -68,7 +68,7 @@ async def test_calls_of_one_turn_run_at_the_same_time(voice: Voice) -> None:
 
 
 @every_voice
-async def test_a_model_that_lies_about_tools_and_arguments_is_told_so(voice: Voice) -> None:
+async def test_unknown_tools_and_bad_arguments_become_results(voice: Voice) -> None:
     calls = [("ad", {}), ("add", {"a": "many"}), ("fail", {})]
     async with (
         Endpoint(voice.stream("", calls), voice.stream("Sorry.")) as endpoint,
@@ -83,7 +83,7 @@ async def test_a_model_that_lies_about_tools_and_arguments_is_told_so(voice: Voi
 
 
 @every_voice
-async def test_an_answer_that_a_limit_cut_short_says_so(voice: Voice) -> None:
+async def test_an_answer_cut_short_by_a_limit_has_the_reason_length(voice: Voice) -> None:
     reason = {"openai": "length", "anthropic": "max_tokens", "gemini": "MAX_TOKENS"}[voice.name]
     async with (
         Endpoint(voice.stream("And then", reason=reason)) as endpoint,
@@ -106,7 +106,7 @@ async def test_a_session_without_tools_sends_none(voice: Voice) -> None:
     assert "tools" not in endpoint.requests[0].body
 
 
-async def test_every_service_is_asked_in_its_own_way() -> None:
+async def test_requests_have_the_path_headers_and_tools_of_their_service() -> None:
     seen: dict[str, Any] = {}
     for voice in VOICES:
         async with Endpoint(voice.stream("Hello.")) as endpoint, talk(Bench(), voice, endpoint) as runner:
@@ -138,7 +138,7 @@ async def test_the_key_and_the_address_come_from_the_environment(monkeypatch: py
     assert request.body["seed"] == 7
 
 
-async def test_what_gemini_signs_is_shown_to_it_again() -> None:
+async def test_signed_parts_are_sent_back_to_gemini() -> None:
     voice = GeminiVoice()
     signed = {"functionCall": {"id": "f1", "name": "add", "args": {"a": 1}}, "thoughtSignature": "c2ln"}
     thought = {"text": "hm", "thought": True}
@@ -156,7 +156,7 @@ async def test_what_gemini_signs_is_shown_to_it_again() -> None:
     assert contents[2]["parts"][0]["functionResponse"]["id"] == "f1"
 
 
-async def test_thinking_that_anthropic_signs_is_shown_to_it_again() -> None:
+async def test_signed_thinking_is_sent_back_to_anthropic() -> None:
     voice = VOICES[1]
     begin: dict[str, Any] = {"type": "message_start", "message": {"usage": {"input_tokens": 1}}}
     items = [
