@@ -8,7 +8,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, InvalidStateError
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self, TypedDict, TypeVar, Unpack, overload
 
@@ -106,7 +106,7 @@ class SettingFields(TypedDict, total=False):
 
 
 _PROTOCOL_SETTINGS = (
-    *("version", "title", "instructions", "page_size", "unknown_tool_code"),
+    *("title", "instructions", "page_size", "unknown_tool_code"),
     *("log_arguments", "key", "keeps_sessions"),
 )
 
@@ -157,15 +157,6 @@ class MCPServer:
             self.enforce(policy)
         elif self._middleware:
             self._compose()
-
-    @property
-    def identity(self) -> dict[str, Any]:
-        """The settings that concern the protocol; assigning changes them."""
-        return {name: getattr(self.settings, name) for name in _PROTOCOL_SETTINGS}
-
-    @identity.setter
-    def identity(self, changes: Mapping[str, Any]) -> None:
-        self.settings = replace(self.settings, **changes)
 
     # --- registration ---
 
@@ -453,10 +444,9 @@ class MCPServer:
             from toolcrib.protocol import EngineSettings
             from toolcrib.transports.serving import Transports
 
-            identity = {**self.identity, "version": self.settings.version or "0"}
-            settings = EngineSettings(
-                name=self.name, dynamic=self.dynamic, methods=tuple(self._methods), **identity
-            )
+            own: dict[str, Any] = {name: getattr(self.settings, name) for name in _PROTOCOL_SETTINGS}
+            own |= {"version": self.settings.version or "0", "methods": tuple(self._methods)}
+            settings = EngineSettings(name=self.name, dynamic=self.dynamic, **own)
             self._transports = Transports(self.dispatcher, settings, self.enforcer)
             if self._running:
                 self._transports.open()

@@ -130,7 +130,7 @@ def load_for_serving(
     server, has_tools = loader.make_server(tools, dynamic=dynamic)
     loader.configure(server, name=name, timeout_s=timeout_s)
     settings = {key: value for key in _IDENTITY if (value := loader.first_setting(key)) is not None}
-    server.identity |= {**settings, **identity}
+    server.settings = replace(server.settings, **{**settings, **identity})
     _configure_search(server, search, loader.configs)
     findings = list(loader.findings)
     if not has_tools:
@@ -203,7 +203,7 @@ class TargetLoader:
             policy=None if own.enforcer is None else own.enforcer.policy,
         )
         server.publish_search(*(("never", None) if search is None else (search.mode, search.budget_tokens)))
-        server.identity |= own.identity
+        server.settings = replace(own.settings, dynamic=server.dynamic)
         return server, False
 
     def configure(self, server: MCPServer, *, name: str | None = None, timeout_s: float | None) -> None:
@@ -287,7 +287,7 @@ class TargetLoader:
 def _find_servers(target: str) -> list[MCPServer]:
     """Return the server objects in a target, which is loaded already."""
     found = parse_target(target)
-    if found.kind in ("folder", "descriptor") or found.is_other_file:
+    if found.kind in ("folder", "descriptor", "other"):
         return []
     thing: object = load_module(found.module or "") if found.path is None else load_file(found.path)
     for part in found.name.split(".") if found.name else ():

@@ -38,8 +38,7 @@ class ModuleSource:
 
     def accepts(self, target: Any) -> bool:
         return isinstance(target, ModuleType) or (
-            isinstance(target, Target)
-            and (target.kind in ("folder", "module") or (target.kind == "file" and not target.is_other_file))
+            isinstance(target, Target) and target.kind in ("file", "folder", "module")
         )
 
     def read(self, target: Any, options: ReadOptions) -> Batch:

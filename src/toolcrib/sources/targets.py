@@ -46,16 +46,6 @@ class Target:
         """Whether it names a path that does not exist. Modules are looked up when they are imported."""
         return self.path is not None and not os.path.exists(self.path)
 
-    @property
-    def is_other_file(self) -> bool:
-        """Whether it names an existing file that is not Python: one for a source of another package."""
-        return (
-            self.kind == "file"
-            and self.path is not None
-            and self.path.suffix != ".py"
-            and not self.is_missing
-        )
-
     def find_paths(self) -> list[Path]:
         """Return the files and folders behind it; of a module only once it is imported."""
         if self.path is not None:

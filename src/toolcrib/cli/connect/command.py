@@ -19,10 +19,10 @@ from toolcrib.cli.connect.clients import Client, HttpServer, Machine, Scope, Ser
 from toolcrib.cli.options import Command, CommandError, exclusive, json_option, targets_argument
 from toolcrib.cli.output import Terminal, shorten_paths
 from toolcrib.cli.text import suggest
-from toolcrib.config import FILE_NAME, load_config
+from toolcrib.config import load_config
 from toolcrib.config.atomic_file import PRIVATE
 from toolcrib.errors import ConfigurationError
-from toolcrib.sources.targets import default_target, resolve_target
+from toolcrib.sources.targets import default_target, parse_target, resolve_target, settings_files
 
 EXAMPLES = """
 toolcrib connect cursor                   toolcrib.toml, or the samples
@@ -164,17 +164,14 @@ def stdio_command(targets: Sequence[str], env: Mapping[str, str] | None = None) 
 def _make_absolute(target: str, here: Path) -> str:
     if "://" in target:
         raise CommandError(f"{target} is a URL", f"for a running server, use --url {target}")
-    found = resolve_target(target, here)
-    if not os.path.isabs(found):
-        if not _is_module(found, [str(here), *sys.path]):
+    found = parse_target(resolve_target(target, here))
+    if found.path is None:
+        if not _is_module(found.text, [str(here), *sys.path]):
             raise CommandError(f"No such file, folder or module: {target}")
-        return found
-    path, colon, name = found.rpartition(":")
-    if not colon or os.path.exists(found):
-        path, colon, name = found, "", ""
-    if not os.path.exists(path):
-        raise CommandError(f"No such file: {target.removesuffix(colon + name)}")
-    return os.path.normpath(path) + colon + name
+        return found.text
+    if found.is_missing:
+        raise CommandError(f"No such file: {target.removesuffix(f':{found.name}')}")
+    return os.path.normpath(found.path) + (f":{found.name}" if found.name else "")
 
 
 def _is_module(target: str, folders: Iterable[str]) -> bool:
@@ -185,19 +182,16 @@ def _is_module(target: str, folders: Iterable[str]) -> bool:
 
 def default_name(targets: Sequence[str]) -> str:
     """Return the name in the first toolcrib.toml, or that of the first target."""
-    config = next((item for item in targets if item.endswith(".toml")), None)
-    if not targets and Path(FILE_NAME).is_file():
-        config = FILE_NAME
-    if config is not None and Path(config).is_file() and (name := load_config(Path(config)).name):
+    config = next(iter(settings_files(targets)), None)
+    if config is not None and config.is_file() and (name := load_config(config).name):
         return clients.name_from(name)
     if not targets:
         return clients.DEFAULT_NAME
-    place, colon, _ = targets[0].rpartition(":")
-    first = place if colon and place and not Path(targets[0]).exists() else targets[0]
-    path = Path(resolve_target(first, Path.cwd()))
-    if not path.is_absolute():
-        return clients.name_from(first)
-    return clients.name_from(path.stem if path.suffix in (".py", ".toml") else path.resolve().name)
+    first = parse_target(resolve_target(targets[0], Path.cwd()))
+    if first.path is None:
+        return clients.name_from(first.module or first.text)
+    is_file = first.path.suffix in (".py", ".toml")
+    return clients.name_from(first.path.stem if is_file else first.path.resolve().name)
 
 
 # --- actions -----------------------------------------------------------------------------------------
