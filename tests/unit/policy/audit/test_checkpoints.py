@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import stat
 from pathlib import Path
@@ -94,3 +95,47 @@ def test_verify_says_which_line_of_the_checkpoints_was_changed(tmp_path: Path) -
 @pytest.mark.parametrize("line", [b"", b"{}", b"x" * 200, b',"mac":"' + b"0" * 64 + b'"}'])
 def test_other_lines_are_no_checkpoints(line: bytes) -> None:
     assert parse_checkpoint(line, None) is None
+
+
+@pytest.mark.parametrize("written", [0, 10])
+def test_a_checkpoint_that_does_not_fit_on_the_disk_leaves_the_file_unchanged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, written: int
+) -> None:
+    path = tmp_path / "seals"
+    file = CheckpointFile(path, SECRET)
+    file.add(make(5))
+    before, write = path.read_bytes(), os.write
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "write", lambda descriptor, data: write(descriptor, data[:written]))
+        with pytest.raises(OSError, match=os.strerror(errno.ENOSPC)):
+            file.add(make(6))
+    assert path.read_bytes() == before
+
+
+def test_the_file_is_locked_while_a_checkpoint_is_added(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "seals"
+    locked: list[bool] = []
+
+    def try_to_lock(_: int) -> None:
+        with open(path, "rb") as other:
+            try:
+                fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                locked.append(True)
+
+    monkeypatch.setattr(os, "fsync", try_to_lock)
+    CheckpointFile(path, SECRET).add(make(5))
+    assert locked == [True]
+
+
+def test_the_newest_of_many_checkpoints_is_found_at_the_end(tmp_path: Path) -> None:
+    path = tmp_path / "seals"
+    path.write_bytes(b"".join(make(seq).to_line(SECRET) + b"\n" for seq in range(1, 1_001)) + b"unfinished")
+    file = CheckpointFile(path, SECRET)
+    assert file.newest(None) == (make(1_000), True)
+    file.add(make(1_001))
+    assert len(file.read_all()) == 1_001
+    path.write_bytes(path.read_bytes() + b"x" * 200_000)
+    assert file.newest(None) == (make(1_001), True)
