@@ -1,4 +1,4 @@
-"""Merge two JSON Schemas into one that accepts exactly the values both accept.
+"""Merge two JSON Schemas into one that accepts what both accept, and ask the engine how two relate.
 
     merge({"type": "string"}, {"maxLength": 5})     # {"type": "string", "maxLength": 5}
     merge({"pattern": "a"}, {"pattern": "b"})       # None: no single schema says both
@@ -9,11 +9,14 @@ Schemas are dicts in the vocabulary of 2020-12. Nothing is guessed: without an e
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
+from functools import lru_cache
 from typing import Any
 
 from toolcrib.errors import InvalidSchemaError
-from toolcrib.validation.validator import intersect, satisfiability
+from toolcrib.validation import codec
+from toolcrib.validation.schema_tree import Resolver, walk
+from toolcrib.validation.validator import canonicalize
 
 Node = dict[str, Any]
 """A schema, or a part of one."""
@@ -27,6 +30,9 @@ CONTENT = frozenset({"contentEncoding", "contentMediaType", "contentSchema"})
 """Keywords that describe strings and reject nothing."""
 
 _MAX_ALTERNATIVES = 16
+_MAX_CASES = 256
+"""With more combinations, one question to the engine can take seconds."""
+_MAX_NESTED_CASES = 8
 _LOWER_LIMITS = ("min", "exclusiveMin")
 _UPPER_LIMITS = ("max", "exclusiveMax")
 _UNEVALUATED = ("unevaluatedProperties", "unevaluatedItems")
@@ -255,10 +261,58 @@ def _merge_alternatives(one: Node, other: Node, merged: Node) -> None:
         raise _NothingError
 
 
-def are_disjoint(one: Any, other: Any) -> bool:
-    """Return whether the validation engine proves that no value is valid for both schemas."""
+# --- asking the validation engine --------------------------------------------------------------------------
+
+
+def covers(outer: Any, inner: Any) -> bool | None:
+    """Return whether every value valid for `inner` is valid for `outer`; None where it is not known."""
+    if is_nothing(inner) or is_anything(outer):
+        return True
+    wider, narrower = canonical_form(outer), canonical_form(inner)
+    if wider is None or narrower is None:
+        return None
     try:
-        both = intersect(one, other)
-        return both is not None and satisfiability(both) == "no"
-    except InvalidSchemaError:
-        return False
+        return {"yes": True, "no": False}.get(wider.covers(narrower).value)
+    except ValueError:  # the engine cannot combine them
+        return None
+
+
+def are_disjoint(one: Any, other: Any) -> bool:
+    """Return whether the engine proves that no value is valid for both schemas."""
+    if isinstance(one, Mapping) and isinstance(other, Mapping):
+        definitions = {key: one[key] for key in ("$schema", "$defs", "definitions") if key in one}
+        both = canonical_form({"allOf": [one, other], **definitions})
+        return both is not None and both.satisfiability().value == "no"
+    return is_nothing(one) or is_nothing(other)
+
+
+def canonical_form(schema: Any) -> Any:
+    """Return the engine's canonical form of a schema, or None where it has none or would take too long."""
+    try:
+        return _canonicalize(codec.canonical(schema))
+    except (InvalidSchemaError, RecursionError, TypeError, ValueError):
+        return None
+
+
+@lru_cache(maxsize=256)
+def _canonicalize(text: bytes) -> Any:
+    schema = codec.decode(text)
+    resolver = Resolver(schema if isinstance(schema, Mapping) else {})
+    is_complex = any(_count_cases(node, resolver, 0) > _MAX_CASES for _, node in walk(schema))
+    return None if is_complex else canonicalize(schema)
+
+
+def _count_cases(node: Any, resolver: Resolver, depth: int) -> int:
+    """Count the combinations of alternatives that a schema has at one place: the engine writes them out."""
+    if not isinstance(node, Mapping) or depth > _MAX_NESTED_CASES:
+        return 1
+    options = [len(node.get(key, ())) for key in ("dependentRequired", "dependentSchemas", "dependencies")]
+    total: int = 2 ** min(sum(options) + ("if" in node), _MAX_CASES.bit_length())
+    parts = [[part] for part in (*node.get("allOf", ()), node.get("not"))]
+    parts += [node[key] for key in ("anyOf", "oneOf") if key in node]
+    if isinstance(node.get("$ref"), str):
+        parts.append([resolver.resolve(node["$ref"])])
+    for alternatives in parts:
+        if total <= _MAX_CASES:
+            total *= max(1, sum(_count_cases(part, resolver, depth + 1) for part in alternatives))
+    return total

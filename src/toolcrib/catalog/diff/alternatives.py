@@ -1,4 +1,4 @@
-"""Take JSON Schemas apart for a comparison, and ask the validation engine how two relate.
+"""Take JSON Schemas apart for a comparison.
 
 A schema becomes a list of alternatives without references and unions, each for one type of value where that
 is possible. A value is valid for the schema if it is valid for one of them.
@@ -8,15 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 from toolcrib.catalog import schema_merge
 from toolcrib.catalog.schema_merge import (
     TYPES,
     are_disjoint,
+    canonical_form,
     identity,
-    is_anything,
     is_nothing,
     merge,
     type_of,
@@ -24,7 +23,6 @@ from toolcrib.catalog.schema_merge import (
 from toolcrib.errors import InvalidSchemaError
 from toolcrib.validation import codec
 from toolcrib.validation.schema_tree import Resolver
-from toolcrib.validation.validator import canonicalize
 
 ANNOTATIONS = schema_merge.ANNOTATIONS | {"$comment", "example"}
 _IDENTITY = frozenset({"$schema", "$id", "$defs", "definitions", "$anchor"})
@@ -137,35 +135,6 @@ class Document:
         return {**node, **self.definitions}
 
 
-# --- asking the engine -------------------------------------------------------------------------------------
-
-
-def covers(outer: Any, inner: Any) -> bool | None:
-    """Return whether every value valid for `inner` is valid for `outer`; None where it is not known."""
-    if is_nothing(inner) or is_anything(outer):
-        return True
-    wider, narrower = _canonicalize(outer), _canonicalize(inner)
-    if wider is None or narrower is None:
-        return None
-    try:
-        return {"yes": True, "no": False}.get(wider.covers(narrower).value)
-    except ValueError:  # the engine cannot combine them
-        return None
-
-
-def _canonicalize(schema: Any) -> Any:
-    """Return the engine's canonical form of a schema, or None where it has none."""
-    try:
-        return _canonicalize_text(codec.canonical(schema))
-    except (InvalidSchemaError, TypeError, ValueError):
-        return None
-
-
-@lru_cache(maxsize=256)
-def _canonicalize_text(text: bytes) -> Any:
-    return canonicalize(codec.decode(text))
-
-
 # --- alternatives ------------------------------------------------------------------------------------------
 
 
@@ -248,7 +217,7 @@ class Values:
     @classmethod
     def of(cls, node: Any, document: Document) -> Values | None:
         """Describe a schema by its canonical form; None where there is none."""
-        canonical = _canonicalize(document.standalone(node))
+        canonical = canonical_form(document.standalone(node))
         if canonical is None:
             return None
         schema = canonical.to_json_schema()

@@ -18,13 +18,12 @@ from typing import Any, Literal
 from toolcrib.catalog.diff.alternatives import (
     Document,
     Values,
-    covers,
     items_of,
     pair_alternatives,
     union_of,
 )
 from toolcrib.catalog.diff.renames import find_renamed_parameters
-from toolcrib.catalog.schema_merge import is_nothing
+from toolcrib.catalog.schema_merge import covers, is_nothing
 from toolcrib.validation import codec
 from toolcrib.validation.schema_tree import Schema
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from itertools import product
 from typing import Any
 
@@ -251,3 +252,24 @@ def test_endless_schemas_are_compared_in_finite_time() -> None:
     for schema in (loop, wide):
         assert not is_covered(schema, WHOLE)
     assert not is_covered(WHOLE, loop)
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"allOf": [{"anyOf": [{"required": [f"a{n}"]}, {"required": [f"b{n}"]}]} for n in range(40)]},
+        {"dependentRequired": {f"a{n}": [f"b{n}"] for n in range(60)}},
+        {"allOf": [{"if": {"required": [f"a{n}"]}, "then": {"required": [f"b{n}"]}} for n in range(60)]},
+        {
+            "$defs": {f"d{n}": {"anyOf": [{"minProperties": n}, {"required": [f"b{n}"]}]} for n in range(60)},
+            "allOf": [{"$ref": f"#/$defs/d{n}"} for n in range(60)],
+        },
+    ],
+    ids=["alternatives", "dependencies", "conditions", "references"],
+)
+def test_schemas_with_too_many_combinations_are_not_compared(schema: dict[str, Any]) -> None:
+    begin = time.process_time()
+    changed = {**schema, "minProperties": 1}
+    assert not is_covered(schema, changed)
+    assert not is_covered(changed, {**schema, "maxProperties": 9})
+    assert time.process_time() - begin < 1.0
