@@ -106,18 +106,6 @@ def test_a_docstring_reads_the_same_at_any_depth_of_the_source(text: str) -> Non
     assert parse_docstring(first + newline + textwrap.indent(others, " " * 8)) == parse_docstring(body)
 
 
-@given(soups())
-def test_a_lone_first_paragraph_is_the_summary_and_begins_with_the_first_line(text: str) -> None:
-    docs = parse_docstring("Word here.\n\n" + text)
-    assert docs.summary == docs.first_line == "Word here."
-
-
-@given(soups() | st.text())
-def test_examples_are_copies_of_what_the_description_holds(text: str) -> None:
-    docs = parse_docstring(text)
-    assert words_of("\n".join(docs.examples)) <= words_of(docs.description)
-
-
 @given(st.text() | st.text(alphabet="listdcornf[]{}|,'\" 1"))
 def test_any_type_text_has_a_hint_or_none_and_never_raises(text: str) -> None:
     type_hint_of(text)
@@ -230,7 +218,7 @@ def test_what_was_written_in_a_dialect_is_read_back(style: str, write: object, d
     assert docs.params == tuple(Documented(name, " ".join(lines), text) for name, text, lines in doc.params)
     assert docs.returns == " ".join(doc.returns)
     assert docs.raises == tuple(Documented(name, " ".join(lines)) for name, lines in doc.raises)
-    assert docs.attributes == docs.tags == docs.examples == ()
+    assert docs.attributes == docs.tags == ()
 
 
 # --- time ---

@@ -16,7 +16,6 @@ from typing import Any, Literal
 # on them must not grow faster than their length.
 _STRUCTURE = re.compile(r"[-*+•] |---|===|#{1,6} |\d{1,3}[.)] |>>> |\.\.\. |```|~~~|\|")
 _LABEL = re.compile(r"\w[\w ]{0,30}:(?:\s|$)")
-_EXAMPLE = re.compile(r" *+(?:[Ee]xamples?|[Ee]jemplos?)::?(?!:)\s*+(.*)")
 _SENTENCE_END = re.compile(r"[.!?][\"')\]`*]*+\s++[\"'(\[`*]*+(\S)")
 _DOTTED_LETTERS = re.compile(r"(?<!\w)\w\.(?:\w\.){1,4}$")
 _MANY_BREAKS = re.compile(r"\n{3,}")
@@ -106,11 +105,6 @@ def join_prose(lines: list[str]) -> str:
     return (_MANY_BREAKS.sub("\n\n", prose) if "\n\n\n" in prose else prose).strip()
 
 
-def join_first_paragraph(prose: str) -> str:
-    first = prose.partition("\n\n")[0]
-    return " ".join(map(str.strip, first.split("\n"))) if "\n" in first else first
-
-
 def finish_sentence(prose: str) -> str:
     """Return a single sentence on one line without its full stop, anything longer as it is."""
     sentence = prose
@@ -146,23 +140,6 @@ def _has_more_sentences(text: str) -> bool:
             if not before or before[-1].lower().lstrip("(\"'") not in _NEVER_LAST:
                 return True
     return False
-
-
-def find_examples(lines: list[str]) -> list[str]:
-    """Return the text after each `Example:`, on its line and indented below it."""
-    found: list[str] = []
-    number = 0
-    while number < len(lines):
-        line = lines[number]
-        number += 1
-        if match := _EXAMPLE.match(line):
-            end = find_block_end(lines, number, indent_of(line))
-            below = trim(lines[number:end])
-            margin = min((indent_of(deeper) for deeper in below if deeper), default=0)
-            text = "\n".join([match[1], *[deeper[margin:] for deeper in below]]).strip("\n")
-            found += [text] if text else []
-            number = end
-    return found
 
 
 _MAX_TYPE_DEPTH = 8

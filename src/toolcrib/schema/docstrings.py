@@ -16,11 +16,9 @@ from toolcrib.schema.docstring_text import (
     clean_lines,
     clean_type,
     find_block_end,
-    find_examples,
     finish_sentence,
     flow,
     indent_of,
-    join_first_paragraph,
     join_prose,
     looks_like_type,
     trim,
@@ -41,7 +39,7 @@ class Documented(NamedTuple):
 class Draft:
     """The entries that a reader found, and the lines that are left, in order."""
 
-    __slots__ = ("attributes", "examples", "params", "prose", "raises", "returns", "returns_type", "tags")
+    __slots__ = ("attributes", "params", "prose", "raises", "returns", "returns_type", "tags")
 
     def __init__(self) -> None:
         self.prose: list[str] = []
@@ -49,7 +47,6 @@ class Draft:
         self.attributes: list[Documented] = []
         self.raises: list[Documented] = []
         self.tags: list[str] = []
-        self.examples: list[str] = []
         self.returns: list[str] = []
         self.returns_type: str | None = None
 
@@ -94,7 +91,6 @@ def _spell(names: str) -> list[str]:
 _TITLES = {spelling: kind for kind, names in _SECTIONS.items() for spelling in _spell(names)}
 HEADERS = {f"{title}:": kind for title, kind in _TITLES.items()}
 _KNOWN_TITLES = {*_TITLES, *_spell(_OTHER_SECTIONS)}
-_EXAMPLE_TITLES = frozenset(_spell("examples, example"))
 
 # `None` under a header means that there are no entries. The colon of `http://` or `::` does not end a name.
 # For the possessive quantifiers see docstring_text.
@@ -257,8 +253,6 @@ def _take_numpy(draft: Draft, title: str, block: list[str]) -> None:
         draft.add_returns(*_read_numpy_returns(block))
     elif kind is None or not block:
         draft.prose += [f"{title}:", *block]
-        if title in _EXAMPLE_TITLES and block:
-            draft.examples.append("\n".join(block))
     else:
         pattern = _NUMPY_ENTRY if kind != "raises" else _NUMPY_ERROR
         block, closing = _cut_closing_prose(block, pattern)
@@ -433,22 +427,18 @@ _READERS = {"google": read_google, "numpy": read_numpy, "rest": read_rest}
 class Docstring:
     """A parsed docstring.
 
-    `description` is everything that is not an entry; a single sentence has lost its full stop. `examples`
-    are copies, which stay in the description too. `returns` keeps the type where it is part of the sentence
-    (`dict: the user`).
+    `description` is everything that is not an entry; a single sentence has lost its full stop. `returns`
+    keeps the type where it is part of the sentence (`dict: the user`).
     """
 
     style: Style = "plain"
     description: str = ""
-    summary: str = ""
-    first_line: str = ""
     params: tuple[Documented, ...] = ()
     attributes: tuple[Documented, ...] = ()
     returns: str = ""
     returns_type: str | None = None
     raises: tuple[Documented, ...] = ()
     tags: tuple[str, ...] = ()
-    examples: tuple[str, ...] = ()
 
 
 _EMPTY = Docstring()
@@ -463,19 +453,15 @@ def parse_docstring(text: str | None) -> Docstring:
         _indent_first_block(lines)
     style, draft = _read(lines)
     prose = join_prose(draft.prose)
-    examples = find_examples(draft.prose) if "xample" in prose or "jemplo" in prose else []
     return Docstring(
         style,
         finish_sentence(prose),
-        join_first_paragraph(prose),
-        lines[0].lstrip(" "),
         tuple(draft.params),
         tuple(draft.attributes),
         "\n\n".join(draft.returns),
         draft.returns_type,
         tuple(draft.raises),
         tuple(draft.tags),
-        (*examples, *draft.examples),
     )
 
 

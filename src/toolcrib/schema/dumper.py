@@ -22,9 +22,9 @@ from toolcrib.schema.shapes import (
     Record,
     Scalar,
     Shape,
-    ShapeVisitor,
     Union,
     convert,
+    unwrap,
 )
 
 _MAX_INTEGER = 2**63
@@ -90,7 +90,7 @@ class _DumperBuilder(ConverterBuilder):
             return None
 
         def dump_union(value: Any) -> Any:
-            matches = [_Match(value).visit(option) for option in shape.options]
+            matches = [_match(option, value) for option in shape.options]
             best = max(matches)
             return convert(dumps[matches.index(best)], value) if best > _NO_MATCH else value
 
@@ -154,61 +154,37 @@ _NO_MATCH: _Score = (0, 0)
 _CLASSES: dict[str, type] = {"string": str, "boolean": bool, "null": type(None)}
 
 
-class _Match(ShapeVisitor[_Score]):
-    """How well a value matches a shape: 3 its class, 2 a subclass, 1 possibly; then the number of known
-    keys."""
+def _match(shape: Shape, value: Any) -> _Score:
+    """Return how well a value matches: 3 its class, 2 a subclass, 1 possibly; then how many keys it has."""
+    match unwrap(shape):
+        case Union(options=options):
+            return max(_match(option, value) for option in options)
+        case Enumeration(values=values, members=members):
+            return (3, 0) if any(_is_same(value, member) for member in members or values) else _NO_MATCH
+        case Scalar(kind=kind, python=python):
+            return _match_class(_CLASSES.get(kind) if python is None else python, value)
+        case Array(python=python) if _is_instance(value, python):
+            return _match_class(python, value)
+        case Array() | FixedArray():
+            return (1, 0) if _is_collection(value) else _NO_MATCH
+        case Dictionary():
+            return (2, 0) if isinstance(value, Mapping) else _NO_MATCH
+        case Record(python=python) | External(python=python) if _is_instance(value, python):
+            return _match_class(python, value)
+        case Record(fields=fields) if isinstance(value, Mapping):
+            is_complete = all(item.name in value for item in fields if item.required)
+            return (1, sum(item.name in value for item in fields)) if is_complete else _NO_MATCH
+        case External(schema={"properties": properties}) if isinstance(value, Mapping):
+            return (1, sum(name in value for name in properties))  # it requires computed fields too
+        case External(python=None):
+            return (1, 0)
+    return _NO_MATCH
 
-    def __init__(self, value: Any) -> None:
-        self._value = value
 
-    def nothing(self) -> _Score:
-        return _NO_MATCH
-
-    def union(self, shape: Union) -> _Score:
-        return max(map(self.visit, shape.options))
-
-    def enumeration(self, shape: Enumeration) -> _Score:
-        members = shape.members or shape.values
-        return (3, 0) if any(_is_same(self._value, member) for member in members) else _NO_MATCH
-
-    def scalar(self, shape: Scalar) -> _Score:
-        return self._match_class(_CLASSES.get(shape.kind) if shape.python is None else shape.python)
-
-    def array(self, shape: Array) -> _Score:
-        if _is_instance(self._value, shape.python):
-            return self._match_class(shape.python)
-        return (1, 0) if _is_collection(self._value) else _NO_MATCH
-
-    def fixed_array(self, shape: FixedArray) -> _Score:  # noqa: ARG002
-        return (1, 0) if _is_collection(self._value) else _NO_MATCH
-
-    def dictionary(self, shape: Dictionary) -> _Score:  # noqa: ARG002
-        return (2, 0) if isinstance(self._value, Mapping) else _NO_MATCH
-
-    def record(self, shape: Record) -> _Score:
-        required = [item.name for item in shape.fields if item.required]
-        return self._match_object(shape.python, [item.name for item in shape.fields], required)
-
-    def external(self, shape: External) -> _Score:
-        # On the way out a schema requires computed fields too, so that `required` says nothing here.
-        if "properties" in shape.schema:
-            score = self._match_object(shape.python, shape.schema["properties"], ())
-        else:
-            score = self._match_class(shape.python)
-        return (1, 0) if score == _NO_MATCH and shape.python is None else score
-
-    def _match_class(self, python: Any) -> _Score:
-        if type(self._value) is python:
-            return (3, 0)
-        return (2, 0) if _is_instance(self._value, python) else _NO_MATCH
-
-    def _match_object(self, python: Any, names: Iterable[str], required: Iterable[str]) -> _Score:
-        """Match an instance, or a dict that has the required keys; more known keys match better."""
-        score = self._match_class(python)
-        value = self._value
-        if score == _NO_MATCH and isinstance(value, Mapping) and all(name in value for name in required):
-            return (1, sum(name in value for name in names))
-        return score
+def _match_class(python: Any, value: Any) -> _Score:
+    if type(value) is python:
+        return (3, 0)
+    return (2, 0) if _is_instance(value, python) else _NO_MATCH
 
 
 def _is_instance(value: Any, python: Any) -> bool:

@@ -17,7 +17,9 @@ from typing import Any
 from toolcrib.schema import pydantic_types
 from toolcrib.schema.render import value_schema
 from toolcrib.schema.shapes import (
+    AnyValue,
     Array,
+    Constrained,
     Convert,
     ConverterBuilder,
     Dictionary,
@@ -28,7 +30,6 @@ from toolcrib.schema.shapes import (
     Record,
     Scalar,
     Shape,
-    ShapeVisitor,
     Union,
     convert,
     unwrap,
@@ -318,49 +319,23 @@ def _load_at_once(load_list: Convert, load_each: Convert) -> Convert:
 
 def loads_at_once(shape: Record) -> bool:
     """Whether pydantic makes the same models of a list as we would one by one."""
-    return _LoadsAtOnce().visit(shape)
+    return all(map(_is_left_to_pydantic, walk(shape)))
 
 
-class _LoadsAtOnce(ShapeVisitor[bool]):
-    def __init__(self) -> None:
-        self._seen: set[int] = set()
-
-    def nothing(self) -> bool:
-        return False
-
-    def visit_optional(self, shape: Shape | None) -> bool:
-        return shape is None or self.visit(shape)
-
-    def any_value(self, shape: Any) -> bool:
-        return shape.python is None
-
-    def scalar(self, shape: Scalar) -> bool:
-        return shape.python in (None, int, float)
-
-    def enumeration(self, shape: Enumeration) -> bool:
-        return shape.members is None
-
-    def array(self, shape: Array) -> bool:
-        return shape.python is list and self.visit_optional(shape.items)
-
-    def dictionary(self, shape: Dictionary) -> bool:
-        return shape.keys is None and shape.python is dict and self.visit_optional(shape.values)
-
-    def union(self, shape: Union) -> bool:
-        # Of several options we and pydantic may choose different ones: 5.0 is an int to us.
-        some = [item for item in shape.options if not (isinstance(item, Scalar) and item.kind == "null")]
-        return len(some) == 1 and self.visit(some[0])
-
-    def named(self, shape: Named) -> bool:
-        if id(shape) in self._seen:
+def _is_left_to_pydantic(shape: Shape) -> bool:
+    match shape:
+        case AnyValue(python=None) | Enumeration(members=None) | Constrained() | Named():
             return True
-        self._seen.add(id(shape))
-        return self.visit(shape.target)
-
-    def record(self, shape: Record) -> bool:
-        return pydantic_types.takes_dicts(shape.python) and all(
-            item.name == item.keyword and self.visit(item.shape) for item in shape.fields
-        )
+        case Scalar(python=python):
+            return python in (None, int, float)
+        case Array(python=python) | Dictionary(keys=None, python=python):
+            return python in (list, dict)
+        case Union(options=options):
+            # Of several options we and pydantic may choose different ones: 5.0 is an int to us.
+            return sum(not (isinstance(item, Scalar) and item.kind == "null") for item in options) == 1
+        case Record(fields=fields, python=cls):
+            return pydantic_types.takes_dicts(cls) and all(item.name == item.keyword for item in fields)
+    return False
 
 
 def _set_maker(python: Any) -> Convert:

@@ -144,9 +144,7 @@ class ToolResults:
             encoded = codec.encode(data)
             self._check_size(len(encoded))
             text = encoded.decode()
-        validator = self._validator or self.validator
-        if validator is not None and (validator.is_heavy or not validator.is_valid(data)):
-            self._check_schema(data)
+        self._check_schema(data)
         return Result([{"type": "text", "text": text}], data, False, True)
 
     def _to_json_data(self, value: Any) -> Any:

@@ -58,7 +58,6 @@ class TestAnyDialect:
         docs = parse_docstring(GITHUB[style])
         assert docs.style == style
         assert docs.description == "Create a new GitHub issue"
-        assert docs.summary == docs.first_line == "Create a new GitHub issue."
         assert {entry.name: entry.description for entry in docs.params} == {
             "title": "The issue title",
             "body": "The issue description",
@@ -80,7 +79,7 @@ class TestAnyDialect:
 
     def test_a_docstring_cannot_be_changed(self) -> None:
         with pytest.raises(dataclasses.FrozenInstanceError):
-            parse_docstring("Text.").summary = "Other."  # type: ignore[misc]
+            parse_docstring("Text.").description = "Other."  # type: ignore[misc]
 
     def test_reading_docstrings_needs_only_the_standard_library(self) -> None:
         imported: set[str] = set()
@@ -130,13 +129,10 @@ class TestDescription:
     def test_a_lone_sentence_over_several_lines_becomes_one_line(self) -> None:
         docs = parse_docstring("Create an issue in the repository\n    of the given\n    owner.\n    ")
         assert docs.description == "Create an issue in the repository of the given owner"
-        assert docs.summary == "Create an issue in the repository of the given owner."
-        assert docs.first_line == "Create an issue in the repository"
 
     def test_several_sentences_keep_their_lines(self) -> None:
         docs = parse_docstring("Sum up. Be\n    careful with\n    zeros.")
         assert docs.description == "Sum up. Be\ncareful with\nzeros."
-        assert docs.summary == "Sum up. Be careful with zeros."
 
     @pytest.mark.parametrize(
         "line", ["- a bullet.", "Example: f(1).", "    indented.", ">>> f(1)", "1. first."]
@@ -191,9 +187,6 @@ class TestDescription:
         assert docs.style == "plain"
         assert docs.description == "Do it.\n\nArgs:\n\nReturns: nothing."
 
-    def test_the_first_line_is_the_first_that_says_something(self) -> None:
-        assert parse_docstring("\n\n   First here\n   and there.").first_line == "First here"
-
 
 class TestMixedDialects:
     def test_the_one_that_knows_parameters_is_read_and_the_rest_stays(self) -> None:
@@ -212,32 +205,6 @@ class TestMixedDialects:
         docs = parse_docstring("Do.\n\nArgs:\n    x: The x.\n        :return: is a field.\n    y: The y.")
         assert docs.style == "google"
         assert docs.params == (Documented("x", "The x. :return: is a field."), Documented("y", "The y."))
-
-
-class TestExamples:
-    @pytest.mark.parametrize("word", ["Example", "Examples", "Ejemplo", "Ejemplos", "example"])
-    def test_text_on_the_line_and_deeper_below_it_is_an_example(self, word: str) -> None:
-        text = f"Do.\n\n{word}: f(1)\n    g(2)\n      h(3)\n\nMore."
-        docs = parse_docstring(text)
-        assert docs.examples == ("f(1)\ng(2)\n  h(3)",)
-        assert docs.description == text
-
-    def test_a_block_is_one_example_with_its_lines(self) -> None:
-        docs = parse_docstring("Do.\n\nExample::\n\n    >>> f(1)\n    2\n\n    >>> g(2)\n\nEjemplo: h(3)")
-        assert docs.examples == (">>> f(1)\n2\n\n>>> g(2)", "h(3)")
-
-    def test_lines_one_below_the_other_are_each_an_example(self) -> None:
-        assert parse_docstring("Do.\nEjemplo: f(1)\nEjemplo: g(2)").examples == ("f(1)", "g(2)")
-
-    def test_the_colon_makes_the_example(self) -> None:
-        assert parse_docstring("Do.\n\nExample f(1)\nFor example: f(2)\nExample:").examples == ()
-
-    def test_a_parameter_called_example_is_no_example(self) -> None:
-        docs = parse_docstring("Do.\n\nArgs:\n    example: Some text.")
-        assert (docs.examples, params_of("Do.\n\nArgs:\n    example: Some text.")) == (
-            (),
-            {"example": "Some text."},
-        )
 
 
 class TestTypeHints:

