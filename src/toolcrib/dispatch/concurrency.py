@@ -1,8 +1,4 @@
-"""What runs of one tool, and how much of it may run at once.
-
-A lane counts the calls of one tool and keeps those that wait for a thread. It knows numbers and the order
-of arrival; what a call does, and on which thread, it refuses to know.
-"""
+"""Calls of one tool that run at once: counts them, bounds those on threads, and queues the rest."""
 
 from __future__ import annotations
 
@@ -21,12 +17,12 @@ logger = logging.getLogger("toolcrib")
 NOTICE_EVERY_S = 60.0
 
 Outlive = Callable[[], Callable[[], None]]
-"""Called when a call is given up whose code may still run; what it returns is called, perhaps on another
-thread, when that code has ended. So whoever counts calls goes on counting this one."""
+"""Called when a call is abandoned whose code may still run. Returns a function that is called, perhaps on
+another thread, when that code has ended. So quotas go on counting the call."""
 
 
-class Raised(Exception):  # noqa: N818 - not an error of ours: an envelope for the tool's
-    """The tool's own code raised `error`: anything, `SystemExit` and `KeyboardInterrupt` included."""
+class Raised(Exception):  # noqa: N818 - wraps the error of a tool
+    """Wraps `error`, which the tool raised: anything, also `SystemExit` and `KeyboardInterrupt`."""
 
     def __init__(self, error: BaseException) -> None:
         super().__init__(error)
@@ -34,7 +30,7 @@ class Raised(Exception):  # noqa: N818 - not an error of ours: an envelope for t
 
 
 class Stage(Enum):
-    """How far a call that needs a thread has come."""
+    """The state of a call that needs a thread."""
 
     WAITING = "waiting"
     RUNNING = "running"
@@ -43,7 +39,7 @@ class Stage(Enum):
 
 
 class Ticket:
-    """One call's place in its lane. Only the lane changes `stage`, under its lock."""
+    """One call that needs a thread. Only `ToolSlots` changes `stage`, under its lock."""
 
     __slots__ = ("__weakref__", "stage")
 
@@ -51,8 +47,8 @@ class Ticket:
         self.stage = Stage.WAITING
 
 
-class Tally:
-    """The calls that were given up and still run, over all lanes of a runner."""
+class AbandonedCount:
+    """Number of abandoned calls that still run, over all tools of a runner."""
 
     __slots__ = ("_lock", "count")
 
@@ -65,12 +61,12 @@ class Tally:
             self.count += number
 
 
-class Lane:
-    """The running state of one tool.
+class ToolSlots:
+    """The slots of one tool.
 
-    `running` counts the calls whose code runs now; `abandoned` counts those among them that nobody waits
-    for any more. An abandoned call keeps its slot until its code really ends: otherwise a tool that hangs
-    would collect threads without bound.
+    `running` counts the calls whose code runs now; `abandoned` counts those among them that nobody waits for
+    any more. An abandoned call keeps its slot until its code really ends: otherwise a tool that hangs would
+    take up threads without bound.
     """
 
     __slots__ = (
@@ -93,18 +89,18 @@ class Lane:
         self.max_queue = max_queue
         self.on_loop: list[None] = []
         self.abandoned = 0
-        # Those on threads: only they are bounded here.
+        # Calls on threads; only these are bounded.
         self._threads = 0
         self._threads_lost = 0
         self.lock = threading.Lock()
         self.blocked = LogLimiter(1, NOTICE_EVERY_S)
         self.stuck = LogLimiter(1, NOTICE_EVERY_S)
-        # Ordered, so that a call leaving from the middle of a long queue costs no search.
+        # Ordered, so that a call can leave the middle of a long queue without a search.
         self._queue: OrderedDict[Ticket, None] = OrderedDict()
 
     def __repr__(self) -> str:
         counts = f"{self.running} running, {self.waiting} waiting, {self.abandoned} abandoned"
-        return f"<Lane {self.name!r}: {counts}>"
+        return f"<ToolSlots {self.name!r}: {counts}>"
 
     @property
     def waiting(self) -> int:
@@ -115,14 +111,14 @@ class Lane:
         return self._threads + len(self.on_loop)
 
     def enter(self) -> None:
-        """A call begins to run, on no thread of its own."""
-        self.on_loop.append(None)  # in one step, which a sum would not be; so it needs no lock
+        """Count a call that runs on the event loop."""
+        self.on_loop.append(None)  # atomic, unlike `+= 1`, so it needs no lock
 
     def leave(self) -> None:
         self.on_loop.pop()
 
     def admit(self, ticket: Ticket) -> bool:
-        """True: run it now. False: it waits, and `finish` of another call will hand it out."""
+        """Return True to run the call now; False if it waits until `finish` of another call returns it."""
         with self.lock:
             if self._threads < self.max_threads:
                 self._threads += 1
@@ -151,7 +147,7 @@ class Lane:
         )
 
     def abandon(self, ticket: Ticket) -> Stage:
-        """Nobody waits for this call any more. Returns how far it had come."""
+        """Note that nobody waits for this call any more. Return its stage before."""
         with self.lock:
             stage = ticket.stage
             if stage is Stage.WAITING:
@@ -164,7 +160,8 @@ class Lane:
             return stage
 
     def finish(self, ticket: Ticket) -> tuple[bool, Ticket | None]:
-        """The code has ended. Returns whether somebody still waits for it, and who gets its slot."""
+        """Note that the code has ended. Return whether somebody still waits for it, and the call that gets
+        its slot."""
         with self.lock:
             is_awaited = ticket.stage is Stage.RUNNING
             if ticket.stage is Stage.ABANDONED:

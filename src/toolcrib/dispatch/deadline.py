@@ -1,21 +1,15 @@
-"""Runs a coroutine step by step inside the task of its caller, under a deadline it can neither miss nor hold.
+"""Runs a coroutine in the task of its caller, under a deadline.
 
-A task per call costs more than most tools do. So the coroutine is driven by hand: what it yields goes up
-to the caller's task, what comes back goes down. A deadline is armed only once the coroutine suspends.
+A task per call costs more than most tools do. So the coroutine is driven by hand: what it yields goes up to
+the caller's task, what comes back goes down. A deadline is set only once the coroutine suspends.
 
-Who was cancelled? The task counts its cancellations, and so do we: one that is ours means the deadline; one
-more than there was at the start and is not ours means that the caller is to stop; none means that something
-inside the tool was cancelled, which is the tool's own affair.
+A task counts its cancellations, and so do we. One that is ours means the deadline; one more than at the start
+that is not ours means that the caller is cancelled; none means that something inside the tool was cancelled,
+which the tool handles itself.
 
 A cancelled coroutine may await its clean-up. Libraries that bind scopes to their task (asyncio.timeout,
-anyio, so every httpx connection) must do that in the task they began in, so it gets a moment there. What
+anyio, and so every httpx connection) must do that in the task they began in, so it gets a moment there. What
 still runs then is moved to a task of its own and counted as abandoned; the caller goes on without it.
-
-Knows asyncio; refuses to know tools beyond their lane.
-
-The deadline of one call, which stands still while a person is asked.
-
-Knows a loop's time and what to do when it is up; refuses to know what runs.
 """
 
 from __future__ import annotations
@@ -28,13 +22,13 @@ import types
 from collections.abc import Callable, Coroutine, Generator
 from typing import Any
 
-from toolcrib.dispatch.concurrency import Lane, Outlive, Raised, Tally
+from toolcrib.dispatch.concurrency import AbandonedCount, Outlive, Raised, ToolSlots
 from toolcrib.dispatch.watchdog import HERE, WATCHDOG
 from toolcrib.errors import ToolTimeoutError
 
 
 class Clock:
-    """Counts the time that a call has run. `hold` stops it and lets it go on; holds add up."""
+    """The time that a call has run. `hold` pauses and resumes it, while the user is asked; holds add up."""
 
     __slots__ = ("_expire", "_holds", "_left_s", "_loop", "_since", "_timer")
 
@@ -79,32 +73,31 @@ class Clock:
 logger = logging.getLogger("toolcrib")
 
 TIMEOUT_GRACE_S = 0.05
-"""For clean-up after the deadline; the answer to the caller waits for it."""
+"""Time for clean-up after the deadline; the caller waits for it."""
 
 CANCEL_GRACE_S = 0.25
-"""For clean-up after a cancellation that is not ours. Longer: it may come from a timeout inside the tool, and
-then nobody but the tool has been cancelled."""
+"""Time for clean-up after another cancellation. Longer, as it may come from a timeout inside the tool."""
 
 _LET_GO = object()
-_drives: dict[asyncio.Task[Any], list[_Drive]] = {}
-"""The suspended calls of each task, outermost first: a tool may call another one."""
+_running_calls: dict[asyncio.Task[Any], list[_RunningCall]] = {}
+"""The suspended calls of each task, outermost first, as a tool may call another one."""
 
 _adopted: set[asyncio.Task[None]] = set()
-"""Loops hold their tasks weakly, so somebody must hold these."""
+"""Event loops refer to tasks weakly, so these are held here."""
 
 
 async def run_steps(
-    lane: Lane,
+    slots: ToolSlots,
     coroutine: Coroutine[Any, Any, Any],
     timeout_s: float | None,
-    tally: Tally,
+    abandoned_count: AbandonedCount,
     clock: Clock | None = None,
     outlive: Outlive | None = None,
 ) -> Any:
-    """Run the coroutine to its end, or to its deadline. Most calls end with their first step."""
+    """Run the coroutine to its end or its deadline. Most calls end with their first step."""
     marker = HERE.marker
-    lane.on_loop.append(None)  # as `Lane.enter` and `Marker.enter` do, without the calls
-    before, marker.lane = marker.lane, lane
+    slots.on_loop.append(None)  # as `ToolSlots.enter` and `Marker.enter` do, without the calls
+    before, marker.slots = marker.slots, slots
     if before is None:
         marker.step += 1
     if not marker.watched:
@@ -117,21 +110,22 @@ async def run_steps(
         except BaseException as error:
             raise Raised(error) from None
         finally:
-            marker.lane = before
-        return await _Drive(lane, coroutine, timeout_s, tally, clock, outlive).run(waits_for)
+            marker.slots = before
+        return await _RunningCall(slots, coroutine, timeout_s, abandoned_count, clock, outlive).run(waits_for)
     finally:
-        lane.on_loop.pop()
+        slots.on_loop.pop()
 
 
 def is_suspended_in(task: asyncio.Task[Any]) -> bool:
-    """Whether a call has suspended in this task."""
-    return task in _drives
+    """Return whether a call is suspended in this task."""
+    return task in _running_calls
 
 
-class _Drive:
-    """A coroutine that has suspended, from there to its end."""
+class _RunningCall:
+    """A coroutine from its first suspension to its end."""
 
     __slots__ = (
+        "_abandoned",
         "_asked",
         "_baseline",
         "_cancellation",
@@ -141,12 +135,11 @@ class _Drive:
         "_expired",
         "_is_adopted",
         "_is_stepping",
-        "_lane",
         "_loop",
         "_marker",
         "_outlive",
         "_patience_end",
-        "_tally",
+        "_slots",
         "_task",
         "_timeout_s",
     )
@@ -155,19 +148,19 @@ class _Drive:
 
     def __init__(
         self,
-        lane: Lane,
+        slots: ToolSlots,
         coroutine: Coroutine[Any, Any, Any],
         timeout_s: float | None,
-        tally: Tally,
+        abandoned_count: AbandonedCount,
         clock: Clock | None = None,
         outlive: Outlive | None = None,
         *,
         is_adopted: bool = False,
     ) -> None:
-        self._lane = lane
+        self._slots = slots
         self._coroutine = coroutine
         self._timeout_s = timeout_s
-        self._tally = tally
+        self._abandoned = abandoned_count
         self._clock = clock
         self._outlive = outlive
         self._end_outlived: Callable[[], None] | None = None
@@ -208,7 +201,7 @@ class _Drive:
                     self._let_go(waits_for)
                     return self._settle(None, self._cancellation)
 
-                before = self._marker.enter(self._lane)
+                before = self._marker.enter(self._slots)
                 self._is_stepping = True
                 try:
                     waits_for = resume(sent)
@@ -219,10 +212,10 @@ class _Drive:
                 finally:
                     self._is_stepping = False
                     self._marker.leave(before)
-                    sent = None  # an exception kept here would keep its frames, this one among them
+                    sent = None  # an exception kept here would keep its frames alive, this one included
 
                 if self._cancellation is not None and not self._is_stopping:
-                    # It was a timeout inside the tool, and the tool has dealt with it.
+                    # It was a timeout inside the tool, which the tool has handled.
                     self._patience_end, self._cancellation = math.inf, None
         finally:
             if clock is not None:
@@ -231,32 +224,32 @@ class _Drive:
 
     @property
     def _is_stopping(self) -> bool:
-        """Somebody wants this call to end: its deadline, or whoever cancels the caller."""
+        """Whether this call is to end, by its deadline or because the caller is cancelled."""
         if self._expired:
             return True
         requests = self._task.cancelling() - self._baseline
         if requests <= 0:
             return False
-        # A call within this one may have reached its deadline; that is for it to deal with.
-        stack = _drives[self._task]
+        # A call within this one may have reached its deadline, which it handles itself.
+        stack = _running_calls[self._task]
         return requests > sum(inner._asked for inner in stack[stack.index(self) + 1 :])
 
     def _begin(self) -> None:
         task = asyncio.current_task()
-        assert task is not None  # nosec B101  # whatever suspends does so in a task
+        assert task is not None  # nosec B101  # code that suspends runs in a task
         self._task = task
         # A cancellation that came during the first step (Ctrl-C, another thread) is still to be delivered.
         self._baseline = task.cancelling() - bool(getattr(task, "_must_cancel", False))
-        stack = _drives.setdefault(task, [])
+        stack = _running_calls.setdefault(task, [])
         # The calls around this one are in mid-step; those that it made in its own first step have suspended.
         stack.insert(sum(drive._is_stepping for drive in stack), self)
 
     def _end(self) -> None:
         self._cancellation = None
-        stack = _drives[self._task]
+        stack = _running_calls[self._task]
         stack.remove(self)
         if not stack:
-            del _drives[self._task]
+            del _running_calls[self._task]
 
     def _expire(self) -> None:
         self._expired = self._asked = True
@@ -265,7 +258,7 @@ class _Drive:
         self._task.cancel()
 
     def _note(self, error: BaseException) -> None:
-        """If somebody wants the coroutine to stop, its patience begins."""
+        """Start the time for clean-up if the coroutine is to stop."""
         if isinstance(error, asyncio.CancelledError) and self._cancellation is None and self._is_stopping:
             # The first one is kept: anyio recognises its own by their text.
             self._cancellation = error
@@ -273,7 +266,7 @@ class _Drive:
             self._patience_end = self._loop.time() + grace_s
 
     def _wait_patiently(self, waits_for: Any) -> Generator[Any, Any, Any]:
-        """Wait for what the coroutine waits for, but only until patience ends; then leave it untouched."""
+        """Wait for what the coroutine waits for, until the time for clean-up is over."""
         if self._loop.time() >= self._patience_end:
             return _LET_GO
         if not _is_awaited_future(waits_for, self._loop):
@@ -299,7 +292,7 @@ class _Drive:
         return None
 
     def _settle(self, value: Any, error: BaseException | None) -> Any:
-        """The coroutine has ended or was let go: what does the caller hear?"""
+        """Return or raise the outcome for the caller, once the coroutine has ended or was let go."""
         if self._asked:
             self._asked = False
             self._task.uncancel()
@@ -314,7 +307,7 @@ class _Drive:
                 del cancellation
         if self._expired:
             raise ToolTimeoutError(
-                f"Tool '{self._lane.name}' did not finish within {self._timeout_s:g} s."
+                f"Tool '{self._slots.name}' did not finish within {self._timeout_s:g} s."
             ) from None
         if error is not None:
             try:
@@ -324,35 +317,35 @@ class _Drive:
         return value
 
     def _let_go(self, waits_for: Any) -> None:
-        """Give the coroutine a task of its own, with the calls that it is in the middle of.
+        """Move the coroutine, with the calls inside it, to a task of its own.
 
-        What cannot be moved is a scope of a library that it has not left: when that one's time is over, it
-        cancels the caller's task, if that still runs. Hence the moment for clean-up before.
+        A scope of a library that it has not left cannot be moved: when its time is over, it cancels the
+        caller's task, if that still runs. Hence the time for clean-up before.
         """
         if self._is_adopted:
-            # Cancelled for the second time, by a loop that wants to end: it shall end.
+            # Cancelled for the second time, by a loop that ends.
             self._close()
             return
-        logger.debug("a call of tool '%s' does not stop; it goes on unattended", self._lane.name)
-        heir = _Drive(self._lane, self._coroutine, None, self._tally, is_adopted=True)
+        logger.debug("a call of tool '%s' does not stop; it goes on in the background", self._slots.name)
+        heir = _RunningCall(self._slots, self._coroutine, None, self._abandoned, is_adopted=True)
         if self._outlive is not None:
             heir._end_outlived = self._outlive()
-        self._lane.enter()
+        self._slots.enter()
         self._count_abandoned(1)
         finish = heir.finish(waits_for)
         life = SuspendedCoroutine(finish, finish.send(None))
-        heir._task = self._loop.create_task(life, name=f"abandoned call of {self._lane.name}")
+        heir._task = self._loop.create_task(life, name=f"abandoned call of {self._slots.name}")
         _adopted.add(heir._task)
         heir._task.add_done_callback(_adopted.discard)
-        stack = _drives[self._task]
+        stack = _running_calls[self._task]
         own = stack.index(self) + 1
-        _drives[heir._task] = [heir, *stack[own:]]
+        _running_calls[heir._task] = [heir, *stack[own:]]
         for inner in stack[own:]:
             inner._move(heir._task)
         del stack[own:]
 
     def _move(self, task: asyncio.Task[Any]) -> None:
-        """The call around this one was let go, and this one with it: what it cancels is another task now."""
+        """Follow the call around this one to another task."""
         if self._asked:
             self._asked = False
             self._task.uncancel()
@@ -360,38 +353,38 @@ class _Drive:
         self._baseline = 0
 
     async def finish(self, waits_for: Any) -> None:
-        """The life of a coroutine that was let go: whatever comes of it is dropped."""
+        """Run an abandoned coroutine to its end, and drop its outcome."""
         try:
             await self.run(waits_for)
         except GeneratorExit:
             raise
         except BaseException as error:
             logger.debug(
-                "an abandoned call of tool '%s' ended with %s", self._lane.name, type(error).__name__
+                "an abandoned call of tool '%s' ended with %s", self._slots.name, type(error).__name__
             )
         finally:
             self._count_abandoned(-1)
-            self._lane.leave()
+            self._slots.leave()
             if self._end_outlived is not None:
                 self._end_outlived()
 
     def _count_abandoned(self, number: int) -> None:
-        with self._lane.lock:
-            self._lane.abandoned += number
-        self._tally.add(number)
+        with self._slots.lock:
+            self._slots.abandoned += number
+        self._abandoned.add(number)
 
     def _close(self) -> None:
         try:
             self._coroutine.close()
         except BaseException as error:
-            logger.debug("tool '%s' could not be closed: %s", self._lane.name, type(error).__name__)
+            logger.debug("tool '%s' could not be closed: %s", self._slots.name, type(error).__name__)
 
 
 class SuspendedCoroutine(Coroutine[Any, Any, Any]):
-    """A coroutine in mid-course, as a task wants it.
+    """A coroutine that was started and has yielded, in the form that a task takes.
 
-    A task that is cancelled before its first step throws into a coroutine that has not begun, which then
-    never does; the tool's code would be lost. This one has begun before the task sees it, and has yielded.
+    A task that is cancelled before its first step would throw into a coroutine that has not begun, and the
+    tool's code would never run. This one has begun before the task sees it.
     """
 
     def __init__(self, coroutine: Coroutine[Any, Any, Any], yielded: Any) -> None:
@@ -414,8 +407,8 @@ class SuspendedCoroutine(Coroutine[Any, Any, Any]):
         self._coroutine.close()
 
     def __await__(self) -> Generator[Any, Any, Any]:
-        """Goes on inside another coroutine, which passes on what is sent and thrown."""
-        return self  # it has all that a generator has
+        """Go on inside another coroutine, which passes on what is sent and thrown."""
+        return self  # it has the methods of a generator
 
     def __iter__(self) -> SuspendedCoroutine:
         return self
@@ -425,7 +418,7 @@ class SuspendedCoroutine(Coroutine[Any, Any, Any]):
 
 
 def _is_awaited_future(candidate: Any, loop: asyncio.AbstractEventLoop) -> bool:
-    """Anything else that a coroutine may yield is for the task to judge."""
+    """Return whether a coroutine yielded a future of this loop; a task handles anything else."""
     return getattr(candidate, "_asyncio_future_blocking", None) is True and candidate.get_loop() is loop
 
 

@@ -1,20 +1,7 @@
-"""The one way to call a tool: look up, check, convert, run, check the output, normalise.
+"""Calls tools: look up, validate and convert the arguments, run the tool, validate and convert the result.
 
-Knows the registry and how to have code run. Has two doors, `call` and `view`, and nothing sees tools by
-another way. What goes wrong in a call becomes a Result that its caller can act on; only an unknown tool
-raises. Refuses to know protocols and where tools come from.
-
-What a call of one tool needs, gathered once; and what became of its calls.
-
-Knows a tool and what building it came to; refuses to know registries and how code runs.
-
-What the caller of a tool is told when it fails: the author's words, or a reference and nothing else.
-
-Knows the kinds of failure; refuses to know how calls run.
-
-What a plain function leaves to be awaited, and what becomes of it.
-
-Knows coroutines, futures and async generators; refuses to know where they run.
+`call` and `view` are the only ways to reach the tools of a server. A failure of a call becomes a Result that
+the caller can act on; only an unknown tool raises.
 """
 
 from __future__ import annotations
@@ -33,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from toolcrib.content import BUILT_IN, Result, text_block
 from toolcrib.context import LOCAL, NO_CHANNEL, Channel, Context, InputNeeded, Principal
 from toolcrib.definition import MAX_TIMEOUT_S, Mirrored
-from toolcrib.dispatch.concurrency import Lane, Outlive, Raised
+from toolcrib.dispatch.concurrency import Outlive, Raised, ToolSlots
 from toolcrib.dispatch.crash_log import CrashReporter
 from toolcrib.dispatch.deadline import Clock, run_steps
 from toolcrib.dispatch.lifespan import Applications
@@ -64,7 +51,7 @@ DEFAULT_THREADS = 32
 
 @dataclass(slots=True)
 class ToolStats:
-    """What became of a tool's calls so far."""
+    """Statistics of the calls of one tool."""
 
     calls: int = 0
     errors: int = 0
@@ -76,7 +63,7 @@ class ToolStats:
 
 
 class Plan:
-    """Everything a call of one tool needs, gathered once."""
+    """Everything that a call of one tool needs, prepared once."""
 
     __slots__ = (
         "arguments",
@@ -87,13 +74,13 @@ class Plan:
         "is_plain",
         "is_search_tool",
         "is_stream",
-        "lane",
         "mirrored",
         "mode",
         "owner",
         "positional",
         "results",
         "server",
+        "slots",
         "stats",
         "timeout_s",
         "tool",
@@ -104,7 +91,7 @@ class Plan:
         run = tool.options.run
         self.tool = tool
         self.stats = stats
-        self.lane = Lane(tool.name, max_threads=tool.options.max_threads or DEFAULT_THREADS)
+        self.slots = ToolSlots(tool.name, max_threads=tool.options.max_threads or DEFAULT_THREADS)
         self.handler = tool.handler
         self.owner = tool.owner
         self.mirrored = tool.definition.mirrored
@@ -127,7 +114,7 @@ class Plan:
 
     @property
     def converter(self) -> ResultConverter:
-        """What makes data of results where the tool runs, which is another process."""
+        """Return the converter that makes data of results in the process where the tool runs."""
         from toolcrib.schema.result import ResultConverter  # few servers have such tools
 
         results = self.results
@@ -137,7 +124,7 @@ class Plan:
     def bind(
         self, checked: dict[str, Any], context: Context | None, server: Any
     ) -> tuple[list[Any], dict[str, Any]]:
-        """Checked arguments as positional and keyword arguments of the handler."""
+        """Return validated arguments as positional and keyword arguments of the handler."""
         values = dict(self.arguments.bind(checked))
         if self.context is not None:
             values[self.context] = context
@@ -147,16 +134,17 @@ class Plan:
 
 
 def tool_modules(tool: Tool) -> list[tuple[str, str]]:
-    """Modules that were loaded from a file, which another process has to load first."""
+    """Return modules that were loaded from files, which another process has to load first."""
     module = sys.modules.get(getattr(tool.info.function, "__module__", None) or "")
     path = getattr(module, "__toolcrib_file__", None)
     return [(module.__name__, path)] if module is not None and path else []
 
 
 class Conversion:
-    """Converts the arguments of one call before it runs, where somebody wants to see what the tool gets.
+    """Converts the arguments of one call before it runs, for middleware that checks what the tool gets.
 
-    `given` is what to call the tool with: `checked` until then. Converting takes time that `clock` counts.
+    `given` is what to call the tool with: `checked` until then. `clock` counts the time that converting
+    takes.
     """
 
     __slots__ = ("_checked", "_limit", "_outlive", "_plan", "_runner", "clock", "given")
@@ -177,15 +165,15 @@ class Conversion:
         self.clock: Clock | None = None
 
     async def __call__(self) -> Received:
-        """Where the tool would do it: on a thread, if that is where its code runs."""
+        """Convert where the tool would do it: on a thread, if its code runs on one."""
         plan, arguments = self._plan, self._plan.arguments
         if plan.mode == "thread" and arguments.runs_user_code:
             self.clock = None if self._limit is None else Clock(self._limit)
             values = await self._runner.run_thread(
-                plan.lane, self._convert, self._limit, None, self.clock, self._outlive
+                plan.slots, self._convert, self._limit, None, self.clock, self._outlive
             )
         else:
-            values = self._runner.run_inline(plan.lane, self._convert)
+            values = self._runner.run_inline(plan.slots, self._convert)
         self.given = values
         return arguments.receive(self._checked, values)
 
@@ -200,15 +188,18 @@ def failed(
     given: Any = None,
     call_id: str | None = None,
 ) -> Result:
-    """The result of a call that failed. What nobody foresaw is reported with the reference it is told by (the
-    id of the call, where it has one), and without the values that the tool was `given`."""
+    """Return the result of a call that failed.
+
+    An unexpected exception is logged under a reference, which the caller gets: the id of the call if it has
+    one. The values that the tool was `given` are kept out of the log.
+    """
     plan.stats.errors += 1
     if isinstance(error, PolicyError):
         return refusal_result(error)
     told = _explain(plan, error.error if isinstance(error, Raised) else error, crashes, given, call_id)
-    text = _words_of(told)
+    text = _message_of(told)
     if text is None or len(text) > plan.results.max_bytes:
-        told = InvalidResultError(f"Tool '{plan.tool.name}' failed, and its words cannot be sent.")
+        told = InvalidResultError(f"Tool '{plan.tool.name}' failed, and its error message cannot be sent.")
         text = str(told)
     return Result([text_block(text)], is_error=True, error=told)
 
@@ -216,10 +207,11 @@ def failed(
 def _explain(
     plan: Plan, error: BaseException, crashes: CrashReporter, given: Any, call_id: str | None
 ) -> CallError:
-    """What the caller is told of an exception: the author's words, or a reference and nothing else."""
+    """Return what the caller learns of an exception: the author's message, or a reference and nothing
+    else."""
     cause = error
     while isinstance(cause, BaseExceptionGroup) and len(cause.exceptions) == 1:
-        cause = cause.exceptions[0]  # a task group wraps the one error there was
+        cause = cause.exceptions[0]  # a task group wraps even a single error
     if isinstance(cause, CallError):
         return cause
     reference = call_id or secrets.token_hex(4)
@@ -232,7 +224,8 @@ def _explain(
 
 
 def raise_questions(error: BaseException) -> None:
-    """A tool that needs answers has not failed. Tasks of the tool's own may have asked at the same time."""
+    """Raise InputNeeded if the tool asks questions, possibly from several tasks of its own at the same
+    time."""
     if isinstance(error, InputNeeded):
         raise error
     if isinstance(error, BaseExceptionGroup):
@@ -252,22 +245,22 @@ def _leaves(group: BaseExceptionGroup[Any]) -> Iterator[Any]:
             yield part
 
 
-def _words_of(error: CallError) -> str | None:
-    """The text of an error as it can be sent; None where there is none to be had."""
+def _message_of(error: CallError) -> str | None:
+    """Return the text of an error as it can be sent, or None if it has none."""
     try:
         text = str(error) or type(error).__name__
     except Exception:
-        return None  # an error class of the author's that cannot show itself
+        return None  # an error class whose __str__ fails
     return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
 
 def is_unfinished(value: Any) -> bool:
-    """Whether something is still to be awaited: a coroutine, a future, an async generator."""
+    """Return whether a value has to be awaited: a coroutine, a future or an async generator."""
     return type(value) not in BUILT_IN and (inspect.isawaitable(value) or hasattr(value, "__anext__"))
 
 
 async def settle(plan: Plan, value: Any) -> Result:
-    """The result of what had to be awaited."""
+    """Return the result of a value that has to be awaited."""
     if not hasattr(value, "__anext__"):
         value = await value
     if hasattr(value, "__anext__"):
@@ -277,11 +270,11 @@ async def settle(plan: Plan, value: Any) -> Result:
 
 DEFAULT_TIMEOUT_S = 60.0
 KEPT_STATS = 1000
-"""Tools that are gone are remembered in the figures, up to so many."""
+"""Statistics of removed tools that are kept, at most."""
 
 
 class Dispatcher:
-    """Calls the tools of one registry. `server` is handed to handlers that ask for it."""
+    """Calls the tools of one registry. `server` is passed to handlers that ask for it."""
 
     def __init__(
         self,
@@ -312,7 +305,7 @@ class Dispatcher:
         return self.pipeline is not None and self.pipeline.depends_on_principal
 
     def view(self, principal: Principal = LOCAL) -> tuple[Tool, ...]:
-        """The tools a principal may see, which are those it may call: one object until they change."""
+        """Return the tools that a principal may see and call: the same object until they change."""
         snapshot = self.registry.snapshot
         viewed = self._viewed
         if viewed is None or viewed[0] is not snapshot:
@@ -320,32 +313,34 @@ class Dispatcher:
         return viewed[1] if self.pipeline is None else self.pipeline.view(principal, viewed[1])
 
     def is_visible(self, principal: Principal, tool: Tool) -> bool:
-        """Whether a tool is among those that a principal may see."""
+        """Return whether a principal may see a tool."""
         if self.pipeline is None:
             return True
         return self.pipeline.is_visible(principal, tool) and self._is_there(tool, principal)
 
     def _is_there(self, tool: Tool, principal: Principal) -> bool:
-        """An older version is not listed for itself: it is there for whoever is shown the newest."""
+        """Return whether an older version is reachable: it is for principals that see the newest one."""
         newest = self.registry.snapshot.find(tool.name) or tool
         if newest is tool or self.pipeline is None or self.pipeline.is_visible(principal, newest):
             return True
-        return tool not in self.registry.versions(tool.name)  # one of the pair, for whom that name is free
+        return tool not in self.registry.versions(tool.name)  # a search tool, where that name is free
 
     def shown(self, principal: Principal = LOCAL) -> tuple[Tool, ...]:
-        """What a principal is shown that asks for the tools: those in view, unless they are too many."""
+        """Return the tools that tools/list shows: all that are visible, or search tools if those are too
+        many."""
         return self.view(principal) if self.tool_search is None else self.tool_search.listing(principal).shown
 
     def forward(self, name: str, arguments: Any, principal: Principal) -> tuple[str, dict[str, Any]] | None:
-        """The call that another one means, where it calls the tool that calls others."""
+        """Return the call inside a call of the search tool that calls others, or None."""
         return None if self.tool_search is None else self.tool_search.forward(name, arguments, principal)
 
     def has_list_changed(self) -> bool:
-        """The tools have: whether anybody is told of other ones than before."""
+        """Return whether clients would get another list than before, after the tools have changed."""
         return self.tool_search is None or self.depends_on_principal or self.tool_search.has_changed()
 
     def mirrored(self, name: Any, principal: Principal = LOCAL) -> Mirrored | None:
-        """The arguments of a tool that clients repeat in headers; None where this caller has no such tool."""
+        """Return the arguments of a tool that clients repeat in headers; None if the principal cannot see
+        it."""
         plan = self._plans.get(name) if type(name) is str else None
         if plan is not None and self._seen is self.registry.cached_snapshot:
             is_hidden = plan.mirrored and not self.is_visible(principal, plan.tool)
@@ -419,7 +414,7 @@ class Dispatcher:
         return await chain(call)
 
     def _compose(self, plan: Plan, pipeline: Pipeline) -> Next:
-        """Return the way of a call of one tool through the middleware."""
+        """Return the middleware chain of one tool."""
 
         def run(call: Call) -> Awaitable[Result]:
             return self._perform(plan, call.arguments, call.principal, call.timeout_s, call.channel, call)
@@ -431,7 +426,7 @@ class Dispatcher:
         return pipeline.compose(plan.tool, run, fail)
 
     def use(self, pipeline: Pipeline | None) -> None:
-        """Put other middleware around calls from now on."""
+        """Put this middleware around calls from now on."""
         with self._lock:
             self.pipeline = pipeline
             self._plans, self._plan_of = {}, {}  # they hold what was composed before
@@ -445,8 +440,8 @@ class Dispatcher:
         channel: Channel,
         call: Call | None = None,
     ) -> Result:
-        """Validate the arguments, let middleware check them, run the tool. `call` is there where the
-        server has middleware."""
+        """Validate the arguments, let middleware check them, and run the tool. `call` is None without
+        middleware."""
         outlive, call_id = (None, None) if call is None else (call.outlive, call.id)
         started = time.perf_counter()
         context: Context | None = None
@@ -470,7 +465,12 @@ class Dispatcher:
                 context = self._context(plan, checked, principal, channel, limit, clock)
             if plan.mode == "async":
                 result: Result = await run_steps(
-                    plan.lane, self._invoke(plan, given, context), limit, self.runner.tally, clock, outlive
+                    plan.slots,
+                    self._invoke(plan, given, context),
+                    limit,
+                    self.runner.abandoned_count,
+                    clock,
+                    outlive,
                 )
             else:
                 result = await self._run_sync(plan, given, context, limit, clock, outlive)
@@ -486,17 +486,17 @@ class Dispatcher:
             raise
         finally:
             if context is not None:
-                context.cancel()  # whatever of the tool runs on has nobody to talk to any more
+                context.cancel()  # code of the tool that still runs has no caller any more
             if plan.owner is not None:
                 self.applications.leave(plan.owner)
-            # Two lines: in one, another thread could run between reading the sum and writing it.
+            # Two lines: in one, another thread could run between reading and writing the sum.
             elapsed = time.perf_counter() - started
             stats.total_s += elapsed
 
     async def _run_checks(
         self, plan: Plan, call: Call, checked: dict[str, Any], limit: float | None
     ) -> tuple[dict[str, Any], Clock | None]:
-        """Let middleware check validated arguments. Returns what to call the tool with."""
+        """Let middleware check validated arguments. Return what to call the tool with."""
         convert: Conversion | None = None
         if call.sees_converted and not plan.arguments.keeps(checked):
             convert = call.convert = Conversion(self.runner, plan, checked, limit, call.outlive)
@@ -520,7 +520,8 @@ class Dispatcher:
     # --- running ---
 
     async def _invoke(self, plan: Plan, checked: dict[str, Any], context: Context | None) -> Result:
-        """The whole of an async call that can run the author's code, so that all of it is guarded."""
+        """Run the parts of an async call that run the author's code, so that the deadline covers all of
+        them."""
         if plan.is_plain:
             value = plan.handler(**plan.arguments.bind(checked))
         else:
@@ -546,23 +547,23 @@ class Dispatcher:
         started = time.monotonic()
         work = functools.partial(self._work, plan, checked, context)
         if plan.mode == "inline":
-            outcome = self.runner.run_inline(plan.lane, work)
+            outcome = self.runner.run_inline(plan.slots, work)
         else:
             abandon = None if context is None else context.cancel
-            outcome = await self.runner.run_thread(plan.lane, work, limit, abandon, clock, outlive)
+            outcome = await self.runner.run_thread(plan.slots, work, limit, abandon, clock, outlive)
         if isinstance(outcome, Result):
             return outcome
         left = None if limit is None else max(0.0, limit - (time.monotonic() - started))
         try:
             result: Result = await run_steps(
-                plan.lane, settle(plan, outcome), left, self.runner.tally, None, outlive
+                plan.slots, settle(plan, outcome), left, self.runner.abandoned_count, None, outlive
             )
         except ToolTimeoutError:
             raise ToolTimeoutError(f"Tool '{plan.tool.name}' did not finish within {limit:g} s.") from None
         return result
 
     def _work(self, plan: Plan, checked: dict[str, Any], context: Context | None) -> Any:
-        """The whole of a sync call. What a plain function leaves to be awaited is awaited on the loop."""
+        """Run a sync call. An awaitable that it returns is awaited on the event loop later."""
         args, values = plan.bind(checked, context, self.server)
         value = plan.handler(*args, **values)
         return value if is_unfinished(value) else plan.results.finish(value)
@@ -570,21 +571,21 @@ class Dispatcher:
     async def _run_process(
         self, plan: Plan, checked: dict[str, Any], limit: float | None, outlive: Outlive | None
     ) -> Result:
-        args, values = self.runner.run_inline(plan.lane, lambda: plan.bind(checked, None, self.server))
+        args, values = self.runner.run_inline(plan.slots, lambda: plan.bind(checked, None, self.server))
         results = plan.results
         plain_bytes = results.max_bytes if results.dump is None else 0
         modules, converter = tool_modules(plan.tool), plan.converter
         returned = await self.runner.run_process(
-            plan.lane, plan.handler, tuple(args), values, limit, modules, outlive, converter, plain_bytes
+            plan.slots, plan.handler, tuple(args), values, limit, modules, outlive, converter, plain_bytes
         )
         finish = results.finish if plain_bytes and not returned.is_converted else results.receive
-        result: Result = self.runner.run_inline(plan.lane, lambda: finish(returned.value))
+        result: Result = self.runner.run_inline(plan.slots, lambda: finish(returned.value))
         return result
 
     # --- inside ---
 
     def _plan(self, name: str, principal: Principal) -> Plan:
-        """The plan of a tool that is called for the first time, or by another spelling than its name."""
+        """Return the plan of a tool that is called for the first time, or by an alias."""
         snapshot = self.registry.snapshot
         search = self.tool_search
         stand_in = None if search is None else search.find_search_tool(name, principal)
@@ -601,17 +602,17 @@ class Dispatcher:
                 _ = tool.definition
             except DefinitionError as error:
                 self.registry.quarantine(tool, error)
-                raise ToolNotFoundError(name) from error  # what cannot be built is not published
+                raise ToolNotFoundError(name) from error  # a tool that cannot be built is not published
             plan = Plan(tool, self.stats.setdefault(tool.name, ToolStats()))
         with self._lock:
-            if self._seen is snapshot:  # or else the tool may be gone already, and must not come back
+            if self._seen is snapshot:  # otherwise the tool may have been removed meanwhile
                 plan = self._plan_of.setdefault(tool, plan)
                 if name == tool.name and (search is None or not is_search_name(name)):
-                    self._plans[name] = plan  # of the others, who calls decides what is meant
+                    self._plans[name] = plan  # for other names it depends on the principal
         return plan
 
     def _refresh(self) -> None:
-        """Keep the plans of tools that are still there; calls under way keep the plan they have."""
+        """Keep the plans of tools that are still there; running calls keep the plan they have."""
         with self._lock:
             snapshot = self.registry.snapshot
             self._plan_of = {
@@ -647,8 +648,7 @@ class Dispatcher:
         )
 
     async def renew(self) -> None:
-        """The code behind tools has changed: processes that know the old one end, applications without tools
-        are closed."""
+        """End processes that have loaded old code, and close applications without tools, after a reload."""
         self.runner.renew()
         await self.applications.close_unused()
 
@@ -658,7 +658,7 @@ class Dispatcher:
 
 
 def _shorten(limit: float | None, asked: float) -> float:
-    """A caller may ask for less time than the tool has, not for more."""
+    """Return the shorter of two time limits: a caller cannot get more time than the tool has."""
     asked = _check_limit(asked)
     return asked if limit is None else min(asked, limit)
 

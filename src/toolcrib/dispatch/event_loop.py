@@ -161,13 +161,13 @@ def _log_stop() -> None:
         if not _STOPS.take(time.monotonic()):
             return
         more = _STOPS.take_missed()
-    lane = HERE.marker.lane  # None in a callback or on another thread
-    who = "something" if lane is None else f"tool '{lane.name}'"
+    slots = HERE.marker.slots  # None in a callback or on another thread
+    who = "something" if slots is None else f"tool '{slots.name}'"
     logger.warning(
         "%s called stop() on the event loop of the server: ignored%s",
         who,
         more,
-        extra={} if lane is None else {"tool_name": lane.name},
+        extra={} if slots is None else {"tool_name": slots.name},
     )
 
 

@@ -1,8 +1,6 @@
-"""The four ways to run a tool's code: on the loop, inline, on a thread, in a process.
+"""Runs the code of tools: on the event loop, inline, on a thread, or in a process.
 
-Whatever the code raises comes out as `Raised`; whatever this package has to say (too late, too busy, the
-process is gone) comes out as an error of toolcrib. Knows how code runs; refuses to know tools, schemas and
-results.
+Exceptions of the tool are raised as `Raised`; time-outs, a busy tool or a lost process as errors of toolcrib.
 """
 
 from __future__ import annotations
@@ -11,7 +9,7 @@ import threading
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from toolcrib.dispatch.concurrency import Lane, Outlive, Raised, Tally
+from toolcrib.dispatch.concurrency import AbandonedCount, Outlive, Raised, ToolSlots
 from toolcrib.dispatch.deadline import Clock, run_steps
 from toolcrib.dispatch.threads import ThreadPool
 from toolcrib.dispatch.watchdog import HERE
@@ -21,50 +19,50 @@ if TYPE_CHECKING:
 
 
 class Runner:
-    """One per server. Making one costs nothing: threads and processes start when they are needed."""
+    """Runs the tools of one server. Threads and processes start when they are needed."""
 
     def __init__(self, *, max_processes: int | None = None) -> None:
-        self.tally = Tally()
-        self._threads = ThreadPool(self.tally)
+        self.abandoned_count = AbandonedCount()
+        self._threads = ThreadPool(self.abandoned_count)
         self._lock = threading.Lock()
         self._max_processes = max_processes
         self._processes: ProcessPool | None = None
 
     @property
     def abandoned(self) -> int:
-        """Calls that were given up and whose code still runs."""
-        return max(0, self.tally.count)  # a call may end before the one who gave it up has counted it
+        """Number of abandoned calls whose code still runs."""
+        return max(0, self.abandoned_count.count)  # a call may end before it was counted as abandoned
 
     def run_async(
         self,
-        lane: Lane,
+        slots: ToolSlots,
         coroutine: Coroutine[Any, Any, Any],
         timeout_s: float | None,
         clock: Clock | None = None,
         outlive: Outlive | None = None,
     ) -> Coroutine[Any, Any, Any]:
-        """Run a coroutine in the caller's task. To be awaited; a plain function because each layer costs.
+        """Return a coroutine that runs a tool in the caller's task.
 
-        A `clock` that was made for `timeout_s` can be held while somebody is asked. `outlive` hears of code
-        that goes on when its call was given up, and when that ends.
+        A `clock` that was made for `timeout_s` can be paused while the user is asked. `outlive` is called for
+        code that goes on after its call was abandoned.
         """
-        return run_steps(lane, coroutine, timeout_s, self.tally, clock, outlive)
+        return run_steps(slots, coroutine, timeout_s, self.abandoned_count, clock, outlive)
 
     async def run_thread(
         self,
-        lane: Lane,
+        slots: ToolSlots,
         work: Callable[[], Any],
         timeout_s: float | None,
         on_abandon: Callable[[], None] | None = None,
         clock: Clock | None = None,
         outlive: Outlive | None = None,
     ) -> Any:
-        """Run blocking code on a thread. `on_abandon` is called once when nobody waits for it any more."""
-        return await self._threads.run(lane, work, timeout_s, on_abandon, clock, outlive)
+        """Run blocking code on a thread. `on_abandon` is called once if the call is abandoned."""
+        return await self._threads.run(slots, work, timeout_s, on_abandon, clock, outlive)
 
     async def run_process(
         self,
-        lane: Lane,
+        slots: ToolSlots,
         function: Callable[..., Any],
         args: tuple[Any, ...],
         kwargs: Mapping[str, Any],
@@ -74,17 +72,16 @@ class Runner:
         converter: Converter | None = None,
         plain_bytes: int | None = None,
     ) -> Returned:
-        """Run a function in a process that is killed when it takes too long or nobody waits any more.
+        """Run a function in a process that is killed if it takes too long or the call is abandoned.
 
-        `preload` names modules that were loaded from files: (module name, path), loaded in the process first.
-        Only JSON comes back. `converter` makes it of values that are not plain data, or are more than
-        `plain_bytes`.
+        `preload` are modules loaded from files, (name, path), which the process loads first. Only JSON comes
+        back: `converter` makes it from values that are not plain data, or larger than `plain_bytes`.
         """
         from toolcrib.dispatch.processes import ProcessCall  # delayed, as below
 
         pool = self._find_processes()
-        call = ProcessCall(pool, lane.name, function, args, kwargs, preload, converter, plain_bytes)
-        outcome = await self._threads.run(lane, call.run, timeout_s, call.kill, outlive=outlive)
+        call = ProcessCall(pool, slots.name, function, args, kwargs, preload, converter, plain_bytes)
+        outcome = await self._threads.run(slots, call.run, timeout_s, call.kill, outlive=outlive)
         if isinstance(outcome, BaseException):
             try:
                 raise outcome from None
@@ -93,35 +90,36 @@ class Runner:
         returned: Returned = outcome
         return returned
 
-    def run_inline(self, lane: Lane, work: Callable[[], Any]) -> Any:
-        """Run short code on the loop itself. Nothing can interrupt it; the watchdog names it if it blocks."""
+    def run_inline(self, slots: ToolSlots, work: Callable[[], Any]) -> Any:
+        """Run short code on the event loop. Nothing can interrupt it; the watchdog reports it if it
+        blocks."""
         marker = HERE.marker
-        lane.enter()
-        before = marker.enter(lane)
+        slots.enter()
+        before = marker.enter(slots)
         try:
             return work()
         except BaseException as error:
             raise Raised(error) from None
         finally:
             marker.leave(before)
-            lane.leave()
+            slots.leave()
 
     def _find_processes(self) -> ProcessPool:
         with self._lock:
             if self._processes is None:
-                # Delayed: few servers have such tools, and pickle and subprocess are not free.
+                # Delayed: few servers need pickle and subprocess.
                 from toolcrib.dispatch.processes import ProcessPool
 
                 self._processes = ProcessPool(self._max_processes)
             return self._processes
 
     def renew(self) -> None:
-        """Code has changed: calls from now on run in processes that have loaded none of it yet."""
+        """Run later calls in new processes, as the code of tools has changed."""
         if self._processes is not None:
             self._processes.renew()
 
     def close(self) -> None:
-        """End idle threads and kill all processes. Never waits for a thread that is blocked."""
+        """End idle threads and kill all processes, without waiting for blocked threads."""
         self._threads.close()
         if self._processes is not None:
             self._processes.close()

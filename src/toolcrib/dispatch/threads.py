@@ -21,7 +21,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from toolcrib.dispatch.concurrency import Lane, Outlive, Raised, Stage, Tally, Ticket
+from toolcrib.dispatch.concurrency import AbandonedCount, Outlive, Raised, Stage, Ticket, ToolSlots
 from toolcrib.dispatch.deadline import Clock
 from toolcrib.errors import ToolBusyError, ToolTimeoutError
 
@@ -137,14 +137,14 @@ class Job(Ticket):
         "error",
         "future",
         "is_refused",
-        "lane",
         "outlive",
+        "slots",
         "value",
     )
 
-    def __init__(self, lane: Lane, work: Callable[[], Any], outlive: Outlive | None = None) -> None:
+    def __init__(self, slots: ToolSlots, work: Callable[[], Any], outlive: Outlive | None = None) -> None:
         super().__init__()
-        self.lane = lane
+        self.slots = slots
         self.outlive = outlive
         self.end: Callable[[], None] | None = None
         self._work = work
@@ -175,8 +175,8 @@ class Job(Ticket):
 class ThreadPool:
     """The threads of one runner. Several event loops may use them at once."""
 
-    def __init__(self, tally: Tally) -> None:
-        self._tally = tally
+    def __init__(self, abandoned_count: AbandonedCount) -> None:
+        self._abandoned = abandoned_count
         self._lock = threading.Lock()
         self._idle: list[_Worker] = []
         self._numbers = itertools.count(1)
@@ -184,15 +184,15 @@ class ThreadPool:
 
     async def run(
         self,
-        lane: Lane,
+        slots: ToolSlots,
         work: Callable[[], Any],
         timeout_s: float | None,
         on_abandon: Callable[[], None] | None = None,
         clock: Clock | None = None,
         outlive: Outlive | None = None,
     ) -> Any:
-        job = Job(lane, work, outlive)
-        is_admitted = lane.admit(job)
+        job = Job(slots, work, outlive)
+        is_admitted = slots.admit(job)
         if clock is None and timeout_s is not None:
             clock = Clock(timeout_s)
         if clock is not None:
@@ -208,9 +208,9 @@ class ThreadPool:
             if clock is not None:
                 clock.stop()
         if job.stage is not Stage.ENDED and self._abandon(job, on_abandon):
-            raise ToolTimeoutError(f"Tool '{lane.name}' did not finish within {timeout_s:g} s.")
+            raise ToolTimeoutError(f"Tool '{slots.name}' did not finish within {timeout_s:g} s.")
         if job.is_refused:
-            raise ToolBusyError(f"Tool '{lane.name}' is busy: no thread can be started. Try again later.")
+            raise ToolBusyError(f"Tool '{slots.name}' is busy: no thread can be started. Try again later.")
         error, job.error = job.error, None
         if error is not None:
             try:
@@ -231,18 +231,18 @@ class ThreadPool:
         """Give up a job. False: it has ended at this moment, so there is nothing to give up."""
         if job.outlive is not None:
             job.end = job.outlive()  # first: the work may end right after it was given up
-        stage = job.lane.abandon(job)
+        stage = job.slots.abandon(job)
         if stage is not Stage.RUNNING and job.end is not None:
             job.end()
         if stage is Stage.ENDED:
             return False
         if stage is Stage.RUNNING:
-            self._tally.add(1)
+            self._abandoned.add(1)
         if on_abandon is not None:
             try:
                 on_abandon()
             except Exception:
-                logger.exception("tool '%s': the cancellation callback failed", job.lane.name)
+                logger.exception("tool '%s': the cancellation callback failed", job.slots.name)
         return True
 
     def _start(self, job: Job) -> None:
@@ -263,18 +263,18 @@ class ThreadPool:
 
     def finish(self, job: Job, worker: _Worker | None = None) -> Job | None:
         """Pass the slot of finished work on, then wake the caller. Return the job that got the slot."""
-        is_awaited, successor = job.lane.finish(job)
+        is_awaited, successor = job.slots.finish(job)
         if successor is None and worker is not None:
             # Before the caller is woken: its next call should find this thread idle, not start another.
             worker.is_resting = self.rest(worker)
         if is_awaited:
             job.announce()
         else:
-            self._tally.add(-1)
+            self._abandoned.add(-1)
             job.drop()
             if job.end is not None:
                 job.end()
-        return successor  # type: ignore[return-value]  # a lane returns the tickets it was given
+        return successor  # type: ignore[return-value]  # a slots returns the tickets it was given
 
     def rest(self, worker: _Worker) -> bool:
         """Add a worker to the idle ones. False: it has to end."""

@@ -15,7 +15,7 @@ import threading
 import time
 import weakref
 
-from toolcrib.dispatch.concurrency import Lane
+from toolcrib.dispatch.concurrency import ToolSlots
 
 logger = logging.getLogger("toolcrib")
 
@@ -27,18 +27,18 @@ REST_AFTER_S = 5.0
 class Marker:
     """The tool that runs on one thread now. Written by that thread alone, read by the watchdog."""
 
-    __slots__ = ("__weakref__", "lane", "step", "thread_id", "watched")
+    __slots__ = ("__weakref__", "slots", "step", "thread_id", "watched")
 
     def __init__(self) -> None:
         self.thread_id = threading.get_ident()
-        self.lane: Lane | None = None
+        self.slots: ToolSlots | None = None
         self.step = 0
         self.watched = False
 
-    def enter(self, lane: Lane) -> Lane | None:
+    def enter(self, slots: ToolSlots) -> ToolSlots | None:
         """Mark a tool as running. Returns what `leave` must be given."""
-        before = self.lane
-        self.lane = lane
+        before = self.slots
+        self.slots = slots
         if before is None:
             # Only the outermost step has a number: a tool that calls others in a row blocks the loop too.
             self.step += 1
@@ -46,8 +46,8 @@ class Marker:
             WATCHDOG.watch(self)
         return before
 
-    def leave(self, before: Lane | None) -> None:
-        self.lane = before
+    def leave(self, before: ToolSlots | None) -> None:
+        self.slots = before
 
 
 class _Here(threading.local):
@@ -64,12 +64,12 @@ HERE = _Here()
 class _Observation:
     """One step as the watchdog has seen it so far."""
 
-    __slots__ = ("is_reported", "lanes", "since", "step")
+    __slots__ = ("is_reported", "since", "slots_seen", "step")
 
     def __init__(self, step: int, since: float) -> None:
         self.step = step
         self.since = since
-        self.lanes: list[Lane] = []
+        self.slots_seen: list[ToolSlots] = []
         self.is_reported = False
 
 
@@ -126,23 +126,23 @@ class Watchdog:
 
     def _check(self, marker: Marker, observations: _Observations, now: float) -> bool:
         """Return whether anything runs on this thread."""
-        lane, step = marker.lane, marker.step
+        slots, step = marker.slots, marker.step
         observation = observations.get(marker)
         if observation is None or observation.step != step:
             observation = observations[marker] = _Observation(step, now)
-            if lane is not None:
-                observation.lanes.append(lane)
+            if slots is not None:
+                observation.slots_seen.append(slots)
             return True
-        if lane is None:
+        if slots is None:
             return False
         if not observation.is_reported:
-            observation.lanes.append(lane)
+            observation.slots_seen.append(slots)
             if now - observation.since >= BLOCKED_S:
                 observation.is_reported = True
                 # A tool may call others: the one that was seen most often is reported.
-                culprit = max(set(observation.lanes), key=observation.lanes.count)
+                culprit = max(set(observation.slots_seen), key=observation.slots_seen.count)
                 _report(culprit, now - observation.since, _location(marker.thread_id))
-                observation.lanes.clear()
+                observation.slots_seen.clear()
         return True
 
     def _rest(self, observations: _Observations) -> bool:
@@ -153,7 +153,7 @@ class Watchdog:
                 marker.watched = False
             for marker in markers:
                 observation = observations.get(marker)
-                if marker.lane is not None or observation is None or observation.step != marker.step:
+                if marker.slots is not None or observation is None or observation.step != marker.step:
                     for other in markers:
                         other.watched = True
                     return False
@@ -168,20 +168,20 @@ def _location(thread_id: int) -> str:
     return "an unknown place" if frame is None else f"{frame.f_code.co_filename}:{frame.f_lineno}"
 
 
-def _report(lane: Lane, blocked_s: float, location: str) -> None:
-    with lane.lock:
-        if not lane.blocked.take(time.monotonic()):
+def _report(slots: ToolSlots, blocked_s: float, location: str) -> None:
+    with slots.lock:
+        if not slots.blocked.take(time.monotonic()):
             return
-        more = lane.blocked.take_missed()
+        more = slots.blocked.take_missed()
     try:
         logger.warning(
             "tool '%s' blocks the event loop (for %.1f s, at %s); run it on a thread: "
             'def instead of async def, or run="thread"%s',
-            lane.name,
+            slots.name,
             blocked_s,
             location,
             more,
-            extra={"tool_name": lane.name, "blocked_s": blocked_s, "blocked_at": location},
+            extra={"tool_name": slots.name, "blocked_s": blocked_s, "blocked_at": location},
         )
     except Exception:  # nosec B110  # a log handler that raises must not end the watchdog
         pass

@@ -1,4 +1,4 @@
-"""A runner and a lane for each test."""
+"""A runner and a slots for each test."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from toolcrib.dispatch.concurrency import Lane
+from toolcrib.dispatch.concurrency import ToolSlots
 from toolcrib.dispatch.runners import Runner
 
 
@@ -18,5 +18,5 @@ def runner() -> Iterator[Runner]:
 
 
 @pytest.fixture
-def lane() -> Lane:
-    return Lane("probe")
+def slots() -> ToolSlots:
+    return ToolSlots("probe")

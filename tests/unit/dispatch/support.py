@@ -8,7 +8,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from toolcrib.dispatch import deadline as steps
-from toolcrib.dispatch.concurrency import Lane
+from toolcrib.dispatch.concurrency import ToolSlots
 from toolcrib.dispatch.runners import Runner
 
 SOON_S = 1.0
@@ -23,15 +23,15 @@ async def wait_until(condition: Callable[[], bool], within_s: float = 5.0) -> No
 
 
 async def start(
-    runner: Runner, lane: Lane, coroutine: Coroutine[Any, Any, Any], timeout_s: float | None = None
+    runner: Runner, slots: ToolSlots, coroutine: Coroutine[Any, Any, Any], timeout_s: float | None = None
 ) -> asyncio.Task[Any]:
     """A task that calls, brought to where its coroutine has suspended."""
-    task = asyncio.create_task(runner.run_async(lane, coroutine, timeout_s))
-    await wait_until(lambda: lane.running > 0)
+    task = asyncio.create_task(runner.run_async(slots, coroutine, timeout_s))
+    await wait_until(lambda: slots.running > 0)
     await asyncio.sleep(0)
     return task
 
 
 def assert_nothing_is_kept() -> None:
     """The package remembers suspended calls; after the last one it must remember none."""
-    assert not steps._drives
+    assert not steps._running_calls

@@ -16,7 +16,7 @@ from toolcrib.errors import ToolTimeoutError
 # --- cancellation from outside ---
 
 
-async def test_cancelling_the_caller_cancels_the_coroutine(runner, lane):
+async def test_cancelling_the_caller_cancels_the_coroutine(runner, slots):
     seen = []
 
     async def work():
@@ -26,17 +26,17 @@ async def test_cancelling_the_caller_cancels_the_coroutine(runner, lane):
             seen.append(error.args)
             raise
 
-    task = await start(runner, lane, work(), 5.0)
+    task = await start(runner, slots, work(), 5.0)
     task.cancel("enough")
     with pytest.raises(asyncio.CancelledError):
         await task
     assert task.cancelled()
     assert seen == [("enough",)]
-    assert lane.running == 0
+    assert slots.running == 0
     assert_nothing_is_kept()
 
 
-async def test_a_tool_cannot_swallow_the_cancellation_of_its_caller(runner, lane):
+async def test_a_tool_cannot_swallow_the_cancellation_of_its_caller(runner, slots):
     async def work():
         try:
             await asyncio.sleep(3)
@@ -50,13 +50,13 @@ async def test_a_tool_cannot_swallow_the_cancellation_of_its_caller(runner, lane
             raise ValueError("never mind") from None
 
     for tool in (work, work_and_fail):
-        task = await start(runner, lane, tool())
+        task = await start(runner, slots, tool())
         task.cancel()
         await asyncio.wait([task])
         assert task.cancelled()
 
 
-async def test_a_cancelled_caller_is_free_although_the_tool_is_stubborn(runner, lane):
+async def test_a_cancelled_caller_is_free_although_the_tool_is_stubborn(runner, slots):
     release = asyncio.Event()
 
     async def stubborn():
@@ -66,18 +66,18 @@ async def test_a_cancelled_caller_is_free_although_the_tool_is_stubborn(runner, 
             except asyncio.CancelledError:
                 pass
 
-    task = await start(runner, lane, stubborn())
+    task = await start(runner, slots, stubborn())
     started = time.monotonic()
     task.cancel()
     await asyncio.wait([task])
     assert task.cancelled()
     assert time.monotonic() - started < steps.CANCEL_GRACE_S + SOON_S
-    assert (lane.running, lane.abandoned) == (1, 1)
+    assert (slots.running, slots.abandoned) == (1, 1)
     release.set()
-    await wait_until(lambda: lane.abandoned == 0)
+    await wait_until(lambda: slots.abandoned == 0)
 
 
-async def test_cancelling_again_reaches_what_the_clean_up_waits_for(runner, lane):
+async def test_cancelling_again_reaches_what_the_clean_up_waits_for(runner, slots):
     seen = []
 
     async def work():
@@ -87,17 +87,17 @@ async def test_cancelling_again_reaches_what_the_clean_up_waits_for(runner, lane
             except asyncio.CancelledError:
                 seen.append(True)
 
-    task = await start(runner, lane, work())
+    task = await start(runner, slots, work())
     task.cancel()
     await wait_until(lambda: len(seen) == 1)
     task.cancel()
     await asyncio.wait([task])
     assert task.cancelled()
     assert len(seen) == 2
-    assert lane.abandoned == 0
+    assert slots.abandoned == 0
 
 
-async def test_a_deadline_in_the_middle_of_clean_up_shortens_it(runner, lane):
+async def test_a_deadline_in_the_middle_of_clean_up_shortens_it(runner, slots):
     release = asyncio.Event()
 
     async def stubborn():
@@ -107,53 +107,53 @@ async def test_a_deadline_in_the_middle_of_clean_up_shortens_it(runner, lane):
             except asyncio.CancelledError:
                 pass
 
-    task = await start(runner, lane, stubborn(), 0.05)
+    task = await start(runner, slots, stubborn(), 0.05)
     task.cancel()
     await asyncio.wait([task])
     assert task.cancelled()  # both happened: the outside one is the one to obey
     release.set()
-    await wait_until(lambda: lane.abandoned == 0)
+    await wait_until(lambda: slots.abandoned == 0)
 
 
 @pytest.mark.parametrize("deadline_first", [True, False])
-async def test_when_deadline_and_outside_cancel_coincide_the_cancel_wins(runner, lane, deadline_first):
+async def test_when_deadline_and_outside_cancel_coincide_the_cancel_wins(runner, slots, deadline_first):
     loop = asyncio.get_running_loop()
     task: asyncio.Task[Any]
 
     async def work():
         await asyncio.sleep(3)
 
-    task = await start(runner, lane, work(), 0.05)
-    (drive,) = steps._drives[task]
+    task = await start(runner, slots, work(), 0.05)
+    (drive,) = steps._running_calls[task]
     actions = [drive._expire, task.cancel]
     for action in actions if deadline_first else reversed(actions):
         loop.call_soon(action)
     await asyncio.wait([task])
     assert task.cancelled()
-    assert lane.running == 0
+    assert slots.running == 0
 
 
-async def test_the_callers_own_timeout_comes_out_as_its_timeout(runner, lane):
+async def test_the_callers_own_timeout_comes_out_as_its_timeout(runner, slots):
     async def work():
         await asyncio.sleep(3)
 
     with pytest.raises(TimeoutError) as caught:
         async with asyncio.timeout(0.02):
-            await runner.run_async(lane, work(), 5.0)
+            await runner.run_async(slots, work(), 5.0)
     assert not isinstance(caught.value, ToolTimeoutError)
     assert asyncio.current_task().cancelling() == 0
 
 
-async def test_wait_for_around_a_call_works(runner, lane):
+async def test_wait_for_around_a_call_works(runner, slots):
     async def work():
         await asyncio.sleep(3)
 
     with pytest.raises(TimeoutError) as caught:
-        await asyncio.wait_for(runner.run_async(lane, work(), None), 0.02)
+        await asyncio.wait_for(runner.run_async(slots, work(), None), 0.02)
     assert not isinstance(caught.value, ToolTimeoutError)
 
 
-async def test_a_caller_that_was_cancelled_before_can_still_call_and_time_out(runner, lane):
+async def test_a_caller_that_was_cancelled_before_can_still_call_and_time_out(runner, slots):
     outcome = []
 
     async def work():
@@ -164,7 +164,7 @@ async def test_a_caller_that_was_cancelled_before_can_still_call_and_time_out(ru
             await asyncio.sleep(3)
         except asyncio.CancelledError:
             try:
-                await runner.run_async(lane, work(), 0.02)
+                await runner.run_async(slots, work(), 0.02)
             except ToolTimeoutError:
                 outcome.append("timeout")
 
@@ -178,7 +178,7 @@ async def test_a_caller_that_was_cancelled_before_can_still_call_and_time_out(ru
 # --- cancellation from inside ---
 
 
-async def test_a_cancelled_error_nobody_asked_for_is_the_tools_own_error(runner, lane):
+async def test_a_cancelled_error_nobody_asked_for_is_the_tools_own_error(runner, slots):
     async def raises():
         raise asyncio.CancelledError("mine")
 
@@ -189,12 +189,12 @@ async def test_a_cancelled_error_nobody_asked_for_is_the_tools_own_error(runner,
 
     for work in (raises, awaits_a_cancelled_task):
         with pytest.raises(Raised) as caught:
-            await runner.run_async(lane, work(), 1.0)
+            await runner.run_async(slots, work(), 1.0)
         assert isinstance(caught.value.error, asyncio.CancelledError)
         assert asyncio.current_task().cancelling() == 0
 
 
-async def test_a_timeout_inside_the_tool_is_the_tools_affair(runner, lane):
+async def test_a_timeout_inside_the_tool_is_the_tools_affair(runner, slots):
     async def work():
         try:
             async with asyncio.timeout(0.02):
@@ -207,13 +207,13 @@ async def test_a_timeout_inside_the_tool_is_the_tools_affair(runner, lane):
         async with asyncio.timeout(0.02):
             await asyncio.sleep(3)
 
-    assert await runner.run_async(lane, work(), 5.0) == "handled"
+    assert await runner.run_async(slots, work(), 5.0) == "handled"
     with pytest.raises(Raised) as caught:
-        await runner.run_async(lane, lets_it_out(), 5.0)
+        await runner.run_async(slots, lets_it_out(), 5.0)
     assert type(caught.value.error) is TimeoutError
 
 
-async def test_a_timeout_inside_the_tool_may_await_its_clean_up(runner, lane):
+async def test_a_timeout_inside_the_tool_may_await_its_clean_up(runner, slots):
     async def work():
         try:
             async with asyncio.timeout(0.02):
@@ -224,11 +224,11 @@ async def test_a_timeout_inside_the_tool_may_await_its_clean_up(runner, lane):
         except TimeoutError:
             return "handled"
 
-    assert await runner.run_async(lane, work(), 5.0) == "handled"
-    assert lane.abandoned == 0
+    assert await runner.run_async(slots, work(), 5.0) == "handled"
+    assert slots.abandoned == 0
 
 
-async def test_the_deadline_still_holds_after_a_timeout_inside_the_tool(runner, lane):
+async def test_the_deadline_still_holds_after_a_timeout_inside_the_tool(runner, slots):
     async def work():
         try:
             async with asyncio.timeout(0.02):
@@ -241,12 +241,12 @@ async def test_the_deadline_still_holds_after_a_timeout_inside_the_tool(runner, 
 
     started = time.monotonic()
     with pytest.raises(ToolTimeoutError):
-        await runner.run_async(lane, work(), 0.1)
+        await runner.run_async(slots, work(), 0.1)
     assert time.monotonic() - started < 0.1 + SOON_S
-    assert lane.abandoned == 0
+    assert slots.abandoned == 0
 
 
-async def test_a_failing_task_group_inside_the_tool_is_the_tools_affair(runner, lane):
+async def test_a_failing_task_group_inside_the_tool_is_the_tools_affair(runner, slots):
     async def fail():
         await asyncio.sleep(0.001)
         raise ValueError("child")
@@ -258,12 +258,12 @@ async def test_a_failing_task_group_inside_the_tool_is_the_tools_affair(runner, 
             await asyncio.sleep(3)
 
     with pytest.raises(Raised) as caught:
-        await runner.run_async(lane, work(), 5.0)
+        await runner.run_async(slots, work(), 5.0)
     assert isinstance(caught.value.error, ExceptionGroup)
     assert asyncio.current_task().cancelling() == 0
 
 
-async def test_a_deadline_ends_a_task_group_inside_the_tool_cleanly(runner, lane):
+async def test_a_deadline_ends_a_task_group_inside_the_tool_cleanly(runner, slots):
     ended = []
 
     async def child():
@@ -279,6 +279,6 @@ async def test_a_deadline_ends_a_task_group_inside_the_tool_cleanly(runner, lane
             group.create_task(child())
 
     with pytest.raises(ToolTimeoutError):
-        await runner.run_async(lane, work(), 0.02)
+        await runner.run_async(slots, work(), 0.02)
     assert ended == [True, True]
-    assert lane.abandoned == 0
+    assert slots.abandoned == 0

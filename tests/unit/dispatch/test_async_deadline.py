@@ -11,50 +11,50 @@ import pytest
 
 from tests.unit.dispatch.support import SOON_S, assert_nothing_is_kept, wait_until
 from toolcrib.dispatch import deadline as steps
-from toolcrib.dispatch.concurrency import Lane
+from toolcrib.dispatch.concurrency import ToolSlots
 from toolcrib.dispatch.runners import Runner
 from toolcrib.errors import ToolTimeoutError
 
 # --- deadlines ---
 
 
-async def test_a_sleeping_coroutine_is_answered_at_its_deadline(runner, lane):
+async def test_a_sleeping_coroutine_is_answered_at_its_deadline(runner, slots):
     async def work():
         await asyncio.sleep(3)
 
     started = time.monotonic()
     with pytest.raises(ToolTimeoutError, match=r"'probe' did not finish within 0\.2 s"):
-        await runner.run_async(lane, work(), 0.2)
+        await runner.run_async(slots, work(), 0.2)
     assert 0.2 <= time.monotonic() - started < 0.2 + SOON_S
     assert asyncio.current_task().cancelling() == 0
-    assert (lane.running, lane.abandoned, runner.abandoned) == (0, 0, 0)
+    assert (slots.running, slots.abandoned, runner.abandoned) == (0, 0, 0)
     await asyncio.sleep(0)  # the caller's task is not cancelled afterwards
     assert_nothing_is_kept()
 
 
-async def test_a_deadline_holds_for_a_coroutine_that_only_yields(runner, lane):
+async def test_a_deadline_holds_for_a_coroutine_that_only_yields(runner, slots):
     async def work():
         while True:
             await asyncio.sleep(0)
 
     with pytest.raises(ToolTimeoutError):
-        await runner.run_async(lane, work(), 0.05)
+        await runner.run_async(slots, work(), 0.05)
     assert asyncio.current_task().cancelling() == 0
 
 
-async def test_a_zero_deadline_passes_at_the_first_suspension(runner, lane):
+async def test_a_zero_deadline_passes_at_the_first_suspension(runner, slots):
     async def quick():
         return 1
 
     async def slow():
         await asyncio.sleep(3)
 
-    assert await runner.run_async(lane, quick(), 0.0) == 1
+    assert await runner.run_async(slots, quick(), 0.0) == 1
     with pytest.raises(ToolTimeoutError):
-        await runner.run_async(lane, slow(), 0.0)
+        await runner.run_async(slots, slow(), 0.0)
 
 
-async def test_a_late_value_or_error_is_still_a_timeout(runner, lane):
+async def test_a_late_value_or_error_is_still_a_timeout(runner, slots):
     async def returns():
         try:
             await asyncio.sleep(3)
@@ -69,11 +69,11 @@ async def test_a_late_value_or_error_is_still_a_timeout(runner, lane):
 
     for work in (returns, raises):
         with pytest.raises(ToolTimeoutError):
-            await runner.run_async(lane, work(), 0.02)
+            await runner.run_async(slots, work(), 0.02)
         assert asyncio.current_task().cancelling() == 0
 
 
-async def test_clean_up_that_awaits_is_finished_in_the_callers_task(runner, lane):
+async def test_clean_up_that_awaits_is_finished_in_the_callers_task(runner, slots):
     tasks = []
 
     async def work():
@@ -85,12 +85,12 @@ async def test_clean_up_that_awaits_is_finished_in_the_callers_task(runner, lane
             tasks.append(asyncio.current_task())
 
     with pytest.raises(ToolTimeoutError):
-        await runner.run_async(lane, work(), 0.02)
+        await runner.run_async(slots, work(), 0.02)
     assert tasks == [asyncio.current_task()]
-    assert lane.abandoned == 0
+    assert slots.abandoned == 0
 
 
-async def test_a_failing_clean_up_step_raises_inside_the_coroutine(runner, lane):
+async def test_a_failing_clean_up_step_raises_inside_the_coroutine(runner, slots):
     seen = []
 
     async def fail():
@@ -107,14 +107,14 @@ async def test_a_failing_clean_up_step_raises_inside_the_coroutine(runner, lane)
                 seen.append(str(error))
 
     with pytest.raises(ToolTimeoutError):
-        await runner.run_async(lane, work(), 0.02)
+        await runner.run_async(slots, work(), 0.02)
     assert seen == ["close failed"]
 
 
 # --- coroutines that do not stop ---
 
 
-async def test_a_stubborn_coroutine_is_let_go_and_counted_until_it_ends(runner, lane, caplog):
+async def test_a_stubborn_coroutine_is_let_go_and_counted_until_it_ends(runner, slots, caplog):
     caplog.set_level(logging.DEBUG, "toolcrib")
     release = asyncio.Event()
     tasks = []
@@ -130,21 +130,21 @@ async def test_a_stubborn_coroutine_is_let_go_and_counted_until_it_ends(runner, 
 
     started = time.monotonic()
     with pytest.raises(ToolTimeoutError):
-        await runner.run_async(lane, stubborn(), 0.1)
+        await runner.run_async(slots, stubborn(), 0.1)
     assert 0.1 <= time.monotonic() - started < 0.1 + SOON_S
     assert asyncio.current_task().cancelling() == 0
-    assert (lane.running, lane.abandoned, runner.abandoned) == (1, 1, 1)
+    assert (slots.running, slots.abandoned, runner.abandoned) == (1, 1, 1)
     gc.collect()  # its task is held by somebody
     release.set()
-    await wait_until(lambda: lane.abandoned == 0)
-    assert (lane.running, runner.abandoned) == (0, 0)
+    await wait_until(lambda: slots.abandoned == 0)
+    assert (slots.running, runner.abandoned) == (0, 0)
     assert tasks
     assert tasks[0] is not asyncio.current_task()
     assert_nothing_is_kept()
 
 
 @pytest.mark.parametrize("kind", [ValueError, SystemExit, KeyboardInterrupt, asyncio.CancelledError])
-async def test_what_an_abandoned_coroutine_raises_is_dropped(runner, lane, kind):
+async def test_what_an_abandoned_coroutine_raises_is_dropped(runner, slots, kind):
     async def stubborn():
         try:
             await asyncio.sleep(3)
@@ -153,12 +153,12 @@ async def test_what_an_abandoned_coroutine_raises_is_dropped(runner, lane, kind)
         raise kind("nobody hears this")
 
     with pytest.raises(ToolTimeoutError):
-        await runner.run_async(lane, stubborn(), 0.02)
-    assert lane.abandoned == 1
-    await wait_until(lambda: lane.abandoned == 0)  # and the loop is alive to see it
+        await runner.run_async(slots, stubborn(), 0.02)
+    assert slots.abandoned == 1
+    await wait_until(lambda: slots.abandoned == 0)  # and the loop is alive to see it
 
 
-async def test_a_coroutine_that_swallows_cancellation_between_bare_yields_is_let_go(runner, lane):
+async def test_a_coroutine_that_swallows_cancellation_between_bare_yields_is_let_go(runner, slots):
     stop = []
 
     async def stubborn():
@@ -169,13 +169,13 @@ async def test_a_coroutine_that_swallows_cancellation_between_bare_yields_is_let
                 pass
 
     with pytest.raises(ToolTimeoutError):
-        await runner.run_async(lane, stubborn(), 0.02)
-    assert lane.abandoned == 1
+        await runner.run_async(slots, stubborn(), 0.02)
+    assert slots.abandoned == 1
     stop.append(True)
-    await wait_until(lambda: lane.abandoned == 0)
+    await wait_until(lambda: slots.abandoned == 0)
 
 
-async def test_long_clean_up_is_not_disturbed_by_being_let_go(runner, lane):
+async def test_long_clean_up_is_not_disturbed_by_being_let_go(runner, slots):
     cleaned = []
 
     async def work():
@@ -186,14 +186,14 @@ async def test_long_clean_up_is_not_disturbed_by_being_let_go(runner, lane):
             cleaned.append(True)
 
     with pytest.raises(ToolTimeoutError):
-        await runner.run_async(lane, work(), 0.02)
+        await runner.run_async(slots, work(), 0.02)
     assert not cleaned
     await wait_until(lambda: bool(cleaned))
-    await wait_until(lambda: lane.abandoned == 0)
+    await wait_until(lambda: slots.abandoned == 0)
 
 
 def test_a_loop_can_end_while_an_abandoned_coroutine_refuses_to():
-    runner, lane = Runner(), Lane("probe")
+    runner, slots = Runner(), ToolSlots("probe")
     cancellations = []
 
     async def stubborn():
@@ -205,18 +205,18 @@ def test_a_loop_can_end_while_an_abandoned_coroutine_refuses_to():
 
     async def main():
         with pytest.raises(ToolTimeoutError):
-            await runner.run_async(lane, stubborn(), 0.02)
+            await runner.run_async(slots, stubborn(), 0.02)
 
     started = time.monotonic()
     asyncio.run(main())
     assert time.monotonic() - started < 0.02 + steps.CANCEL_GRACE_S + 2 * SOON_S
     assert len(cancellations) == 2  # by its deadline, and by the loop that ended
-    assert (lane.running, lane.abandoned) == (0, 0)
+    assert (slots.running, slots.abandoned) == (0, 0)
     assert_nothing_is_kept()
 
 
 def test_a_loop_can_end_while_an_abandoned_coroutine_even_ignores_being_closed():
-    runner, lane = Runner(), Lane("probe")
+    runner, slots = Runner(), ToolSlots("probe")
     stop = []
 
     async def stubborn():
@@ -230,9 +230,9 @@ def test_a_loop_can_end_while_an_abandoned_coroutine_even_ignores_being_closed()
 
     async def main():
         with pytest.raises(ToolTimeoutError):
-            await runner.run_async(lane, coroutine, 0.02)
+            await runner.run_async(slots, coroutine, 0.02)
 
     asyncio.run(main())
-    assert lane.abandoned == 0
+    assert slots.abandoned == 0
     stop.append(True)
     coroutine.close()

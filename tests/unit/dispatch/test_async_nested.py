@@ -9,13 +9,13 @@ import pytest
 
 from tests.unit.dispatch.support import assert_nothing_is_kept, start, wait_until
 from toolcrib.dispatch import deadline as steps
-from toolcrib.dispatch.concurrency import Lane
+from toolcrib.dispatch.concurrency import ToolSlots
 from toolcrib.errors import ToolTimeoutError
 
 # --- anyio, whose scopes belong to their task and cancel it again and again ---
 
 
-async def test_an_anyio_scope_inside_the_tool_times_out_by_itself(runner, lane):
+async def test_an_anyio_scope_inside_the_tool_times_out_by_itself(runner, slots):
     async def work():
         try:
             with anyio.fail_after(0.02):
@@ -27,11 +27,11 @@ async def test_an_anyio_scope_inside_the_tool_times_out_by_itself(runner, lane):
             await anyio.sleep(0.001)
             return "handled"
 
-    assert await runner.run_async(lane, work(), 5.0) == "handled"
+    assert await runner.run_async(slots, work(), 5.0) == "handled"
     assert asyncio.current_task().cancelling() == 0
 
 
-async def test_a_deadline_in_an_anyio_task_group_leaves_the_caller_unharmed(runner, lane):
+async def test_a_deadline_in_an_anyio_task_group_leaves_the_caller_unharmed(runner, slots):
     async def work():
         with anyio.fail_after(0.1):
             async with anyio.create_task_group() as group:
@@ -40,24 +40,24 @@ async def test_a_deadline_in_an_anyio_task_group_leaves_the_caller_unharmed(runn
                     await anyio.sleep(3)
 
     with pytest.raises(ToolTimeoutError):
-        await runner.run_async(lane, work(), 0.02)
-    assert lane.abandoned == 0
+        await runner.run_async(slots, work(), 0.02)
+    assert slots.abandoned == 0
     await asyncio.sleep(0.15)  # the scope's own time passes: it must be gone by now
     assert asyncio.current_task().cancelling() == 0
 
 
-async def test_an_anyio_scope_around_the_call_cancels_it(runner, lane):
+async def test_an_anyio_scope_around_the_call_cancels_it(runner, slots):
     async def work():
         await asyncio.sleep(3)
 
     with anyio.move_on_after(0.02) as scope:
-        await runner.run_async(lane, work(), 5.0)
+        await runner.run_async(slots, work(), 5.0)
     assert scope.cancelled_caught
     assert asyncio.current_task().cancelling() == 0
     await asyncio.sleep(0)
 
 
-async def test_an_anyio_scope_around_a_stubborn_call_gets_free(runner, lane):
+async def test_an_anyio_scope_around_a_stubborn_call_gets_free(runner, slots):
     stop = []
 
     async def stubborn():
@@ -68,36 +68,36 @@ async def test_an_anyio_scope_around_a_stubborn_call_gets_free(runner, lane):
                 pass
 
     with anyio.move_on_after(0.02) as scope:
-        await runner.run_async(lane, stubborn(), 5.0)
+        await runner.run_async(slots, stubborn(), 5.0)
     assert scope.cancelled_caught
-    assert lane.abandoned == 1
+    assert slots.abandoned == 1
     stop.append(True)
-    await wait_until(lambda: lane.abandoned == 0)
+    await wait_until(lambda: slots.abandoned == 0)
 
 
 # --- tools that call tools ---
 
 
-async def test_the_deadline_of_an_inner_call_is_an_error_for_the_outer_tool(runner, lane):
-    inner_lane = Lane("inner")
+async def test_the_deadline_of_an_inner_call_is_an_error_for_the_outer_tool(runner, slots):
+    inner_slots = ToolSlots("inner")
 
     async def inner():
         await asyncio.sleep(3)
 
     async def outer():
         try:
-            await runner.run_async(inner_lane, inner(), 0.02)
+            await runner.run_async(inner_slots, inner(), 0.02)
         except ToolTimeoutError as error:
             await asyncio.sleep(0)
             return str(error)
 
-    assert "'inner'" in await runner.run_async(lane, outer(), 5.0)
+    assert "'inner'" in await runner.run_async(slots, outer(), 5.0)
     assert asyncio.current_task().cancelling() == 0
     assert_nothing_is_kept()
 
 
-async def test_the_deadline_of_the_outer_call_ends_both(runner, lane):
-    inner_lane = Lane("inner")
+async def test_the_deadline_of_the_outer_call_ends_both(runner, slots):
+    inner_slots = ToolSlots("inner")
     seen = []
 
     async def inner():
@@ -109,29 +109,29 @@ async def test_the_deadline_of_the_outer_call_ends_both(runner, lane):
 
     async def outer():
         try:
-            await runner.run_async(inner_lane, inner(), 5.0)
+            await runner.run_async(inner_slots, inner(), 5.0)
         except asyncio.CancelledError:
             seen.append("outer cancelled")
             raise
 
     with pytest.raises(ToolTimeoutError, match="'probe'"):
-        await runner.run_async(lane, outer(), 0.02)
+        await runner.run_async(slots, outer(), 0.02)
     assert seen == ["inner cancelled", "outer cancelled"]
-    assert (lane.running, inner_lane.running) == (0, 0)
+    assert (slots.running, inner_slots.running) == (0, 0)
     assert_nothing_is_kept()
 
 
-async def test_when_both_deadlines_coincide_the_outer_one_is_told(runner, lane):
-    inner_lane = Lane("inner")
+async def test_when_both_deadlines_coincide_the_outer_one_is_told(runner, slots):
+    inner_slots = ToolSlots("inner")
 
     async def inner():
         await asyncio.sleep(3)
 
     async def outer():
-        await runner.run_async(inner_lane, inner(), 5.0)
+        await runner.run_async(inner_slots, inner(), 5.0)
 
-    task = await start(runner, lane, outer(), 5.0)
-    outer_drive, inner_drive = steps._drives[task]
+    task = await start(runner, slots, outer(), 5.0)
+    outer_drive, inner_drive = steps._running_calls[task]
     for drive in (inner_drive, outer_drive):
         asyncio.get_running_loop().call_soon(drive._expire)
     with pytest.raises(ToolTimeoutError, match="'probe'"):
@@ -139,8 +139,8 @@ async def test_when_both_deadlines_coincide_the_outer_one_is_told(runner, lane):
     assert task.cancelling() == 0
 
 
-async def test_a_stubborn_inner_tool_does_not_hold_the_outer_deadline(runner, lane):
-    inner_lane = Lane("inner")
+async def test_a_stubborn_inner_tool_does_not_hold_the_outer_deadline(runner, slots):
+    inner_slots = ToolSlots("inner")
     release = asyncio.Event()
 
     async def inner():
@@ -151,18 +151,18 @@ async def test_a_stubborn_inner_tool_does_not_hold_the_outer_deadline(runner, la
                 pass
 
     async def outer():
-        await runner.run_async(inner_lane, inner(), None)
+        await runner.run_async(inner_slots, inner(), None)
 
     with pytest.raises(ToolTimeoutError, match="'probe'"):
-        await runner.run_async(lane, outer(), 0.05)
-    assert lane.abandoned == 1
+        await runner.run_async(slots, outer(), 0.05)
+    assert slots.abandoned == 1
     release.set()
-    await wait_until(lambda: lane.running == inner_lane.running == 0)
+    await wait_until(lambda: slots.running == inner_slots.running == 0)
     assert_nothing_is_kept()
 
 
-async def test_an_inner_deadline_that_passes_after_the_outer_call_was_let_go_spares_the_caller(runner, lane):
-    inner_lane = Lane("inner")
+async def test_an_inner_deadline_that_passes_after_the_outer_call_was_let_go_spares_the_caller(runner, slots):
+    inner_slots = ToolSlots("inner")
     inner_ends = []
 
     async def inner():
@@ -174,21 +174,21 @@ async def test_an_inner_deadline_that_passes_after_the_outer_call_was_let_go_spa
 
     async def outer():
         try:
-            await runner.run_async(inner_lane, inner(), 0.2)
+            await runner.run_async(inner_slots, inner(), 0.2)
         except ToolTimeoutError:
             inner_ends.append("timeout")
 
     with pytest.raises(ToolTimeoutError, match="'probe'"):
-        await runner.run_async(lane, outer(), 0.02)
-    assert lane.abandoned == 1
+        await runner.run_async(slots, outer(), 0.02)
+    assert slots.abandoned == 1
     await asyncio.sleep(0.25)  # the inner deadline passes here and must not cancel this task
-    await wait_until(lambda: lane.running == inner_lane.running == 0)
+    await wait_until(lambda: slots.running == inner_slots.running == 0)
     assert inner_ends == ["timeout"]
     assert asyncio.current_task().cancelling() == 0
 
 
-async def test_an_inner_call_that_has_already_expired_moves_along_when_the_outer_is_let_go(runner, lane):
-    inner_lane = Lane("inner")
+async def test_an_inner_call_that_has_already_expired_moves_along_when_the_outer_is_let_go(runner, slots):
+    inner_slots = ToolSlots("inner")
     release = asyncio.Event()
 
     async def inner():
@@ -200,13 +200,13 @@ async def test_an_inner_call_that_has_already_expired_moves_along_when_the_outer
 
     async def outer():
         try:
-            await runner.run_async(inner_lane, inner(), 0.05)
+            await runner.run_async(inner_slots, inner(), 0.05)
         finally:
             await release.wait()
 
     with pytest.raises(ToolTimeoutError, match="'probe'"):
-        await runner.run_async(lane, outer(), 0.04)
+        await runner.run_async(slots, outer(), 0.04)
     assert asyncio.current_task().cancelling() == 0
     release.set()
-    await wait_until(lambda: lane.running == inner_lane.running == 0)
+    await wait_until(lambda: slots.running == inner_slots.running == 0)
     assert_nothing_is_kept()

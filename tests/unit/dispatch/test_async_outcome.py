@@ -18,28 +18,28 @@ from toolcrib.dispatch.concurrency import Raised
 # --- results and errors ---
 
 
-async def test_the_value_of_a_coroutine_that_never_suspends_comes_back(runner, lane):
+async def test_the_value_of_a_coroutine_that_never_suspends_comes_back(runner, slots):
     async def work():
-        assert lane.running == 1
+        assert slots.running == 1
         return 42
 
-    assert await runner.run_async(lane, work(), 1.0) == 42
-    assert lane.running == 0
+    assert await runner.run_async(slots, work(), 1.0) == 42
+    assert slots.running == 0
 
 
-async def test_the_value_of_a_coroutine_that_suspends_comes_back(runner, lane):
+async def test_the_value_of_a_coroutine_that_suspends_comes_back(runner, slots):
     async def work():
         await asyncio.sleep(0)
         await asyncio.sleep(0.001)
-        assert lane.running == 1
+        assert slots.running == 1
         return "late"
 
-    assert await runner.run_async(lane, work(), 5.0) == "late"
-    assert lane.running == 0
+    assert await runner.run_async(slots, work(), 5.0) == "late"
+    assert slots.running == 0
     assert_nothing_is_kept()
 
 
-async def test_it_runs_in_the_task_of_the_caller_and_in_its_context(runner, lane):
+async def test_it_runs_in_the_task_of_the_caller_and_in_its_context(runner, slots):
     variable = contextvars.ContextVar("variable", default=0)
     variable.set(7)
 
@@ -47,17 +47,17 @@ async def test_it_runs_in_the_task_of_the_caller_and_in_its_context(runner, lane
         await asyncio.sleep(0)
         return asyncio.current_task(), variable.get()
 
-    assert await runner.run_async(lane, work(), 1.0) == (asyncio.current_task(), 7)
+    assert await runner.run_async(slots, work(), 1.0) == (asyncio.current_task(), 7)
 
 
 @pytest.mark.parametrize("pause", [False, True])
-async def test_a_result_that_is_a_stop_iteration_is_a_value(runner, lane, pause):
+async def test_a_result_that_is_a_stop_iteration_is_a_value(runner, slots, pause):
     async def work():
         if pause:
             await asyncio.sleep(0)
         return StopIteration("x")
 
-    value = await runner.run_async(lane, work(), None)
+    value = await runner.run_async(slots, work(), None)
     assert isinstance(value, StopIteration)
     assert value.value == "x"
 
@@ -67,23 +67,23 @@ async def test_a_result_that_is_a_stop_iteration_is_a_value(runner, lane, pause)
     "kind",
     [ValueError, SystemExit, KeyboardInterrupt, GeneratorExit, RecursionError, MemoryError, TimeoutError],
 )
-async def test_whatever_a_coroutine_raises_comes_out_wrapped_with_its_traceback(runner, lane, kind, pause):
+async def test_whatever_a_coroutine_raises_comes_out_wrapped_with_its_traceback(runner, slots, kind, pause):
     async def work():
         if pause:
             await asyncio.sleep(0)
         raise kind("oh")
 
     with pytest.raises(Raised) as caught:
-        await runner.run_async(lane, work(), 1.0)
+        await runner.run_async(slots, work(), 1.0)
     assert type(caught.value.error) is kind
     trace = caught.value.error.__traceback__
     while trace.tb_next is not None:
         trace = trace.tb_next
     assert trace.tb_frame.f_code.co_name == "work"
-    assert lane.running == 0
+    assert slots.running == 0
 
 
-async def test_a_failed_future_raises_inside_the_coroutine(runner, lane):
+async def test_a_failed_future_raises_inside_the_coroutine(runner, slots):
     future = asyncio.get_running_loop().create_future()
     asyncio.get_running_loop().call_soon(future.set_exception, ValueError("inner"))
 
@@ -93,21 +93,21 @@ async def test_a_failed_future_raises_inside_the_coroutine(runner, lane):
         except ValueError as error:
             return f"handled {error}"
 
-    assert await runner.run_async(lane, work(), 1.0) == "handled inner"
+    assert await runner.run_async(slots, work(), 1.0) == "handled inner"
 
 
-async def test_a_bad_yield_is_judged_by_the_task_and_ends_in_the_coroutine(runner, lane):
+async def test_a_bad_yield_is_judged_by_the_task_and_ends_in_the_coroutine(runner, slots):
     @types.coroutine
     def odd():
         yield "nonsense"
 
     with pytest.raises(Raised) as caught:
-        await runner.run_async(lane, odd(), 1.0)
+        await runner.run_async(slots, odd(), 1.0)
     assert isinstance(caught.value.error, RuntimeError)
     assert "bad yield" in str(caught.value.error)
 
 
-async def test_no_task_is_made_for_an_ordinary_call(runner, lane):
+async def test_no_task_is_made_for_an_ordinary_call(runner, slots):
     seen = []
 
     def spy(loop: asyncio.AbstractEventLoop, coroutine: Any, **options: Any) -> asyncio.Task[Any]:
@@ -120,13 +120,13 @@ async def test_no_task_is_made_for_an_ordinary_call(runner, lane):
     loop = asyncio.get_running_loop()
     loop.set_task_factory(spy)
     try:
-        await runner.run_async(lane, work(), 1.0)
+        await runner.run_async(slots, work(), 1.0)
     finally:
         loop.set_task_factory(None)
     assert seen == []
 
 
-async def test_a_call_leaves_no_reference_cycle_behind(runner, lane):
+async def test_a_call_leaves_no_reference_cycle_behind(runner, slots):
     class Witness:
         pass
 
@@ -138,7 +138,7 @@ async def test_a_call_leaves_no_reference_cycle_behind(runner, lane):
         witness = Witness()
         reference = weakref.ref(witness)
         try:
-            await runner.run_async(lane, work(witness), 1.0)
+            await runner.run_async(slots, work(witness), 1.0)
         except Raised:
             pass
         del witness
@@ -156,7 +156,7 @@ async def test_a_call_leaves_no_reference_cycle_behind(runner, lane):
 # --- the end of a generator ---
 
 
-async def test_closing_a_suspended_call_closes_the_coroutine(runner, lane):
+async def test_closing_a_suspended_call_closes_the_coroutine(runner, slots):
     seen = []
 
     async def work():
@@ -166,16 +166,16 @@ async def test_closing_a_suspended_call_closes_the_coroutine(runner, lane):
             seen.append("closed")
             raise
 
-    call = runner.run_async(lane, work(), 5.0)
+    call = runner.run_async(slots, work(), 5.0)
     future = call.send(None)
     call.close()
     future.cancel()
     assert seen == ["closed"]
-    assert lane.running == 0
+    assert slots.running == 0
     assert_nothing_is_kept()
 
 
-async def test_closing_a_call_that_refuses_to_close_is_no_error(runner, lane):
+async def test_closing_a_call_that_refuses_to_close_is_no_error(runner, slots):
     stop = []
 
     async def work():
@@ -186,10 +186,10 @@ async def test_closing_a_call_that_refuses_to_close_is_no_error(runner, lane):
                 pass
 
     coroutine = work()
-    call = runner.run_async(lane, coroutine, 5.0)
+    call = runner.run_async(slots, coroutine, 5.0)
     call.send(None)
     call.close()
-    assert lane.running == 0
+    assert slots.running == 0
     stop.append(True)
     coroutine.close()
 
@@ -197,27 +197,27 @@ async def test_closing_a_call_that_refuses_to_close_is_no_error(runner, lane):
 # --- inline ---
 
 
-def test_inline_work_returns_its_value_and_wraps_what_it_raises(runner, lane):
+def test_inline_work_returns_its_value_and_wraps_what_it_raises(runner, slots):
     def fail():
-        assert lane.running == 1
+        assert slots.running == 1
         raise SystemExit(3)
 
-    assert runner.run_inline(lane, lambda: 5) == 5
+    assert runner.run_inline(slots, lambda: 5) == 5
     with pytest.raises(Raised) as caught:
-        runner.run_inline(lane, fail)
+        runner.run_inline(slots, fail)
     assert isinstance(caught.value.error, SystemExit)
-    assert lane.running == 0
+    assert slots.running == 0
 
 
-def test_one_runner_serves_loops_in_several_threads(runner, lane):
+def test_one_runner_serves_loops_in_several_threads(runner, slots):
     async def work(number):
         await asyncio.sleep(0.001)
         return number
 
     async def main(number, found):
         for _ in range(50):
-            found.append(await runner.run_async(lane, work(number), 5.0))
-            found.append(await runner.run_thread(lane, lambda: number, 5.0))
+            found.append(await runner.run_async(slots, work(number), 5.0))
+            found.append(await runner.run_thread(slots, lambda: number, 5.0))
 
     results: list[list[int]] = [[] for _ in range(4)]
     threads = [
@@ -228,4 +228,4 @@ def test_one_runner_serves_loops_in_several_threads(runner, lane):
     for thread in threads:
         thread.join(30)
     assert results == [[n] * 100 for n in range(len(results))]
-    assert (lane.running, lane.abandoned) == (0, 0)
+    assert (slots.running, slots.abandoned) == (0, 0)

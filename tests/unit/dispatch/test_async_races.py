@@ -10,7 +10,7 @@ import pytest
 
 from tests.unit.dispatch.support import assert_nothing_is_kept, wait_until
 from toolcrib.dispatch import deadline as steps
-from toolcrib.dispatch.concurrency import Lane, Raised
+from toolcrib.dispatch.concurrency import Raised, ToolSlots
 from toolcrib.dispatch.runners import Runner
 from toolcrib.errors import ToolTimeoutError
 
@@ -50,7 +50,9 @@ def make_tool(chance: random.Random, manners: list[str]):
     return tool()
 
 
-async def play(chance: random.Random, runner: Runner, lane: Lane, other: Lane, manners: list[str]) -> str:
+async def play(
+    chance: random.Random, runner: Runner, slots: ToolSlots, other: ToolSlots, manners: list[str]
+) -> str:
     """One caller whose call is cancelled, expires or ends, perhaps through a tool in between."""
     outside = 0
 
@@ -64,7 +66,7 @@ async def play(chance: random.Random, runner: Runner, lane: Lane, other: Lane, m
         task = asyncio.current_task()
         assert task is not None
         try:
-            return await runner.run_async(lane, coroutine, deadline_s)
+            return await runner.run_async(slots, coroutine, deadline_s)
         except ToolTimeoutError:
             return "timeout"
         except Raised:
@@ -89,12 +91,12 @@ async def play(chance: random.Random, runner: Runner, lane: Lane, other: Lane, m
 
 async def play_all(runner: Runner, seed: int, manners: list[str]) -> set[str]:
     chance = random.Random(seed)
-    lane, other = Lane("outer"), Lane("inner")
+    slots, other = ToolSlots("outer"), ToolSlots("inner")
     outcomes: list[str] = []
     while len(outcomes) < ROUNDS:
-        outcomes += await asyncio.gather(*(play(chance, runner, lane, other, manners) for _ in range(10)))
-    await wait_until(lambda: lane.running == other.running == 0)
-    assert (lane.abandoned, other.abandoned, runner.abandoned) == (0, 0, 0)
+        outcomes += await asyncio.gather(*(play(chance, runner, slots, other, manners) for _ in range(10)))
+    await wait_until(lambda: slots.running == other.running == 0)
+    assert (slots.abandoned, other.abandoned, runner.abandoned) == (0, 0, 0)
     assert_nothing_is_kept()
     return set(outcomes)
 

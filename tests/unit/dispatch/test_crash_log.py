@@ -12,7 +12,7 @@ import pytest
 
 from tests.unit.dispatch.support import wait_until
 from toolcrib.dispatch import crash_log as crash
-from toolcrib.dispatch.concurrency import Lane, Raised
+from toolcrib.dispatch.concurrency import Raised, ToolSlots
 from toolcrib.dispatch.crash_log import CrashReporter, hide_values
 from toolcrib.dispatch.runners import Runner
 
@@ -95,7 +95,7 @@ def test_frames_of_toolcrib_at_the_top_are_left_out(reporter, caplog):
         dive(0)
 
     try:
-        asyncio.run(Runner().run_async(Lane("probe"), tool(), 5.0))
+        asyncio.run(Runner().run_async(ToolSlots("probe"), tool(), 5.0))
     except Raised as raised:
         reporter.report("probe", raised.error, "c")
     assert reporter.flush(FLUSH_S)
@@ -273,7 +273,7 @@ def test_the_count_comes_by_itself_when_its_second_is_over(reporter, caplog):
 
 
 async def test_a_thousand_deep_crashes_delay_nobody_and_log_little(reporter, runner, caplog):
-    lane = Lane("boom")
+    slots = ToolSlots("boom")
 
     async def boom():
         await asyncio.sleep(0)
@@ -281,7 +281,7 @@ async def test_a_thousand_deep_crashes_delay_nobody_and_log_little(reporter, run
 
     async def call(number):
         try:
-            await runner.run_async(lane, boom(), 5.0)
+            await runner.run_async(slots, boom(), 5.0)
         except Raised as raised:
             reporter.report("boom", raised.error, str(number))
 
@@ -293,7 +293,7 @@ async def test_a_thousand_deep_crashes_delay_nobody_and_log_little(reporter, run
     async def watch():
         while True:
             started = time.perf_counter()
-            await runner.run_async(lane, add(), 5.0)
+            await runner.run_async(slots, add(), 5.0)
             await asyncio.sleep(0)
             gaps.append(time.perf_counter() - started)
 

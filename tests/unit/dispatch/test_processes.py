@@ -15,7 +15,7 @@ import pytest
 
 from tests.unit.dispatch import targets
 from tests.unit.dispatch.support import SOON_S, wait_until
-from toolcrib.dispatch.concurrency import Lane, Raised
+from toolcrib.dispatch.concurrency import Raised, ToolSlots
 from toolcrib.dispatch.runners import Runner
 from toolcrib.errors import (
     APIError,
@@ -46,40 +46,40 @@ async def read_pid(sign: Path) -> int:
     return int(sign.read_text())
 
 
-async def run(runner: Runner, lane: Lane, function, *args, **kwargs):
-    return (await runner.run_process(lane, function, args, kwargs, START_S)).value
+async def run(runner: Runner, slots: ToolSlots, function, *args, **kwargs):
+    return (await runner.run_process(slots, function, args, kwargs, START_S)).value
 
 
 # --- results ---
 
 
-async def test_a_function_runs_in_another_process_and_that_one_is_used_again(runner, lane):
-    pids = {await run(runner, lane, targets.get_pid) for _ in range(5)}
+async def test_a_function_runs_in_another_process_and_that_one_is_used_again(runner, slots):
+    pids = {await run(runner, slots, targets.get_pid) for _ in range(5)}
     assert len(pids) == 1
     assert os.getpid() not in pids
-    assert await run(runner, lane, targets.add, 1, b=2) == 3
-    assert (lane.running, lane.abandoned) == (0, 0)
+    assert await run(runner, slots, targets.add, 1, b=2) == 3
+    assert (slots.running, slots.abandoned) == (0, 0)
 
 
-async def test_coroutines_are_run_and_generators_are_read(runner, lane):
-    assert await run(runner, lane, targets.add_later, 1, 2) == 3
-    assert await run(runner, lane, targets.count, 3) == [0, 1, 2]
-    assert await run(runner, lane, targets.count_later, 3) == [0, 1, 2]
+async def test_coroutines_are_run_and_generators_are_read(runner, slots):
+    assert await run(runner, slots, targets.add_later, 1, 2) == 3
+    assert await run(runner, slots, targets.count, 3) == [0, 1, 2]
+    assert await run(runner, slots, targets.count_later, 3) == [0, 1, 2]
 
 
-async def test_large_arguments_pass(runner, lane):
-    assert await run(runner, lane, targets.measure, b"x" * 20_000_000) == 20_000_000
+async def test_large_arguments_pass(runner, slots):
+    assert await run(runner, slots, targets.measure, b"x" * 20_000_000) == 20_000_000
 
 
 def test_what_the_function_prints_goes_to_standard_error_and_its_input_is_empty():
     program = """
 import asyncio
 from tests.unit.dispatch import targets
-from toolcrib.dispatch.concurrency import Lane
+from toolcrib.dispatch.concurrency import ToolSlots
 from toolcrib.dispatch.runners import Runner
 async def main():
     runner = Runner()
-    print(repr((await runner.run_process(Lane("x"), targets.print_much, ("noise",), {}, 30)).value))
+    print(repr((await runner.run_process(ToolSlots("x"), targets.print_much, ("noise",), {}, 30)).value))
     runner.close()
 asyncio.run(main())
 """
@@ -98,42 +98,42 @@ asyncio.run(main())
 # --- errors ---
 
 
-async def test_errors_come_back_with_their_name_words_and_place(runner, lane):
+async def test_errors_come_back_with_their_name_words_and_place(runner, slots):
     with pytest.raises(Raised) as caught:
-        await run(runner, lane, targets.fail, "oh")
+        await run(runner, slots, targets.fail, "oh")
     assert type(caught.value.error).__name__ == "ValueError"
     assert str(caught.value.error) == "oh"
     assert "in fail" in caught.value.error.__notes__[0]
 
 
-async def test_the_words_for_the_model_survive(runner, lane):
+async def test_the_words_for_the_model_survive(runner, slots):
     with pytest.raises(Raised) as caught:
-        await run(runner, lane, targets.fail_for_the_model, "try the other one")
+        await run(runner, slots, targets.fail_for_the_model, "try the other one")
     assert type(caught.value.error) is ToolError
     assert str(caught.value.error) == "try the other one"
     assert caught.value.error.details == {"field": "x"}
     with pytest.raises(Raised) as caught:
-        await run(runner, lane, targets.fail_with, "api")
+        await run(runner, slots, targets.fail_with, "api")
     assert isinstance(caught.value.error, APIError)
     assert (caught.value.error.status, caught.value.error.body) == (404, "not here")
     with pytest.raises(Raised) as caught:
-        await run(runner, lane, targets.fail_with, "two parts for the model")
+        await run(runner, slots, targets.fail_with, "two parts for the model")
     assert type(caught.value.error) is ToolError
     assert str(caught.value.error) == "a-b"
 
 
-async def test_an_error_that_cannot_be_made_again_is_named(runner, lane):
+async def test_an_error_that_cannot_be_made_again_is_named(runner, slots):
     with pytest.raises(Raised) as caught:
-        await run(runner, lane, targets.fail_with, "two parts")
+        await run(runner, slots, targets.fail_with, "two parts")
     assert (type(caught.value.error).__name__, str(caught.value.error)) == ("TwoPartError", "a-b")
     with pytest.raises(Raised) as caught:
-        await run(runner, lane, targets.fail_with, "mute")
+        await run(runner, slots, targets.fail_with, "mute")
     assert (type(caught.value.error).__name__, str(caught.value.error)) == ("MuteError", "")
     with pytest.raises(Raised) as caught:
-        await run(runner, lane, targets.fail_with, "group")
+        await run(runner, slots, targets.fail_with, "group")
     assert (type(caught.value.error), str(caught.value.error)) == (ToolError, "in a group ?")
     with pytest.raises(Raised) as caught:
-        await run(runner, lane, targets.fail_with, "local")
+        await run(runner, slots, targets.fail_with, "local")
     assert type(caught.value.error).__name__ == "LocalError"
 
 
@@ -141,69 +141,69 @@ async def test_an_error_that_cannot_be_made_again_is_named(runner, lane):
     ("kind", "expected"),
     [("exit", "SystemExit"), ("interrupt", "KeyboardInterrupt"), ("recursion", "RecursionError")],
 )
-async def test_a_function_that_wants_to_end_everything_ends_its_call(runner, lane, kind, expected):
+async def test_a_function_that_wants_to_end_everything_ends_its_call(runner, slots, kind, expected):
     with pytest.raises(Raised) as caught:
-        await run(runner, lane, targets.fail_with, kind)
+        await run(runner, slots, targets.fail_with, kind)
     assert type(caught.value.error).__name__ == expected
     assert isinstance(caught.value.error, Exception)
 
 
 @pytest.mark.parametrize(("function", "args"), [(targets.leave, (3,)), (targets.crash, ())])
-async def test_the_end_of_the_process_is_an_error_of_one_call(runner, lane, function, args, caplog):
+async def test_the_end_of_the_process_is_an_error_of_one_call(runner, slots, function, args, caplog):
     with pytest.raises(ToolCrashedError, match="'probe' failed: its process ended before it answered"):
-        await run(runner, lane, function, *args)
+        await run(runner, slots, function, *args)
     (record,) = caplog.records
     assert record.tool_name == "probe"
     assert record.exit_code in (3, -signal.SIGSEGV)
-    assert await run(runner, lane, targets.add, 1, 2) == 3
+    assert await run(runner, slots, targets.add, 1, 2) == 3
 
 
-async def test_a_call_that_has_begun_is_never_repeated(runner, lane, tmp_path):
+async def test_a_call_that_has_begun_is_never_repeated(runner, slots, tmp_path):
     file = tmp_path / "lines"
     with pytest.raises(ToolCrashedError):
-        await run(runner, lane, targets.leave_a_line, str(file))
+        await run(runner, slots, targets.leave_a_line, str(file))
     assert file.read_text() == "ran\n"
 
 
-async def test_a_process_that_died_while_idle_is_replaced(runner, lane):
+async def test_a_process_that_died_while_idle_is_replaced(runner, slots):
     for _ in range(3):
-        pid = await run(runner, lane, targets.get_pid)
+        pid = await run(runner, slots, targets.get_pid)
         os.kill(pid, signal.SIGKILL)
-        assert await run(runner, lane, targets.get_pid) != pid
+        assert await run(runner, slots, targets.get_pid) != pid
 
 
 # --- what cannot be sent ---
 
 
-async def test_a_function_that_cannot_be_sent_is_a_clear_definition_error(runner, lane):
+async def test_a_function_that_cannot_be_sent_is_a_clear_definition_error(runner, slots):
     def nested() -> None: ...
 
     for function in (nested, lambda: 1):
         with pytest.raises(
             InvalidToolError, match=r"'probe' cannot run in a process.*Define it at module level"
         ):
-            await run(runner, lane, function)
+            await run(runner, slots, function)
     assert issubclass(InvalidToolError, DefinitionError)
 
 
-async def test_an_argument_that_cannot_be_sent_is_a_clear_error(runner, lane):
+async def test_an_argument_that_cannot_be_sent_is_a_clear_error(runner, slots):
     with pytest.raises(InvalidToolError, match="an argument cannot be sent"):
-        await run(runner, lane, targets.measure, threading.Lock())
+        await run(runner, slots, targets.measure, threading.Lock())
 
 
 @pytest.mark.parametrize(
     ("name", "said"), [("lock", "lock"), ("nan", "float"), ("cycle", "list"), ("keys", "dict")]
 )
-async def test_a_result_that_is_not_plain_is_an_error_of_one_call(runner, lane, name, said):
+async def test_a_result_that_is_not_plain_is_an_error_of_one_call(runner, slots, name, said):
     with pytest.raises(InvalidResultError, match=f"'probe' returned a {said}, which cannot be sent"):
-        await run(runner, lane, targets.return_odd, name)
-    assert await run(runner, lane, targets.add, 1, 2) == 3
+        await run(runner, slots, targets.return_odd, name)
+    assert await run(runner, slots, targets.add, 1, 2) == 3
 
 
 # --- modules loaded from files ---
 
 
-async def test_modules_loaded_by_path_are_loaded_there_first(runner, lane, tmp_path, monkeypatch):
+async def test_modules_loaded_by_path_are_loaded_there_first(runner, slots, tmp_path, monkeypatch):
     file = tmp_path / "some tool.py"
     file.write_text("def answer():\n    return __name__\n")
     import importlib.util
@@ -214,24 +214,24 @@ async def test_modules_loaded_by_path_are_loaded_there_first(runner, lane, tmp_p
     monkeypatch.setitem(sys.modules, "toolcrib_file_1", module)
     preload = [("toolcrib_file_1", str(file))]
     assert (
-        await runner.run_process(lane, module.answer, (), {}, START_S, preload)
+        await runner.run_process(slots, module.answer, (), {}, START_S, preload)
     ).value == "toolcrib_file_1"
 
     file.write_text("def answer():\n    return 'changed since'\n")
-    assert (await runner.run_process(lane, module.answer, (), {}, START_S, preload)).value == "changed since"
+    assert (await runner.run_process(slots, module.answer, (), {}, START_S, preload)).value == "changed since"
 
     file.write_text("raise ValueError('broken module')\n")
     with pytest.raises(Raised, match="broken module"):
-        await runner.run_process(lane, module.answer, (), {}, START_S, preload)
+        await runner.run_process(slots, module.answer, (), {}, START_S, preload)
 
 
-async def test_what_the_parent_can_import_the_process_can(runner, lane, tmp_path, monkeypatch):
+async def test_what_the_parent_can_import_the_process_can(runner, slots, tmp_path, monkeypatch):
     (tmp_path / "found_by_path_only.py").write_text("def answer():\n    return 42\n")
-    assert await run(runner, lane, targets.add, 1, 2) == 3  # the process is there before the path is
+    assert await run(runner, slots, targets.add, 1, 2) == 3  # the process is there before the path is
     monkeypatch.syspath_prepend(str(tmp_path))
     import found_by_path_only
 
-    assert await run(runner, lane, found_by_path_only.answer) == 42
+    assert await run(runner, slots, found_by_path_only.answer) == 42
 
 
 def test_functions_of_the_main_script_work(tmp_path):
@@ -239,7 +239,7 @@ def test_functions_of_the_main_script_work(tmp_path):
     script.write_text(
         """
 import asyncio, sys
-from toolcrib.dispatch.concurrency import Lane
+from toolcrib.dispatch.concurrency import ToolSlots
 from toolcrib.dispatch.runners import Runner
 print("imported", file=sys.stdout)
 class Point:
@@ -248,7 +248,7 @@ def double(point):
     return point.x * 2
 async def main():
     runner = Runner()
-    print((await runner.run_process(Lane("x"), double, (Point(4),), {}, 30)).value)
+    print((await runner.run_process(ToolSlots("x"), double, (Point(4),), {}, 30)).value)
     runner.close()
 if __name__ == "__main__":
     asyncio.run(main())
@@ -268,50 +268,50 @@ if __name__ == "__main__":
 # --- deadlines and the end ---
 
 
-async def test_a_late_process_is_answered_for_in_time_and_really_killed(runner, lane, tmp_path):
-    await run(runner, lane, targets.add, 1, 2)
+async def test_a_late_process_is_answered_for_in_time_and_really_killed(runner, slots, tmp_path):
+    await run(runner, slots, targets.add, 1, 2)
     sign = tmp_path / "sign"
     started = time.monotonic()
     with pytest.raises(ToolTimeoutError, match=r"within 0\.5 s"):
-        await runner.run_process(lane, targets.hang, (str(sign),), {}, 0.5)
+        await runner.run_process(slots, targets.hang, (str(sign),), {}, 0.5)
     assert 0.5 <= time.monotonic() - started < 0.5 + SOON_S
     pid = await read_pid(sign)
     await wait_until(lambda: not is_running(pid), 1.0)
-    await wait_until(lambda: lane.running == 0, 1.0)
-    assert (lane.abandoned, runner.abandoned) == (0, 0)
-    assert await run(runner, lane, targets.add, 1, 2) == 3
+    await wait_until(lambda: slots.running == 0, 1.0)
+    assert (slots.abandoned, runner.abandoned) == (0, 0)
+    assert await run(runner, slots, targets.add, 1, 2) == 3
 
 
-async def test_a_cancelled_call_kills_its_process_and_what_that_has_started(runner, lane, tmp_path):
+async def test_a_cancelled_call_kills_its_process_and_what_that_has_started(runner, slots, tmp_path):
     sign = tmp_path / "sign"
-    task = asyncio.create_task(run(runner, lane, targets.hang_with_a_child, str(sign)))
+    task = asyncio.create_task(run(runner, slots, targets.hang_with_a_child, str(sign)))
     pid = await read_pid(sign)
     assert is_running(pid)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
     await wait_until(lambda: not is_running(pid), 1.0)
-    await wait_until(lambda: lane.running == 0, 1.0)
+    await wait_until(lambda: slots.running == 0, 1.0)
 
 
-async def test_a_deadline_while_the_process_starts_leaves_nothing_behind(runner, lane):
+async def test_a_deadline_while_the_process_starts_leaves_nothing_behind(runner, slots):
     for timeout_s in (0.0, 0.001, 0.005, 0.02):
         with pytest.raises(ToolTimeoutError):
-            await runner.run_process(lane, targets.add, (1, 2), {}, timeout_s)
-    await wait_until(lambda: lane.running == 0)
-    assert await run(runner, lane, targets.add, 1, 2) == 3
+            await runner.run_process(slots, targets.add, (1, 2), {}, timeout_s)
+    await wait_until(lambda: slots.running == 0)
+    assert await run(runner, slots, targets.add, 1, 2) == 3
 
 
-async def test_calls_beyond_the_number_of_processes_wait_for_one(lane, tmp_path):
+async def test_calls_beyond_the_number_of_processes_wait_for_one(slots, tmp_path):
     runner = Runner(max_processes=1)
     try:
         sign = tmp_path / "sign"
-        first = asyncio.create_task(run(runner, lane, targets.hang, str(sign)))
+        first = asyncio.create_task(run(runner, slots, targets.hang, str(sign)))
         pid = await read_pid(sign)
         with pytest.raises(ToolTimeoutError):
-            await runner.run_process(lane, targets.add, (1, 2), {}, 0.05)
-        await wait_until(lambda: lane.running == 1)  # the one that waited is gone
-        second = asyncio.create_task(run(runner, lane, targets.add, 1, 2))
+            await runner.run_process(slots, targets.add, (1, 2), {}, 0.05)
+        await wait_until(lambda: slots.running == 1)  # the one that waited is gone
+        second = asyncio.create_task(run(runner, slots, targets.add, 1, 2))
         await asyncio.sleep(0.02)
         first.cancel()
         assert await second == 3
@@ -321,28 +321,28 @@ async def test_calls_beyond_the_number_of_processes_wait_for_one(lane, tmp_path)
 
 
 async def test_the_limit_of_the_lane_holds_for_processes_too(runner, tmp_path):
-    lane = Lane("narrow", max_threads=1, max_queue=0)
+    slots = ToolSlots("narrow", max_threads=1, max_queue=0)
     sign = tmp_path / "sign"
-    first = asyncio.create_task(run(runner, lane, targets.hang, str(sign)))
+    first = asyncio.create_task(run(runner, slots, targets.hang, str(sign)))
     await read_pid(sign)
     with pytest.raises(ToolBusyError):
-        await run(runner, lane, targets.add, 1, 2)
+        await run(runner, slots, targets.add, 1, 2)
     first.cancel()
     await asyncio.wait([first])
 
 
-async def test_close_kills_idle_and_busy_processes(lane, tmp_path):
+async def test_close_kills_idle_and_busy_processes(slots, tmp_path):
     runner = Runner()
     sign = tmp_path / "sign"
-    busy = asyncio.create_task(run(runner, lane, targets.hang, str(sign)))
+    busy = asyncio.create_task(run(runner, slots, targets.hang, str(sign)))
     busy_pid = await read_pid(sign)
-    idle_pid = await run(runner, lane, targets.get_pid)
+    idle_pid = await run(runner, slots, targets.get_pid)
     runner.close()
     with pytest.raises(ToolCrashedError):
         await busy
     await wait_until(lambda: not is_running(busy_pid) and not is_running(idle_pid), 1.0)
     with pytest.raises(ToolBusyError, match="closing"):
-        await run(runner, lane, targets.add, 1, 2)
+        await run(runner, slots, targets.add, 1, 2)
 
 
 def test_processes_end_when_their_parent_is_killed(tmp_path):
@@ -350,13 +350,13 @@ def test_processes_end_when_their_parent_is_killed(tmp_path):
     program = f"""
 import asyncio
 from tests.unit.dispatch import targets
-from toolcrib.dispatch.concurrency import Lane
+from toolcrib.dispatch.concurrency import ToolSlots
 from toolcrib.dispatch.runners import Runner
 async def main():
     runner = Runner()
-    print((await runner.run_process(Lane("x"), targets.get_pid, (), {{}}, 30)).value, flush=True)
-    asyncio.create_task(runner.run_process(Lane("y"), targets.get_pid, (), {{}}, 30))
-    await runner.run_process(Lane("x"), targets.hang_with_a_child, ({str(sign)!r},), {{}}, 60)
+    print((await runner.run_process(ToolSlots("x"), targets.get_pid, (), {{}}, 30)).value, flush=True)
+    asyncio.create_task(runner.run_process(ToolSlots("y"), targets.get_pid, (), {{}}, 30))
+    await runner.run_process(ToolSlots("x"), targets.hang_with_a_child, ({str(sign)!r},), {{}}, 60)
 asyncio.run(main())
 """
     parent = subprocess.Popen(
@@ -375,10 +375,10 @@ asyncio.run(main())
     asyncio.run(wait_until(lambda: not is_running(first) and not is_running(grandchild), 2.0))
 
 
-async def test_a_converter_makes_data_of_what_is_not_plain_or_too_long(runner, lane):
+async def test_a_converter_makes_data_of_what_is_not_plain_or_too_long(runner, slots):
     async def convert(function, *args, plain_bytes=None):
         options = {"converter": targets.Converter("<%s>"), "plain_bytes": plain_bytes}
-        return await runner.run_process(lane, function, args, {}, START_S, **options)
+        return await runner.run_process(slots, function, args, {}, START_S, **options)
 
     assert await convert(targets.add, 1, 2) == (3, False)
     assert await convert(targets.return_odd, "keys") == ("<{1: 2}>", True)
@@ -392,25 +392,25 @@ async def test_a_converter_makes_data_of_what_is_not_plain_or_too_long(runner, l
 @pytest.mark.parametrize(
     "reply", [b"", b"x{}", b"e[]", b'e{"kinds":[],"text":"","trace":""}', b"p[", b"p\xff"]
 )
-async def test_a_reply_that_is_not_as_agreed_ends_the_process_and_one_call(runner, lane, reply):
+async def test_a_reply_that_is_not_as_agreed_ends_the_process_and_one_call(runner, slots, reply):
     with pytest.raises(InvalidResultError, match="cannot be read"):
-        await run(runner, lane, targets.write_reply, reply)
-    assert await run(runner, lane, targets.add, 1, 2) == 3
+        await run(runner, slots, targets.write_reply, reply)
+    assert await run(runner, slots, targets.add, 1, 2) == 3
 
 
-async def test_what_was_written_too_much_answers_no_other_call(runner, lane):
-    assert await run(runner, lane, targets.write_reply, b"p1", b"", b"p2") == 1
-    assert await run(runner, lane, targets.add, 1, 2) == 3
+async def test_what_was_written_too_much_answers_no_other_call(runner, slots):
+    assert await run(runner, slots, targets.write_reply, b"p1", b"", b"p2") == 1
+    assert await run(runner, slots, targets.add, 1, 2) == 3
 
 
-async def test_a_reply_without_end_ends_the_process(runner, lane):
+async def test_a_reply_without_end_ends_the_process(runner, slots):
     with pytest.raises(ToolCrashedError):
-        await run(runner, lane, targets.claim_length, 2**40)
-    assert await run(runner, lane, targets.add, 1, 2) == 3
+        await run(runner, slots, targets.claim_length, 2**40)
+    assert await run(runner, slots, targets.add, 1, 2) == 3
 
 
-async def test_an_error_of_an_odd_name_has_an_ordinary_one(runner, lane):
+async def test_an_error_of_an_odd_name_has_an_ordinary_one(runner, slots):
     reply = b'e{"kinds":["a.b c"],"text":"t","trace":""}'
     with pytest.raises(Raised) as caught:
-        await run(runner, lane, targets.write_reply, reply)
+        await run(runner, slots, targets.write_reply, reply)
     assert type(caught.value.error).__name__ == "Exception"

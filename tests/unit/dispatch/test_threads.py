@@ -21,7 +21,7 @@ import pytest
 from tests.unit.dispatch.support import SOON_S, wait_until
 from toolcrib.dispatch import threads
 from toolcrib.dispatch import threads as wakers
-from toolcrib.dispatch.concurrency import Lane, Raised
+from toolcrib.dispatch.concurrency import Raised, ToolSlots
 from toolcrib.dispatch.runners import Runner
 from toolcrib.dispatch.threads import Job, waker_of
 from toolcrib.errors import ToolBusyError, ToolTimeoutError
@@ -52,19 +52,19 @@ def blocker():
 # --- results and errors ---
 
 
-async def test_work_runs_on_a_daemon_thread_and_its_value_comes_back(runner, lane):
-    thread = await runner.run_thread(lane, threading.current_thread, 5.0)
+async def test_work_runs_on_a_daemon_thread_and_its_value_comes_back(runner, slots):
+    thread = await runner.run_thread(slots, threading.current_thread, 5.0)
     assert thread is not threading.current_thread()
     assert thread.daemon
-    assert lane.running == 0
+    assert slots.running == 0
 
 
-async def test_an_idle_thread_is_used_again(runner, lane):
-    seen = {await runner.run_thread(lane, threading.get_ident, None) for _ in range(20)}
+async def test_an_idle_thread_is_used_again(runner, slots):
+    seen = {await runner.run_thread(slots, threading.get_ident, None) for _ in range(20)}
     assert len(seen) <= 2  # a thread may not be idle yet in the moment its answer arrives
 
 
-async def test_context_variables_are_carried_over_and_not_back(runner, lane):
+async def test_context_variables_are_carried_over_and_not_back(runner, slots):
     variable = contextvars.ContextVar("variable", default="unset")
     variable.set("mine")
 
@@ -73,37 +73,37 @@ async def test_context_variables_are_carried_over_and_not_back(runner, lane):
         variable.set("changed")
         return found
 
-    assert await runner.run_thread(lane, work, 5.0) == "mine"
+    assert await runner.run_thread(slots, work, 5.0) == "mine"
     assert variable.get() == "mine"
 
 
 @pytest.mark.parametrize(
     "kind", [ValueError, SystemExit, KeyboardInterrupt, GeneratorExit, StopIteration, asyncio.CancelledError]
 )
-async def test_whatever_work_raises_comes_out_wrapped_with_its_traceback(runner, lane, kind):
+async def test_whatever_work_raises_comes_out_wrapped_with_its_traceback(runner, slots, kind):
     def work():
         raise kind("oh")
 
     with pytest.raises(Raised) as caught:
-        await runner.run_thread(lane, work, 5.0)
+        await runner.run_thread(slots, work, 5.0)
     assert type(caught.value.error) is kind
     trace = caught.value.error.__traceback__
     while trace.tb_next is not None:
         trace = trace.tb_next
     assert trace.tb_frame.f_code.co_name == "work"
-    assert await runner.run_thread(lane, lambda: "alive", 5.0) == "alive"
+    assert await runner.run_thread(slots, lambda: "alive", 5.0) == "alive"
 
 
-async def test_endless_recursion_is_an_error_like_any_other(runner, lane):
+async def test_endless_recursion_is_an_error_like_any_other(runner, slots):
     def work():
         return work()
 
     with pytest.raises(Raised) as caught:
-        await runner.run_thread(lane, work, 5.0)
+        await runner.run_thread(slots, work, 5.0)
     assert isinstance(caught.value.error, RecursionError)
 
 
-async def test_neither_value_nor_frames_are_kept_by_an_idle_thread(runner, lane):
+async def test_neither_value_nor_frames_are_kept_by_an_idle_thread(runner, slots):
     class Witness:
         pass
 
@@ -114,10 +114,10 @@ async def test_neither_value_nor_frames_are_kept_by_an_idle_thread(runner, lane)
         witness = Witness()
         raise ValueError(witness)
 
-    reference = weakref.ref(await runner.run_thread(lane, returns, 5.0))
+    reference = weakref.ref(await runner.run_thread(slots, returns, 5.0))
     await wait_until(lambda: reference() is None)
     try:
-        await runner.run_thread(lane, raises, 5.0)
+        await runner.run_thread(slots, raises, 5.0)
     except Raised as raised:
         reference = weakref.ref(raised.error.args[0])
     await wait_until(lambda: gc.collect() >= 0 and reference() is None)
@@ -126,22 +126,22 @@ async def test_neither_value_nor_frames_are_kept_by_an_idle_thread(runner, lane)
 # --- deadlines and cancellation ---
 
 
-async def test_a_blocked_call_is_answered_at_its_deadline_and_stays_counted(runner, lane, blocker):
+async def test_a_blocked_call_is_answered_at_its_deadline_and_stays_counted(runner, slots, blocker):
     told = []
     started = time.monotonic()
     with pytest.raises(ToolTimeoutError, match=r"'probe' did not finish within 0\.2 s"):
-        await runner.run_thread(lane, blocker, 0.2, lambda: told.append(threading.current_thread()))
+        await runner.run_thread(slots, blocker, 0.2, lambda: told.append(threading.current_thread()))
     assert 0.2 <= time.monotonic() - started < 0.2 + SOON_S
     assert told == [threading.current_thread()]
-    assert (lane.running, lane.abandoned, runner.abandoned) == (1, 1, 1)
+    assert (slots.running, slots.abandoned, runner.abandoned) == (1, 1, 1)
     blocker.release.set()
-    await wait_until(lambda: lane.running == 0)
-    assert (lane.abandoned, runner.abandoned) == (0, 0)
+    await wait_until(lambda: slots.running == 0)
+    assert (slots.abandoned, runner.abandoned) == (0, 0)
 
 
-async def test_a_cancelled_caller_is_free_at_once(runner, lane, blocker):
+async def test_a_cancelled_caller_is_free_at_once(runner, slots, blocker):
     told = []
-    task = asyncio.create_task(runner.run_thread(lane, blocker, 30.0, lambda: told.append(True)))
+    task = asyncio.create_task(runner.run_thread(slots, blocker, 30.0, lambda: told.append(True)))
     await wait_until(lambda: blocker.begun == 1)
     started = time.monotonic()
     task.cancel()
@@ -149,47 +149,47 @@ async def test_a_cancelled_caller_is_free_at_once(runner, lane, blocker):
         await task
     assert time.monotonic() - started < SOON_S
     assert told == [True]
-    assert (lane.running, lane.abandoned) == (1, 1)
+    assert (slots.running, slots.abandoned) == (1, 1)
 
 
-async def test_closing_a_call_that_is_under_way_gives_it_up(runner, lane, blocker):
+async def test_closing_a_call_that_is_under_way_gives_it_up(runner, slots, blocker):
     told = []
-    call = runner.run_thread(lane, blocker, None, lambda: told.append(True))
+    call = runner.run_thread(slots, blocker, None, lambda: told.append(True))
     call.send(None)
     await wait_until(lambda: blocker.begun == 1)
     call.close()
     assert told == [True]
-    assert lane.abandoned == 1
+    assert slots.abandoned == 1
 
 
-async def test_work_that_looks_at_its_flag_ends_after_it_was_given_up(runner, lane):
+async def test_work_that_looks_at_its_flag_ends_after_it_was_given_up(runner, slots):
     flag = threading.Event()
 
     def work():
         assert flag.wait(30)
 
     with pytest.raises(ToolTimeoutError):
-        await runner.run_thread(lane, work, 0.02, flag.set)
-    await wait_until(lambda: lane.running == 0)
+        await runner.run_thread(slots, work, 0.02, flag.set)
+    await wait_until(lambda: slots.running == 0)
 
 
-async def test_a_failing_flag_does_not_change_the_answer(runner, lane, blocker, caplog):
+async def test_a_failing_flag_does_not_change_the_answer(runner, slots, blocker, caplog):
     def fail():
         raise ValueError("flag")
 
     with pytest.raises(ToolTimeoutError):
-        await runner.run_thread(lane, blocker, 0.02, fail)
+        await runner.run_thread(slots, blocker, 0.02, fail)
     assert "probe" in caplog.text
 
 
-async def test_work_that_ends_in_time_is_not_told_to_stop(runner, lane):
+async def test_work_that_ends_in_time_is_not_told_to_stop(runner, slots):
     told = []
-    assert await runner.run_thread(lane, lambda: 1, 0.2, lambda: told.append(True)) == 1
+    assert await runner.run_thread(slots, lambda: 1, 0.2, lambda: told.append(True)) == 1
     await asyncio.sleep(0.25)
     assert told == []
 
 
-async def test_what_an_abandoned_thread_raises_is_dropped(runner, lane):
+async def test_what_an_abandoned_thread_raises_is_dropped(runner, slots):
     release = threading.Event()
 
     def work():
@@ -197,58 +197,60 @@ async def test_what_an_abandoned_thread_raises_is_dropped(runner, lane):
         raise SystemExit(3)
 
     with pytest.raises(ToolTimeoutError):
-        await runner.run_thread(lane, work, 0.02)
+        await runner.run_thread(slots, work, 0.02)
     release.set()
-    await wait_until(lambda: lane.running == 0)
-    assert await runner.run_thread(lane, lambda: "alive", 5.0) == "alive"
+    await wait_until(lambda: slots.running == 0)
+    assert await runner.run_thread(slots, lambda: "alive", 5.0) == "alive"
 
 
-def test_an_answer_for_a_loop_that_is_closed_is_dropped(runner, lane, blocker):
+def test_an_answer_for_a_loop_that_is_closed_is_dropped(runner, slots, blocker):
     loop = asyncio.new_event_loop()
-    task = loop.create_task(runner.run_thread(lane, blocker, None))
+    task = loop.create_task(runner.run_thread(slots, blocker, None))
     loop.run_until_complete(wait_until(lambda: blocker.begun == 1))
     task._log_destroy_pending = False
     loop.close()
     blocker.release.set()
-    asyncio.run(wait_until(lambda: lane.running == 0))
-    assert asyncio.run(runner.run_thread(lane, lambda: "alive", 5.0)) == "alive"
+    asyncio.run(wait_until(lambda: slots.running == 0))
+    assert asyncio.run(runner.run_thread(slots, lambda: "alive", 5.0)) == "alive"
 
 
 # --- limits ---
 
 
 async def test_a_full_lane_queues_in_order_and_goes_on_when_a_slot_is_free(runner, blocker):
-    lane = Lane("narrow", max_threads=1)
+    slots = ToolSlots("narrow", max_threads=1)
     order = []
-    first = asyncio.create_task(runner.run_thread(lane, blocker, None))
+    first = asyncio.create_task(runner.run_thread(slots, blocker, None))
     await wait_until(lambda: blocker.begun == 1)
-    rest = [asyncio.create_task(runner.run_thread(lane, lambda n=n: order.append(n), None)) for n in range(5)]
-    await wait_until(lambda: lane.waiting == 5)
-    assert lane.running == 1
+    rest = [
+        asyncio.create_task(runner.run_thread(slots, lambda n=n: order.append(n), None)) for n in range(5)
+    ]
+    await wait_until(lambda: slots.waiting == 5)
+    assert slots.running == 1
     blocker.release.set()
     await asyncio.gather(first, *rest)
     assert order == [0, 1, 2, 3, 4]
-    assert (lane.running, lane.waiting) == (0, 0)
+    assert (slots.running, slots.waiting) == (0, 0)
 
 
 async def test_a_full_queue_refuses_at_once(runner, blocker):
-    lane = Lane("narrow", max_threads=1, max_queue=2)
-    tasks = [asyncio.create_task(runner.run_thread(lane, blocker, None)) for _ in range(3)]
-    await wait_until(lambda: lane.waiting == 2)
+    slots = ToolSlots("narrow", max_threads=1, max_queue=2)
+    tasks = [asyncio.create_task(runner.run_thread(slots, blocker, None)) for _ in range(3)]
+    await wait_until(lambda: slots.waiting == 2)
     with pytest.raises(ToolBusyError, match="'narrow' is busy: 2 calls are waiting"):
-        await runner.run_thread(lane, lambda: 1, None)
+        await runner.run_thread(slots, lambda: 1, None)
     blocker.release.set()
     await asyncio.gather(*tasks)
 
 
 async def test_waiting_counts_against_the_deadline(runner, blocker):
-    lane = Lane("narrow", max_threads=1)
+    slots = ToolSlots("narrow", max_threads=1)
     ran, told = [], []
-    first = asyncio.create_task(runner.run_thread(lane, blocker, None))
+    first = asyncio.create_task(runner.run_thread(slots, blocker, None))
     await wait_until(lambda: blocker.begun == 1)
     with pytest.raises(ToolTimeoutError):
-        await runner.run_thread(lane, lambda: ran.append(True), 0.05, lambda: told.append(True))
-    assert (lane.waiting, lane.running, lane.abandoned) == (0, 1, 0)
+        await runner.run_thread(slots, lambda: ran.append(True), 0.05, lambda: told.append(True))
+    assert (slots.waiting, slots.running, slots.abandoned) == (0, 1, 0)
     assert told == [True]
     blocker.release.set()
     await first
@@ -257,47 +259,47 @@ async def test_waiting_counts_against_the_deadline(runner, blocker):
 
 
 async def test_a_call_cancelled_while_it_waits_never_runs_and_leaves_the_queue(runner, blocker):
-    lane = Lane("narrow", max_threads=1)
+    slots = ToolSlots("narrow", max_threads=1)
     ran = []
-    first = asyncio.create_task(runner.run_thread(lane, blocker, None))
+    first = asyncio.create_task(runner.run_thread(slots, blocker, None))
     await wait_until(lambda: blocker.begun == 1)
     waiting = [
-        asyncio.create_task(runner.run_thread(lane, lambda n=n: ran.append(n), None)) for n in range(3)
+        asyncio.create_task(runner.run_thread(slots, lambda n=n: ran.append(n), None)) for n in range(3)
     ]
-    await wait_until(lambda: lane.waiting == 3)
+    await wait_until(lambda: slots.waiting == 3)
     waiting[1].cancel()
     await asyncio.wait([waiting[1]])
-    assert lane.waiting == 2
+    assert slots.waiting == 2
     blocker.release.set()
     await asyncio.gather(first, waiting[0], waiting[2])
     assert ran == [0, 2]
-    assert lane.abandoned == 0
+    assert slots.abandoned == 0
 
 
 async def test_a_lane_full_of_abandoned_calls_refuses_at_once_and_says_so_once(runner, blocker, caplog):
-    lane = Lane("hung", max_threads=2)
+    slots = ToolSlots("hung", max_threads=2)
     for _ in range(2):
         with pytest.raises(ToolTimeoutError):
-            await runner.run_thread(lane, blocker, 0.02)
-    assert lane.abandoned == 2
+            await runner.run_thread(slots, blocker, 0.02)
+    assert slots.abandoned == 2
     started = time.monotonic()
     for _ in range(5):
         with pytest.raises(ToolBusyError, match="'hung' is busy: 2 earlier calls ran out of time"):
-            await runner.run_thread(lane, lambda: 1, 5.0)
+            await runner.run_thread(slots, lambda: 1, 5.0)
     assert time.monotonic() - started < SOON_S
     warnings = [record for record in caplog.records if record.levelno == logging.WARNING]
     assert len(warnings) == 1
     assert warnings[0].tool_name == "hung"
     blocker.release.set()
-    await wait_until(lambda: lane.abandoned == 0)
-    assert await runner.run_thread(lane, lambda: "free again", 5.0) == "free again"
+    await wait_until(lambda: slots.abandoned == 0)
+    assert await runner.run_thread(slots, lambda: "free again", 5.0) == "free again"
 
 
 async def test_a_slot_freed_by_an_abandoned_call_goes_to_the_queue(runner, blocker):
-    lane = Lane("narrow", max_threads=1)
-    first = asyncio.create_task(runner.run_thread(lane, blocker, 0.1))
+    slots = ToolSlots("narrow", max_threads=1)
+    first = asyncio.create_task(runner.run_thread(slots, blocker, 0.1))
     await wait_until(lambda: blocker.begun == 1)
-    second = asyncio.create_task(runner.run_thread(lane, lambda: "second", 30.0))
+    second = asyncio.create_task(runner.run_thread(slots, lambda: "second", 30.0))
     with pytest.raises(ToolTimeoutError):
         await first
     blocker.release.set()
@@ -305,15 +307,15 @@ async def test_a_slot_freed_by_an_abandoned_call_goes_to_the_queue(runner, block
 
 
 async def test_coroutines_of_a_lane_take_none_of_its_threads(runner):
-    lane = Lane("mixed", max_threads=1)
-    waiting = asyncio.create_task(runner.run_async(lane, asyncio.sleep(0.2), None))
+    slots = ToolSlots("mixed", max_threads=1)
+    waiting = asyncio.create_task(runner.run_async(slots, asyncio.sleep(0.2), None))
     await asyncio.sleep(0)
-    assert await runner.run_thread(lane, lambda: "at once", 0.15) == "at once"
+    assert await runner.run_thread(slots, lambda: "at once", 0.15) == "at once"
     await waiting
 
 
 async def test_many_blocked_calls_of_one_tool_do_not_delay_another(runner, blocker):
-    hung, other = Lane("hung"), Lane("other")
+    hung, other = ToolSlots("hung"), ToolSlots("other")
     tasks = [asyncio.create_task(runner.run_thread(hung, blocker, None)) for _ in range(200)]
     await wait_until(lambda: blocker.begun == hung.max_threads)
     assert hung.waiting == 200 - hung.max_threads
@@ -337,36 +339,36 @@ def no_thread_left() -> Iterator[None]:
         threading.stack_size(before)
 
 
-async def test_when_no_thread_can_be_started_the_call_is_refused(runner, lane):
+async def test_when_no_thread_can_be_started_the_call_is_refused(runner, slots):
     with no_thread_left():
         for _ in range(2):
             with pytest.raises(ToolBusyError, match="no thread can be started"):
-                await runner.run_thread(lane, lambda: 1, None)
-    assert (lane.running, lane.waiting) == (0, 0)
-    assert await runner.run_thread(lane, lambda: 1, 5.0) == 1
+                await runner.run_thread(slots, lambda: 1, None)
+    assert (slots.running, slots.waiting) == (0, 0)
+    assert await runner.run_thread(slots, lambda: 1, 5.0) == 1
 
 
 async def test_when_no_thread_can_be_started_those_who_wait_for_the_slot_are_refused_too(runner):
-    lane = Lane("narrow", max_threads=1)
-    holder = Job(lane, lambda: 1)
-    assert lane.admit(holder)
-    waiting = [asyncio.create_task(runner.run_thread(lane, lambda: 1, None)) for _ in range(3)]
-    await wait_until(lambda: lane.waiting == 3)
+    slots = ToolSlots("narrow", max_threads=1)
+    holder = Job(slots, lambda: 1)
+    assert slots.admit(holder)
+    waiting = [asyncio.create_task(runner.run_thread(slots, lambda: 1, None)) for _ in range(3)]
+    await wait_until(lambda: slots.waiting == 3)
     with no_thread_left():
         runner._threads._start(holder)
         for task in waiting:
             with pytest.raises(ToolBusyError, match="no thread can be started"):
                 await task
-    assert (lane.running, lane.waiting) == (0, 0)
+    assert (slots.running, slots.waiting) == (0, 0)
 
 
 # --- the end ---
 
 
-async def test_close_ends_idle_threads_and_waits_for_none(lane, blocker):
+async def test_close_ends_idle_threads_and_waits_for_none(slots, blocker):
     runner = Runner()
-    idle = await runner.run_thread(lane, threading.current_thread, 5.0)
-    busy = asyncio.create_task(runner.run_thread(lane, blocker, None))
+    idle = await runner.run_thread(slots, threading.current_thread, 5.0)
+    busy = asyncio.create_task(runner.run_thread(slots, blocker, None))
     await wait_until(lambda: blocker.begun == 1)
     started = time.monotonic()
     runner.close()
@@ -380,11 +382,11 @@ def test_a_process_ends_although_a_thread_is_blocked():
     program = """
 import asyncio, time
 from toolcrib.errors import ToolTimeoutError
-from toolcrib.dispatch.concurrency import Lane
+from toolcrib.dispatch.concurrency import ToolSlots
 from toolcrib.dispatch.runners import Runner
 async def main():
     try:
-        await Runner().run_thread(Lane("hung"), lambda: time.sleep(60), 0.05)
+        await Runner().run_thread(ToolSlots("hung"), lambda: time.sleep(60), 0.05)
     except ToolTimeoutError:
         print("answered")
 asyncio.run(main())
@@ -393,13 +395,13 @@ asyncio.run(main())
     assert (done.returncode, done.stdout, done.stderr) == (0, "answered\n", "")
 
 
-async def test_an_idle_thread_ends_after_a_while_and_a_picked_one_does_not(runner, lane, monkeypatch):
+async def test_an_idle_thread_ends_after_a_while_and_a_picked_one_does_not(runner, slots, monkeypatch):
     monkeypatch.setattr(threads, "IDLE_S", 0.05)
-    thread = await runner.run_thread(lane, threading.current_thread, 5.0)
+    thread = await runner.run_thread(slots, threading.current_thread, 5.0)
     await wait_until(lambda: not thread.is_alive())
     for pause_s in (0.04, 0.045, 0.05, 0.055, 0.06) * 3:
         await asyncio.sleep(pause_s)
-        assert await runner.run_thread(lane, lambda: 1, 5.0) == 1
+        assert await runner.run_thread(slots, lambda: 1, 5.0) == 1
 
 
 BOTH = pytest.mark.parametrize("kind", [wakers._EventfdWaker, wakers._CallbackWaker])

@@ -13,7 +13,7 @@ import pytest
 
 from tests.unit.dispatch.support import wait_until
 from toolcrib.dispatch import watchdog
-from toolcrib.dispatch.concurrency import Lane, Raised
+from toolcrib.dispatch.concurrency import Raised, ToolSlots
 from toolcrib.dispatch.watchdog import HERE, WATCHDOG
 
 
@@ -62,7 +62,7 @@ def burn(seconds: float) -> None:
 
 @pytest.mark.parametrize("blocking", [block, burn])
 @pytest.mark.parametrize("pause", [False, True])
-async def test_a_blocking_coroutine_is_named_once_while_it_blocks(runner, lane, log, blocking, pause):
+async def test_a_blocking_coroutine_is_named_once_while_it_blocks(runner, slots, log, blocking, pause):
     async def work():
         if pause:
             await asyncio.sleep(0)
@@ -71,7 +71,7 @@ async def test_a_blocking_coroutine_is_named_once_while_it_blocks(runner, lane, 
         blocking(AGAIN_S)  # and is looked at a few times more
 
     started = time.monotonic()
-    await runner.run_async(lane, work(), 5.0)
+    await runner.run_async(slots, work(), 5.0)
     ended = time.monotonic()
     ((moment, record),) = log.seen
     assert started + 0.2 < moment < min(started + 1.0, ended)
@@ -83,41 +83,41 @@ async def test_a_blocking_coroutine_is_named_once_while_it_blocks(runner, lane, 
     assert record.blocked_at.startswith(__file__)
 
 
-async def test_blocking_inline_work_is_named(runner, lane, log):
-    runner.run_inline(lane, log.wait)
+async def test_blocking_inline_work_is_named(runner, slots, log):
+    runner.run_inline(slots, log.wait)
     assert log.names == ["probe"]
 
 
-async def test_code_that_awaits_or_is_short_is_not_named(runner, lane, log):
+async def test_code_that_awaits_or_is_short_is_not_named(runner, slots, log):
     async def awaits():
         await asyncio.sleep(0.6)
 
     async def short():
         block(0.05)
 
-    await runner.run_async(lane, awaits(), 5.0)
+    await runner.run_async(slots, awaits(), 5.0)
     for _ in range(5):
-        await runner.run_async(lane, short(), 5.0)
-    await runner.run_thread(lane, lambda: block(0.5), 5.0)
+        await runner.run_async(slots, short(), 5.0)
+    await runner.run_thread(slots, lambda: block(0.5), 5.0)
     assert log.names == []
 
 
 async def test_the_tool_that_blocks_is_named_and_not_the_one_that_called_it(runner, log):
-    outer_lane, inner_lane = Lane("outer"), Lane("inner")
+    outer_lane, inner_slots = ToolSlots("outer"), ToolSlots("inner")
 
     async def inner():
         log.wait()
 
     async def outer():
-        await runner.run_async(inner_lane, inner(), None)
-        await runner.run_async(inner_lane, asyncio.sleep(0), None)
+        await runner.run_async(inner_slots, inner(), None)
+        await runner.run_async(inner_slots, asyncio.sleep(0), None)
 
     await runner.run_async(outer_lane, outer(), 5.0)
     assert log.names == ["inner"]
 
 
 async def test_many_short_calls_without_a_pause_block_together(runner, log):
-    outer_lane, inner_lane = Lane("outer"), Lane("inner")
+    outer_lane, inner_slots = ToolSlots("outer"), ToolSlots("inner")
 
     async def inner():
         pass
@@ -126,33 +126,33 @@ async def test_many_short_calls_without_a_pause_block_together(runner, log):
         end = time.monotonic() + 5.0
         while not log.seen and time.monotonic() < end:
             block(0.02)
-            await runner.run_async(inner_lane, inner(), None)
+            await runner.run_async(inner_slots, inner(), None)
 
     await runner.run_async(outer_lane, outer(), 5.0)
     assert log.names == ["outer"]
 
 
-async def test_a_tool_that_blocks_again_is_not_named_again_but_counted(runner, lane, log, monkeypatch):
+async def test_a_tool_that_blocks_again_is_not_named_again_but_counted(runner, slots, log, monkeypatch):
     for _ in range(3):
-        runner.run_inline(lane, lambda: block(0.5))
+        runner.run_inline(slots, lambda: block(0.5))
         await asyncio.sleep(0)
     assert log.names == ["probe"]
-    lane.blocked.reset()  # a minute later
-    runner.run_inline(lane, lambda: log.wait(2))
+    slots.blocked.reset()  # a minute later
+    runner.run_inline(slots, lambda: log.wait(2))
     assert log.names == ["probe", "probe"]
     assert "(2 more times since the last message)" in log.seen[1][1].getMessage()
 
 
 async def test_each_loop_has_its_own_marker(runner, log):
-    lanes = [Lane("left"), Lane("right")]
+    all_slots = [ToolSlots("left"), ToolSlots("right")]
 
-    def main(lane):
+    def main(slots):
         async def work():
             log.wait(2)
 
-        asyncio.run(runner.run_async(lane, work(), 5.0))
+        asyncio.run(runner.run_async(slots, work(), 5.0))
 
-    threads = [threading.Thread(target=main, args=(lane,)) for lane in lanes]
+    threads = [threading.Thread(target=main, args=(slots,)) for slots in all_slots]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -160,22 +160,22 @@ async def test_each_loop_has_its_own_marker(runner, log):
     assert sorted(log.names) == ["left", "right"]
 
 
-async def test_the_marker_is_taken_away_whatever_happens(runner, lane):
+async def test_the_marker_is_taken_away_whatever_happens(runner, slots):
     async def fails():
-        assert HERE.marker.lane is lane
+        assert HERE.marker.slots is slots
         await asyncio.sleep(0)
-        assert HERE.marker.lane is lane
+        assert HERE.marker.slots is slots
         raise ValueError
 
-    task = asyncio.create_task(runner.run_async(lane, fails(), 5.0))
+    task = asyncio.create_task(runner.run_async(slots, fails(), 5.0))
     await asyncio.sleep(0)
-    assert HERE.marker.lane is None
+    assert HERE.marker.slots is None
     with pytest.raises(Raised):
         await task
-    assert HERE.marker.lane is None
+    assert HERE.marker.slots is None
     with pytest.raises(Raised):
-        runner.run_inline(lane, lambda: 1 / 0)
-    assert HERE.marker.lane is None
+        runner.run_inline(slots, lambda: 1 / 0)
+    assert HERE.marker.slots is None
 
 
 async def test_a_log_handler_that_raises_does_not_end_the_watch(runner, log):
@@ -186,34 +186,34 @@ async def test_a_log_handler_that_raises_does_not_end_the_watch(runner, log):
     logger, angry = logging.getLogger("toolcrib"), Angry()
     logger.addHandler(angry)
     try:
-        runner.run_inline(Lane("first"), lambda: block(0.5))
+        runner.run_inline(ToolSlots("first"), lambda: block(0.5))
     finally:
         logger.removeHandler(angry)
-    runner.run_inline(Lane("second"), lambda: log.wait(len(log.seen) + 1))
+    runner.run_inline(ToolSlots("second"), lambda: log.wait(len(log.seen) + 1))
     assert log.names[-1] == "second"
 
 
-async def test_the_watch_rests_when_nothing_runs_and_begins_again(runner, lane, log, monkeypatch):
+async def test_the_watch_rests_when_nothing_runs_and_begins_again(runner, slots, log, monkeypatch):
     monkeypatch.setattr(watchdog, "REST_AFTER_S", 0.15)
-    runner.run_inline(lane, lambda: None)
+    runner.run_inline(slots, lambda: None)
     assert WATCHDOG.is_running
     await wait_until(lambda: not WATCHDOG.is_running)
     await wait_until(lambda: "toolcrib-watchdog" not in {thread.name for thread in threading.enumerate()})
-    runner.run_inline(lane, log.wait)
+    runner.run_inline(slots, log.wait)
     assert log.names == ["probe"]
 
 
 def test_the_watch_does_not_keep_a_process_alive_and_survives_a_fork():
     program = """
 import os, sys, time, logging
-from toolcrib.dispatch.concurrency import Lane
+from toolcrib.dispatch.concurrency import ToolSlots
 from toolcrib.dispatch.runners import Runner
 logging.basicConfig(stream=sys.stdout, format="%(message)s")
 runner = Runner()
-runner.run_inline(Lane("parent"), lambda: None)
+runner.run_inline(ToolSlots("parent"), lambda: None)
 child = os.fork()
 if child == 0:
-    runner.run_inline(Lane("child"), lambda: time.sleep(0.7))
+    runner.run_inline(ToolSlots("child"), lambda: time.sleep(0.7))
     sys.stdout.flush()
     os._exit(0)
 os.waitpid(child, 0)

@@ -23,7 +23,7 @@ from tests.unit.policy.quota.support import (
 )
 from toolcrib import MCPServer, Tool
 from toolcrib.context import LOCAL, Answer, Form, InputNeeded, NullChannel, Question, Reply
-from toolcrib.dispatch.concurrency import Lane
+from toolcrib.dispatch.concurrency import ToolSlots
 from toolcrib.dispatch.runners import Runner
 from toolcrib.errors import CannotAskError, ThrottledError, ToolTimeoutError
 from toolcrib.policy import Limit, Policy
@@ -302,18 +302,18 @@ def runner() -> Iterator[Runner]:
 async def test_a_thread_that_outlives_its_call_says_when_it_ends(runner, release):
     ledger = Ledger()
     with pytest.raises(ToolTimeoutError):
-        await runner.run_thread(Lane("x"), lambda: release.wait(30), 0.02, outlive=ledger.outlive)
+        await runner.run_thread(ToolSlots("x"), lambda: release.wait(30), 0.02, outlive=ledger.outlive)
     assert (ledger.begun, ledger.ended) == (1, 0)
     release.set()
     await wait_until(lambda: ledger.ended == 1)
 
 
 async def test_work_that_is_given_up_before_it_began_outlives_nothing(runner, release):
-    lane, ledger = Lane("x", max_threads=1), Ledger()
-    first = asyncio.create_task(runner.run_thread(lane, lambda: release.wait(30), None))
-    await wait_until(lambda: lane.running == 1)
+    slots, ledger = ToolSlots("x", max_threads=1), Ledger()
+    first = asyncio.create_task(runner.run_thread(slots, lambda: release.wait(30), None))
+    await wait_until(lambda: slots.running == 1)
     with pytest.raises(ToolTimeoutError):
-        await runner.run_thread(lane, lambda: None, 0.02, outlive=ledger.outlive)
+        await runner.run_thread(slots, lambda: None, 0.02, outlive=ledger.outlive)
     assert (ledger.begun, ledger.ended) == (1, 1)
     release.set()
     await first
@@ -321,7 +321,7 @@ async def test_work_that_is_given_up_before_it_began_outlives_nothing(runner, re
 
 async def test_work_that_ends_in_time_outlives_nothing(runner):
     ledger = Ledger()
-    assert await runner.run_thread(Lane("x"), lambda: 7, 5.0, outlive=ledger.outlive) == 7
+    assert await runner.run_thread(ToolSlots("x"), lambda: 7, 5.0, outlive=ledger.outlive) == 7
     assert (ledger.begun, ledger.ended) == (0, 0)
 
 
@@ -336,7 +336,7 @@ async def test_a_coroutine_that_does_not_stop_says_when_it_ends(runner):
                 pass
 
     with pytest.raises(ToolTimeoutError):
-        await runner.run_async(Lane("x"), stubborn(), 0.02, outlive=ledger.outlive)
+        await runner.run_async(ToolSlots("x"), stubborn(), 0.02, outlive=ledger.outlive)
     assert (ledger.begun, ledger.ended) == (1, 0)
     go_on.set()
     await wait_until(lambda: ledger.ended == 1)

@@ -28,8 +28,8 @@ async def test_an_unknown_tool_raises_and_names_no_other() -> None:
 
 async def test_every_spelling_reaches_the_same_tool() -> None:
     server = MCPServer()
-    server.add(lambda: 1, name="Count", aliases=["tally"], version="2")
-    for name in ("Count", "count", "COUNT", "tally", "Count@2", "count@2"):
+    server.add(lambda: 1, name="Count", aliases=["abandoned_count"], version="2")
+    for name in ("Count", "count", "COUNT", "abandoned_count", "Count@2", "count@2"):
         assert (await server.call(name)).structured_content == 1
     assert server.dispatcher.stats["Count"].calls == 6
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from toolcrib import Application, MCPServer, tool
+from toolcrib import MCPServer
 from toolcrib.context import Principal
 from toolcrib.dispatch.dispatcher import Dispatcher
 from toolcrib.policy import Policy, Rule
@@ -73,48 +73,6 @@ async def test_an_older_version_repeats_nothing_for_whom_the_newest_is_not_there
     server.add(say, input_schema=MARKED, version="2", tags=["danger"])
     assert server.dispatcher.mirrored("say@1", ANA) == REPEATED
     assert server.dispatcher.mirrored("say@1", BEN) is None
-
-
-# --- whether a call waits ---
-
-
-async def test_only_what_is_known_to_wait_for_nothing_is_said_to() -> None:
-    server = MCPServer(dynamic=True)
-    server.add(lambda: 1, name="here", run="inline")
-    server.add(lambda: 1, name="there")
-    server.add(say)
-    dispatcher = server.dispatcher
-    assert not dispatcher.is_immediate("here")  # nobody has called it yet
-    for name in ("here", "there", "say"):
-        await server.call(name)
-    assert [name for name in ("here", "there", "say", "nowhere") if dispatcher.is_immediate(name)] == ["here"]
-    server.add(lambda: 2, name="here", on_duplicate="replace")
-    assert not dispatcher.is_immediate("here")  # it may be another now
-
-
-class Till(Application):
-    """Has to be opened."""
-
-    async def open(self) -> None: ...
-
-    async def close(self) -> None: ...
-
-    @tool(run="inline")
-    def count(self) -> int:
-        """Count."""
-        return 1
-
-
-async def test_a_tool_of_an_application_waits_until_that_is_open() -> None:
-    server = MCPServer()
-    server.add(Till("till"))
-    dispatcher = server.dispatcher
-    await server.call("count")
-    assert dispatcher.is_immediate("count")
-    await dispatcher.applications.close_all()
-    assert not dispatcher.is_immediate("count")
-    assert (await server.call("count")).structured_content == 1
-    assert dispatcher.is_immediate("count")
 
 
 # --- whether anybody is told of a change ---

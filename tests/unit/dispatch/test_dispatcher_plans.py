@@ -1,4 +1,5 @@
-"""What a dispatcher remembers of a tool between calls: one lane, one set of figures, nothing that is gone."""
+"""What a dispatcher keeps of a tool between calls: its slots and its statistics, and nothing of removed
+tools."""
 
 from __future__ import annotations
 

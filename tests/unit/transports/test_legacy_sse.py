@@ -12,7 +12,9 @@ from toolcrib import MCPServer
 from toolcrib.context import Principal
 from toolcrib.policy import Auth, Policy
 from toolcrib.protocol import Engine, EngineSettings
+from toolcrib.protocol.sessions import MAX_PER_PRINCIPAL
 from toolcrib.transports.http.legacy_sse import LegacySSE, LegacyStream
+from toolcrib.transports.http.response import Response
 
 
 async def test_what_is_posted_may_what_its_own_token_may_and_not_that_of_the_stream() -> None:
@@ -39,3 +41,15 @@ async def test_what_is_posted_may_what_its_own_token_may_and_not_that_of_the_str
         result = await ask(who, "tools/call", name="refund", arguments={"amount": 1})
         assert result["isError"] is is_refused
     reader.lost()
+
+
+def test_one_caller_has_so_many_streams_and_others_have_theirs() -> None:
+    pair = LegacySSE(Engine(MCPServer("shop").dispatcher, EngineSettings("shop", "1.0.0")))
+    ana, ben = Principal("key:ana"), Principal("key:ben")
+    for number in range(MAX_PER_PRINCIPAL):
+        assert not isinstance(pair.open(str(number), principal=ana), Response)
+    refused = pair.open("more", principal=ana)
+    assert isinstance(refused, Response)
+    assert refused.status == 429
+    assert not isinstance(pair.open("other", principal=ben), Response)
+    assert not isinstance(pair.open("local"), Response)

@@ -1,0 +1,143 @@
+"""Heads that repeat are parsed once, and requests with a cached head are treated as all others."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from toolcrib import MCPServer
+from toolcrib.transports.http.connection import Connection
+from toolcrib.transports.http.endpoint import Endpoint
+from toolcrib.transports.http.hosts import HostCheck
+from toolcrib.transports.http.request import MAX_CACHED_HEAD
+from toolcrib.transports.http.server import HTTPServer
+
+BODY = b'{"jsonrpc":"2.0","id":1,"method":"ping"}'
+
+
+class Socket:
+    """A transport that keeps what is written."""
+
+    def __init__(self) -> None:
+        self.written: list[bytes] = []
+        self.is_closed = False
+
+    def get_extra_info(self, name: str) -> Any:
+        return ("127.0.0.1", 8000 if name == "sockname" else 50_000)
+
+    def write(self, data: bytes) -> None:
+        self.written.append(data)
+
+    def is_closing(self) -> bool:
+        return self.is_closed
+
+    def can_write_eof(self) -> bool:
+        return False
+
+    def close(self) -> None:
+        self.is_closed = True
+
+    abort = pause_reading = resume_reading = close
+
+
+class Client:
+    """One connection to an endpoint, without a network."""
+
+    def __init__(self, server: HTTPServer) -> None:
+        self.socket = Socket()
+        self.connection = Connection(server)
+        self.connection.connection_made(self.socket)
+
+    async def send(self, data: bytes) -> list[bytes]:
+        """Send bytes in one piece; return the status lines of the responses."""
+        self.connection.get_buffer(-1)[: len(data)] = data
+        self.connection.buffer_updated(len(data))
+        for _ in range(5):
+            await asyncio.sleep(0)
+        written, self.socket.written = b"".join(self.socket.written), []
+        return [part.partition(b"\r\n")[0] for part in written.split(b"HTTP/1.1 ")[1:]]
+
+
+@asynccontextmanager
+async def running() -> AsyncIterator[tuple[Endpoint, HTTPServer]]:
+    async with MCPServer("shop") as shop:
+        endpoint = Endpoint(shop.transports.engine, HostCheck("127.0.0.1"))
+        yield endpoint, HTTPServer(endpoint)
+        endpoint.close()
+
+
+def post(*lines: bytes, body: bytes = BODY) -> bytes:
+    own = (b"Host: 127.0.0.1", b"Content-Type: application/json", b"Content-Length: %d" % len(body))
+    return b"\r\n".join((b"POST /mcp HTTP/1.1", *own, *lines)) + b"\r\n\r\n" + body
+
+
+async def test_a_head_that_repeats_is_parsed_once() -> None:
+    async with running() as (endpoint, server):
+        client = Client(server)
+        assert await client.send(post()) == [b"200 OK"]
+        assert [*endpoint.heads] == [post().partition(BODY)[0]]
+        client.connection._parser = None  # it is not needed any more
+        for _ in range(3):
+            assert await client.send(post()) == [b"200 OK"]
+        other = Client(server)
+        other.connection._parser = None
+        assert await other.send(post()) == [b"200 OK"]
+
+
+async def test_pieces_and_pipelined_requests_are_served_with_a_cached_head() -> None:
+    async with running() as (_, server):
+        client, request = Client(server), post()
+        assert await client.send(request) == [b"200 OK"]
+        assert await client.send(request[:100]) == []
+        assert await client.send(request[100:]) == [b"200 OK"]
+        assert await client.send(request * 3) == [b"200 OK"] * 3
+        assert await client.send(request + request[:-5]) == [b"200 OK"]
+        assert await client.send(request[-5:]) == [b"200 OK"]
+        assert await client.send(request) == [b"200 OK"]
+
+
+@pytest.mark.parametrize(
+    ("request_", "status"),
+    [
+        (post(b"Transfer-Encoding: chunked"), b"400 Bad Request"),
+        (post().replace(b"Host: 127.0.0.1", b"Host: evil.example"), b"421 Misdirected Request"),
+        (post(b"Origin: https://evil.example"), b"403 Forbidden"),
+        (post().replace(b"application/json", b"text/plain"), b"415 Unsupported Media Type"),
+        (post(b"Accept: text/html"), b"406 Not Acceptable"),
+        (post(body=b"{"), b"400 Bad Request"),
+    ],
+)
+async def test_what_is_refused_once_is_refused_again(request_: bytes, status: bytes) -> None:
+    async with running() as (_, server):
+        for _ in range(3):
+            assert await Client(server).send(request_) == [status]
+
+
+async def test_heads_that_cannot_be_told_apart_by_their_bytes_are_not_cached() -> None:
+    async with running() as (endpoint, server):
+        chunked = post(b"Transfer-Encoding: chunked").replace(b"Content-Length: 40\r\n", b"")
+        for request in (
+            chunked.replace(BODY, b"%x\r\n%b\r\n0\r\n\r\n" % (len(BODY), BODY)),
+            b"\r\n" + post(),
+            post(b"Expect: 100-continue"),
+            post(b"X-Long: " + b"x" * MAX_CACHED_HEAD),
+        ):
+            await Client(server).send(request)
+            assert not endpoint.heads
+
+
+async def test_a_client_that_closes_is_closed_with_a_cached_head_too() -> None:
+    async with running() as (endpoint, server):
+        for _ in range(2):
+            client = Client(server)
+            assert await client.send(post(b"Connection: close")) == [b"200 OK"]
+            assert client.socket.is_closed
+        assert len(endpoint.heads) == 1
+        server.is_draining = True
+        client = Client(server)
+        assert await client.send(post()) == [b"200 OK"]
+        assert client.socket.is_closed
