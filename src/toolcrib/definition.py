@@ -203,7 +203,7 @@ class NameRule:
     label: str
     pattern: re.Pattern[str]
     longest: int
-    words: str
+    description: str
 
     def check(self, name: object, source: Location = NO_LOCATION) -> str:
         if not isinstance(name, str):
@@ -213,7 +213,9 @@ class NameRule:
             raise InvalidNameError(message, tool=name[: self.longest], source=source)
         if self.pattern.fullmatch(name) is None:
             shown = name.encode("unicode_escape").decode()
-            raise InvalidNameError(f"Tool name '{shown}' invalid ({self.words})", tool=shown, source=source)
+            raise InvalidNameError(
+                f"Tool name '{shown}' invalid ({self.description})", tool=shown, source=source
+            )
         return name
 
 

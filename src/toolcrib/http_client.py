@@ -58,19 +58,19 @@ class Address:
         if match is None or match[1].lower() not in _DEFAULT_PORTS:
             raise RefusedError("only http and https URLs are supported")
         scheme = match[1].lower()
-        userinfo, _, place = (match[2] or "").rpartition("@")
-        host = _HOST.fullmatch(place)
+        userinfo, _, authority = (match[2] or "").rpartition("@")
+        host = _HOST.fullmatch(authority)
         if host is None or int(host[2] or 0) > 65535 or "\\" in userinfo:
             raise RefusedError("the URL has no valid host")
         return cls(scheme, host[1].lower(), int(host[2] or _DEFAULT_PORTS[scheme]), userinfo, match[3])
 
     @property
-    def place(self) -> str:
+    def authority(self) -> str:
         return f"{self.host}:{self.port}"
 
     @property
     def origin(self) -> str:
-        return f"{self.scheme}://{self.host if self.port == _DEFAULT_PORTS[self.scheme] else self.place}"
+        return f"{self.scheme}://{self.host if self.port == _DEFAULT_PORTS[self.scheme] else self.authority}"
 
 
 def _check_path(path: str) -> None:
@@ -158,14 +158,14 @@ def fold_address(address: str | None) -> str:
 MAX_BYTES = 16 * 1024 * 1024
 MAX_REDIRECTS = 5
 _FAILURES = (  # exceptions of httpx2 and their messages; the first match counts
-    ("ConnectTimeout", "cannot connect to {place} within {time_s:g} s"),
+    ("ConnectTimeout", "cannot connect to {authority} within {time_s:g} s"),
     ("PoolTimeout", "all connections are in use and none became free within {time_s:g} s"),
     ("TimeoutException", "no response within {time_s:g} s"),
-    ("ConnectError", "cannot connect to {place}"),
-    ("ProxyError", "the proxy cannot connect to {place}"),
+    ("ConnectError", "cannot connect to {authority}"),
+    ("ProxyError", "the proxy cannot connect to {authority}"),
     ("DecodingError", "the response has an invalid compression"),
     ("LocalProtocolError", "the request cannot be sent"),
-    ("HTTPError", "{place} closed the connection before the response was complete"),
+    ("HTTPError", "{authority} closed the connection before the response was complete"),
 )
 _NEVER_SENT = ("ConnectTimeout", "PoolTimeout", "ConnectError", "ProxyError")
 
@@ -224,7 +224,7 @@ class _Exchange:
     """A request in progress, with its limits and what messages may show of it."""
 
     label: str
-    place: str
+    authority: str
     request: httpx2.Request
     timeout_s: float
     max_bytes: int
@@ -245,7 +245,7 @@ class _Exchange:
         except engine.HTTPError as error:
             kind, text = next(item for item in _FAILURES if isinstance(error, getattr(engine, item[0])))
             reached = kind not in _NEVER_SENT
-        text = text.format(place=self.place, time_s=self.timeout_s)
+        text = text.format(authority=self.authority, time_s=self.timeout_s)
         raise APIError(f"{self.label}: {text}", reached=reached) from None
 
     def take(self, chunk: bytes, answer: httpx2.Response) -> None:
@@ -445,7 +445,7 @@ class HTTPClient:
         except (ValueError, engine.InvalidURL):
             raise APIError(f"{method} refused: the URL or a value in it cannot be encoded") from None
         deadline = time.monotonic() + timeout_s
-        return _Exchange(f"{method} {shown}", address.place, request, timeout_s, self.max_bytes, deadline)
+        return _Exchange(f"{method} {shown}", address.authority, request, timeout_s, self.max_bytes, deadline)
 
     def _pool(self, url: httpx2.URL) -> httpx2.HTTPTransport:
         proxy = _proxy_for(url.scheme, url.host)

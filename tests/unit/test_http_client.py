@@ -1,4 +1,4 @@
-"""The outbound client against a real server on the loopback."""
+"""The outbound HTTP client, against a real server on the loopback interface."""
 
 from __future__ import annotations
 

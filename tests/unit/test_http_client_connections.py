@@ -1,4 +1,4 @@
-"""Time, size, redirects, pools and secrets of the outbound client, against a real server on the loopback."""
+"""Time limits, sizes, redirects, pools and secrets of the HTTP client, against a real server."""
 
 from __future__ import annotations
 

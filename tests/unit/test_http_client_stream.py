@@ -1,4 +1,4 @@
-"""The outbound client's streams: answers read while they come, from a real server."""
+"""Streams of the HTTP client, from a real server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Records of the logger of this package are clean before any handler sees them."""
+"""Records of the logger `toolcrib` are redacted before any handler sees them."""
 
 from __future__ import annotations
 

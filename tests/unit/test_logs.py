@@ -1,4 +1,4 @@
-"""The log as lines: exactly one for each record, whatever is in it."""
+"""Log formatting: one line per record, whatever is in it."""
 
 from __future__ import annotations
 

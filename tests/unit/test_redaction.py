@@ -1,4 +1,4 @@
-"""Secrets that somebody let slip into a text."""
+"""Recognising secrets in texts, names and environment variables."""
 
 from __future__ import annotations
 

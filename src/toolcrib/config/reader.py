@@ -26,14 +26,16 @@ class TableReader:
         self.lines = find_key_lines(text)
         self.problems = ErrorCollector()
 
-    def read(self, kind: type[Value], table: Mapping[str, Any], place: str = "", **more: Any) -> Value | None:
+    def read(
+        self, kind: type[Value], table: Mapping[str, Any], prefix: str = "", **more: Any
+    ) -> Value | None:
         """Build a value from a table, or report its problems and return None. `more` are other arguments."""
-        is_complete = self._check_sections(kind, table, place)
-        if place:
-            is_complete &= self.check_names(place, table, dict.fromkeys(names_of(kind)))
+        is_complete = self._check_sections(kind, table, prefix)
+        if prefix:
+            is_complete &= self.check_names(prefix, table, dict.fromkeys(names_of(kind)))
         arguments: dict[str, Any] = {}
         for item in settings_of(kind):
-            found = self._read_field(item, table, place, is_complete=is_complete)
+            found = self._read_field(item, table, prefix, is_complete=is_complete)
             if found is not None:
                 arguments[item.name] = found
         try:
@@ -42,10 +44,10 @@ class TableReader:
             for each in (error, *error.others):
                 # Where a key is misspelt, one that seems to be missing may be the misspelt one.
                 if each.key is not None or is_complete:
-                    self.report(_join(place, each.key or ""), each.message, each.hint)
+                    self.report(_join(prefix, each.key or ""), each.message, each.hint)
             return None
 
-    def check_names(self, place: str, table: Iterable[str], known: Mapping[str, str | None]) -> bool:
+    def check_names(self, prefix: str, table: Iterable[str], known: Mapping[str, str | None]) -> bool:
         """Report keys that are not known, and return whether there are none.
 
         `known` maps names to None, or to a pattern that keys match instead of the name.
@@ -60,14 +62,14 @@ class TableReader:
 
             close = difflib.get_close_matches(key, [name for name in known if known[name] is None], n=1)
             hint = f"did you mean '{close[0]}'?" if close else f"known keys: {', '.join(known)}"
-            self.report(_join(place, key), "unknown key", hint)
+            self.report(_join(prefix, key), "unknown key", hint)
         return not unknown
 
     def report(self, key: str, problem: str, hint: str | None = None) -> None:
         line = find_line(self.lines, key)
         self.problems.add(ConfigurationError(problem, file=self.file, key=key, line=line, hint=hint))
 
-    def _check_sections(self, kind: type, table: Mapping[str, Any], place: str) -> bool:
+    def _check_sections(self, kind: type, table: Mapping[str, Any], prefix: str) -> bool:
         """Report unknown keys in the sections of a value, and return whether there are none."""
         sections: dict[str, dict[str, str | None]] = {}
         for item in settings_of(kind):
@@ -76,13 +78,13 @@ class TableReader:
                 sections.setdefault(section, {})[name] = item.pattern
         is_complete = True
         for section, known in sections.items():
-            key = _join(place, section)
+            key = _join(prefix, section)
             is_complete &= self._is_table(table[section], key) and self.check_names(
                 key, table[section], known
             )
         return is_complete
 
-    def _read_field(self, item: Setting, table: Mapping[str, Any], place: str, *, is_complete: bool) -> Any:
+    def _read_field(self, item: Setting, table: Mapping[str, Any], prefix: str, *, is_complete: bool) -> Any:
         """Return the argument for a field; None where the table has no such key."""
         section, _, name = item.key.rpartition(".")
         holder = table.get(section, {}) if section else table
@@ -91,12 +93,12 @@ class TableReader:
         if item.pattern is not None:
             return {key: value for key, value in holder.items() if re.fullmatch(item.pattern, key)}
         if name in holder:
-            return self._read_value(item, holder[name], _join(place, item.key))
+            return self._read_value(item, holder[name], _join(prefix, item.key))
         if not item.required:
             return None
         if is_complete:
             self.report(
-                place, f"{name} is required", None if item.example is None else f"write {item.example}"
+                prefix, f"{name} is required", None if item.example is None else f"write {item.example}"
             )
         return UNREADABLE
 
@@ -130,8 +132,8 @@ def names_of(kind: type) -> list[str]:
     return list(dict.fromkeys(item.key.partition(".")[0] for item in settings_of(kind)))
 
 
-def _join(place: str, key: str) -> str:
-    return f"{place}.{key}" if place and key else place or key
+def _join(prefix: str, key: str) -> str:
+    return f"{prefix}.{key}" if prefix and key else prefix or key
 
 
 # --- lines of keys: tomllib does not keep them -----------------------------------------------------------

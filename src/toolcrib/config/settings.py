@@ -265,8 +265,8 @@ class Auth:
         for number, server in enumerate(self.oauth if problems.ok("oauth") else (), start=1):
             if isinstance(server, OAuth):
                 if server.label in labels:
-                    words = f"two authorization servers have the label {server.label!r}"
-                    problems.report(words, f"oauth[{number}].label", hint="change one of the labels")
+                    text = f"two authorization servers have the label {server.label!r}"
+                    problems.report(text, f"oauth[{number}].label", hint="change one of the labels")
                 labels.append(server.label)
         problems.raise_errors()
 
@@ -276,7 +276,7 @@ class Audit:
     """The audit log: a record of every call in a SQLite file.
 
     `key_file` holds the key of digests and checkpoints; by default it is created beside the file, and so are
-    the `checkpoints`. Keep both elsewhere: whoever can write all three can rewrite history. `values` are
+    the `checkpoints`. Keep both elsewhere: with all three, history can be rewritten. `values` are
     globs of argument names whose values are recorded, all others are recorded as digests; `redact` are globs
     of names and `re:` patterns whose values never are, besides the well-known ones. `wait_s` is how long a
     reply waits for its record; then it is sent without, except for tools whose record is required

@@ -60,11 +60,11 @@ class Report:
         return "\n".join([*lines, *(f"  {finding}" for finding in self.findings)])
 
 
-def finding_of(thing: Any, error: Exception) -> Finding:
+def finding_of(item: Any, error: Exception) -> Finding:
     """Return the finding about an object that could not become a tool."""
     if isinstance(error, DefinitionError):
         return error.finding
-    text = f"{type(thing).__name__} cannot be read as a tool: {type(error).__name__}: {error}"
+    text = f"{type(item).__name__} cannot be read as a tool: {type(error).__name__}: {error}"
     return InvalidToolError(text).finding
 
 
@@ -216,7 +216,7 @@ class ToolRegistry:
 
     def add(
         self,
-        thing: Any,
+        item: Any,
         *,
         namespace: str | None = None,
         on_duplicate: OnDuplicate | None = None,
@@ -227,7 +227,7 @@ class ToolRegistry:
         Raises DefinitionError, and ToolAlreadyExistsError where the name is taken.
         """
         policy = _check_policy(on_duplicate or self.on_duplicate)
-        tool = self._prepare(thing, namespace, rule or self.rule)
+        tool = self._prepare(item, namespace, rule or self.rule)
         if self.eager:
             tool.check()
         with self._lock:
@@ -239,7 +239,7 @@ class ToolRegistry:
 
     def add_all(
         self,
-        things: Iterable[Any],
+        items: Iterable[Any],
         *,
         namespace: str | None = None,
         on_duplicate: OnDuplicate | None = None,
@@ -249,7 +249,7 @@ class ToolRegistry:
         and raises BatchError, registering none, where one has a problem."""
         policy = _check_policy(on_duplicate or self.on_duplicate)
         report = Report()
-        ready = list(self._prepare_all(things, namespace, strict or self.eager, report))
+        ready = list(self._prepare_all(items, namespace, strict or self.eager, report))
         kinds: set[ChangeKind] = set()
         changed: dict[tuple[str, str | None], Tool] = {}
         with self._lock:
@@ -274,12 +274,12 @@ class ToolRegistry:
         self._notify(change, report.registered)
         return report
 
-    def replace(self, thing: Any) -> Tool:
+    def replace(self, item: Any) -> Tool:
         """Replace the tool of the same name and version. Raises ToolNotFoundError.
 
         The order stays, and so does what `enable` or `disable` has set.
         """
-        tool = self._prepare(thing, None, self.rule)
+        tool = self._prepare(item, None, self.rule)
         if self.eager:
             tool.check()
         with self._lock:
@@ -315,9 +315,9 @@ class ToolRegistry:
         self._notify(change, report.registered)
         return report
 
-    def prepare(self, things: Iterable[Any], report: Report) -> list[Tool]:
+    def prepare(self, items: Iterable[Any], report: Report) -> list[Tool]:
         """Return the tools as they would be registered, named and built. Problems go to the report."""
-        return list(self._prepare_all(things, None, True, report))
+        return list(self._prepare_all(items, None, True, report))
 
     def remove(self, name: str) -> None:
         """Remove all versions of a name, or the one after `@`."""
@@ -451,22 +451,22 @@ class ToolRegistry:
 
     # --- internals ---
 
-    def _prepare(self, thing: Any, namespace: str | None, rule: NameRule) -> Tool:
-        tool = name_tool(as_tool(thing), namespace, self.separator, rule)
+    def _prepare(self, item: Any, namespace: str | None, rule: NameRule) -> Tool:
+        tool = name_tool(as_tool(item), namespace, self.separator, rule)
         if self.guard is not None:
             self.guard(tool)
         return tool
 
     def _prepare_all(
-        self, things: Iterable[Any], namespace: str | None, builds: bool, report: Report
+        self, items: Iterable[Any], namespace: str | None, builds: bool, report: Report
     ) -> Iterator[Tool]:
-        for thing in things:
+        for item in items:
             try:
-                tool = self._prepare(thing, namespace, self.rule)
+                tool = self._prepare(item, namespace, self.rule)
                 if builds:
                     report.findings += _check_tool(tool)
             except Exception as error:  # reading a tool object runs code of its author
-                report.findings.append(finding_of(thing, error))
+                report.findings.append(finding_of(item, error))
             else:
                 yield tool
 
@@ -532,15 +532,15 @@ class ToolRegistry:
             logger.warning("tool '%s' is not published: %s", tool.name, error.finding)
 
 
-def as_tool(thing: Any) -> Tool:
+def as_tool(item: Any) -> Tool:
     """Return a tool made of a tool, a tool object or a callable."""
-    if isinstance(thing, Tool):
-        return thing
-    if is_tool_object(thing):
-        return Tool.from_object(thing)
-    if callable(thing):
-        return Tool.from_function(thing)
-    raise InvalidToolError(f"Not a tool: {type(thing).__name__}", hint="add a function or a tool object")
+    if isinstance(item, Tool):
+        return item
+    if is_tool_object(item):
+        return Tool.from_object(item)
+    if callable(item):
+        return Tool.from_function(item)
+    raise InvalidToolError(f"Not a tool: {type(item).__name__}", hint="add a function or a tool object")
 
 
 def _check_policy(policy: OnDuplicate) -> OnDuplicate:

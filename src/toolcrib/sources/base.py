@@ -58,7 +58,7 @@ class Batch:
 
 @dataclass(slots=True)
 class ReadOptions:
-    """How to read a target: options for every tool, handlers of tables, and the way to other sources."""
+    """What a source gets beside its target: options for every tool, handlers of tables, and other sources."""
 
     read: Callable[[Any], Batch]
     """Read another target, for example what a module holds, with the source that accepts it."""

@@ -1,8 +1,8 @@
 """Modules, files and folders as sources: marked functions, applications, tool objects, servers and tables.
 
-Only what a module defines itself, or names in `__all__`, is published: an import must not publish somebody
-else's tool. Servers and registries, those of mcp and fastmcp too, are the exception, because a module adds
-tools to servers that it imports.
+Only what a module defines itself, or names in `__all__`, is published: an import must not publish the
+tool of another module. Servers and registries, those of mcp and fastmcp too, are the exception, because a
+module adds tools to servers that it imports.
 """
 
 from __future__ import annotations
@@ -138,7 +138,7 @@ def _drop_repeated(tools: list[Tool]) -> list[Tool]:
 
 @dataclass(slots=True)
 class ModuleContent:
-    """What a module offers: objects to be read as sources, tables of definitions, its TOOL_GROUP."""
+    """The content of a module: objects to be read as sources, tables of definitions, its TOOL_GROUP."""
 
     objects: list[Any] = field(default_factory=list)
     tables: list[Any] = field(default_factory=list)

@@ -61,12 +61,12 @@ def parse_target(text: str) -> Target:
         return Target(text, "address")
     if os.path.exists(text):  # unlike Path.exists, it accepts any text
         return Target(text, _kind_of_path(Path(text)), Path(text))
-    place, colon, name = text.rpartition(":")
-    if colon and (place.endswith(".py") or os.path.isfile(place)):
-        return Target(text, "file", Path(place), name=name)
+    head, colon, name = text.rpartition(":")
+    if colon and (head.endswith(".py") or os.path.isfile(head)):
+        return Target(text, "file", Path(head), name=name)
     if text.endswith((".py", *DESCRIPTOR_SUFFIXES)) or "/" in text:
         return Target(text, _kind_of_missing(text), Path(text))
-    return Target(text, "module", module=place, name=name) if colon else Target(text, "module", module=text)
+    return Target(text, "module", module=head, name=name) if colon else Target(text, "module", module=text)
 
 
 def is_address(text: str) -> bool:
@@ -92,8 +92,8 @@ def settings_files(targets: Sequence[str]) -> list[Path]:
 
 def resolve_target(text: str, folder: Path) -> str:
     """Return a target that means the same from any folder: paths are joined to `folder`."""
-    place, colon, name = text.rpartition(":")
-    path, rest = (place, f":{name}") if colon and place.endswith(".py") else (text, "")
+    head, colon, name = text.rpartition(":")
+    path, rest = (head, f":{name}") if colon and head.endswith(".py") else (text, "")
     is_path = path.endswith((".py", ".toml")) or "/" in path or "\\" in path or (folder / path).exists()
     return f"{folder / path}{rest}" if is_path else text
 

@@ -1,4 +1,4 @@
-"""`toolcrib.toml` and the environment: plain data out, errors that name file, line and key."""
+"""`toolcrib.toml` and the environment, with errors that name file, line and key."""
 
 from __future__ import annotations
 

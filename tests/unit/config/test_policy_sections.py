@@ -1,4 +1,4 @@
-"""The sections of a file that make up a policy: the same values as in code, errors with their place."""
+"""The policy sections of `toolcrib.toml`: the same values as in Python, errors with file, line and key."""
 
 from __future__ import annotations
 

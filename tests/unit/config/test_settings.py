@@ -1,4 +1,4 @@
-"""The values that a policy is made of: what they may be, and what is said where they may not."""
+"""The values of a policy: valid and invalid fields, and their error messages."""
 
 from __future__ import annotations
 

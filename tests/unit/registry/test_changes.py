@@ -1,4 +1,4 @@
-"""One registry: replacing, switching, sealing, reading and listening."""
+"""ToolRegistry: replace, enable, seal, read and subscribe."""
 
 from __future__ import annotations
 

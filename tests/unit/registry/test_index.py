@@ -1,4 +1,4 @@
-"""Names, versions, spellings: which tool answers to what."""
+"""The name index: names, versions and spellings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a tool is called in a registry."""
+"""The name of a tool in a registry: namespaces, rules, shortened names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One registry: what can be added, one by one and many at once."""
+"""ToolRegistry: adding tools, one by one and in batches."""
 
 from __future__ import annotations
 

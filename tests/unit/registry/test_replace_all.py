@@ -1,4 +1,4 @@
-"""One set of tools in the place of another."""
+"""ToolRegistry.replace_all: one set of tools replaces another."""
 
 from __future__ import annotations
 

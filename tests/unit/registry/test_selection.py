@@ -1,4 +1,4 @@
-"""Choosing tools by name, glob, pattern and tag."""
+"""Selecting tools by name, glob, pattern and tag."""
 
 from __future__ import annotations
 

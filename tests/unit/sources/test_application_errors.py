@@ -1,4 +1,4 @@
-"""What an application tells the model when an API refuses."""
+"""Error messages of applications when an API returns an error."""
 
 from __future__ import annotations
 

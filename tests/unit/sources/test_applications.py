@@ -1,4 +1,4 @@
-"""Applications, their verbs and their words for errors, against a real API on the loopback."""
+"""Applications and their HTTP methods, against a real API on the loopback interface."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Finding tools in objects: functions, applications, tool objects, tables, registries, lists of these."""
+"""Collecting tools from objects: functions, applications, tool objects, tables, registries, lists."""
 
 from __future__ import annotations
 

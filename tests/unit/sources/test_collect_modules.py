@@ -1,4 +1,4 @@
-"""Finding tools in files, folders and modules, by whatever name they are given."""
+"""Collecting tools from files, folders and modules."""
 
 from __future__ import annotations
 

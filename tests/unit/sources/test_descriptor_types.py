@@ -1,4 +1,4 @@
-"""What a descriptor says in a type that nobody could use is refused, with the file and the key."""
+"""Parts of descriptors with a wrong type are refused, with file and key."""
 
 from __future__ import annotations
 

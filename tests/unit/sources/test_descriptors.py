@@ -1,4 +1,4 @@
-"""Descriptors are read in every form in use, wrong entries are findings, what is written is read back."""
+"""Descriptors: all forms, findings about wrong entries, and a round trip."""
 
 from __future__ import annotations
 

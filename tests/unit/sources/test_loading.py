@@ -1,4 +1,4 @@
-"""Importing files, folders and modules, and saying what went wrong where."""
+"""Importing files, folders and modules, with errors that name file and line."""
 
 from __future__ import annotations
 

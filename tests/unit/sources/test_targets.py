@@ -1,4 +1,4 @@
-"""What a text names: one module decides."""
+"""Targets: what a text names."""
 
 from __future__ import annotations
 

@@ -231,18 +231,18 @@ class Descriptors:
 def read_descriptors(path: str | os.PathLike[str]) -> Descriptors:
     """Return the tools that a file, or the files of a folder, describe. Every tool is built and checked.
     Raises SourceError where nothing can be read."""
-    place = Path(path)
+    file = Path(path)
     found = Descriptors()
-    if place.is_dir():
-        _read_folder(place, found)
+    if file.is_dir():
+        _read_folder(file, found)
         return found
-    if kind_of(place) is None:
+    if kind_of(file) is None:
         raise SourceError(
-            f"{place} is not a descriptor",
-            source=Location(str(place)),
+            f"{file} is not a descriptor",
+            source=Location(str(file)),
             hint=f"descriptors end in {', '.join(SUFFIXES)}",
         )
-    take_document(read_document(place), found)
+    take_document(read_document(file), found)
     return found
 
 
@@ -263,11 +263,11 @@ def is_descriptor(path: Path) -> bool:
 
 def descriptor_files(folder: Path) -> Iterator[Path]:
     """Yield every file below a folder with the suffix of a descriptor, in a stable order."""
-    for place, folders, files in os.walk(folder):
+    for path, folders, files in os.walk(folder):
         folders[:] = sorted(name for name in folders if not is_skipped_folder(name))
         for name in sorted(files):
             if not name.startswith(".") and kind_of(Path(name)) is not None:
-                yield Path(place, name)
+                yield Path(path, name)
 
 
 def _read_folder(folder: Path, found: Descriptors) -> None:

@@ -119,13 +119,13 @@ def _parse_json(text: str, path: Path) -> Any:
     try:
         return codec.parse(data)
     except ValueError as error:
-        words = str(error)
+        problem = str(error)
         half = next((found for found in _ESCAPE.finditer(text) if found[1]), None)
-        if half is not None and ("truncated" in words or "surrogate" in words):
+        if half is not None and ("truncated" in problem or "surrogate" in problem):
             _refuse(path, f"contains a lone surrogate, {half[0]}", text.count("\n", 0, half.start()) + 1)
-        place = _BYTE.search(words)
-        line = data.count(b"\n", 0, int(place[1])) + 1 if place else None
-        _refuse(path, f"is not valid JSON: {_BYTE.sub('', words)}", line)
+        position = _BYTE.search(problem)
+        line = data.count(b"\n", 0, int(position[1])) + 1 if position else None
+        _refuse(path, f"is not valid JSON: {_BYTE.sub('', problem)}", line)
 
 
 def _json_lines(text: str, path: Keys) -> Iterator[int]:
@@ -173,8 +173,8 @@ def _parse_toml(text: str, path: Path) -> Any:
         value = _without_dates(tomllib.loads(text), 0)
         codec.encode(value)
     except tomllib.TOMLDecodeError as error:
-        place = _TOML_POSITION.search(str(error))
-        line = int(place[1]) if place and place[1] else None
+        position = _TOML_POSITION.search(str(error))
+        line = int(position[1]) if position and position[1] else None
         _refuse(path, f"is not valid TOML: {_TOML_POSITION.sub('', str(error))}", line)
     except codec.NotFiniteError as error:
         _refuse(path, f"has {error.value} at '{error.path}', which is not a number in JSON")

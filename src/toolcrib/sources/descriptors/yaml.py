@@ -63,8 +63,8 @@ def read_yaml(text: str, what: str) -> tuple[Any, dict[int, int]]:
             builder.take(event)
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
-        words = getattr(error, "problem", None) or getattr(error, "reason", None) or "cannot be read"
-        raise YamlError(str(words), None if mark is None else mark.line + 1) from None
+        problem = getattr(error, "problem", None) or getattr(error, "reason", None) or "cannot be read"
+        raise YamlError(str(problem), None if mark is None else mark.line + 1) from None
     except RecursionError:
         raise YamlError("nested too deeply") from None
     return builder.value, builder.lines

@@ -54,7 +54,7 @@ OPEN = "world-writable"
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """What is checked for changes. After a failure, also the names in folders: a missing file may appear."""
+    """The files to check. After a failure, also the names in folders: a missing file may appear."""
 
     tree: SourceTree
     files: frozenset[str]
@@ -261,7 +261,7 @@ T = TypeVar("T")
 PAUSE_S = 0.2
 """The shortest time between two loads."""
 GRACE_S = 0.5
-"""How long a missing or empty file may take to come back: editors save like that."""
+"""The time for a missing or empty file to come back: editors save like that."""
 SLOW_S = 10.0
 """Loading that takes longer is logged."""
 QUIET_S = 0.3

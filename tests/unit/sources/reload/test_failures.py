@@ -1,4 +1,4 @@
-"""Reloading: what does not load takes nothing away."""
+"""Reload: a failed load keeps the old tools."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which files are watched, and what they are like."""
+"""The states of files, and which files are watched."""
 
 from __future__ import annotations
 

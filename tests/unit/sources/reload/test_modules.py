@@ -1,4 +1,4 @@
-"""Loading modules afresh, keeping them, and taking them back."""
+"""Importing modules again, keeping them, and restoring the old ones."""
 
 from __future__ import annotations
 

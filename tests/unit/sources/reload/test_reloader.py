@@ -1,4 +1,4 @@
-"""Reloading: what a change of files comes to."""
+"""Reload: the effects of changed files."""
 
 from __future__ import annotations
 

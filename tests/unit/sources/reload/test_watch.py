@@ -1,4 +1,4 @@
-"""Reloading by the real watcher: which changes are noticed, and that it ends."""
+"""Reload with the real watcher: which changes are noticed, and that it stops."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is wrong with an entry of a table is told with the line that names it."""
+"""Findings about entries of tables have their line."""
 
 from __future__ import annotations
 

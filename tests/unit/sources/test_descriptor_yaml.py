@@ -1,4 +1,4 @@
-"""YAML is read as what JSON could say, within bounds, and refused in words where it is anything else."""
+"""YAML is read as JSON values, within limits, and otherwise refused."""
 
 from __future__ import annotations
 

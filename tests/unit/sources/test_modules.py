@@ -1,4 +1,4 @@
-"""What in a module counts as a tool, and what does not."""
+"""Tools in modules: what is published, and what is not."""
 
 from __future__ import annotations
 
