@@ -259,7 +259,6 @@ async def test_a_call_that_comes_back_and_asks_again_at_once_does_not_wait_for_e
     asking.leave(ran=True)
 
 
-SOON_S = 3.0
 """The most that a bounded wait of a quarter of a second may take on a noisy machine."""
 
 
