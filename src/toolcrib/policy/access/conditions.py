@@ -218,7 +218,7 @@ def _parse_one_of(policy: Policy, key: str, constants: Any) -> Operator:
         if type(value) is str:
             if value in texts:
                 return True
-            return None if any(_spells(value, item) for item in numbers) else False
+            return None if numbers and any(_spells(value, item) for item in numbers) else False
         found = [_compare(value, item) for item in known]
         return True if True in found else None if None in found else False
 

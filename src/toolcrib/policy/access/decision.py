@@ -55,7 +55,10 @@ class Condition:
         found = self.path.find(arguments)
         if received is None and len(found) == 1:  # nearly always
             return self.judge(*found[0])
-        verdicts = itertools.starmap(self.judge, found)
+        operators = self.predicate.operators
+        verdicts: Iterator[Verdict] = itertools.starmap(self.judge, found)
+        if len(operators) == 1 and self.predicate.exists is None and all(given for _, given in found):
+            verdicts = map(operators[0].check, [value for value, _ in found])  # long lists: the same, faster
         if received is None:
             return _agree(verdicts)
         return _agree(itertools.chain(verdicts, self._judge_received(found, received)))

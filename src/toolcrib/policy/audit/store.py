@@ -463,23 +463,19 @@ def find_foreign_file(path: Path) -> ConfigurationError | None:
 
 def unusable_file(error: OSError, options: Audit) -> ConfigurationError:
     """Return the error for a log, key or checkpoint file that cannot be written, naming its setting."""
-    settings = {str(options.key_file): "audit.key_file", str(options.checkpoints): "audit.checkpoints"}
-    key = "audit.file" if error.filename is None else settings.get(str(error.filename), "audit.file")
-    file = str(options.file) if key == "audit.file" else str(error.filename)
+    settings = {
+        str(options.key_file): ("audit.key_file", "key"),
+        str(options.checkpoints): ("audit.checkpoints", "checkpoints"),
+    }
+    named = None if error.filename is None else str(error.filename)
+    key, what = settings.get(named or "", ("audit.file", "log"))
+    file = str(options.file) if what == "log" else str(named)
     reason = error.strerror or str(error)
     if isinstance(error, FileExistsError):  # a folder was to be created, and a file has its name
         reason = os.strerror(errno.ENOTDIR)
-    if error.filename is not None and str(error.filename) != file:
-        reason = f"{reason}: {error.filename}"
+    if named not in (None, file):
+        reason = f"{reason}: {named}"
     hint = "the user that runs the server must be able to write there"
     if isinstance(error, IsADirectoryError):
-        hint = f'name a file in it: "{file}/{_USUAL_NAMES[key]}"'
-    what = {"audit.file": "log", "audit.key_file": "key", "audit.checkpoints": "checkpoints"}[key]
+        hint = f'name a file in it: "{file}/audit.{"db" if what == "log" else what}"'
     return ConfigurationError(f"cannot write the audit {what}: {reason}", file=file, key=key, hint=hint)
-
-
-_USUAL_NAMES = {
-    "audit.file": "audit.db",
-    "audit.key_file": "audit.key",
-    "audit.checkpoints": "audit.checkpoints",
-}
