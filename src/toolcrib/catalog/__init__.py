@@ -1,4 +1,4 @@
-"""What can be said about tools as a set of definitions: so far, whether their words are good.
+"""Tools as a set of definitions: build, cache, search, lint, export, lock and compare them.
 
-Stands above the registry and below everything that serves; never calls a tool.
+Nothing here calls a tool.
 """

@@ -21,7 +21,7 @@ DIFFERS = "scan-differs"
 CODES = frozenset({ONLY_SCANNED, ONLY_REGISTERED, DIFFERS})
 
 _UNCERTAIN = ("approximate-", "guessed-", "unresolved-")
-"""How the codes of findings begin with which a scan says that it could not tell."""
+"""Prefixes of the codes with which a scan says that it could not tell."""
 _ABOUT_FILES = frozenset({"low-level-server", "needs-arguments", "starts-server"})
 _MAX_VALUE = 60
 _MISSING: Any = object()
@@ -94,7 +94,7 @@ def _one_sided(code: str, tool: Tool, announced: _Announcements) -> ScanDifferen
 
 
 class _Announcements:
-    """What findings announced about tools and files.
+    """The differences that findings announced, by tool and by file.
 
     What is uncertain about a tool may be its name, so tools at the same location are covered too.
     """

@@ -328,7 +328,7 @@ def _reject_constant(text: str) -> Any:
 
 @dataclass(frozen=True)
 class Drift:
-    """How tools differ from a lock: `changed` since, `unknown` to it, or `missing` here."""
+    """The differences between tools and a lock: `changed` since, `unknown` to it, or `missing` here."""
 
     lock: Lock
     changed: list[tuple[Pin, Tool]] = field(default_factory=list)
@@ -337,7 +337,7 @@ class Drift:
 
     @property
     def ok(self) -> bool:
-        """Whether every tool here is as locked. A missing one does no harm."""
+        """True if every tool here is as locked. A missing one does no harm."""
         return not self.changed and not self.unknown
 
     @property

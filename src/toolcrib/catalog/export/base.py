@@ -58,7 +58,7 @@ class Exporter(ABC):
     name: ClassVar[str]
     summary: ClassVar[str]
     maps_names: ClassVar[bool] = False
-    """Whether tools get names that every provider accepts."""
+    """Tools get names that every provider accepts."""
 
     @abstractmethod
     def export(self, tool: Tool, name: str, *, strict: bool) -> ExportedTool:

@@ -21,7 +21,7 @@ from toolcrib.validation.validator import Validator
 
 MAX_NAME = 64
 TOOL_NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_-]{0,63}")
-"""What every provider accepts: Gemini wants a letter or underscore first, the others up to 64 of these."""
+"""The names that every provider accepts. Gemini requires a letter or underscore first."""
 WRAPPER = "arguments"
 """The property that arguments are wrapped in where a provider does not support the root of their schema."""
 _DIGEST_LENGTH = 8
@@ -108,7 +108,7 @@ def map_properties(
 
 @dataclass(slots=True)
 class ValueDecoder:
-    """How to decode one value. `names` (new to old) and `null_if_absent` are by the names in the export."""
+    """Decodes one value. `names` (new to old) and `null_if_absent` are by the names in the export."""
 
     names: dict[str, str] = field(default_factory=dict)
     null_if_absent: frozenset[str] = frozenset()
@@ -165,7 +165,7 @@ def _compile(schema: Node) -> Validator | None:
 
 @dataclass(frozen=True, slots=True)
 class ArgumentDecoder:
-    """How to decode the arguments of one tool. `renamed` are names that were changed wherever they occur."""
+    """Decodes the arguments of one tool. `renamed` are names that were changed wherever they occur."""
 
     value: ValueDecoder | None = None
     is_wrapped: bool = False

@@ -1,4 +1,4 @@
-"""What a provider supports of JSON Schema, as a table of rules. Each provider's module has its own."""
+"""The JSON Schema that a provider supports, as a table of rules. Each provider's module has its own."""
 
 from __future__ import annotations
 

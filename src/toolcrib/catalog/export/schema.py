@@ -100,7 +100,7 @@ MAX_PARTS = 4_000
 """The number of subschemas that a schema may have when its references are expanded."""
 _MAX_DEPTH = 48
 _LEVELS = (3, 2, 1)
-"""How often a definition is expanded inside itself: the first of these that stays within bounds."""
+"""Levels of recursion that are expanded: the first of these that stays within bounds."""
 _ORDINALS = {2: "second", 3: "third", 4: "fourth"}
 _DRAFTS = {"draft-04": 4, "draft-06": 6, "draft-07": 7, "2019-09": 8}
 _LATEST = 9

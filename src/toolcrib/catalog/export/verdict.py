@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 Effect = Literal["same", "wider", "narrower"]
-"""What a change does to the set of accepted values: nothing, more of them, or fewer."""
+"""The effect of a change on the accepted values: the same, more, or fewer."""
 Status = Literal["exact", "lossy", "refused"]
 Path = tuple[str, ...]
 
