@@ -1,4 +1,4 @@
-"""How a call ended: one word for the audit log, metrics and log lines.
+"""Outcomes of calls: one word each for the audit log, metrics and log lines.
 
 `OutcomeMiddleware` stands inside audit and telemetry and outside the checks of a policy: it turns refusals
 into results and fills in `outcome`, `code`, `duration_s` and `result_bytes` of the call for both.
