@@ -6,22 +6,25 @@ and your own class that implements `Provider`.
 """
 
 from toolcrib.agents.anthropic import AnthropicModel
-from toolcrib.agents.events import (
+from toolcrib.agents.gemini import GeminiModel
+from toolcrib.agents.gemini_cli import GeminiCLI
+from toolcrib.agents.openai import OpenAIModel
+from toolcrib.agents.provider import (
     Event,
     Failure,
     Final,
+    Limits,
+    Message,
+    Provider,
+    SessionCtx,
     Token,
     ToolAnswer,
     ToolCall,
     ToolResult,
     event_to_json,
+    providers,
 )
-from toolcrib.agents.gemini import GeminiModel
-from toolcrib.agents.gemini_cli import GeminiCLI
-from toolcrib.agents.openai import OpenAIModel
-from toolcrib.agents.provider import Provider, providers
 from toolcrib.agents.runner import AgentRunner
-from toolcrib.agents.session import Limits, Message, SessionCtx
 from toolcrib.agents.toolbox import Toolbox
 from toolcrib.errors import AgentError
 

@@ -21,9 +21,7 @@ from http import HTTPStatus
 from typing import Any, ClassVar
 from urllib.parse import urlsplit
 
-from toolcrib.agents.events import Event, Final, Token, ToolAnswer, ToolCall
-from toolcrib.agents.provider import Status
-from toolcrib.agents.session import SessionCtx
+from toolcrib.agents.provider import Event, Final, SessionCtx, Status, Token, ToolAnswer, ToolCall
 from toolcrib.catalog.export import Export, export
 from toolcrib.catalog.export import ToolCall as ExportedCall
 from toolcrib.errors import AgentError, APIError, ConfigurationError

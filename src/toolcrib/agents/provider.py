@@ -1,6 +1,6 @@
-"""The provider contract, and the table of providers by name.
+"""The contract between the runner and a model: events, the session with its limits, and `Provider`.
 
-To add a provider, write a class with these six members and register it:
+To add a provider, write a class with the six members of `Provider` and register it:
 
     @providers.register("mine")
     class Mine: ...
@@ -12,14 +12,170 @@ from __future__ import annotations
 
 import difflib
 import inspect
-from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
+import secrets
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields
 from importlib import import_module
-from typing import Any, Literal, Protocol, TypeVar, overload
+from typing import Any, ClassVar, Literal, Protocol, TypeVar, overload
 
-from toolcrib.agents.events import Event, ToolAnswer
-from toolcrib.agents.session import SessionCtx
-from toolcrib.errors import ConfigurationError
+from toolcrib.content import Result
+from toolcrib.definition import MAX_TIMEOUT_S
+from toolcrib.errors import AgentError, ConfigurationError
 from toolcrib.registry.plugins import load_plugins
+from toolcrib.tool import Tool
+
+# --- events -------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """A piece of the model's text, as it arrives."""
+
+    type: ClassVar[str] = "token"
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """A tool call of the model.
+
+    `name` is the tool's own name, even if the provider uses another. `flaw` says what is wrong with a
+    call that cannot be read; it is not made, and the model gets the flaw as its result.
+    """
+
+    type: ClassVar[str] = "tool_call"
+    id: str
+    name: str
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    flaw: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ToolResult:
+    """The result of a tool call, as the model gets it. `is_cut`: some of it was left out."""
+
+    type: ClassVar[str] = "tool_result"
+    id: str
+    name: str
+    ok: bool
+    text: str
+    is_cut: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Final:
+    """The complete answer: `text` is what the model wrote since it last got results.
+
+    `reason` is "stop", "length" where the provider's limit cut the answer short, or "refused" where the
+    model or a filter refused to answer. `usage` is what the provider reports, in its own terms.
+    """
+
+    type: ClassVar[str] = "final"
+    text: str
+    reason: str = "stop"
+    usage: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """There is no answer. `kind` is for programs (see AgentError), the rest for people."""
+
+    type: ClassVar[str] = "error"
+    kind: str
+    message: str
+    hint: str | None = None
+
+    @classmethod
+    def of(cls, error: AgentError) -> Failure:
+        return cls(error.kind, str(error), error.hint)
+
+    def to_error(self) -> AgentError:
+        return AgentError(self.message, kind=self.kind, hint=self.hint)
+
+
+Event = Token | ToolCall | ToolResult | Final | Failure
+
+
+@dataclass(frozen=True, slots=True)
+class ToolAnswer:
+    """A call and its result on the way back to the model; the result is short enough to be sent."""
+
+    call: ToolCall
+    result: Result
+
+
+def event_to_json(event: Event) -> dict[str, Any]:
+    """Return an event as plain data, for logs and other programs."""
+    data = asdict(event)
+    if isinstance(event, ToolCall):
+        data["arguments"] = dict(event.arguments)
+    return {"type": event.type, **data}
+
+
+# --- the session --------------------------------------------------------------------------------------
+
+_MAX_S = 86_400.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """What one answer may take. Exceeding a limit is an event, never an endless wait.
+
+    Time counts while the runner waits for the model or for tools, not while the reader of the events is busy.
+    """
+
+    turns: int = 25
+    """How often the model may be asked: once, and again after each round of tool calls."""
+    calls_per_turn: int = 16
+    """Further calls are not made; the model gets a refusal."""
+    tool_s: float = 60.0
+    turn_s: float = 180.0
+    answer_s: float = 900.0
+    result_chars: int = 50_000
+    """Longer results are cut, with a note."""
+    output_chars: int = 1_000_000
+    """The length of the model's text in one answer."""
+
+    def __post_init__(self) -> None:
+        for item in fields(self):
+            value = getattr(self, item.name)
+            is_time = item.name.endswith("_s")
+            is_number = type(value) is int or (is_time and type(value) is float)
+            if not is_number or not value > 0:
+                raise ConfigurationError(f"must be above 0, got {value!r}", key=item.name)
+            max_s = MAX_TIMEOUT_S if item.name == "tool_s" else _MAX_S
+            if is_time and value > max_s:
+                raise ConfigurationError(f"must be at most {max_s:g}, got {value!r}", key=item.name)
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """A question, or the final answer to it."""
+
+    role: Literal["user", "model"]
+    text: str
+
+
+@dataclass(slots=True)
+class SessionCtx:
+    """What a provider knows of its conversation.
+
+    `toolCatalog` has the five keys of `build_catalog`; without a provider it is None. `tools` are the
+    same tools as objects, for providers that need another format. `messages` are the answered questions
+    and their answers, with which a provider starts again after `stop`.
+    """
+
+    session_id: str = field(default_factory=lambda: secrets.token_hex(8))
+    provider: str | None = None
+    toolCatalog: dict[str, Any] | None = None  # noqa: N815 - the name in requirement document C
+    tools: Sequence[Tool] = field(default=(), repr=False)
+    messages: list[Message] = field(default_factory=list, repr=False)
+    instructions: str | None = field(default=None, repr=False)
+    limits: Limits = field(default_factory=Limits)
+    metadata: Mapping[str, Any] = field(default_factory=dict, repr=False)
+
+
+# --- providers ----------------------------------------------------------------------------------------
 
 ENTRY_POINTS = "toolcrib.providers"
 BUILT_IN = {

@@ -20,9 +20,20 @@ from functools import partial
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from toolcrib.agents.events import Event, Failure, Final, Token, ToolAnswer, ToolCall, ToolResult
-from toolcrib.agents.provider import Provider, providers
-from toolcrib.agents.session import Limits, Message, SessionCtx
+from toolcrib.agents.provider import (
+    Event,
+    Failure,
+    Final,
+    Limits,
+    Message,
+    Provider,
+    SessionCtx,
+    Token,
+    ToolAnswer,
+    ToolCall,
+    ToolResult,
+    providers,
+)
 from toolcrib.agents.toolbox import Toolbox, make_toolbox
 from toolcrib.catalog.build import build_catalog
 from toolcrib.catalog.export.calls import result_text

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolcrib import Result
-from toolcrib.agents.events import Token, ToolAnswer, ToolCall
 from toolcrib.agents.gemini_cli import Done, Item, LineReader, result_line
+from toolcrib.agents.provider import Token, ToolAnswer, ToolCall
 from toolcrib.content import text_block
 
 

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from tests.support.agents import children, is_gone
-from toolcrib.agents.process import start_child
+from toolcrib.agents.gemini_cli import start_child
 from toolcrib.errors import AgentError
 
 PRINTS_MUCH = "import sys; sys.stdout.write('x' * 5_000_000)"
