@@ -1,4 +1,4 @@
-"""A desk to work at: a folder of one's own, and the command."""
+"""Run commands in a folder of their own."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def add(a: int, b: int = 1) -> int:
 '''
 
 
-class Desk:
+class CommandLine:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
@@ -53,13 +53,13 @@ class Desk:
 
 
 @pytest.fixture
-def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Desk]:
+def cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[CommandLine]:
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("NO_COLOR", raising=False)
     monkeypatch.delenv("COLUMNS", raising=False)
     monkeypatch.setattr(sys, "path", list(sys.path))
     before = set(sys.modules)
-    yield Desk(tmp_path)
+    yield CommandLine(tmp_path)
     for name, module in list(sys.modules.items()):
         if name not in before and str(getattr(module, "__file__", "")).startswith(str(tmp_path)):
             del sys.modules[name]

@@ -7,7 +7,7 @@ import shlex
 import sys
 
 from tests.support.agents import LINE_MODEL
-from tests.unit.cli.conftest import ADD, Desk
+from tests.unit.cli.conftest import ADD, CommandLine
 
 GEMINI = ["agent", "--provider", "gemini_cli"]
 
@@ -22,68 +22,68 @@ def program(manner: str) -> list[str]:
     ]
 
 
-def test_the_answer_is_data_and_the_tools_are_words(desk: Desk) -> None:
-    desk.write("tools.py", ADD)
-    done = desk.run(*program("adds"), "What is 2 and 3?")
+def test_the_answer_is_data_and_the_tools_are_words(cli: CommandLine) -> None:
+    cli.write("tools.py", ADD)
+    done = cli.run(*program("adds"), "What is 2 and 3?")
     assert (done.exit_code, done.stdout) == (0, "Let me see.\nThe sum is 5.\n")
     assert done.stderr == 'call: add {"a":2,"b":3}\nresult: add: 5\n'
 
 
-def test_every_event_is_a_line_of_json(desk: Desk) -> None:
-    desk.write("tools.py", ADD)
-    done = desk.run(*program("adds_and_exits"), "--json", stdin="What is 2 and 3?")
+def test_every_event_is_a_line_of_json(cli: CommandLine) -> None:
+    cli.write("tools.py", ADD)
+    done = cli.run(*program("adds_and_exits"), "--json", stdin="What is 2 and 3?")
     events = [json.loads(line) for line in done.stdout.splitlines()]
     assert [event["type"] for event in events] == ["tool_call", "tool_result", "token", "final"]
     assert events[-1]["text"] == "The sum is 5."
 
 
-def test_a_program_that_reads_all_first_is_told_apart(desk: Desk) -> None:
-    desk.write("tools.py", ADD)
-    done = desk.run(*program("writes_a_reading"), "--way", "transcript", "What is 2 and 3?")
+def test_a_program_that_reads_all_first_is_told_apart(cli: CommandLine) -> None:
+    cli.write("tools.py", ADD)
+    done = cli.run(*program("writes_a_reading"), "--way", "transcript", "What is 2 and 3?")
     assert (done.exit_code, done.stdout) == (0, "I need a tool.\nThe sum is 5.\n")
 
 
-def test_an_answer_said_at_once_is_printed(desk: Desk) -> None:
-    desk.write("tools.py", ADD)
-    done = desk.run(*program("repeats_once"), "--instructions", "Be brief.", "Who are you?")
+def test_an_answer_said_at_once_is_printed(cli: CommandLine) -> None:
+    cli.write("tools.py", ADD)
+    done = cli.run(*program("repeats_once"), "--instructions", "Be brief.", "Who are you?")
     assert json.loads(done.stdout)["message"] == "Who are you?"
 
 
-def test_what_goes_wrong_is_an_exit_code_and_a_way_out(desk: Desk) -> None:
-    desk.write("tools.py", ADD)
-    done = desk.run(*program("dies"), "Hello?")
+def test_what_goes_wrong_is_an_exit_code_and_a_way_out(cli: CommandLine) -> None:
+    cli.write("tools.py", ADD)
+    done = cli.run(*program("dies"), "Hello?")
     assert (done.exit_code, done.stdout) == (1, "I was about to\n")
     assert "out of memory" in done.stderr
-    done = desk.run(*program("stalls"), "--timeout", "0.3", "Hello?")
+    done = cli.run(*program("stalls"), "--timeout", "0.3", "Hello?")
     assert (done.exit_code, done.stdout) == (1, "Hm\n")
     assert "its turn has taken 0.3 s" in done.stderr
 
 
-def test_a_command_given_wrongly_says_how_it_is_given(desk: Desk) -> None:
-    desk.write("tools.py", ADD)
-    done = desk.run("agent", "--provider", "opnai", "Hello?")
+def test_a_command_given_wrongly_says_how_it_is_given(cli: CommandLine) -> None:
+    cli.write("tools.py", ADD)
+    done = cli.run("agent", "--provider", "opnai", "Hello?")
     assert (done.exit_code, "did you mean 'openai'?" in done.stderr) == (2, True)
-    done = desk.run("agent", "--provider", "openai", "Hello?")
+    done = cli.run("agent", "--provider", "openai", "Hello?")
     assert (done.exit_code, "openai needs a model" in done.stderr) == (2, True)
-    done = desk.run("agent", "--provider", "openai", "--program", "cat", "Hello?")
+    done = cli.run("agent", "--provider", "openai", "--program", "cat", "Hello?")
     assert (done.exit_code, done.stderr) == (
         2,
         "error: openai does not support --program\nhint: supported by: gemini_cli\n",
     )
-    done = desk.run(*GEMINI, stdin="")
+    done = cli.run(*GEMINI, stdin="")
     assert (done.exit_code, done.stderr) == (2, "error: The question is empty\n")
-    done = desk.run(*GEMINI, "--program", "'", "Hello?")
+    done = cli.run(*GEMINI, "--program", "'", "Hello?")
     assert (done.exit_code, "Cannot parse --program" in done.stderr) == (2, True)
 
 
-def test_an_answer_that_is_empty_is_said_to_be(desk: Desk) -> None:
-    desk.write("tools.py", ADD)
-    done = desk.run(*program("ends_without_a_word"), "Hello?")
+def test_an_answer_that_is_empty_is_said_to_be(cli: CommandLine) -> None:
+    cli.write("tools.py", ADD)
+    done = cli.run(*program("ends_without_a_word"), "Hello?")
     assert (done.exit_code, done.stdout, done.stderr) == (0, "", "note: the answer is empty\n")
 
 
-def test_the_help_fits_a_terminal_and_names_a_model_wherever_one_is_needed(desk: Desk) -> None:
-    text = desk.run("agent", "--help").stdout
+def test_the_help_fits_a_terminal_and_names_a_model_wherever_one_is_needed(cli: CommandLine) -> None:
+    text = cli.run("agent", "--help").stdout
     assert max(map(len, text.splitlines())) <= 80
     examples = text.partition("Examples:")[2].replace("\\\n", "").splitlines()
     hosted = [line for line in examples if "--provider openai" in line]

@@ -14,22 +14,22 @@ import pytest
 from tests.support.recorded_calls import CALLS, START_S, record
 from toolcrib.cli import audit as module
 
-from .conftest import Desk
+from .conftest import CommandLine
 
 STAMP = "2027-01-15 08:00:00.000"
 
 
 @pytest.fixture
-def log(desk: Desk) -> str:
+def log(cli: CommandLine) -> str:
     """A log that the settings name: `opened`, five calls, `closed`."""
     name = "audit.db"
     record(name, CALLS)
-    desk.write("toolcrib.toml", f'[audit]\nfile = "{name}"\n')
+    cli.write("toolcrib.toml", f'[audit]\nfile = "{name}"\n')
     return name
 
 
-def ids(desk: Desk, *words: str) -> list[str]:
-    done = desk.run("audit", "query", "--json", *words)
+def ids(cli: CommandLine, *words: str) -> list[str]:
+    done = cli.run("audit", "query", "--json", *words)
     assert done.exit_code == 0, done.stderr
     return [item["id"] for line in done.stdout.splitlines() if "id" in (item := json.loads(line))]
 
@@ -37,8 +37,8 @@ def ids(desk: Desk, *words: str) -> list[str]:
 # --- tail ---
 
 
-def test_the_last_records_are_shown_one_on_each_line(desk: Desk, log: str) -> None:
-    done = desk.run("audit", "tail")
+def test_the_last_records_are_shown_one_on_each_line(cli: CommandLine, log: str) -> None:
+    done = cli.run("audit", "tail")
     assert (done.exit_code, done.stderr) == (0, "")
     lines = done.stdout.splitlines()
     assert lines[0].startswith(f"      1  {STAMP}  [opened]  server shop, process ")
@@ -55,22 +55,22 @@ def test_the_last_records_are_shown_one_on_each_line(desk: Desk, log: str) -> No
     assert len(lines) == 7
 
 
-def test_so_many_as_are_wanted_are_shown(desk: Desk, log: str) -> None:
-    shown = desk.run("audit", "tail", "-n", "2").stdout.splitlines()
+def test_so_many_as_are_wanted_are_shown(cli: CommandLine, log: str) -> None:
+    shown = cli.run("audit", "tail", "-n", "2").stdout.splitlines()
     assert [line.split()[0] for line in shown] == ["6", "7"]
-    assert desk.run("audit", "tail", "-n", "0").stdout == ""
-    assert desk.run("audit", "tail", "-n", "-1").exit_code == 2
+    assert cli.run("audit", "tail", "-n", "0").stdout == ""
+    assert cli.run("audit", "tail", "-n", "-1").exit_code == 2
 
 
-def test_programs_get_one_json_object_on_each_line(desk: Desk, log: str) -> None:
-    lines = desk.run("audit", "tail", "-n", "2", "--json").stdout.splitlines()
+def test_programs_get_one_json_object_on_each_line(cli: CommandLine, log: str) -> None:
+    lines = cli.run("audit", "tail", "-n", "2", "--json").stdout.splitlines()
     first, last = (json.loads(line) for line in lines)
     assert (first["seq"], first["id"], first["values"]) == (6, "c4", {"amount": 5})
     assert (last["seq"], last["kind"]) == (7, "closed")
 
 
 def test_records_that_come_are_shown_as_they_come(
-    desk: Desk, log: str, monkeypatch: pytest.MonkeyPatch
+    cli: CommandLine, log: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     waits = []
 
@@ -81,7 +81,7 @@ def test_records_that_come_are_shown_as_they_come(
         record(log, [{"principal": "key:new", "tool": "add", "outcome": "ok"}])
 
     monkeypatch.setattr(module, "pause", pause)
-    done = desk.run("audit", "tail", "-n", "1", "--follow", "--json")
+    done = cli.run("audit", "tail", "-n", "1", "--follow", "--json")
     assert done.exit_code == 130
     shown = [json.loads(line) for line in done.stdout.splitlines()]
     assert [(item["seq"], item["kind"]) for item in shown] == [
@@ -93,13 +93,13 @@ def test_records_that_come_are_shown_as_they_come(
 
 
 def test_following_from_nothing_shows_only_what_comes(
-    desk: Desk, log: str, monkeypatch: pytest.MonkeyPatch
+    cli: CommandLine, log: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def pause() -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(module, "pause", pause)
-    assert desk.run("audit", "tail", "-n", "0", "-f").stdout == ""
+    assert cli.run("audit", "tail", "-n", "0", "-f").stdout == ""
 
 
 def test_waiting_takes_a_moment(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -109,9 +109,9 @@ def test_waiting_takes_a_moment(monkeypatch: pytest.MonkeyPatch) -> None:
     assert waited == [0.25]
 
 
-def test_a_log_without_records_says_so(desk: Desk) -> None:
-    desk.write("audit.jsonl", "")
-    done = desk.run("audit", "tail", "--file", "audit.jsonl")
+def test_a_log_without_records_says_so(cli: CommandLine) -> None:
+    cli.write("audit.jsonl", "")
+    done = cli.run("audit", "tail", "--file", "audit.jsonl")
     assert (done.exit_code, done.stdout) == (0, "")
     assert done.stderr == "note: no records in audit.jsonl\n"
 
@@ -119,11 +119,11 @@ def test_a_log_without_records_says_so(desk: Desk) -> None:
 # --- which log ---
 
 
-def test_a_log_that_nobody_names_is_asked_for(desk: Desk) -> None:
+def test_a_log_that_nobody_names_is_asked_for(cli: CommandLine) -> None:
     for settings in (None, "[server]\nname = 'shop'\n", "[policy]\ndefault = 'allow'\n"):
         if settings is not None:
-            desk.write("toolcrib.toml", settings)
-        done = desk.run("audit", "tail")
+            cli.write("toolcrib.toml", settings)
+        done = cli.run("audit", "tail")
         assert done.exit_code == 2
         assert done.stderr == (
             "error: No audit log configured\n"
@@ -133,120 +133,120 @@ def test_a_log_that_nobody_names_is_asked_for(desk: Desk) -> None:
 
 
 @pytest.mark.parametrize("command", ["tail", "query", "verify", "export --to csv"])
-def test_a_log_that_is_not_there_is_said_not_to_be(desk: Desk, command: str) -> None:
-    desk.write("toolcrib.toml", '[audit]\nfile = "audit.db"\n')
-    done = desk.run("audit", *command.split())
+def test_a_log_that_is_not_there_is_said_not_to_be(cli: CommandLine, command: str) -> None:
+    cli.write("toolcrib.toml", '[audit]\nfile = "audit.db"\n')
+    done = cli.run("audit", *command.split())
     assert done.exit_code == 2
     assert done.stderr == "error: No audit log: audit.db\nhint: a server creates it when it starts\n"
     assert not Path("audit.db").exists()
 
 
 @pytest.mark.parametrize("command", ["tail", "query", "verify"])
-def test_what_is_no_log_is_said_to_be_none(desk: Desk, command: str) -> None:
-    desk.write(
-        "notes.db", "nothing of the kind, but long enough to be looked at by whoever reads files\n" * 9
-    )
-    done = desk.run("audit", command, "--file", "notes.db")
+def test_what_is_no_log_is_said_to_be_none(cli: CommandLine, command: str) -> None:
+    cli.write("notes.db", "nothing of the kind, but long enough to be looked at by whoever reads files\n" * 9)
+    done = cli.run("audit", command, "--file", "notes.db")
     assert done.exit_code == 2
     assert done.stderr.startswith("error: notes.db: ")
     assert "not an audit log" in done.stderr
 
 
-def test_trouble_with_a_file_becomes_words(desk: Desk, log: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_trouble_with_a_file_becomes_words(
+    cli: CommandLine, log: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def fail(*arguments: Any) -> Any:
         raise PermissionError(13, "Permission denied", log)
 
     monkeypatch.setattr("toolcrib.policy.audit.reader.open_snapshot", fail)
-    done = desk.run("audit", "tail")
+    done = cli.run("audit", "tail")
     assert done.exit_code == 2
     assert done.stderr == f"error: {log}: Permission denied\n"
 
 
 def test_whoever_has_seen_enough_is_not_bothered(
-    desk: Desk, log: str, monkeypatch: pytest.MonkeyPatch
+    cli: CommandLine, log: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(self: object, text: str) -> None:
         raise BrokenPipeError(32, "Broken pipe")
 
     monkeypatch.setattr("toolcrib.cli.output.Terminal.echo", fail)
-    done = desk.run("audit", "tail")
+    done = cli.run("audit", "tail")
     assert (done.exit_code, done.stderr) == (1, "")
 
 
-def test_reading_needs_no_key(desk: Desk, log: str) -> None:
+def test_reading_needs_no_key(cli: CommandLine, log: str) -> None:
     os.chmod(f"{log}.key", 0o666)  # a key that nobody should trust
-    assert desk.run("audit", "tail").exit_code == 0
-    assert desk.run("audit", "query").exit_code == 0
-    assert desk.run("audit", "verify").exit_code == 2
+    assert cli.run("audit", "tail").exit_code == 0
+    assert cli.run("audit", "query").exit_code == 0
+    assert cli.run("audit", "verify").exit_code == 2
 
 
 # --- query ---
 
 
-def test_records_are_found_by_who_what_and_how_it_ended(desk: Desk, log: str) -> None:
-    assert ids(desk) == ["c0", "c1", "c2", "c3", "c4"]
-    assert ids(desk, "--as", "key:*") == ["c1", "c2", "c4"]
-    assert ids(desk, "--as", "local") == ["c0"]
-    assert ids(desk, "--tool", "re*") == ["c1", "c2", "c3", "c4"]
-    assert ids(desk, "--tool", "re*", "--as", "oauth:*") == ["c3"]
-    assert ids(desk, "--outcome", "denied") == ["c1"]
-    assert ids(desk, "--outcome", "denied, ok") == ["c0", "c1"]
-    assert ids(desk, "--outcome", "denied", "--outcome", "error") == ["c1", "c4"]
-    assert ids(desk, "--code", "tool-error") == ["c4"]
-    assert ids(desk, "--id", "c2") == ["c2"]
+def test_records_are_found_by_who_what_and_how_it_ended(cli: CommandLine, log: str) -> None:
+    assert ids(cli) == ["c0", "c1", "c2", "c3", "c4"]
+    assert ids(cli, "--as", "key:*") == ["c1", "c2", "c4"]
+    assert ids(cli, "--as", "local") == ["c0"]
+    assert ids(cli, "--tool", "re*") == ["c1", "c2", "c3", "c4"]
+    assert ids(cli, "--tool", "re*", "--as", "oauth:*") == ["c3"]
+    assert ids(cli, "--outcome", "denied") == ["c1"]
+    assert ids(cli, "--outcome", "denied, ok") == ["c0", "c1"]
+    assert ids(cli, "--outcome", "denied", "--outcome", "error") == ["c1", "c4"]
+    assert ids(cli, "--code", "tool-error") == ["c4"]
+    assert ids(cli, "--id", "c2") == ["c2"]
 
 
-def test_whoever_cancelled_may_have_disconnected(desk: Desk, log: str) -> None:
-    assert ids(desk, "--outcome", "cancelled") == ["c2", "c3"]
-    assert ids(desk, "--outcome", "disconnected") == ["c3"]
+def test_whoever_cancelled_may_have_disconnected(cli: CommandLine, log: str) -> None:
+    assert ids(cli, "--outcome", "cancelled") == ["c2", "c3"]
+    assert ids(cli, "--outcome", "disconnected") == ["c3"]
 
 
-def test_records_are_found_by_time(desk: Desk, log: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert ids(desk, "--since", "2027-01-15T08:00:02") == ["c2", "c3", "c4"]
-    assert ids(desk, "--until", "2027-01-15T08:00:02") == ["c0", "c1"]
-    assert ids(desk, "--since", "2027-01-15T10:00:01+02:00", "--until", "2027-01-15T08:00:03Z") == [
+def test_records_are_found_by_time(cli: CommandLine, log: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert ids(cli, "--since", "2027-01-15T08:00:02") == ["c2", "c3", "c4"]
+    assert ids(cli, "--until", "2027-01-15T08:00:02") == ["c0", "c1"]
+    assert ids(cli, "--since", "2027-01-15T10:00:01+02:00", "--until", "2027-01-15T08:00:03Z") == [
         "c1",
         "c2",
     ]
-    assert ids(desk, "--since", "2027-01-15") == ["c0", "c1", "c2", "c3", "c4"]
-    assert ids(desk, "--until", "2027-01-15") == []
+    assert ids(cli, "--since", "2027-01-15") == ["c0", "c1", "c2", "c3", "c4"]
+    assert ids(cli, "--until", "2027-01-15") == []
     monkeypatch.setattr("toolcrib.cli.audit.time.time", lambda: START_S + 3602)
-    assert ids(desk, "--since", "1h") == ["c2", "c3", "c4"]
-    assert ids(desk, "--until", "60min") == ["c0", "c1"]
+    assert ids(cli, "--since", "1h") == ["c2", "c3", "c4"]
+    assert ids(cli, "--until", "60min") == ["c0", "c1"]
 
 
-def test_the_newest_are_shown_and_that_there_are_more(desk: Desk, log: str) -> None:
-    done = desk.run("audit", "query", "--limit", "2", "--as", "key:*")
+def test_the_newest_are_shown_and_that_there_are_more(cli: CommandLine, log: str) -> None:
+    done = cli.run("audit", "query", "--limit", "2", "--as", "key:*")
     assert [line.split()[0] for line in done.stdout.splitlines()] == ["4", "6"]
     assert done.stderr == "note: only the newest 2 are shown\nhint: --limit 0 shows all\n"
     for limit in ("3", "0"):
-        done = desk.run("audit", "query", "--limit", limit, "--as", "key:*")
+        done = cli.run("audit", "query", "--limit", limit, "--as", "key:*")
         assert [line.split()[0] for line in done.stdout.splitlines()] == ["3", "4", "6"]
         assert done.stderr == ""
 
 
-def test_a_hundred_are_shown_unless_more_are_wanted(desk: Desk) -> None:
+def test_a_hundred_are_shown_unless_more_are_wanted(cli: CommandLine) -> None:
     record("audit.db", [{"principal": "local", "tool": "add", "outcome": "ok"}] * 101)
-    done = desk.run("audit", "query", "--file", "audit.db", "--tool", "add")
+    done = cli.run("audit", "query", "--file", "audit.db", "--tool", "add")
     assert len(done.stdout.splitlines()) == 100
     assert "the newest 100" in done.stderr
 
 
-def test_nothing_found_is_said(desk: Desk, log: str) -> None:
-    done = desk.run("audit", "query", "--tool", "nothing")
+def test_nothing_found_is_said(cli: CommandLine, log: str) -> None:
+    done = cli.run("audit", "query", "--tool", "nothing")
     assert (done.exit_code, done.stdout) == (0, "")
     assert done.stderr == f"note: no matching records in {log}\n"
 
 
-def test_an_outcome_that_is_misspelt_finds_help(desk: Desk, log: str) -> None:
-    done = desk.run("audit", "query", "--outcome", "ok,canceled")
+def test_an_outcome_that_is_misspelt_finds_help(cli: CommandLine, log: str) -> None:
+    done = cli.run("audit", "query", "--outcome", "ok,canceled")
     assert done.exit_code == 2
     assert done.stderr == "error: Unknown outcome: canceled\nhint: did you mean 'cancelled'?\n"
 
 
-def test_a_time_that_is_none_finds_help(desk: Desk, log: str) -> None:
+def test_a_time_that_is_none_finds_help(cli: CommandLine, log: str) -> None:
     for option in ("--since", "--until"):
-        done = desk.run("audit", "query", option, "yesterday")
+        done = cli.run("audit", "query", option, "yesterday")
         assert done.exit_code == 2
         assert done.stderr.startswith(f"error: Invalid time for {option}: 'yesterday'\nhint: ")
 
@@ -267,14 +267,14 @@ HOSTILE = [
 
 
 @pytest.mark.parametrize("text", HOSTILE)
-def test_no_word_of_a_caller_reaches_a_terminal_as_it_is(desk: Desk, text: str) -> None:
+def test_no_word_of_a_caller_reaches_a_terminal_as_it_is(cli: CommandLine, text: str) -> None:
     call = {"principal": text, "tool": text, "outcome": "error", "code": text, "rule": text, "decision": text,
             "version": text, "values": {text: text}}  # fmt: skip
     record("audit.db", [call, {"kind": text, text: text}])
     for words in (["tail"], ["tail", "--json"], ["query"], ["query", "--json"]):
-        done = desk.run("audit", *words, "--file", "audit.db")
+        done = cli.run("audit", *words, "--file", "audit.db")
         assert len(done.stdout.splitlines()) == 4
         assert done.stdout.replace("\n", "").isprintable()
-    exported = desk.run("audit", "export", "--to", "csv", "--file", "audit.db").stdout
+    exported = cli.run("audit", "export", "--to", "csv", "--file", "audit.db").stdout
     assert exported.replace("\n", "").replace("\t", "").isprintable()
     assert len(list(csv.reader(io.StringIO(exported)))) == 5

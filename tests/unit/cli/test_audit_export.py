@@ -18,15 +18,15 @@ from toolcrib.cli.audit import COLUMNS, _find_format
 from toolcrib.cli.output import Terminal, show_progress
 from toolcrib.policy.audit import open_log
 
-from .conftest import Desk
+from .conftest import CommandLine
 
 
 @pytest.fixture
-def log(desk: Desk) -> str:
+def log(cli: CommandLine) -> str:
     record(
         "audit.db", [*CALLS, {"principal": "key:ä", "tool": "=1+1", "outcome": "ok", "values": {"x": "é"}}]
     )
-    desk.write("toolcrib.toml", '[audit]\nfile = "audit.db"\n')
+    cli.write("toolcrib.toml", '[audit]\nfile = "audit.db"\n')
     return "audit.db"
 
 
@@ -45,8 +45,8 @@ class Foreign(io.StringIO):
     encoding = "latin-1"
 
 
-def test_json_lines_are_those_of_the_log_and_are_proven_like_it(desk: Desk, log: str) -> None:
-    done = desk.run("audit", "export", "--to", "jsonl", "-o", "out.jsonl")
+def test_json_lines_are_those_of_the_log_and_are_proven_like_it(cli: CommandLine, log: str) -> None:
+    done = cli.run("audit", "export", "--to", "jsonl", "-o", "out.jsonl")
     assert (done.exit_code, done.stdout) == (0, "")
     assert done.stderr == "note: 8 records written to out.jsonl\n"
     assert Path("out.jsonl").stat().st_mode & 0o777 == 0o600
@@ -56,20 +56,20 @@ def test_json_lines_are_those_of_the_log_and_are_proven_like_it(desk: Desk, log:
     assert sorted(path.name for path in Path().iterdir() if path.name.startswith(".")) == []
 
 
-def test_without_a_file_records_go_to_standard_output(desk: Desk, log: str) -> None:
-    done = desk.run("audit", "export", "--to", "jsonl")
+def test_without_a_file_records_go_to_standard_output(cli: CommandLine, log: str) -> None:
+    done = cli.run("audit", "export", "--to", "jsonl")
     assert done.stderr == ""
-    desk.run("audit", "export", "--to", "jsonl", "-o", "out.jsonl")
+    cli.run("audit", "export", "--to", "jsonl", "-o", "out.jsonl")
     assert done.stdout == Path("out.jsonl").read_text()
 
 
-def test_only_what_is_wanted_is_written(desk: Desk, log: str) -> None:
-    done = desk.run("audit", "export", "--to", "jsonl", "--tool", "refund", "--outcome", "cancelled")
+def test_only_what_is_wanted_is_written(cli: CommandLine, log: str) -> None:
+    done = cli.run("audit", "export", "--to", "jsonl", "--tool", "refund", "--outcome", "cancelled")
     assert [json.loads(line)["id"] for line in done.stdout.splitlines()] == ["c2"]
 
 
-def test_csv_has_a_column_for_everything_and_no_formulas(desk: Desk, log: str) -> None:
-    desk.run("audit", "export", "--to", "csv", "-o", "out.csv")
+def test_csv_has_a_column_for_everything_and_no_formulas(cli: CommandLine, log: str) -> None:
+    cli.run("audit", "export", "--to", "csv", "-o", "out.csv")
     rows = list(csv.DictReader(io.StringIO(Path("out.csv").read_text(), newline="")))
     assert list(rows[0]) == list(COLUMNS)
     assert [row["seq"] for row in rows] == ["1", "2", "3", "4", "5", "6", "7", "8"]
@@ -81,43 +81,43 @@ def test_csv_has_a_column_for_everything_and_no_formulas(desk: Desk, log: str) -
 
 
 @pytest.mark.parametrize("text", ["=a", "+a", "-a", "@a", "\ta"])
-def test_what_a_spreadsheet_would_take_for_a_formula_is_text(desk: Desk, text: str) -> None:
+def test_what_a_spreadsheet_would_take_for_a_formula_is_text(cli: CommandLine, text: str) -> None:
     record("audit.db", [{"principal": text, "tool": "add", "outcome": "ok"}])
-    done = desk.run("audit", "export", "--to", "csv", "--file", "audit.db", "--tool", "add")
+    done = cli.run("audit", "export", "--to", "csv", "--file", "audit.db", "--tool", "add")
     [_, row] = csv.reader(io.StringIO(done.stdout, newline=""))
     assert row[COLUMNS.index("principal")] == f"'{text}"
 
 
-def test_programs_are_told_what_was_written(desk: Desk, log: str) -> None:
-    found = desk.json("audit", "export", "--to", "csv", "-o", "out.csv", "--json")
+def test_programs_are_told_what_was_written(cli: CommandLine, log: str) -> None:
+    found = cli.json("audit", "export", "--to", "csv", "-o", "out.csv", "--json")
     expected = {"file": str(Path(log).resolve()), "output": "out.csv", "form": "csv", "records": 8}
     assert found == expected
-    done = desk.run("audit", "export", "--to", "csv", "--json")
+    done = cli.run("audit", "export", "--to", "csv", "--json")
     assert done.exit_code == 2
     assert done.stderr == ("error: --json requires --output\nhint: --json prints what was written\n")
 
 
-def test_a_form_is_needed(desk: Desk, log: str) -> None:
-    assert desk.run("audit", "export").exit_code == 2
-    assert desk.run("audit", "export", "--to", "xml").exit_code == 2
+def test_a_form_is_needed(cli: CommandLine, log: str) -> None:
+    assert cli.run("audit", "export").exit_code == 2
+    assert cli.run("audit", "export", "--to", "xml").exit_code == 2
 
 
-def test_the_log_is_not_written_over(desk: Desk, log: str) -> None:
+def test_the_log_is_not_written_over(cli: CommandLine, log: str) -> None:
     before = Path(log).read_bytes()
-    done = desk.run("audit", "export", "--to", "csv", "-o", f"./{log}")
+    done = cli.run("audit", "export", "--to", "csv", "-o", f"./{log}")
     assert done.exit_code == 2
     assert done.stderr == "error: Cannot overwrite the audit log\nhint: choose another name for --output\n"
     assert Path(log).read_bytes() == before
 
 
-def test_a_file_that_is_there_is_replaced_when_the_new_one_is_complete(desk: Desk, log: str) -> None:
-    desk.write("out.csv", "old")
-    desk.run("audit", "export", "--to", "csv", "-o", "out.csv")
+def test_a_file_that_is_there_is_replaced_when_the_new_one_is_complete(cli: CommandLine, log: str) -> None:
+    cli.write("out.csv", "old")
+    cli.run("audit", "export", "--to", "csv", "-o", "out.csv")
     assert Path("out.csv").read_text().startswith("seq,at,")
 
 
-def test_what_is_no_file_is_left_alone(desk: Desk, log: str) -> None:
-    done = desk.run("audit", "export", "--to", "csv", "-o", "/dev/null")
+def test_what_is_no_file_is_left_alone(cli: CommandLine, log: str) -> None:
+    done = cli.run("audit", "export", "--to", "csv", "-o", "/dev/null")
     assert done.exit_code == 2
     assert done.stderr == "error: /dev/null is not a file\nhint: omit --output for stdout\n"
     assert not Path("/dev/null").is_file()
@@ -127,23 +127,23 @@ def test_what_is_no_file_is_left_alone(desk: Desk, log: str) -> None:
     ("name", "words"), [("nodir/x", "No such file or directory"), ("audit.db/x", "Not a directory")]
 )
 def test_a_place_that_cannot_be_written_is_said_not_to_be(
-    desk: Desk, log: str, name: str, words: str
+    cli: CommandLine, log: str, name: str, words: str
 ) -> None:
-    done = desk.run("audit", "export", "--to", "csv", "-o", name)
+    done = cli.run("audit", "export", "--to", "csv", "-o", name)
     assert done.exit_code == 2
     assert done.stderr == f"error: Cannot write {name}: {words}\n"
 
 
 def test_a_disk_that_is_full_leaves_the_old_file(
-    desk: Desk, log: str, monkeypatch: pytest.MonkeyPatch
+    cli: CommandLine, log: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    desk.write("out.csv", "old")
+    cli.write("out.csv", "old")
 
     def fail(_: int) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(os, "fsync", fail)
-    done = desk.run("audit", "export", "--to", "csv", "-o", "out.csv")
+    done = cli.run("audit", "export", "--to", "csv", "-o", "out.csv")
     assert done.exit_code == 2
     assert done.stderr == "error: Cannot write out.csv: No space left on device\n"
     assert Path("out.csv").read_text() == "old"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from .conftest import ADD, Desk
+from .conftest import ADD, CommandLine
 
 HEAD = '[server]\ntargets = ["tools.py"]\n\n[audit]\n'
 MADE = "hint: name a file that does not exist yet: it is created\n"
@@ -48,31 +48,31 @@ WRONG = {
 
 
 @pytest.mark.parametrize("text", WRONG)
-def test_a_place_where_no_log_can_be_is_told_with_its_setting(desk: Desk, text: str) -> None:
-    desk.write("tools.py", ADD)
-    desk.write("junk.db", "Dear diary, this is no database.")
-    desk.write("junk.jsonl", "Dear diary.")
-    make_other(desk.folder / "other.db")
-    (desk.folder / "folder").mkdir()
-    before = {path: path.is_file() and path.read_bytes() for path in desk.folder.iterdir()}
-    (desk.folder / "toolcrib.toml").write_text(HEAD + text)
+def test_a_place_where_no_log_can_be_is_told_with_its_setting(cli: CommandLine, text: str) -> None:
+    cli.write("tools.py", ADD)
+    cli.write("junk.db", "Dear diary, this is no database.")
+    cli.write("junk.jsonl", "Dear diary.")
+    make_other(cli.folder / "other.db")
+    (cli.folder / "folder").mkdir()
+    before = {path: path.is_file() and path.read_bytes() for path in cli.folder.iterdir()}
+    (cli.folder / "toolcrib.toml").write_text(HEAD + text)
     words, hint = WRONG[text]
     for command in (("serve", "--stdio"), ("call", "add", "a=1", "b=2")):
-        done = desk.run(*command, stdin="")
+        done = cli.run(*command, stdin="")
         assert done.stderr == f"error: toolcrib.toml:{words}\n{hint}"
         assert (done.exit_code, done.stdout) == (2, "")
-    (desk.folder / "toolcrib.toml").unlink()
+    (cli.folder / "toolcrib.toml").unlink()
     if "checkpoints" not in text:  # a key and a log are made before it is looked at
-        after = {path: path.is_file() and path.read_bytes() for path in desk.folder.iterdir()}
+        after = {path: path.is_file() and path.read_bytes() for path in cli.folder.iterdir()}
         assert {path: after[path] for path in after if path.name != "__pycache__"} == before
 
 
-def test_a_key_changes_nothing_of_what_is_no_log(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_key_changes_nothing_of_what_is_no_log(cli: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TOOLCRIB_AUDIT_KEY", "k" * 40)
-    desk.write("tools.py", ADD)
-    desk.write("junk.db", "Dear diary, this is no database.")
-    (desk.folder / "toolcrib.toml").write_text(HEAD + 'file = "junk.db"\n')
-    done = desk.run("serve", "--stdio", stdin="")
+    cli.write("tools.py", ADD)
+    cli.write("junk.db", "Dear diary, this is no database.")
+    (cli.folder / "toolcrib.toml").write_text(HEAD + 'file = "junk.db"\n')
+    done = cli.run("serve", "--stdio", stdin="")
     assert "audit.file: junk.db: not an audit log: not a SQLite file" in done.stderr
 
 
@@ -85,22 +85,22 @@ def make_other(path: Path, table: str = "pet") -> None:
 
 @pytest.mark.parametrize("table", ["pet", "record"])
 def test_no_record_is_written_into_a_database_of_something_else(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch, table: str
+    cli: CommandLine, monkeypatch: pytest.MonkeyPatch, table: str
 ) -> None:
     monkeypatch.setenv("TOOLCRIB_AUDIT_KEY", "k" * 40)
-    desk.write("tools.py", ADD)
-    make_other(desk.folder / "other.db", table)
-    before = (desk.folder / "other.db").read_bytes()
-    (desk.folder / "toolcrib.toml").write_text(HEAD + 'file = "other.db"\n')
-    done = desk.run("serve", "--stdio", stdin="")
+    cli.write("tools.py", ADD)
+    make_other(cli.folder / "other.db", table)
+    before = (cli.folder / "other.db").read_bytes()
+    (cli.folder / "toolcrib.toml").write_text(HEAD + 'file = "other.db"\n')
+    done = cli.run("serve", "--stdio", stdin="")
     assert "audit.file: other.db: not an audit log: a database of another program" in done.stderr
     assert done.exit_code == 2
-    assert (desk.folder / "other.db").read_bytes() == before
-    assert not list(desk.folder.glob("other.db?*"))
+    assert (cli.folder / "other.db").read_bytes() == before
+    assert not list(cli.folder.glob("other.db?*"))
 
 
-def test_a_folder_that_is_not_there_is_made(desk: Desk) -> None:
-    desk.write("tools.py", ADD)
-    (desk.folder / "toolcrib.toml").write_text(HEAD + 'file = "deep/down/audit.db"\n')
-    desk.run("serve", "--stdio", stdin="")
-    assert (desk.folder / "deep/down/audit.db").is_file()
+def test_a_folder_that_is_not_there_is_made(cli: CommandLine) -> None:
+    cli.write("tools.py", ADD)
+    (cli.folder / "toolcrib.toml").write_text(HEAD + 'file = "deep/down/audit.db"\n')
+    cli.run("serve", "--stdio", stdin="")
+    assert (cli.folder / "deep/down/audit.db").is_file()

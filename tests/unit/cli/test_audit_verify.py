@@ -18,26 +18,26 @@ from toolcrib.cli.output import Terminal
 from toolcrib.policy.audit import Verdict
 from toolcrib.policy.audit.record import read_head
 
-from .conftest import Desk
+from .conftest import CommandLine
 
 
 @pytest.fixture
-def log(desk: Desk) -> str:
+def log(cli: CommandLine) -> str:
     """A log that the settings name: `opened`, five calls, `closed`."""
     name = "audit.db"
     record(name, CALLS)
-    desk.write("toolcrib.toml", f'[audit]\nfile = "{name}"\n')
+    cli.write("toolcrib.toml", f'[audit]\nfile = "{name}"\n')
     return name
 
 
-def test_a_log_that_is_whole_is_proven_so(desk: Desk, log: str) -> None:
-    done = desk.run("audit", "verify")
+def test_a_log_that_is_whole_is_proven_so(cli: CommandLine, log: str) -> None:
+    done = cli.run("audit", "verify")
     assert (done.exit_code, done.stderr) == (0, "")
     assert done.stdout == f"{log}: valid: 7 records, 1 to 7; 2 checkpoints compared\n"
 
 
-def test_programs_get_the_verdict_as_json(desk: Desk, log: str) -> None:
-    found = desk.json("audit", "verify", "--json")
+def test_programs_get_the_verdict_as_json(cli: CommandLine, log: str) -> None:
+    found = cli.json("audit", "verify", "--json")
     assert len(found.pop("head")) == 64
     assert len(found.pop("proven_at")) == 24
     assert found == {
@@ -61,44 +61,44 @@ def flip(log: str, seq: int, old: str, new: str) -> None:
     database.close()
 
 
-def test_a_record_that_was_changed_is_named(desk: Desk, log: str) -> None:
+def test_a_record_that_was_changed_is_named(cli: CommandLine, log: str) -> None:
     flip(log, 4, "refund", "refuse")
-    done = desk.run("audit", "verify")
+    done = cli.run("audit", "verify")
     assert (done.exit_code, done.stderr) == (1, "")
     assert done.stdout == (
         f"{log}: NOT valid: 7 records, 1 to 7; 2 checkpoints compared\n"
         "  edited: record 4 does not match the one before it: one of them was changed\n"
     )
-    found = desk.run("audit", "verify", "--json")
+    found = cli.run("audit", "verify", "--json")
     assert found.exit_code == 1
     [problem] = json.loads(found.stdout)["problems"]
     assert (problem["seq"], problem["kind"], problem["is_accepted"]) == (4, "edited", False)
 
 
-def test_a_log_that_was_deleted_is_not_sound(desk: Desk, log: str) -> None:
+def test_a_log_that_was_deleted_is_not_sound(cli: CommandLine, log: str) -> None:
     Path(log).unlink()
-    done = desk.run("audit", "verify")
+    done = cli.run("audit", "verify")
     assert (done.exit_code, done.stderr) == (1, "")
     assert done.stdout == (
         f"{log}: NOT valid: no records; 0 checkpoints compared\n"
         "  truncated: records 1 to 7 are missing at the end\n"
     )
     Path(f"{log}.checkpoints").unlink()
-    assert "No audit log:" in desk.run("audit", "verify").stderr
+    assert "No audit log:" in cli.run("audit", "verify").stderr
 
 
-def test_damage_that_somebody_accepted_is_told_and_is_no_failure(desk: Desk, log: str) -> None:
+def test_damage_that_somebody_accepted_is_told_and_is_no_failure(cli: CommandLine, log: str) -> None:
     flip(log, 6, '"hash":"', '"hash":"0')
     flip(log, 7, '"seq":7', '"seq":9')
     record(log, CALLS, accept_gap=True)
-    done = desk.run("audit", "verify")
+    done = cli.run("audit", "verify")
     assert " (accepted): " in done.stdout
     assert (done.exit_code, done.stdout.split(": ")[1]) == (0, "valid")
 
 
-def test_without_the_key_it_is_said_what_is_not_proven(desk: Desk, log: str) -> None:
+def test_without_the_key_it_is_said_what_is_not_proven(cli: CommandLine, log: str) -> None:
     os.rename(f"{log}.key", "elsewhere.key")
-    done = desk.run("audit", "verify")
+    done = cli.run("audit", "verify")
     assert (done.exit_code, done.stdout.split(": ")[1]) == (
         0,
         "valid as far as can be verified without the key",
@@ -107,35 +107,35 @@ def test_without_the_key_it_is_said_what_is_not_proven(desk: Desk, log: str) -> 
         "note: without the key, only the chain of records is verified, not who wrote them\n"
         "hint: use --key-file PATH if the key is kept elsewhere\n"
     )
-    assert desk.run("audit", "verify", "--key-file", "elsewhere.key").stderr == ""
-    done = desk.run("audit", "verify", "--key-file", "nowhere.key")
+    assert cli.run("audit", "verify", "--key-file", "elsewhere.key").stderr == ""
+    done = cli.run("audit", "verify", "--key-file", "nowhere.key")
     assert (done.exit_code, "nowhere.key" in done.stderr) == (2, True)
 
 
-def test_a_log_is_called_sound_only_as_far_as_checkpoints_go(desk: Desk, log: str) -> None:
+def test_a_log_is_called_sound_only_as_far_as_checkpoints_go(cli: CommandLine, log: str) -> None:
     seals = Path(f"{log}.checkpoints")
     early = seals.read_bytes()
     at = json.loads(early.splitlines()[-1])["at"].replace("T", " ").removesuffix("Z")
     record(log, CALLS)
     late = seals.read_bytes()
     seals.write_bytes(early)
-    done = desk.run("audit", "verify")
+    done = cli.run("audit", "verify")
     assert done.exit_code == 0
     state = f"valid up to the last checkpoint (record 7, {at})"
     assert done.stdout == f"{log}: {state}: 14 records, 1 to 14; 2 checkpoints compared\n"
     not_sealed = "not signed yet: someone who can write the file could have made them"
     assert done.stderr == f"note: 7 records after the last checkpoint {not_sealed}\n"
     seals.write_bytes(early.splitlines(keepends=True)[0])  # of the empty log
-    done = desk.run("audit", "verify")
+    done = cli.run("audit", "verify")
     assert done.stdout == f"{log}: not signed yet: 14 records, 1 to 14; 0 checkpoints compared\n"
     assert done.stderr == f"note: 14 records {not_sealed}\n"
     Path("copy").write_bytes(late)
-    done = desk.run("audit", "verify", "--checkpoints", "copy")
+    done = cli.run("audit", "verify", "--checkpoints", "copy")
     assert (done.stderr, done.stdout.split(": ")[1]) == ("", "valid")
-    assert desk.run("audit", "verify", "--checkpoints", "nowhere").exit_code == 2
+    assert cli.run("audit", "verify", "--checkpoints", "nowhere").exit_code == 2
 
 
-def test_a_copy_of_the_checkpoints_gives_away_what_was_cut_off_with_them(desk: Desk, log: str) -> None:
+def test_a_copy_of_the_checkpoints_gives_away_what_was_cut_off_with_them(cli: CommandLine, log: str) -> None:
     seals, path = Path(f"{log}.checkpoints"), Path(log)
     early = seals.read_bytes()
     record(log, CALLS)
@@ -147,23 +147,23 @@ def test_a_copy_of_the_checkpoints_gives_away_what_was_cut_off_with_them(desk: D
     replace_lines(
         path, [*lines[:7], *restamp([line.replace(b"refund", b"refuse") for line in lines[7:]], head.hash)]
     )
-    assert desk.run("audit", "verify").stdout.split(": ")[1].startswith("valid up to the last checkpoint")
-    done = desk.run("audit", "verify", "--checkpoints", "copy")
+    assert cli.run("audit", "verify").stdout.split(": ")[1].startswith("valid up to the last checkpoint")
+    done = cli.run("audit", "verify", "--checkpoints", "copy")
     assert done.exit_code == 1
     assert "  restamped: record 14 does not match its checkpoint\n" in done.stdout
 
 
-def test_what_the_settings_say_of_key_and_checkpoints_is_used(desk: Desk) -> None:
+def test_what_the_settings_say_of_key_and_checkpoints_is_used(cli: CommandLine) -> None:
     options = {"key_file": "safe/key", "checkpoints": "safe/seals"}
     record("audit.db", CALLS, **options)
-    desk.write(
+    cli.write(
         "toolcrib.toml", '[audit]\nfile = "audit.db"\nkey_file = "safe/key"\ncheckpoints = "safe/seals"\n'
     )
     for words in ([], ["--file", "./audit.db"]):
-        found = desk.json("audit", "verify", "--json", *words)
+        found = cli.json("audit", "verify", "--json", *words)
         assert (found["is_keyed"], found["proven_through"]) == (True, 7)
     os.rename("audit.db", "copy.db")
-    assert desk.json("audit", "verify", "--json", "--file", "copy.db")["is_keyed"] is False
+    assert cli.json("audit", "verify", "--json", "--file", "copy.db")["is_keyed"] is False
 
 
 def test_records_that_ended_because_of_their_age_are_mentioned() -> None:
@@ -174,10 +174,10 @@ def test_records_that_ended_because_of_their_age_are_mentioned() -> None:
     assert err.getvalue() == "note: records before 101 were deleted because of their age\n"
 
 
-def test_an_empty_log_is_sound(desk: Desk) -> None:
+def test_an_empty_log_is_sound(cli: CommandLine) -> None:
     unproven = "valid as far as can be verified without the key"
-    desk.write("audit.jsonl", "")
-    done = desk.run("audit", "verify", "--file", "audit.jsonl")
+    cli.write("audit.jsonl", "")
+    done = cli.run("audit", "verify", "--file", "audit.jsonl")
     assert (done.exit_code, done.stdout) == (
         0,
         f"audit.jsonl: {unproven}: no records; 0 checkpoints compared\n",

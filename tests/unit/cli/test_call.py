@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from .conftest import ADD, Desk
+from .conftest import ADD, CommandLine
 
 KIT = '''
 import asyncio, time
@@ -70,61 +70,61 @@ async def server_name(ctx: Context) -> str:
 
 
 @pytest.fixture
-def kit(desk: Desk) -> Desk:
-    desk.write("kit.py", KIT)
-    return desk
+def kit(cli: CommandLine) -> CommandLine:
+    cli.write("kit.py", KIT)
+    return cli
 
 
-def test_numbers_are_added_and_told_in_words(desk: Desk) -> None:
-    done = desk.run("call", "math_add", "a=10", "b=5")
+def test_numbers_are_added_and_told_in_words(cli: CommandLine) -> None:
+    done = cli.run("call", "math_add", "a=10", "b=5")
     assert (done.exit_code, done.stdout, done.stderr) == (0, "10 + 5 = 15\n", "")
 
 
-def test_bare_json_prints_the_result_object(desk: Desk) -> None:
+def test_bare_json_prints_the_result_object(cli: CommandLine) -> None:
     for arguments in (["a=10", "b=5", "--json"], ["--json", "a=10", "b=5"]):
-        assert desk.json("call", "math_add", *arguments) == {
+        assert cli.json("call", "math_add", *arguments) == {
             "content": [{"type": "text", "text": "10 + 5 = 15"}],
             "structuredContent": 15,
             "isError": False,
         }
 
 
-def test_json_takes_the_arguments_as_an_object_or_from_stdin(desk: Desk) -> None:
+def test_json_takes_the_arguments_as_an_object_or_from_stdin(cli: CommandLine) -> None:
     text = '{"a": 1, "b": 2}'
     for arguments, stdin in ((["--json", text], None), ([f"--json={text}"], None), (["--json", "-"], text)):
-        assert desk.json("call", "math_add", *arguments, stdin=stdin)["structuredContent"] == 3
-    assert desk.json("call", "--json", '{"a": 1, "b": 2}', "math_add", "b=5")["structuredContent"] == 6
+        assert cli.json("call", "math_add", *arguments, stdin=stdin)["structuredContent"] == 3
+    assert cli.json("call", "--json", '{"a": 1, "b": 2}', "math_add", "b=5")["structuredContent"] == 6
 
 
-def test_the_schema_decides_what_a_word_means(kit: Desk) -> None:
+def test_the_schema_decides_what_a_word_means(kit: CommandLine) -> None:
     done = kit.run("call", "-t", "kit.py", "tell", "text=10", "number=2.5", "flag=true", 'items=["a", "b"]')
     assert done.stdout == "('10', 2.5, True, ['a', 'b'], None, None)\n"
     done = kit.run("call", "kit.py:tell", "text=[1]", "flag=False", "thing=10", "options={}")
     assert done.stdout == "('[1]', 0, False, None, '10', {})\n"
 
 
-def test_a_colon_forces_json(kit: Desk) -> None:
+def test_a_colon_forces_json(kit: CommandLine) -> None:
     done = kit.run("call", "kit.py:tell", "text=a=b:=c", "thing:=[1, null]", 'items:=["x"]')
     assert done.stdout == "('a=b:=c', 0, False, ['x'], [1, None], None)\n"
 
 
-def test_words_become_numbers_even_for_a_tool_that_repairs_nothing(kit: Desk) -> None:
+def test_words_become_numbers_even_for_a_tool_that_repairs_nothing(kit: CommandLine) -> None:
     assert kit.run("call", "kit.py:exact", "number=7").stdout == "7\n"
     done = kit.run("call", "kit.py:exact", "--json", '{"number": "7"}')
     assert done.exit_code == 1  # JSON says itself what it is
 
 
-def test_data_is_printed_as_json_that_people_can_read(kit: Desk) -> None:
+def test_data_is_printed_as_json_that_people_can_read(kit: CommandLine) -> None:
     done = kit.run("call", "kit.py:records")
     assert done.stdout == '[\n  {\n    "name": "ä",\n    "size": 1\n  }\n]\n'
 
 
-def test_nothing_returned_is_a_note(kit: Desk) -> None:
+def test_nothing_returned_is_a_note(kit: CommandLine) -> None:
     done = kit.run("call", "kit.py:nothing")
     assert (done.exit_code, done.stdout, done.stderr) == (0, "", "note: the tool returned nothing\n")
 
 
-def test_media_are_named_and_links_shown(kit: Desk) -> None:
+def test_media_are_named_and_links_shown(kit: CommandLine) -> None:
     assert kit.run("call", "kit.py:picture").stdout.splitlines() == [
         "[image, image/png] 3 bytes (use --json to print them)",
         "[link] an x: https://example.org/x",
@@ -132,7 +132,7 @@ def test_media_are_named_and_links_shown(kit: Desk) -> None:
     ]
 
 
-def test_a_result_goes_into_a_pipe_as_it_is_and_its_json_steers_no_terminal(kit: Desk) -> None:
+def test_a_result_goes_into_a_pipe_as_it_is_and_its_json_steers_no_terminal(kit: CommandLine) -> None:
     done = kit.run("call", "kit.py:steer")
     assert done.stdout_bytes.decode() == "a\x1b[31mred\x9b2J\u202eevil\r\nnext\ttab\n"
     raw = kit.run("call", "kit.py:steer", "--json").stdout
@@ -142,7 +142,7 @@ def test_a_result_goes_into_a_pipe_as_it_is_and_its_json_steers_no_terminal(kit:
     )
 
 
-def test_an_error_of_the_tool_is_words_on_stderr_and_exit_code_1(kit: Desk) -> None:
+def test_an_error_of_the_tool_is_words_on_stderr_and_exit_code_1(kit: CommandLine) -> None:
     done = kit.run("call", "kit.py:refuse")
     assert (done.exit_code, done.stdout, done.stderr) == (1, "", "error: not \\x1b[1mtoday\n")
     done = kit.run("call", "kit.py:refuse", "--json")
@@ -150,7 +150,7 @@ def test_an_error_of_the_tool_is_words_on_stderr_and_exit_code_1(kit: Desk) -> N
     assert '"isError": true' in done.stdout
 
 
-def test_a_crash_tells_the_local_user_what_was_raised_and_where(kit: Desk) -> None:
+def test_a_crash_tells_the_local_user_what_was_raised_and_where(kit: CommandLine) -> None:
     done = kit.run("call", "kit.py:crash")
     assert done.exit_code == 1
     lines = done.stderr.splitlines()
@@ -161,13 +161,13 @@ def test_a_crash_tells_the_local_user_what_was_raised_and_where(kit: Desk) -> No
     assert "ZeroDivisionError" not in kit.run("call", "kit.py:crash", "--json").stdout
 
 
-def test_a_tool_that_takes_too_long_is_answered_in_time(kit: Desk) -> None:
+def test_a_tool_that_takes_too_long_is_answered_in_time(kit: CommandLine) -> None:
     done = kit.run("call", "kit.py:slow", "--timeout", "0.2")
     assert done.exit_code == 1
     assert "0.2" in done.stderr
 
 
-def test_what_a_tool_prints_goes_to_stderr(kit: Desk) -> None:
+def test_what_a_tool_prints_goes_to_stderr(kit: CommandLine) -> None:
     done = kit.run("call", "kit.py:loud", "--json")
     assert done.stdout.startswith("{")
     assert "printed by the tool" in done.stderr
@@ -184,15 +184,15 @@ def test_what_a_tool_prints_goes_to_stderr(kit: Desk) -> None:
     ],
 )
 def test_arguments_that_do_not_fit_are_answered_with_1(
-    desk: Desk, arguments: list[str], words: str | None
+    cli: CommandLine, arguments: list[str], words: str | None
 ) -> None:
-    desk.write("tools.py", ADD)
-    done = desk.run("call", "-t", "tools.py", *arguments)
+    cli.write("tools.py", ADD)
+    done = cli.run("call", "-t", "tools.py", *arguments)
     assert done.exit_code == 1
     assert words is None or words in done.stderr
 
 
-def test_a_word_for_a_list_gets_a_hint_how_to_write_one(kit: Desk) -> None:
+def test_a_word_for_a_list_gets_a_hint_how_to_write_one(kit: CommandLine) -> None:
     done = kit.run("call", "kit.py:tell", "text=x", "items=one")
     assert done.exit_code == 1
     assert """hint: give it as JSON: items:='["one"]'""" in done.stderr
@@ -220,7 +220,7 @@ def test_a_word_for_a_list_gets_a_hint_how_to_write_one(kit: Desk) -> None:
     ],
 )
 def test_a_call_given_wrongly_ends_with_2(
-    kit: Desk, arguments: list[str], stdin: str | None, words: str
+    kit: CommandLine, arguments: list[str], stdin: str | None, words: str
 ) -> None:
     done = kit.run("call", *arguments, stdin=stdin)
     assert done.exit_code == 2
@@ -229,23 +229,23 @@ def test_a_call_given_wrongly_ends_with_2(
     assert done.stdout == ""
 
 
-def test_what_follows_two_dashes_is_never_an_option(kit: Desk) -> None:
+def test_what_follows_two_dashes_is_never_an_option(kit: CommandLine) -> None:
     done = kit.run("call", "kit.py:tell", "--", "text=--json")
     assert done.stdout.startswith("('--json',")
 
 
-def test_a_tool_runs_with_the_name_and_the_engine_of_its_own_server(desk: Desk) -> None:
-    desk.write(
+def test_a_tool_runs_with_the_name_and_the_engine_of_its_own_server(cli: CommandLine) -> None:
+    cli.write(
         "srv.py",
         KIT.replace(
             "@tool\nasync def", "server = MCPServer('mine', core_engine='E')\n\n@server.tool\nasync def"
         ).replace("import Context", "import MCPServer, Context"),
     )
     for target in ("srv.py", "srv.py:server", "srv"):
-        assert desk.run("call", "-t", target, "server_name").stdout == "mine E\n"
+        assert cli.run("call", "-t", target, "server_name").stdout == "mine E\n"
 
 
-def test_an_application_is_opened_and_closed_and_its_failure_is_told(desk: Desk) -> None:
+def test_an_application_is_opened_and_closed_and_its_failure_is_told(cli: CommandLine) -> None:
     text = """
     import sys
     from toolcrib import Application
@@ -258,19 +258,21 @@ def test_an_application_is_opened_and_closed_and_its_failure_is_told(desk: Desk)
             "Buy something for me."
             return "bought " + what
     """
-    desk.write("shop.py", text.format(open="print('opened')"))
-    done = desk.run("call", "-t", "shop.py", "buy", "what=tea")
+    cli.write("shop.py", text.format(open="print('opened')"))
+    done = cli.run("call", "-t", "shop.py", "buy", "what=tea")
     assert done.stdout == "bought tea\n"
     assert done.stderr == "opened\nclosed\n"
-    desk.write("shut.py", text.format(open="raise OSError('no key')"))
-    done = desk.run("call", "-t", "shut.py", "buy", "what=tea")
+    cli.write("shut.py", text.format(open="raise OSError('no key')"))
+    done = cli.run("call", "-t", "shut.py", "buy", "what=tea")
     assert done.exit_code == 1
     assert "OSError: no key" in done.stderr
     assert "Traceback" not in done.stderr
 
 
-def test_a_file_tool_works_when_its_group_is_switched_on(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    desk.write("notes.txt", "some words\n")
-    assert desk.run("call", "read_file", "path=notes.txt").exit_code == 2
+def test_a_file_tool_works_when_its_group_is_switched_on(
+    cli: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cli.write("notes.txt", "some words\n")
+    assert cli.run("call", "read_file", "path=notes.txt").exit_code == 2
     monkeypatch.setenv("TOOLCRIB_ENABLE_FILE_TOOLS", "1")
-    assert desk.run("call", "read_file", "path=notes.txt").stdout == "some words\n"
+    assert cli.run("call", "read_file", "path=notes.txt").stdout == "some words\n"

@@ -4,28 +4,28 @@ from __future__ import annotations
 
 import pytest
 
-from .conftest import ADD, Desk
+from .conftest import ADD, CommandLine
 
 
-def test_the_sample_tools_give_no_finding(desk: Desk) -> None:
-    done = desk.run("check", "--strict")
+def test_the_sample_tools_give_no_finding(cli: CommandLine) -> None:
+    done = cli.run("check", "--strict")
     assert done.exit_code == 0
     assert "ok   hello_world" in done.stdout
     assert "off  list_files (enable_file_tools)" in done.stdout
     assert done.stdout.splitlines()[-1] == "Sample tools: 5 tools ok, 2 off; no problems."
 
 
-def test_a_good_file_is_listed_with_the_place_of_each_tool(desk: Desk) -> None:
-    desk.write("tools.py", ADD)
-    done = desk.run("check", "tools.py")
+def test_a_good_file_is_listed_with_the_place_of_each_tool(cli: CommandLine) -> None:
+    cli.write("tools.py", ADD)
+    done = cli.run("check", "tools.py")
     assert (done.exit_code, done.stderr) == (0, "")
     assert "ok  add  tools.py:4" in done.stdout
     assert done.stdout.endswith("1 tool ok; no problems.\n")
 
 
-def test_a_refused_tool_does_not_hide_the_good_ones(desk: Desk) -> None:
-    desk.write("tools.py", ADD + "\n@tool\ndef many(*names): ...\n")
-    done = desk.run("check", "tools.py")
+def test_a_refused_tool_does_not_hide_the_good_ones(cli: CommandLine) -> None:
+    cli.write("tools.py", ADD + "\n@tool\ndef many(*names): ...\n")
+    done = cli.run("check", "tools.py")
     assert done.exit_code == 1
     assert "ok       add" in done.stdout
     assert "refused  many  tools.py:17" in done.stdout
@@ -36,9 +36,9 @@ def test_a_refused_tool_does_not_hide_the_good_ones(desk: Desk) -> None:
     assert done.stdout.splitlines()[-1] == "1 tool ok, 1 refused; 1 error."
 
 
-def test_every_json_finding_says_what_where_and_what_to_do(desk: Desk) -> None:
-    path = desk.write("tools.py", ADD + "\n@tool\ndef many(*names): ...\n")
-    document = desk.json("check", "tools.py", "--json")
+def test_every_json_finding_says_what_where_and_what_to_do(cli: CommandLine) -> None:
+    path = cli.write("tools.py", ADD + "\n@tool\ndef many(*names): ...\n")
+    document = cli.json("check", "tools.py", "--json")
     assert [tool["name"] for tool in document["tools"]] == ["add"]
     assert document["tools"][0]["source"] == {"file": str(path), "line": 4}
     assert document["tools"][0]["inputSchema"]["required"] == ["a"]
@@ -51,20 +51,20 @@ def test_every_json_finding_says_what_where_and_what_to_do(desk: Desk) -> None:
     assert finding["hint"]
 
 
-def test_functions_without_a_mark_are_counted_and_one_is_named(desk: Desk) -> None:
-    desk.write(
+def test_functions_without_a_mark_are_counted_and_one_is_named(cli: CommandLine) -> None:
+    cli.write(
         "plain.py", "def add(a: int): ...\ndef sub(a: int): ...\ndef mul(a: int): ...\ndef _own(): ...\n"
     )
-    done = desk.run("check", "plain.py")
+    done = cli.run("check", "plain.py")
     assert done.exit_code == 1
     assert "3 functions found, none marked" in done.stdout
     assert "hint: add @tool, or name one, plain.py:add" in done.stdout
     assert done.stdout.splitlines()[-1] == "no tools; 1 error."
 
 
-def test_a_function_without_a_mark_can_be_named(desk: Desk) -> None:
-    desk.write("plain.py", 'def add(a: int):\n    """Add one to a number."""\n')
-    done = desk.run("check", "plain.py:add")
+def test_a_function_without_a_mark_can_be_named(cli: CommandLine) -> None:
+    cli.write("plain.py", 'def add(a: int):\n    """Add one to a number."""\n')
+    done = cli.run("check", "plain.py:add")
     assert done.exit_code == 0
     assert "ok  add" in done.stdout
 
@@ -79,54 +79,56 @@ def test_a_function_without_a_mark_can_be_named(desk: Desk) -> None:
         ("import sys\nsys.exit(3)\n", 2, "SystemExit"),
     ],
 )
-def test_an_error_in_the_file_is_told_with_its_own_line(desk: Desk, text: str, line: int, words: str) -> None:
-    path = desk.write("bad.py", text)
-    [finding] = desk.json("check", "bad.py", "--json")["findings"]
+def test_an_error_in_the_file_is_told_with_its_own_line(
+    cli: CommandLine, text: str, line: int, words: str
+) -> None:
+    path = cli.write("bad.py", text)
+    [finding] = cli.json("check", "bad.py", "--json")["findings"]
     assert (finding["file"], finding["line"]) == (str(path), line)
     assert words in finding["message"]
-    done = desk.run("check", "bad.py")
+    done = cli.run("check", "bad.py")
     assert done.exit_code == 1
     assert "Traceback" not in done.output
     assert f"bad.py:{line}: error: " in done.stdout
 
 
-def test_debug_adds_the_traceback_of_the_files_own_error(desk: Desk) -> None:
-    desk.write("bad.py", "def f():\n    return 1 / 0\n\nf()\n")
+def test_debug_adds_the_traceback_of_the_files_own_error(cli: CommandLine) -> None:
+    cli.write("bad.py", "def f():\n    return 1 / 0\n\nf()\n")
     for arguments in (["--debug", "check", "bad.py"], ["check", "bad.py", "--debug"]):
-        done = desk.run(*arguments)
+        done = cli.run(*arguments)
         assert "Traceback (most recent call last)" in done.stderr
         assert "return 1 / 0" in done.stderr
 
 
-def test_one_name_in_two_files_names_both_places(desk: Desk) -> None:
-    desk.write("one.py", ADD)
-    desk.write("two.py", ADD)
-    document = desk.json("check", "one.py", "two.py", "--json")
+def test_one_name_in_two_files_names_both_places(cli: CommandLine) -> None:
+    cli.write("one.py", ADD)
+    cli.write("two.py", ADD)
+    document = cli.json("check", "one.py", "two.py", "--json")
     [finding] = document["findings"]
     assert finding["code"] == "duplicate-name"
     assert finding["file"].endswith("two.py")
     assert "one.py:4" in finding["hint"]
 
 
-def test_a_file_named_twice_is_run_once_and_is_no_duplicate(desk: Desk) -> None:
-    desk.write("tools.py", ADD + "\nimport sys\nprint('running', file=sys.stderr)\n")
-    done = desk.run("check", "tools.py", "./tools.py", ".", "tools.py:add")
+def test_a_file_named_twice_is_run_once_and_is_no_duplicate(cli: CommandLine) -> None:
+    cli.write("tools.py", ADD + "\nimport sys\nprint('running', file=sys.stderr)\n")
+    done = cli.run("check", "tools.py", "./tools.py", ".", "tools.py:add")
     assert done.exit_code == 0
     assert done.stderr.count("running") == 1
     assert done.stdout.endswith("1 tool ok; no problems.\n")
 
 
-def test_files_of_a_folder_that_import_each_other_run_once(desk: Desk) -> None:
-    desk.write("kit/base.py", ADD + "\nimport sys\nprint('running', file=sys.stderr)\n")
-    desk.write("kit/more.py", "from base import add\n" + ADD.replace("def add", "def plus"))
-    desk.write("kit/also.py", "import base\n" + ADD.replace("def add", "def sum_up"))
-    done = desk.run("check", "kit")
+def test_files_of_a_folder_that_import_each_other_run_once(cli: CommandLine) -> None:
+    cli.write("kit/base.py", ADD + "\nimport sys\nprint('running', file=sys.stderr)\n")
+    cli.write("kit/more.py", "from base import add\n" + ADD.replace("def add", "def plus"))
+    cli.write("kit/also.py", "import base\n" + ADD.replace("def add", "def sum_up"))
+    done = cli.run("check", "kit")
     assert done.stderr.count("running") == 1
     assert done.stdout.endswith("3 tools ok; no problems.\n")
 
 
-def test_a_definition_without_handler_and_a_handler_without_definition_are_errors(desk: Desk) -> None:
-    desk.write(
+def test_a_definition_without_handler_and_a_handler_without_definition_are_errors(cli: CommandLine) -> None:
+    cli.write(
         "tables.py",
         """
         async def handle(arguments): return "x"
@@ -136,15 +138,15 @@ def test_a_definition_without_handler_and_a_handler_without_definition_are_error
         TOOL_HANDLERS = {"stray": handle}
         """,
     )
-    document = desk.json("check", "tables.py", "--json")
+    document = cli.json("check", "tables.py", "--json")
     assert {finding["tool"] for finding in document["findings"]} == {"lost", "stray"}
     assert {finding["code"] for finding in document["findings"]} == {"table-mismatch"}
     assert {finding["tool"]: finding["line"] for finding in document["findings"]} == {"lost": 4, "stray": 6}
     assert all(finding["hint"] and finding["file"] for finding in document["findings"])
 
 
-def test_what_building_remarks_and_the_advice_are_reported_by_place(desk: Desk) -> None:
-    desk.write(
+def test_what_building_remarks_and_the_advice_are_reported_by_place(cli: CommandLine) -> None:
+    cli.write(
         "tools.py",
         '''
         from toolcrib import tool
@@ -162,47 +164,47 @@ def test_what_building_remarks_and_the_advice_are_reported_by_place(desk: Desk) 
         def doIt(x): return 1
         ''',
     )
-    document = desk.json("check", "tools.py", "--json")
+    document = cli.json("check", "tools.py", "--json")
     codes = [finding["code"] for finding in document["findings"]]
     assert codes[0] == "stale-parameter"
     assert {"undocumented-parameter", "undocumented-result", "name-style", "missing-docstring"} <= set(codes)
     lines = [finding["line"] for finding in document["findings"]]
     assert lines == sorted(lines)
-    assert desk.run("check", "tools.py").exit_code == 0
+    assert cli.run("check", "tools.py").exit_code == 0
 
 
-def test_strict_lets_warnings_fail_and_advice_pass(desk: Desk) -> None:
-    desk.write("warned.py", "from toolcrib import tool\n@tool\ndef look(x: str): ...\n")
-    assert desk.run("check", "warned.py").exit_code == 0
-    assert desk.run("check", "warned.py", "--strict").exit_code == 1
-    desk.write("advised.py", ADD.replace("a: First number", "a:"))
-    done = desk.run("check", "advised.py", "--strict")
+def test_strict_lets_warnings_fail_and_advice_pass(cli: CommandLine) -> None:
+    cli.write("warned.py", "from toolcrib import tool\n@tool\ndef look(x: str): ...\n")
+    assert cli.run("check", "warned.py").exit_code == 0
+    assert cli.run("check", "warned.py", "--strict").exit_code == 1
+    cli.write("advised.py", ADD.replace("a: First number", "a:"))
+    done = cli.run("check", "advised.py", "--strict")
     assert "1 suggestion" in done.stdout
     assert done.exit_code == 0
 
 
-def test_a_bad_hint_is_an_error_that_names_the_parameter(desk: Desk) -> None:
-    desk.write("tools.py", 'from toolcrib import tool\n@tool\ndef f(when: "Nowhere"): "Say when it is."\n')
-    [finding] = [f for f in desk.json("check", "tools.py", "--json")["findings"] if f["level"] == "error"]
+def test_a_bad_hint_is_an_error_that_names_the_parameter(cli: CommandLine) -> None:
+    cli.write("tools.py", 'from toolcrib import tool\n@tool\ndef f(when: "Nowhere"): "Say when it is."\n')
+    [finding] = [f for f in cli.json("check", "tools.py", "--json")["findings"] if f["level"] == "error"]
     assert (finding["tool"], finding["parameter"]) == ("f", "when")
 
 
-def test_versions_and_tools_that_are_off_are_checked_too(desk: Desk) -> None:
-    desk.write(
+def test_versions_and_tools_that_are_off_are_checked_too(cli: CommandLine) -> None:
+    cli.write(
         "tools.py",
         ADD.replace("@tool", '@tool(version="1")')
         + ADD.replace("@tool", '@tool("add", version="2")').replace("def add", "def add2")
         + '\n@tool(enabled=False)\ndef hidden(x: "Nowhere"): "Never seen by anyone."\n',
     )
-    done = desk.run("check", "tools.py")
+    done = cli.run("check", "tools.py")
     assert "ok       add@1" in done.stdout
     assert "ok       add@2" in done.stdout
     assert "refused  hidden" in done.stdout
     assert done.exit_code == 1
 
 
-def test_nothing_in_a_message_is_taken_for_markup_or_steers_the_terminal(desk: Desk) -> None:
-    desk.write("bad.py", "raise ValueError('[red]\\x1b[2Jboo[/red]')\n")
-    done = desk.run("check", "bad.py")
+def test_nothing_in_a_message_is_taken_for_markup_or_steers_the_terminal(cli: CommandLine) -> None:
+    cli.write("bad.py", "raise ValueError('[red]\\x1b[2Jboo[/red]')\n")
+    done = cli.run("check", "bad.py")
     assert "[red]\\x1b[2Jboo[/red]" in done.stdout
     assert "\x1b" not in done.output

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from .conftest import ADD, Desk
+from .conftest import ADD, CommandLine
 
 URL = "http://127.0.0.1:8000/mcp"
 _VARIABLES = (
@@ -53,8 +53,8 @@ def targets_of(entry: dict[str, Any]) -> list[str]:
 # --- what is connected -------------------------------------------------------------------------------
 
 
-def test_nothing_named_connects_the_samples(desk: Desk, cursor: Path) -> None:
-    done = desk.run("connect", "cursor")
+def test_nothing_named_connects_the_samples(cli: CommandLine, cursor: Path) -> None:
+    done = cli.run("connect", "cursor")
     assert done.exit_code == 0
     assert done.stdout == ""
     assert done.stderr.splitlines()[0] == f"note: connected 'toolcrib' in {cursor}"
@@ -66,20 +66,22 @@ def test_nothing_named_connects_the_samples(desk: Desk, cursor: Path) -> None:
     assert "env" not in entry
 
 
-def test_a_toolcrib_toml_here_is_connected_under_its_own_name(desk: Desk, cursor: Path) -> None:
-    path = desk.write("toolcrib.toml", '[server]\nname = "my desk"\ntargets = ["tools.py"]\n')
-    desk.run("connect", "cursor")
+def test_a_toolcrib_toml_here_is_connected_under_its_own_name(cli: CommandLine, cursor: Path) -> None:
+    path = cli.write("toolcrib.toml", '[server]\nname = "my desk"\ntargets = ["tools.py"]\n')
+    cli.run("connect", "cursor")
     assert targets_of(servers(cursor)["my-desk"]) == [str(path)]
 
 
-def test_files_become_absolute_and_modules_of_this_folder_are_found_again(desk: Desk, cursor: Path) -> None:
-    desk.write("tools.py", ADD)
-    desk.write("other/__init__.py", "")
-    desk.write("other/module.py", ADD)
-    desk.write("kit/more.py", ADD)
-    desk.run("connect", "cursor", "./tools.py", "other.module", "kit", "tools.py:add")
+def test_files_become_absolute_and_modules_of_this_folder_are_found_again(
+    cli: CommandLine, cursor: Path
+) -> None:
+    cli.write("tools.py", ADD)
+    cli.write("other/__init__.py", "")
+    cli.write("other/module.py", ADD)
+    cli.write("kit/more.py", ADD)
+    cli.run("connect", "cursor", "./tools.py", "other.module", "kit", "tools.py:add")
     entry = servers(cursor)["tools"]
-    here = str(desk.folder)
+    here = str(cli.folder)
     assert targets_of(entry) == [f"{here}/tools.py", "other.module", f"{here}/kit", f"{here}/tools.py:add"]
     assert entry["env"] == {"PYTHONPATH": here}
 
@@ -97,37 +99,37 @@ def test_files_become_absolute_and_modules_of_this_folder_are_found_again(desk: 
     ],
 )
 def test_the_name_is_taken_from_what_is_served(
-    desk: Desk, cursor: Path, targets: list[str], name: str
+    cli: CommandLine, cursor: Path, targets: list[str], name: str
 ) -> None:
-    desk.write("my_tools.py", ADD)
-    desk.write("kit/more.py", ADD)
-    desk.write("desk.toml", '[server]\nname = "the desk"\n')
-    desk.write("nameless.toml", '[server]\ntargets = ["my_tools.py"]\n')
-    assert desk.run("connect", "cursor", *targets).exit_code == 0
+    cli.write("my_tools.py", ADD)
+    cli.write("kit/more.py", ADD)
+    cli.write("desk.toml", '[server]\nname = "the desk"\n')
+    cli.write("nameless.toml", '[server]\ntargets = ["my_tools.py"]\n')
+    assert cli.run("connect", "cursor", *targets).exit_code == 0
     assert list(servers(cursor)) == [name]
 
 
-def test_an_address_is_connected_as_each_client_spells_it(desk: Desk, home: Path) -> None:
+def test_an_address_is_connected_as_each_client_spells_it(cli: CommandLine, home: Path) -> None:
     for client in ("claude-code", "vscode", "gemini", "codex"):
-        assert desk.run("connect", client, "--url", URL, "--name", "shop").exit_code == 0
+        assert cli.run("connect", client, "--url", URL, "--name", "shop").exit_code == 0
     assert servers(home / ".claude.json") == {"shop": {"type": "http", "url": URL}}
     assert servers(home / ".gemini/settings.json") == {"shop": {"httpUrl": URL}}
     assert (home / ".codex/config.toml").read_text() == f'[mcp_servers.shop]\nurl = "{URL}"\n'
-    report = desk.json("connect", "vscode", "--url", URL, "--name", "shop", "--json")
+    report = cli.json("connect", "vscode", "--url", URL, "--name", "shop", "--json")
     assert report["state"] == "already-connected"
     assert json.loads(Path(report["file"]).read_text()) == {"servers": {"shop": {"type": "http", "url": URL}}}
 
 
-def test_variables_go_into_the_entry(desk: Desk, cursor: Path) -> None:
-    desk.run("connect", "cursor", "--env", "A=b=c", "--env", "EMPTY=")
+def test_variables_go_into_the_entry(cli: CommandLine, cursor: Path) -> None:
+    cli.run("connect", "cursor", "--env", "A=b=c", "--env", "EMPTY=")
     assert servers(cursor)["toolcrib"]["env"] == {"A": "b=c", "EMPTY": ""}
 
 
 def test_the_command_in_the_entry_runs(
-    desk: Desk, cursor: Path, tmp_path_factory: pytest.TempPathFactory
+    cli: CommandLine, cursor: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    desk.write("tools.py", ADD)
-    desk.run("connect", "cursor", "tools.py")
+    cli.write("tools.py", ADD)
+    cli.run("connect", "cursor", "tools.py")
     entry = servers(cursor)["tools"]
     words = [entry["command"], *entry["args"]]
     at = words.index("serve")
@@ -145,60 +147,60 @@ def test_the_command_in_the_entry_runs(
 # --- where it goes -----------------------------------------------------------------------------------
 
 
-def test_a_project_has_a_file_of_its_own(desk: Desk, home: Path) -> None:
-    done = desk.run("connect", "claude-code", "--scope", "project", "--env", "TOKEN=x")
+def test_a_project_has_a_file_of_its_own(cli: CommandLine, home: Path) -> None:
+    done = cli.run("connect", "claude-code", "--scope", "project", "--env", "TOKEN=x")
     assert "warning: the values of TOKEN are in a file shared with the project" in done.stderr
-    assert "toolcrib" in servers(desk.folder / ".mcp.json")
-    assert (desk.folder / ".mcp.json").stat().st_mode == desk.write("plain", "").stat().st_mode
+    assert "toolcrib" in servers(cli.folder / ".mcp.json")
+    assert (cli.folder / ".mcp.json").stat().st_mode == cli.write("plain", "").stat().st_mode
     assert not (home / ".claude.json").exists()
 
 
-def test_a_file_can_be_named(desk: Desk, home: Path) -> None:
-    report = desk.json("connect", "vscode", "--file", "my.json", "--json")
-    assert (report["scope"], report["file"]) == (None, str(desk.folder / "my.json"))
-    assert "servers" in json.loads((desk.folder / "my.json").read_text())
+def test_a_file_can_be_named(cli: CommandLine, home: Path) -> None:
+    report = cli.json("connect", "vscode", "--file", "my.json", "--json")
+    assert (report["scope"], report["file"]) == (None, str(cli.folder / "my.json"))
+    assert "servers" in json.loads((cli.folder / "my.json").read_text())
 
 
-def test_printing_writes_nothing(desk: Desk, cursor: Path) -> None:
-    done = desk.run("connect", "cursor", "--print", "--url", URL)
+def test_printing_writes_nothing(cli: CommandLine, cursor: Path) -> None:
+    done = cli.run("connect", "cursor", "--print", "--url", URL)
     assert json.loads(done.stdout) == {"mcpServers": {"toolcrib": {"url": URL}}}
     assert done.stderr == f"note: add this to {cursor}\n"
     assert not cursor.exists()
     assert (
-        desk.run("connect", "codex", "--print", "--url", URL).stdout
+        cli.run("connect", "codex", "--print", "--url", URL).stdout
         == f'[mcp_servers.toolcrib]\nurl = "{URL}"\n'
     )
-    report = desk.json("connect", "cursor", "--print", "--url", URL, "--json")
+    report = cli.json("connect", "cursor", "--print", "--url", URL, "--json")
     assert (report["state"], report["entry"]) == ("printed", {"url": URL})
 
 
-def test_comments_order_and_unknown_keys_stay_and_a_backup_is_told(desk: Desk, home: Path) -> None:
-    file = desk.write(".vscode/mcp.json", '// ours\n{\n\t"inputs": [], // none\n\t"servers": {},\n}\n')
+def test_comments_order_and_unknown_keys_stay_and_a_backup_is_told(cli: CommandLine, home: Path) -> None:
+    file = cli.write(".vscode/mcp.json", '// ours\n{\n\t"inputs": [], // none\n\t"servers": {},\n}\n')
     before = file.read_text()
-    done = desk.run("connect", "vscode", "--url", URL, "--scope", "project")
+    done = cli.run("connect", "vscode", "--url", URL, "--scope", "project")
     assert "note: backup of the original file: .vscode/mcp.json.bak" in done.stderr
     new = '{\n\t\t"toolcrib": {\n\t\t\t"type": "http",\n\t\t\t"url": "' + URL + '"\n\t\t}\n\t}'
     assert file.read_text() == before.replace("{},", new + ",")
-    desk.run("connect", "vscode", "--remove", "--scope", "project")
+    cli.run("connect", "vscode", "--remove", "--scope", "project")
     assert file.read_text() == before
 
 
 # --- the same again ----------------------------------------------------------------------------------
 
 
-def test_the_same_entry_again_is_no_error_and_no_change(desk: Desk, cursor: Path) -> None:
-    desk.run("connect", "cursor")
+def test_the_same_entry_again_is_no_error_and_no_change(cli: CommandLine, cursor: Path) -> None:
+    cli.run("connect", "cursor")
     before = cursor.stat().st_mtime_ns
-    done = desk.run("connect", "cursor")
+    done = cli.run("connect", "cursor")
     assert done.exit_code == 0
     assert done.stderr == f"note: already connected: 'toolcrib' in {cursor}\n"
     assert cursor.stat().st_mtime_ns == before
 
 
-def test_another_entry_of_that_name_is_shown_beside_the_wanted_one(desk: Desk, cursor: Path) -> None:
+def test_another_entry_of_that_name_is_shown_beside_the_wanted_one(cli: CommandLine, cursor: Path) -> None:
     cursor.parent.mkdir()
     cursor.write_text('{"mcpServers": {"shop": {"command": "npx", "env": {"KEY": "hush"}, "timeout": 9}}}')
-    done = desk.run("connect", "cursor", "--url", URL, "--name", "shop")
+    done = cli.run("connect", "cursor", "--url", URL, "--name", "shop")
     assert done.exit_code == 1
     assert done.stderr.splitlines() == [
         f"error: Cursor has a different server 'shop' in {cursor}",
@@ -206,17 +208,17 @@ def test_another_entry_of_that_name_is_shown_beside_the_wanted_one(desk: Desk, c
         f'  new: {{"url": "{URL}"}}',
         "hint: use another name with --name, or replace it with --force",
     ]
-    report = desk.run("connect", "cursor", "--url", URL, "--name", "shop", "--json")
+    report = cli.run("connect", "cursor", "--url", URL, "--name", "shop", "--json")
     assert report.exit_code == 1
     assert json.loads(report.stdout)["state"] == "different"
     assert "hush" not in report.stdout
-    done = desk.run("connect", "cursor", "--url", URL, "--name", "shop", "--force")
+    done = cli.run("connect", "cursor", "--url", URL, "--name", "shop", "--force")
     assert (done.exit_code, servers(cursor)) == (0, {"shop": {"url": URL}})
     assert f"note: replaced 'shop' in {cursor}" in done.stderr
 
 
-def test_an_address_without_a_path_is_remarked_on(desk: Desk, cursor: Path) -> None:
-    done = desk.run("connect", "cursor", "--url", "http://127.0.0.1:8000")
+def test_an_address_without_a_path_is_remarked_on(cli: CommandLine, cursor: Path) -> None:
+    done = cli.run("connect", "cursor", "--url", "http://127.0.0.1:8000")
     assert done.exit_code == 0
     assert "toolcrib serve uses /mcp" in done.stderr
 
@@ -224,39 +226,39 @@ def test_an_address_without_a_path_is_remarked_on(desk: Desk, cursor: Path) -> N
 # --- out again ---------------------------------------------------------------------------------------
 
 
-def test_what_went_in_comes_out(desk: Desk, cursor: Path) -> None:
-    tools = desk.write("tools.py", ADD)
-    desk.run("connect", "cursor", "tools.py")
+def test_what_went_in_comes_out(cli: CommandLine, cursor: Path) -> None:
+    tools = cli.write("tools.py", ADD)
+    cli.run("connect", "cursor", "tools.py")
     tools.unlink()
-    done = desk.run("connect", "cursor", "tools.py", "--remove")
+    done = cli.run("connect", "cursor", "tools.py", "--remove")
     assert (done.exit_code, servers(cursor)) == (0, {})
     assert done.stderr == f"note: removed 'tools' from {cursor}\nhint: restart Cursor\n"
-    done = desk.run("connect", "cursor", "tools.py", "--remove")
+    done = cli.run("connect", "cursor", "tools.py", "--remove")
     assert (done.exit_code, done.stderr) == (0, f"note: not connected: no 'tools' in {cursor}\n")
-    assert desk.json("connect", "cursor", "--remove", "--json")["state"] == "not-connected"
+    assert cli.json("connect", "cursor", "--remove", "--json")["state"] == "not-connected"
 
 
-def test_somebody_elses_entry_is_not_taken_out_unless_asked(desk: Desk, cursor: Path) -> None:
+def test_somebody_elses_entry_is_not_taken_out_unless_asked(cli: CommandLine, cursor: Path) -> None:
     cursor.parent.mkdir()
     cursor.write_text('{"mcpServers": {"my_docs": {"url": "https://docs.example/mcp"}}}')
-    done = desk.run("connect", "cursor", "--remove", "--name", "my_docs")
+    done = cli.run("connect", "cursor", "--remove", "--name", "my_docs")
     assert done.exit_code == 1
     assert "does not look like a toolcrib server" in done.stderr
     assert "https://docs.example/mcp" in done.stderr
     assert list(servers(cursor)) == ["my_docs"]
-    done = desk.run("connect", "cursor", "--remove", "--name", "my_docs", "--url", "https://docs.example/mcp")
+    done = cli.run("connect", "cursor", "--remove", "--name", "my_docs", "--url", "https://docs.example/mcp")
     assert (done.exit_code, servers(cursor)) == (0, {})
 
 
 # --- which are here ----------------------------------------------------------------------------------
 
 
-def test_the_list_says_who_is_here_and_who_knows_toolcrib(desk: Desk, cursor: Path, home: Path) -> None:
-    desk.run("connect", "cursor", "--name", "shop")
-    desk.run("connect", "gemini", "--url", URL)
+def test_the_list_says_who_is_here_and_who_knows_toolcrib(cli: CommandLine, cursor: Path, home: Path) -> None:
+    cli.run("connect", "cursor", "--name", "shop")
+    cli.run("connect", "gemini", "--url", URL)
     (home / ".codex").mkdir()
     (home / ".codex" / "config.toml").write_text("broken =")
-    done = desk.run("connect", "--list")
+    done = cli.run("connect", "--list")
     assert done.exit_code == 0
     rows = [line.split(maxsplit=4) for line in done.stdout.splitlines()]
     assert rows[0] == ["CLIENT", "FOUND", "SCOPE", "TOOLCRIB", "FILE"]
@@ -268,9 +270,9 @@ def test_the_list_says_who_is_here_and_who_knows_toolcrib(desk: Desk, cursor: Pa
     assert f"warning: {home}/.codex/config.toml:1: is not TOML" in done.stderr
 
 
-def test_the_list_is_there_for_programs_and_for_one_client(desk: Desk, cursor: Path) -> None:
-    assert len(desk.json("connect", "--list", "--json")["clients"]) == 6
-    (only,) = desk.json("connect", "--list", "cursor", "--json")["clients"]
+def test_the_list_is_there_for_programs_and_for_one_client(cli: CommandLine, cursor: Path) -> None:
+    assert len(cli.json("connect", "--list", "--json")["clients"]) == 6
+    (only,) = cli.json("connect", "--list", "cursor", "--json")["clients"]
     assert only == {
         "client": "cursor",
         "title": "Cursor",
@@ -279,7 +281,7 @@ def test_the_list_is_there_for_programs_and_for_one_client(desk: Desk, cursor: P
             {"scope": "user", "file": str(cursor), "exists": False, "servers": [], "error": None},
             {
                 "scope": "project",
-                "file": str(desk.folder / ".cursor" / "mcp.json"),
+                "file": str(cli.folder / ".cursor" / "mcp.json"),
                 "exists": False,
                 "servers": [],
                 "error": None,
@@ -313,9 +315,9 @@ def test_the_list_is_there_for_programs_and_for_one_client(desk: Desk, cursor: P
     ],
 )
 def test_a_mistake_is_told_with_a_way_out(
-    desk: Desk, home: Path, words: list[str], error: str, hint: str
+    cli: CommandLine, home: Path, words: list[str], error: str, hint: str
 ) -> None:
-    done = desk.run("connect", *words)
+    done = cli.run("connect", *words)
     assert done.exit_code == 2
     first, *rest = done.stderr.splitlines()
     assert first.startswith("error: ")
@@ -324,30 +326,30 @@ def test_a_mistake_is_told_with_a_way_out(
     assert list(home.iterdir()) == []
 
 
-def test_a_broken_file_is_named_with_its_line_and_left_alone(desk: Desk, cursor: Path) -> None:
+def test_a_broken_file_is_named_with_its_line_and_left_alone(cli: CommandLine, cursor: Path) -> None:
     cursor.parent.mkdir()
     cursor.write_text('{\n  "mcpServers": {\n    "a": {}\n    "b": {}\n  }\n}\n')
     before = cursor.read_bytes()
     for words in (["connect", "cursor"], ["connect", "cursor", "--force"], ["connect", "cursor", "--remove"]):
-        done = desk.run(*words)
+        done = cli.run(*words)
         assert done.exit_code == 2
         assert done.stderr.startswith(f"error: {cursor}:4: expecting ',' delimiter")
         assert "--print" in done.stderr
         assert cursor.read_bytes() == before
 
 
-def test_a_broken_toolcrib_toml_is_told(desk: Desk, cursor: Path) -> None:
-    desk.write("toolcrib.toml", "[server]\nnam = 1\n")
-    done = desk.run("connect", "cursor")
+def test_a_broken_toolcrib_toml_is_told(cli: CommandLine, cursor: Path) -> None:
+    cli.write("toolcrib.toml", "[server]\nnam = 1\n")
+    done = cli.run("connect", "cursor")
     assert done.exit_code == 2
     assert "toolcrib.toml:2" in done.stderr
     assert not cursor.exists()
 
 
-def test_what_is_printed_means_the_same_with_a_control_character_in_it(desk: Desk) -> None:
-    desk.write("shop.py", "def stock() -> int:\n    'Count.'\n    return 1\n")
+def test_what_is_printed_means_the_same_with_a_control_character_in_it(cli: CommandLine) -> None:
+    cli.write("shop.py", "def stock() -> int:\n    'Count.'\n    return 1\n")
     given = ("shop.py", "--print", "--env", "A=\x9b")
-    done = desk.run("connect", "cursor", *given)
+    done = cli.run("connect", "cursor", *given)
     assert "\x9b" not in done.stdout
     assert json.loads(done.stdout)["mcpServers"]["shop"]["env"] == {"A": "\x9b"}
-    assert 'A = "\\u009b"' in desk.run("connect", "codex", *given).stdout
+    assert 'A = "\\u009b"' in cli.run("connect", "codex", *given).stdout

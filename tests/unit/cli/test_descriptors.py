@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.unit.cli.conftest import ADD, Desk
+from tests.unit.cli.conftest import ADD, CommandLine
 from toolcrib import collect
 from toolcrib.sources.descriptors import write_descriptor
 
@@ -23,45 +23,45 @@ schema = {type = "object"}
 """
 
 
-def test_list_and_check_show_what_is_described_and_what_is_wrong(desk: Desk) -> None:
-    desk.write("tools.yaml", YAML)
-    done = desk.run("list", "tools.yaml")
+def test_list_and_check_show_what_is_described_and_what_is_wrong(cli: CommandLine) -> None:
+    cli.write("tools.yaml", YAML)
+    done = cli.run("list", "tools.yaml")
     assert done.exit_code == 1
     assert "forecast" in done.stdout
     assert "tools.yaml:6: 'schema' of tool 'broken' must be an object, got int" in done.stderr
-    report = desk.json("check", "tools.yaml", "--json")
+    report = cli.json("check", "tools.yaml", "--json")
     assert [tool["name"] for tool in report["tools"]] == ["forecast"]
     assert [finding["line"] for finding in report["findings"] if finding["level"] == "error"] == [6]
 
 
-def test_a_toml_file_is_a_descriptor_where_it_lists_tools_and_settings_otherwise(desk: Desk) -> None:
-    desk.write("tools.toml", TOML)
-    assert [tool["name"] for tool in desk.json("list", "tools.toml", "--json")["tools"]] == ["forecast"]
-    desk.write("settings.toml", '[server]\ntargets = ["tools.toml"]\nnamespace = "sky"\n')
-    shown = desk.json("list", "settings.toml", "--json")
+def test_a_toml_file_is_a_descriptor_where_it_lists_tools_and_settings_otherwise(cli: CommandLine) -> None:
+    cli.write("tools.toml", TOML)
+    assert [tool["name"] for tool in cli.json("list", "tools.toml", "--json")["tools"]] == ["forecast"]
+    cli.write("settings.toml", '[server]\ntargets = ["tools.toml"]\nnamespace = "sky"\n')
+    shown = cli.json("list", "settings.toml", "--json")
     assert [tool["name"] for tool in shown["tools"]] == ["sky_forecast"]
 
 
-def test_a_call_says_that_the_code_is_not_here(desk: Desk) -> None:
-    desk.write("tools.toml", TOML)
-    done = desk.run("call", "-t", "tools.toml", "forecast")
+def test_a_call_says_that_the_code_is_not_here(cli: CommandLine) -> None:
+    cli.write("tools.toml", TOML)
+    done = cli.run("call", "-t", "tools.toml", "forecast")
     assert done.exit_code == 1
     assert "only described here" in done.stderr
 
 
-def test_what_is_described_is_shown_as_the_code_was(desk: Desk) -> None:
-    path = desk.write("tools.py", ADD)
-    desk.write("tools.json", write_descriptor(collect(str(path)).tools))
+def test_what_is_described_is_shown_as_the_code_was(cli: CommandLine) -> None:
+    path = cli.write("tools.py", ADD)
+    cli.write("tools.json", write_descriptor(collect(str(path)).tools))
     for target in ("tools.py", "tools.json"):
-        shown = desk.json("show", "-t", target, "add", "--json")
+        shown = cli.json("show", "-t", target, "add", "--json")
         assert shown["description"] == "Add two whole numbers"
-    one, two = (desk.json("show", "-t", target, "add", "--json") for target in ("tools.py", "tools.json"))
+    one, two = (cli.json("show", "-t", target, "add", "--json") for target in ("tools.py", "tools.json"))
     assert one["fingerprint"] == two["fingerprint"]
 
 
-def test_an_openapi_document_and_a_file_that_is_not_there_are_told_apart(desk: Desk) -> None:
-    desk.write("api.json", '{"openapi": "3.1.0"}')
-    done = desk.run("list", "api.json")
+def test_an_openapi_document_and_a_file_that_is_not_there_are_told_apart(cli: CommandLine) -> None:
+    cli.write("api.json", '{"openapi": "3.1.0"}')
+    done = cli.run("list", "api.json")
     assert (done.exit_code, "which is not supported yet" in done.stderr) == (1, True)
-    done = desk.run("list", "nowhere.json")
+    done = cli.run("list", "nowhere.json")
     assert (done.exit_code, "No such file or folder: nowhere.json" in done.stderr) == (2, True)

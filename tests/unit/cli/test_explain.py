@@ -6,7 +6,7 @@ import pytest
 
 from toolcrib.policy.auth.api_keys import KeyFile
 
-from .conftest import Desk
+from .conftest import CommandLine
 
 TOOLS = '''
 from toolcrib import tool
@@ -63,13 +63,13 @@ keys = "keys.json"
 
 
 @pytest.fixture
-def shop(desk: Desk) -> Desk:
-    desk.write("tools.py", TOOLS)
-    desk.write("toolcrib.toml", SETTINGS)
-    return desk
+def shop(cli: CommandLine) -> CommandLine:
+    cli.write("tools.py", TOOLS)
+    cli.write("toolcrib.toml", SETTINGS)
+    return cli
 
 
-def test_without_a_tool_there_is_a_line_for_each(shop: Desk) -> None:
+def test_without_a_tool_there_is_a_line_for_each(shop: CommandLine) -> None:
     done = shop.run("explain", "--as", "key:ana")
     assert done.stdout.splitlines() == [
         "NAME    CALL                DECIDED BY",
@@ -82,7 +82,7 @@ def test_without_a_tool_there_is_a_line_for_each(shop: Desk) -> None:
     assert "refund  depends on arguments  rule 2" in done.stdout
 
 
-def test_the_caller_is_the_local_user_unless_another_is_named(shop: Desk) -> None:
+def test_the_caller_is_the_local_user_unless_another_is_named(shop: CommandLine) -> None:
     done = shop.run("explain", "wipe", "path=/srv/tmp/a")
     assert done.stdout.splitlines() == [
         "local calls wipe: allowed by rule 4 (toolcrib.toml:22).",
@@ -160,14 +160,14 @@ def test_the_caller_is_the_local_user_unless_another_is_named(shop: Desk) -> Non
     ],
 )
 def test_the_first_line_says_what_would_happen(
-    shop: Desk, arguments: list[str], code: int, words: str
+    shop: CommandLine, arguments: list[str], code: int, words: str
 ) -> None:
     done = shop.run("explain", *arguments)
     assert done.stdout.splitlines()[0] == words
     assert (done.exit_code, done.stderr) == (code, "")
 
 
-def test_where_no_passing_arguments_are_known_none_are_named(shop: Desk) -> None:
+def test_where_no_passing_arguments_are_known_none_are_named(shop: CommandLine) -> None:
     digits = '\n[[rules]]\ndeny = ["find"]\nwhen = { q = { not = { matches = "[0-9]{3}" } } }\n'
     shop.write("toolcrib.toml", SETTINGS + digits)
     done = shop.run("explain", "find")
@@ -175,14 +175,14 @@ def test_where_no_passing_arguments_are_known_none_are_named(shop: Desk) -> None
     assert done.stdout.splitlines()[0] == "local calls find: depends on the arguments."
 
 
-def test_a_rule_for_others_explains_why_it_is_not_for_this_one(shop: Desk) -> None:
+def test_a_rule_for_others_explains_why_it_is_not_for_this_one(shop: CommandLine) -> None:
     lines = shop.run("explain", "--as", "key:bob", "refund").stdout.splitlines()
     assert lines[3] == "  scopes  none (required: orders:write)"
     assert lines[4].endswith("does not apply: it is for role:support")
     assert lines[5].startswith("  confirm rule 3 (toolcrib.toml:18) ")
 
 
-def test_arguments_that_do_not_fit_are_a_mistake_unless_it_is_refused_anyway(shop: Desk) -> None:
+def test_arguments_that_do_not_fit_are_a_mistake_unless_it_is_refused_anyway(shop: CommandLine) -> None:
     done = shop.run("explain", "find", "qq=1")
     assert done.exit_code == 2
     assert "Invalid arguments for tool 'find'" in done.stderr
@@ -203,21 +203,21 @@ def test_arguments_that_do_not_fit_are_a_mistake_unless_it_is_refused_anyway(sho
         (["--as", "", "find"], "'' is not a caller"),
     ],
 )
-def test_what_was_given_wrongly_is_said(shop: Desk, arguments: list[str], words: str) -> None:
+def test_what_was_given_wrongly_is_said(shop: CommandLine, arguments: list[str], words: str) -> None:
     done = shop.run("explain", *arguments)
     assert done.exit_code == 2
     assert f"error: {words}" in done.stderr
     assert done.stdout == ""
 
 
-def test_a_name_that_no_caller_has_is_remarked(shop: Desk) -> None:
+def test_a_name_that_no_caller_has_is_remarked(shop: CommandLine) -> None:
     done = shop.run("explain", "--as", "ana", "find")
     assert done.exit_code == 0
     assert "warning: no principal can be named 'ana'" in done.stderr
     assert shop.run("explain", "--as", "anonymous", "find").stderr == ""
 
 
-def test_programs_get_json(shop: Desk) -> None:
+def test_programs_get_json(shop: CommandLine) -> None:
     one = shop.json("explain", "--as", "key:bob", "refund", "--json")
     assert (one["verdict"], one["refused"], one["key"], one["rule"]) == ("hidden", True, None, "default")
     assert [step["effect"] for step in one["steps"]] == ["allow", "confirm"]
@@ -230,22 +230,22 @@ def test_programs_get_json(shop: Desk) -> None:
     ]
 
 
-def test_without_a_policy_everybody_may_call_everything(desk: Desk) -> None:
-    desk.write("tools.py", TOOLS)
-    done = desk.run("explain", "-t", "tools.py", "find", "q=1")
+def test_without_a_policy_everybody_may_call_everything(cli: CommandLine) -> None:
+    cli.write("tools.py", TOOLS)
+    done = cli.run("explain", "-t", "tools.py", "find", "q=1")
     assert done.stdout.splitlines()[0] == "local calls find: allowed by the default, allow."
     assert "  rules   no rule matches this tool" in done.stdout
     assert "note: no policy" in done.stderr
 
 
-def test_what_is_wrong_with_the_policy_is_said_beside_it(shop: Desk) -> None:
+def test_what_is_wrong_with_the_policy_is_said_beside_it(shop: CommandLine) -> None:
     shop.write("toolcrib.toml", SETTINGS + '\n[[rules]]\ndeny = ["nothing"]\n')
     done = shop.run("explain", "find", "q=1")
     assert done.exit_code == 0
     assert "error: toolcrib.toml:31: rules[5].deny: 'nothing' matches no tool" in done.stderr
 
 
-def test_a_key_brings_its_scopes_and_roles(shop: Desk) -> None:
+def test_a_key_brings_its_scopes_and_roles(shop: CommandLine) -> None:
     shop.write("toolcrib.toml", SETTINGS + KEYS)
     KeyFile(shop.folder / "keys.json").create("eve", ["orders:write"], ["support"])
     done = shop.run("explain", "--as", "key:eve", "refund", "order=1", "amount=5")
@@ -258,7 +258,7 @@ def test_a_key_brings_its_scopes_and_roles(shop: Desk) -> None:
     assert "did you mean 'eve'?" in done.stderr
 
 
-def test_keys_that_cannot_be_read_are_told_of_where_they_are_named(shop: Desk) -> None:
+def test_keys_that_cannot_be_read_are_told_of_where_they_are_named(shop: CommandLine) -> None:
     shop.write("toolcrib.toml", SETTINGS + KEYS)
     done = shop.run("explain", "--as", "key:eve", "find")
     assert done.exit_code == 2
@@ -266,7 +266,7 @@ def test_keys_that_cannot_be_read_are_told_of_where_they_are_named(shop: Desk) -
     assert f"error: toolcrib.toml:{line}: auth.keys: keys.json: there is no such file" in done.stderr
 
 
-def test_a_key_that_is_no_good_is_refused_whatever_the_rules_say(shop: Desk) -> None:
+def test_a_key_that_is_no_good_is_refused_whatever_the_rules_say(shop: CommandLine) -> None:
     shop.write("toolcrib.toml", SETTINGS + KEYS)
     keys = KeyFile(shop.folder / "keys.json")
     keys.create("eve", [], [])
@@ -302,16 +302,16 @@ def find(user: Annotated[str, AfterValidator(fold)]) -> str:
 '''
 
 
-def test_the_value_that_the_tool_gets_is_judged_and_shown(desk: Desk) -> None:
-    desk.write("tools.py", CHECKED)
+def test_the_value_that_the_tool_gets_is_judged_and_shown(cli: CommandLine) -> None:
+    cli.write("tools.py", CHECKED)
     rule = '[[rules]]\ndeny = ["find"]\nwhen = { user = "root" }\n'
-    desk.write("toolcrib.toml", f'[server]\ntargets = ["tools.py"]\n{rule}')
-    done = desk.run("explain", "find", "user= root")
+    cli.write("toolcrib.toml", f'[server]\ntargets = ["tools.py"]\n{rule}')
+    done = cli.run("explain", "find", "user= root")
     assert done.exit_code == 1
     assert 'applies: user equals "root" (it is " root", the tool gets "root")' in done.stdout
-    done = desk.run("explain", "find", "user=bad")
+    done = cli.run("explain", "find", "user=bad")
     assert (done.exit_code, done.stdout) == (2, "")
     assert "'user': not a user" in done.stderr
-    done = desk.run("explain", "find", "user=crash")
+    done = cli.run("explain", "find", "user=crash")
     assert (done.exit_code, done.stdout) == (2, "")
     assert "Cannot convert the arguments of 'find': TypeError: no such user" in done.stderr

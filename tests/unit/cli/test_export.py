@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from .conftest import ADD, Desk
+from .conftest import ADD, CommandLine
 
 LOOSE = '''
 @tool
@@ -31,9 +31,9 @@ def never(arguments: dict) -> str:
 """
 
 
-def test_the_tools_go_to_stdout_and_the_sum_to_stderr(desk: Desk) -> None:
-    desk.write("tools.py", ADD)
-    done = desk.run("export", "--to", "anthropic", "tools.py")
+def test_the_tools_go_to_stdout_and_the_sum_to_stderr(cli: CommandLine) -> None:
+    cli.write("tools.py", ADD)
+    done = cli.run("export", "--to", "anthropic", "tools.py")
     (tool,) = json.loads(done.stdout)
     assert tool["name"] == "add"
     assert tool["input_schema"]["required"] == ["a"]
@@ -41,20 +41,20 @@ def test_the_tools_go_to_stdout_and_the_sum_to_stderr(desk: Desk) -> None:
     assert done.stderr.startswith("note: 1 tool for anthropic: 1 exact; about ")
 
 
-def test_strictness_is_on_and_can_be_turned_off(desk: Desk) -> None:
-    desk.write("tools.py", ADD + LOOSE)
-    done = desk.run("export", "--to", "openai", "tools.py")
+def test_strictness_is_on_and_can_be_turned_off(cli: CommandLine) -> None:
+    cli.write("tools.py", ADD + LOOSE)
+    done = cli.run("export", "--to", "openai", "tools.py")
     assert [tool["function"]["strict"] for tool in json.loads(done.stdout)] == [True, False]
     assert "loose    keep  not strict: /properties/value accepts any value" in done.stderr
     assert "2 exact, 1 not strict" in done.stderr
-    done = desk.run("export", "--to", "openai-responses", "--no-strict", "tools.py")
+    done = cli.run("export", "--to", "openai-responses", "--no-strict", "tools.py")
     assert [tool["strict"] for tool in json.loads(done.stdout)] == [False, False]
     assert "strict" not in done.stderr
 
 
-def test_losses_are_told_with_a_way_out(desk: Desk) -> None:
-    desk.write("tools.py", ADD + LOSSY)
-    done = desk.run("export", "--to", "gemini", "tools.py")
+def test_losses_are_told_with_a_way_out(cli: CommandLine) -> None:
+    cli.write("tools.py", ADD + LOSSY)
+    done = cli.run("export", "--to", "gemini", "tools.py")
     assert done.exit_code == 0
     assert done.stderr.splitlines()[0] == (
         "lossy    mark  /properties/names/uniqueItems: no item twice: only in the description, not enforced"
@@ -63,33 +63,33 @@ def test_losses_are_told_with_a_way_out(desk: Desk) -> None:
     assert [tool["name"] for tool in json.loads(done.stdout)] == ["add", "mark"]
 
 
-def test_only_exact_leaves_the_rest_out(desk: Desk) -> None:
-    desk.write("tools.py", ADD + LOSSY)
-    done = desk.run("export", "--to", "gemini", "--only", "exact", "tools.py")
+def test_only_exact_leaves_the_rest_out(cli: CommandLine) -> None:
+    cli.write("tools.py", ADD + LOSSY)
+    done = cli.run("export", "--to", "gemini", "--only", "exact", "tools.py")
     assert [tool["name"] for tool in json.loads(done.stdout)] == ["add"]
     assert "2 tools for gemini: 1 exact, 1 lossy, 1 left out" in done.stderr
     assert done.exit_code == 0
 
 
-def test_a_refused_tool_is_told_and_fails_the_command_without_hiding_the_rest(desk: Desk) -> None:
-    desk.write("tools.py", ADD + HOPELESS)
-    done = desk.run("export", "--to", "openai", "tools.py")
+def test_a_refused_tool_is_told_and_fails_the_command_without_hiding_the_rest(cli: CommandLine) -> None:
+    cli.write("tools.py", ADD + HOPELESS)
+    done = cli.run("export", "--to", "openai", "tools.py")
     assert [tool["function"]["name"] for tool in json.loads(done.stdout)] == ["add"]
     assert "refused  never  no arguments can satisfy its schema" in done.stderr
     assert done.exit_code == 1
 
 
-def test_a_tool_that_does_not_build_is_told_with_its_place(desk: Desk) -> None:
-    desk.write("tools.py", ADD + '\n@tool\ndef bad(x: "Nowhere"): "Never works at all."\n')
-    done = desk.run("export", "--to", "mcp", "tools.py")
+def test_a_tool_that_does_not_build_is_told_with_its_place(cli: CommandLine) -> None:
+    cli.write("tools.py", ADD + '\n@tool\ndef bad(x: "Nowhere"): "Never works at all."\n')
+    done = cli.run("export", "--to", "mcp", "tools.py")
     assert [tool["name"] for tool in json.loads(done.stdout)] == ["add"]
     assert "error: tools.py:17: Parameter 'x' of tool 'bad'" in done.stderr
     assert done.exit_code == 1
 
 
-def test_the_json_holds_everything_and_stderr_nothing(desk: Desk) -> None:
-    desk.write("tools.py", ADD + LOSSY)
-    done = desk.run("export", "--to", "gemini", "--json", "tools.py")
+def test_the_json_holds_everything_and_stderr_nothing(cli: CommandLine) -> None:
+    cli.write("tools.py", ADD + LOSSY)
+    done = cli.run("export", "--to", "gemini", "--json", "tools.py")
     document = json.loads(done.stdout)
     assert document.keys() == {"to", "tools", "verdicts", "names", "tokens", "findings"}
     assert [verdict["verdict"] for verdict in document["verdicts"]] == ["exact", "lossy"]
@@ -104,22 +104,22 @@ def test_the_json_holds_everything_and_stderr_nothing(desk: Desk) -> None:
     assert done.stderr == ""
 
 
-def test_data_and_report_go_to_files(desk: Desk) -> None:
-    desk.write("tools.py", ADD + LOSSY)
-    done = desk.run(
+def test_data_and_report_go_to_files(cli: CommandLine) -> None:
+    cli.write("tools.py", ADD + LOSSY)
+    done = cli.run(
         "export", "--to", "bedrock", "tools.py", "--output", "tools.json", "--report", "report.json"
     )
     assert done.stdout == ""
     assert "written to tools.json" in done.stderr
-    tools = json.loads((desk.folder / "tools.json").read_text())
+    tools = json.loads((cli.folder / "tools.json").read_text())
     assert [tool["toolSpec"]["name"] for tool in tools] == ["add", "mark"]
-    report = json.loads((desk.folder / "report.json").read_text())
+    report = json.loads((cli.folder / "report.json").read_text())
     assert report.keys() == {"to", "verdicts", "names", "tokens", "findings"}
 
 
-def test_a_file_that_cannot_be_written_is_an_error_in_words(desk: Desk) -> None:
-    desk.write("tools.py", ADD)
-    done = desk.run("export", "--to", "mcp", "tools.py", "-o", "nowhere/tools.json")
+def test_a_file_that_cannot_be_written_is_an_error_in_words(cli: CommandLine) -> None:
+    cli.write("tools.py", ADD)
+    done = cli.run("export", "--to", "mcp", "tools.py", "-o", "nowhere/tools.json")
     assert done.exit_code == 2
     assert done.stderr.startswith("error: Cannot write nowhere/tools.json: No such file or directory")
 
@@ -127,29 +127,29 @@ def test_a_file_that_cannot_be_written_is_an_error_in_words(desk: Desk) -> None:
 @pytest.mark.parametrize(
     ("to", "start"), [("prompt", "- add: Add two"), ("markdown", "# Tools\n\n- [add](#add)")]
 )
-def test_texts_are_printed_as_they_are(desk: Desk, to: str, start: str) -> None:
-    desk.write("tools.py", ADD)
-    assert desk.run("export", "--to", to, "tools.py").stdout.startswith(start)
+def test_texts_are_printed_as_they_are(cli: CommandLine, to: str, start: str) -> None:
+    cli.write("tools.py", ADD)
+    assert cli.run("export", "--to", to, "tools.py").stdout.startswith(start)
 
 
-def test_the_catalog_and_the_descriptor_are_forms_too(desk: Desk) -> None:
-    desk.write("tools.py", ADD)
-    assert desk.json("export", "--to", "catalog", "tools.py")["count"] == 1
-    descriptor = desk.run("export", "--to", "descriptor", "tools.py").stdout
+def test_the_catalog_and_the_descriptor_are_forms_too(cli: CommandLine) -> None:
+    cli.write("tools.py", ADD)
+    assert cli.json("export", "--to", "catalog", "tools.py")["count"] == 1
+    descriptor = cli.run("export", "--to", "descriptor", "tools.py").stdout
     assert json.loads(descriptor)["tools"][0]["name"] == "add"
 
 
-def test_reading_the_source_runs_nothing_and_comes_to_the_same(desk: Desk) -> None:
-    desk.write("tools.py", ADD)
-    ran = desk.json("export", "--to", "openai", "tools.py")
-    desk.write("tools.py", f"from pathlib import Path\nPath('trace').write_text('ran')\n{ADD}")
-    assert desk.json("export", "--to", "openai", "--static", "tools.py") == ran
-    assert not (desk.folder / "trace").exists()
+def test_reading_the_source_runs_nothing_and_comes_to_the_same(cli: CommandLine) -> None:
+    cli.write("tools.py", ADD)
+    ran = cli.json("export", "--to", "openai", "tools.py")
+    cli.write("tools.py", f"from pathlib import Path\nPath('trace').write_text('ran')\n{ADD}")
+    assert cli.json("export", "--to", "openai", "--static", "tools.py") == ran
+    assert not (cli.folder / "trace").exists()
 
 
-def test_a_running_server_is_asked_and_names_that_change_are_told(desk: Desk) -> None:
+def test_a_running_server_is_asked_and_names_that_change_are_told(cli: CommandLine) -> None:
     source = Path(__file__).resolve().parents[3] / "src"
-    path = desk.write(
+    path = cli.write(
         "server.py",
         f"""
         import sys
@@ -165,7 +165,7 @@ def test_a_running_server_is_asked_and_names_that_change_are_told(desk: Desk) ->
         server.run()
         """,
     )
-    done = desk.run("export", "--to", "anthropic", "--command", f"{sys.executable} {path}")
+    done = cli.run("export", "--to", "anthropic", "--command", f"{sys.executable} {path}")
     assert [tool["name"] for tool in json.loads(done.stdout)] == ["go_far"]
     assert "renamed  go.far  to go_far" in done.stderr
 
@@ -179,18 +179,18 @@ def test_a_running_server_is_asked_and_names_that_change_are_told(desk: Desk) ->
     ],
 )
 def test_what_is_given_wrongly_is_told_before_anything_is_loaded(
-    desk: Desk, options: list[str], words: str, hint: str
+    cli: CommandLine, options: list[str], words: str, hint: str
 ) -> None:
-    desk.write("tools.py", "raise SystemExit(9)")
-    done = desk.run("export", *options, "tools.py")
+    cli.write("tools.py", "raise SystemExit(9)")
+    done = cli.run("export", *options, "tools.py")
     assert done.exit_code == 2
     assert done.stderr.startswith(words)
     assert hint in done.stderr
     assert done.stdout == ""
 
 
-def test_the_samples_are_exported_where_nothing_is_named(desk: Desk) -> None:
-    done = desk.run("export", "--to", "openai")
+def test_the_samples_are_exported_where_nothing_is_named(cli: CommandLine) -> None:
+    done = cli.run("export", "--to", "openai")
     assert "note: these are the sample tools" in done.stderr
     assert done.exit_code == 0
 
@@ -208,10 +208,10 @@ def test_the_samples_are_exported_where_nothing_is_named(desk: Desk) -> None:
         ),
     ],
 )
-def test_nothing_that_is_needed_is_overwritten(desk: Desk, words: list[str], error: str) -> None:
-    desk.write("tools.py", ADD)
-    desk.write("toolcrib.toml", '[server]\ntargets = ["tools.py"]\n')
-    before = {path.name: path.read_bytes() for path in desk.folder.iterdir() if path.is_file()}
-    done = desk.run("export", "--to", "mcp", *words)
+def test_nothing_that_is_needed_is_overwritten(cli: CommandLine, words: list[str], error: str) -> None:
+    cli.write("tools.py", ADD)
+    cli.write("toolcrib.toml", '[server]\ntargets = ["tools.py"]\n')
+    before = {path.name: path.read_bytes() for path in cli.folder.iterdir() if path.is_file()}
+    done = cli.run("export", "--to", "mcp", *words)
     assert (done.exit_code, error in done.stderr) == (2, True), done.stderr
-    assert {path.name: path.read_bytes() for path in desk.folder.iterdir() if path.is_file()} == before
+    assert {path.name: path.read_bytes() for path in cli.folder.iterdir() if path.is_file()} == before

@@ -14,7 +14,7 @@ import pytest
 from toolcrib.policy.auth import KeyFile
 from toolcrib.policy.auth.api_keys import is_complete_key
 
-from .conftest import Desk
+from .conftest import CommandLine
 
 SETTINGS = """
     [server]
@@ -36,21 +36,21 @@ hint: to require keys, add this to toolcrib.toml:
 """
 
 
-def create(desk: Desk, *words: str) -> str:
-    done = desk.run("keys", "create", *words)
+def create(cli: CommandLine, *words: str) -> str:
+    done = cli.run("keys", "create", *words)
     assert done.exit_code == 0, done.stderr
     return done.stdout.strip()
 
 
-def listed(desk: Desk, *words: str) -> Any:
-    return desk.json("keys", "list", "--json", *words)["keys"]
+def listed(cli: CommandLine, *words: str) -> Any:
+    return cli.json("keys", "list", "--json", *words)["keys"]
 
 
 # --- create ---
 
 
-def test_the_key_is_all_that_is_printed_and_the_words_say_how_to_use_it(desk: Desk) -> None:
-    done = desk.run("keys", "create", "ana", "--scope", "orders:read", "--scope", "b", "--role", "support")
+def test_the_key_is_all_that_is_printed_and_the_words_say_how_to_use_it(cli: CommandLine) -> None:
+    done = cli.run("keys", "create", "ana", "--scope", "orders:read", "--scope", "b", "--role", "support")
     assert done.exit_code == 0
     secret = done.stdout.removesuffix("\n")
     assert is_complete_key(secret)
@@ -70,9 +70,9 @@ def test_the_key_is_all_that_is_printed_and_the_words_say_how_to_use_it(desk: De
     assert secret not in done.stderr
 
 
-def test_the_file_that_the_settings_name_is_used(desk: Desk) -> None:
-    desk.write("toolcrib.toml", SETTINGS)
-    done = desk.run("keys", "create", "ana", "--expires", "never")
+def test_the_file_that_the_settings_name_is_used(cli: CommandLine) -> None:
+    cli.write("toolcrib.toml", SETTINGS)
+    done = cli.run("keys", "create", "ana", "--expires", "never")
     assert done.exit_code == 0
     [key] = KeyFile("secret/keys.json").entries()
     assert done.stderr == (
@@ -86,38 +86,38 @@ def test_the_file_that_the_settings_name_is_used(desk: Desk) -> None:
     assert not Path("toolcrib.keys.json").exists()
 
 
-def test_a_file_that_is_given_goes_before_the_settings(desk: Desk) -> None:
-    desk.write("toolcrib.toml", SETTINGS)
-    done = desk.run("keys", "create", "ana", "--file", "other.json")
-    assert [key["name"] for key in listed(desk, "--file", "other.json")] == ["ana"]
+def test_a_file_that_is_given_goes_before_the_settings(cli: CommandLine) -> None:
+    cli.write("toolcrib.toml", SETTINGS)
+    done = cli.run("keys", "create", "ana", "--file", "other.json")
+    assert [key["name"] for key in listed(cli, "--file", "other.json")] == ["ana"]
     assert "note: other.json is not used by a toolcrib.toml here\n" in done.stderr
     assert not Path("secret").exists()
-    done = desk.run("keys", "create", "ana", "--file", "./secret/../secret/keys.json")
+    done = cli.run("keys", "create", "ana", "--file", "./secret/../secret/keys.json")
     assert "names" not in done.stderr
 
 
-def test_settings_without_keys_leave_the_usual_file(desk: Desk) -> None:
-    desk.write("toolcrib.toml", "[server]\nname = 'shop'\n")
-    create(desk, "ana")
-    desk.write("toolcrib.toml", "[policy]\ndefault = 'allow'\n")
-    create(desk, "bo")
-    assert [key["name"] for key in listed(desk)] == ["ana", "bo"]
+def test_settings_without_keys_leave_the_usual_file(cli: CommandLine) -> None:
+    cli.write("toolcrib.toml", "[server]\nname = 'shop'\n")
+    create(cli, "ana")
+    cli.write("toolcrib.toml", "[policy]\ndefault = 'allow'\n")
+    create(cli, "bo")
+    assert [key["name"] for key in listed(cli)] == ["ana", "bo"]
 
 
-def test_settings_that_are_wrong_are_said_to_be(desk: Desk) -> None:
-    desk.write("toolcrib.toml", "[auth]\nkey = 'x'\n")
-    done = desk.run("keys", "create", "ana")
+def test_settings_that_are_wrong_are_said_to_be(cli: CommandLine) -> None:
+    cli.write("toolcrib.toml", "[auth]\nkey = 'x'\n")
+    done = cli.run("keys", "create", "ana")
     assert done.exit_code == 2
     assert "toolcrib.toml" in done.stderr
     assert not Path("toolcrib.keys.json").exists()
 
 
-def test_programs_get_json(desk: Desk) -> None:
-    done = desk.run("keys", "create", "ana", "--json", "--expires", "2999-01-01")
+def test_programs_get_json(cli: CommandLine) -> None:
+    done = cli.run("keys", "create", "ana", "--json", "--expires", "2999-01-01")
     found = json.loads(done.stdout)
     assert is_complete_key(found["secret"])
     assert found["file"] == "toolcrib.keys.json"
-    assert found["key"] == listed(desk)[0]
+    assert found["key"] == listed(cli)[0]
     assert found["key"]["expires"] == "2999-01-01T00:00:00Z"
     assert "hash" not in found["key"]
     assert done.stderr == NOWHERE_NAMED
@@ -127,8 +127,8 @@ def test_programs_get_json(desk: Desk) -> None:
     ("text", "seconds"),
     [("30d", 30 * 86_400), ("12h", 43_200), ("90min", 5_400), ("2w", 14 * 86_400), ("1y", 365 * 86_400)],
 )
-def test_a_life_is_a_number_and_a_unit(desk: Desk, text: str, seconds: int) -> None:
-    create(desk, "ana", "--expires", text)
+def test_a_life_is_a_number_and_a_unit(cli: CommandLine, text: str, seconds: int) -> None:
+    create(cli, "ana", "--expires", text)
     [key] = KeyFile("toolcrib.keys.json").entries()
     assert key.expires is not None
     assert abs(key.expires - time.time() - seconds) < 60
@@ -142,9 +142,9 @@ def test_a_life_is_a_number_and_a_unit(desk: Desk, text: str, seconds: int) -> N
         ("2999-01-01T12:30+02:00", "2999-01-01T10:30:00Z"),
     ],
 )
-def test_a_date_is_in_utc_unless_it_says_otherwise(desk: Desk, text: str, expires: str) -> None:
-    create(desk, "ana", "--expires", text)
-    assert listed(desk)[0]["expires"] == expires
+def test_a_date_is_in_utc_unless_it_says_otherwise(cli: CommandLine, text: str, expires: str) -> None:
+    create(cli, "ana", "--expires", text)
+    assert listed(cli)[0]["expires"] == expires
 
 
 @pytest.mark.parametrize(
@@ -164,22 +164,22 @@ def test_a_date_is_in_utc_unless_it_says_otherwise(desk: Desk, text: str, expire
         (["--scope", "a b"], "error: invalid scope or role 'a b': no spaces, quotes or backslashes\n"),
     ],
 )
-def test_what_cannot_be_is_refused_and_nothing_is_made(desk: Desk, words: list[str], said: str) -> None:
-    done = desk.run("keys", "create", "ana", *words)
+def test_what_cannot_be_is_refused_and_nothing_is_made(cli: CommandLine, words: list[str], said: str) -> None:
+    done = cli.run("keys", "create", "ana", *words)
     assert (done.exit_code, done.stdout) == (2, "")
     assert done.stderr.startswith(said)
     assert not Path("toolcrib.keys.json").exists()
 
 
-def test_a_name_that_cannot_be_one_is_refused(desk: Desk) -> None:
-    done = desk.run("keys", "create", "a b")
+def test_a_name_that_cannot_be_one_is_refused(cli: CommandLine) -> None:
+    done = cli.run("keys", "create", "a b")
     assert done.exit_code == 2
     assert done.stderr == "error: invalid key name 'a b': use 1 to 64 letters, digits, dots, - and _\n"
 
 
-def test_a_name_that_is_taken_is_refused_with_two_ways_out(desk: Desk) -> None:
-    create(desk, "ana", "--file", "k k.json")
-    done = desk.run("keys", "create", "ana", "--file", "k k.json")
+def test_a_name_that_is_taken_is_refused_with_two_ways_out(cli: CommandLine) -> None:
+    create(cli, "ana", "--file", "k k.json")
+    done = cli.run("keys", "create", "ana", "--file", "k k.json")
     assert (done.exit_code, done.stdout) == (2, "")
     assert done.stderr == (
         "error: an active key 'ana' exists already\n"
@@ -187,24 +187,26 @@ def test_a_name_that_is_taken_is_refused_with_two_ways_out(desk: Desk) -> None:
     )
 
 
-def test_a_key_that_nobody_got_to_see_is_ended(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_key_that_nobody_got_to_see_is_ended(cli: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(self: object, text: str) -> None:
         raise BrokenPipeError
 
     monkeypatch.setattr("toolcrib.cli.output.Terminal.echo", fail)
-    assert desk.run("keys", "create", "ana").exit_code == 1
+    assert cli.run("keys", "create", "ana").exit_code == 1
     assert [key.state(0) for key in KeyFile("toolcrib.keys.json").entries()] == ["revoked"]
 
 
 # --- list ---
 
 
-def test_the_list_says_whose_for_what_and_until_when(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_list_says_whose_for_what_and_until_when(
+    cli: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("COLUMNS", "120")
-    create(desk, "ana", "--scope", "read", "--scope", "write", "--role", "support", "--expires", "2999-01-01")
-    create(desk, "bo", "--expires", "never")
-    desk.run("keys", "revoke", "bo")
-    done = desk.run("keys", "list")
+    create(cli, "ana", "--scope", "read", "--scope", "write", "--role", "support", "--expires", "2999-01-01")
+    create(cli, "bo", "--expires", "never")
+    cli.run("keys", "revoke", "bo")
+    done = cli.run("keys", "list")
     assert (done.exit_code, done.stderr) == (0, "")
     [heading, first, second] = [re.split(r"  +", line) for line in done.stdout.splitlines()]
     ana, bo = KeyFile("toolcrib.keys.json").entries()
@@ -223,17 +225,19 @@ def test_the_list_says_whose_for_what_and_until_when(desk: Desk, monkeypatch: py
     assert second == ["bo", bo.id, f"{bo.prefix}...", "-", "-", today, "never", "revoked"]
 
 
-def test_a_key_that_expires_soon_is_listed_with_the_time(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_key_that_expires_soon_is_listed_with_the_time(
+    cli: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("COLUMNS", "120")
-    create(desk, "ana", "--expires", "3h")
+    create(cli, "ana", "--expires", "3h")
     [key] = KeyFile("toolcrib.keys.json").entries()
-    assert time.strftime("%Y-%m-%d %H:%M", time.gmtime(key.expires)) in desk.run("keys", "list").stdout
+    assert time.strftime("%Y-%m-%d %H:%M", time.gmtime(key.expires)) in cli.run("keys", "list").stdout
 
 
-def test_programs_get_the_list_as_json(desk: Desk) -> None:
-    create(desk, "ana", "--role", "support", "--expires", "never")
+def test_programs_get_the_list_as_json(cli: CommandLine) -> None:
+    create(cli, "ana", "--role", "support", "--expires", "never")
     [key] = KeyFile("toolcrib.keys.json").entries()
-    assert desk.json("keys", "list", "--json") == {
+    assert cli.json("keys", "list", "--json") == {
         "file": "toolcrib.keys.json",
         "keys": [
             {
@@ -251,16 +255,16 @@ def test_programs_get_the_list_as_json(desk: Desk) -> None:
     }
 
 
-def test_a_list_without_keys_says_so(desk: Desk) -> None:
-    path = desk.write("toolcrib.keys.json", '{"format": 1, "keys": []}')
+def test_a_list_without_keys_says_so(cli: CommandLine) -> None:
+    path = cli.write("toolcrib.keys.json", '{"format": 1, "keys": []}')
     path.chmod(0o600)
-    done = desk.run("keys", "list")
+    done = cli.run("keys", "list")
     assert (done.exit_code, done.stdout) == (0, "")
     assert done.stderr == ("note: no keys in toolcrib.keys.json\nhint: toolcrib keys create NAME\n")
 
 
-def test_a_file_that_is_not_there_is_said_not_to_be(desk: Desk) -> None:
-    done = desk.run("keys", "list")
+def test_a_file_that_is_not_there_is_said_not_to_be(cli: CommandLine) -> None:
+    done = cli.run("keys", "list")
     assert done.exit_code == 2
     assert done.stderr == (
         "error: toolcrib.keys.json: no such file\n"
@@ -268,10 +272,10 @@ def test_a_file_that_is_not_there_is_said_not_to_be(desk: Desk) -> None:
     )
 
 
-def test_a_file_that_others_can_read_is_refused_with_the_command_that_mends_it(desk: Desk) -> None:
-    create(desk, "ana")
+def test_a_file_that_others_can_read_is_refused_with_the_command_that_mends_it(cli: CommandLine) -> None:
+    create(cli, "ana")
     os.chmod("toolcrib.keys.json", 0o644)
-    done = desk.run("keys", "list")
+    done = cli.run("keys", "list")
     assert done.exit_code == 2
     assert done.stderr.endswith("hint: chmod 600 toolcrib.keys.json\n")
 
@@ -279,62 +283,62 @@ def test_a_file_that_others_can_read_is_refused_with_the_command_that_mends_it(d
 # --- revoke ---
 
 
-def test_a_key_is_revoked_by_its_name_and_that_is_said(desk: Desk) -> None:
-    create(desk, "ana")
-    [key] = listed(desk)
-    done = desk.run("keys", "revoke", "ana")
+def test_a_key_is_revoked_by_its_name_and_that_is_said(cli: CommandLine) -> None:
+    create(cli, "ana")
+    [key] = listed(cli)
+    done = cli.run("keys", "revoke", "ana")
     assert (done.exit_code, done.stdout) == (0, "")
     assert done.stderr == (f"note: revoked 'ana' ({key['id']}); running servers refuse it within a second\n")
-    assert listed(desk)[0]["state"] == "revoked"
-    done = desk.run("keys", "revoke", "ana")
+    assert listed(cli)[0]["state"] == "revoked"
+    done = cli.run("keys", "revoke", "ana")
     assert (done.exit_code, done.stderr) == (0, "note: already revoked\n")
 
 
-def test_a_key_is_revoked_by_its_id_or_by_itself(desk: Desk) -> None:
-    secret = create(desk, "ana")
-    create(desk, "bo")
-    found = desk.json("keys", "revoke", listed(desk)[1]["id"], "--json")
+def test_a_key_is_revoked_by_its_id_or_by_itself(cli: CommandLine) -> None:
+    secret = create(cli, "ana")
+    create(cli, "bo")
+    found = cli.json("keys", "revoke", listed(cli)[1]["id"], "--json")
     assert [key["name"] for key in found["revoked"]] == ["bo"]
     assert found["revoked"][0]["state"] == "revoked"
-    assert desk.run("keys", "revoke", secret).exit_code == 0
-    assert [key["state"] for key in listed(desk)] == ["revoked", "revoked"]
-    assert desk.json("keys", "revoke", "bo", "--json") == {"file": "toolcrib.keys.json", "revoked": []}
+    assert cli.run("keys", "revoke", secret).exit_code == 0
+    assert [key["state"] for key in listed(cli)] == ["revoked", "revoked"]
+    assert cli.json("keys", "revoke", "bo", "--json") == {"file": "toolcrib.keys.json", "revoked": []}
 
 
-def test_a_name_that_is_misspelt_finds_help(desk: Desk) -> None:
-    create(desk, "ana")
-    create(desk, "gone")
-    desk.run("keys", "revoke", "gone")
-    done = desk.run("keys", "revoke", "anna")
+def test_a_name_that_is_misspelt_finds_help(cli: CommandLine) -> None:
+    create(cli, "ana")
+    create(cli, "gone")
+    cli.run("keys", "revoke", "gone")
+    done = cli.run("keys", "revoke", "anna")
     assert done.exit_code == 2
     assert done.stderr == "error: Unknown key: anna\nhint: did you mean 'ana'?\n"
-    assert desk.run("keys", "revoke", "zzz").stderr.endswith("hint: available: ana\n")
-    id_ = listed(desk)[0]["id"]
+    assert cli.run("keys", "revoke", "zzz").stderr.endswith("hint: available: ana\n")
+    id_ = listed(cli)[0]["id"]
     wrong = f"{id_[:-1]}{'0' if id_[-1] != '0' else '1'}"
-    assert desk.run("keys", "revoke", wrong).stderr.endswith(f"hint: did you mean '{id_}'?\n")
-    desk.run("keys", "revoke", "ana")
-    done = desk.run("keys", "revoke", "zzz")
+    assert cli.run("keys", "revoke", wrong).stderr.endswith(f"hint: did you mean '{id_}'?\n")
+    cli.run("keys", "revoke", "ana")
+    done = cli.run("keys", "revoke", "zzz")
     assert done.stderr.endswith("hint: toolcrib.keys.json has no active key\n")
 
 
-def test_a_key_that_is_torn_or_foreign_is_told_apart(desk: Desk) -> None:
-    secret = create(desk, "ana")
-    other = create(desk, "ana", "--file", "other.json")
-    done = desk.run("keys", "revoke", secret[:-1])
+def test_a_key_that_is_torn_or_foreign_is_told_apart(cli: CommandLine) -> None:
+    secret = create(cli, "ana")
+    other = create(cli, "ana", "--file", "other.json")
+    done = cli.run("keys", "revoke", secret[:-1])
     assert done.exit_code == 2
     assert done.stderr == ("error: Incomplete or mistyped key\nhint: give its name, or the whole key\n")
-    done = desk.run("keys", "revoke", other)
+    done = cli.run("keys", "revoke", other)
     assert done.exit_code == 2
     assert done.stderr == ("error: This key is not in toolcrib.keys.json\nhint: try another file: --file\n")
     assert other not in done.stderr
 
 
-def test_the_help_of_the_group_names_its_commands(desk: Desk) -> None:
-    done = desk.run("keys", "--help")
+def test_the_help_of_the_group_names_its_commands(cli: CommandLine) -> None:
+    done = cli.run("keys", "--help")
     assert done.exit_code == 0
     assert [word for word in ("create", "list", "revoke") if f"\n  {word} " in done.stdout] == [
         "create",
         "list",
         "revoke",
     ]
-    assert desk.run("keys", "crate").exit_code == 2
+    assert cli.run("keys", "crate").exit_code == 2

@@ -8,7 +8,7 @@ import sys
 import pytest
 from sarif_pydantic import Sarif
 
-from .conftest import ADD, Desk
+from .conftest import ADD, CommandLine
 
 RISKY = '''
 from toolcrib import tool
@@ -36,15 +36,15 @@ def Shout(text: str) -> str:
 '''
 
 
-def test_the_sample_tools_give_no_finding(desk: Desk) -> None:
-    done = desk.run("lint", "--fail-on", "advice")
+def test_the_sample_tools_give_no_finding(cli: CommandLine) -> None:
+    done = cli.run("lint", "--fail-on", "advice")
     assert (done.exit_code, done.stdout) == (0, "5 tools; no problems.\n")
     assert "these are the sample tools" in done.stderr
 
 
-def test_findings_are_printed_as_other_linters_do(desk: Desk) -> None:
-    desk.write("tools.py", RISKY)
-    done = desk.run("lint", "tools.py")
+def test_findings_are_printed_as_other_linters_do(cli: CommandLine) -> None:
+    cli.write("tools.py", RISKY)
+    done = cli.run("lint", "tools.py")
     assert done.exit_code == 1
     assert done.stdout == (
         "tools.py:4: warning[unmarked-risk] 'delete_order' sounds destructive ('delete') and is not marked as"
@@ -59,10 +59,10 @@ def test_findings_are_printed_as_other_linters_do(desk: Desk) -> None:
     )
 
 
-def test_files_stand_apart(desk: Desk) -> None:
-    desk.write("a.py", LOUD)
-    desk.write("b.py", LOUD.replace("Shout", "Cry"))
-    lines = desk.run("lint", "a.py", "b.py").stdout.splitlines()
+def test_files_stand_apart(cli: CommandLine) -> None:
+    cli.write("a.py", LOUD)
+    cli.write("b.py", LOUD.replace("Shout", "Cry"))
+    lines = cli.run("lint", "a.py", "b.py").stdout.splitlines()
     assert [line.partition(":")[0] for line in lines if line.startswith(("a", "b"))] == ["a.py", "b.py"]
     assert "" in lines[:-2]
 
@@ -71,83 +71,83 @@ def test_files_stand_apart(desk: Desk) -> None:
     ("options", "code"),
     [((), 0), (("--fail-on", "advice"), 1), (("--fail-on", "error"), 0), (("--fail-on", "never"), 0)],
 )
-def test_the_exit_code_is_what_fail_on_says(desk: Desk, options: tuple[str, ...], code: int) -> None:
-    desk.write("tools.py", LOUD)
-    assert desk.run("lint", "tools.py", *options).exit_code == code
+def test_the_exit_code_is_what_fail_on_says(cli: CommandLine, options: tuple[str, ...], code: int) -> None:
+    cli.write("tools.py", LOUD)
+    assert cli.run("lint", "tools.py", *options).exit_code == code
 
 
-def test_an_error_of_any_kind_fails_unless_told_otherwise(desk: Desk) -> None:
-    desk.write("tools.py", LOUD)
-    assert desk.run("lint", "tools.py", "--error", "name-style").exit_code == 1
-    assert desk.run("lint", "tools.py", "--error", "name-style", "--fail-on", "never").exit_code == 0
-    assert desk.run("lint", "tools.py", "--error", "name-style:other_*").exit_code == 0
+def test_an_error_of_any_kind_fails_unless_told_otherwise(cli: CommandLine) -> None:
+    cli.write("tools.py", LOUD)
+    assert cli.run("lint", "tools.py", "--error", "name-style").exit_code == 1
+    assert cli.run("lint", "tools.py", "--error", "name-style", "--fail-on", "never").exit_code == 0
+    assert cli.run("lint", "tools.py", "--error", "name-style:other_*").exit_code == 0
 
 
-def test_what_is_milder_than_the_level_is_counted_but_not_shown(desk: Desk) -> None:
-    desk.write("tools.py", LOUD + RISKY)
-    done = desk.run("lint", "tools.py", "--level", "warning")
+def test_what_is_milder_than_the_level_is_counted_but_not_shown(cli: CommandLine) -> None:
+    cli.write("tools.py", LOUD + RISKY)
+    done = cli.run("lint", "tools.py", "--level", "warning")
     assert "name-style" not in done.stdout
     assert done.stdout.splitlines()[-1] == "2 tools; 2 warnings, 1 suggestion (1 not shown)."
 
 
-def test_a_rule_can_be_ignored_for_all_or_some_tools(desk: Desk) -> None:
-    desk.write("tools.py", RISKY)
+def test_a_rule_can_be_ignored_for_all_or_some_tools(cli: CommandLine) -> None:
+    cli.write("tools.py", RISKY)
     ignore = ("--ignore", "unmarked-risk:delete_*", "--ignore", "asks-for-secrecy")
-    done = desk.run("lint", "tools.py", *ignore)
+    done = cli.run("lint", "tools.py", *ignore)
     assert (done.exit_code, done.stdout) == (0, "1 tool; no problems (2 ignored).\n")
 
 
-def test_an_unknown_rule_on_the_command_line_is_the_callers_mistake(desk: Desk) -> None:
+def test_an_unknown_rule_on_the_command_line_is_the_callers_mistake(cli: CommandLine) -> None:
     for option in ("--ignore", "--error", "--explain"):
-        done = desk.run("lint", option, "unmarked-risks")
+        done = cli.run("lint", option, "unmarked-risks")
         assert done.exit_code == 2
         assert "unknown rule 'unmarked-risks'" in done.stderr.lower()
         assert "did you mean 'unmarked-risk'" in done.stderr
     hints = {
-        desk.run("lint", option, "qqq").stderr.partition("hint:")[2] for option in ("--ignore", "--explain")
+        cli.run("lint", option, "qqq").stderr.partition("hint:")[2] for option in ("--ignore", "--explain")
     }
     assert len(hints) == 1
 
 
-def test_settings_are_those_of_the_current_folder(desk: Desk) -> None:
-    desk.write("tools.py", RISKY)
-    desk.write(
+def test_settings_are_those_of_the_current_folder(cli: CommandLine) -> None:
+    cli.write("tools.py", RISKY)
+    cli.write(
         "toolcrib.toml", '[lint]\nignore = ["unmarked-risk", "no-such"]\nerror = ["asks-for-secrecy"]\n'
     )
-    done = desk.run("lint", "tools.py")
+    done = cli.run("lint", "tools.py")
     assert "toolcrib.toml:2: warning[unknown-rule] Unknown rule 'no-such'" in done.stdout
     assert "error[asks-for-secrecy]" in done.stdout
     assert "unmarked-risk" not in done.stdout
 
 
-def test_settings_among_the_targets_win_over_those(desk: Desk) -> None:
-    desk.write("tools.py", RISKY)
-    desk.write("toolcrib.toml", '[lint]\nignore = ["asks-for-secrecy"]\n')
-    desk.write("other.toml", '[server]\ntargets = ["tools.py"]\n[lint]\nignore = ["unmarked-risk"]\n')
-    found = desk.json("lint", "other.toml", "--json")["findings"]
+def test_settings_among_the_targets_win_over_those(cli: CommandLine) -> None:
+    cli.write("tools.py", RISKY)
+    cli.write("toolcrib.toml", '[lint]\nignore = ["asks-for-secrecy"]\n')
+    cli.write("other.toml", '[server]\ntargets = ["tools.py"]\n[lint]\nignore = ["unmarked-risk"]\n')
+    found = cli.json("lint", "other.toml", "--json")["findings"]
     assert [finding["code"] for finding in found] == ["asks-for-secrecy"]
 
 
-def test_settings_that_cannot_be_read_are_told(desk: Desk) -> None:
-    desk.write("tools.py", RISKY)
-    desk.write("toolcrib.toml", "[lint]\nignores = 1\n")
-    done = desk.run("lint", "tools.py")
+def test_settings_that_cannot_be_read_are_told(cli: CommandLine) -> None:
+    cli.write("tools.py", RISKY)
+    cli.write("toolcrib.toml", "[lint]\nignores = 1\n")
+    done = cli.run("lint", "tools.py")
     assert done.exit_code == 2
     assert "ignores" in done.stderr
 
 
-def test_opt_outs_of_strangers_can_be_disregarded(desk: Desk) -> None:
-    desk.write("tools.py", RISKY.replace("@tool\n", "@tool  # toolcrib: ignore\n"))
-    desk.write("toolcrib.toml", '[lint]\nignore = ["unmarked-risk"]\n')
-    assert desk.run("lint", "tools.py").exit_code == 0
-    done = desk.run("lint", "tools.py", "--no-ignore")
+def test_opt_outs_of_strangers_can_be_disregarded(cli: CommandLine) -> None:
+    cli.write("tools.py", RISKY.replace("@tool\n", "@tool  # toolcrib: ignore\n"))
+    cli.write("toolcrib.toml", '[lint]\nignore = ["unmarked-risk"]\n')
+    assert cli.run("lint", "tools.py").exit_code == 0
+    done = cli.run("lint", "tools.py", "--no-ignore")
     assert done.exit_code == 1
     assert done.stdout.endswith("1 tool; 2 warnings.\n")
 
 
-def test_json_has_the_shape_of_the_other_lists(desk: Desk) -> None:
-    path = desk.write("tools.py", RISKY)
-    document = desk.json("lint", "tools.py", "--json")
+def test_json_has_the_shape_of_the_other_lists(cli: CommandLine) -> None:
+    path = cli.write("tools.py", RISKY)
+    document = cli.json("lint", "tools.py", "--json")
     assert [tool["name"] for tool in document["tools"]] == ["delete_order"]
     assert document["tools"][0]["source"] == {"file": str(path), "line": 4}
     first = document["findings"][0]
@@ -155,9 +155,9 @@ def test_json_has_the_shape_of_the_other_lists(desk: Desk) -> None:
     assert (first["code"], first["level"], first["line"]) == ("unmarked-risk", "warning", 4)
 
 
-def test_sarif_names_files_from_the_current_folder(desk: Desk) -> None:
-    desk.write("tools.py", RISKY.replace("@tool\n", "@tool  # toolcrib: ignore[unmarked-risk]\n"))
-    done = desk.run("lint", "tools.py", "--sarif")
+def test_sarif_names_files_from_the_current_folder(cli: CommandLine) -> None:
+    cli.write("tools.py", RISKY.replace("@tool\n", "@tool  # toolcrib: ignore[unmarked-risk]\n"))
+    done = cli.run("lint", "tools.py", "--sarif")
     assert done.exit_code == 1
     Sarif.model_validate(json.loads(done.stdout))
     results = json.loads(done.stdout)["runs"][0]["results"]
@@ -169,66 +169,66 @@ def test_sarif_names_files_from_the_current_folder(desk: Desk) -> None:
     assert location["artifactLocation"] == {"uri": "tools.py", "uriBaseId": "SRCROOT"}
 
 
-def test_json_and_sarif_exclude_each_other(desk: Desk) -> None:
-    done = desk.run("lint", "--json", "--sarif")
+def test_json_and_sarif_exclude_each_other(cli: CommandLine) -> None:
+    done = cli.run("lint", "--json", "--sarif")
     assert done.exit_code == 2
     assert "--json cannot be combined with --sarif" in done.stderr
 
 
-def test_source_is_read_without_running_it(desk: Desk) -> None:
-    desk.write("tools.py", f"import pathlib\npathlib.Path('trace').write_text('ran')\n{RISKY}")
-    done = desk.run("lint", "--static", "tools.py")
+def test_source_is_read_without_running_it(cli: CommandLine) -> None:
+    cli.write("tools.py", f"import pathlib\npathlib.Path('trace').write_text('ran')\n{RISKY}")
+    done = cli.run("lint", "--static", "tools.py")
     assert done.exit_code == 1
     assert "asks-for-secrecy" in done.stdout
     assert "tools.py:8: warning" in done.stdout
-    assert not (desk.folder / "trace").exists()
+    assert not (cli.folder / "trace").exists()
 
 
-def test_a_running_server_is_asked(desk: Desk) -> None:
-    desk.write("tools.py", RISKY)
+def test_a_running_server_is_asked(cli: CommandLine) -> None:
+    cli.write("tools.py", RISKY)
     command = f"{sys.executable} -m toolcrib serve --stdio tools.py"
-    done = desk.run("lint", "--command", command)
+    done = cli.run("lint", "--command", command)
     assert done.exit_code == 1
     assert "delete_order: warning[asks-for-secrecy]" in done.stdout
 
 
-def test_what_reading_and_building_remark_is_there_too(desk: Desk) -> None:
-    desk.write("tools.py", ADD + "\n@tool\ndef many(*names): ...\n")
-    done = desk.run("lint", "tools.py", "--ignore", "invalid-signature")
+def test_what_reading_and_building_remark_is_there_too(cli: CommandLine) -> None:
+    cli.write("tools.py", ADD + "\n@tool\ndef many(*names): ...\n")
+    done = cli.run("lint", "tools.py", "--ignore", "invalid-signature")
     assert done.exit_code == 1
     assert "error[invalid-signature]" in done.stdout
 
 
-def test_nothing_in_a_message_steers_a_terminal(desk: Desk) -> None:
-    desk.write(
+def test_nothing_in_a_message_steers_a_terminal(cli: CommandLine) -> None:
+    cli.write(
         "tools.py",
         RISKY.replace("@tool\n", "@tool(meta={'note': 'a\\x1b[2Jb'}, destructive=True)\n"),
     )
-    done = desk.run("lint", "tools.py")
+    done = cli.run("lint", "tools.py")
     assert "error[hidden-character]" in done.stdout
     assert "\x1b" not in done.output
 
 
-def test_the_rules_can_be_listed(desk: Desk) -> None:
-    done = desk.run("lint", "--list-rules")
+def test_the_rules_can_be_listed(cli: CommandLine) -> None:
+    done = cli.run("lint", "--list-rules")
     assert done.exit_code == 0
     assert "Planted instructions\n  overrides-instructions  warning  A text tells the model" in done.stdout
-    rules = desk.json("lint", "--list-rules", "--json")["rules"]
+    rules = cli.json("lint", "--list-rules", "--json")["rules"]
     assert {"code", "level", "group", "summary", "why", "mend"} == rules[0].keys()
     assert len(rules) > 40
 
 
-def test_one_rule_can_be_explained(desk: Desk) -> None:
-    said = desk.run("lint", "--explain", "near-duplicate").stdout
+def test_one_rule_can_be_explained(cli: CommandLine) -> None:
+    said = cli.run("lint", "--explain", "near-duplicate").stdout
     assert said.startswith("near-duplicate (warning)\n")
     assert "Fix: make it one tool, or say how they differ." in said
     assert "# toolcrib: ignore[near-duplicate]" in said
-    assert "found while loading tools" in desk.run("lint", "--explain", "stale-parameter").stdout
+    assert "found while loading tools" in cli.run("lint", "--explain", "stale-parameter").stdout
 
 
-def test_check_speaks_of_what_was_planted(desk: Desk) -> None:
-    desk.write("tools.py", RISKY)
-    done = desk.run("check", "tools.py")
+def test_check_speaks_of_what_was_planted(cli: CommandLine) -> None:
+    cli.write("tools.py", RISKY)
+    done = cli.run("check", "tools.py")
     assert done.exit_code == 0
     assert "[asks-for-secrecy]" in done.stdout
     assert "[unmarked-risk]" not in done.stdout

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from .conftest import ADD, Desk
+from .conftest import ADD, CommandLine
 
 TAGGED = (
     ADD.replace("@tool", '@tool(tags=["sums"])')
@@ -13,8 +13,8 @@ TAGGED = (
 )
 
 
-def test_the_sample_tools_are_listed_where_nothing_is_named(desk: Desk) -> None:
-    done = desk.run("list")
+def test_the_sample_tools_are_listed_where_nothing_is_named(cli: CommandLine) -> None:
+    done = cli.run("list")
     assert done.exit_code == 0
     lines = done.stdout.splitlines()
     assert lines[0].split() == ["NAME", "DESCRIPTION", "PARAMETERS"]
@@ -23,8 +23,8 @@ def test_the_sample_tools_are_listed_where_nothing_is_named(desk: Desk) -> None:
     assert "sample tools" in done.stderr
 
 
-def test_the_json_of_a_list_is_tools_and_findings(desk: Desk) -> None:
-    document = desk.json("list", "--json")
+def test_the_json_of_a_list_is_tools_and_findings(cli: CommandLine) -> None:
+    document = cli.json("list", "--json")
     assert document.keys() == {"tools", "findings"}
     assert [tool["name"] for tool in document["tools"]] == [
         "hello_world",
@@ -35,14 +35,14 @@ def test_the_json_of_a_list_is_tools_and_findings(desk: Desk) -> None:
     ]
     assert document["tools"][3]["outputSchema"]["type"] == "number"
     assert document["tools"][0]["source"]["file"].endswith("samples.py")
-    assert desk.run("list", "--json").stderr == ""
+    assert cli.run("list", "--json").stderr == ""
 
 
-def test_tags_and_selectors_choose(desk: Desk) -> None:
-    desk.write("tools.py", TAGGED)
+def test_tags_and_selectors_choose(cli: CommandLine) -> None:
+    cli.write("tools.py", TAGGED)
 
     def names(*options: str) -> list[str]:
-        return [tool["name"] for tool in desk.json("list", "tools.py", "--json", *options)["tools"]]
+        return [tool["name"] for tool in cli.json("list", "tools.py", "--json", *options)["tools"]]
 
     assert names("--tag", "sums") == ["add"]
     assert names("--tag", "sums", "--tag", "other") == ["add", "add_more"]
@@ -60,67 +60,67 @@ def test_tags_and_selectors_choose(desk: Desk) -> None:
         (["--exclude", "re:("], ""),
     ],
 )
-def test_a_selector_that_means_nothing_fails_loudly(desk: Desk, options: list[str], hint: str) -> None:
-    desk.write("tools.py", TAGGED)
-    done = desk.run("list", "tools.py", *options)
+def test_a_selector_that_means_nothing_fails_loudly(cli: CommandLine, options: list[str], hint: str) -> None:
+    cli.write("tools.py", TAGGED)
+    done = cli.run("list", "tools.py", *options)
     assert done.exit_code == 2
     assert done.stderr.startswith("error: selector ")
     assert hint in done.stderr
     assert done.stdout == ""
 
 
-def test_a_broken_tool_is_told_on_stderr_beside_the_good_ones(desk: Desk) -> None:
-    desk.write("tools.py", ADD + '\n@tool\ndef bad(x: "Nowhere"): "Never works at all."\n')
-    done = desk.run("list", "tools.py")
+def test_a_broken_tool_is_told_on_stderr_beside_the_good_ones(cli: CommandLine) -> None:
+    cli.write("tools.py", ADD + '\n@tool\ndef bad(x: "Nowhere"): "Never works at all."\n')
+    done = cli.run("list", "tools.py")
     assert done.exit_code == 1
     assert "add" in done.stdout
     assert "bad" not in done.stdout
     assert done.stderr.startswith("error: tools.py:17: Parameter 'x' of tool 'bad'")
-    document = desk.json("list", "tools.py", "--json")
+    document = cli.json("list", "tools.py", "--json")
     assert [tool["name"] for tool in document["tools"]] == ["add"]
     assert [finding["tool"] for finding in document["findings"]] == ["bad"]
 
 
-def test_long_names_break_behind_underscores_and_lose_no_letter(desk: Desk) -> None:
+def test_long_names_break_behind_underscores_and_lose_no_letter(cli: CommandLine) -> None:
     name = "fetch_quarterly_revenue_report_for_the_region_of_choice"
-    desk.write("tools.py", ADD.replace("def add", f"def {name}"))
-    done = desk.run("list", "tools.py")
+    cli.write("tools.py", ADD.replace("def add", f"def {name}"))
+    done = cli.run("list", "tools.py")
     column = "".join(line.split("  ")[0].strip() for line in done.stdout.splitlines()[1:])
     assert column == name
     assert all(len(line) <= 80 for line in done.stdout.splitlines())
     assert all(line.split("  ")[0].endswith("_") for line in done.stdout.splitlines()[1:-1])
 
 
-def test_the_table_uses_the_width_there_is(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_table_uses_the_width_there_is(cli: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "120")
-    wide = desk.run("list").stdout
+    wide = cli.run("list").stdout
     assert 80 < max(len(line) for line in wide.splitlines()) <= 120
     assert "Get debug information about the server" in wide
 
 
-def test_a_description_is_never_read_as_markup(desk: Desk) -> None:
-    desk.write("tools.py", ADD.replace("Add two whole numbers.", "Add [bold]two[/bold] :smile: numbers."))
-    assert "[bold]two[/bold] :smile:" in desk.run("list", "tools.py").stdout
+def test_a_description_is_never_read_as_markup(cli: CommandLine) -> None:
+    cli.write("tools.py", ADD.replace("Add two whole numbers.", "Add [bold]two[/bold] :smile: numbers."))
+    assert "[bold]two[/bold] :smile:" in cli.run("list", "tools.py").stdout
 
 
-def test_what_a_target_prints_on_import_goes_to_stderr(desk: Desk) -> None:
-    desk.write("tools.py", "print('hello from import')\n" + ADD)
-    done = desk.run("list", "tools.py", "--json")
+def test_what_a_target_prints_on_import_goes_to_stderr(cli: CommandLine) -> None:
+    cli.write("tools.py", "print('hello from import')\n" + ADD)
+    done = cli.run("list", "tools.py", "--json")
     assert done.stdout.startswith("{")
     assert "hello from import" in done.stderr
 
 
-def test_a_folder_without_any_tool_says_so(desk: Desk) -> None:
-    desk.write("kit/empty.py", "x = 1\n")
-    done = desk.run("list", "kit")
+def test_a_folder_without_any_tool_says_so(cli: CommandLine) -> None:
+    cli.write("kit/empty.py", "x = 1\n")
+    done = cli.run("list", "kit")
     assert done.exit_code != 0
     assert "error: " in done.stderr
     assert "@tool" in done.stderr
 
 
-def test_everything_switched_off_is_a_note_and_no_error(desk: Desk) -> None:
-    desk.write("tools.py", ADD.replace("@tool", "@tool(enabled=False)"))
-    done = desk.run("list", "tools.py")
+def test_everything_switched_off_is_a_note_and_no_error(cli: CommandLine) -> None:
+    cli.write("tools.py", ADD.replace("@tool", "@tool(enabled=False)"))
+    done = cli.run("list", "tools.py")
     assert (done.exit_code, done.stdout) == (0, "")
     assert "note: 1 tool disabled: add" in done.stderr
     assert "note: no tools found" in done.stderr

@@ -8,7 +8,7 @@ import shlex
 
 import pytest
 
-from .conftest import ADD, Desk
+from .conftest import ADD, CommandLine
 
 FIND = '''
 @tool
@@ -19,18 +19,18 @@ def find(text: str) -> str:
 
 
 @pytest.fixture
-def locked(desk: Desk) -> Desk:
-    desk.write("tools.py", ADD + FIND)
-    assert desk.run("lock", "tools.py").exit_code == 0
-    return desk
+def locked(cli: CommandLine) -> CommandLine:
+    cli.write("tools.py", ADD + FIND)
+    assert cli.run("lock", "tools.py").exit_code == 0
+    return cli
 
 
-def change(desk: Desk, old: str, new: str) -> None:
+def change(cli: CommandLine, old: str, new: str) -> None:
     """Change the tools; they are loaded anew, as in another process."""
-    text = (desk.folder / "tools.py").read_text()
+    text = (cli.folder / "tools.py").read_text()
     assert old in text
-    desk.write("tools.py", text.replace(old, new))
-    os.utime(desk.folder / "tools.py", (1, 1))
+    cli.write("tools.py", text.replace(old, new))
+    os.utime(cli.folder / "tools.py", (1, 1))
     forget()
 
 
@@ -43,17 +43,17 @@ def forget() -> None:
         del sys.modules[name]
 
 
-def test_the_file_is_written_and_said_to_be(desk: Desk) -> None:
-    desk.write("tools.py", ADD)
-    done = desk.run("lock", "tools.py")
+def test_the_file_is_written_and_said_to_be(cli: CommandLine) -> None:
+    cli.write("tools.py", ADD)
+    done = cli.run("lock", "tools.py")
     assert (done.exit_code, done.stdout) == (0, "")
     assert done.stderr == "note: toolcrib.lock written: 1 tool\n"
-    entry = json.loads((desk.folder / "toolcrib.lock").read_text())["tools"][0]
+    entry = json.loads((cli.folder / "toolcrib.lock").read_text())["tools"][0]
     assert (entry["name"], entry["source"]) == ("add", "tools.py")
-    assert str(desk.folder) not in (desk.folder / "toolcrib.lock").read_text()
+    assert str(cli.folder) not in (cli.folder / "toolcrib.lock").read_text()
 
 
-def test_a_lock_that_is_up_to_date_is_left_alone(locked: Desk) -> None:
+def test_a_lock_that_is_up_to_date_is_left_alone(locked: CommandLine) -> None:
     before = (locked.folder / "toolcrib.lock").stat()
     done = locked.run("lock", "tools.py")
     assert done.stderr == "note: toolcrib.lock is up to date: 2 tools\n"
@@ -61,12 +61,12 @@ def test_a_lock_that_is_up_to_date_is_left_alone(locked: Desk) -> None:
     assert (after.st_ino, after.st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
 
 
-def test_reading_the_source_gives_the_same_lock(locked: Desk) -> None:
+def test_reading_the_source_gives_the_same_lock(locked: CommandLine) -> None:
     done = locked.run("lock", "tools.py", "--static", "--check")
     assert done.exit_code == 0, done.stderr
 
 
-def test_check_says_what_differs_and_changes_nothing(locked: Desk) -> None:
+def test_check_says_what_differs_and_changes_nothing(locked: CommandLine) -> None:
     before = (locked.folder / "toolcrib.lock").read_bytes()
     assert locked.run("lock", "tools.py", "--check").exit_code == 0
     change(locked, "b: int = 1", "b: int")
@@ -78,15 +78,15 @@ def test_check_says_what_differs_and_changes_nothing(locked: Desk) -> None:
     assert (locked.folder / "toolcrib.lock").read_bytes() == before
 
 
-def test_check_fails_where_there_is_no_lock(desk: Desk) -> None:
-    desk.write("tools.py", ADD)
-    done = desk.run("lock", "tools.py", "--check")
+def test_check_fails_where_there_is_no_lock(cli: CommandLine) -> None:
+    cli.write("tools.py", ADD)
+    done = cli.run("lock", "tools.py", "--check")
     assert done.exit_code == 1
     assert "error: No such file: toolcrib.lock\nhint: write it: toolcrib lock tools.py\n" in done.stderr
-    assert not (desk.folder / "toolcrib.lock").exists()
+    assert not (cli.folder / "toolcrib.lock").exists()
 
 
-def test_update_takes_only_what_is_named_and_forgets_what_is_gone(locked: Desk) -> None:
+def test_update_takes_only_what_is_named_and_forgets_what_is_gone(locked: CommandLine) -> None:
     change(locked, "Add two whole numbers", "Add two numbers")
     change(locked, "def find(", "def seek(")
     assert locked.run("lock", "tools.py", "--update", "add").exit_code == 0
@@ -108,24 +108,26 @@ def test_update_takes_only_what_is_named_and_forgets_what_is_gone(locked: Desk) 
         ),
     ],
 )
-def test_what_is_asked_wrongly_is_refused_with_a_way_out(locked: Desk, words: list[str], error: str) -> None:
+def test_what_is_asked_wrongly_is_refused_with_a_way_out(
+    locked: CommandLine, words: list[str], error: str
+) -> None:
     done = locked.run("lock", *words)
     assert done.exit_code == 2
     assert error in done.stderr
     assert done.stderr.startswith("error: ")
 
 
-def test_tools_with_errors_are_not_locked_unless_told(desk: Desk) -> None:
-    desk.write("tools.py", ADD + "\n@tool\ndef bad(*args): 'No.'\n")
-    done = desk.run("lock", "tools.py")
+def test_tools_with_errors_are_not_locked_unless_told(cli: CommandLine) -> None:
+    cli.write("tools.py", ADD + "\n@tool\ndef bad(*args): 'No.'\n")
+    done = cli.run("lock", "tools.py")
     assert done.exit_code == 1
     assert "error: Not locked: 1 problem\nhint: fix them, or lock the other tools" in done.stderr
-    assert not (desk.folder / "toolcrib.lock").exists()
-    assert desk.run("lock", "tools.py", "--partial").exit_code == 0
-    assert [e["name"] for e in json.loads((desk.folder / "toolcrib.lock").read_text())["tools"]] == ["add"]
+    assert not (cli.folder / "toolcrib.lock").exists()
+    assert cli.run("lock", "tools.py", "--partial").exit_code == 0
+    assert [e["name"] for e in json.loads((cli.folder / "toolcrib.lock").read_text())["tools"]] == ["add"]
 
 
-def test_a_lock_that_was_edited_is_not_overwritten_unseen(locked: Desk) -> None:
+def test_a_lock_that_was_edited_is_not_overwritten_unseen(locked: CommandLine) -> None:
     path = locked.folder / "toolcrib.lock"
     path.write_text(path.read_text().replace("Find a text", "Send a text"))
     done = locked.run("lock", "tools.py")
@@ -134,56 +136,56 @@ def test_a_lock_that_was_edited_is_not_overwritten_unseen(locked: Desk) -> None:
     assert "Send a text" in path.read_text()
 
 
-def test_settings_say_what_is_locked_and_where(desk: Desk) -> None:
-    desk.write("tools.py", ADD)
-    desk.write("toolcrib.toml", '[server]\ntargets = ["tools.py"]\n[lock]\nfile = "pins/all.lock"\n')
-    (desk.folder / "pins").mkdir()
-    done = desk.run("lock")
+def test_settings_say_what_is_locked_and_where(cli: CommandLine) -> None:
+    cli.write("tools.py", ADD)
+    cli.write("toolcrib.toml", '[server]\ntargets = ["tools.py"]\n[lock]\nfile = "pins/all.lock"\n')
+    (cli.folder / "pins").mkdir()
+    done = cli.run("lock")
     assert done.exit_code == 0, done.stderr
-    entry = json.loads((desk.folder / "pins" / "all.lock").read_text())["tools"][0]
+    entry = json.loads((cli.folder / "pins" / "all.lock").read_text())["tools"][0]
     assert entry["source"] == "add" or entry["source"].endswith("tools.py")
 
 
-def test_the_samples_are_nobodys_to_lock(desk: Desk) -> None:
-    done = desk.run("lock")
+def test_the_samples_are_nobodys_to_lock(cli: CommandLine) -> None:
+    done = cli.run("lock")
     assert done.exit_code == 2
     assert "No targets to lock" in done.stderr
 
 
 @pytest.mark.parametrize("words", [["--output", "my own.lock"], ["--static"]])
-def test_what_a_hint_says_can_be_typed(desk: Desk, words: list[str]) -> None:
-    desk.write("tools.py", ADD)
-    done = desk.run("lock", "tools.py", "--check", *words)
+def test_what_a_hint_says_can_be_typed(cli: CommandLine, words: list[str]) -> None:
+    cli.write("tools.py", ADD)
+    done = cli.run("lock", "tools.py", "--check", *words)
     said = shlex.split(done.stderr.partition("hint: write it: toolcrib ")[2])
-    assert desk.run(*said).exit_code == 0
-    change(desk, "b: int = 1", "b: int")
-    done = desk.run("lock", "tools.py", "--check", *words)
+    assert cli.run(*said).exit_code == 0
+    change(cli, "b: int = 1", "b: int")
+    done = cli.run("lock", "tools.py", "--check", *words)
     assert done.exit_code == 1
     said = shlex.split(done.stderr.partition("accept them: toolcrib ")[2])
-    assert desk.run(*said).exit_code == 0
-    assert desk.run("lock", "tools.py", "--check", *words).exit_code == 0
+    assert cli.run(*said).exit_code == 0
+    assert cli.run("lock", "tools.py", "--check", *words).exit_code == 0
 
 
-def test_without_targets_a_lock_says_what_it_was_written_from(locked: Desk) -> None:
+def test_without_targets_a_lock_says_what_it_was_written_from(locked: CommandLine) -> None:
     for words in (["--check"], ["--update", "add"]):
         done = locked.run("lock", *words)
         assert done.exit_code == 2
         assert "hint: name the file, as before: toolcrib lock tools.py\n" in done.stderr
 
 
-def test_tools_that_are_off_and_older_versions_are_locked_too(desk: Desk) -> None:
+def test_tools_that_are_off_and_older_versions_are_locked_too(cli: CommandLine) -> None:
     off = ADD.replace("@tool", '@tool(enabled=False, name="off")').replace("def add", "def off_add")
     older = ADD.replace("@tool", '@tool(version="1")') + ADD.replace("@tool", '@tool(version="2")').replace(
         "def add", "def add_again"
     ).replace('version="2"', 'version="2", name="add"')
-    desk.write("tools.py", off + older)
-    assert desk.run("lock", "tools.py").exit_code == 0
-    entries = json.loads((desk.folder / "toolcrib.lock").read_text())["tools"]
+    cli.write("tools.py", off + older)
+    assert cli.run("lock", "tools.py").exit_code == 0
+    entries = json.loads((cli.folder / "toolcrib.lock").read_text())["tools"]
     assert [(e["name"], e.get("version")) for e in entries] == [("add", "1"), ("add", "2"), ("off", None)]
-    assert desk.run("diff", "tools.py").exit_code == 0
+    assert cli.run("diff", "tools.py").exit_code == 0
 
 
-def test_the_json_says_what_was_done(locked: Desk) -> None:
+def test_the_json_says_what_was_done(locked: CommandLine) -> None:
     change(locked, "b: int = 1", "b: int")
     document = locked.json("lock", "tools.py", "--check", "--json")
     assert (document["written"], document["up_to_date"], document["tools"]) == (False, False, 2)

@@ -14,7 +14,7 @@ from toolcrib.cli.serve import check_workers_policy
 from toolcrib.config import Config
 from toolcrib.policy import Limit, Policy, Rule
 
-from .conftest import ADD, Desk
+from .conftest import ADD, CommandLine
 
 HEAD = '[server]\ntargets = ["tools.py"]\n'
 WRONG = {
@@ -60,11 +60,11 @@ WRONG = {
 @pytest.mark.parametrize("text", WRONG)
 @pytest.mark.parametrize("command", [("check",), ("serve", "--stdio"), ("serve", "--port", "0")])
 def test_a_policy_that_is_wrong_is_told_with_its_place_and_nothing_is_served(
-    desk: Desk, text: str, command: tuple[str, ...]
+    cli: CommandLine, text: str, command: tuple[str, ...]
 ) -> None:
-    desk.write("tools.py", ADD)
-    (desk.folder / "toolcrib.toml").write_text(HEAD + text)
-    done = desk.run(*command, stdin="")
+    cli.write("tools.py", ADD)
+    (cli.folder / "toolcrib.toml").write_text(HEAD + text)
+    done = cli.run(*command, stdin="")
     place, _, said = WRONG[text].partition(": ")
     told = done.stderr + done.stdout
     assert f"toolcrib.toml:{place}: " in told
@@ -77,10 +77,10 @@ def test_a_policy_that_is_wrong_is_told_with_its_place_and_nothing_is_served(
 
 
 @pytest.mark.parametrize("text", ['[[rules]]\ndeny = ["refund"]\n', '[[limits]]\nrate = "often"\n'])
-def test_check_tells_of_it_in_json(desk: Desk, text: str) -> None:
-    desk.write("tools.py", ADD)
-    (desk.folder / "toolcrib.toml").write_text(HEAD + text)
-    done = desk.run("check", "--json")
+def test_check_tells_of_it_in_json(cli: CommandLine, text: str) -> None:
+    cli.write("tools.py", ADD)
+    (cli.folder / "toolcrib.toml").write_text(HEAD + text)
+    done = cli.run("check", "--json")
     assert done.exit_code == 1
     [finding] = [item for item in json.loads(done.stdout)["findings"] if item["level"] == "error"]
     assert (finding["code"], finding["file"], finding["line"]) == (
@@ -90,10 +90,10 @@ def test_check_tells_of_it_in_json(desk: Desk, text: str) -> None:
     )
 
 
-def test_check_tells_of_keys_that_no_server_would_start_with(desk: Desk) -> None:
-    desk.write("tools.py", ADD)
-    (desk.folder / "toolcrib.toml").write_text(HEAD + '[auth]\nkeys = "k.json"\n')
-    done = desk.run("check", "--json")
+def test_check_tells_of_keys_that_no_server_would_start_with(cli: CommandLine) -> None:
+    cli.write("tools.py", ADD)
+    (cli.folder / "toolcrib.toml").write_text(HEAD + '[auth]\nkeys = "k.json"\n')
+    done = cli.run("check", "--json")
     assert done.exit_code == 0  # they need not be on this machine
     [finding] = [item for item in json.loads(done.stdout)["findings"] if item["level"] == "warning"]
     assert finding["message"].startswith("auth.keys: ")
@@ -101,31 +101,33 @@ def test_check_tells_of_keys_that_no_server_would_start_with(desk: Desk) -> None
     assert (finding["file"], finding["line"]) == ("toolcrib.toml", 4)
 
 
-def test_a_good_policy_is_no_finding(desk: Desk) -> None:
-    desk.write("tools.py", ADD)
-    desk.write(
+def test_a_good_policy_is_no_finding(cli: CommandLine) -> None:
+    cli.write("tools.py", ADD)
+    cli.write(
         "toolcrib.toml", HEAD + '[[rules]]\ndeny = ["add"]\nwho = ["key:x"]\n[[limits]]\nrate = "5/s"\n'
     )
-    done = desk.run("check")
+    done = cli.run("check")
     assert done.exit_code == 0
     assert "error" not in done.stdout
 
 
 @pytest.mark.parametrize("file", ["policy.toml", "nowhere.toml"])
-def test_other_targets_are_not_served_without_the_policy_that_cannot_be_read(desk: Desk, file: str) -> None:
-    desk.write("tools.py", ADD)
-    desk.write("policy.toml", '[[rules]]\ndney = ["add"]\n')
+def test_other_targets_are_not_served_without_the_policy_that_cannot_be_read(
+    cli: CommandLine, file: str
+) -> None:
+    cli.write("tools.py", ADD)
+    cli.write("policy.toml", '[[rules]]\ndney = ["add"]\n')
     for targets in ((file, "tools.py"), ("tools.py", file)):
-        done = desk.run("serve", "--stdio", *targets, stdin="")
+        done = cli.run("serve", "--stdio", *targets, stdin="")
         assert done.exit_code == 2
         assert file in done.stderr
 
 
-def test_two_policies_are_one_too_many(desk: Desk) -> None:
-    desk.write("tools.py", ADD)
+def test_two_policies_are_one_too_many(cli: CommandLine) -> None:
+    cli.write("tools.py", ADD)
     for name in ("a.toml", "b.toml"):
-        desk.write(name, HEAD + '[[limits]]\nrate = "5/s"\n')
-    done = desk.run("serve", "--stdio", "a.toml", "b.toml", stdin="")
+        cli.write(name, HEAD + '[[limits]]\nrate = "5/s"\n')
+    done = cli.run("serve", "--stdio", "a.toml", "b.toml", stdin="")
     assert done.exit_code == 2
     assert done.stderr == (
         "error: More than one policy: a.toml, b.toml\nhint: keep the policy sections in one file\n"
@@ -157,17 +159,17 @@ def test_the_first_thing_that_means_nothing_is_told_and_how_many_more() -> None:
     assert error.message.endswith(" (and 2 more: see `toolcrib check`)")
 
 
-def test_a_policy_that_lies_here_and_is_not_read_is_told_of(desk: Desk) -> None:
-    desk.write("tools.py", ADD)
-    desk.write("toolcrib.toml", HEAD + '[[limits]]\nrate = "5/s"\n')
+def test_a_policy_that_lies_here_and_is_not_read_is_told_of(cli: CommandLine) -> None:
+    cli.write("tools.py", ADD)
+    cli.write("toolcrib.toml", HEAD + '[[limits]]\nrate = "5/s"\n')
     said = "the policy of toolcrib.toml is not used, because other targets are named"
-    assert said in desk.run("serve", "--stdio", "tools.py", stdin="").stderr
-    assert said not in desk.run("serve", "--stdio", stdin="").stderr
-    assert said not in desk.run("serve", "--stdio", "toolcrib.toml", stdin="").stderr
-    desk.write("toolcrib.toml", HEAD)
-    assert said not in desk.run("serve", "--stdio", "tools.py", stdin="").stderr
-    desk.write("toolcrib.toml", HEAD + "[[limits]]\nrate = 5\n")
-    assert said not in desk.run("serve", "--stdio", "tools.py", stdin="").stderr
+    assert said in cli.run("serve", "--stdio", "tools.py", stdin="").stderr
+    assert said not in cli.run("serve", "--stdio", stdin="").stderr
+    assert said not in cli.run("serve", "--stdio", "toolcrib.toml", stdin="").stderr
+    cli.write("toolcrib.toml", HEAD)
+    assert said not in cli.run("serve", "--stdio", "tools.py", stdin="").stderr
+    cli.write("toolcrib.toml", HEAD + "[[limits]]\nrate = 5\n")
+    assert said not in cli.run("serve", "--stdio", "tools.py", stdin="").stderr
 
 
 # --- several processes -------------------------------------------------------------------------------
@@ -199,12 +201,12 @@ def test_what_holds_for_each_call_needs_none() -> None:
 
 @pytest.mark.parametrize("asks", [("--workers", "2"), ()])
 def test_workers_without_a_common_store_are_refused_before_anything_is_loaded(
-    desk: Desk, asks: tuple[str, ...]
+    cli: CommandLine, asks: tuple[str, ...]
 ) -> None:
-    desk.write("tools.py", "raise SystemExit('loaded')")
+    cli.write("tools.py", "raise SystemExit('loaded')")
     wish = "" if asks else "[http]\nworkers = 2\n"
-    desk.write("toolcrib.toml", HEAD + wish + '[[limits]]\nrate = "5/s"\n')
-    done = desk.run("serve", "--port", "0", *asks)
+    cli.write("toolcrib.toml", HEAD + wish + '[[limits]]\nrate = "5/s"\n')
+    done = cli.run("serve", "--port", "0", *asks)
     assert done.exit_code == 2
     line = 3 if asks else 5
     assert done.stderr == (
@@ -214,9 +216,9 @@ def test_workers_without_a_common_store_are_refused_before_anything_is_loaded(
     )
 
 
-def test_check_tells_of_everything_that_is_wrong_with_its_place(desk: Desk) -> None:
-    desk.write("tools.py", ADD)
-    (desk.folder / "toolcrib.toml").write_text(
+def test_check_tells_of_everything_that_is_wrong_with_its_place(cli: CommandLine) -> None:
+    cli.write("tools.py", ADD)
+    (cli.folder / "toolcrib.toml").write_text(
         HEAD
         + """[[rules]]
 deny = ["re:(", "tga:x"]
@@ -240,7 +242,7 @@ file = "a.db"
 redact = ["re:(", "re:["]
 """
     )
-    found = json.loads(desk.run("check", "--json").stdout)["findings"]
+    found = json.loads(cli.run("check", "--json").stdout)["findings"]
     told = [(item["line"], item["message"].partition(": ")[0]) for item in found if item["level"] == "error"]
     assert told == [
         (4, "rules[1].deny"),
@@ -259,13 +261,13 @@ redact = ["re:(", "re:["]
         (22, "audit.redact"),
     ]
     assert {item["file"] for item in found if item["level"] == "error"} == {"toolcrib.toml"}
-    done = desk.run("serve", "--stdio", stdin="")
+    done = cli.run("serve", "--stdio", stdin="")
     assert "(and 13 more: see `toolcrib check`)" in done.stderr
     assert done.stderr.count("error") == 1
 
 
-def test_check_tells_of_every_setting_that_is_wrong(desk: Desk) -> None:
-    desk.write("tools.py", ADD)
+def test_check_tells_of_every_setting_that_is_wrong(cli: CommandLine) -> None:
+    cli.write("tools.py", ADD)
     text = """[server]
 page_size = "x"
 colour = 3
@@ -292,8 +294,8 @@ isuer = "https://x.example"
 [audit]
 redact = []
 """
-    (desk.folder / "toolcrib.toml").write_text(f"lint = 3\n{text}")
-    found = json.loads(desk.run("check", "--json").stdout)["findings"]
+    (cli.folder / "toolcrib.toml").write_text(f"lint = 3\n{text}")
+    found = json.loads(cli.run("check", "--json").stdout)["findings"]
     assert {(item["line"], item["message"].partition(": ")[0]) for item in found} == {
         (1, "lint"),
         (3, "server.page_size"),
@@ -313,9 +315,9 @@ redact = []
     }
 
 
-def test_what_cannot_be_understood_hides_nothing_that_means_no_tool(desk: Desk) -> None:
-    desk.write("tools.py", ADD)
-    (desk.folder / "toolcrib.toml").write_text(
+def test_what_cannot_be_understood_hides_nothing_that_means_no_tool(cli: CommandLine) -> None:
+    cli.write("tools.py", ADD)
+    (cli.folder / "toolcrib.toml").write_text(
         HEAD
         + """[auth]
 keys = "none.json"
@@ -336,7 +338,7 @@ include = ["add", "re:(", "div"]
 exclude = ["re:["]
 """
     )
-    found = json.loads(desk.run("check", "--json").stdout)["findings"]
+    found = json.loads(cli.run("check", "--json").stdout)["findings"]
     assert [(item["line"], item["level"], item["message"].partition(": ")[0]) for item in found] == [
         (4, "warning", "auth.keys"),
         (6, "error", "scopes.x:y"),
@@ -348,10 +350,10 @@ exclude = ["re:["]
         (18, "error", "tools.include"),
         (19, "error", "tools.exclude"),
     ]
-    text = (desk.folder / "toolcrib.toml").read_text().partition("[tools]")[0]
-    (desk.folder / "toolcrib.toml").write_text(text)
+    text = (cli.folder / "toolcrib.toml").read_text().partition("[tools]")[0]
+    (cli.folder / "toolcrib.toml").write_text(text)
     told = [
-        (item["line"], item["message"]) for item in json.loads(desk.run("check", "--json").stdout)["findings"]
+        (item["line"], item["message"]) for item in json.loads(cli.run("check", "--json").stdout)["findings"]
     ]
     assert (13, "rules[3].when.z: 'add' has no such argument") in told
-    assert desk.run("serve", "--stdio", stdin="").exit_code == 2
+    assert cli.run("serve", "--stdio", stdin="").exit_code == 2

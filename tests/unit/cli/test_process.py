@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from .conftest import ADD, Desk
+from .conftest import ADD, CommandLine
 
 COMMAND = [sys.executable, "-c", "from toolcrib.cli import main; main()"]
 SOURCES = str(Path(__file__).resolve().parents[3] / "src")
@@ -30,7 +30,7 @@ def run(*arguments: str, stdin: str | None = None, **variables: str) -> subproce
     )
 
 
-def test_the_command_checks_lists_shows_and_calls_the_samples_in_plain_words(desk: Desk) -> None:
+def test_the_command_checks_lists_shows_and_calls_the_samples_in_plain_words(cli: CommandLine) -> None:
     checked, listed, shown = run("check"), run("list"), run("show", "math_add")
     assert checked.returncode == 0
     assert "math_add" in listed.stdout
@@ -41,8 +41,8 @@ def test_the_command_checks_lists_shows_and_calls_the_samples_in_plain_words(des
         assert "\x1b" not in done.stdout + done.stderr
 
 
-def test_nothing_but_data_reaches_stdout_whatever_the_target_does(desk: Desk) -> None:
-    desk.write(
+def test_nothing_but_data_reaches_stdout_whatever_the_target_does(cli: CommandLine) -> None:
+    cli.write(
         "noisy.py",
         "import os, subprocess, sys\n"
         "print('one')\n"
@@ -56,12 +56,12 @@ def test_nothing_but_data_reaches_stdout_whatever_the_target_does(desk: Desk) ->
     assert all(word in done.stderr for word in ("one", "two", "three", "four", "five"))
 
 
-def test_arguments_come_from_stdin(desk: Desk) -> None:
+def test_arguments_come_from_stdin(cli: CommandLine) -> None:
     done = run("call", "echo", "--json", "-", stdin='{"message": "hi"}')
     assert json.loads(done.stdout)["content"][0]["text"] == "Echo: hi"
 
 
-def test_help_and_json_load_no_engine(desk: Desk) -> None:
+def test_help_and_json_load_no_engine(cli: CommandLine) -> None:
     lines = [
         ["--help"],
         ["list", "--json"],
@@ -87,8 +87,8 @@ def test_help_and_json_load_no_engine(desk: Desk) -> None:
     assert done.stderr.splitlines() == [f"{line} []" for line in lines]
 
 
-def test_a_reader_that_leaves_early_is_no_error_with_a_traceback(desk: Desk) -> None:
-    desk.write(
+def test_a_reader_that_leaves_early_is_no_error_with_a_traceback(cli: CommandLine) -> None:
+    cli.write(
         "many.py",
         "from toolcrib import tool\n"
         + "".join(f"@tool\ndef t{n}(x: int) -> str:\n    'Do the thing number {n}.'\n" for n in range(2000)),
@@ -109,9 +109,9 @@ def test_a_reader_that_leaves_early_is_no_error_with_a_traceback(desk: Desk) -> 
 
 @pytest.mark.skipif(os.name == "nt", reason="needs POSIX signals")
 @pytest.mark.parametrize("body", ["time.sleep(60)", "await asyncio.sleep(60)"])
-def test_ctrl_c_ends_a_call_quietly_with_130(desk: Desk, body: str) -> None:
+def test_ctrl_c_ends_a_call_quietly_with_130(cli: CommandLine, body: str) -> None:
     kind = "async def" if body.startswith("await") else "def"
-    desk.write(
+    cli.write(
         "slow.py",
         f"import asyncio, sys, time\nfrom toolcrib import tool\n@tool\n{kind} wait() -> str:\n"
         f"    'Wait for a long time.'\n    print('waiting', file=sys.stderr, flush=True)\n    {body}\n",
@@ -128,7 +128,7 @@ def test_ctrl_c_ends_a_call_quietly_with_130(desk: Desk, body: str) -> None:
         assert (process.stdout.read(), process.stderr.read()) == (b"", b"")
 
 
-def test_text_beyond_ascii_survives_a_stdout_that_is_not_utf8(desk: Desk) -> None:
+def test_text_beyond_ascii_survives_a_stdout_that_is_not_utf8(cli: CommandLine) -> None:
     done = run("call", "hello_world", "name=Zoë", PYTHONUTF8="0", PYTHONIOENCODING="ascii")
     assert (done.returncode, done.stdout) == (0, "Hello, Zo\\xeb!\n")
     done = run("call", "hello_world", "name=Zoë", "--json", PYTHONUTF8="0", PYTHONIOENCODING="ascii")

@@ -17,7 +17,7 @@ import pytest
 
 from tests.support.sdk_servers import ENVIRONMENT, command_of, running_peers
 
-from .conftest import ADD, Desk
+from .conftest import ADD, CommandLine
 
 COMMAND = shlex.join(command_of("toolcrib", "stdio"))
 SERVER = """
@@ -49,32 +49,32 @@ def _environment(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv(name, value)
 
 
-def write_server(desk: Desk, *tools: object) -> str:
-    return shlex.join([sys.executable, str(desk.write("server.py", SERVER.format(tools=list(tools))))])
+def write_server(cli: CommandLine, *tools: object) -> str:
+    return shlex.join([sys.executable, str(cli.write("server.py", SERVER.format(tools=list(tools))))])
 
 
 # --- list ---
 
 
-def test_the_tools_at_an_address_are_listed(desk: Desk, address: str) -> None:
-    done = desk.run("list", address)
+def test_the_tools_at_an_address_are_listed(cli: CommandLine, address: str) -> None:
+    done = cli.run("list", address)
     assert done.exit_code == 0
     assert "Add two whole numbers" in done.stdout.splitlines()[1]
     assert done.stdout.splitlines()[1].endswith("a: integer, b?: integer")
     assert done.stderr == "note: peer 1.2.3, MCP 2026-07-28\n"
 
 
-def test_the_tools_of_a_command_are_listed(desk: Desk) -> None:
-    done = desk.run("list", "--command", COMMAND, "--protocol", "2025-11-25")
+def test_the_tools_of_a_command_are_listed(cli: CommandLine) -> None:
+    done = cli.run("list", "--command", COMMAND, "--protocol", "2025-11-25")
     assert done.exit_code == 0
     assert "add " in done.stdout
     assert "MCP 2025-11-25" in done.stderr
 
 
-def test_the_json_has_the_shape_of_a_local_list(desk: Desk, address: str) -> None:
-    desk.write("tools.py", ADD)
-    here = desk.json("list", "tools.py", "--json")
-    done = desk.run("list", address, "--json", "--include", "add")
+def test_the_json_has_the_shape_of_a_local_list(cli: CommandLine, address: str) -> None:
+    cli.write("tools.py", ADD)
+    here = cli.json("list", "tools.py", "--json")
+    done = cli.run("list", address, "--json", "--include", "add")
     there = json.loads(done.stdout)
     assert done.stderr == ""
     assert here.keys() == there.keys() == {"tools", "findings"}
@@ -85,34 +85,34 @@ def test_the_json_has_the_shape_of_a_local_list(desk: Desk, address: str) -> Non
     assert there["findings"] == []
 
 
-def test_selectors_choose_among_remote_tools(desk: Desk, address: str) -> None:
+def test_selectors_choose_among_remote_tools(cli: CommandLine, address: str) -> None:
     def names(*options: str) -> list[str]:
-        return [tool["name"] for tool in desk.json("list", address, "--json", *options)["tools"]]
+        return [tool["name"] for tool in cli.json("list", address, "--json", *options)["tools"]]
 
     assert names("--include", "who*", "--include", "re:ec.*") == ["echo", "who_ended"]
     assert names("--tag", "read-only") == ["add"]
     assert "add" not in names("--exclude", "add")
-    assert desk.run("list", address, "--include", "nothing").exit_code == 2
+    assert cli.run("list", address, "--include", "nothing").exit_code == 2
 
 
-def test_what_is_odd_about_a_tool_is_a_finding_and_hides_nothing(desk: Desk) -> None:
+def test_what_is_odd_about_a_tool_is_a_finding_and_hides_nothing(cli: CommandLine) -> None:
     fine = {"name": "fine", "description": "Fine.", "inputSchema": {"type": "object"}}
     odd = {"name": "o d d", "description": "a\u200bb\x1b[2J", "inputSchema": {"type": "string"}, "icons": [1]}
-    command = write_server(desk, fine, odd)
-    document = desk.json("list", "--command", command, "--json")
+    command = write_server(cli, fine, odd)
+    document = cli.json("list", "--command", command, "--json")
     assert [tool["name"] for tool in document["tools"]] == ["fine", "o d d"]
     assert document["tools"][1]["icons"] == [1]
     assert {finding["tool"] for finding in document["findings"]} == {"o d d"}
     assert {finding["level"] for finding in document["findings"]} == {"warning"}
     assert len(document["findings"]) == 3
-    done = desk.run("list", "--command", command)
+    done = cli.run("list", "--command", command)
     assert done.exit_code == 0
     assert "\x1b" not in done.stdout + done.stderr
     assert "warning: " in done.stderr
 
 
-def test_a_server_without_tools_says_so(desk: Desk) -> None:
-    done = desk.run("list", "--command", write_server(desk))
+def test_a_server_without_tools_says_so(cli: CommandLine) -> None:
+    done = cli.run("list", "--command", write_server(cli))
     assert (done.exit_code, done.stdout) == (0, "")
     assert done.stderr == "note: the server, MCP 2025-11-25: no tools\n"
 
@@ -120,19 +120,19 @@ def test_a_server_without_tools_says_so(desk: Desk) -> None:
 # --- show ---
 
 
-def test_everything_about_a_remote_tool_is_shown(desk: Desk, address: str) -> None:
-    done = desk.run("show", "-t", address, "add")
+def test_everything_about_a_remote_tool_is_shown(cli: CommandLine, address: str) -> None:
+    done = cli.run("show", "-t", address, "add")
     assert done.exit_code == 0
     for words in ("Add two whole numbers", "required", "default 1", "read-only", address, "at the server"):
         assert words in done.stdout
-    document = desk.json("show", "--command", COMMAND, "echo", "--json")
+    document = cli.json("show", "--command", COMMAND, "echo", "--json")
     assert (document["name"], document["title"]) == ("echo", "An echo")
     assert {"source", "fingerprint", "tags", "version", "run", "timeout_s"} <= document.keys()
 
 
-def test_a_tool_that_is_not_there_is_looked_for(desk: Desk, address: str) -> None:
+def test_a_tool_that_is_not_there_is_looked_for(cli: CommandLine, address: str) -> None:
     for command in ("show", "call"):
-        done = desk.run(command, "-t", address, "ehco")
+        done = cli.run(command, "-t", address, "ehco")
         assert done.exit_code == 2
         assert done.stderr == "error: Unknown tool: ehco\nhint: did you mean 'echo'?\n"
 
@@ -140,48 +140,48 @@ def test_a_tool_that_is_not_there_is_looked_for(desk: Desk, address: str) -> Non
 # --- call ---
 
 
-def test_a_remote_tool_is_called_with_words(desk: Desk, address: str) -> None:
-    assert desk.run("call", "-t", address, "add", "a=2", "b=40").stdout == "42\n"
-    assert desk.run("call", "--command", COMMAND, "echo", "text=17").stdout == "17\n"
-    document = desk.json("call", "-t", address, "add", "--json", '{"a": 2}')
+def test_a_remote_tool_is_called_with_words(cli: CommandLine, address: str) -> None:
+    assert cli.run("call", "-t", address, "add", "a=2", "b=40").stdout == "42\n"
+    assert cli.run("call", "--command", COMMAND, "echo", "text=17").stdout == "17\n"
+    document = cli.json("call", "-t", address, "add", "--json", '{"a": 2}')
     assert (document["structuredContent"], document["isError"]) == (3, False)
 
 
-def test_a_failing_call_is_an_error_with_exit_code_1(desk: Desk, address: str) -> None:
-    done = desk.run("call", "-t", address, "add", "a=x")
+def test_a_failing_call_is_an_error_with_exit_code_1(cli: CommandLine, address: str) -> None:
+    done = cli.run("call", "-t", address, "add", "a=x")
     assert (done.exit_code, done.stdout) == (1, "")
     assert "error: Invalid arguments for tool 'add'" in done.stderr
-    assert desk.run(
-        "call", "--command", write_server(desk, {"name": "t", "inputSchema": {}}), "t"
-    ).stderr == ("error: the tool failed without a message\n")
+    assert cli.run("call", "--command", write_server(cli, {"name": "t", "inputSchema": {}}), "t").stderr == (
+        "error: the tool failed without a message\n"
+    )
 
 
-def test_the_time_for_a_call_can_be_limited(desk: Desk, address: str) -> None:
+def test_the_time_for_a_call_can_be_limited(cli: CommandLine, address: str) -> None:
     started = time.monotonic()
-    done = desk.run("call", "-t", address, "wait", "mark=x", "--timeout", "0.3")
+    done = cli.run("call", "-t", address, "wait", "mark=x", "--timeout", "0.3")
     assert time.monotonic() - started < 10
     assert done.exit_code == 1
     assert done.stderr == f"error: {address}: no response to tools/call within 0.3 s\n"
 
 
-def test_a_question_is_declined_where_nobody_is_at_the_terminal(desk: Desk, address: str) -> None:
+def test_a_question_is_declined_where_nobody_is_at_the_terminal(cli: CommandLine, address: str) -> None:
     for options in ([], ["--protocol", "2025-11-25"]):
-        done = desk.run("call", "-t", address, "greet", *options)
+        done = cli.run("call", "-t", address, "greet", *options)
         assert done.stdout == "They decline.\n"
         assert done.stderr == "note: declined, because stdin is not a terminal: Who are you?\n"
 
 
-def test_progress_is_not_shown_where_nobody_looks(desk: Desk, address: str) -> None:
-    done = desk.run("call", "-t", address, "count", "upto=3")
+def test_progress_is_not_shown_where_nobody_looks(cli: CommandLine, address: str) -> None:
+    done = cli.run("call", "-t", address, "count", "upto=3")
     assert (done.stdout, done.stderr) == ("counted to 3\n", "")
 
 
-def test_debug_shows_the_servers_log(desk: Desk) -> None:
-    done = desk.run("call", "--command", COMMAND, "count", "upto=1", "--debug")
+def test_debug_shows_the_servers_log(cli: CommandLine) -> None:
+    done = cli.run("call", "--command", COMMAND, "count", "upto=1", "--debug")
     assert "info: line 1" in done.stderr
 
 
-def test_headers_reach_the_server(desk: Desk) -> None:
+def test_headers_reach_the_server(cli: CommandLine) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         heard: list[bytes] = []
 
@@ -194,7 +194,7 @@ def test_headers_reach_the_server(desk: Desk) -> None:
         thread = threading.Thread(target=serve)
         thread.start()
         url = f"http://127.0.0.1:{listener.getsockname()[1]}/mcp"
-        done = desk.run("list", url, "--header", "Authorization: Bearer abc", "--header", "X-Y:z")
+        done = cli.run("list", url, "--header", "Authorization: Bearer abc", "--header", "X-Y:z")
         thread.join(10)
     assert done.exit_code == 1
     assert f"error: {url} denied access (401 Unauthorized)" in done.stderr
@@ -205,18 +205,18 @@ def test_headers_reach_the_server(desk: Desk) -> None:
 # --- mistakes ---
 
 
-def test_an_address_where_nothing_answers_is_said_in_words(desk: Desk) -> None:
+def test_an_address_where_nothing_answers_is_said_in_words(cli: CommandLine) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{taken.getsockname()[1]}/mcp"
-        done = desk.run("list", url)
+        done = cli.run("list", url)
     assert (done.exit_code, done.stdout) == (1, "")
     assert done.stderr == f"error: Cannot connect to {url}: is the server running?\n"
 
 
-def test_a_server_that_dies_is_quoted(desk: Desk) -> None:
-    path = desk.write("server.py", "import nowhere_to_be_found")
-    done = desk.run("list", "--command", shlex.join([sys.executable, str(path)]))
+def test_a_server_that_dies_is_quoted(cli: CommandLine) -> None:
+    path = cli.write("server.py", "import nowhere_to_be_found")
+    done = cli.run("list", "--command", shlex.join([sys.executable, str(path)]))
     assert done.exit_code == 1
     assert "exited with code 1. Its stderr:" in done.stderr
     assert "ModuleNotFoundError: No module named 'nowhere_to_be_found'" in done.stderr
@@ -237,27 +237,27 @@ def test_a_server_that_dies_is_quoted(desk: Desk) -> None:
         (["check", "http://127.0.0.1:1/"], "it is a running server"),
     ],
 )
-def test_a_slip_on_the_command_line_is_explained(desk: Desk, arguments: list[str], words: str) -> None:
-    done = desk.run(*arguments)
+def test_a_slip_on_the_command_line_is_explained(cli: CommandLine, arguments: list[str], words: str) -> None:
+    done = cli.run(*arguments)
     assert done.exit_code == 2
     assert words in done.stderr
 
 
-def test_a_secret_header_that_is_wrong_is_not_repeated(desk: Desk) -> None:
-    done = desk.run("list", "http://127.0.0.1:1/", "--header", "Bearer-s3cret")
+def test_a_secret_header_that_is_wrong_is_not_repeated(cli: CommandLine) -> None:
+    done = cli.run("list", "http://127.0.0.1:1/", "--header", "Bearer-s3cret")
     assert "s3cret" not in done.stderr
-    done = desk.run("list", "http://127.0.0.1:1/", "--header", "A: s3cret\nB: c")
+    done = cli.run("list", "http://127.0.0.1:1/", "--header", "A: s3cret\nB: c")
     assert done.exit_code == 1
     assert "s3cret" not in done.stderr
 
 
-def test_a_server_that_shows_tools_to_search_with_is_warned_of(desk: Desk) -> None:
-    desk.write("tools.py", ADD)
+def test_a_server_that_shows_tools_to_search_with_is_warned_of(cli: CommandLine) -> None:
+    cli.write("tools.py", ADD)
     program = [sys.executable, "-c", "from toolcrib.cli import main; main()", "serve", "--stdio", "tools.py"]
     told = {}
     for choice in ("always", "never"):
         command = shlex.join([*program, "--search", choice])
-        told[choice] = desk.run("export", "--to", "mcp", "--command", command).stderr
+        told[choice] = cli.run("export", "--to", "mcp", "--command", command).stderr
     assert "lists search tools instead of its tools" in told["always"]
     assert "shows tools to search with" not in told["never"]
 
@@ -310,7 +310,7 @@ class TestAtTheTerminal:
         code, shown = self.converse([("name, text:", "\x04")], "call", "-t", address, "greet")
         assert (code, "They cancel." in shown) == (0, True)
 
-    def test_ctrl_c_ends_the_command(self, desk: Desk) -> None:
+    def test_ctrl_c_ends_the_command(self, cli: CommandLine) -> None:
         code, shown = self.converse([("name, text:", "\x03")], "call", "--command", COMMAND, "greet")
         assert code == 130
         assert "Traceback" not in shown

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from tests.unit.cli.conftest import ADD, Desk
+from tests.unit.cli.conftest import ADD, CommandLine
 
 MISSING = '''
 from no_such_package_at_all import client
@@ -25,9 +25,9 @@ def ask(question: str, limit: int = 5) -> list[str]:
 '''
 
 
-def test_scan_lists_tools_with_their_places(desk: Desk) -> None:
-    desk.write("places_of_tools.py", ADD)
-    done = desk.run("scan", "places_of_tools.py")
+def test_scan_lists_tools_with_their_places(cli: CommandLine) -> None:
+    cli.write("places_of_tools.py", ADD)
+    done = cli.run("scan", "places_of_tools.py")
     assert done.exit_code == 0
     assert "add" in done.stdout
     assert "Add two whole numbers" in done.stdout
@@ -36,23 +36,23 @@ def test_scan_lists_tools_with_their_places(desk: Desk) -> None:
     assert "places_of_tools" not in sys.modules
 
 
-def test_scan_needs_none_of_what_the_source_imports(desk: Desk) -> None:
-    desk.write("server.py", MISSING)
-    done = desk.run("scan", ".")
+def test_scan_needs_none_of_what_the_source_imports(cli: CommandLine) -> None:
+    cli.write("server.py", MISSING)
+    done = cli.run("scan", ".")
     assert done.exit_code == 0
     assert "ask" in done.stdout
 
 
-def test_json_is_what_list_and_check_print(desk: Desk) -> None:
-    desk.write("tools.py", ADD)
-    scanned = desk.json("scan", "tools.py", "--json")
-    assert scanned == desk.json("list", "tools.py", "--json")
+def test_json_is_what_list_and_check_print(cli: CommandLine) -> None:
+    cli.write("tools.py", ADD)
+    scanned = cli.json("scan", "tools.py", "--json")
+    assert scanned == cli.json("list", "tools.py", "--json")
     assert set(scanned) == {"tools", "findings"}
     assert scanned["tools"][0]["source"]["line"] == 4
 
 
-def test_findings_are_grouped_and_counted(desk: Desk) -> None:
-    desk.write(
+def test_findings_are_grouped_and_counted(cli: CommandLine) -> None:
+    cli.write(
         "tools.py",
         """
         from toolcrib import tool
@@ -73,7 +73,7 @@ def test_findings_are_grouped_and_counted(desk: Desk) -> None:
             return a
         """,
     )
-    done = desk.run("scan", "tools.py")
+    done = cli.run("scan", "tools.py")
     assert done.exit_code == 1
     assert "2 errors [invalid-signature]:" in done.stdout
     assert "1 warning [unresolved-default]:" in done.stdout
@@ -81,77 +81,77 @@ def test_findings_are_grouped_and_counted(desk: Desk) -> None:
     assert done.stdout.count("hint: name each parameter") == 1
 
 
-def test_warnings_are_no_failure(desk: Desk) -> None:
-    desk.write("tools.py", ADD.replace("b: int = 1", "b: int = len('a')"))
-    assert desk.run("scan", "tools.py").exit_code == 0
+def test_warnings_are_no_failure(cli: CommandLine) -> None:
+    cli.write("tools.py", ADD.replace("b: int = 1", "b: int = len('a')"))
+    assert cli.run("scan", "tools.py").exit_code == 0
 
 
-def test_nothing_found_says_what_was_looked_for(desk: Desk) -> None:
-    desk.write("empty/readme.py", "x = 1\n")
-    done = desk.run("scan", "empty")
+def test_nothing_found_says_what_was_looked_for(cli: CommandLine) -> None:
+    cli.write("empty/readme.py", "x = 1\n")
+    done = cli.run("scan", "empty")
     assert done.exit_code == 1
     assert "looked for @tool, @server.tool, applications, tool objects and TOOL_DEFINITIONS" in done.stdout
 
 
 @pytest.mark.parametrize("target", ["nope.py", "no_such_module_here", "http://127.0.0.1:1/mcp"])
-def test_a_target_that_cannot_be_scanned_was_given_wrongly(desk: Desk, target: str) -> None:
-    done = desk.run("scan", target)
+def test_a_target_that_cannot_be_scanned_was_given_wrongly(cli: CommandLine, target: str) -> None:
+    done = cli.run("scan", target)
     assert done.exit_code == 2
     assert done.stderr.startswith("error: ")
     assert not done.stdout
 
 
-def test_without_targets_the_settings_here_count(desk: Desk) -> None:
-    desk.write("code/tools.py", ADD)
-    desk.write("toolcrib.toml", '[server]\ntargets = ["code"]\nnamespace = "n"\n')
-    assert [tool["name"] for tool in desk.json("scan", "--json")["tools"]] == ["n_add"]
+def test_without_targets_the_settings_here_count(cli: CommandLine) -> None:
+    cli.write("code/tools.py", ADD)
+    cli.write("toolcrib.toml", '[server]\ntargets = ["code"]\nnamespace = "n"\n')
+    assert [tool["name"] for tool in cli.json("scan", "--json")["tools"]] == ["n_add"]
 
 
-def test_settings_that_are_wrong_are_named(desk: Desk) -> None:
-    desk.write("toolcrib.toml", "[server]\nnaem = 1\n")
-    done = desk.run("scan")
+def test_settings_that_are_wrong_are_named(cli: CommandLine) -> None:
+    cli.write("toolcrib.toml", "[server]\nnaem = 1\n")
+    done = cli.run("scan")
     assert done.exit_code == 2
     assert "naem" in done.stderr
 
 
-def test_text_that_could_steer_a_terminal_is_written_out(desk: Desk) -> None:
-    desk.write("tools.py", "from toolcrib import tool\n@tool(name='a\\x1b[31mb')\ndef f():\n    '''W.'''\n")
-    done = desk.run("scan", "tools.py")
+def test_text_that_could_steer_a_terminal_is_written_out(cli: CommandLine) -> None:
+    cli.write("tools.py", "from toolcrib import tool\n@tool(name='a\\x1b[31mb')\ndef f():\n    '''W.'''\n")
+    done = cli.run("scan", "tools.py")
     assert "\x1b" not in done.stdout + done.stderr
 
 
 # --- check --against-scan ----------------------------------------------------------------------------
 
 
-def test_agreement_is_said(desk: Desk) -> None:
-    desk.write("agreed_tools.py", ADD)
-    done = desk.run("check", "--against-scan", "agreed_tools.py")
+def test_agreement_is_said(cli: CommandLine) -> None:
+    cli.write("agreed_tools.py", ADD)
+    done = cli.run("check", "--against-scan", "agreed_tools.py")
     assert done.exit_code == 0
     assert "The scan finds 1 tool: the same." in done.stdout
 
 
-def test_a_difference_that_was_announced_is_no_error(desk: Desk) -> None:
-    desk.write("announced_tools.py", ADD.replace("b: int = 1", "b: int = len('abc')"))
-    done = desk.run("check", "--against-scan", "announced_tools.py")
+def test_a_difference_that_was_announced_is_no_error(cli: CommandLine) -> None:
+    cli.write("announced_tools.py", ADD.replace("b: int = 1", "b: int = len('abc')"))
+    done = cli.run("check", "--against-scan", "announced_tools.py")
     assert done.exit_code == 0
     assert "Tool 'add', parameter 'b': default: nothing in the scan" in done.stdout
     assert "[unresolved-default]" in done.stdout
     assert "the same, except for 1 expected difference." in done.stdout
 
 
-def test_a_difference_that_nobody_announced_fails(desk: Desk) -> None:
+def test_a_difference_that_nobody_announced_fails(cli: CommandLine) -> None:
     hidden = "\n\nglobals()['add'].__doc__ = 'Words of another day.'\n"  # no scan follows this
-    desk.write("hidden_tools.py", ADD + hidden)
-    done = desk.run("check", "--against-scan", "hidden_tools.py")
+    cli.write("hidden_tools.py", ADD + hidden)
+    done = cli.run("check", "--against-scan", "hidden_tools.py")
     assert done.exit_code == 1
     assert "Tool 'add', description" in done.stdout
     assert "unexpected difference" in done.stdout
-    findings = desk.json("check", "--against-scan", "--json", "hidden_tools.py")["findings"]
+    findings = cli.json("check", "--against-scan", "--json", "hidden_tools.py")["findings"]
     assert {finding["code"] for finding in findings} == {"scan-differs"}
 
 
-def test_what_only_the_source_has_is_shown(desk: Desk) -> None:
-    desk.write(
+def test_what_only_the_source_has_is_shown(cli: CommandLine) -> None:
+    cli.write(
         "half_tools.py",
         ADD
         + """
@@ -164,6 +164,6 @@ def register(server: MCPServer) -> None:
         return a
 """,
     )
-    done = desk.run("check", "--against-scan", "half_tools.py")
+    done = cli.run("check", "--against-scan", "half_tools.py")
     assert done.exit_code == 0
     assert "Tool 'later' is in the source, but importing does not register it" in done.stdout

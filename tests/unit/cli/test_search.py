@@ -13,7 +13,7 @@ from toolcrib.cli.load import Loaded
 from toolcrib.cli.output import open_terminal
 from toolcrib.cli.serve import ServeOptions, Summary, load
 
-from .conftest import Desk
+from .conftest import CommandLine
 
 TOOLS = '''
 from toolcrib import tool
@@ -34,9 +34,9 @@ def send_letter(to: str, tone: str = "kind") -> str:
 '''
 
 
-def test_what_fits_is_printed_with_the_reason(desk: Desk) -> None:
-    desk.write("tools.py", TOOLS)
-    done = desk.run("search", "-t", "tools.py", "deleting", "fiels")
+def test_what_fits_is_printed_with_the_reason(cli: CommandLine) -> None:
+    cli.write("tools.py", TOOLS)
+    done = cli.run("search", "-t", "tools.py", "deleting", "fiels")
     assert done.exit_code == 0
     assert done.stdout.splitlines() == [
         "delete_file: Erase a file for good",
@@ -45,50 +45,50 @@ def test_what_fits_is_printed_with_the_reason(desk: Desk) -> None:
     assert done.stderr == ""
 
 
-def test_other_places_than_the_name_count_too(desk: Desk) -> None:
-    desk.write("tools.py", TOOLS)
+def test_other_places_than_the_name_count_too(cli: CommandLine) -> None:
+    cli.write("tools.py", TOOLS)
     for word, place in (("storage", "tags"), ("attic", "parameter descriptions"), ("tone", "parameters")):
-        done = desk.run("search", "-t", "tools.py", word)
+        done = cli.run("search", "-t", "tools.py", word)
         assert f"    {word} in {place}" in done.stdout.splitlines()
 
 
-def test_nothing_found_is_exit_code_1_and_the_nearest_words(desk: Desk) -> None:
-    desk.write("tools.py", TOOLS)
-    done = desk.run("search", "-t", "tools.py", "lttr")
+def test_nothing_found_is_exit_code_1_and_the_nearest_words(cli: CommandLine) -> None:
+    cli.write("tools.py", TOOLS)
+    done = cli.run("search", "-t", "tools.py", "lttr")
     assert (done.exit_code, done.stdout) == (1, "")
     assert done.stderr == "note: nothing matches 'lttr' in 2 tools\nhint: similar words: letter\n"
-    done = desk.run("search", "-t", "tools.py", "xyzzy")
+    done = cli.run("search", "-t", "tools.py", "xyzzy")
     assert done.stderr == "note: nothing matches 'xyzzy' in 2 tools\n"
 
 
-def test_the_json_has_definitions_scores_and_reasons(desk: Desk) -> None:
-    desk.write("tools.py", TOOLS)
-    document = desk.json("search", "-t", "tools.py", "--json", "erase")
+def test_the_json_has_definitions_scores_and_reasons(cli: CommandLine) -> None:
+    cli.write("tools.py", TOOLS)
+    document = cli.json("search", "-t", "tools.py", "--json", "erase")
     assert document.keys() == {"tools", "near", "findings"}
     [tool] = document["tools"]
     assert (tool["name"], tool["inputSchema"]["required"]) == ("delete_file", ["path"])
     assert tool["score"] > 0
     assert tool["matched"] == {"erase": {"word": "erase", "in": ["description"]}}
-    nothing = desk.run("search", "-t", "tools.py", "--json", "lttr")
+    nothing = cli.run("search", "-t", "tools.py", "--json", "lttr")
     assert nothing.exit_code == 1
     assert '"near": [\n    "letter"\n  ]' in nothing.stdout
 
 
-def test_no_more_are_shown_than_wanted(desk: Desk) -> None:
-    desk.write("tools.py", TOOLS)
-    done = desk.json("search", "-t", "tools.py", "--json", "--limit", "1", "delete", "letter")
+def test_no_more_are_shown_than_wanted(cli: CommandLine) -> None:
+    cli.write("tools.py", TOOLS)
+    done = cli.json("search", "-t", "tools.py", "--json", "--limit", "1", "delete", "letter")
     assert len(done["tools"]) == 1
 
 
-def test_the_samples_are_searched_where_nothing_is_named(desk: Desk) -> None:
-    done = desk.run("search", "greeting")
+def test_the_samples_are_searched_where_nothing_is_named(cli: CommandLine) -> None:
+    done = cli.run("search", "greeting")
     assert done.stdout.startswith("hello_world: ")
     assert "sample tools" in done.stderr
 
 
-def test_a_broken_tool_is_told_beside_what_was_found(desk: Desk) -> None:
-    desk.write("tools.py", TOOLS + '\n@tool\ndef bad(x: "Nowhere"): "Never works at all."\n')
-    done = desk.run("search", "-t", "tools.py", "letter")
+def test_a_broken_tool_is_told_beside_what_was_found(cli: CommandLine) -> None:
+    cli.write("tools.py", TOOLS + '\n@tool\ndef bad(x: "Nowhere"): "Never works at all."\n')
+    done = cli.run("search", "-t", "tools.py", "letter")
     assert done.exit_code == 0
     assert done.stdout.startswith("send_letter: ")
     assert "Parameter 'x' of tool 'bad'" in done.stderr
@@ -103,8 +103,8 @@ def test_a_broken_tool_is_told_beside_what_was_found(desk: Desk) -> None:
         (["x", "-t", "nowhere.py"], "nowhere.py"),
     ],
 )
-def test_a_command_given_wrongly_is_exit_code_2(desk: Desk, arguments: list[str], words: str) -> None:
-    done = desk.run("search", *arguments)
+def test_a_command_given_wrongly_is_exit_code_2(cli: CommandLine, arguments: list[str], words: str) -> None:
+    done = cli.run("search", *arguments)
     assert (done.exit_code, done.stdout) == (2, "")
     assert words in done.stderr
 
@@ -131,20 +131,20 @@ def harbour() -> Iterator[Served]:
         yield served
 
 
-def test_a_server_that_searches_by_itself_is_asked_to(desk: Desk, harbour: Served) -> None:
+def test_a_server_that_searches_by_itself_is_asked_to(cli: CommandLine, harbour: Served) -> None:
     address = f"http://127.0.0.1:{harbour.port}/mcp"
-    done = desk.run("search", "-t", address, "polishing", "17", "--limit", "1")
+    done = cli.run("search", "-t", address, "polishing", "17", "--limit", "1")
     assert done.stdout.splitlines()[0] == "polish_17: Polish the brass of ship 17."
-    done = desk.run("search", "-t", address, "xyzzy")
+    done = cli.run("search", "-t", address, "xyzzy")
     assert done.exit_code == 1
     assert f"nothing matches 'xyzzy' in the tools of {address}" in done.stderr
 
 
-def test_a_tool_that_is_not_listed_is_called_and_shown_by_its_name(desk: Desk, harbour: Served) -> None:
+def test_a_tool_that_is_not_listed_is_called_and_shown_by_its_name(cli: CommandLine, harbour: Served) -> None:
     address = f"http://127.0.0.1:{harbour.port}/mcp"
-    assert desk.run("call", "-t", address, "polish_7", "times=2").stdout == "ship 7 shines 2 times\n"
-    assert "Polish the brass of ship 7." in desk.run("show", "-t", address, "polish_7").stdout
-    done = desk.run("call", "-t", address, "polsh_7")
+    assert cli.run("call", "-t", address, "polish_7", "times=2").stdout == "ship 7 shines 2 times\n"
+    assert "Polish the brass of ship 7." in cli.run("show", "-t", address, "polish_7").stdout
+    done = cli.run("call", "-t", address, "polsh_7")
     assert done.exit_code == 2
     assert "Unknown tool: polsh_7" in done.stderr
 
@@ -171,10 +171,10 @@ def serve_summary(**wishes: Any) -> tuple[Loaded, Summary]:
     ],
 )
 def test_the_command_line_and_the_file_say_whether_clients_are_shown_the_pair(
-    desk: Desk, section: str, search: str | None, label: str | None
+    cli: CommandLine, section: str, search: str | None, label: str | None
 ) -> None:
-    desk.write("tools.py", TOOLS)
-    desk.write("toolcrib.toml", f"[server]\ntargets = ['tools.py']\n{section}\n")
+    cli.write("tools.py", TOOLS)
+    cli.write("toolcrib.toml", f"[server]\ntargets = ['tools.py']\n{section}\n")
     offer, summary = serve_summary(search=search)
     shown = [tool.name for tool in offer.server.dispatcher.shown()]
     assert shown == (["search_tools", "call_tool"] if label else ["delete_file", "send_letter"])
@@ -186,9 +186,9 @@ def test_the_command_line_and_the_file_say_whether_clients_are_shown_the_pair(
 @pytest.mark.parametrize("more", [{}, {"reload": True}])
 @pytest.mark.parametrize("search", [None, "never"])
 def test_what_a_server_object_wants_goes_before_what_is_usual(
-    desk: Desk, search: str | None, more: dict[str, Any]
+    cli: CommandLine, search: str | None, more: dict[str, Any]
 ) -> None:
     code = TOOLS.replace("@tool", "@server.tool").replace("from toolcrib import tool", "")
-    desk.write("tools.py", f"from toolcrib import MCPServer\nserver = MCPServer(search='always')\n{code}")
+    cli.write("tools.py", f"from toolcrib import MCPServer\nserver = MCPServer(search='always')\n{code}")
     _, summary = serve_summary(targets=["tools.py"], search=search, **more)
     assert (summary.search is None) == (search == "never")

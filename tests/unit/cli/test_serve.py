@@ -15,7 +15,7 @@ import pytest
 
 from tests.support.serve_process import SOURCES, Calling, Serving, start
 
-from .conftest import ADD, Desk
+from .conftest import ADD, CommandLine
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="needs POSIX signals")
 
@@ -102,8 +102,8 @@ def test_strangers_are_not_let_in(samples: Serving) -> None:
     assert samples.post({}, origin="https://evil.example")[0] == 403
 
 
-def test_it_says_where_it_is_what_it_serves_and_what_to_paste(desk: Desk) -> None:
-    process = start("serve", "--port", "0", cwd=desk.folder)
+def test_it_says_where_it_is_what_it_serves_and_what_to_paste(cli: CommandLine) -> None:
+    process = start("serve", "--port", "0", cwd=cli.folder)
     assert process.stderr is not None
     assert process.stdout is not None
     with process:
@@ -143,9 +143,9 @@ def test_one_bad_tool_and_one_bad_target_do_not_keep_the_others_from_being_serve
         assert len(serving.info["findings"]) == 3
 
 
-def test_settings_come_from_the_file_and_the_command_line_wins(desk: Desk) -> None:
-    desk.write("tools.py", ADD)
-    desk.write(
+def test_settings_come_from_the_file_and_the_command_line_wins(cli: CommandLine) -> None:
+    cli.write("tools.py", ADD)
+    cli.write(
         "toolcrib.toml",
         """
         [server]
@@ -160,7 +160,7 @@ def test_settings_come_from_the_file_and_the_command_line_wins(desk: Desk) -> No
         allowed_hosts = ["desk.example"]
         """,
     )
-    with Serving("--name", "table", "--allow-host", "table.example", cwd=desk.folder) as serving:
+    with Serving("--name", "table", "--allow-host", "table.example", cwd=cli.folder) as serving:
         assert serving.address.endswith("/tools")
         facts = serving.ask(
             "initialize",
@@ -177,8 +177,8 @@ def test_settings_come_from_the_file_and_the_command_line_wins(desk: Desk) -> No
             assert serving.post({}, host=host)[0] == 400
 
 
-def test_a_server_object_serves_itself_so_that_its_tools_can_change_it(desk: Desk) -> None:
-    desk.write(
+def test_a_server_object_serves_itself_so_that_its_tools_can_change_it(cli: CommandLine) -> None:
+    cli.write(
         "shop.py",
         """
         from toolcrib import MCPServer
@@ -195,7 +195,7 @@ def test_a_server_object_serves_itself_so_that_its_tools_can_change_it(desk: Des
             return "fresh"
         """,
     )
-    with Serving("shop.py", cwd=desk.folder) as serving:
+    with Serving("shop.py", cwd=cli.folder) as serving:
         assert serving.info["name"] == "shop"
         assert serving.call("grow") == "grown"
         assert serving.names() == ["grow", "fresh"]
@@ -230,9 +230,9 @@ def test_it_serves_on_where_nobody_reads_what_it_says(folder: Path) -> None:
 # --- reloading ----------------------------------------------------------------------------------------
 
 
-def test_changed_files_are_loaded_while_it_serves_and_broken_ones_are_not(desk: Desk) -> None:
-    path = desk.write("tools.py", ADD)
-    with Serving("tools.py", "--reload", cwd=desk.folder) as serving:
+def test_changed_files_are_loaded_while_it_serves_and_broken_ones_are_not(cli: CommandLine) -> None:
+    path = cli.write("tools.py", ADD)
+    with Serving("tools.py", "--reload", cwd=cli.folder) as serving:
         path.write_text(ADD.replace("return a + b", "return a * b"))
         serving.wait_for("info: Reloaded 1 tools, changed: add")
         assert serving.call("add", a=4, b=5) == "20"
@@ -301,8 +301,8 @@ def test_on_stdio_stdout_is_the_protocol_and_stderr_is_quiet_but_for_errors(fold
     assert process.returncode == 0
 
 
-def test_on_stdio_it_says_what_it_serves_where_that_is_wished_for(desk: Desk) -> None:
-    process = start("serve", "--stdio", "--verbose", cwd=desk.folder, stdin=subprocess.PIPE)
+def test_on_stdio_it_says_what_it_serves_where_that_is_wished_for(cli: CommandLine) -> None:
+    process = start("serve", "--stdio", "--verbose", cwd=cli.folder, stdin=subprocess.PIPE)
     out, err = process.communicate("", 60)
     assert (process.returncode, out) == (0, "")
     assert err.startswith("toolcrib: serving 5 sample tools on stdin and stdout")
@@ -332,10 +332,10 @@ def test_on_stdio_a_signal_ends_it_politely(folder: Path) -> None:
 # --- refusals -----------------------------------------------------------------------------------------
 
 
-def test_a_port_that_is_taken_is_said_with_who_has_it_and_another_one(desk: Desk) -> None:
+def test_a_port_that_is_taken_is_said_with_who_has_it_and_another_one(cli: CommandLine) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        done = desk.run("serve", "--port", str(port))
+        done = cli.run("serve", "--port", str(port))
     assert done.exit_code == 2
     assert done.stderr.startswith(f"error: Port {port} is in use")
     assert "--port 0" in done.stderr
@@ -359,35 +359,35 @@ def test_a_port_that_is_taken_is_said_with_who_has_it_and_another_one(desk: Desk
     ],
 )
 def test_what_cannot_be_is_refused_before_anything_is_served(
-    desk: Desk, arguments: list[str], words: str
+    cli: CommandLine, arguments: list[str], words: str
 ) -> None:
-    done = desk.run("serve", *arguments)
+    done = cli.run("serve", *arguments)
     assert (done.exit_code, done.stdout) == (2, "")
     assert words in done.stderr
     assert "hint: " in done.stderr or "missing.py" in done.stderr
 
 
-def test_nothing_to_serve_is_a_failure(desk: Desk) -> None:
-    desk.write("empty.py", "def plain() -> None: ...\n")
-    done = desk.run("serve", "empty.py", "--port", "0")
+def test_nothing_to_serve_is_a_failure(cli: CommandLine) -> None:
+    cli.write("empty.py", "def plain() -> None: ...\n")
+    done = cli.run("serve", "empty.py", "--port", "0")
     assert done.exit_code == 1
     assert done.stderr.endswith("error: No tools to serve\n")
-    desk.write("toolcrib.toml", "[server]\ntargets = ['off.py']\n")
-    desk.write("off.py", ADD.replace("@tool", "@tool(enabled=False, group='math')"))
-    done = desk.run("serve", "--stdio")
+    cli.write("toolcrib.toml", "[server]\ntargets = ['off.py']\n")
+    cli.write("off.py", ADD.replace("@tool", "@tool(enabled=False, group='math')"))
+    done = cli.run("serve", "--stdio")
     assert done.exit_code == 1
     assert "all tools are disabled\nhint: set enable_math_tools = true" in done.stderr
 
 
-def test_strict_does_not_start_where_anything_was_refused(folder: Path, desk: Desk) -> None:
-    done = desk.run("serve", "--strict", "--port", "0", str(folder / "work.py"))
+def test_strict_does_not_start_where_anything_was_refused(folder: Path, cli: CommandLine) -> None:
+    done = cli.run("serve", "--strict", "--port", "0", str(folder / "work.py"))
     assert done.exit_code == 1
     assert "Tool 'bad' takes *args" in done.stderr
     assert done.stderr.endswith("error: Not started: 1 problem, and --strict is given\n")
 
 
-def test_a_file_of_settings_that_cannot_be_read_says_where(desk: Desk) -> None:
-    desk.write("toolcrib.toml", "[http]\nprot = 8000\n")
-    done = desk.run("serve", "--port", "0")
+def test_a_file_of_settings_that_cannot_be_read_says_where(cli: CommandLine) -> None:
+    cli.write("toolcrib.toml", "[http]\nprot = 8000\n")
+    done = cli.run("serve", "--port", "0")
     assert done.exit_code == 1
     assert "error: toolcrib.toml:2: http.prot: unknown key\nhint: did you mean 'port'?\n" in done.stderr

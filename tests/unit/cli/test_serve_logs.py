@@ -13,7 +13,7 @@ import pytest
 
 from tests.support.serve_process import Serving, children_of, start, wait_until
 
-from .conftest import Desk
+from .conftest import CommandLine
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="needs POSIX signals")
 
@@ -143,21 +143,21 @@ def test_without_telemetry_there_is_no_such_page(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("given", ["--stdio", "--port 0", "--port 0 toolcrib.toml tools.py"])
-def test_where_the_file_says_json_so_is_what_is_wrong_with_it(desk: Desk, given: str) -> None:
-    write(desk.folder, WATCHED + '[[rules]]\ndeny = ["add"]\nfoo = 1\n')
-    done = desk.run("serve", *given.split(), stdin="")
+def test_where_the_file_says_json_so_is_what_is_wrong_with_it(cli: CommandLine, given: str) -> None:
+    write(cli.folder, WATCHED + '[[rules]]\ndeny = ["add"]\nfoo = 1\n')
+    done = cli.run("serve", *given.split(), stdin="")
     first, *_ = [json.loads(line) for line in done.stderr.splitlines()]
     assert (first["level"], first["message"]) == ("error", "toolcrib.toml:12: rules[1].foo: unknown key")
     assert first["hint"].startswith("known keys: ")
 
 
 @pytest.mark.parametrize("text", ["[log\n", "log = 3\n", '[log]\nformat = "jsn"\n'])
-def test_where_the_format_cannot_be_read_words_are_for_people(desk: Desk, text: str) -> None:
-    desk.write("toolcrib.toml", text)
-    assert desk.run("serve", "--stdio", stdin="").stderr.startswith("error: toolcrib.toml:")
+def test_where_the_format_cannot_be_read_words_are_for_people(cli: CommandLine, text: str) -> None:
+    cli.write("toolcrib.toml", text)
+    assert cli.run("serve", "--stdio", stdin="").stderr.startswith("error: toolcrib.toml:")
 
 
-def test_a_format_that_is_none_is_refused(desk: Desk) -> None:
-    done = desk.run("serve", "--log-format", "xml")
+def test_a_format_that_is_none_is_refused(cli: CommandLine) -> None:
+    done = cli.run("serve", "--log-format", "xml")
     assert done.exit_code == 2
     assert "'xml' is not one of 'text', 'json'" in done.stderr

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from .conftest import ADD, Desk
+from .conftest import ADD, CommandLine
 
 RICH = '''
 from typing import Annotated, Literal
@@ -34,8 +34,8 @@ async def forecast(
 '''
 
 
-def test_a_sample_tool_is_shown_whole(desk: Desk) -> None:
-    done = desk.run("show", "math_add")
+def test_a_sample_tool_is_shown_whole(cli: CommandLine) -> None:
+    done = cli.run("show", "math_add")
     assert (done.exit_code, done.stderr) == (0, "")
     lines = done.stdout.splitlines()
     assert lines[:2] == ["math_add", "  Add two numbers together"]
@@ -50,9 +50,9 @@ def test_a_sample_tool_is_shown_whole(desk: Desk) -> None:
     assert len(facts["Fingerprint"]) == 64
 
 
-def test_all_that_an_author_can_say_is_shown(desk: Desk) -> None:
-    desk.write("tools.py", RICH)
-    done = desk.run("show", "-t", "tools.py", "forecast")
+def test_all_that_an_author_can_say_is_shown(cli: CommandLine) -> None:
+    cli.write("tools.py", RICH)
+    done = cli.run("show", "-t", "tools.py", "forecast")
     for words in (
         "forecast  Weather report",
         "Longer words about it, [in brackets].",
@@ -71,9 +71,9 @@ def test_all_that_an_author_can_say_is_shown(desk: Desk) -> None:
         assert words in done.stdout, words
 
 
-def test_the_json_is_one_tool_with_tags_version_and_fingerprint(desk: Desk) -> None:
-    path = desk.write("tools.py", RICH)
-    shown = desk.json("show", "tools.py:forecast", "--json")
+def test_the_json_is_one_tool_with_tags_version_and_fingerprint(cli: CommandLine) -> None:
+    path = cli.write("tools.py", RICH)
+    shown = cli.json("show", "tools.py:forecast", "--json")
     assert shown["name"] == "forecast"
     assert shown["title"] == "Weather report"
     assert shown["source"] == {"file": str(path), "line": 6}
@@ -81,46 +81,46 @@ def test_the_json_is_one_tool_with_tags_version_and_fingerprint(desk: Desk) -> N
     assert len(shown["fingerprint"]) == 64
 
 
-def test_a_tool_without_parameters_says_so(desk: Desk) -> None:
-    desk.write("tools.py", 'from toolcrib import tool\n@tool\ndef ping() -> str:\n    "Say pong to me."\n')
-    assert "No parameters." in desk.run("show", "tools.py:ping").stdout
+def test_a_tool_without_parameters_says_so(cli: CommandLine) -> None:
+    cli.write("tools.py", 'from toolcrib import tool\n@tool\ndef ping() -> str:\n    "Say pong to me."\n')
+    assert "No parameters." in cli.run("show", "tools.py:ping").stdout
 
 
-def test_an_alias_and_a_version_find_their_tool(desk: Desk) -> None:
-    desk.write("tools.py", RICH)
-    assert desk.json("show", "-t", "tools.py", "weather", "--json")["name"] == "forecast"
-    assert desk.json("show", "-t", "tools.py", "forecast@2", "--json")["version"] == "2"
+def test_an_alias_and_a_version_find_their_tool(cli: CommandLine) -> None:
+    cli.write("tools.py", RICH)
+    assert cli.json("show", "-t", "tools.py", "weather", "--json")["name"] == "forecast"
+    assert cli.json("show", "-t", "tools.py", "forecast@2", "--json")["version"] == "2"
 
 
-def test_a_misspelt_name_gets_a_suggestion(desk: Desk) -> None:
-    done = desk.run("show", "math_ad")
+def test_a_misspelt_name_gets_a_suggestion(cli: CommandLine) -> None:
+    done = cli.run("show", "math_ad")
     assert (done.exit_code, done.stdout) == (2, "")
     assert done.stderr == "error: Unknown tool: math_ad\nhint: did you mean 'math_add'?\n"
 
 
-def test_a_name_like_no_other_gets_the_names_there_are(desk: Desk) -> None:
-    done = desk.run("show", "zzz")
+def test_a_name_like_no_other_gets_the_names_there_are(cli: CommandLine) -> None:
+    done = cli.run("show", "zzz")
     assert done.exit_code == 2
     assert "hint: available: hello_world, echo, get_time, math_add, debug_info" in done.stderr
 
 
-def test_a_tool_that_is_off_is_told_from_one_that_is_not_there(desk: Desk) -> None:
-    done = desk.run("show", "read_file")
+def test_a_tool_that_is_off_is_told_from_one_that_is_not_there(cli: CommandLine) -> None:
+    done = cli.run("show", "read_file")
     assert done.exit_code == 2
     assert "error: Tool 'read_file' is disabled" in done.stderr
     assert "TOOLCRIB_ENABLE_FILE_TOOLS=1" in done.stderr
 
 
-def test_a_refused_tool_shows_why(desk: Desk) -> None:
-    desk.write("tools.py", ADD + "\n@tool\ndef many(*names): ...\n")
-    done = desk.run("show", "-t", "tools.py", "many")
+def test_a_refused_tool_shows_why(cli: CommandLine) -> None:
+    cli.write("tools.py", ADD + "\n@tool\ndef many(*names): ...\n")
+    done = cli.run("show", "-t", "tools.py", "many")
     assert done.exit_code == 2
     assert "tools.py:17: Tool 'many' takes *names" in done.stderr
 
 
-def test_a_tool_that_cannot_be_built_shows_why(desk: Desk) -> None:
-    desk.write("tools.py", 'from toolcrib import tool\n@tool\ndef bad(x: "Nowhere"): "Never works at all."\n')
-    done = desk.run("show", "tools.py:bad")
+def test_a_tool_that_cannot_be_built_shows_why(cli: CommandLine) -> None:
+    cli.write("tools.py", 'from toolcrib import tool\n@tool\ndef bad(x: "Nowhere"): "Never works at all."\n')
+    done = cli.run("show", "tools.py:bad")
     assert done.exit_code == 1
     assert "error: tools.py:2: Parameter 'x'" in done.stderr
 
@@ -137,17 +137,19 @@ def test_a_tool_that_cannot_be_built_shows_why(desk: Desk) -> None:
         (["show"], "Missing argument 'NAME'"),
     ],
 )
-def test_a_command_given_wrongly_ends_with_2_and_words(desk: Desk, arguments: list[str], words: str) -> None:
-    desk.write("tools.py", ADD)
-    done = desk.run(*arguments)
+def test_a_command_given_wrongly_ends_with_2_and_words(
+    cli: CommandLine, arguments: list[str], words: str
+) -> None:
+    cli.write("tools.py", ADD)
+    done = cli.run(*arguments)
     assert done.exit_code == 2
     assert words in done.stderr
     assert done.stderr.startswith("error: ")
     assert "Traceback" not in done.stderr
 
 
-def test_an_object_that_holds_several_tools_asks_for_one(desk: Desk) -> None:
-    desk.write(
+def test_an_object_that_holds_several_tools_asks_for_one(cli: CommandLine) -> None:
+    cli.write(
         "apps.py",
         """
         from toolcrib import Application
@@ -158,7 +160,7 @@ def test_an_object_that_holds_several_tools_asks_for_one(desk: Desk) -> None:
             def sell(self, what: str) -> str: "Sell something for me."
         """,
     )
-    done = desk.run("show", "apps.py:Shop")
+    done = cli.run("show", "apps.py:Shop")
     assert done.exit_code == 2
     assert "apps.py:Shop contains 2 tools" in done.stderr
-    assert desk.run("show", "-t", "apps.py:Shop", "sell").exit_code == 0
+    assert cli.run("show", "-t", "apps.py:Shop", "sell").exit_code == 0

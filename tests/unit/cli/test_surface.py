@@ -12,7 +12,7 @@ from typing import Any
 import click
 import pytest
 
-from tests.unit.cli.conftest import ADD, Desk
+from tests.unit.cli.conftest import ADD, CommandLine
 from toolcrib.cli import app
 
 DATA = Path(__file__).parent / "data"
@@ -103,18 +103,18 @@ OLD = ADD.replace("b: int = 1", "b: int").replace("def add", "def plus") + ADD.r
 
 
 @pytest.fixture
-def prepared(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> Desk:
-    monkeypatch.setenv("HOME", str(desk.folder))
-    desk.write("old.py", OLD)
-    assert desk.run("lock", "old.py", "--output", "old.lock").exit_code == 0
-    desk.write("tools.py", ADD)
-    desk.write("bad.py", "from toolcrib import tool\n\n@tool\ndef bad(*args: int) -> int:\n    return 1\n")
-    desk.write("toolcrib.toml", SETTINGS)
-    assert desk.run("call", "-t", "toolcrib.toml", "add", "a=1").exit_code == 0
-    return desk
+def prepared(cli: CommandLine, monkeypatch: pytest.MonkeyPatch) -> CommandLine:
+    monkeypatch.setenv("HOME", str(cli.folder))
+    cli.write("old.py", OLD)
+    assert cli.run("lock", "old.py", "--output", "old.lock").exit_code == 0
+    cli.write("tools.py", ADD)
+    cli.write("bad.py", "from toolcrib import tool\n\n@tool\ndef bad(*args: int) -> int:\n    return 1\n")
+    cli.write("toolcrib.toml", SETTINGS)
+    assert cli.run("call", "-t", "toolcrib.toml", "add", "a=1").exit_code == 0
+    return cli
 
 
-def test_every_json_output_has_the_shape_it_had(prepared: Desk) -> None:
+def test_every_json_output_has_the_shape_it_had(prepared: CommandLine) -> None:
     recorded = json.loads((DATA / "json_outputs.json").read_text())
     assert COMMANDS.keys() == recorded.keys()
     found = {name: describe_value(prepared.json(*words)) for name, words in COMMANDS.items()}

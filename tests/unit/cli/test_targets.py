@@ -4,94 +4,94 @@ from __future__ import annotations
 
 import pytest
 
-from .conftest import ADD, Desk
+from .conftest import ADD, CommandLine
 
 
-def names(desk: Desk, *arguments: str) -> list[str]:
-    return [tool["name"] for tool in desk.json("list", "--json", *arguments)["tools"]]
+def names(cli: CommandLine, *arguments: str) -> list[str]:
+    return [tool["name"] for tool in cli.json("list", "--json", *arguments)["tools"]]
 
 
 @pytest.mark.parametrize(
     "target",
     ["kit/tools.py", "kit", "kit/", "kit.tools", "kit.tools:add", "kit/tools.py:add", "./kit/tools.py"],
 )
-def test_a_target_is_a_file_a_folder_a_module_or_an_object_in_one(desk: Desk, target: str) -> None:
-    desk.write("kit/__init__.py", "")
-    desk.write("kit/tools.py", ADD)
-    assert names(desk, target) == ["add"]
+def test_a_target_is_a_file_a_folder_a_module_or_an_object_in_one(cli: CommandLine, target: str) -> None:
+    cli.write("kit/__init__.py", "")
+    cli.write("kit/tools.py", ADD)
+    assert names(cli, target) == ["add"]
 
 
-def test_the_settings_file_of_the_folder_is_used_where_no_target_is_named(desk: Desk) -> None:
-    desk.write("tools.py", ADD)
-    desk.write("toolcrib.toml", '[server]\nname = "shop"\ntargets = ["tools.py"]\nnamespace = "shop"\n')
-    assert names(desk) == ["shop_add"]
-    assert desk.run("call", "shop_add", "a=1").exit_code == 0
+def test_the_settings_file_of_the_folder_is_used_where_no_target_is_named(cli: CommandLine) -> None:
+    cli.write("tools.py", ADD)
+    cli.write("toolcrib.toml", '[server]\nname = "shop"\ntargets = ["tools.py"]\nnamespace = "shop"\n')
+    assert names(cli) == ["shop_add"]
+    assert cli.run("call", "shop_add", "a=1").exit_code == 0
 
 
-def test_a_settings_file_elsewhere_finds_its_own_files_and_modules(desk: Desk) -> None:
-    desk.write("far/tools.py", ADD)
-    desk.write("far/faraway.py", ADD.replace("def add", "def more"))
-    desk.write("far/toolcrib.toml", '[server]\ntargets = ["tools.py:add", "faraway"]\n')
-    assert names(desk, "far/toolcrib.toml") == ["add", "more"]
+def test_a_settings_file_elsewhere_finds_its_own_files_and_modules(cli: CommandLine) -> None:
+    cli.write("far/tools.py", ADD)
+    cli.write("far/faraway.py", ADD.replace("def add", "def more"))
+    cli.write("far/toolcrib.toml", '[server]\ntargets = ["tools.py:add", "faraway"]\n')
+    assert names(cli, "far/toolcrib.toml") == ["add", "more"]
 
 
-def test_a_settings_file_without_targets_means_the_samples(desk: Desk) -> None:
-    desk.write("toolcrib.toml", "[tools]\nenable_math_tools = false\nenable_file_tools = true\n")
-    assert names(desk) == ["hello_world", "echo", "get_time", "debug_info", "list_files", "read_file"]
+def test_a_settings_file_without_targets_means_the_samples(cli: CommandLine) -> None:
+    cli.write("toolcrib.toml", "[tools]\nenable_math_tools = false\nenable_file_tools = true\n")
+    assert names(cli) == ["hello_world", "echo", "get_time", "debug_info", "list_files", "read_file"]
 
 
-def test_the_environment_wins_over_the_file(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    desk.write("toolcrib.toml", "[tools]\nenable_math_tools = false\n")
+def test_the_environment_wins_over_the_file(cli: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
+    cli.write("toolcrib.toml", "[tools]\nenable_math_tools = false\n")
     monkeypatch.setenv("TOOLCRIB_ENABLE_MATH_TOOLS", "1")
-    assert "math_add" in names(desk)
+    assert "math_add" in names(cli)
 
 
-def test_the_file_includes_and_excludes(desk: Desk) -> None:
-    desk.write("toolcrib.toml", '[tools]\ninclude = ["*_*"]\nexclude = ["get_*", "tag:destructive"]\n')
-    done = desk.run("list")
+def test_the_file_includes_and_excludes(cli: CommandLine) -> None:
+    cli.write("toolcrib.toml", '[tools]\ninclude = ["*_*"]\nexclude = ["get_*", "tag:destructive"]\n')
+    done = cli.run("list")
     assert done.exit_code == 1
     assert "toolcrib.toml:3: tools.exclude: selector 'tag:destructive' matches no tool" in done.stderr
-    desk.write("toolcrib.toml", '[tools]\ninclude = ["*_*"]\nexclude = ["get_*", "*_file*"]\n')
-    assert names(desk) == ["hello_world", "math_add", "debug_info"]
+    cli.write("toolcrib.toml", '[tools]\ninclude = ["*_*"]\nexclude = ["get_*", "*_file*"]\n')
+    assert names(cli) == ["hello_world", "math_add", "debug_info"]
 
 
-def test_a_time_limit_in_the_file_holds_for_tools_without_one(desk: Desk) -> None:
-    desk.write("toolcrib.toml", "[server]\ntimeout_s = 7\n")
-    assert desk.json("show", "math_add", "--json")["timeout_s"] == 7
+def test_a_time_limit_in_the_file_holds_for_tools_without_one(cli: CommandLine) -> None:
+    cli.write("toolcrib.toml", "[server]\ntimeout_s = 7\n")
+    assert cli.json("show", "math_add", "--json")["timeout_s"] == 7
 
 
-def test_a_wrong_setting_is_a_finding_with_file_and_line(desk: Desk) -> None:
-    path = desk.write("toolcrib.toml", '[server]\nname = "x"\ntarget = ["tools.py"]\n')
-    [finding] = desk.json("check", "--json")["findings"]
+def test_a_wrong_setting_is_a_finding_with_file_and_line(cli: CommandLine) -> None:
+    path = cli.write("toolcrib.toml", '[server]\nname = "x"\ntarget = ["tools.py"]\n')
+    [finding] = cli.json("check", "--json")["findings"]
     assert finding["code"] == "invalid-configuration"
     assert (finding["file"], finding["line"]) == ("toolcrib.toml", 3)
     assert "server.target: unknown key" in finding["message"]
     assert "targets" in finding["hint"]
     assert path.exists()
-    done = desk.run("list")
+    done = cli.run("list")
     assert done.exit_code == 1
     assert "error: toolcrib.toml:3: server.target: unknown key" in done.stderr
 
 
-def test_a_target_in_the_file_that_is_not_there_is_told_with_its_line(desk: Desk) -> None:
-    desk.write("toolcrib.toml", '[server]\ntargets = ["gone.py", "tools.py"]\n')
-    desk.write("tools.py", ADD)
-    document = desk.json("check", "--json")
+def test_a_target_in_the_file_that_is_not_there_is_told_with_its_line(cli: CommandLine) -> None:
+    cli.write("toolcrib.toml", '[server]\ntargets = ["gone.py", "tools.py"]\n')
+    cli.write("tools.py", ADD)
+    document = cli.json("check", "--json")
     assert [tool["name"] for tool in document["tools"]] == ["add"]
     assert [(finding["file"], finding["line"]) for finding in document["findings"]] == [("toolcrib.toml", 2)]
 
 
-def test_a_switch_for_a_group_that_is_not_there_is_a_warning(desk: Desk) -> None:
-    desk.write("toolcrib.toml", "[tools]\nenable_maths_tools = true\n")
-    document = desk.json("check", "--json")
+def test_a_switch_for_a_group_that_is_not_there_is_a_warning(cli: CommandLine) -> None:
+    cli.write("toolcrib.toml", "[tools]\nenable_maths_tools = true\n")
+    document = cli.json("check", "--json")
     [finding] = document["findings"]
     assert (finding["code"], finding["level"], finding["line"]) == ("idle-switch", "warning", 2)
     assert "enable_math_tools" in finding["hint"]
 
 
-def test_a_wrong_variable_is_told_by_its_name(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_wrong_variable_is_told_by_its_name(cli: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TOOLCRIB_ENABLE_MATH_TOOLS", "perhaps")
-    done = desk.run("list")
+    done = cli.run("list")
     assert done.exit_code == 2
     assert done.stderr == "error: TOOLCRIB_ENABLE_MATH_TOOLS: must be 1 or 0, got 'perhaps'\n"
 
@@ -99,18 +99,18 @@ def test_a_wrong_variable_is_told_by_its_name(desk: Desk, monkeypatch: pytest.Mo
 @pytest.mark.parametrize(
     "target", ["gone.py", "gone/", "gone_module", "gone.toml", "notes.txt", "gone.py:add"]
 )
-def test_naming_what_is_not_there_is_a_mistake_of_the_command_line(desk: Desk, target: str) -> None:
-    desk.write("notes.txt", "no tools here")
+def test_naming_what_is_not_there_is_a_mistake_of_the_command_line(cli: CommandLine, target: str) -> None:
+    cli.write("notes.txt", "no tools here")
     for command in ("check", "list"):
-        done = desk.run(command, target)
+        done = cli.run(command, target)
         assert done.exit_code == 2
         assert done.stderr.startswith("error: ")
         assert target.split(":")[0].rstrip("/") in done.stderr
         assert done.stdout == ""
 
 
-def test_the_tools_of_a_server_keep_their_names_and_versions(desk: Desk) -> None:
-    desk.write(
+def test_the_tools_of_a_server_keep_their_names_and_versions(cli: CommandLine) -> None:
+    cli.write(
         "srv.py",
         """
         from toolcrib import Application, MCPServer
@@ -125,17 +125,17 @@ def test_the_tools_of_a_server_keep_their_names_and_versions(desk: Desk) -> None
         def new() -> str: "A new one of these."
         """,
     )
-    assert names(desk, "srv.py:server") == ["git_create", "dotted.name"]
-    assert desk.json("show", "-t", "srv.py:server", "dotted.name@1", "--json")["description"].startswith(
+    assert names(cli, "srv.py:server") == ["git_create", "dotted.name"]
+    assert cli.json("show", "-t", "srv.py:server", "dotted.name@1", "--json")["description"].startswith(
         "An old"
     )
 
 
-def test_the_same_name_in_a_server_and_an_own_file_is_a_duplicate(desk: Desk) -> None:
-    desk.write("one.py", ADD)
-    desk.write(
+def test_the_same_name_in_a_server_and_an_own_file_is_a_duplicate(cli: CommandLine) -> None:
+    cli.write("one.py", ADD)
+    cli.write(
         "srv.py",
         "from toolcrib import MCPServer\nserver = MCPServer()\n" + ADD.replace("@tool", "@server.tool"),
     )
-    document = desk.json("check", "one.py", "srv.py:server", "--json")
+    document = cli.json("check", "one.py", "srv.py:server", "--json")
     assert [finding["code"] for finding in document["findings"]] == ["duplicate-name"]

@@ -15,7 +15,7 @@ from toolcrib.cli.output import Terminal, claim_stdout
 from toolcrib.cli.table import break_name
 from toolcrib.cli.text import join, style, suggest, type_name
 
-from .conftest import Desk
+from .conftest import CommandLine
 
 
 class FakeTTY(io.StringIO):
@@ -111,62 +111,64 @@ def test_stdout_is_held_and_given_back() -> None:
     assert sys.stdout is before
 
 
-def test_the_log_is_left_as_it_was(desk: Desk) -> None:
+def test_the_log_is_left_as_it_was(cli: CommandLine) -> None:
     logger = logging.getLogger("toolcrib")
     before = (logger.level, logger.propagate, list(logger.handlers))
-    desk.run("list")
+    cli.run("list")
     assert (logger.level, logger.propagate, logger.handlers) == before
 
 
-def test_debug_shows_the_librarys_log(desk: Desk) -> None:
-    assert "info: Successfully registered 7 tools" in desk.run("list", "--debug").stderr
-    assert "Successfully" not in desk.run("list").stderr
+def test_debug_shows_the_librarys_log(cli: CommandLine) -> None:
+    assert "info: Successfully registered 7 tools" in cli.run("list", "--debug").stderr
+    assert "Successfully" not in cli.run("list").stderr
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_every_command_explains_itself_with_an_example(desk: Desk, command: str) -> None:
+def test_every_command_explains_itself_with_an_example(cli: CommandLine, command: str) -> None:
     for option in ("--help", "-h"):
-        done = desk.run(command, option)
+        done = cli.run(command, option)
         assert done.exit_code == 0
         assert done.stdout.startswith(f"Usage: {app.name} {command}")
         assert f"  toolcrib {command}" in done.stdout.partition("Examples:")[2]
         assert max(len(line) for line in done.stdout.splitlines()) <= 80
 
 
-def test_version_and_help_are_printed_on_stdout(desk: Desk) -> None:
-    assert desk.run("--version").stdout == f"toolcrib {__version__}\n"
-    done = desk.run("--help")
+def test_version_and_help_are_printed_on_stdout(cli: CommandLine) -> None:
+    assert cli.run("--version").stdout == f"toolcrib {__version__}\n"
+    done = cli.run("--help")
     assert all(command in done.stdout for command in ("check", "list", "show", "call", "Examples:"))
 
 
-def test_a_misspelt_command_ends_with_2_and_a_way_out(desk: Desk) -> None:
-    done = desk.run("lst")
+def test_a_misspelt_command_ends_with_2_and_a_way_out(cli: CommandLine) -> None:
+    done = cli.run("lst")
     assert done.exit_code == 2
     assert done.stderr.startswith("error: No such command 'lst'")
     assert "hint: see toolcrib --help" in done.stderr
 
 
-def test_no_command_shows_the_help(desk: Desk) -> None:
-    done = desk.run()
+def test_no_command_shows_the_help(cli: CommandLine) -> None:
+    done = cli.run()
     assert done.exit_code == 2
     assert "Usage: toolcrib" in done.output
 
 
-def test_a_fault_of_toolcrib_itself_is_named_as_such(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_fault_of_toolcrib_itself_is_named_as_such(
+    cli: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def fail(*_: object, **__: object) -> None:
         raise RuntimeError("broken inside")
 
     monkeypatch.setattr("toolcrib.cli.list.load", fail)
-    done = desk.run("list")
+    done = cli.run("list")
     assert done.exit_code == 1
     assert "error: Internal error: RuntimeError: broken inside" in done.stderr
     assert "Traceback" not in done.stderr
-    assert "Traceback" in desk.run("list", "--debug").stderr
+    assert "Traceback" in cli.run("list", "--debug").stderr
 
 
-def test_an_interrupt_ends_quietly_with_130(desk: Desk) -> None:
-    desk.write("stop.py", "raise KeyboardInterrupt\n")
-    done = desk.run("list", "stop.py")
+def test_an_interrupt_ends_quietly_with_130(cli: CommandLine) -> None:
+    cli.write("stop.py", "raise KeyboardInterrupt\n")
+    done = cli.run("list", "stop.py")
     assert done.exit_code == 130
     assert done.output.strip() == ""
 
