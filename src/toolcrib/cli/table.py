@@ -307,12 +307,8 @@ def _print_parameters(tool: Tool, terminal: Terminal) -> None:
     if not parameters:
         terminal.echo("No parameters.\n\n")
         return
-    rows = []
-    for item in parameters:
-        need = "required" if item.is_required else f"default {item.default}" if item.default else "optional"
-        rows.append((item.name, item.type, need, item.description or "-"))
     columns = (Column("PARAMETER", style={"fg": "green"}), Column("TYPE"), Column(), Column("DESCRIPTION"))
-    _print_table(columns, rows, terminal)
+    _print_table(columns, parameters, terminal)
     terminal.echo("")
 
 

@@ -12,7 +12,6 @@ import json
 import re
 import unicodedata
 from collections.abc import Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
@@ -150,29 +149,20 @@ _ANNOTATIONS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Parameter:
-    """One parameter as `show` prints it."""
-
-    name: str
-    type: str
-    is_required: bool
-    default: str
-    description: str
-
-
-def list_parameters(definition: ToolDefinition) -> list[Parameter]:
+def list_parameters(definition: ToolDefinition) -> list[tuple[str, str, str, str]]:
+    """Return name, type, `required` or default, and description of every parameter."""
     schema = definition.input_schema
     properties, required = _read_properties(schema)
-    found = []
+    rows = []
     for name, value in properties.items():
         field = value if isinstance(value, Mapping) else {}
-        default = json.dumps(field["default"], ensure_ascii=False, default=str) if "default" in field else ""
         limits = [text.format(cut(field[key])) for key, text in _CONSTRAINTS.items() if key in field]
+        need = "required" if name in required else "optional"
+        if "default" in field and name not in required:
+            need = f"default {one_line(json.dumps(field['default'], ensure_ascii=False, default=str))}"
         type_ = ", ".join([type_name(field, schema), *limits])
-        description = safe(field.get("description", ""))
-        found.append(Parameter(one_line(name), type_, name in required, one_line(default), description))
-    return found
+        rows.append((one_line(name), type_, need, safe(field.get("description", "")) or "-"))
+    return rows
 
 
 def signature(definition: ToolDefinition) -> str:

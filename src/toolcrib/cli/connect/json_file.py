@@ -39,7 +39,7 @@ def line_of(text: str, position: int) -> int:
 
 
 MAX_DEPTH = 200
-_STRING = r'"(?:[^"\\\x00-\x1f]|\\.)*"'
+_STRING = r'"[^"\\\x00-\x1f]*(?:\\.[^"\\\x00-\x1f]*)*"'
 _COMMENT = re.compile(rf"{_STRING}|(?P<comment>//[^\r\n]*|/\*[\s\S]*?\*/)|(?P<constant>NaN|-?Infinity)")
 _TRAILING_COMMA = re.compile(rf"{_STRING}|(?P<comma>,)(?=[ \t\r\n]*[}}\]])")
 _BRACKET = re.compile(rf"{_STRING}|(?P<open>[\[{{])|(?P<close>[\]}}])")
@@ -128,8 +128,10 @@ def parse_json(text: str, dialect: Dialect = LENIENT) -> ParsedJson:
         return re.sub(r"[^\r\n]", " ", found[0])
 
     def blank_comma(found: re.Match[str]) -> str:
-        before = found.string[: found.start()].rstrip(_SPACE)[-1:]
-        if found["comma"] is None or before in "[{,:":
+        before = found.start() - 1
+        while before > 0 and found.string[before] in _SPACE:
+            before -= 1
+        if found["comma"] is None or before < 0 or found.string[before] in "[{,:":
             return found[0]
         if not dialect.trailing_commas:
             line = line_of(text, found.start())
