@@ -14,10 +14,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from toolcrib.catalog.diff.definitions import compare_definitions, compare_scopes
+from toolcrib.catalog.diff.definitions import compare_definitions, compare_scopes, find_suspicious
 from toolcrib.catalog.diff.renames import LookAlikes, find_renamed_tools
 from toolcrib.catalog.diff.schemas import Difference, Grade
-from toolcrib.catalog.diff.suspicion import find_suspicious
 from toolcrib.definition import ToolDefinition
 from toolcrib.errors import NO_LOCATION, Location
 from toolcrib.sources.described import is_described

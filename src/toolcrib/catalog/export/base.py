@@ -31,8 +31,7 @@ from typing import Any, ClassVar
 
 from toolcrib.catalog.export.calls import RawCall, ToolCall
 from toolcrib.catalog.export.decode import ArgumentDecoder
-from toolcrib.catalog.export.dialect import Dialect
-from toolcrib.catalog.export.rewrite import rewrite_schema
+from toolcrib.catalog.export.dialect import Dialect, rewrite_schema
 from toolcrib.catalog.export.verdict import Change, NotStrictError, RefusedError
 from toolcrib.catalog.schema_merge import Node
 from toolcrib.content import Result

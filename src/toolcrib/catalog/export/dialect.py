@@ -1,9 +1,55 @@
-"""The JSON Schema that a provider supports, as a table of rules. Each provider's module has its own."""
+"""Write a tool's input schema in the JSON Schema dialect of a provider, and log every change.
+
+The schema is expanded and simplified first. Two kinds of dialects are enough: those that support nearly all
+of JSON Schema, and those that support a subset (OpenAI's strict mode and Gemini). For a subset every value is
+written as one type, or as `anyOf` of such with nothing beside it. A rule that the provider does not support
+goes into the description, where the model still reads it, and is logged as a loss.
+"""
 
 from __future__ import annotations
 
+import math
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
+
+from toolcrib.catalog.export.decode import WRAPPER, ArgumentDecoder, ValueDecoder, map_properties
+from toolcrib.catalog.export.describe import append_notes, describe_condition, describe_keyword, show_type
+from toolcrib.catalog.export.schema import (
+    LOGIC,
+    MAX_PARTS,
+    NAMED_SCHEMAS,
+    TYPE_OF,
+    expand,
+    map_subschemas,
+    rules_for,
+    simplify,
+)
+from toolcrib.catalog.export.verdict import (
+    Change,
+    ChangeLog,
+    NotStrictError,
+    Path,
+    RefusedError,
+    UnsatisfiableError,
+    pointer,
+)
+from toolcrib.catalog.schema_merge import (
+    ANNOTATIONS,
+    CONTENT,
+    TYPES,
+    Node,
+    are_disjoint,
+    identity,
+    is_anything,
+    is_nothing,
+    merge,
+    type_of,
+    types_of,
+)
+from toolcrib.validation import codec
+from toolcrib.validation.schema_tree import walk
 
 PLAIN_NAME = re.compile(r"[a-zA-Z0-9_.-]{1,64}")
 _COMPOSITIONS = frozenset({"allOf", "anyOf", "enum", "not", "oneOf"})
@@ -31,3 +77,576 @@ class Dialect:
     any_value: bool = True
     empty_enum_value: bool = True
     defaults: bool = True
+
+
+MAX_BYTES = 512 * 1024
+"""The size of one exported schema; no provider accepts so much."""
+
+
+@dataclass(frozen=True)
+class Rewritten:
+    """A schema for a provider. `notes` are rules that belong into the tool's description."""
+
+    schema: Node
+    decoder: ArgumentDecoder
+    changes: tuple[Change, ...]
+    notes: tuple[str, ...] = ()
+
+
+def rewrite_schema(schema: Mapping[str, Any], dialect: Dialect, *, is_closed: bool = False) -> Rewritten:
+    """Return a schema in a dialect.
+
+    `is_closed` says that the tool rejects undeclared arguments, whatever its schema says. Raise RefusedError
+    where the dialect has no form for it, NotStrictError where only strict mode has none.
+    """
+    log = ChangeLog()
+    tree = simplify(expand(schema, log), (), log)
+    if is_nothing(tree):
+        raise RefusedError("no arguments can satisfy its schema")
+    if not isinstance(tree.get("properties", {}), dict):
+        raise RefusedError("its properties are not an object")
+    notes: list[str] = []
+    if dialect.keywords is not None:
+        found, decoder, is_wrapped = _SubsetWriter(dialect, log, is_closed=is_closed).write_root(tree)
+        arguments = ArgumentDecoder(decoder, is_wrapped)
+    else:
+        writer = _Writer(dialect, log, _find_renames(tree, dialect))
+        found, is_wrapped = writer.write_root(tree, notes, is_closed=is_closed)
+        arguments = ArgumentDecoder(None, is_wrapped, {new: old for old, new in writer.names.items()})
+    if len(codec.write(found)) > MAX_BYTES:
+        raise RefusedError(f"its schema has more than {MAX_BYTES // 1024} KiB")
+    return Rewritten(found, arguments, log.close(), tuple(notes))
+
+
+def _find_renames(tree: Node, dialect: Dialect) -> dict[str, str]:
+    """Map the property names that a provider does not accept, in one table for the whole tool."""
+    nodes = [node for _, node in walk(tree)]
+    names = dict.fromkeys(name for node in nodes for name in node.get("properties", ()))
+    mapped = map_properties(names, dialect.property_name, always_digest=True)
+    renamed = {old: new for old, new in mapped.items() if old != new}
+    for node in nodes if renamed else ():
+        if "patternProperties" in node or "propertyNames" in node:
+            raise RefusedError(
+                f"{dialect.label} does not accept the property name {next(iter(renamed))!r}, "
+                "and a rule about names would not hold for another one"
+            )
+        if any(_has_key(value, renamed) for value in node.get("enum", ())):
+            raise RefusedError(f"{dialect.label} does not accept a property name that is also in an enum")
+    return renamed
+
+
+def _has_key(value: Any, names: Mapping[str, str]) -> bool:
+    if isinstance(value, dict):
+        return any(name in names or _has_key(item, names) for name, item in value.items())
+    return isinstance(value, list) and any(_has_key(item, names) for item in value)
+
+
+# --- dialects that support nearly everything ---------------------------------------------------------------
+
+
+class _Writer:
+    """Writes a schema in a dialect that supports nearly all of JSON Schema."""
+
+    def __init__(self, dialect: Dialect, log: ChangeLog, names: dict[str, str]) -> None:
+        self.dialect = dialect
+        self.log = log
+        self.names = names
+
+    def write_root(self, tree: Node, notes: list[str], *, is_closed: bool) -> tuple[Node, bool]:
+        """Return the schema, and whether the arguments are wrapped."""
+        tree = dict(tree)
+        label = self.dialect.label
+        unsupported = self._unsupported_at_root(tree)
+        if unsupported:
+            reason = f"{label} does not accept {', '.join(sorted(unsupported))} at the root"
+            self.log.add((), f"{reason}: the arguments are wrapped in '{WRAPPER}'")
+            inner = self.write(tree, ())
+            return {"type": "object", "properties": {WRAPPER: inner}, "required": [WRAPPER]}, True
+        if not self.dialect.annotations_at_root:
+            for keyword in sorted(ANNOTATIONS & tree.keys()):
+                if keyword == "description":
+                    notes.append(str(tree[keyword]))
+                self.log.add((keyword,), f"{label} does not accept {keyword} at the root")
+                del tree[keyword]
+        if self.dialect.root_keywords is not None and "additionalProperties" in tree:
+            is_same = is_closed or is_anything(tree.pop("additionalProperties"))
+            message = f"{label} does not accept additionalProperties at the root"
+            self.log.add(("additionalProperties",), message, "same" if is_same else "wider")
+        found = self.write(tree, ())
+        return {**found, "properties": found.get("properties", {})}, False
+
+    def _unsupported_at_root(self, tree: Node) -> set[str]:
+        found = set(tree.keys() & self.dialect.not_at_root)
+        if self.dialect.root_keywords is not None:
+            found |= tree.keys() - self.dialect.root_keywords - ANNOTATIONS
+            rest = tree.get("additionalProperties", True)
+            if is_anything(rest) or is_nothing(rest):
+                found.discard("additionalProperties")
+        return found
+
+    def write(self, node: Node, path: Path) -> Node:
+        found = map_subschemas(node, path, self.write)
+        for name in node.get("properties", ()):
+            if name in self.names:
+                message = f"renamed to {self.names[name]!r}: {self.dialect.label} does not accept the name"
+                self.log.add((*path, "properties", name), message)
+        for key in found.keys() & {*NAMED_SCHEMAS, "dependentRequired"}:
+            found[key] = {self._name(name): value for name, value in found[key].items()}
+        if "dependentRequired" in found:
+            needs = found["dependentRequired"].items()
+            found["dependentRequired"] = {name: [*map(self._name, names)] for name, names in needs}
+        if "required" in found:
+            found["required"] = [*map(self._name, found["required"])]
+        return self._with_items(self._without_type_list(found, path), path)
+
+    def _name(self, name: str) -> str:
+        return self.names.get(name, name)
+
+    def _without_type_list(self, node: Node, path: Path) -> Node:
+        types = types_of(node)
+        if len(types) < 2:
+            return node
+        self.log.add((*path, "type"), "several types: written as anyOf")
+        rest = {key: value for key, value in node.items() if key != "type"}
+        if rest.keys() & {"anyOf", "enum", "unevaluatedItems", "unevaluatedProperties"}:
+            plain = {"anyOf": [self._with_items({"type": name}, path) for name in types]}
+            return (
+                {**rest, "allOf": [*rest.get("allOf", ()), plain]} if "anyOf" in rest else {**rest, **plain}
+            )
+        branches = [{"type": name, **rules_for(rest, name)} for name in types]
+        moved = {key for branch in branches for key in branch}
+        kept = {key: value for key, value in rest.items() if key not in moved}
+        return {**kept, "anyOf": [self._with_items(branch, path) for branch in branches]}
+
+    def _with_items(self, node: Node, path: Path) -> Node:
+        """Add `items` to an array: providers reject arrays without."""
+        if node.get("type") != "array" or isinstance(node.get("items"), dict) or node.get("items") is False:
+            return node
+        if "items" not in node and "unevaluatedItems" in node:
+            return node  # it applies to the same items
+        if "prefixItems" not in node:
+            self.log.add(path, "items may be any value: written as items")
+        return {**node, "items": {}}
+
+
+# --- dialects that support a subset ------------------------------------------------------------------------
+
+MAX_ALTERNATIVES = 40
+"""The number of alternatives that one value may have; more are described in words."""
+_UNIONS = ("anyOf", "oneOf")
+
+Written = tuple[Node, ValueDecoder | None]
+
+
+class _SubsetWriter:
+    """Writes one schema in a dialect. `notes` are texts for the description of what is being written."""
+
+    def __init__(self, dialect: Dialect, log: ChangeLog, *, is_closed: bool) -> None:
+        self.dialect = dialect
+        self.log = log
+        self.is_closed = is_closed
+        self.parts = 0
+
+    def write_root(self, tree: Node) -> tuple[Node, ValueDecoder | None, bool]:
+        """Return the schema, how to decode arguments, and whether they are wrapped."""
+        notes: list[str] = []
+        try:
+            alternatives = self._split(tree, (), notes)
+            found, decoder = self._write_alternatives(alternatives, tree, (), notes)
+        except UnsatisfiableError:
+            raise RefusedError("no arguments can satisfy its schema") from None
+        if len(alternatives) == 1:
+            return {**found, "properties": found.get("properties", {})}, decoder, False
+        self.log.add((), f"several alternatives at the root: the arguments are wrapped in '{WRAPPER}'")
+        root: Node = {"type": "object", "properties": {WRAPPER: found}, "required": [WRAPPER]}
+        if self.dialect.closed_objects:
+            root["additionalProperties"] = False
+        return root, decoder, True
+
+    def write(self, node: Node, path: Path) -> Written:
+        notes: list[str] = []
+        return self._write_alternatives(self._split(node, path, notes), node, path, notes)
+
+    # --- alternatives ---
+
+    def _split(self, node: Node, path: Path, notes: list[str]) -> list[Node]:
+        """Return the alternatives of a value, each of one type or any; none where no value is valid."""
+        self.parts += 1  # counted, so that a schema cannot grow without bound
+        if self.parts > MAX_PARTS:
+            raise RefusedError(f"with all its alternatives its schema has more than {MAX_PARTS} parts")
+        base = {
+            key: value
+            for key, value in node.items()
+            if key not in ANNOTATIONS and key not in ("allOf", *_UNIONS)
+        }
+        for branch in node.get("allOf", ()):
+            self.log.add_loss((*path, "allOf"), f"also: {show_type(branch)}", notes)
+        found = [base]
+        for keyword in _UNIONS:
+            if keyword in node:
+                found = self._multiply(found, node[keyword], (*path, keyword), notes)
+        if found == [base]:
+            return self._split_types(base, path)
+        return [
+            item
+            for alternative in found
+            for item in (
+                self._split(alternative, path, notes)
+                if alternative.keys() & {"allOf", *_UNIONS}
+                else self._split_types(alternative, path)
+            )
+        ]
+
+    def _multiply(self, nodes: list[Node], branches: list[Node], path: Path, notes: list[str]) -> list[Node]:
+        """Merge every node with every branch of a union."""
+        found: list[Node] = []
+        for node in nodes:
+            merged = [merge(node, branch) for branch in branches]
+            if None in merged or len(found) + len(merged) > MAX_ALTERNATIVES:
+                shown = " | ".join(dict.fromkeys(show_type(branch) for branch in branches[:MAX_ALTERNATIVES]))
+                self.log.add_loss(path, f"one of these alternatives: {shown}", notes)
+                return nodes
+            simple = [simplify(item, path, ChangeLog()) for item in merged if item is not None]
+            simple = [item for item in simple if not is_nothing(item)]
+            pairs = [(one, other) for number, one in enumerate(simple) for other in simple[number + 1 :]]
+            if path[-1] == "oneOf" and not all(are_disjoint(*pair) for pair in pairs):
+                self.log.add_loss(path, "exactly one of the alternatives", notes)
+            found.extend(simple)
+        return found
+
+    def _split_types(self, node: Node, path: Path) -> list[Node]:
+        """Return one schema for each type that a schema without unions accepts."""
+        annotations = {key: value for key, value in node.items() if key in ANNOTATIONS}
+        if "enum" in node:
+            by_type = _group_by_type(node["enum"])
+            return [{"type": name, "enum": values, **annotations} for name, values in by_type.items()]
+        types = types_of(node)
+        if not types:
+            implied = sorted({TYPE_OF[key] for key in node if key in TYPE_OF and key not in CONTENT})
+            if not implied:
+                return [node]
+            types = implied if len(implied) == 1 else list(TYPES)
+            if len(implied) == 1:
+                self.log.add(path, f"no type is given; assumed to be {implied[0]}", "narrower")
+        logic = {key: value for key, value in node.items() if key in LOGIC}
+        return [{"type": name, **rules_for(node, name), **logic, **annotations} for name in types]
+
+    def _write_alternatives(self, nodes: list[Node], node: Node, path: Path, notes: list[str]) -> Written:
+        """Write all alternatives of a value as one schema, with the annotations of the whole `node`."""
+        if len(nodes) == 1:
+            inner: list[str] = []
+            found, decoder = self._write_one(nodes[0], path, inner)
+            return self._annotate(found, [node, nodes[0]], path, [*notes, *inner]), decoder
+        written: dict[Any, Written] = {}
+        for alternative in nodes:
+            inner = []
+            try:
+                found, decoder = self._write_one(alternative, path, inner)
+            except UnsatisfiableError:
+                continue
+            found = self._annotate(found, [alternative], path, inner)
+            written.setdefault(identity(found), (found, decoder))
+        if not written:
+            raise UnsatisfiableError
+        if len(written) == 1:
+            ((found, decoder),) = written.values()
+            return self._annotate(found, [node], path, notes), decoder
+        flat: list[Written] = []
+        for found, decoder in written.values():
+            if found.keys() == {"anyOf"}:  # any value is written as several alternatives
+                flat.extend((branch, None) for branch in found["anyOf"])
+            else:
+                flat.append((found, decoder))
+        decoder = ValueDecoder(alternatives=tuple(flat)).or_none()
+        return self._annotate({"anyOf": [found for found, _ in flat]}, [node], path, notes), decoder
+
+    # --- one alternative ---
+
+    def _write_one(self, node: Node, path: Path, notes: list[str]) -> Written:
+        if "if" in node:
+            self.log.add_loss((*path, "if"), describe_condition(node), notes)
+        if "not" in node:
+            self._describe(path, "not", node["not"], notes)
+        if "enum" in node and node["type"] in ("array", "object"):
+            self._describe(path, "enum", node["enum"], notes)
+            node = {"type": node["type"]}
+        match node.get("type"):
+            case None:
+                return self._write_any(path), None
+            case "object":
+                return self._write_object(node, path, notes)
+            case "array":
+                return self._write_array(node, path, notes)
+        return self._write_scalar(node, path, notes), None
+
+    def _write_any(self, path: Path) -> Node:
+        if self.dialect.any_value:
+            return {}
+        if self.dialect.closed_objects:
+            raise NotStrictError(f"{pointer(path) or '/'} accepts any value")
+        self.log.add(path, "accepts any value; arrays in arrays can have no further arrays", "narrower")
+        types: list[Node] = [{"type": name} for name in ("string", "number", "boolean", "object")]
+        inner = {"anyOf": [*types, {"type": "null"}]}
+        return {"anyOf": [*types, {"type": "array", "items": inner}, {"type": "null"}]}
+
+    def _write_scalar(self, node: Node, path: Path, notes: list[str]) -> Node:
+        name = node["type"]
+        found: Node = {"type": name}
+        if "enum" in node:
+            return self._write_enum(found, node["enum"], path, notes)
+        for key, value in rules_for(node, name).items():
+            if self._supports(key, value, name):
+                found.setdefault(key, value)  # an exclusive limit may have set a narrower one
+            elif key == "format" and name in ("integer", "number"):
+                self.log.add((*path, key), f"format {value}: no effect on numbers")
+            elif key in CONTENT:
+                self.log.add_note((*path, key), describe_keyword(key, value), notes)
+            elif key in ("exclusiveMinimum", "exclusiveMaximum"):
+                self._write_exclusive_limit(found, node, key, path, notes)
+            else:
+                self._describe(path, key, value, notes)
+        return found
+
+    def _write_exclusive_limit(self, found: Node, node: Node, key: str, path: Path, notes: list[str]) -> None:
+        """Write an exclusive limit for a provider that only has inclusive ones."""
+        value = node[key]
+        is_minimum = key == "exclusiveMinimum"
+        inclusive = "minimum" if is_minimum else "maximum"
+        if node["type"] == "integer":
+            nearest = math.floor(value) + 1 if is_minimum else math.ceil(value) - 1
+            self.log.add((*path, key), f"written as {inclusive}")
+        else:
+            nearest = value
+            self._describe(path, key, value, notes)
+        others = [limit for limit in (node.get(inclusive), found.get(inclusive)) if limit is not None]
+        found[inclusive] = (max if is_minimum else min)([nearest, *others])
+
+    def _write_enum(self, found: Node, values: list[Any], path: Path, notes: list[str]) -> Node:
+        name = found["type"]
+        here = (*path, "enum")
+        if name == "null" or (name == "boolean" and len(values) == 2):
+            return found
+        if name in self.dialect.enum_types and (self.dialect.empty_enum_value or "" not in values):
+            return {**found, "enum": values}
+        if name == "integer":
+            least, most = int(min(values)), int(max(values))
+            if len(set(values)) == most - least + 1:  # all numbers between them
+                self.log.add(here, "written as minimum and maximum")
+                return {**found, "minimum": least, "maximum": most}
+        self._describe(path, "enum", values, notes)
+        return found
+
+    def _write_rules(self, node: Node, found: Node, omitted: set[str], path: Path, notes: list[str]) -> None:
+        """Copy the rules for an array or object that the dialect supports, and describe the others."""
+        name = node["type"]
+        for key, value in rules_for(node, name).items():
+            if key in omitted:
+                continue
+            if self._supports(key, value, name):
+                found[key] = value
+            else:
+                self._describe(path, key, value, notes)
+
+    def _describe(self, path: Path, key: str, value: Any, notes: list[str]) -> None:
+        """Log the loss of a rule that goes into the description."""
+        self.log.add_loss((*path, key), describe_keyword(key, value), notes)
+
+    def _supports(self, key: str, value: Any, name: str) -> bool:
+        """Return whether the dialect has a keyword with this value for a type."""
+        if self.dialect.keywords is None or key not in self.dialect.keywords:
+            return False
+        if key != "format":
+            return True
+        formats = self.dialect.formats
+        is_numeric = value in ("double", "float", "int32", "int64")
+        return (formats is None or value in formats) and is_numeric == (name != "string")
+
+    def _write_array(self, node: Node, path: Path, notes: list[str]) -> Written:
+        found: Node = {"type": "array"}
+        decoder = ValueDecoder()
+        items = node.get("items", True)
+        first = node.get("prefixItems")
+        if first is not None and not self._supports("prefixItems", first, "array"):
+            items, first = self._combine_items(node, path, notes), None
+        count = len(first or ())
+        if items is False:
+            found["maxItems"] = min(node.get("maxItems", count), count)
+        try:
+            found["items"], decoder.items = self.write(
+                {} if isinstance(items, bool) else items, (*path, "items")
+            )
+        except UnsatisfiableError:
+            found["maxItems"] = min(node.get("maxItems", count), count)
+            found["items"], decoder.items = self.write({"type": "string"}, path)
+        if first is not None:
+            written = [self.write(item, (*path, "prefixItems", str(n))) for n, item in enumerate(first)]
+            found["prefixItems"] = [item for item, _ in written]
+            decoder.first_items = tuple(item for _, item in written)
+        elif "items" not in node:
+            self.log.add(path, "items may be any value: written as items")
+        omitted = {"items", "prefixItems", "minContains", "maxContains", *found}
+        self._write_rules(node, found, omitted, path, notes)
+        return found, decoder.or_none()
+
+    def _combine_items(self, node: Node, path: Path, notes: list[str]) -> Any:
+        """Return one schema for all items of an array whose first items have schemas of their own."""
+        first = node["prefixItems"]
+        is_full = node.get("maxItems", math.inf) <= len(first)
+        schemas = first if is_full else [*first, node.get("items", True)]
+        schemas = list({identity(item): item for item in schemas}.values())
+        here = (*path, "prefixItems")
+        if len(schemas) == 1:
+            self.log.add(here, "all items have the same schema: written as items")
+            return schemas[0]
+        self._describe(path, "prefixItems", first, notes)
+        if any(is_anything(item) for item in schemas):
+            return {}
+        return simplify({"anyOf": [item for item in schemas if item is not False]}, path, ChangeLog())
+
+    # --- objects ---
+
+    def _write_object(self, node: Node, path: Path, notes: list[str]) -> Written:
+        if self.dialect.closed_objects:
+            self._check_can_be_closed(node, path)
+        properties = node.get("properties", {})
+        required = list(node.get("required", ()))
+        names = map_properties(properties, self.dialect.property_name, always_digest=False)
+        decoder = ValueDecoder(names={new: old for old, new in names.items() if new != old})
+        found: Node = {"type": "object"}
+        written = self._write_properties(node, names, decoder, path)
+        if written or "properties" in node:
+            found["properties"] = written
+        undeclared = [name for name in required if name not in properties]
+        if undeclared:
+            self._describe(path, "required", undeclared, notes)
+        if self.dialect.closed_objects:
+            found["required"] = list(written)
+        elif needed := [names[name] for name in required if name in names]:
+            found["required"] = needed
+        self._write_other_properties(node, found, decoder, path, notes)
+        self._write_rules(node, found, {"additionalProperties", "properties", "required"}, path, notes)
+        return found, decoder.or_none()
+
+    def _write_properties(
+        self, node: Node, names: dict[str, str], decoder: ValueDecoder, path: Path
+    ) -> dict[str, Node]:
+        required = node.get("required", ())
+        written: dict[str, Node] = {}
+        optional = []
+        for name, inner in node.get("properties", {}).items():
+            here = (*path, "properties", name)
+            exported = names[name]
+            try:
+                if is_nothing(inner):
+                    raise UnsatisfiableError
+                schema, inner_decoder = self.write(inner, here)
+            except UnsatisfiableError:
+                if name in required:
+                    raise
+                self._omit_property(node, here)
+                continue
+            if exported != name:
+                self.log.add(here, f"renamed to {exported!r}: {self.dialect.label} does not accept the name")
+            if self.dialect.closed_objects and name not in required:
+                schema = _make_nullable(schema, inner, here)
+                optional.append(exported)
+                self.log.add(here, "optional: null stands for leaving it out")
+            written[exported] = schema
+            if inner_decoder is not None:
+                decoder.properties[exported] = inner_decoder
+        decoder.null_if_absent = frozenset(optional)
+        return written
+
+    def _check_can_be_closed(self, node: Node, path: Path) -> None:
+        """Raise NotStrictError where an object is meant to have properties that cannot be listed."""
+        place = pointer(path) or "/"
+        rest = node.get("additionalProperties")
+        if "patternProperties" in node or (rest is not None and not is_nothing(rest)):
+            raise NotStrictError(f"{place} accepts undeclared properties")
+        if rest is None and "properties" not in node and not (self.is_closed and not path):
+            raise NotStrictError(f"{place} is an object with any properties")
+        undeclared = [name for name in node.get("required", ()) if name not in node.get("properties", {})]
+        if undeclared:
+            raise NotStrictError(f"{place} requires {undeclared[0]!r} and does not declare it")
+
+    def _omit_property(self, node: Node, path: Path) -> None:
+        """Log that a property which must not be there is not declared."""
+        is_closed = is_nothing(node.get("additionalProperties", True)) and self._supports(
+            "additionalProperties", False, "object"
+        )
+        is_same = self.dialect.closed_objects or is_closed
+        self.log.add(path, "must not be present: not declared", "same" if is_same else "wider")
+
+    def _write_other_properties(
+        self, node: Node, found: Node, decoder: ValueDecoder, path: Path, notes: list[str]
+    ) -> None:
+        """Write what holds for properties that are not declared."""
+        rest = node.get("additionalProperties", True)
+        here = (*path, "additionalProperties")
+        is_closed_tool = self.is_closed and not path
+        if self.dialect.closed_objects:
+            found["additionalProperties"] = False
+            if rest is True and not is_closed_tool:
+                self.log.add(path, "undeclared properties cannot be sent")
+        elif self._supports("additionalProperties", rest, "object") and "patternProperties" not in node:
+            if isinstance(rest, dict):
+                try:
+                    found["additionalProperties"], decoder.other_properties = self.write(rest, here)
+                except UnsatisfiableError:
+                    found["additionalProperties"] = False
+            elif "additionalProperties" in node:
+                found["additionalProperties"] = rest
+        elif not is_anything(rest):
+            is_same = is_nothing(rest) and is_closed_tool
+            rule = describe_keyword("additionalProperties", rest)
+            self.log.add(here, f"{rule}: not enforced", "same" if is_same else "wider")
+            if not is_nothing(rest):
+                notes.append(rule)
+
+    # --- annotations ---
+
+    def _annotate(self, found: Node, nodes: list[Node], path: Path, notes: list[str]) -> Node:
+        """Add title, description, default and examples of `nodes`, the first that has each."""
+        found = dict(found)
+        annotations: Node = {}
+        for node in reversed(nodes):
+            annotations |= {key: value for key, value in node.items() if key in ANNOTATIONS}
+        if isinstance(annotations.get("title"), str):
+            found["title"] = annotations["title"]
+        if "default" in annotations:
+            if self.dialect.defaults:
+                found["default"] = annotations["default"]
+            else:
+                text = describe_keyword("default", annotations["default"])
+                self.log.add_note((*path, "default"), text, notes)
+        if annotations.get("examples"):
+            text = describe_keyword("examples", annotations["examples"])
+            self.log.add_note((*path, "examples"), text, notes)
+        notes += [key for key in ("deprecated", "readOnly", "writeOnly") if annotations.get(key) is True]
+        texts = [node["description"] for node in (*nodes, found) if isinstance(node.get("description"), str)]
+        if description := append_notes("\n".join(dict.fromkeys(texts)), notes):
+            found["description"] = description
+        return found
+
+
+def _group_by_type(values: list[Any]) -> dict[str, list[Any]]:
+    """Group values by type; integers among other numbers are numbers."""
+    found: dict[str, list[Any]] = {}
+    for value in values:
+        found.setdefault(type_of(value), []).append(value)
+    if "number" in found and "integer" in found:
+        numbers = {*map(identity, found.pop("integer")), *map(identity, found["number"])}
+        found["number"] = [value for value in values if identity(value) in numbers]
+    return found
+
+
+def _make_nullable(found: Node, inner: Node, path: Path) -> Node:
+    """Return the schema of an optional property, with null for leaving it out."""
+    branches = found.get("anyOf", [found])
+    if any(branch.get("type") == "null" for branch in branches):
+        if "default" in inner and inner["default"] is None:
+            return found  # null means the same as leaving it out
+        raise NotStrictError(f"{pointer(path)} is nullable and optional, which are not the same")
+    annotations: Node = {key: found[key] for key in ("title", "description") if key in found}
+    plain = {key: value for key, value in found.items() if key not in annotations}
+    return {**annotations, "anyOf": [*plain.get("anyOf", [plain]), {"type": "null"}]}

@@ -6,10 +6,9 @@ from typing import Any
 
 import pytest
 
-from toolcrib.catalog.export.dialect import Dialect
+from toolcrib.catalog.export.dialect import Dialect, Rewritten, rewrite_schema
 from toolcrib.catalog.export.gemini import GEMINI, GEMINI_JSON, to_openapi
 from toolcrib.catalog.export.openai import OPENAI_STRICT, check_strict_limits
-from toolcrib.catalog.export.rewrite import Rewritten, rewrite_schema
 from toolcrib.catalog.export.verdict import NotStrictError, RefusedError
 
 TEXT, WHOLE, NULL = {"type": "string"}, {"type": "integer"}, {"type": "null"}

@@ -8,10 +8,9 @@ import pytest
 
 from toolcrib.catalog.export.anthropic import ANTHROPIC
 from toolcrib.catalog.export.bedrock import BEDROCK
-from toolcrib.catalog.export.dialect import Dialect
+from toolcrib.catalog.export.dialect import Dialect, Rewritten, rewrite_schema
 from toolcrib.catalog.export.langchain import LANGCHAIN
 from toolcrib.catalog.export.openai import OPENAI
-from toolcrib.catalog.export.rewrite import Rewritten, rewrite_schema
 from toolcrib.catalog.export.verdict import RefusedError
 
 TEXT, WHOLE = {"type": "string"}, {"type": "integer"}
