@@ -238,8 +238,8 @@ async def test_a_file_of_keys_that_is_not_there_keeps_the_server_from_starting(t
     ("text", "words"),
     [
         (None, "no such file"),
-        ("nothing", "is not JSON"),
-        ("{}", "is not a file of keys"),
+        ("nothing", "not JSON"),
+        ("{}", "not a keys file"),
         ("open", "accessible to other users"),
     ],
 )
