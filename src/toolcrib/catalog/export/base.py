@@ -1,25 +1,9 @@
 """The contract of export formats.
 
-A format is a class with a `name` and an `export` method. One for a model provider derives from
-ProviderExporter and says which JSON Schema the provider supports and how a tool, a call and a result are
-written:
-
-    class Acme(ProviderExporter):
-        name = "acme"
-        summary = "ACME chat"
-        dialect = Dialect("ACME")
-
-        def write_tool(self, name, description, schema, strict):
-            return {"tool": name, "about": description, "schema": schema}
-
-        def read_call(self, node):
-            return RawCall(node["id"], node["tool"], node["input"]) if "tool" in node else None
-
-        def write_result(self, call, result):
-            return {"id": call.id, "text": result_text(result)}
-
-Built-in formats are listed in `export.formats`; a package adds one with an entry point in the group
-`toolcrib.exporters` that names an instance or the class.
+A format is a class with a `name`, a `summary` and an `export` method. One for a model provider derives from
+ProviderExporter: it names the JSON Schema that the provider supports, and writes tools, reads calls and
+writes results (docs/extending.md has an example). Built-in formats are listed in `export.formats`; a package
+adds one with an entry point in the group `toolcrib.exporters` that names an instance or the class.
 """
 
 from __future__ import annotations
