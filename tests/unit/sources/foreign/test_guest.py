@@ -83,7 +83,7 @@ async def test_one_that_does_not_open_is_an_error_of_the_call_and_is_tried_again
     await server.stop()
 
     assert refused.is_error
-    assert "does not open" in refused.text
+    assert "cannot be opened" in refused.text
     assert "secret" not in refused.text
     assert served.text == "open official"
 
