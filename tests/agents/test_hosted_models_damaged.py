@@ -113,6 +113,14 @@ def test_a_package_adds_a_provider_by_an_entry_point(tmp_path: Path) -> None:
     assert run_with_plugin(tmp_path, "-c", code).stdout == "Hello\n"
 
 
+def test_a_broken_plugin_fails_only_when_it_is_used(tmp_path: Path) -> None:
+    install_plugin(tmp_path, "toolcrib.providers", "parrot", "raise RuntimeError('boom')", "Parrot")
+    assert run_with_plugin(tmp_path, "-m", "toolcrib", "agent", "--help").returncode == 0
+    used = run_with_plugin(tmp_path, "-m", "toolcrib", "agent", "--provider", "parrot", "Hello?")
+    assert used.returncode == 2
+    assert "Cannot load the plugin 'parrot'" in used.stderr
+
+
 def test_no_sdk_is_loaded_before_it_is_used() -> None:
     code = (
         "import sys, toolcrib.agents as agents; list(agents.providers); agents.OpenAIModel(model='m');"

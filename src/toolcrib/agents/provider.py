@@ -21,7 +21,7 @@ from typing import Any, ClassVar, Literal, Protocol, TypeVar, overload
 from toolcrib.content import Result
 from toolcrib.definition import MAX_TIMEOUT_S
 from toolcrib.errors import AgentError, ConfigurationError
-from toolcrib.registry.plugins import load_plugins
+from toolcrib.registry.plugins import find_plugins, load_plugin
 from toolcrib.tool import Tool
 
 # --- events -------------------------------------------------------------------------------------------
@@ -229,7 +229,6 @@ class Providers:
 
     def __init__(self) -> None:
         self._factories: dict[str, Factory | str] = dict(BUILT_IN)
-        self._has_plugins = False
 
     @overload
     def register(self, name: str) -> Callable[[F], F]: ...
@@ -260,36 +259,27 @@ class Providers:
         return factory(**options)
 
     def __getitem__(self, name: str) -> Factory:
-        if name not in BUILT_IN:
-            self._load_plugins()
         factory = self._factories.get(name)
+        if factory is None and name in find_plugins(ENTRY_POINTS):
+            factory = load_plugin(ENTRY_POINTS, name)
         if isinstance(factory, str):
             module, _, attribute = factory.partition(":")
-            factory = self._factories[name] = getattr(import_module(module), attribute)
-        if factory is not None and not isinstance(factory, str):
+            factory = getattr(import_module(module), attribute)
+        if factory is not None:
+            self.register(name, factory)
             return factory
-        close = difflib.get_close_matches(str(name).casefold().replace("-", "_"), self._factories, n=1)
-        hint = f"did you mean '{close[0]}'?" if close else f"available: {', '.join(self._factories)}"
+        close = difflib.get_close_matches(str(name).casefold().replace("-", "_"), list(self), n=1)
+        hint = f"did you mean '{close[0]}'?" if close else f"available: {', '.join(self)}"
         raise ConfigurationError(f"unknown provider {name!r}", key="provider", hint=hint)
 
     def __contains__(self, name: object) -> bool:
-        self._load_plugins()
-        return name in self._factories
+        return name in self._factories or name in find_plugins(ENTRY_POINTS)
 
     def __iter__(self) -> Iterator[str]:
-        self._load_plugins()
-        return iter(self._factories)
+        return iter(dict.fromkeys([*self._factories, *find_plugins(ENTRY_POINTS)]))
 
     def __len__(self) -> int:
-        self._load_plugins()
-        return len(self._factories)
-
-    def _load_plugins(self) -> None:
-        if not self._has_plugins:
-            for name, factory in load_plugins(ENTRY_POINTS):
-                if name not in self._factories:
-                    self.register(name, factory)
-            self._has_plugins = True
+        return len(self._factories.keys() | find_plugins(ENTRY_POINTS).keys())
 
 
 providers = Providers()

@@ -9,6 +9,7 @@ milliseconds.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
@@ -16,23 +17,26 @@ from toolcrib.errors import ConfigurationError
 
 
 @cache
-def load_plugins(group: str) -> tuple[tuple[str, Any], ...]:
-    """Return the name and the object of every entry point in a group, ordered by name.
-
-    Raises:
-        ConfigurationError: An entry point cannot be imported
-    """
+def find_plugins(group: str) -> Mapping[str, Any]:
+    """Return the entry points of a group by name, without importing them."""
     from importlib.metadata import entry_points  # delayed: a server without plugins does not need it
 
-    return tuple((item.name, _load(item)) for item in sorted(entry_points(group=group)))
+    return {item.name: item for item in sorted(entry_points(group=group))}
 
 
-def _load(entry_point: Any) -> Any:
+@cache
+def load_plugin(group: str, name: str) -> Any:
+    """Import the object of an entry point. Raise ConfigurationError if that fails."""
+    entry_point = find_plugins(group)[name]
     try:
         return entry_point.load()
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         package = f" of package '{entry_point.dist.name}'" if entry_point.dist is not None else ""
         raise ConfigurationError(
-            f"Cannot load the plugin '{entry_point.name}'{package} ({entry_point.group}):"
-            f" {type(error).__name__}: {error}"
+            f"Cannot load the plugin '{name}'{package} ({group}): {type(error).__name__}: {error}"
         ) from error
+
+
+def load_plugins(group: str) -> tuple[tuple[str, Any], ...]:
+    """Return the name and the object of every entry point in a group, ordered by name."""
+    return tuple((name, load_plugin(group, name)) for name in find_plugins(group))
