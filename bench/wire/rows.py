@@ -13,6 +13,8 @@ from functools import cache, partial
 
 from bench.lab import Job, Lab, Outcome, ProbeError, median
 from bench.lines import OURS, PEERS, AtLeast, AtMost, Bar, Goal, Line, NoLess, Panel, Unit, quotient, show
+from bench.trace import count as counts_of
+from bench.trace import trace as steps_of
 from bench.wire import contenders, guarded, jobs, watch
 from bench.wire.contenders import Contender, Running, serving
 from bench.wire.messages import ERAS, LEGACY, MODERN, Era
@@ -32,8 +34,8 @@ def http_call(lab: Lab) -> list[Line]:
     made = {one.name: jobs.http_calls(one, span, CONNECTIONS) for one in racing}
     outcomes = lab.rounds("http-call", 2 if lab.quick else 5, made)
     goals: dict[Era, tuple[Goal, ...]] = {
-        MODERN: (AtLeast("mcp", 7, aim=20), AtLeast("fastmcp", 40, aim=150)),
-        LEGACY: (AtLeast("mcp", 12, aim=40), AtLeast("fastmcp", 18, aim=60)),
+        MODERN: (AtLeast("mcp", 10, aim=20), AtLeast("fastmcp", 45, aim=90)),
+        LEGACY: (AtLeast("mcp", 20, aim=40), AtLeast("fastmcp", 30, aim=60)),
     }
     lines = []
     for era in ERAS:
@@ -67,6 +69,22 @@ def _stocked(lab: Lab, span: jobs.Span) -> list[Line]:
         Line("http-call", label.format(era), "time", _figures(outcomes, f"{era}, 16: cpu_per_call_s"))
         for era in ERAS
     ]
+
+
+def trace(lab: Lab) -> list[Line]:  # noqa: ARG001
+    """The way of one HTTP call through our code; `python -m bench.trace` prints it."""
+    lines = []
+    for era in ERAS:
+        counts = counts_of(steps_of(era))
+        figures = (
+            ("functions", counts.functions, 55),
+            ("modules", counts.modules, 16),
+            ("returns to a module", counts.returns, 12),
+        )
+        for label, figure, most in figures:
+            goals = (AtMost(most),) if era == MODERN else ()
+            lines.append(Line("trace", f"{era}, {label}", "count", {OURS: float(figure)}, goals))
+    return lines
 
 
 def engine(lab: Lab) -> list[Line]:
@@ -230,6 +248,7 @@ def policy(lab: Lab) -> list[Line]:
 # By the names that --only takes.
 ROWS: dict[str, Callable[[Lab], list[Line]]] = {
     "http-call": http_call,
+    "trace": trace,
     "engine": engine,
     "stdio": stdio,
     "list-10000": list_10000,

@@ -30,9 +30,9 @@ def main() -> None:
     parser.add_argument("--lane", choices=(*LANES, "stdio"), default="own")
     options = parser.parse_args()
     server = make_server()
-    if options.slots == "own":
+    if options.lane == "own":
         server.run("http", port=options.port)
-    elif options.slots == "asgi":
+    elif options.lane == "asgi":
         import uvicorn  # not for the others, whose clients start them and wait
 
         uvicorn.run(server.asgi(), host="127.0.0.1", port=options.port, log_level="warning")

@@ -132,8 +132,8 @@ async def test_places_that_are_taken_and_tools_that_are_busy(tmp_path: Path) -> 
         first = client.begin_call("block")
         await until(bench.entered.is_set)
         assert (await client.call("block"))["result"]["isError"] is True
-        lane = bench.server.dispatcher._plan("refuse", LOCAL).slots
-        lane.max_threads, lane.max_queue = 0, 0
+        slots = bench.server.dispatcher._plan("refuse", LOCAL).slots
+        slots.max_threads, slots.max_queue = 0, 0
         assert "busy" in await client.text("refuse")
         bench.release.set()
         await first

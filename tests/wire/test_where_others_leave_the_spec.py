@@ -185,7 +185,7 @@ def test_a_changing_server_announces_it_and_tells_those_who_listen(living: Serve
         first = peer.read_event()
         assert first["method"] == "notifications/subscriptions/acknowledged"
         assert first["params"] == {"notifications": {"toolsListChanged": True}, "_meta": {SUBSCRIPTION: 7}}
-        living.server.add(lambda: "new", name=f"new_{living.slots}")
+        living.server.add(lambda: "new", name=f"new_{living.lane}")
         changed = peer.read_event()
         assert changed["method"] == "notifications/tools/list_changed"
         assert changed["params"] == {"_meta": {SUBSCRIPTION: 7}}
