@@ -7,7 +7,7 @@ from contextlib import ExitStack
 
 import pytest
 
-from tests.conformance.server import LANES
+from tests.conformance.server import HTTP_STACKS
 from tests.conformance.suite import Run, load, run_all, save, serving_lane
 from tests.support.node import Node, node
 from tests.support.server_processes import ServerProcess
@@ -18,9 +18,9 @@ __all__ = ["node"]
 
 @pytest.fixture(scope="session")
 def servers() -> Iterator[dict[str, ServerProcess]]:
-    """The server of these tests, once for each lane."""
+    """The server of these tests, once for each HTTP stack."""
     with ExitStack() as stack:
-        yield {lane: stack.enter_context(serving_lane(lane)) for lane in LANES}
+        yield {http_stack: stack.enter_context(serving_lane(http_stack)) for http_stack in HTTP_STACKS}
 
 
 @pytest.fixture(scope="session")

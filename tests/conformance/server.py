@@ -1,8 +1,8 @@
 """The server that the official suite and the official clients talk to.
 
-python -m tests.conformance.server --port 8000 --lane own      our own HTTP lane
-python -m tests.conformance.server --port 8000 --lane asgi     the ASGI application, on uvicorn
-python -m tests.conformance.server --lane stdio
+python -m tests.conformance.server --port 8000 --http-stack own      our own HTTP http_stack
+python -m tests.conformance.server --port 8000 --http-stack asgi     the ASGI application, on uvicorn
+python -m tests.conformance.server --http-stack stdio
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import argparse
 from tests.conformance import questions, tools
 from toolcrib import MCPServer
 
-LANES = ("own", "asgi")
+HTTP_STACKS = ("own", "asgi")
 """The ways to serve HTTP."""
 
 
@@ -27,12 +27,12 @@ def make_server() -> MCPServer:
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--port", type=int, default=8000)
-    parser.add_argument("--lane", choices=(*LANES, "stdio"), default="own")
+    parser.add_argument("--http-stack", choices=(*HTTP_STACKS, "stdio"), default="own")
     options = parser.parse_args()
     server = make_server()
-    if options.lane == "own":
+    if options.http_stack == "own":
         server.run("http", port=options.port)
-    elif options.lane == "asgi":
+    elif options.http_stack == "asgi":
         import uvicorn  # not for the others, whose clients start them and wait
 
         uvicorn.run(server.asgi(), host="127.0.0.1", port=options.port, log_level="warning")

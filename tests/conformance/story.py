@@ -15,7 +15,7 @@ from mcp.client.context import ClientRequestContext
 from mcp.shared.exceptions import MCPError
 from pydantic import FileUrl
 
-STDIO_SERVER = [sys.executable, "-m", "tests.conformance.server", "--lane", "stdio"]
+STDIO_SERVER = [sys.executable, "-m", "tests.conformance.server", "--http-stack", "stdio"]
 TIMEOUT_S = 20.0
 
 KNOWN = {"name": "Ada", "color": "blue"}

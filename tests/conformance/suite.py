@@ -1,7 +1,7 @@
-"""Runs the official conformance suite against both HTTP lanes, and reads what it found.
+"""Runs the official conformance suite against both HTTP stacks, and reads what it found.
 
-Each lane gets one server process, which both requirement sets are run against. Knows the suite's command line
-and its result files; refuses to know what should pass.
+Each HTTP stack gets one server process, which both requirement sets are run against. Knows the suite's
+command line and its result files; refuses to know what should pass.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.conformance.scenarios import EXPECTED_FAILURES, PASSING
-from tests.conformance.server import LANES
+from tests.conformance.server import HTTP_STACKS
 from tests.support.node import Node
 from tests.support.server_processes import ServerProcess, serving
 
@@ -26,7 +26,7 @@ RUN_S = 180.0
 
 @dataclass
 class Run:
-    """One requirement set against one lane: the checks of each scenario, and how the suite ended."""
+    """One requirement set against one HTTP stack: the checks of each scenario, and how the suite ended."""
 
     status: int
     output: str
@@ -45,14 +45,14 @@ class Run:
         return {line.partition(":")[0] for line in self.found(scenario, "FAILURE", "WARNING")}
 
 
-def serving_lane(lane: str) -> AbstractContextManager[ServerProcess]:
-    return serving("-m", "tests.conformance.server", "--lane", lane, "--port", "{port}")
+def serving_lane(http_stack: str) -> AbstractContextManager[ServerProcess]:
+    return serving("-m", "tests.conformance.server", "--http-stack", http_stack, "--port", "{port}")
 
 
 def run_all(node: Node, folder: Path) -> dict[str, Run]:
-    """Every set against every lane; the lanes side by side, for the suite mostly waits."""
-    with ThreadPoolExecutor(len(LANES)) as pool:
-        runs = list(pool.map(lambda lane: _run_lane(node, lane, folder), LANES))
+    """Every set against every HTTP stack; the stacks side by side, for the suite mostly waits."""
+    with ThreadPoolExecutor(len(HTTP_STACKS)) as pool:
+        runs = list(pool.map(lambda http_stack: _run_lane(node, http_stack, folder), HTTP_STACKS))
     return {name: run for group in runs for name, run in group.items()}
 
 
@@ -64,17 +64,17 @@ def load(path: Path) -> dict[str, Run]:
     return {name: Run(**fields) for name, fields in json.loads(path.read_text()).items()}
 
 
-def _run_lane(node: Node, lane: str, folder: Path) -> dict[str, Run]:
+def _run_lane(node: Node, http_stack: str, folder: Path) -> dict[str, Run]:
     runs = {}
-    with serving_lane(lane) as server:
+    with serving_lane(http_stack) as server:
         for revision in PASSING:
-            results = folder / f"{lane}-{revision}"
+            results = folder / f"{http_stack}-{revision}"
             command = [str(node.program), str(node.package(SUITE, "dist", "index.js")), "server"]
             command += ["--url", server.url, "--requirements", revision, "--output-dir", str(results)]
             command += ["--expected-failures", str(EXPECTED_FAILURES)]
             done = subprocess.run(command, capture_output=True, text=True, timeout=RUN_S)
             checks = _read(results)
-            runs[f"{lane}-{revision}"] = Run(
+            runs[f"{http_stack}-{revision}"] = Run(
                 done.returncode, done.stdout + done.stderr, checks, server.stderr
             )
     return runs

@@ -9,7 +9,7 @@ from mcp.client import Client
 from mcp.client.sse import sse_client
 from mcp.client.stdio import StdioServerParameters
 
-from tests.conformance.server import LANES
+from tests.conformance.server import HTTP_STACKS
 from tests.conformance.story import STDIO_SERVER, Ears, answer, complete, list_roots, story_of, tell
 from tests.support.server_processes import ROOT, ServerProcess, child_environment
 
@@ -30,21 +30,21 @@ def connect(server: Any, mode: str, ears: Ears) -> Client:
 
 
 @pytest.mark.parametrize("mode", ["legacy", "auto"])
-@pytest.mark.parametrize("lane", LANES)
+@pytest.mark.parametrize("http_stack", HTTP_STACKS)
 async def test_the_python_client_is_served_over_http(
-    servers: dict[str, ServerProcess], lane: str, mode: str
+    servers: dict[str, ServerProcess], http_stack: str, mode: str
 ) -> None:
     ears = Ears()
-    async with connect(servers[lane].url, mode, ears) as client:
+    async with connect(servers[http_stack].url, mode, ears) as client:
         assert await tell(client, ears) == story_of(REVISIONS[mode])
 
 
-@pytest.mark.parametrize("lane", LANES)
+@pytest.mark.parametrize("http_stack", HTTP_STACKS)
 async def test_the_python_client_is_served_over_the_old_pair_of_http_and_sse(
-    servers: dict[str, ServerProcess], lane: str
+    servers: dict[str, ServerProcess], http_stack: str
 ) -> None:
     ears = Ears()
-    async with connect(sse_client(f"{servers[lane].origin}/sse"), "legacy", ears) as client:
+    async with connect(sse_client(f"{servers[http_stack].origin}/sse"), "legacy", ears) as client:
         assert await tell(client, ears) == story_of("2025-11-25")
 
 

@@ -1,17 +1,17 @@
-"""The official conformance suite, scenario by scenario, over both HTTP lanes."""
+"""The official conformance suite, scenario by scenario, over both HTTP stacks."""
 
 from __future__ import annotations
 
 import pytest
 
 from tests.conformance.scenarios import PASSING, UNTESTED, expected_failures
-from tests.conformance.server import LANES
+from tests.conformance.server import HTTP_STACKS
 from tests.conformance.suite import Run
 
-RUNS = [f"{lane}-{revision}" for lane in LANES for revision in PASSING]
+RUNS = [f"{http_stack}-{revision}" for http_stack in HTTP_STACKS for revision in PASSING]
 SCENARIOS = [
-    (f"{lane}-{revision}", scenario)
-    for lane in LANES
+    (f"{http_stack}-{revision}", scenario)
+    for http_stack in HTTP_STACKS
     for revision, scenarios in PASSING.items()
     for scenario in scenarios
 ]

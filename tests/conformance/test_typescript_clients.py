@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.conformance.server import LANES
+from tests.conformance.server import HTTP_STACKS
 from tests.conformance.story import STDIO_SERVER, story_of
 from tests.support.node import Node
 from tests.support.server_processes import ROOT, ServerProcess, child_environment
@@ -33,11 +33,11 @@ def told(node: Node, script: str, transport: str, era: str, *target: str) -> Any
 
 
 @pytest.mark.parametrize("era", ERAS)
-@pytest.mark.parametrize("lane", LANES)
+@pytest.mark.parametrize("http_stack", HTTP_STACKS)
 def test_the_second_generation_is_served_over_http(
-    node: Node, servers: dict[str, ServerProcess], lane: str, era: str
+    node: Node, servers: dict[str, ServerProcess], http_stack: str, era: str
 ) -> None:
-    assert told(node, "client2.mjs", "http", era, servers[lane].url) == story_of(ERAS[era])
+    assert told(node, "client2.mjs", "http", era, servers[http_stack].url) == story_of(ERAS[era])
 
 
 @pytest.mark.parametrize("era", ERAS)
@@ -51,18 +51,18 @@ def test_the_second_generation_may_insist_on_the_newest_revision(
     assert told(node, "client2.mjs", "http", "pinned", servers["own"].url) == story_of("2026-07-28")
 
 
-@pytest.mark.parametrize("lane", LANES)
+@pytest.mark.parametrize("http_stack", HTTP_STACKS)
 def test_the_first_generation_is_served_over_http(
-    node: Node, servers: dict[str, ServerProcess], lane: str
+    node: Node, servers: dict[str, ServerProcess], http_stack: str
 ) -> None:
-    assert told(node, "sdk1.mjs", "http", "legacy", servers[lane].url) == story_of("2025-11-25")
+    assert told(node, "sdk1.mjs", "http", "legacy", servers[http_stack].url) == story_of("2025-11-25")
 
 
-@pytest.mark.parametrize("lane", LANES)
+@pytest.mark.parametrize("http_stack", HTTP_STACKS)
 def test_the_first_generation_is_served_over_the_old_pair_of_http_and_sse(
-    node: Node, servers: dict[str, ServerProcess], lane: str
+    node: Node, servers: dict[str, ServerProcess], http_stack: str
 ) -> None:
-    address = f"{servers[lane].origin}/sse"
+    address = f"{servers[http_stack].origin}/sse"
     assert told(node, "sdk1.mjs", "sse", "legacy", address) == story_of("2025-11-25")
 
 

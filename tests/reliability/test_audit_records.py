@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.http_servers import LANES, serving
+from tests.support.http_servers import HTTP_STACKS, serving
 from tests.support.key_server import Keyed, Ring, call_modern, make_shop
 from tests.support.policy_server import (
     ANA,
@@ -171,8 +171,8 @@ async def test_who_cancels_and_who_leaves_are_told_apart(
     assert len(list(log.records(outcome={"cancelled", "disconnected"}))) == 1
 
 
-@pytest.mark.parametrize("lane", LANES)
-def test_over_http_every_answer_has_its_record(lane: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("http_stack", HTTP_STACKS)
+def test_over_http_every_answer_has_its_record(http_stack: str, tmp_path: Path) -> None:
     ring = Ring(tmp_path)
     ring.make("ana")
     rules = [Rule(deny=["audit_log"]), Rule(confirm=["steps"])]
@@ -180,7 +180,7 @@ def test_over_http_every_answer_has_its_record(lane: str, tmp_path: Path) -> Non
     limits = [Limit(tools=["ask"], daily=1)]
     server = make_shop(ring, rules=rules, audit=Audit(file), limits=limits)
     expected: list[str] = []
-    with serving(lane, server) as shop:
+    with serving(http_stack, server) as shop:
         key = ring["ana"]
         for name, arguments, outcome in (
             ("whoami", {}, "ok"),

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from tests.support.bad_tokens import BAD_TOKENS
-from tests.support.http_servers import LANES, Served, serving
+from tests.support.http_servers import HTTP_STACKS, Served, serving
 from tests.support.raw_http_client import Response
 from tests.support.token_issuer import KeyHouse, Mint
 from toolcrib import MCPServer
@@ -53,7 +53,7 @@ class Door:
         return self.served.post(json.dumps(body).encode(), headers)
 
 
-@pytest.fixture(scope="module", params=LANES)
+@pytest.fixture(scope="module", params=HTTP_STACKS)
 def door(request: Any) -> Iterator[Door]:
     house = KeyHouse()
     thread = threading.Thread(target=house.serve_forever, args=(0.02,), daemon=True)

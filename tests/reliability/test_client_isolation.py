@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 
 from tests.support.abusive_clients import Socket
-from tests.support.http_servers import LANES, Served, serving
+from tests.support.http_servers import HTTP_STACKS, Served, serving
 from tests.support.key_server import MODERN, Ring
 from toolcrib import Context, MCPServer, ToolError
 from toolcrib.policy import Audit, Auth, Limit, Policy, Rule
@@ -178,13 +178,15 @@ def written() -> Iterator[io.StringIO]:
     logger.removeHandler(handler)
 
 
-@pytest.mark.parametrize("lane", LANES)
-async def test_nobody_finds_the_secret_of_another(lane: str, tmp_path: Path, written: io.StringIO) -> None:
+@pytest.mark.parametrize("http_stack", HTTP_STACKS)
+async def test_nobody_finds_the_secret_of_another(
+    http_stack: str, tmp_path: Path, written: io.StringIO
+) -> None:
     ring, file = Ring(tmp_path), tmp_path / "audit.db"
     for number in range(CLIENTS):
         ring.make(f"c{number}")
     dice = random.Random(SEED)
-    with serving(lane, make_server(ring, file)) as served:
+    with serving(http_stack, make_server(ring, file)) as served:
         clients = [
             Client(number, ring[f"c{number}"], served.port, random.Random(dice.random()))
             for number in range(CLIENTS)

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.abusive_clients import LANES, Served, Socket, call, post, served
+from tests.support.abusive_clients import HTTP_STACKS, Served, Socket, call, post, served
 from tests.support.key_server import Ring
 
 IS_LONG = bool(os.environ.get("TOOLCRIB_SOAK"))
@@ -130,9 +130,9 @@ async def test_refusals_that_are_not_read_cost_no_more(ring: Ring) -> None:
         assert most - before < 25 * MB  # a quarter of what 400 connections may cost
 
 
-@pytest.mark.parametrize("lane", LANES)
-async def test_a_hundred_clients_that_do_not_read_cost_little_and_delay_nobody(lane: str) -> None:
-    with served(lane) as server:
+@pytest.mark.parametrize("http_stack", HTTP_STACKS)
+async def test_a_hundred_clients_that_do_not_read_cost_little_and_delay_nobody(http_stack: str) -> None:
+    with served(http_stack) as server:
         bystander = await Socket.open(server.port)
         await bystander.add()
         before = await warm(server)
@@ -192,9 +192,9 @@ def padded(request: bytes, size: int) -> bytes:
     return b"\r\n".join(lines) + b"\r\n\r\n" + b" " * size + body
 
 
-@pytest.mark.parametrize("lane", LANES)
-async def test_uploads_that_break_off_leave_nothing_behind(lane: str) -> None:
-    with served(lane) as server:
+@pytest.mark.parametrize("http_stack", HTTP_STACKS)
+async def test_uploads_that_break_off_leave_nothing_behind(http_stack: str) -> None:
+    with served(http_stack) as server:
         before = await warm(server)
         for _ in range(15):
             raw = sockets.create_connection(("127.0.0.1", server.port))
@@ -213,9 +213,9 @@ async def test_a_body_in_small_chunks_costs_what_it_has() -> None:
         assert await most_memory(server, 1.5) - before < 6 * MB
 
 
-@pytest.mark.parametrize("lane", LANES)
-async def test_a_refused_upload_in_chunks_reads_its_refusal(lane: str, ring: Ring) -> None:
-    with served(lane, "--keys", str(ring.file)) as server:
+@pytest.mark.parametrize("http_stack", HTTP_STACKS)
+async def test_a_refused_upload_in_chunks_reads_its_refusal(http_stack: str, ring: Ring) -> None:
+    with served(http_stack, "--keys", str(ring.file)) as server:
         start = head(0).replace(b"Content-Length: 0", b"Transfer-Encoding: chunked")
         body = (b"10000\r\n" + b"x" * 65536 + b"\r\n") * 60 + b"0\r\n\r\n"
 
@@ -256,9 +256,9 @@ def head(size: int, *lines: str) -> bytes:
     return "\r\n".join([*fields, f"Content-Length: {size}"]).encode() + b"\r\n\r\n"
 
 
-@pytest.mark.parametrize("lane", LANES)
-async def test_credentials_are_looked_at_before_the_body(lane: str, ring: Ring) -> None:
-    with served(lane, "--keys", str(ring.file)) as server:
+@pytest.mark.parametrize("http_stack", HTTP_STACKS)
+async def test_credentials_are_looked_at_before_the_body(http_stack: str, ring: Ring) -> None:
+    with served(http_stack, "--keys", str(ring.file)) as server:
         client = await Socket.open(server.port)
         status, _, _ = await client.ask(head(MAX_BODY))  # and not a byte of it
         assert status == 401
@@ -274,11 +274,11 @@ async def test_credentials_are_looked_at_before_the_body(lane: str, ring: Ring) 
 
 
 @pytest.mark.parametrize("keyed", [True, False], ids=["keyed", "open"])
-@pytest.mark.parametrize("lane", LANES)
+@pytest.mark.parametrize("http_stack", HTTP_STACKS)
 async def test_bodies_of_400_unknown_clients_cost_less_than_a_hundred_megabytes(
-    lane: str, keyed: bool, ring: Ring
+    http_stack: str, keyed: bool, ring: Ring
 ) -> None:
-    with served(lane, *(("--keys", str(ring.file)) if keyed else ())) as server:
+    with served(http_stack, *(("--keys", str(ring.file)) if keyed else ())) as server:
         probe = await Socket.open(server.port)
         await probe.ask(PING)
         before = server.rss_kb
@@ -385,9 +385,9 @@ async def test_a_refused_head_with_an_offer_is_not_served() -> None:
         assert "Traceback" not in server.log
 
 
-@pytest.mark.parametrize("lane", LANES)
-async def test_a_blank_behind_a_header_is_not_part_of_it(lane: str) -> None:
-    with served(lane) as server:
+@pytest.mark.parametrize("http_stack", HTTP_STACKS)
+async def test_a_blank_behind_a_header_is_not_part_of_it(http_stack: str) -> None:
+    with served(http_stack) as server:
         client = await Socket.open(server.port)
         for name in (b"Content-Length", b"Content-Type", b"Host", b"Accept"):
             before, _, after = PING.partition(name + b": ")
@@ -396,9 +396,9 @@ async def test_a_blank_behind_a_header_is_not_part_of_it(lane: str) -> None:
             assert (await client.ask(data))[0] == 200, name
 
 
-@pytest.mark.parametrize("lane", LANES)
-async def test_a_request_that_closes_is_answered_whatever_comes_behind_it(lane: str) -> None:
-    with served(lane) as server:
+@pytest.mark.parametrize("http_stack", HTTP_STACKS)
+async def test_a_request_that_closes_is_answered_whatever_comes_behind_it(http_stack: str) -> None:
+    with served(http_stack) as server:
         last = call("slow", {"seconds": 0.3}).replace(b"Host:", b"Connection: close\r\nHost:", 1)
         for behind in (call("chatter", {"seconds": 0}), b"garbage\r\n\r\n", UPGRADE):
             for at_once in (True, False):
@@ -407,7 +407,7 @@ async def test_a_request_that_closes_is_answered_whatever_comes_behind_it(lane: 
                 if not at_once:
                     await asyncio.sleep(0.05)
                     client.writer.write(behind)
-                if lane == "own":  # a host may cut the answer off
+                if http_stack == "own":  # a host may cut the answer off
                     status, fields, body = await client.answer()
                     assert (status, fields["connection"], b"slept" in body) == (200, "close", True)
                 assert await client.is_closed(3)

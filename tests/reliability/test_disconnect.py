@@ -10,12 +10,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.support.abusive_clients import LANES, Served, Socket, call, post, served
+from tests.support.abusive_clients import HTTP_STACKS, Served, Socket, call, post, served
 
 pytestmark = [pytest.mark.row("E6"), pytest.mark.usefixtures("hangs_up")]
 
 
-@pytest.fixture(scope="module", params=LANES)
+@pytest.fixture(scope="module", params=HTTP_STACKS)
 def server(request: pytest.FixtureRequest) -> Iterator[Served]:
     with served(request.param) as running:
         yield running

@@ -16,7 +16,7 @@ import pytest
 
 from tests.support.abusive_clients import Socket, percentile, post, served
 from tests.support.flood_server import make_server
-from tests.support.http_servers import LANES, Served, serving
+from tests.support.http_servers import HTTP_STACKS, Served, serving
 from tests.support.key_server import Ring, make_shop
 from tests.support.stdio_program import Program
 from toolcrib.context import LOCAL, Principal
@@ -55,7 +55,7 @@ def post_listen(id_: int) -> bytes:
     return post(listen(id_), MCP_Protocol_Version="2026-07-28", Mcp_Method="subscriptions/listen")
 
 
-@pytest.fixture(params=LANES)
+@pytest.fixture(params=HTTP_STACKS)
 def flooded(request: Any) -> Iterator[Program]:
     with Program(request.param, "tests.support.flood_server") as program:
         yield program
@@ -257,7 +257,7 @@ async def test_a_thousand_listeners_and_the_next_is_told_that_there_are_too_many
 # --- with keys ---------------------------------------------------------------------------------------
 
 
-@pytest.fixture(params=LANES)
+@pytest.fixture(params=HTTP_STACKS)
 def keyed(request: Any, tmp_path: Path) -> Iterator[tuple[Served, Ring]]:
     ring = Ring(tmp_path)
     for name in ("ana", "ben"):
@@ -276,11 +276,11 @@ async def test_who_shows_no_key_opens_no_session_however_often(keyed: tuple[Serv
     assert await flood(shop.port, [post(initialize(), X_API_Key=ring["ana"])]) == {200: 1}
 
 
-@pytest.mark.parametrize("lane", LANES)
-async def test_wrong_keys_are_slowed_down_and_cost_no_memory(lane: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("http_stack", HTTP_STACKS)
+async def test_wrong_keys_are_slowed_down_and_cost_no_memory(http_stack: str, tmp_path: Path) -> None:
     ring = Ring(tmp_path)
     ring.make("ana")
-    with served(lane, "--keys", str(ring.file)) as server:
+    with served(http_stack, "--keys", str(ring.file)) as server:
         guesses = [post(initialize(), X_API_Key=f"wrong-{number}" + "x" * 1000) for number in range(3000)]
         seen = await flood(server.port, guesses[:1000])
         assert set(seen) == {401, 429}

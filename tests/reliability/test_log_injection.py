@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.http_servers import LANES, serving
+from tests.support.http_servers import HTTP_STACKS, serving
 from tests.support.raw_http_client import request
 from toolcrib import Context, MCPServer, ToolNotFoundError
 from toolcrib.context import Principal
@@ -166,13 +166,13 @@ async def test_callers_tools_and_their_errors_cannot_forge_a_record(log: Log, tm
     assert set(STRINGS) <= {record["message"] for record in found}
 
 
-@pytest.mark.parametrize("lane", LANES)
-def test_clients_cannot_forge_a_record_over_http(log: Log, tmp_path: Path, lane: str) -> None:
+@pytest.mark.parametrize("http_stack", HTTP_STACKS)
+def test_clients_cannot_forge_a_record_over_http(log: Log, tmp_path: Path, http_stack: str) -> None:
     key = KeyFile(tmp_path / "keys.json").create("ana")[0]
     auth = Auth(keys=tmp_path / "keys.json", max_failures="100000/s")
     server = make_server(Policy(auth=auth), log_arguments=True)
     statuses = set()
-    with serving(lane, server) as served:
+    with serving(http_stack, server) as served:
         for text, name in itertools.product(STRINGS, (None, "echo", "fail")):
             params = {"name": name or text, "arguments": {text: text}, "_meta": {"traceparent": text}}
             body = json.dumps(

@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from tests.support.abusive_clients import LANES, Socket, call, served
+from tests.support.abusive_clients import HTTP_STACKS, Socket, call, served
 
 SOAK = pytest.mark.skipif(not os.environ.get("TOOLCRIB_SOAK"), reason="a long test: python dev.py soak")
 
@@ -27,9 +27,9 @@ async def sleep_at_once(port: int, count: int, seconds: float) -> float:
     return took
 
 
-@pytest.mark.parametrize("lane", LANES)
-async def test_e3_two_hundred_calls_of_two_seconds_take_two_seconds(lane: str) -> None:
-    with served(lane) as server:
+@pytest.mark.parametrize("http_stack", HTTP_STACKS)
+async def test_e3_two_hundred_calls_of_two_seconds_take_two_seconds(http_stack: str) -> None:
+    with served(http_stack) as server:
         took = [await sleep_at_once(server.port, 200, 2.0)]
         if took[0] > 2.5:  # a busy machine gets a second chance
             took.append(await sleep_at_once(server.port, 200, 2.0))
@@ -37,9 +37,9 @@ async def test_e3_two_hundred_calls_of_two_seconds_take_two_seconds(lane: str) -
 
 
 @SOAK
-@pytest.mark.parametrize("lane", LANES)
-async def test_e4_two_thousand_calls_of_a_second_are_served(lane: str) -> None:
-    with served(lane) as server:
+@pytest.mark.parametrize("http_stack", HTTP_STACKS)
+async def test_e4_two_thousand_calls_of_a_second_are_served(http_stack: str) -> None:
+    with served(http_stack) as server:
         await sleep_at_once(server.port, 10, 0.1)
         before = server.rss_kb
         took = await sleep_at_once(server.port, 2000, 1.0)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.http_servers import LANES, serving
+from tests.support.http_servers import HTTP_STACKS, serving
 from tests.wire.cases import NEWEST_LEGACY, call, encode, legacy
 from tests.wire.speech import post_modern
 from toolcrib import MCPServer
@@ -91,9 +91,9 @@ async def test_d6_new_sessions_share_a_count() -> None:
     assert outcomes == [False] * 3 + [True] * 3
 
 
-@pytest.mark.parametrize("lane", LANES)
+@pytest.mark.parametrize("http_stack", HTTP_STACKS)
 def test_d6_over_http_neither_session_nor_address_nor_spelling_is_a_new_caller(
-    lane: str, tmp_path: Path
+    http_stack: str, tmp_path: Path
 ) -> None:
     keys = KeyFile(tmp_path / "keys.json")
     secrets = {name: keys.create(name)[0] for name in ("ana", "ben")}
@@ -123,7 +123,7 @@ def test_d6_over_http_neither_session_nor_address_nor_spelling_is_a_new_caller(
             result = peer.post(encode(call("legacy", "find_order", {})), shown | session).result
         return bool(result["isError"])
 
-    with serving(lane, server) as served:
+    with serving(http_stack, server) as served:
         outcomes = [
             ask("find_order", "ana"),
             ask("look_up", "ana", X_Forwarded_For="203.0.113.7", Forwarded="for=203.0.113.7"),

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.abusive_clients import LANES, SCRIPT, Served, Socket, call, post, served
+from tests.support.abusive_clients import HTTP_STACKS, SCRIPT, Served, Socket, call, post, served
 from tests.support.raw_http_client import Peer
 from tests.support.serve_process import TOOLCRIB
 from toolcrib.policy.audit import open_log
@@ -84,7 +84,7 @@ def test_b5_at_the_end_of_input_what_ran_is_on_the_record(tool: str, tmp_path: P
 # --- E6: a client that goes --------------------------------------------------------------------------
 
 
-@pytest.fixture(scope="module", params=LANES)
+@pytest.fixture(scope="module", params=HTTP_STACKS)
 def place(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[tuple[Served, Path]]:
@@ -171,10 +171,12 @@ async def test_e6_audit_query_finds_who_cancelled_and_who_left(place: tuple[Serv
 # --- G10: a server that is told to end ---------------------------------------------------------------
 
 
-@pytest.mark.parametrize("lane", LANES)
-async def test_g10_a_hundred_calls_under_way_end_and_are_on_the_record(lane: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("http_stack", HTTP_STACKS)
+async def test_g10_a_hundred_calls_under_way_end_and_are_on_the_record(
+    http_stack: str, tmp_path: Path
+) -> None:
     file = tmp_path / "audit.db"
-    with served(lane, "--audit", str(file)) as server:
+    with served(http_stack, "--audit", str(file)) as server:
         sockets = [await Socket.open(server.port) for _ in range(100)]
         for socket in sockets:
             await socket.add()

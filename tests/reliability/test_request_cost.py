@@ -19,7 +19,7 @@ import pytest
 
 from tests.support import minimal_client as sender
 from tests.support.costly_requests import CORPUS, call, post
-from tests.support.http_servers import LANES
+from tests.support.http_servers import HTTP_STACKS
 from tests.support.stdio_program import Program
 
 pytestmark = pytest.mark.row("F8")
@@ -33,8 +33,8 @@ LARGE = 100_000
 class Scales:
     """A server and a client, and what each has used."""
 
-    def __init__(self, lane: str) -> None:
-        self._program = Program(lane, "tests.support.cost_server")
+    def __init__(self, http_stack: str) -> None:
+        self._program = Program(http_stack, "tests.support.cost_server")
         command = [sys.executable, sender.__file__, str(self._program.port)]
         self._client = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         self._tasks = Path(f"/proc/{self._program._process.pid}/task")
@@ -76,7 +76,7 @@ class Scales:
         assert "Traceback" not in errors
 
 
-@pytest.fixture(scope="module", params=LANES)
+@pytest.fixture(scope="module", params=HTTP_STACKS)
 def scales(request: Any) -> Iterator[Scales]:
     if not Path("/proc/self/task").exists() or not Path("/proc/self/schedstat").exists():
         pytest.skip("this system does not tell how much processor time a thread has used")

@@ -133,7 +133,7 @@ class Scene:
 
 @pytest.fixture(params=PLACES, ids=lambda place: "-".join(place))
 def scene(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Scene]:
-    lane, file = request.param
+    http_stack, file = request.param
     monkeypatch.setenv("SHOP_DB_PASSWORD", IN_VARIABLE)
     key = KeyFile(tmp_path / "keys.json").create("ana", ["metrics:read"])[0]
     policy = Policy(
@@ -154,7 +154,7 @@ def scene(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mo
         logger.addHandler(handler)
     logger.setLevel(logging.DEBUG)
     try:
-        with serving(lane, make_server(policy)) as served:
+        with serving(http_stack, make_server(policy)) as served:
             yield Scene(served, key, tmp_path, traces, lines, words)
     finally:
         logger.setLevel(before)

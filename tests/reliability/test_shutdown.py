@@ -15,16 +15,16 @@ from typing import Any
 
 import pytest
 
-from tests.support.abusive_clients import LANES, SCRIPT, Socket, call, served
+from tests.support.abusive_clients import HTTP_STACKS, SCRIPT, Socket, call, served
 
 SOAK = pytest.mark.skipif(not os.environ.get("TOOLCRIB_SOAK"), reason="a long test: python dev.py soak")
 
 pytestmark = [pytest.mark.row("B4", "B5", "G10", "G11"), pytest.mark.usefixtures("hangs_up")]
 
 
-@pytest.mark.parametrize("lane", LANES)
-async def test_g10_calls_under_way_end_well_and_new_ones_are_refused(lane: str) -> None:
-    with served(lane) as server:
+@pytest.mark.parametrize("http_stack", HTTP_STACKS)
+async def test_g10_calls_under_way_end_well_and_new_ones_are_refused(http_stack: str) -> None:
+    with served(http_stack) as server:
         sockets = [await Socket.open(server.port) for _ in range(100)]
         for socket in sockets:
             await socket.add()
@@ -40,7 +40,7 @@ async def test_g10_calls_under_way_end_well_and_new_ones_are_refused(lane: str) 
             assert (status, b"slept" in body) == (200, True)
         code = await asyncio.to_thread(server.process.wait, 10)
         assert time.monotonic() - began < 5
-        assert code == 0 or lane == "asgi"  # uvicorn raises the signal again
+        assert code == 0 or http_stack == "asgi"  # uvicorn raises the signal again
         assert "Traceback" not in server.log
 
 
@@ -76,9 +76,9 @@ async def test_g10_a_second_signal_ends_at_once() -> None:
 
 
 @SOAK
-@pytest.mark.parametrize("lane", LANES)
-async def test_g10_what_does_not_end_is_cut_off_after_ten_seconds(lane: str) -> None:
-    with served(lane) as server:
+@pytest.mark.parametrize("http_stack", HTTP_STACKS)
+async def test_g10_what_does_not_end_is_cut_off_after_ten_seconds(http_stack: str) -> None:
+    with served(http_stack) as server:
         socket = await Socket.open(server.port)
         await socket.add()
         socket.writer.write(call("slow", {"seconds": 60}))

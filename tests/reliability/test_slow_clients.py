@@ -1,6 +1,6 @@
 """Clients that do nothing, send slowly, or never read. Small every day, whole in the soak.
 
-Time-outs belong to our own lane; a mounted application has its host's.
+Time-outs belong to our own http_stack; a mounted application has its host's.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.support.document_z import Memory, refuse
-from tests.support.http_servers import LANES, serving
+from tests.support.http_servers import HTTP_STACKS, serving
 from tests.support.key_server import Ring, ask_modern, call_modern, make_shop
 from tests.support.policy_server import ANA, BEN, CONFIRM, YES, Bench, Voice, open_bench, until
 from toolcrib import MCPServer
@@ -103,11 +103,11 @@ async def test_a_22_rates_places_and_budgets_hold_for_each_tool(tmp_path: Path) 
         assert again.meta["toolcrib/refusal"]["retryAfterS"] > 0
 
 
-@pytest.mark.parametrize("lane", LANES)
-def test_t_27_callers_over_http_show_who_they_are(lane: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("http_stack", HTTP_STACKS)
+def test_t_27_callers_over_http_show_who_they_are(http_stack: str, tmp_path: Path) -> None:
     ring = Ring(tmp_path)
     ring.make("ana")
-    with serving(lane, make_shop(ring)) as shop:
+    with serving(http_stack, make_shop(ring)) as shop:
         assert call_modern(shop, None, "whoami").status == 401
         wrong = call_modern(shop, "wrong", "whoami")
         assert (wrong.status, "invalid_token" in wrong.headers["www-authenticate"]) == (401, True)
@@ -171,14 +171,14 @@ async def test_g_10_every_tool_has_its_time_and_its_rate_sync_or_not(tmp_path: P
     assert bench.outcomes() == ["timeout"] * 3 + ["error", "error", "throttled"]
 
 
-@pytest.mark.parametrize("lane", LANES)
-def test_g_11_what_a_caller_sees_is_what_it_may_call(lane: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("http_stack", HTTP_STACKS)
+def test_g_11_what_a_caller_sees_is_what_it_may_call(http_stack: str, tmp_path: Path) -> None:
     ring = Ring(tmp_path)
     ring.make("ana", roles=("auditor",))
     ring.make("ben")
     rules = [Rule(allow=["whoami", "steps"]), Rule(allow=["audit_log"], who=["role:auditor"])]
     server = make_shop(ring, rules=rules, audit=Audit(tmp_path / "audit.db"))
-    with serving(lane, server) as shop:
+    with serving(http_stack, server) as shop:
         everything = [tool.name for tool in server.registry]
         for name, expected in (("ana", ["whoami", "audit_log", "steps"]), ("ben", ["whoami", "steps"])):
             listed = ask_modern(shop, ring[name], "tools/list").result

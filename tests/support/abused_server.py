@@ -1,6 +1,6 @@
 """A server to be mistreated: started as a process of its own, over the HTTP server that is asked for.
 
-    python tests/support/served.py --lane own|asgi --port 0 [--header-s 10 ...] [--stdio]
+    python tests/support/served.py --http-stack own|asgi --port 0 [--header-s 10 ...] [--stdio]
                                    [--audit FILE] [--keys FILE] [--places COUNT]
 
 Prints its port once it listens. Its tools say on standard error what becomes of them.
@@ -154,7 +154,7 @@ def demand(options: argparse.Namespace) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("--lane", default="own", choices=["own", "asgi"])
+    parser.add_argument("--http-stack", default="own", choices=["own", "asgi"])
     parser.add_argument("--port", type=int, default=0)
     parser.add_argument("--stdio", action="store_true")
     parser.add_argument("--audit")
@@ -170,7 +170,7 @@ def main() -> None:
     sockets = bind("127.0.0.1", options.port)
     port = sockets[0].getsockname()[1]
     sockets[0].listen(1024)  # from now on who comes early waits
-    if options.lane == "own":
+    if options.http_stack == "own":
         names = [field.name for field in dataclasses.fields(Timeouts)]
         times = Timeouts(**{name: getattr(options, name) for name in names})
         print(port, flush=True)

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 SCRIPT = Path(__file__).with_name("abused_server.py")
-LANES = ("own", "asgi")
+HTTP_STACKS = ("own", "asgi")
 _META = {
     "io.modelcontextprotocol/protocolVersion": "2026-07-28",
     "io.modelcontextprotocol/clientCapabilities": {},
@@ -74,12 +74,12 @@ class Served:
 
 
 @contextmanager
-def served(lane: str = "own", *options: str, **popen: Any) -> Iterator[Served]:
+def served(http_stack: str = "own", *options: str, **popen: Any) -> Iterator[Served]:
     """A running server; killed at the end, whatever it does."""
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder, "log")
         with log.open("wb") as errors:
-            command = [sys.executable, str(SCRIPT), "--lane", lane, *options]
+            command = [sys.executable, str(SCRIPT), "--http-stack", http_stack, *options]
             process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, **popen)
         try:
             assert process.stdout is not None

@@ -1,4 +1,4 @@
-"""A server on every lane there is, each in a thread of this process: what it does is measured, what it logs
+"""A server on both stacks, each in a thread of this process: what it does is measured, what it logs
 is seen. For one that is a program of its own, see `program`.
 """
 
@@ -22,8 +22,8 @@ from toolcrib import MCPServer
 from toolcrib.http_client import is_loopback
 from toolcrib.transports.http.server import bind
 
-LANES = ("own", "asgi")
-"""Our own lane, and the ASGI application on uvicorn."""
+HTTP_STACKS = ("own", "asgi")
+"""Our own HTTP stack, and the ASGI application on uvicorn."""
 
 
 class _Complaints(logging.Handler):
@@ -42,7 +42,7 @@ class _Complaints(logging.Handler):
 class Served:
     """A running server: where it is, and what it has complained about."""
 
-    lane: str
+    http_stack: str
     port: int
     server: MCPServer
     complaints: list[str]
@@ -62,7 +62,9 @@ class Served:
 
 
 @contextmanager
-def serving(lane: str, server: MCPServer, *, host: str = "127.0.0.1", **options: Any) -> Iterator[Served]:
+def serving(
+    http_stack: str, server: MCPServer, *, host: str = "127.0.0.1", **options: Any
+) -> Iterator[Served]:
     """Serve in a thread until the block ends. Options are those of HTTP; whatever `host` the server is told,
     it listens on the loopback only."""
     sockets = bind("127.0.0.1", 0)
@@ -72,19 +74,19 @@ def serving(lane: str, server: MCPServer, *, host: str = "127.0.0.1", **options:
     for each in loggers:
         each.addHandler(complaints)
     run, stop = (
-        _own(server, sockets, options, host) if lane == "own" else _asgi(server, sockets, options, host)
+        _own(server, sockets, options, host) if http_stack == "own" else _asgi(server, sockets, options, host)
     )
-    thread = threading.Thread(target=run, name=f"lane-{lane}")
+    thread = threading.Thread(target=run, name=f"http_stack-{http_stack}")
     thread.start()
     try:
         _await_listening(port)
-        yield Served(lane, port, server, complaints.records)
+        yield Served(http_stack, port, server, complaints.records)
     finally:
         stop()
         thread.join(TIMEOUT_S)
         for each in loggers:
             each.removeHandler(complaints)
-        assert not thread.is_alive(), f"the {lane} lane did not end"
+        assert not thread.is_alive(), f"the {http_stack} http_stack did not end"
 
 
 def _own(

@@ -29,11 +29,11 @@ ROOT = Path(__file__).resolve().parents[2]
 class Program:
     """A running program. What it writes to standard error is kept."""
 
-    def __init__(self, lane: str, module: str = "tests.wire.site") -> None:
+    def __init__(self, http_stack: str, module: str = "tests.wire.site") -> None:
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - `end` closes it
         paths = os.pathsep.join((str(ROOT), str(ROOT / "src")))
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.support.stdio_program", lane, module],
+            [sys.executable, "-m", "tests.support.stdio_program", http_stack, module],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._errors,
@@ -47,7 +47,7 @@ class Program:
         self._rest = bytearray()
         self._lines: list[bytes] = []
         self._probes = 0
-        self.port = 0 if lane == "stdio" else int(self.read_line())
+        self.port = 0 if http_stack == "stdio" else int(self.read_line())
 
     def __enter__(self) -> Self:
         return self
@@ -154,16 +154,16 @@ class Program:
         self._rest = bytearray(rest)
 
 
-def main(lane: str, module: str) -> None:
+def main(http_stack: str, module: str) -> None:
     server = importlib.import_module(module).make_server()
-    if lane == "stdio":
+    if http_stack == "stdio":
         server.run("stdio")
         return
     sockets = bind("127.0.0.1", 0)
     for each in sockets:
         each.listen()  # whoever reads the port may come at once
     print(sockets[0].getsockname()[1], flush=True)
-    if lane == "own":
+    if http_stack == "own":
         server.run("http", sockets=sockets, drain_s=1.0)
         return
     config = uvicorn.Config(server.asgi(), log_level="warning", ws="none", timeout_graceful_shutdown=1)

@@ -277,7 +277,7 @@ class _HTTPScene(_Scene):
 
 
 class Paper:
-    """What a lane would write with."""
+    """What a HTTP stack would write with."""
 
     def __init__(self) -> None:
         self.answered: Reply | None = None

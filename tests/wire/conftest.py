@@ -1,4 +1,4 @@
-"""One server for each lane and module, and one that speaks on its standard streams."""
+"""One server for each HTTP stack and module, and one that speaks on its standard streams."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from tests.support.http_servers import LANES, Served, serving
+from tests.support.http_servers import HTTP_STACKS, Served, serving
 from tests.support.stdio_program import Program
 from tests.wire.site import make_server
 
 
-@pytest.fixture(scope="module", params=LANES)
+@pytest.fixture(scope="module", params=HTTP_STACKS)
 def site(request: Any) -> Iterator[Served]:
-    """The server of these tests, on every lane. Whatever it is sent, it logs no problems."""
+    """The server of these tests, on both HTTP stacks. Whatever it is sent, it logs no problems."""
     with serving(request.param, make_server()) as served:
         yield served
         assert not served.complaints

@@ -1,4 +1,4 @@
-"""Questions to clients of the handshake revisions over HTTP, on every lane: asked on the stream of the call,
+"""Questions to clients of the handshake revisions over HTTP, on both stacks: asked on the stream of the call,
 answered by another request of the same session.
 """
 
@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 
 from tests.support.feature_server import NAME, make_desk
-from tests.support.http_servers import LANES, Served, serving
+from tests.support.http_servers import HTTP_STACKS, Served, serving
 from tests.support.legacy_client import Answer, Event, Older
 
 Connect = Callable[..., Older]
 
 
-@pytest.fixture(scope="module", params=LANES)
+@pytest.fixture(scope="module", params=HTTP_STACKS)
 def desk(request: Any) -> Iterator[Served]:
     with serving(request.param, make_desk()) as served:
         yield served

@@ -1,4 +1,4 @@
-"""Calls in JSON-RPC batches over HTTP, on every lane: they run side by side, and there are not too many.
+"""Calls in JSON-RPC batches over HTTP, on both stacks: they run side by side, and there are not too many.
 
 What batches are otherwise is in `test_batches`.
 """
@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 from tests.support.feature_server import make_desk
-from tests.support.http_servers import LANES, Served, serving
+from tests.support.http_servers import HTTP_STACKS, Served, serving
 from tests.support.legacy_client import Answer, Older
 from toolcrib.protocol.batch import MAX_CALLS
 
 
-@pytest.fixture(scope="module", params=LANES)
+@pytest.fixture(scope="module", params=HTTP_STACKS)
 def desk(request: Any) -> Iterator[Served]:
     with serving(request.param, make_desk()) as served:
         yield served

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.support.abusive_clients import Socket, call
-from tests.support.http_servers import LANES, Served, serving
+from tests.support.http_servers import HTTP_STACKS, Served, serving
 from toolcrib import Context, MCPServer
 from toolcrib.context import Answer, InputNeeded, Question
 from toolcrib.errors import ConfigurationError
@@ -71,7 +71,7 @@ def make() -> MCPServer:
     return server
 
 
-@pytest.fixture(params=LANES)
+@pytest.fixture(params=HTTP_STACKS)
 def served(request: pytest.FixtureRequest) -> Iterator[Served]:
     with serving(request.param, make()) as running:
         yield running

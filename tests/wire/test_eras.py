@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.http_servers import LANES, Served, serving
+from tests.support.http_servers import HTTP_STACKS, Served, serving
 from tests.support.raw_http_client import request
 from tests.support.stdio_program import Program
 from tests.wire.cases import PARAMS, VERSION, call, encode, headers_for, legacy, message, modern
@@ -52,10 +52,10 @@ def test_a_pipe_serves_each_message_by_its_own_marks() -> None:
         assert "resultType" in program.ask(modern("tools/list"))["result"]
 
 
-@pytest.mark.parametrize("lane", LANES)
-def test_a_batch_that_finds_no_room_leaves_no_ids_behind(lane: str) -> None:
+@pytest.mark.parametrize("http_stack", HTTP_STACKS)
+def test_a_batch_that_finds_no_room_leaves_no_ids_behind(http_stack: str) -> None:
     server = make_server()
-    with serving(lane, server) as served, served.connect() as peer:
+    with serving(http_stack, server) as served, served.connect() as peer:
         session = {"Mcp-Session-Id": open_session(peer, "2025-03-26")}
         batch = encode(
             [call("legacy", "release", {"key": "x"}), call("legacy", "add", {"a": 1, "b": 2}) | {"id": 8}]

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.http_servers import LANES, serving
+from tests.support.http_servers import HTTP_STACKS, serving
 from tests.wire.cases import INTERNAL, call, encode, headers_for, message, modern
 from tests.wire.site import make_server
 from toolcrib import MCPServer
@@ -34,9 +34,9 @@ def flawed() -> MCPServer:
     return server
 
 
-@pytest.mark.parametrize("lane", LANES)
-def test_nothing_runs_over_http_where_the_lookup_of_marks_fails(lane: str, flawed: MCPServer) -> None:
-    with serving(lane, flawed) as served:
+@pytest.mark.parametrize("http_stack", HTTP_STACKS)
+def test_nothing_runs_over_http_where_the_lookup_of_marks_fails(http_stack: str, flawed: MCPServer) -> None:
+    with serving(http_stack, flawed) as served:
         for body in (TOUCH, encode(modern("tools/list"))):
             response = served.post(body, headers_for(body))
             assert response.status == 500

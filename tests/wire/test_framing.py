@@ -120,7 +120,7 @@ def test_a_body_longer_than_it_says_is_cut_and_the_rest_is_no_request(site: Serv
         peer.send(_with("Content-Length: 20"))
         response = peer.read()
         assert response.status == 400  # uvicorn sees the rest first, and speaks of that
-        if site.lane == "own":
+        if site.http_stack == "own":
             assert response.code == PARSE
         assert outcome(peer) in (0, 400)
         assert peer.is_closed()
@@ -166,9 +166,9 @@ def test_requests_sent_ahead_are_answered_in_order(site: Served) -> None:
 
 def test_calls_sent_ahead_wait_for_those_before_them(site: Served) -> None:
     with site.connect() as peer, site.connect() as other:
-        held = encode(call("legacy", "wait", {"key": site.lane}) | {"id": "held"})
+        held = encode(call("legacy", "wait", {"key": site.http_stack}) | {"id": "held"})
         peer.send(request(held) + request(encode(message("ping", id_="after"))))
-        other.post(encode(call("legacy", "release", {"key": site.lane})))
+        other.post(encode(call("legacy", "release", {"key": site.http_stack})))
         assert [peer.read().json["id"] for _ in range(2)] == ["held", "after"]
 
 
@@ -176,7 +176,9 @@ def test_what_follows_a_bad_request_is_not_served(site: Served) -> None:
     with site.connect() as peer:
         runs = count_runs(peer)
         peer.send(request(PING) + b"NOT HTTP\r\n\r\n" + _with(LENGTH))
-        assert outcome(peer) == (200 if site.lane == "own" else 400)  # uvicorn drops what it read together
+        assert outcome(peer) == (
+            200 if site.http_stack == "own" else 400
+        )  # uvicorn drops what it read together
         assert outcome(peer) in (0, 400)
         assert peer.is_closed()
     with site.connect() as peer:

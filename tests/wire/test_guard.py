@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.http_servers import LANES, Served, serving
+from tests.support.http_servers import HTTP_STACKS, Served, serving
 from tests.support.raw_http_client import request
 from tests.wire.cases import encode, message
 from tests.wire.site import make_server
@@ -208,10 +208,12 @@ HONEST_ORIGINS = (
 )
 
 
-@pytest.fixture(scope="module", params=[(lane, host) for lane in LANES for host in BOUND], ids=str)
+@pytest.fixture(
+    scope="module", params=[(http_stack, host) for http_stack in HTTP_STACKS for host in BOUND], ids=str
+)
 def bound(request: Any) -> Iterator[Served]:
-    lane, host = request.param
-    with serving(lane, make_server(), host=host) as served:
+    http_stack, host = request.param
+    with serving(http_stack, make_server(), host=host) as served:
         yield served
         assert not served.complaints
 
@@ -289,13 +291,13 @@ def test_the_guard_comes_before_any_other_check(bound: Served) -> None:
     assert _status(bound, wrong, b"not json") == 403
 
 
-@pytest.mark.parametrize("lane", LANES)
-def test_more_hosts_and_pages_can_be_let_in_and_no_more_than_those(lane: str) -> None:
+@pytest.mark.parametrize("http_stack", HTTP_STACKS)
+def test_more_hosts_and_pages_can_be_let_in_and_no_more_than_those(http_stack: str) -> None:
     options = {
         "allowed_hosts": ["tools.example", "other.example:81"],
         "allowed_origins": ["https://app.example"],
     }
-    with serving(lane, make_server(), **options) as served:
+    with serving(http_stack, make_server(), **options) as served:
         for host, status in {
             "tools.example": 200,
             "TOOLS.example:9000": 200,

@@ -1,5 +1,5 @@
-"""Calls whose answer waits for their record, on every lane: what they may do before, and what may befall them
-while they wait."""
+"""Calls whose answer waits for their record, on both stacks: what they may do before, and what may befall
+them while they wait."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.http_servers import LANES, Served, serving
+from tests.support.http_servers import HTTP_STACKS, Served, serving
 from tests.support.key_server import envelope, headers_of
 from tests.support.legacy_client import Older
 from tests.support.raw_http_client import TIMEOUT_S, Response, request
@@ -82,7 +82,7 @@ def make(log: Path) -> MCPServer:
     return server
 
 
-@pytest.fixture(params=LANES)
+@pytest.fixture(params=HTTP_STACKS)
 def served(request: Any, log: Path) -> Iterator[Served]:
     with serving(request.param, make(log)) as served:
         assert call(served, "add", a=1, b=1).result["structuredContent"] == 2
@@ -201,17 +201,17 @@ class Desk(Application):
         return asyncio.current_task() is not None
 
 
-@pytest.mark.parametrize("lane", LANES)
-def test_an_application_may_call_tools_when_it_opens(lane: str, log: Path) -> None:
+@pytest.mark.parametrize("http_stack", HTTP_STACKS)
+def test_an_application_may_call_tools_when_it_opens(http_stack: str, log: Path) -> None:
     server = make(log)
     server.add(Desk(server), namespace=True)
-    with serving(lane, server) as served:
+    with serving(http_stack, server) as served:
         for _ in range(2):
             assert call(served, "desk_look").result["structuredContent"] is True
 
 
-@pytest.mark.parametrize("lane", LANES)
-def test_an_inline_tool_may_leave_something_to_wait_for(lane: str, log: Path) -> None:
+@pytest.mark.parametrize("http_stack", HTTP_STACKS)
+def test_an_inline_tool_may_leave_something_to_wait_for(http_stack: str, log: Path) -> None:
     server = make(log)
 
     @server.tool(run="inline", timeout_s=0.2)
@@ -226,7 +226,7 @@ def test_an_inline_tool_may_leave_something_to_wait_for(lane: str, log: Path) ->
 
         return go()
 
-    with serving(lane, server) as served:
+    with serving(http_stack, server) as served:
         for _ in range(3):
             assert call(served, "nested", seconds=0.0).result["structuredContent"] is True
             late = call(served, "nested", seconds=30.0).result["content"][0]["text"]

@@ -1,4 +1,4 @@
-"""The pair of 2024-11-05, on every lane: a stream to read from, and a place to post to."""
+"""The pair of 2024-11-05, on both HTTP stacks: a stream to read from, and a place to post to."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from starlette.applications import Starlette
 from starlette.routing import Mount
 
 from tests.support.feature_server import make_desk
-from tests.support.http_servers import LANES, Served, serving
+from tests.support.http_servers import HTTP_STACKS, Served, serving
 from tests.support.legacy_client import Answer, Older
 from toolcrib.transports.http import legacy_sse as pair
 from toolcrib.transports.http.server import bind
 
 
-@pytest.fixture(scope="module", params=LANES)
+@pytest.fixture(scope="module", params=HTTP_STACKS)
 def desk(request: Any) -> Iterator[Served]:
     with serving(request.param, make_desk(dynamic=True)) as served:
         yield served

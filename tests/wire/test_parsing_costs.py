@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.http_servers import LANES
+from tests.support.http_servers import HTTP_STACKS
 from tests.support.raw_http_client import Peer
 from tests.support.stdio_program import Program
 from tests.wire.cases import PARSE, REQUEST, encode, message
@@ -18,7 +18,7 @@ PROMPT_S = 0.05
 MIB = 1024 * 1024
 
 
-@pytest.fixture(scope="module", params=LANES)
+@pytest.fixture(scope="module", params=HTTP_STACKS)
 def program(request: Any) -> Iterator[Program]:
     with Program(request.param) as program:
         yield program

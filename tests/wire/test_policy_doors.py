@@ -1,4 +1,4 @@
-"""Doors of other kinds, on every lane: how often, anonymous, tokens, open figures; and no door at all."""
+"""Doors of other kinds, on both stacks: how often, anonymous, tokens, open figures; and no door at all."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.http_servers import LANES, Served, serving
+from tests.support.http_servers import HTTP_STACKS, Served, serving
 from tests.support.key_server import Keyed, Ring, ask_modern, call_modern, fetch, fill, make_shop
 from toolcrib import MCPServer
 from toolcrib.config import load_config
@@ -29,15 +29,15 @@ def ring(tmp_path: Path) -> Ring:
 
 
 @contextmanager
-def shop_of(lane: str, ring: Ring, **demands: Any) -> Iterator[Served]:
-    with serving(lane, make_shop(ring, **demands)) as served:
+def shop_of(http_stack: str, ring: Ring, **demands: Any) -> Iterator[Served]:
+    with serving(http_stack, make_shop(ring, **demands)) as served:
         yield served
         assert not served.complaints
 
 
-@pytest.mark.parametrize("lane", LANES)
-def test_who_comes_too_often_hears_when_to_come_again(lane: str, ring: Ring) -> None:
-    with shop_of(lane, ring, auth={"requests": "3/h"}) as shop:
+@pytest.mark.parametrize("http_stack", HTTP_STACKS)
+def test_who_comes_too_often_hears_when_to_come_again(http_stack: str, ring: Ring) -> None:
+    with shop_of(http_stack, ring, auth={"requests": "3/h"}) as shop:
         for _ in range(3):
             assert call_modern(shop, ring["ana"], "whoami").status == 200
         refused = call_modern(shop, ring["ana"], "whoami")
@@ -47,10 +47,12 @@ def test_who_comes_too_often_hears_when_to_come_again(lane: str, ring: Ring) -> 
         assert call_modern(shop, ring["ben"], "whoami").status == 200
 
 
-@pytest.mark.parametrize("lane", LANES)
-def test_who_calls_too_often_gets_a_result_that_says_when(lane: str, ring: Ring, tmp_path: Path) -> None:
+@pytest.mark.parametrize("http_stack", HTTP_STACKS)
+def test_who_calls_too_often_gets_a_result_that_says_when(
+    http_stack: str, ring: Ring, tmp_path: Path
+) -> None:
     limits = [Limit(rate="2/h", tools=["whoami"], name="slow down")]
-    with shop_of(lane, ring, limits=limits, audit=Audit(tmp_path / "a.db")) as shop:
+    with shop_of(http_stack, ring, limits=limits, audit=Audit(tmp_path / "a.db")) as shop:
         answers = [call_modern(shop, ring["ana"], "whoami") for _ in range(2)]
         answers += [call_modern(shop, ring["ana"], name) for name in ("WHOAMI", "whoami")]
         assert [answer.status for answer in answers] == [200] * 4
@@ -69,19 +71,19 @@ def test_who_calls_too_often_gets_a_result_that_says_when(lane: str, ring: Ring,
     assert outcomes.count("throttled") >= 2
 
 
-@pytest.mark.parametrize("lane", LANES)
-def test_whoever_floods_with_wrong_keys_is_stopped_and_others_are_not(lane: str, ring: Ring) -> None:
-    with shop_of(lane, ring, auth={"max_failures": "5/h"}) as shop:
+@pytest.mark.parametrize("http_stack", HTTP_STACKS)
+def test_whoever_floods_with_wrong_keys_is_stopped_and_others_are_not(http_stack: str, ring: Ring) -> None:
+    with shop_of(http_stack, ring, auth={"max_failures": "5/h"}) as shop:
         statuses = [call_modern(shop, f"wrong-{number}", "whoami").status for number in range(8)]
         assert statuses == [401] * 5 + [429] * 3
         assert int(call_modern(shop, "wrong", "whoami").headers["retry-after"]) >= 1
         assert call_modern(shop, ring["ana"], "whoami").status == 200
 
 
-@pytest.mark.parametrize("lane", LANES)
-def test_where_keys_are_optional_who_has_none_is_anonymous(lane: str, ring: Ring) -> None:
+@pytest.mark.parametrize("http_stack", HTTP_STACKS)
+def test_where_keys_are_optional_who_has_none_is_anonymous(http_stack: str, ring: Ring) -> None:
     rules = [Rule(allow=["whoami"]), Rule(allow=["*"], who=["key:*"])]
-    with shop_of(lane, ring, auth={"optional": True}, rules=rules) as shop:
+    with shop_of(http_stack, ring, auth={"optional": True}, rules=rules) as shop:
         assert call_modern(shop, None, "whoami").result["content"][0]["text"] == "anonymous"
         names = [tool["name"] for tool in ask_modern(shop, None, "tools/list").result["tools"]]
         assert names == ["whoami"]
@@ -97,14 +99,14 @@ def test_where_keys_are_optional_who_has_none_is_anonymous(lane: str, ring: Ring
         guest.end()
 
 
-@pytest.mark.parametrize("lane", LANES)
-def test_who_gives_tokens_is_published_before_anybody_has_one(lane: str) -> None:
+@pytest.mark.parametrize("http_stack", HTTP_STACKS)
+def test_who_gives_tokens_is_published_before_anybody_has_one(http_stack: str) -> None:
     issuer = "http://127.0.0.1:9"
     resource = "https://tools.example.com/mcp"
     auth = Auth(oauth=[OAuth(issuer=issuer, resource=resource, scopes=["orders:read"])])
     server = MCPServer("shop", version="1.0.0", policy=Policy(auth=auth))
     fill(server)
-    with serving(lane, server) as shop:
+    with serving(http_stack, server) as shop:
         for path in ("/.well-known/oauth-protected-resource", "/.well-known/oauth-protected-resource/mcp"):
             document = fetch(shop, path)
             assert document.status == 200
@@ -122,10 +124,10 @@ def test_who_gives_tokens_is_published_before_anybody_has_one(lane: str) -> None
         assert 'scope="orders:read"' in challenge
 
 
-@pytest.mark.parametrize("lane", LANES)
-def test_figures_may_be_open_to_everybody(lane: str, ring: Ring) -> None:
+@pytest.mark.parametrize("http_stack", HTTP_STACKS)
+def test_figures_may_be_open_to_everybody(http_stack: str, ring: Ring) -> None:
     telemetry = Telemetry(prometheus=True, metrics_open=True, metrics_path="/figures")
-    with shop_of(lane, ring, telemetry=telemetry) as shop:
+    with shop_of(http_stack, ring, telemetry=telemetry) as shop:
         call_modern(shop, ring["ana"], "whoami")
         call_modern(shop, None, "whoami")
         shown = fetch(shop, "/figures")
@@ -135,20 +137,20 @@ def test_figures_may_be_open_to_everybody(lane: str, ring: Ring) -> None:
         assert fetch(shop, "/metrics").status == 401
 
 
-@pytest.mark.parametrize("lane", LANES)
-def test_without_a_policy_there_is_no_door(lane: str) -> None:
+@pytest.mark.parametrize("http_stack", HTTP_STACKS)
+def test_without_a_policy_there_is_no_door(http_stack: str) -> None:
     server = MCPServer("open", version="1.0.0")
     fill(server)
-    with serving(lane, server) as shop:
+    with serving(http_stack, server) as shop:
         assert call_modern(shop, None, "whoami").result["content"][0]["text"] == "local"
         assert call_modern(shop, "anything", "whoami").status == 200
         assert ask_modern(shop, None, "tools/list").result["cacheScope"] == "public"
         assert fetch(shop, "/metrics").status == 404
 
 
-@pytest.mark.parametrize("lane", LANES)
-def test_a_list_that_is_the_same_for_all_may_be_cached_by_all(lane: str, ring: Ring) -> None:
-    with shop_of(lane, ring, rules=[Rule(deny=["steps"])]) as shop:
+@pytest.mark.parametrize("http_stack", HTTP_STACKS)
+def test_a_list_that_is_the_same_for_all_may_be_cached_by_all(http_stack: str, ring: Ring) -> None:
+    with shop_of(http_stack, ring, rules=[Rule(deny=["steps"])]) as shop:
         result = ask_modern(shop, ring["ana"], "tools/list").result
         assert result["cacheScope"] == "public"
         assert "steps" not in [tool["name"] for tool in result["tools"]]
@@ -269,9 +271,9 @@ def start_application(server: MCPServer) -> Any:
     return start
 
 
-@pytest.mark.parametrize("lane", LANES)
-def test_what_was_confirmed_by_one_key_is_nothing_to_another(lane: str, ring: Ring) -> None:
-    with shop_of(lane, ring, rules=[Rule(confirm=["whoami"])]) as shop:
+@pytest.mark.parametrize("http_stack", HTTP_STACKS)
+def test_what_was_confirmed_by_one_key_is_nothing_to_another(http_stack: str, ring: Ring) -> None:
+    with shop_of(http_stack, ring, rules=[Rule(confirm=["whoami"])]) as shop:
         arguments: dict[str, Any] = {"name": "whoami", "arguments": {}}
         asked = ask_modern(shop, ring["ana"], "tools/call", arguments).result
         assert list(asked["inputRequests"]) == ["toolcrib.confirm"]

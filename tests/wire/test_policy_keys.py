@@ -1,4 +1,4 @@
-"""Over real HTTP, on every lane: who shows no good key is not heard, and what a key opened is its own."""
+"""Over real HTTP, on both stacks: who shows no good key is not heard, and what a key opened is its own."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.http_servers import LANES, Served, serving
+from tests.support.http_servers import HTTP_STACKS, Served, serving
 from tests.support.key_server import Keyed, Ring, ask_modern, call_modern, fetch, make_shop
 from tests.support.legacy_client import Answer
 from tests.support.raw_http_client import request
@@ -37,7 +37,7 @@ def ring(tmp_path_factory: pytest.TempPathFactory) -> Ring:
     return ring
 
 
-@pytest.fixture(scope="module", params=LANES)
+@pytest.fixture(scope="module", params=HTTP_STACKS)
 def shop(request: Any, ring: Ring, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     server = make_shop(
         ring,

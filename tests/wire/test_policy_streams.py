@@ -1,4 +1,4 @@
-"""Over real HTTP, on every lane: a stream ends soon after whoever reads it could not open it any more."""
+"""Over real HTTP, on both stacks: a stream ends soon after whoever reads it could not open it any more."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.http_servers import LANES, Served, serving
+from tests.support.http_servers import HTTP_STACKS, Served, serving
 from tests.support.key_server import Keyed, Ring, call_modern, envelope, fill, headers_of, make_shop
 from tests.support.legacy_client import Answer
 from tests.support.raw_http_client import Peer, request
@@ -90,8 +90,8 @@ STREAMS = (listen, subscribe, read_pair)
 
 
 @contextmanager
-def shop_of(lane: str, server: MCPServer) -> Iterator[tuple[Served, ExitStack]]:
-    with serving(lane, server) as served, ExitStack() as held:
+def shop_of(http_stack: str, server: MCPServer) -> Iterator[tuple[Served, ExitStack]]:
+    with serving(http_stack, server) as served, ExitStack() as held:
         yield served, held
         Answer.leave_all()
         assert not served.complaints
@@ -100,9 +100,11 @@ def shop_of(lane: str, server: MCPServer) -> Iterator[tuple[Served, ExitStack]]:
 # --- when they end -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("lane", LANES)
-def test_streams_end_when_their_key_is_revoked_and_those_of_others_do_not(lane: str, ring: Ring) -> None:
-    with shop_of(lane, make_shop(ring)) as (shop, held):
+@pytest.mark.parametrize("http_stack", HTTP_STACKS)
+def test_streams_end_when_their_key_is_revoked_and_those_of_others_do_not(
+    http_stack: str, ring: Ring
+) -> None:
+    with shop_of(http_stack, make_shop(ring)) as (shop, held):
         ends = [open_one(shop, ring["ana"], held) for open_one in STREAMS]
         others = [open_one(shop, ring["ben"], held) for open_one in STREAMS]
         ring.revoke("ana")
@@ -146,9 +148,9 @@ class BearerClient(Keyed):
         return super().send(method, body, Authorization=f"Bearer {self.token}", **headers)
 
 
-@pytest.mark.parametrize("lane", LANES)
-def test_who_shows_nothing_where_nothing_is_asked_for_listens_on(lane: str, ring: Ring) -> None:
-    with shop_of(lane, make_shop(ring, auth={"optional": True})) as (shop, held):
+@pytest.mark.parametrize("http_stack", HTTP_STACKS)
+def test_who_shows_nothing_where_nothing_is_asked_for_listens_on(http_stack: str, ring: Ring) -> None:
+    with shop_of(http_stack, make_shop(ring, auth={"optional": True})) as (shop, held):
         body = envelope("subscriptions/listen", {"notifications": {"toolsListChanged": True}})
         peer = open_stream(shop, held, body, headers_of("subscriptions/listen", None, None))
         assert peer.read_event()["method"] == "notifications/subscriptions/acknowledged"

@@ -20,7 +20,7 @@ def _wait(era: str, key: str) -> Any:
 @pytest.mark.parametrize("place", ["modern", "sessionless", "session"])
 def test_one_id_twice_over_http(site: Served, place: str) -> None:
     era = "modern" if place == "modern" else "legacy"
-    key = f"{site.lane}-{place}"
+    key = f"{site.http_stack}-{place}"
     with site.connect() as first, site.connect() as second, site.connect() as other:
         headers = {"Mcp-Session-Id": open_session(other)} if place == "session" else {}
         body = encode(_wait(era, key))
@@ -51,7 +51,7 @@ def _await_refusal(peer: Any, body: bytes, headers: dict[str, str]) -> None:
 
 
 def test_two_clients_may_use_the_same_ids(site: Served) -> None:
-    key = f"{site.lane}-two"
+    key = f"{site.http_stack}-two"
     with site.connect() as first, site.connect() as second, site.connect() as other:
         for peer in (first, second):
             session = open_session(other)

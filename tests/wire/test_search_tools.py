@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.http_servers import LANES, serving
+from tests.support.http_servers import HTTP_STACKS, serving
 from toolcrib import Context, MCPServer, ToolError
 from toolcrib.client import Client
 from toolcrib.context import Answer, Form
@@ -240,10 +240,10 @@ async def test_what_changes_behind_the_pair_is_not_announced_but_found() -> None
 # --- over HTTP -------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("lane", LANES)
+@pytest.mark.parametrize("http_stack", HTTP_STACKS)
 @pytest.mark.parametrize("era", ["2026-07-28", "2025-11-25"])
-async def test_the_pair_works_over_http(lane: str, era: str) -> None:
-    with serving(lane, make_server()) as served:
+async def test_the_pair_works_over_http(http_stack: str, era: str) -> None:
+    with serving(http_stack, make_server()) as served:
         async with Client(f"http://127.0.0.1:{served.port}/mcp", protocol=era, on_ask=say_ada) as client:
             assert [tool.name for tool in await client.list_tools()] == [SEARCH, CALL, "report"]
             assert (await by_way_of(client, "greet")).text == "Hello, Ada!"

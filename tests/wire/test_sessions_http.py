@@ -1,4 +1,4 @@
-"""Sessions of the handshake revisions over HTTP, on every lane: how they begin, are used, and end."""
+"""Sessions of the handshake revisions over HTTP, on both HTTP stacks: how they begin, are used, and end."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.support.feature_server import make_desk
-from tests.support.http_servers import LANES, Served, serving
+from tests.support.http_servers import HTTP_STACKS, Served, serving
 from tests.support.legacy_client import Answer, Older
 from toolcrib.protocol.sessions import Sessions
 
@@ -29,7 +29,7 @@ class Clock:
         return self.now
 
 
-@pytest.fixture(scope="module", params=LANES)
+@pytest.fixture(scope="module", params=HTTP_STACKS)
 def desk(request: Any) -> Iterator[Served]:
     with serving(request.param, make_desk()) as served:
         yield served
@@ -287,7 +287,7 @@ def test_an_argument_that_looks_like_an_envelope_does_not_lose_its_session(clien
 # --- how many, and for how long ----------------------------------------------------------------------
 
 
-@pytest.fixture(params=LANES)
+@pytest.fixture(params=HTTP_STACKS)
 def small(request: Any) -> Iterator[tuple[Served, Clock]]:
     """A server with room for three sessions, which expire after a minute."""
     server, clock = make_desk(), Clock()

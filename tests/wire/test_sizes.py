@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.http_servers import LANES, Served
+from tests.support.http_servers import HTTP_STACKS, Served
 from tests.support.raw_http_client import Peer, request
 from tests.support.stdio_program import Program
 from tests.wire.cases import encode, message
@@ -18,7 +18,7 @@ MIB = 1024 * 1024
 PIECE = b"x" * (64 * 1024)
 
 
-@pytest.fixture(scope="module", params=LANES)
+@pytest.fixture(scope="module", params=HTTP_STACKS)
 def program(request: Any) -> Iterator[Program]:
     with Program(request.param) as program:
         with Peer(program.port) as peer:

@@ -1,4 +1,4 @@
-"""Streams of the handshake revisions over HTTP, on every lane: a session's own, those of calls, and how a
+"""Streams of the handshake revisions over HTTP, on both stacks: a session's own, those of calls, and how a
 client comes back to them.
 """
 
@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.support.feature_server import make_desk
-from tests.support.http_servers import LANES, Served, serving
+from tests.support.http_servers import HTTP_STACKS, Served, serving
 from tests.support.legacy_client import Answer, Event, Older
 from tests.support.raw_http_client import request
 from toolcrib.transports.http import pending as conversation
@@ -21,7 +21,7 @@ Connect = Callable[..., Older]
 CHANGED = "notifications/tools/list_changed"
 
 
-@pytest.fixture(scope="module", params=LANES)
+@pytest.fixture(scope="module", params=HTTP_STACKS)
 def desk(request: Any) -> Iterator[Served]:
     with serving(request.param, make_desk(dynamic=True)) as served:
         yield served

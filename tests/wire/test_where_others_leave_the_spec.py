@@ -1,4 +1,4 @@
-"""Where mcp 2.3.0 and fastmcp 4.1.2 leave the specification, row by row: here it is kept, on every lane."""
+"""Where mcp 2.3.0 and fastmcp 4.1.2 leave the specification, row by row: here it is kept, on both stacks."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.http_servers import LANES, Served, serving
+from tests.support.http_servers import HTTP_STACKS, Served, serving
 from tests.support.raw_http_client import request
 from tests.support.stdio_program import Program
 from tests.wire.cases import (
@@ -75,14 +75,14 @@ def make_shop(**options: Any) -> MCPServer:
     return server
 
 
-@pytest.fixture(scope="module", params=LANES)
+@pytest.fixture(scope="module", params=HTTP_STACKS)
 def shop(request: Any) -> Iterator[Served]:
     with serving(request.param, make_shop()) as served:
         yield served
         assert not served.complaints
 
 
-@pytest.fixture(scope="module", params=LANES)
+@pytest.fixture(scope="module", params=HTTP_STACKS)
 def living(request: Any) -> Iterator[Served]:
     """A server whose tools may change."""
     with serving(request.param, make_shop(dynamic=True)) as served:
@@ -138,9 +138,9 @@ def test_a_bad_cursor_is_refused(site: Served, stdio: Program) -> None:
             assert stdio.ask(modern("tools/list", cursor=cursor))["error"]["code"] == PARAMS
 
 
-@pytest.mark.parametrize("lane", LANES)
-def test_a_cursor_leads_on_and_a_changed_one_nowhere(lane: str) -> None:
-    with serving(lane, make_shop(page_size=2)) as served, served.connect() as peer:
+@pytest.mark.parametrize("http_stack", HTTP_STACKS)
+def test_a_cursor_leads_on_and_a_changed_one_nowhere(http_stack: str) -> None:
+    with serving(http_stack, make_shop(page_size=2)) as served, served.connect() as peer:
         page = post_modern(peer, modern("tools/list")).result
         names = [tool["name"] for tool in page["tools"]]
         while "nextCursor" in page:
@@ -185,7 +185,7 @@ def test_a_changing_server_announces_it_and_tells_those_who_listen(living: Serve
         first = peer.read_event()
         assert first["method"] == "notifications/subscriptions/acknowledged"
         assert first["params"] == {"notifications": {"toolsListChanged": True}, "_meta": {SUBSCRIPTION: 7}}
-        living.server.add(lambda: "new", name=f"new_{living.lane}")
+        living.server.add(lambda: "new", name=f"new_{living.http_stack}")
         changed = peer.read_event()
         assert changed["method"] == "notifications/tools/list_changed"
         assert changed["params"] == {"_meta": {SUBSCRIPTION: 7}}

@@ -1,4 +1,4 @@
-"""toolcrib: `http` is the lane that `toolcrib serve` takes, `asgi` its ASGI app on uvicorn."""
+"""toolcrib: `http` is the http_stack that `toolcrib serve` takes, `asgi` its ASGI app on uvicorn."""
 
 from __future__ import annotations
 

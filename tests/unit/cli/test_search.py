@@ -127,7 +127,7 @@ def harbour() -> Iterator[Served]:
             description=f"Polish the brass of ship {number}.",
             input_schema=schema,
         )
-    with serving("lane", server) as served:
+    with serving("http_stack", server) as served:
         yield served
 
 
