@@ -191,9 +191,9 @@ def combine_confirmations(rules: Sequence[ToolRule]) -> Confirm:
 class Decision:
     """The decision about a principal and a tool.
 
-    `missing` are scopes that are needed and not held. `is_final` says that every call is allowed without
-    confirmation. `witness` is an example of arguments that pass, as far as the rules look at them; None if
-    none is known.
+    A tool that is not visible does not exist for this principal: every call is denied. `missing` are scopes
+    that are needed and not held. `is_final` says that every call is allowed without confirmation. `witness`
+    is an example of arguments that pass, as far as the rules look at them; None if none is known.
     """
 
     is_visible: bool
@@ -203,11 +203,6 @@ class Decision:
     constant: Judgement | None = None
     is_final: bool = False
     witness: Mapping[str, Any] | None = None
-
-    @property
-    def is_denied(self) -> bool:
-        """Whether every call is denied. The tool then does not exist for this principal."""
-        return not self.is_visible
 
     def judge(self, arguments: Mapping[str, Any], received: Received | None = None) -> Judgement:
         """Judge a call with these checked arguments. `received` are the same as the tool gets them, if they

@@ -19,7 +19,7 @@ from .conftest import ANA, BOB, CARLA, FIND, REFUND, TOOLS, WIPE, make, names
 
 def test_without_rules_everything_is_allowed_and_nothing_is_to_be_judged() -> None:
     decision = make().decide(BOB, FIND)
-    assert (decision.is_visible, decision.is_denied, decision.is_final) == (True, False, True)
+    assert (decision.is_visible, decision.is_final) == (True, True)
     assert (decision.rule, decision.missing, decision.witness) == ("default", (), {})
     assert decision.judge({"q": "x"}) == Judgement(True, "default")
     assert decision.judge({}) is decision.judge({"q": "y"})
@@ -28,7 +28,7 @@ def test_without_rules_everything_is_allowed_and_nothing_is_to_be_judged() -> No
 def test_what_is_denied_is_not_there() -> None:
     policy = make(Rule(deny=["find"], who=["key:*"], because="not by machine"))
     decision = policy.decide(BOB, FIND)
-    assert (decision.is_visible, decision.is_denied, decision.is_final) == (False, True, False)
+    assert (decision.is_visible, decision.is_final) == (False, False)
     assert decision.rule == "rule 1"
     assert decision.witness is None
     assert decision.judge({}) == Judgement(False, "rule 1", "not by machine")

@@ -152,20 +152,20 @@ def test_a_required_argument_can_pass_or_cannot(schema: Any, rules: list[Rule], 
 
 def test_a_tool_that_no_arguments_pass_is_denied_whatever_they_are() -> None:
     decision = decide(tool_with({"x": TEXT}, "x"), Rule(allow=["*"]), deny(x={"glob": "*"}))
-    assert (decision.is_denied, decision.rule, decision.witness) == (True, "rule 2", None)
+    assert (not decision.is_visible, decision.rule, decision.witness) == (True, "rule 2", None)
     assert not decision.judge({"x": "a"}).is_allowed
     decision = decide(tool_with({"x": WHOLE}, "x"), Rule(allow=["run"], when={"x": "a"}, because="never"))
-    assert (decision.is_denied, decision.rule, decision.judge({}).because) == (True, "rule 1", "never")
+    assert (not decision.is_visible, decision.rule, decision.judge({}).because) == (True, "rule 1", "never")
 
 
 def test_the_rule_that_is_named_is_one_that_denies_something() -> None:
     tool = tool_with({"x": TEXT}, "x")
     idle = Rule(deny=["run"], when={"x": 3})
     decision = decide(tool, idle, Rule(deny=["run"], when={"x": {"glob": "*"}}, because="all of it"))
-    assert (decision.is_denied, decision.rule) == (True, "rule 2")
+    assert (not decision.is_visible, decision.rule) == (True, "rule 2")
     assert decision.judge({"x": "a"}).because == "all of it"
     decision = decide(tool, idle, allow(x=4))
-    assert (decision.is_denied, decision.rule) == (True, "rule 2")
+    assert (not decision.is_visible, decision.rule) == (True, "rule 2")
 
 
 def test_an_argument_may_be_left_out_unless_it_is_required() -> None:
