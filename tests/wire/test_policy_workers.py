@@ -129,7 +129,7 @@ def add(a: int) -> int:
     return a + 1
 """
     (tmp_path / "shop.py").write_text(code)
-    with pytest.raises(AssertionError, match="2 workers have nothing to count in together"):
+    with pytest.raises(AssertionError, match="2 workers need a shared store"):
         Serving("shop.py", "--workers", "2", cwd=tmp_path)
     with Serving("shop.py", cwd=tmp_path) as serving:
         assert serving.call("add", a=1) == "2"
@@ -144,4 +144,4 @@ def test_wrong_keys_are_counted_once_for_all_workers(tmp_path: Path) -> None:
         statuses = Counter(serving.post({}, x_api_key=f"wrong-{number}")[0] for number in range(40))
         assert statuses == {401: 4, 429: 36}
         assert call(serving, key, "free")["isError"] is False
-        serving.wait_for("toolcrib.toml:6: auth.requests: each of 2 workers counts for itself")
+        serving.wait_for("toolcrib.toml:6: auth.requests: each of 2 workers counts requests")

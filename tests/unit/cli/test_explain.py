@@ -263,7 +263,7 @@ def test_keys_that_cannot_be_read_are_told_of_where_they_are_named(shop: Command
     done = shop.run("explain", "--as", "key:eve", "find")
     assert done.exit_code == 2
     line = (SETTINGS + KEYS).splitlines().index('keys = "keys.json"') + 1
-    assert f"error: toolcrib.toml:{line}: auth.keys: keys.json: there is no such file" in done.stderr
+    assert f"error: toolcrib.toml:{line}: auth.keys: keys.json: no such file" in done.stderr
 
 
 def test_a_key_that_is_no_good_is_refused_whatever_the_rules_say(shop: CommandLine) -> None:

@@ -97,7 +97,7 @@ def test_check_tells_of_keys_that_no_server_would_start_with(cli: CommandLine) -
     assert done.exit_code == 0  # they need not be on this machine
     [finding] = [item for item in json.loads(done.stdout)["findings"] if item["level"] == "warning"]
     assert finding["message"].startswith("auth.keys: ")
-    assert finding["message"].endswith("k.json: there is no such file: serve will not start")
+    assert finding["message"].endswith("k.json: no such file: serve will not start")
     assert (finding["file"], finding["line"]) == ("toolcrib.toml", 4)
 
 
