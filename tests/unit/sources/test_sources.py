@@ -12,7 +12,7 @@ import pytest
 
 from toolcrib import MCPServer, Tool, collect, sources
 from toolcrib.errors import SourceError
-from toolcrib.registry.plugins import load_plugins
+from toolcrib.registry.plugins import find_plugins, load_plugin
 from toolcrib.sources import Batch, ReadOptions, Target, find_files
 
 
@@ -47,7 +47,7 @@ def installed(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
         return [metadata.EntryPoint("words", f"{__name__}:WordSource", group)]
 
     monkeypatch.setattr(metadata, "entry_points", entry_points)
-    caches = [sources._installed_sources, load_plugins]
+    caches = [sources._installed_sources, find_plugins, load_plugin]
     for cache in caches:
         cache.cache_clear()
     yield asked
