@@ -20,12 +20,19 @@ def write(folder: Path, files: Mapping[str, str]) -> Path:
 
 @contextmanager
 def forgotten_imports() -> Iterator[None]:
-    """Everything imported inside is unknown afterwards, and so are the places it was found."""
+    """Forget what is imported inside, except toolcrib and installed packages, and restore `sys.path`.
+
+    Packages with compiled parts (cryptography) cannot be imported twice in one process.
+    """
     modules, path = set(sys.modules), list(sys.path)
     try:
         yield
     finally:
         sys.path[:] = path
-        for name in set(sys.modules) - modules:
-            if not name.startswith("toolcrib."):
+        new = set(sys.modules) - modules
+        files = {name: str(getattr(sys.modules[name], "__file__", "")) for name in new}
+        installed = {name.partition(".")[0] for name, file in files.items() if "site-packages" in file}
+        kept = {"toolcrib", *installed}
+        for name in new:
+            if name.partition(".")[0] not in kept:
                 del sys.modules[name]

@@ -68,7 +68,7 @@ def test_what_changed_is_not_served_and_the_change_is_said(folder: Path, more: l
     assert code == 1
     assert "tools.py:4: 'add' is not what was locked: `b` is now required" in words
     assert "`toolcrib diff tools.py` shows it; `toolcrib lock --update add tools.py` accepts it" in words
-    assert "error: Not started: 1 tool not as locked\nhint: `toolcrib lock tools.py` accepts all" in words
+    assert "error: Not started: 1 tool different from the lock file\nhint: `toolcrib lock tools.py` accepts all" in words
 
 
 def test_hints_name_another_lock_and_every_target(folder: Path) -> None:
@@ -79,7 +79,7 @@ def test_hints_name_another_lock_and_every_target(folder: Path) -> None:
     assert (
         f"`toolcrib lock --check {again} shows it; `toolcrib lock --update more {again} accepts it" in words
     )
-    assert f"hint: `toolcrib lock {again} accepts all of it" in words
+    assert f"hint: `toolcrib lock {again} accepts all changes" in words
 
 
 def test_the_entry_that_is_printed_keeps_to_the_lock(folder: Path) -> None:
@@ -87,7 +87,7 @@ def test_the_entry_that_is_printed_keeps_to_the_lock(folder: Path) -> None:
     try:
         assert process.stderr is not None
         said = ""
-        while "Ctrl-C ends the server" not in said:
+        while "Press Ctrl-C to stop the server" not in said:
             line = process.stderr.readline()
             assert line, said
             said += line
