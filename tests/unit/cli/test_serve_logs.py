@@ -121,7 +121,7 @@ def test_where_the_log_is_json_so_is_why_it_does_not_start(tmp_path: Path, worke
     assert (process.returncode, out) == (2, "")
     [record] = [json.loads(line) for line in errors.splitlines()]
     assert record["message"] == "toolcrib.toml:11: auth.keys: none.json: no such file"
-    assert record["hint"].startswith("make a key: toolcrib keys create NAME")
+    assert record["hint"].startswith("create a key: toolcrib keys create NAME")
 
 
 def test_where_the_log_is_json_the_greeting_is_one_line_of_it(tmp_path: Path) -> None:
