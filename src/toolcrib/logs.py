@@ -2,8 +2,8 @@
 
     handler = configure("json", "info")   # everything that toolcrib logs, to stderr
 
-Records of the logger `toolcrib` are redacted by a filter on that logger, so no handler sees a secret, whoever
-configured logging. Log text is partly foreign (names that clients send, messages of exceptions): one record
+Records of the logger `toolcrib` are redacted by a filter on that logger, so no handler sees a
+secret. Log text is partly foreign (names that clients send, messages of exceptions): one record
 is one line (in text format one line and indented ones), control characters are escaped and every length is
 bounded. Fields of a record (`tool_name`, `call_id`, `principal`, `outcome`, ...) are keys of the JSON object.
 

@@ -64,8 +64,8 @@ class AbandonedCount:
 class ToolSlots:
     """The slots of one tool.
 
-    `running` counts the calls whose code runs now; `abandoned` counts those among them that nobody waits for
-    any more. An abandoned call keeps its slot until its code really ends: otherwise a tool that hangs would
+    `running` counts the calls whose code runs now; `abandoned` counts those among them whose caller has left.
+    An abandoned call keeps its slot until its code really ends: otherwise a tool that hangs would
     take up threads without bound.
     """
 
@@ -147,7 +147,7 @@ class ToolSlots:
         )
 
     def abandon(self, ticket: Ticket) -> Stage:
-        """Note that nobody waits for this call any more. Return its stage before."""
+        """Note whose caller has left this call any more. Return its stage before."""
         with self.lock:
             stage = ticket.stage
             if stage is Stage.WAITING:

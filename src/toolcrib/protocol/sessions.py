@@ -90,7 +90,7 @@ class Session:
             del self._pending[id_]
 
     def receive_answer(self, message: Mapping[str, Any]) -> None:
-        """Take the answer to a question. One that nobody waits for is dropped."""
+        """Take the answer to a question. An unexpected one is dropped."""
         id_ = message.get("id")
         future, question = self._pending.get(id_, (None, None)) if isinstance(id_, str) else (None, None)
         if future is None or question is None or future.done():

@@ -1,4 +1,4 @@
-"""Whether any arguments could pass the access rules of a tool.
+"""Satisfiability of access rules: can any arguments pass the rules of a tool?
 
 A tool whose rules no arguments pass is hidden. The rules are translated into a JSON Schema that accepts at
 least everything that passes, together with the input schema of the tool; the schema engine then decides

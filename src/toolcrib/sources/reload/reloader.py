@@ -499,7 +499,7 @@ def _start(work: Callable[[], T]) -> Future[T]:
 
 
 def _undo(work: Future[LoadResult | None]) -> None:
-    """Undo a load that nobody waits for."""
+    """Undo a load whose caller has left."""
     result = None if work.exception() else work.result()
     if result is not None:
         result.undo()

@@ -175,7 +175,7 @@ def collect_headers(fields: Sequence[tuple[bytes, bytes]]) -> dict[bytes, bytes]
         for key, value in fields:
             if key not in headers:
                 headers[key] = value
-            else:  # a list is continued; of other headers nobody knows which one counts
+            else:  # a list is continued; repeating any other header is ambiguous
                 headers[key] = headers[key] + b", " + value if key == b"accept" else REPEATED
     return headers
 
