@@ -147,7 +147,7 @@ class ToolSlots:
         )
 
     def abandon(self, ticket: Ticket) -> Stage:
-        """Note whose caller has left this call any more. Return its stage before."""
+        """Note that the caller has left. Return the stage before."""
         with self.lock:
             stage = ticket.stage
             if stage is Stage.WAITING:
