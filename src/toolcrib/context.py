@@ -230,7 +230,7 @@ class Context:
     deadline: float | None = None
     loop: asyncio.AbstractEventLoop | None = None
     cancelled: bool = False
-    """Whether the call was cancelled or timed out. Code on a thread should check this: it cannot be stopped."""
+    """Whether the call was cancelled or timed out. Code on a thread cannot be stopped: check this there."""
     pause: Callable[[bool], None] | None = None
     """Stops the clock of the deadline while the user thinks, and starts it again."""
     _question: concurrent.futures.Future[Any] | None = None
