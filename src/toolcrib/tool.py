@@ -235,8 +235,8 @@ class Tool:
         return self
 
     def check_definition(self) -> Tool:
-        """Do the same as `check`, without the validators of tools that need no check."""
-        return self if (self._built or self._build_once())[1].is_safe else self.check()
+        """Do the same as `check`, but compile only explicit schemas: those made from hints are valid."""
+        return self if self.arguments.trusted else self.check()
 
     def renamed(self, name: str, *, long_name: str | None = None) -> Tool:
         """Return the same tool under another name."""
@@ -269,9 +269,7 @@ class Tool:
             build = _builders()[self._build] if isinstance(self._build, str) else self._build
             parts = build(self.info, self.name, self.options)
             definition = self._define(parts)
-            if not parts.is_safe:
-                _check_texts(definition)
-                _ = definition.mirrored  # raises where a header annotation is wrong
+            _check_texts(definition)
         except DefinitionError as error:
             self._error = self._attribute(error)
             raise
@@ -315,28 +313,30 @@ class Tool:
         return f"<Tool {self.name}{version} from {self.source}>"
 
 
-_UNUSUAL = re.compile(rb'[^\x20-\x7e]|\\[^"\\nt]')
+_PRINTABLE = bytes(range(0x20, 0x7F))
+_UNUSUAL_ESCAPE = re.compile(rb'\\[^"\\nt]')
 
 
 def _check_texts(made: ToolDefinition) -> None:
+    """Raise DefinitionError where a text has hidden characters or is too long, or a header mark is wrong."""
     name = made.name
-    if _is_printable_ascii(made.description, made.title or "", made.input_schema, made.output_schema or {}):
-        return
+    try:
+        texts = (made.description, made.title or "", made.input_schema, made.output_schema or {})
+        encoded = codec.encode(texts)
+    except (ValueError, TypeError, RecursionError):
+        encoded = b""
+    if not encoded or b'"x-mcp-header"' in encoded:
+        _ = made.mirrored
+    if encoded and len(encoded) <= MAX_DESCRIPTION_BYTES and not encoded.translate(None, _PRINTABLE):
+        is_plain = encoded.count(b"\\") == encoded.count(b"\\n")
+        if is_plain or _UNUSUAL_ESCAPE.search(encoded) is None:
+            return  # every character is visible, as nearly always
     check_text(made.description, f"The description of tool '{name}'", name)
     if made.title is not None:
         check_text(made.title, f"The title of tool '{name}'", name)
     check_schema_text(made.input_schema, f"The input schema of tool '{name}'", name)
     if made.output_schema is not None:
         check_schema_text(made.output_schema, f"The output schema of tool '{name}'", name)
-
-
-def _is_printable_ascii(*texts: Any) -> bool:
-    """Whether the JSON of all this shows every character as it is, so that nothing in it can be hidden."""
-    try:
-        encoded = codec.encode(texts)
-    except (ValueError, TypeError, RecursionError):
-        return False
-    return len(encoded) <= MAX_DESCRIPTION_BYTES and _UNUSUAL.search(encoded) is None
 
 
 @cache

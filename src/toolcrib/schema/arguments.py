@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Any
+from typing import Any, NamedTuple
 
 from toolcrib.definition import NO_OPTIONS, ToolOptions
 from toolcrib.errors import InvalidArgumentsError
@@ -50,6 +50,21 @@ class Converted(dict[str, Any]):
     """The parameters of one call, converted before it runs. `bind` passes them on as they are."""
 
     __slots__ = ()
+
+
+class _Compiled(NamedTuple):
+    validator: Validator
+    repairer: Repairer
+    known: frozenset[str]
+    nulls: frozenset[str]
+    """Arguments whose null is not checked against the schema."""
+    loads: dict[str, Convert]
+    costs: list[tuple[str, ConversionCost]]
+    is_identity: bool
+    """Plain arguments are passed on as they are."""
+    floats: tuple[str, ...] | None
+    """The only arguments that are converted, to floats; None where others are."""
+    hidden_defaults: dict[str, Any]
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -91,38 +106,37 @@ class ToolArguments:
     reconverted: frozenset[str] = _NO_NAMES
     """Another library converts these again, so that the value which the handler gets is not known."""
 
-    _validator: Validator | None = field(default=None, init=False)
-    _repairer: Repairer | None = field(default=None, init=False)
-    _known: frozenset[str] = field(default=_NO_NAMES, init=False)
-    _nulls: frozenset[str] = field(default=_NO_NAMES, init=False)
-    _loads: dict[str, Convert] = field(default_factory=dict, init=False)
-    _costs: list[tuple[str, ConversionCost]] = field(default_factory=list, init=False)
-    _is_identity: bool = field(default=False, init=False)
-    _floats: tuple[str, ...] | None = field(default=None, init=False)
-    _hidden_defaults: dict[str, Any] = field(default_factory=dict, init=False)
+    _compiled: _Compiled | None = field(default=None, init=False)
 
     @property
     def validator(self) -> Validator:
-        """The compiled schema, made at the first call together with all that only calls need."""
-        if self._validator is None:
-            self._known = frozenset(self.schema.get("properties", ()))
-            self._nulls = self.nullable | self.optional
-            for name, load in self.loaders.items():
-                if isinstance(load, LimitedLoader):
-                    self._costs.append((name, load.cost))
-                    load = load.load
-                self._loads[name] = load
-            self._is_identity = not self.parameters and all(
-                load is load_integer for load in self._loads.values()
-            )
-            self._hidden_defaults = self._find_hidden_defaults()
-            converted = [name for name, load in self._loads.items() if load is not load_integer]
-            floats = tuple(name for name in converted if _makes_floats(self._loads[name]))
-            is_kept = not (self.reconverted or self.factories or self._hidden_defaults)
-            self._floats = floats if is_kept and len(floats) == len(converted) else None
-            self._repairer = Repairer(self.schema)
-            self._validator = Validator(self.schema, trusted=self.trusted)
-        return self._validator
+        return (self._compiled or self._compile()).validator
+
+    def _compile(self) -> _Compiled:
+        """Prepare what only calls need: most tools of a large catalog are never called."""
+        loads: dict[str, Convert] = {}
+        costs: list[tuple[str, ConversionCost]] = []
+        for name, load in self.loaders.items():
+            if isinstance(load, LimitedLoader):
+                costs.append((name, load.cost))
+                load = load.load
+            loads[name] = load
+        converted = [name for name, load in loads.items() if load is not load_integer]
+        floats = tuple(name for name in converted if _makes_floats(loads[name]))
+        hidden_defaults = self._find_hidden_defaults()
+        is_kept = not (self.reconverted or self.factories or hidden_defaults or len(floats) < len(converted))
+        self._compiled = _Compiled(
+            Validator(self.schema, trusted=self.trusted),
+            Repairer(self.schema),
+            frozenset(self.schema.get("properties", ())),
+            self.nullable | self.optional,
+            loads,
+            costs,
+            not self.parameters and not converted,
+            floats if is_kept else None,
+            hidden_defaults,
+        )
+        return self._compiled
 
     # --- checking ---
 
@@ -130,16 +144,17 @@ class ToolArguments:
         """Return arguments that fit the schema, explicit nulls still in them, or raise
         InvalidArgumentsError."""
         arguments: dict[str, Any] = given if type(given) is dict else self._as_dict(given)
-        validator = self._validator or self.validator
+        compiled = self._compiled or self._compile()
+        validator = compiled.validator
         try:
-            if self.closed and not arguments.keys() <= self._known:
-                arguments = self._without_unknown(arguments)
-            if self._costs:
-                self._check_cost(arguments)
-            checked = self._without_nulls(arguments) if None in arguments.values() else arguments
+            if self.closed and not arguments.keys() <= compiled.known:
+                arguments = self._without_unknown(arguments, compiled.known)
+            if compiled.costs:
+                self._check_cost(arguments, compiled.costs)
+            checked = _without_nulls(arguments, compiled.nulls) if None in arguments.values() else arguments
             if not validator.is_heavy and validator.is_valid(checked):
                 return arguments
-            return self._check_and_repair(validator, arguments, checked)
+            return self._check_and_repair(compiled, arguments, checked)
         except ValueError:  # the engine found something that is not JSON
             raise self._error([self._find_unusable(arguments)]) from None
 
@@ -150,39 +165,23 @@ class ToolArguments:
             return dict(arguments)
         raise self._error([Problem("", "arguments must be an object", describe_value(arguments))])
 
-    def _without_unknown(self, arguments: dict[str, Any]) -> dict[str, Any]:
+    def _without_unknown(self, arguments: dict[str, Any], known: frozenset[str]) -> dict[str, Any]:
         """Drop unknown names if the tool ignores them, else raise an error with suggestions."""
         if self.options.extra == "ignore":
-            return {name: value for name, value in arguments.items() if name in self._known}
-        unknown = [name for name in arguments if name not in self._known][:_MAX_PROBLEMS]
+            return {name: value for name, value in arguments.items() if name in known}
+        unknown = [name for name in arguments if name not in known][:_MAX_PROBLEMS]
         problems = [
-            Problem(show_name(name), "not a parameter of this tool", "", self._suggest(name))
+            Problem(show_name(name), "not a parameter of this tool", "", _suggest(name, sorted(known)))
             for name in unknown
         ]
         missing = [name for name in self.schema.get("required", ()) if name not in arguments]
         problems += [Problem(name, "required, but missing", "") for name in missing]
         raise self._error(problems)
 
-    def _suggest(self, name: Any) -> str:
-        known = sorted(self._known)
-        if not known:
-            return "it takes none"
-        text = str(name).lower()
-        import difflib  # delayed: only needed for a misspelt name
-
-        is_short = len(text) <= _MAX_SUGGESTED_NAME
-        close = difflib.get_close_matches(text, known, n=1, cutoff=0.6) if is_short else []
-        return f"did you mean '{close[0]}'?" if close else f"it takes: {', '.join(known[:20])}"
-
-    def _without_nulls(self, arguments: dict[str, Any]) -> dict[str, Any]:
-        """Return a copy without the nulls that mean None, or that nothing was given."""
-        nulls = self._nulls
-        return {name: value for name, value in arguments.items() if value is not None or name not in nulls}
-
-    def _check_cost(self, arguments: dict[str, Any]) -> None:
+    def _check_cost(self, arguments: dict[str, Any], costs: list[tuple[str, ConversionCost]]) -> None:
         """Refuse arguments that take much longer to convert than to send."""
         spent = least = 0
-        for name, cost in self._costs:
+        for name, cost in costs:
             if name in arguments:
                 spent += cost.estimate(arguments[name])
                 least += cost.least_bytes(arguments[name])
@@ -205,18 +204,19 @@ class ToolArguments:
             raise self._error([Problem("", message, "", "send less at a time")])
 
     def _check_and_repair(
-        self, validator: Validator, arguments: dict[str, Any], checked: dict[str, Any]
+        self, compiled: _Compiled, arguments: dict[str, Any], checked: dict[str, Any]
     ) -> dict[str, Any]:
+        validator = compiled.validator
         excess = validator.find_excess(checked)
         if excess is not None:
             raise self._error([Problem("", excess, "")])
         if validator.is_valid(checked):
             return arguments
-        if self.options.repair and self._repairer is not None:
-            repaired: dict[str, Any] = self._repairer.repair(arguments)
+        if self.options.repair:
+            repaired: dict[str, Any] = compiled.repairer.repair(arguments)
             if repaired is not arguments:
-                self._check_cost(repaired)
-                plain = self._without_nulls(repaired)
+                self._check_cost(repaired, compiled.costs)
+                plain = _without_nulls(repaired, compiled.nulls)
                 if validator.find_excess(plain) is None and validator.is_valid(plain):
                     return repaired
         raise self._error(validator.problems(checked) or [self._find_unusable(arguments)])
@@ -242,21 +242,20 @@ class ToolArguments:
 
     def bind(self, arguments: dict[str, Any]) -> dict[str, Any]:
         """Return checked arguments as the parameters of the handler, or raise InvalidArgumentsError."""
-        if self._validator is None:
-            _ = self.validator
+        compiled = self._compiled or self._compile()
         if self.whole is not None:
-            return {self.whole: self._without_nulls(arguments)}
-        if self._is_identity and _UNCHANGED.issuperset(map(type, arguments.values())):
+            return {self.whole: _without_nulls(arguments, compiled.nulls)}
+        if compiled.is_identity and _UNCHANGED.issuperset(map(type, arguments.values())):
             return arguments
         if type(arguments) is Converted:
             return arguments
         values: dict[str, Any] = {}
         for name, value in arguments.items():
-            if value is None and name in self._nulls:
+            if value is None and name in compiled.nulls:
                 if name in self.optional:
                     continue
             else:
-                load = self._loads.get(name)
+                load = compiled.loads.get(name)
                 if load is not None:
                     try:
                         value = load(value)
@@ -283,11 +282,8 @@ class ToolArguments:
 
     def keeps(self, arguments: dict[str, Any]) -> bool:
         """Whether the handler gets these checked arguments as they are, or numbers that equal them."""
-        if self._validator is None:
-            _ = self.validator
-        if self._floats is None:
-            return False
-        return all(_is_exact(arguments[name]) for name in self._floats if name in arguments)
+        floats = (self._compiled or self._compile()).floats
+        return floats is not None and all(_is_exact(arguments[name]) for name in floats if name in arguments)
 
     def convert(self, arguments: dict[str, Any]) -> Converted:
         """Do the same as `bind`, and call the factories of parameters that were left out, so that they run
@@ -302,7 +298,8 @@ class ToolArguments:
         """Return checked arguments in the form that the handler gets: `values`, and defaults for the
         others."""
         unknown = {name: OPAQUE for name in self.reconverted if name in arguments}
-        return Received({**self._hidden_defaults, **self._by_name(values), **unknown}, arguments)
+        hidden_defaults = (self._compiled or self._compile()).hidden_defaults
+        return Received({**hidden_defaults, **self._by_name(values), **unknown}, arguments)
 
     def _by_name(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """Return the values of parameters by the names that the schema publishes."""
@@ -320,6 +317,22 @@ class ToolArguments:
             if default is not MISSING and not is_same:
                 found[name] = default
         return found
+
+
+def _suggest(name: Any, known: list[str]) -> str:
+    if not known:
+        return "it takes none"
+    text = str(name).lower()
+    import difflib  # delayed: only needed for a misspelt name
+
+    is_short = len(text) <= _MAX_SUGGESTED_NAME
+    close = difflib.get_close_matches(text, known, n=1, cutoff=0.6) if is_short else []
+    return f"did you mean '{close[0]}'?" if close else f"it takes: {', '.join(known[:20])}"
+
+
+def _without_nulls(arguments: dict[str, Any], nulls: frozenset[str]) -> dict[str, Any]:
+    """Return a copy without the nulls that mean None, or that nothing was given."""
+    return {name: value for name, value in arguments.items() if value is not None or name not in nulls}
 
 
 def _makes_floats(load: Convert) -> bool:

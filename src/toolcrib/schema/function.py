@@ -56,11 +56,7 @@ _BY_NAME = (POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Pa
 
 @dataclass(slots=True)
 class ToolParts:
-    """Everything that a tool is built from. `handler` is what a call runs.
-
-    A tool that `is_safe` has schemas of plain types and short visible text, so that nothing in it has to be
-    checked.
-    """
+    """Everything that a tool is built from. `handler` is what a call runs."""
 
     handler: Callable[..., Any]
     description: str
@@ -73,12 +69,11 @@ class ToolParts:
     tags: tuple[str, ...]
     annotations: Mapping[str, Any] = field(default_factory=dict)
     findings: list[Finding] = field(default_factory=list)
-    is_safe: bool = False
 
     def replace_output_schema(self, schema: Mapping[str, Any]) -> None:
         """Take an explicit output schema instead of the one made from the hints."""
         self.output_schema, self.dump = schema, None
-        self.arguments.trusted = self.is_safe = False
+        self.arguments.trusted = False
 
 
 def build_function(info: HandlerInfo, name: str, options: ToolOptions) -> ToolParts:
@@ -105,7 +100,6 @@ class _FunctionBuilder:
         self.factories: dict[str, Callable[[], Any]] = {}
         self.user_code: set[str] = set()
         self.context: str | None = None
-        self.is_safe = True
 
     @functools.cached_property
     def reader(self) -> HintReader:
@@ -113,8 +107,7 @@ class _FunctionBuilder:
 
     def build(self) -> ToolParts:
         hints = resolve_hints(self.info, self.name)
-        text = docstring_of(self.info.handler)
-        docs = parse_docstring(text)
+        docs = parse_docstring(docstring_of(self.info.handler))
         self.read_parameters(hints, docs)
         output_schema: Mapping[str, Any] | None
         output_schema, dump, description_of_result = self.read_result(hints.get("return", EMPTY))
@@ -141,12 +134,6 @@ class _FunctionBuilder:
             raises,
             docs.tags,
             findings=self.findings,
-            is_safe=trusted
-            and self.is_safe
-            and len(self.fields) <= _MAX_SAFE_FIELDS
-            and _is_safe_text(text)
-            and _is_safe_text(self.options.description)
-            and _is_safe_text(self.options.title),
         )
 
     def arguments(self, trusted: bool) -> ToolArguments:
@@ -185,7 +172,6 @@ class _FunctionBuilder:
             if plain is not None:
                 made, load = self.read_plain(name, plain, parameter.default)
             else:
-                self.is_safe = False
                 if hint is EMPTY and entry is not None and entry.type:
                     hint = self.documented_hint(parameter, entry)
                 bare, is_optional = self.guard(name, split_optional, hint)
@@ -208,8 +194,6 @@ class _FunctionBuilder:
 
     def read_plain(self, name: str, plain: PlainHint, default: Any) -> tuple[Field, Convert | None]:
         """Do the same as `read_field` for a plain hint and a plain default, as most parameters have."""
-        if not name.isascii() or len(name) > _MAX_SAFE_NAME:
-            self.is_safe = False
         if default is EMPTY:
             return Field(name, plain.shape, True, MISSING, "", name, name), plain.load
         (self.nullable if plain.accepts_none else self.optional).add(name)
@@ -326,7 +310,6 @@ class _FunctionBuilder:
         plain = find_plain_hint(hint)
         if plain is not None:
             return (value_schema(plain.shape), plain.dump, "") if plain.is_data else (None, None, "")
-        self.is_safe = self.is_safe and (hint is EMPTY or hint is None)
         while origin_of(hint) in (Awaitable, Coroutine):
             hint = typing.get_args(hint)[-1]
         if not self.guard("return", is_structured, hint):
@@ -525,8 +508,7 @@ _PLAIN_HINTS: dict[Any, PlainHint] = {
 }
 
 _SAFE_INTEGERS = range(-(2**53), 2**53)
-_MAX_SAFE_TEXT, _MAX_SAFE_NAME, _MAX_SAFE_FIELDS = 10_000, 1_000, 100
-"""Far below what a definition may have, and far above what most have."""
+_MAX_SIMPLE_TEXT = 1_000
 
 
 def _is_simple_default(default: Any) -> bool:
@@ -538,12 +520,8 @@ def _is_simple_default(default: Any) -> bool:
         or kind is bool
         or (kind is int and default in _SAFE_INTEGERS)
         or (kind is float and math.isfinite(default))
-        or (kind is str and len(default) <= _MAX_SAFE_NAME and is_printable_ascii(default))
+        or (kind is str and len(default) <= _MAX_SIMPLE_TEXT and is_printable_ascii(default))
     )
-
-
-def _is_safe_text(text: str | None) -> bool:
-    return text is None or (len(text) < _MAX_SAFE_TEXT and is_printable_ascii(text))
 
 
 # --- explicit schemas --------------------------------------------------------------------------------

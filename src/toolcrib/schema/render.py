@@ -64,7 +64,8 @@ class _Renderer(ShapeVisitor[dict[str, Any]]):
     def object_schema(self, fields: list[Field]) -> dict[str, Any]:
         properties = {}
         for item in fields:
-            schema = self.visit(item.shape)
+            shape = item.shape
+            schema = self.scalar(shape) if type(shape) is Scalar else self.visit(shape)  # faster for most
             if item.description:
                 schema["description"] = join_descriptions(item.description, schema.get("description"))
             if item.default is not MISSING:
@@ -159,7 +160,7 @@ def _name_shared(roots: list[Shape]) -> dict[int, str]:
     """Name the shapes that are used more than once; keys are their ids."""
     names: dict[int, str] = {}
     seen: set[int] = set()
-    pending = [shape for shape in roots if type(shape) not in _LEAVES]
+    pending = [shape for shape in roots if type(shape) not in _LEAVES and not _is_flat(shape)]
     while pending:
         shape = pending.pop()
         if isinstance(shape, Named):
@@ -170,6 +171,10 @@ def _name_shared(roots: list[Shape]) -> dict[int, str]:
             seen.add(id(shape))
         pending.extend(children(shape))
     return names
+
+
+def _is_flat(shape: Shape) -> bool:
+    return type(shape) is Array and type(shape.items) in _LEAVES
 
 
 def _free_name(name: str, taken: set[str]) -> str:
