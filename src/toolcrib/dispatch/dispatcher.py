@@ -196,12 +196,14 @@ def failed(
     plan.stats.errors += 1
     if isinstance(error, PolicyError):
         return refusal_result(error)
-    told = _explain(plan, error.error if isinstance(error, Raised) else error, crashes, given, call_id)
-    text = _message_of(told)
+    reported = _explain(plan, error.error if isinstance(error, Raised) else error, crashes, given, call_id)
+    text = _message_of(reported)
     if text is None or len(text) > plan.results.max_bytes:
-        told = InvalidResultError(f"Tool '{plan.tool.name}' failed, and its error message cannot be sent.")
-        text = str(told)
-    return Result([text_block(text)], is_error=True, error=told)
+        reported = InvalidResultError(
+            f"Tool '{plan.tool.name}' failed, and its error message cannot be sent."
+        )
+        text = str(reported)
+    return Result([text_block(text)], is_error=True, error=reported)
 
 
 def _explain(
@@ -420,8 +422,8 @@ class Dispatcher:
             return self._perform(plan, call.arguments, call.principal, call.timeout_s, call.channel, call)
 
         def fail(call: Call, error: BaseException) -> Result:
-            told = error if isinstance(error, CallError) else Raised(error)
-            return failed(plan, told, self.crashes, call.arguments, call.id)
+            reported = error if isinstance(error, CallError) else Raised(error)
+            return failed(plan, reported, self.crashes, call.arguments, call.id)
 
         return pipeline.compose(plan.tool, run, fail)
 

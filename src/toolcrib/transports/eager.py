@@ -114,8 +114,9 @@ class _TaskBody(SuspendedCoroutine):
 class EagerStarter:
     """Starts requests on one event loop."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop | None = None) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop | None = None, *, is_in_task: bool = True) -> None:
         self._loop = loop or asyncio.get_running_loop()
+        self._is_in_task = is_in_task  # whether requests may come from code that runs in a task
         self._task: ReplyTask | None = None
         self._body: _TaskBody
         self._context: contextvars.Context
@@ -128,7 +129,7 @@ class EagerStarter:
         loop, context, task = self._loop, contextvars.copy_context(), self._task
         if task is None or task.cancelling() or len(context) or len(self._context):
             task = self._spare_task(context)
-        host = asyncio.current_task(loop)
+        host = asyncio.current_task(loop) if self._is_in_task else None
         if host is not None:  # a deadline of the tool must not cancel the task that serves us
             _leave_task(loop, host)
         _enter_task(loop, task)

@@ -220,8 +220,8 @@ class Unspeakable(ToolError):
         (ToolError("größer ✓"), "größer ✓"),
         (ToolError("half \ud800 a character"), "half ? a character"),
         (ToolError(""), "ToolError"),
-        (Unspeakable("x"), "Tool 'fail' failed, and its words cannot be sent."),
-        (ToolError("x" * 20_000_000), "Tool 'fail' failed, and its words cannot be sent."),
+        (Unspeakable("x"), "Tool 'fail' failed, and its error message cannot be sent."),
+        (ToolError("x" * 20_000_000), "Tool 'fail' failed, and its error message cannot be sent."),
         (ExceptionGroup("group", [ToolError("the only one")]), "the only one"),
     ],
 )

@@ -49,7 +49,7 @@ async def test_words_may_be_as_long_as_a_result_and_no_longer() -> None:
     most = server.registry.get("fail").results.max_bytes
     assert (await server.call("fail", {"size": most})).text == "x" * most
     result: Any = await server.call("fail", {"size": most + 1})
-    assert result.text == "Tool 'fail' failed, and its words cannot be sent."
+    assert result.text == "Tool 'fail' failed, and its error message cannot be sent."
     assert result.error.code == "invalid-result"
 
 

@@ -44,9 +44,9 @@ class AuthMiddleware:
         shows = self._telemetry is not None and telemetry is not None and telemetry.prometheus
         self._metrics_path = telemetry.metrics_path if telemetry is not None and shows else None
         if self._metrics_path in (path, f"{path}/"):
-            words = f"must differ from the path of the server, {path}"
+            message = f"must differ from the path of the server, {path}"
             hint = 'choose another, such as "/metrics"'
-            raise enforcer.policy.error_at("telemetry.metrics_path", words, hint)
+            raise enforcer.policy.error_at("telemetry.metrics_path", message, hint)
         self._is_open = telemetry is not None and telemetry.metrics_open
         self._scope = "" if telemetry is None else telemetry.metrics_scope
 
@@ -144,8 +144,8 @@ class AuthMiddleware:
             return authenticator.require_credentials()
         if self._scope in who.scopes:
             return None
-        words = f"Metrics require the scope {self._scope}"
-        return Rejection(403, words, authenticator.challenge([self._scope]))
+        message = f"Metrics require the scope {self._scope}"
+        return Rejection(403, message, authenticator.challenge([self._scope]))
 
     def _show_metrics(self, request: Request) -> Response:
         assert self._telemetry is not None  # nosec B101  # there is no such path without it

@@ -52,7 +52,7 @@ class HTTPServer:
         self.parser_upgrade = httptools.HttpParserUpgrade
         self._new_parser = httptools.HttpRequestParser
         self.loop = asyncio.get_running_loop()
-        endpoint.starter = EagerStarter(self.loop)
+        endpoint.starter = EagerStarter(self.loop, is_in_task=False)
         self.now = self.loop.time()
         self.buffers = BufferStore()
         self.is_draining = False
