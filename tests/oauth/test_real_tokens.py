@@ -10,8 +10,8 @@ from tests.support.server_processes import ServerProcess
 from tests.support.token_issuer import Clock, see
 from toolcrib.context import Principal
 from toolcrib.policy import OAuth
-from toolcrib.policy.auth.jwks import PAUSE_S
-from toolcrib.policy.auth.tokens import InvalidTokenError, Issuer
+from toolcrib.policy.auth.jwks import PAUSE_S, InvalidTokenError
+from toolcrib.policy.auth.tokens import Issuer
 
 RESOURCE = "https://tools.example.com/mcp"
 ELSEWHERE = "https://elsewhere.example.com/mcp"

@@ -23,7 +23,8 @@ from joserfc import jwk, jws
 
 from toolcrib.context import Principal
 from toolcrib.policy import OAuth
-from toolcrib.policy.auth.tokens import InvalidTokenError, Issuer
+from toolcrib.policy.auth.jwks import InvalidTokenError
+from toolcrib.policy.auth.tokens import Issuer
 
 RESOURCE = "https://tools.example.com/mcp"
 SCHEMES = {

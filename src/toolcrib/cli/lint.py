@@ -102,7 +102,7 @@ def lint(
     )
     shown = [finding for finding in inspection.findings if _reaches(finding, level)]
     if as_sarif:
-        from toolcrib.catalog.lint.sarif import to_sarif  # delayed: only needed with --sarif
+        from toolcrib.catalog.lint.run import to_sarif  # delayed: only needed with --sarif
 
         terminal.json(to_sarif(shown, version=__version__, ignored=inspection.ignored))
     elif as_json:

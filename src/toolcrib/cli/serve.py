@@ -15,12 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from toolcrib.cli.load import (
-    Loaded,
-    TargetLoader,
-    enable_hint,
-    load_for_serving,
-)
+from toolcrib.cli.load import Loaded, TargetLoader, enable_hint, load_for_serving
 from toolcrib.cli.options import Command, CommandError, exclusive, json_option, targets_argument
 from toolcrib.cli.output import Terminal
 from toolcrib.cli.shutdown import run_until_signal

@@ -5,8 +5,7 @@ async with Client("http://127.0.0.1:8000/mcp") as client:
 """
 
 from toolcrib.client.client import Client
-from toolcrib.client.http import HttpTransport
-from toolcrib.client.legacy_sse import LegacySseTransport
+from toolcrib.client.http import HttpTransport, LegacySseTransport
 from toolcrib.client.stdio import StdioTransport
 from toolcrib.client.tools import RemoteTool
 from toolcrib.client.transport import MemoryTransport, Pipe, Transport

@@ -13,18 +13,20 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from toolcrib.client.http import HttpTransport, argument_headers
-from toolcrib.client.legacy_sse import LegacySseTransport
-from toolcrib.client.questions import Ask, CannotAnswerError, InputHandlers, Sample
+from toolcrib.client.http import HttpTransport, LegacySseTransport, argument_headers
 from toolcrib.client.session import (
     LEGACY,
     NO_LISTENERS,
     VERSIONS,
+    Ask,
+    CannotAnswerError,
     Envelope,
+    InputHandlers,
     Listeners,
     OnLog,
     OnProgress,
     Peer,
+    Sample,
     Session,
     negotiate,
 )

@@ -214,9 +214,7 @@ def _drop_mounted(contents: Sequence[ModuleContent]) -> None:
     servers = [value for content in contents for value in content.objects if library_of(value) == "fastmcp"]
     if len(servers) < 2:
         return
-    from toolcrib.sources.foreign.servers import (
-        mounted_in,  # start-up time: most programs have no such server
-    )
+    from toolcrib.sources.foreign.servers import mounted_in
 
     inner = {id(child) for server in servers for child in mounted_in(server)}
     for content in contents:

@@ -7,14 +7,7 @@ from typing import Any
 import pytest
 
 from toolcrib.errors import InvalidSchemaError
-from toolcrib.validation.schema_tree import (
-    Resolver,
-    children,
-    resolve,
-    rewrite,
-    rewrite_references,
-    walk,
-)
+from toolcrib.validation.schema_tree import Resolver, children, resolve, rewrite, rewrite_references, walk
 from toolcrib.validation.validator import canonicalize, intersect, satisfiability
 
 STRING = {"type": "string"}

@@ -15,13 +15,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from toolcrib.catalog.diff.alternatives import (
-    Document,
-    Values,
-    items_of,
-    pair_alternatives,
-    union_of,
-)
+from toolcrib.catalog.diff.alternatives import Document, Values, items_of, pair_alternatives, union_of
 from toolcrib.catalog.diff.renames import find_renamed_parameters
 from toolcrib.catalog.schema_merge import covers, is_nothing
 from toolcrib.validation import codec

@@ -20,7 +20,7 @@ from typing import Any, Literal
 
 from toolcrib.config.settings import Audit
 from toolcrib.errors import ConfigurationError
-from toolcrib.policy.audit.key import AuditKey
+from toolcrib.policy.audit.checkpoints import AuditKey
 from toolcrib.policy.audit.record import Entry, Redaction, encode_entry, to_plain
 from toolcrib.policy.audit.store import (
     DamagedError,

@@ -17,8 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from toolcrib.errors import ConfigurationError
-from toolcrib.policy.audit.checkpoints import checkpoints_path, read_checkpoints
-from toolcrib.policy.audit.key import AuditKey, find_key
+from toolcrib.policy.audit.checkpoints import AuditKey, checkpoints_path, find_key, read_checkpoints
 from toolcrib.policy.audit.record import format_time, parse_time, read_head
 from toolcrib.policy.audit.store import LogSnapshot, is_blank, open_snapshot
 from toolcrib.policy.audit.verify import UnsealedTime, Verdict, Verifier, collect_checkpoints

@@ -21,12 +21,15 @@ from toolcrib.errors import ConfigurationError
 from toolcrib.policy.audit.checkpoints import (
     CHECKPOINT_RECORDS,
     CHECKPOINT_S,
+    AuditKey,
     Checkpoint,
     CheckpointFile,
     Kind,
     checkpoints_path,
+    create_key,
+    default_key_file,
+    find_key,
 )
-from toolcrib.policy.audit.key import AuditKey, create_key, default_key_file, find_key
 from toolcrib.policy.audit.record import (
     NO_RECORD,
     Entry,

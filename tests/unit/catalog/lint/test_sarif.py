@@ -13,7 +13,7 @@ import pytest
 from sarif_pydantic import Sarif
 
 from toolcrib.catalog.lint import RULES, Ignored
-from toolcrib.catalog.lint.sarif import to_sarif
+from toolcrib.catalog.lint.run import to_sarif
 from toolcrib.errors import Finding
 
 

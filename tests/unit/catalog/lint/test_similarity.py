@@ -8,12 +8,12 @@ from time import process_time
 import pytest
 
 from toolcrib.catalog.lint import inspect_tools
-from toolcrib.catalog.lint.rule import LintedTool
-from toolcrib.catalog.lint.similarity import (
+from toolcrib.catalog.lint.descriptions import (
     find_missing_occasion,
     find_near_duplicates,
     find_same_descriptions,
 )
+from toolcrib.catalog.lint.rule import LintedTool
 from toolcrib.definition import ToolDefinition
 from toolcrib.errors import Location
 from toolcrib.sources.described import describe

@@ -12,8 +12,13 @@ import pytest
 
 from tests.support.audit_logs import make_log, seals, verify
 from toolcrib.policy.audit import checkpoints as checkpoint
-from toolcrib.policy.audit.checkpoints import Checkpoint, CheckpointFile, parse_checkpoint, read_checkpoints
-from toolcrib.policy.audit.key import AuditKey
+from toolcrib.policy.audit.checkpoints import (
+    AuditKey,
+    Checkpoint,
+    CheckpointFile,
+    parse_checkpoint,
+    read_checkpoints,
+)
 
 SECRET = AuditKey(b"k" * 32)
 

@@ -12,8 +12,9 @@ import pytest
 
 from tests.support.audit_logs import make_log, make_writer, verify
 from toolcrib.errors import ConfigurationError
-from toolcrib.policy.audit import key, open_log
-from toolcrib.policy.audit.key import AuditKey
+from toolcrib.policy.audit import checkpoints as key
+from toolcrib.policy.audit import open_log
+from toolcrib.policy.audit.checkpoints import AuditKey
 
 
 def write_key(path: Path, text: str, mode: int = 0o600) -> Path:

@@ -22,10 +22,7 @@ from tests.support.audit_logs import (
 from toolcrib.policy.audit import checkpoints as checkpoint
 from toolcrib.policy.audit.record import encode_entry, read_head
 from toolcrib.policy.audit.store import open_snapshot
-from toolcrib.policy.audit.writer import (
-    DAY_S,
-    RecordWriter,
-)
+from toolcrib.policy.audit.writer import DAY_S, RecordWriter
 
 
 def words(path: Path) -> list[tuple[int, int]]:

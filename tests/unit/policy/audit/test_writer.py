@@ -32,8 +32,13 @@ from tests.support.audit_logs import (
 from toolcrib.policy import Audit
 from toolcrib.policy.audit import AuditLog, open_log
 from toolcrib.policy.audit import checkpoints as checkpoint
-from toolcrib.policy.audit.checkpoints import Checkpoint, CheckpointFile, parse_checkpoint, read_checkpoints
-from toolcrib.policy.audit.key import AuditKey
+from toolcrib.policy.audit.checkpoints import (
+    AuditKey,
+    Checkpoint,
+    CheckpointFile,
+    parse_checkpoint,
+    read_checkpoints,
+)
 from toolcrib.policy.audit.store import DamagedError, SQLiteStore, StoreError
 from toolcrib.policy.audit.writer import (
     DAY_S,

@@ -27,7 +27,8 @@ from toolcrib.context import Principal
 from toolcrib.errors import ConfigurationError
 from toolcrib.policy import OAuth
 from toolcrib.policy.auth import tokens as module
-from toolcrib.policy.auth.tokens import InvalidTokenError, Issuer, KeysUnavailableError
+from toolcrib.policy.auth.jwks import InvalidTokenError, KeysUnavailableError
+from toolcrib.policy.auth.tokens import Issuer
 
 # --- who ---
 

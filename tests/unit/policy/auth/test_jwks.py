@@ -18,12 +18,13 @@ from toolcrib.policy.auth.jwks import (
     MAX_KEYS,
     IssuerKeys,
     KeySet,
+    KeysUnavailableError,
     PublicKey,
     is_allowed,
     metadata_addresses,
     read_age_s,
 )
-from toolcrib.policy.auth.tokens import KeysUnavailableError, parse_token
+from toolcrib.policy.auth.tokens import parse_token
 
 HOUR_S, DAY_S = 3600.0, 86_400.0
 

@@ -8,7 +8,8 @@ import pytest
 
 from tests.support.token_issuer import encode, refused
 from toolcrib.policy.auth import tokens
-from toolcrib.policy.auth.tokens import InvalidTokenError, Token, Validity
+from toolcrib.policy.auth.jwks import InvalidTokenError
+from toolcrib.policy.auth.tokens import Token, Validity
 
 ALGORITHMS = frozenset({"RS256", "ES256"})
 HERE = "https://tools.example.com/mcp"
