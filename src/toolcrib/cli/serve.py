@@ -2,37 +2,38 @@
 
 from __future__ import annotations
 
-import asyncio
-import json
 import logging
 import os
-import shlex
-from collections.abc import Callable, Coroutine, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from toolcrib.cli.load import Loaded, TargetLoader, enable_hint, load_for_serving
-from toolcrib.cli.options import Command, CommandError, exclusive, json_option, targets_argument
+from toolcrib.cli.options import Command, exclusive, json_option, targets_argument
 from toolcrib.cli.output import Terminal
-from toolcrib.cli.shutdown import run_until_signal
-from toolcrib.cli.text import count, first_line, shorten_list
+from toolcrib.cli.serving import (
+    ServeOptions,
+    is_refused,
+    load,
+    print_problems,
+    print_tools,
+    print_warnings,
+    run_server,
+    skip_search_log,
+    use_json_messages,
+)
 from toolcrib.config import FILE_NAME, MAX_WORKERS, check_path, find_log_format, load_config
-from toolcrib.config.settings import Policy
 from toolcrib.definition import MAX_TIMEOUT_S
-from toolcrib.dispatch.tool_search import SearchMode
-from toolcrib.errors import ConfigurationError, DriftError, Finding
-from toolcrib.logs import LEVELS, JSONFormatter, LineHandler, make_formatter
+from toolcrib.errors import ConfigurationError
+from toolcrib.logs import LEVELS
 from toolcrib.server import MCPServer
 from toolcrib.sources.targets import settings_files
 from toolcrib.transports.stdio import StandardStreams, serve_stdio
 
 if TYPE_CHECKING:
-    from toolcrib.catalog.lock import Guard, OnDrift
-    from toolcrib.registry.registry import Change
+    pass
 
 EXAMPLES = """
 toolcrib serve                       toolcrib.toml, or the samples, on HTTP
@@ -43,45 +44,9 @@ toolcrib serve --port 0 --json       any free port, printed as JSON
 toolcrib serve tools.py --workers 4  several processes
 toolcrib serve tools.py --locked     only tools pinned in toolcrib.lock
 """
-MAX_SHOWN = 40
-_MAX_DESCRIPTION = 100
-_DRIFT_CODES = (DriftError.code, "locked-but-missing")
-_LEVEL_NUMBERS = {"error": logging.ERROR, "warning": logging.WARNING, "debug": logging.DEBUG}
 _HTTP_OPTIONS = ("host", "port", "path", "workers", "allow_host", "allow_origin", "insecure", "as_json")
 
-Serve = Callable[[MCPServer], Coroutine[Any, Any, None]]
 logger = logging.getLogger("toolcrib")
-
-
-@dataclass(frozen=True, slots=True)
-class ServeOptions:
-    """The command line of `serve`."""
-
-    targets: Sequence[str] = ()
-    stdio: bool = False
-    host: str | None = None
-    port: int | None = None
-    path: str | None = None
-    workers: int | None = None
-    reload: bool = False
-    allow_host: Sequence[str] = ()
-    allow_origin: Sequence[str] = ()
-    insecure: bool = False
-    name: str | None = None
-    search: SearchMode | None = None
-    as_json: bool = False
-    strict: bool = False
-    log_level: str | None = None
-    log_format: str | None = None
-    timeout_s: float | None = None
-    verbose: bool = False
-    locked: bool = False
-    lock: str | None = None
-    on_drift: OnDrift | None = None
-
-    @property
-    def is_locked(self) -> bool:
-        return self.locked or self.lock is not None or self.on_drift is not None
 
 
 def _parse_path(_: click.Context, __: click.Parameter, value: str | None) -> str | None:
@@ -168,214 +133,7 @@ def _warn_unused_policy(targets: Sequence[str], terminal: Terminal) -> None:
 # --- loading -----------------------------------------------------------------------------------------
 
 
-@dataclass(slots=True)
-class LockedRegistry:
-    """A registry that is held to a lock file; `guard` is None where the server must not start."""
-
-    file: Path
-    guard: Guard | None = None
-
-    def reread(self) -> None:
-        """Use the current content of the file, so that `toolcrib lock` lets reviewed changes through."""
-        from toolcrib.catalog.lock import Lock
-
-        if self.guard is not None:
-            self.guard.lock = replace(Lock.load(self.file), targets=self.guard.lock.targets)
-
-
-def apply_lock(loaded: Loaded, options: ServeOptions) -> LockedRegistry:
-    """Hold the registry to the lock file and add what differs to the findings. Raises ConfigurationError."""
-    from toolcrib.catalog.lock import Guard, Lock  # delayed: only needed with --locked
-    from toolcrib.cli.catalog import find_lock
-
-    registry = loaded.server.registry
-    file, settings = find_lock(options.targets, options.lock)
-    on_drift = options.on_drift or settings.on_drift or "refuse"
-    lock = replace(Lock.load(file), targets=tuple(options.targets))
-    drift = lock.check(entry.tool for entry in registry.entries())
-    locked = LockedRegistry(file)
-    if drift.ok or on_drift == "quarantine":
-        lock.guard(registry, on_drift)
-        locked.guard = registry.guard if isinstance(registry.guard, Guard) else None
-
-        def warn_missing(change: Change) -> None:
-            if locked.guard is None or change.kind not in ("removed", "changed"):
-                return
-            for name, version in locked.guard.lock.pins:
-                if name in change.names and registry.snapshot.group_of(name) is None:
-                    label = f"{name}@{version}" if version else name
-                    logger.warning("'%s' is locked but no longer registered", label)
-
-        registry.subscribe(warn_missing)
-    loaded.findings += drift.findings("error" if locked.guard is None else "warning")
-    if loaded.paths:
-        loaded.paths.append(file)
-    return locked
-
-
-def load(
-    options: ServeOptions, terminal: Terminal, **identity: Any
-) -> tuple[Loaded, LockedRegistry | None, Summary]:
-    with terminal.log.muted():  # what is logged now is a finding too
-        loaded = load_for_serving(
-            options.targets,
-            terminal,
-            name=options.name,
-            timeout_s=options.timeout_s,
-            dynamic=options.reload,
-            search=options.search,
-            **identity,
-        )
-        locked = apply_lock(loaded, options) if options.is_locked else None
-        return loaded, locked, Summary.of(loaded)
-
-
-def check_workers_policy(policy: Policy, workers: int) -> None:
-    """Raise CommandError where several processes would each count what the policy counts for all."""
-    if workers == 1 or policy.store is not None:
-        return
-    limits = [
-        f"limits[{number}]"
-        for number, limit in enumerate(policy.limits, start=1)
-        if any(amount is not None for amount in (limit.rate, limit.concurrency, limit.daily))
-    ]
-    confirmations = [f"rules[{number}]" for number, rule in enumerate(policy.rules, start=1) if rule.confirm]
-    if limits or confirmations:
-        effect = f"this limit would allow {workers} times as much"
-        if not limits:
-            effect = f"one confirmation would allow {workers} calls"
-        text = f"{workers} workers need a shared store: {effect}"
-        hint = 'set a file under [policy]: store = "policy.db"; or use one process'
-        error = policy.error_at((limits or confirmations)[0], text, hint)
-        raise CommandError(str(error), error.hint)
-
-
 # --- summary -----------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Summary:
-    """What is served, as plain data that a worker can send to its parent.
-
-    `tools` has names and first lines, `disabled` names and groups, `search` the arguments of a message where
-    search tools are listed instead. `credential` is what HTTP callers must present, if anything.
-    """
-
-    name: str
-    tools: list[tuple[str, str]]
-    disabled: list[tuple[str, str]]
-    findings: list[Finding]
-    is_sample: bool
-    search: list[str] | None = None
-    credential: str | None = None
-
-    @classmethod
-    def of(cls, loaded: Loaded) -> Summary:
-        server = loaded.server
-        entries = [entry for entry in loaded.entries if not entry.enabled]
-        search = server.dispatcher.tool_search
-        listing = None if search is None else search.listing()
-        notice = None
-        if search is not None and listing is not None and listing.is_reduced:
-            notice = ["warning" if search.mode == "auto" else "note", listing.explanation, listing.hint]
-        auth = None if server.enforcer is None else server.enforcer.policy.auth
-        return cls(
-            server.name,
-            [(tool.name, first_line(tool.definition)) for tool in server.registry.published()],
-            [(entry.tool.name, entry.tool.options.group or "") for entry in entries],
-            loaded.findings,
-            loaded.is_sample,
-            notice,
-            None if auth is None else "KEY" if auth.keys is not None else "TOKEN",
-        )
-
-    @property
-    def errors(self) -> list[Finding]:
-        return [finding for finding in self.findings if finding.level == "error"]
-
-    @property
-    def drifted(self) -> list[Finding]:
-        """Differences from the lock that prevent the start."""
-        return [finding for finding in self.errors if finding.code == DriftError.code]
-
-    @property
-    def quarantined(self) -> list[Finding]:
-        """Tools left out because they differ from the lock, and locked tools that do not exist."""
-        return [item for item in self.findings if item.level == "warning" and item.code in _DRIFT_CODES]
-
-    @property
-    def headline(self) -> str:
-        problems = [count(len(self.errors), "problem")] if self.errors else []
-        left_out = [finding for finding in self.quarantined if finding.code == DriftError.code]
-        problems += [f"{len(left_out)} in quarantine"] if left_out else []
-        suffix = f" ({', '.join(problems)}, see below)" if problems else ""
-        noun = "sample tool" if self.is_sample else "tool"
-        return f"{self.name}: serving {count(len(self.tools), noun)}{suffix}"
-
-    def encode(self) -> bytes:
-        return json.dumps(asdict(self)).encode()
-
-    @classmethod
-    def decode(cls, data: bytes) -> Summary:
-        fields = json.loads(data)
-        findings = [Finding(**finding) for finding in fields.pop("findings")]
-        return cls(**fields, findings=findings)
-
-
-def print_problems(summary: Summary, terminal: Terminal) -> None:
-    """Print errors and quarantined tools."""
-    for findings, level, command in (
-        (summary.errors, "error", "check"),
-        (summary.quarantined, "warning", "diff"),
-    ):
-        for finding in findings[:MAX_SHOWN]:
-            terminal.finding(finding)
-        if len(findings) > MAX_SHOWN:
-            terminal.message(level, f"{len(findings) - MAX_SHOWN} more: see `toolcrib {command}`")
-
-
-def print_warnings(summary: Summary, terminal: Terminal) -> None:
-    """Print a single warning, or the number of warnings, and whether search tools are listed."""
-    shown = summary.quarantined
-    warnings = [item for item in summary.findings if item.level == "warning" and item not in shown]
-    if len(warnings) == 1:
-        terminal.finding(warnings[0])
-    elif warnings:
-        terminal.message("note", f"{count(len(warnings), 'warning')}: see `toolcrib check`")
-    if summary.search is not None:
-        terminal.message(*summary.search)
-
-
-def print_tools(summary: Summary, terminal: Terminal) -> None:
-    for name, text in summary.tools[:MAX_SHOWN]:
-        terminal.echo_err(f"  {name}: {text[:_MAX_DESCRIPTION]}" if text else f"  {name}")
-    if len(summary.tools) > MAX_SHOWN:
-        terminal.echo_err(f"  and {len(summary.tools) - MAX_SHOWN} more")
-    groups: dict[str, list[str]] = {}
-    for name, group in summary.disabled:
-        groups.setdefault(group, []).append(name)
-    for group, names in groups.items():
-        terminal.echo_err(f"  disabled: {shorten_list(names)} ({enable_hint(group)})")
-    terminal.echo_err()
-
-
-def is_refused(summary: Summary, options: ServeOptions, terminal: Terminal) -> bool:
-    """Return whether this must not be served, after printing why."""
-    if summary.tools and not summary.drifted and not (summary.errors and options.strict):
-        return False
-    print_problems(summary, terminal)
-    text, hint = "No tools to serve", None
-    if summary.drifted:
-        file = () if options.lock is None else ("--output", options.lock)
-        lock = shlex.join(("toolcrib", "lock", *file, *options.targets))
-        text = f"Not started: {count(len(summary.drifted), 'tool')} different from the lock file"
-        hint = f"`{lock}` accepts all changes; --on-drift quarantine leaves the tools out"
-    elif summary.tools:
-        text = f"Not started: {count(len(summary.errors), 'problem')}, and --strict is given"
-    elif summary.disabled:
-        text, hint = f"{text}: all tools are disabled", enable_hint(summary.disabled[0][1])
-    terminal.message("error", text, hint)
-    return True
 
 
 # --- serving -----------------------------------------------------------------------------------------
@@ -406,97 +164,4 @@ def _run_stdio(options: ServeOptions, terminal: Terminal) -> int:
     return run_server(loaded, locked, options, terminal, serve)
 
 
-def skip_search_log(loaded: Loaded) -> None:
-    """The summary says which tools are listed; the log need not repeat it."""
-    if loaded.server.dispatcher.tool_search is not None:
-        loaded.server.dispatcher.tool_search.skip_log()
-
-
-def run_server(
-    loaded: Loaded, locked: LockedRegistry | None, options: ServeOptions, terminal: Terminal, serve: Serve
-) -> int:
-    server = loaded.server
-
-    def print_running() -> None:
-        running = server.transports.engine.call_limit.running
-        if running and terminal.err.isatty():
-            text = f"waiting for {count(running, 'running call')}; press Ctrl-C again to stop at once"
-            terminal.message("note", text)
-
-    async def run(server: MCPServer) -> None:
-        if options.reload:
-            work = _serve_with_reload(serve, loaded, locked, options, terminal)
-        else:
-            work = serve(server)
-        await run_until_signal(work, print_running, lambda: not server._running)
-
-    # With --reload, the author of the tools wants to see what happens.
-    level = options.log_level or ("debug" if terminal.debug else "info" if options.reload else "warning")
-    log_format = options.log_format or loaded.log_format or "text"
-    with _logging(terminal, level, log_format, show_process=(options.workers or 1) > 1):
-        server.run(run)
-    return 0
-
-
-async def _serve_with_reload(
-    serve: Serve,
-    loaded: Loaded,
-    locked: LockedRegistry | None,
-    options: ServeOptions,
-    terminal: Terminal,
-) -> None:
-    from toolcrib.sources.reload import Reloader  # delayed: only needed with --reload
-
-    server = loaded.server
-
-    def load_again() -> tuple[Sequence[Any], Sequence[Finding], Sequence[Path]]:
-        if locked is not None:
-            locked.reread()
-        loader = TargetLoader(terminal)
-        tools = loader.collect(options.targets)
-        return tools, loader.findings, [*loader.find_paths(), *([] if locked is None else [locked.file])]
-
-    async def open_applications() -> None:
-        await asyncio.gather(server.dispatcher.applications.open_all(), server.dispatcher.renew())
-
-    reloader = Reloader(
-        load_again,
-        server.registry,
-        paths=loaded.paths,
-        findings=loaded.findings,
-        after_reload=open_applications,
-    )
-    async with reloader:
-        await serve(server)
-
-
 # --- log ---------------------------------------------------------------------------------------------
-
-
-@contextmanager
-def _logging(terminal: Terminal, level: str, log_format: str, *, show_process: bool) -> Iterator[None]:
-    """Log to stderr in the format of servers while one runs."""
-    formatter = make_formatter(log_format, show_process=show_process, show_traces=terminal.debug)
-    handler = LineHandler(terminal.err, formatter, level)
-    logger.removeHandler(terminal.log)
-    logger.addHandler(handler)
-    logger.setLevel(handler.level)
-    try:
-        yield
-    finally:
-        logger.removeHandler(handler)
-        logger.addHandler(terminal.log)
-        logger.setLevel(terminal.log.level)
-
-
-def use_json_messages(terminal: Terminal, *, show_process: bool = False) -> None:
-    """Print messages as JSON log lines from now on, so that every line of stderr is one."""
-    formatter = JSONFormatter(show_process=show_process)
-
-    def format_message(level: str, text: str, hint: str | None) -> str:
-        number = _LEVEL_NUMBERS.get(level, logging.INFO)
-        fields: dict[str, Any] = {"name": "toolcrib", "levelno": number, "msg": text}
-        fields["levelname"] = logging.getLevelName(number)
-        return formatter.format(logging.makeLogRecord({**fields, "hint": hint} if hint else fields))
-
-    terminal.message_format = format_message

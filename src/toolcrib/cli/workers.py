@@ -23,10 +23,10 @@ from contextlib import contextmanager, suppress
 from dataclasses import asdict, replace
 from typing import Any
 
+from toolcrib.cli.http_process import open_worker_sockets, run_http, share_address
 from toolcrib.cli.options import report_error
 from toolcrib.cli.output import Terminal, open_terminal
-from toolcrib.cli.serve import ServeOptions, Summary, use_json_messages
-from toolcrib.cli.serve_http import open_worker_sockets, run_http, share_address
+from toolcrib.cli.serving import ServeOptions, Summary, use_json_messages
 from toolcrib.cli.shutdown import ShutdownHandler, terminate_when_closed
 from toolcrib.transports.serving import HTTPOptions
 

@@ -10,7 +10,7 @@ import pytest
 from toolcrib import MCPServer
 from toolcrib.cli.load import apply_policy, find_unused_policy, first_error
 from toolcrib.cli.options import CommandError
-from toolcrib.cli.serve import check_workers_policy
+from toolcrib.cli.serving import check_workers_policy
 from toolcrib.config import Config
 from toolcrib.policy import Limit, Policy, Rule
 

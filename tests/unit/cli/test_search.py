@@ -11,7 +11,7 @@ from tests.support.http_servers import Served, serving
 from toolcrib import MCPServer
 from toolcrib.cli.load import Loaded
 from toolcrib.cli.output import open_terminal
-from toolcrib.cli.serve import ServeOptions, Summary, load
+from toolcrib.cli.serving import ServeOptions, Summary, load
 
 from .conftest import CommandLine
 

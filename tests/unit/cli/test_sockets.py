@@ -9,19 +9,18 @@ from contextlib import closing
 
 import pytest
 
-from toolcrib.cli.options import CommandError
-from toolcrib.cli.output import open_terminal
-from toolcrib.cli.serve import Summary
-from toolcrib.cli.serve_http import (
-    ServerInfo,
+from toolcrib.cli.http_process import (
     bind_sockets,
     find_listener,
     is_public,
     open_worker_sockets,
-    print_limits,
     share_address,
     url_of,
 )
+from toolcrib.cli.options import CommandError
+from toolcrib.cli.output import open_terminal
+from toolcrib.cli.serve_http import ServerInfo, print_limits
+from toolcrib.cli.serving import Summary
 
 
 class Bound:
