@@ -33,7 +33,7 @@ class Form:
 
 @dataclass(frozen=True, slots=True)
 class Visit:
-    """A page for the user to open, for what must not pass through the client: a password, a payment."""
+    """A web page for the user to open, for data that must not pass through the client, such as a password."""
 
     message: str
     url: str
@@ -51,7 +51,7 @@ class Prompt:
 
 @dataclass(frozen=True, slots=True)
 class Folders:
-    """A question for the folders that the client works in (MCP's roots)."""
+    """A request for the folders that the client works in (MCP's roots)."""
 
 
 Question = Form | Visit | Prompt | Folders
@@ -102,8 +102,8 @@ Reply = Answer | Completion | list[Folder]
 
 
 class InputNeeded(BaseException):
-    """Ends a call that the client repeats with the answers. Not an Exception, so that `except Exception` in
-    a tool does not catch it."""
+    """Raised to end a call that the client will repeat with the answers. Not an Exception, so that `except
+    Exception` in a tool does not catch it."""
 
     def __init__(self, questions: Mapping[str, Question]) -> None:
         super().__init__(", ".join(questions))
@@ -133,7 +133,7 @@ class Principal:
         object.__setattr__(self, "_hash", hash((self.name, self.scopes, self.roles, self.binding)))
 
     def __hash__(self) -> int:
-        return self._hash  # needed for every call
+        return self._hash  # computed once: every call needs it
 
 
 LOCAL = Principal()
@@ -197,7 +197,7 @@ class NullChannel:
         logger.log(logging.getLevelNamesMapping().get(level.upper(), logging.INFO), "%s", data)
 
     async def ask(self, questions: Mapping[str, Question]) -> Mapping[str, Reply]:  # noqa: ARG002
-        raise CannotAskError("This call cannot ask: it was not made by an interactive client.")
+        raise CannotAskError("Cannot ask the user: the call was not made by an interactive client.")
 
     def close_stream(self) -> None:
         pass
@@ -232,7 +232,7 @@ class Context:
     cancelled: bool = False
     """Whether the call was cancelled or timed out. Code on a thread cannot be stopped: check this there."""
     pause: Callable[[bool], None] | None = None
-    """Stops the clock of the deadline while the user thinks, and starts it again."""
+    """Called with True to pause the deadline while a question is open, and with False to resume it."""
     _question: concurrent.futures.Future[Any] | None = None
 
     def cancel(self) -> None:
@@ -314,7 +314,7 @@ class Context:
 
     async def _ask(self, questions: Mapping[str, Question], key: str | None) -> Any:
         if self.cancelled:
-            raise CannotAskError("This call has ended: its questions cannot be answered.")
+            raise CannotAskError("Cannot ask the user: the call has ended.")
         pause = self.pause
         if pause is not None:
             pause(True)
@@ -343,7 +343,7 @@ class Context:
             method(*arguments)
         except Exception as error:  # a broken connection must not end the tool's work
             logger.warning(
-                "tool '%s' could not reach its caller: %s",
+                "tool '%s' could not send a message to its caller: %s",
                 self.tool,
                 type(error).__name__,
                 extra={"tool_name": self.tool},

@@ -37,8 +37,7 @@ def mirrored_parameters(schema: Mapping[str, Any]) -> Mirrored:
     """
     found: Mirrored = {}
     _walk(schema, (), found)
-    reached = sum(1 for _ in _marks(schema))
-    if reached != len(found):
+    if sum(1 for _ in _marks(schema)) != len(found):
         raise InvalidSchemaError(
             f"'{MARK}' is used where clients ignore it",
             hint="mark properties of the root, or of objects below its properties",
@@ -187,12 +186,6 @@ def _strings(node: Any) -> Iterator[str]:
             waiting.extend(item)
 
 
-RunMode = Literal["auto", "inline", "thread", "process"]
-Extra = Literal["refuse", "ignore"]
-
-MAX_TIMEOUT_S = 3600.0
-
-
 # --- names -----------------------------------------------------------------------------------------
 
 
@@ -202,15 +195,15 @@ class NameRule:
 
     label: str
     pattern: re.Pattern[str]
-    longest: int
+    max_length: int
     description: str
 
     def check(self, name: object, source: Location = NO_LOCATION) -> str:
         if not isinstance(name, str):
             raise InvalidToolError(f"Tool name must be string, got {type(name)}", source=source)
-        if not 1 <= len(name) <= self.longest:
-            message = f"Tool name length must be 1-{self.longest} chars, got {len(name)}"
-            raise InvalidNameError(message, tool=name[: self.longest], source=source)
+        if not 1 <= len(name) <= self.max_length:
+            message = f"Tool name length must be 1-{self.max_length} chars, got {len(name)}"
+            raise InvalidNameError(message, tool=name[: self.max_length], source=source)
         if self.pattern.fullmatch(name) is None:
             shown = name.encode("unicode_escape").decode()
             raise InvalidNameError(
@@ -234,17 +227,22 @@ MCP = NameRule(
 NAME_RULES: Mapping[str, NameRule] = MappingProxyType({rule.label: rule for rule in (STRICT, PORTABLE, MCP)})
 
 
-def shorten_name(name: str, longest: int) -> str:
-    """Return the name, shortened to its ends with a digest of the whole between them."""
-    if len(name) <= longest:
+def shorten_name(name: str, max_length: int) -> str:
+    """Shorten a name that is too long to its first and last letters, with a digest of it in between."""
+    if len(name) <= max_length:
         return name
     mark = codec.digest(name)[:8]
-    room = longest - len(mark) - 2
+    room = max_length - len(mark) - 2
     head = room - room // 2
     return f"{name[:head]}_{mark}_{name[len(name) - room // 2 :]}"
 
 
 # --- options ---------------------------------------------------------------------------------------
+
+RunMode = Literal["auto", "inline", "thread", "process"]
+Extra = Literal["refuse", "ignore"]
+
+MAX_TIMEOUT_S = 3600.0
 
 
 class OptionFields(TypedDict, total=False):
@@ -284,11 +282,11 @@ class ToolOptions:
     `read_only`, `destructive`, `idempotent` and `open_world` are annotations for clients. `group` belongs to
     the switch `enable_{group}_tools`. `run` says where sync code runs: "thread" (the default for `def`),
     "inline" for code that never blocks, "process" for code that must be killable. `extra="ignore"` drops
-    unknown argument names instead of refusing them. `repair=False` takes arguments as they come.
-    `max_convert_ms` limits the estimated time to convert the arguments of one call; by default it depends on
-    their size. A policy requires `scopes` of callers, and an audit record of each call where
-    `audit="required"`. `icons` and `meta` are sent to clients as they are (MCP's `icons` and `_meta`);
-    `metadata` is not sent.
+    unknown argument names instead of refusing them. `repair=False` turns off the correction of common
+    mistakes in arguments. `max_convert_ms` limits the estimated time to convert the arguments of one call; by
+    default it depends on their size. A policy requires `scopes` of callers, and an audit record of
+    each call where `audit="required"`. `icons` and `meta` are sent to clients unchanged (MCP's `icons`
+    and `_meta`); `metadata` is not sent.
     """
 
     name: str | None = None
@@ -320,8 +318,8 @@ class ToolOptions:
     def __post_init__(self) -> None:
         _check_options(self)
 
-    def over(self, given: OptionFields) -> ToolOptions:
-        """Return these options, overridden by those `given`; tags and metadata are joined."""
+    def override(self, given: OptionFields) -> ToolOptions:
+        """Return these options with the `given` ones replaced; tags and metadata are merged."""
         if not given:
             return self
         unknown = given.keys() - _OPTION_NAMES
@@ -341,7 +339,7 @@ class ToolOptions:
 
     @property
     def annotations(self) -> dict[str, Any]:
-        """Return the annotations that were given, as MCP names them."""
+        """The annotations that were set, under their MCP names."""
         hints = {
             "readOnlyHint": self.read_only,
             "destructiveHint": self.destructive,
@@ -410,18 +408,18 @@ NO_OPTIONS = ToolOptions()
 
 # --- annotations -----------------------------------------------------------------------------------
 
-_YES_OR_NO = ("readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint")
+_BOOLEAN_HINTS = ("readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint")
 
 
 def find_wrong_annotations(annotations: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Return the annotations of a wrong type, each with the type that MCP requires."""
     wrong = [
         (key, "true or false")
-        for key in _YES_OR_NO
+        for key in _BOOLEAN_HINTS
         if key in annotations and not isinstance(annotations[key], bool)
     ]
     if "title" in annotations and not isinstance(annotations["title"], str):
-        wrong.append(("title", "text"))
+        wrong.append(("title", "a string"))
     return wrong
 
 
@@ -432,8 +430,8 @@ def find_wrong_annotations(annotations: Mapping[str, Any]) -> list[tuple[str, st
 class ToolDefinition:
     """The definition of a tool as clients see it, with metadata that only toolcrib uses.
 
-    `description` has all text of the docstring that did not move into a published schema. `returns` and
-    `raises` have the text that did move, see `standalone_description`.
+    `description` is the text of the docstring without the parts that are published in schemas. `returns` and
+    `raises` keep the Returns and Raises sections, see `standalone_description`.
     """
 
     name: str
@@ -515,13 +513,15 @@ def publish_docs(
         lines = [f"- {name}: {text}" if text else f"- {name}" for name, text in raises]
         sections.append("\n".join(["Raises:", *lines]))
     if sections and description and "\n" not in description and description[-1].isalnum():
-        description += "."  # a single sentence has lost its full stop
+        description += "."  # docstring parsing removes the full stop of a single sentence
     return "\n\n".join([description, *sections] if description else sections), None
 
 
-def join_descriptions(description: str, of_class: str | None) -> str:
+def join_descriptions(description: str, class_description: str | None) -> str:
     """Join the description of a parameter, field or result with that of its class."""
-    return f"{description}\n\n{of_class}" if of_class and of_class != description else description
+    if not class_description or class_description == description:
+        return description
+    return f"{description}\n\n{class_description}"
 
 
 def check_input_schema(schema: Any, name: str) -> Mapping[str, Any]:
@@ -543,7 +543,7 @@ def check_input_schema(schema: Any, name: str) -> Mapping[str, Any]:
     return schema
 
 
-# --- checks with fixed names and messages ------------------------------------------------------------
+# --- public checks, whose names and messages are fixed by a requirement -------------------------------
 
 
 def validate_tool_schema(schema: Any) -> None:

@@ -1,4 +1,4 @@
-"""The exceptions of toolcrib, and findings about definitions.
+"""Exceptions, and findings about tool definitions.
 
     ToolcribError
     ├── DefinitionError (ValueError)             a problem with a tool, before any call
@@ -92,7 +92,7 @@ class Finding:
 
 
 class ToolcribError(Exception):
-    """The base of all exceptions of toolcrib."""
+    """Base class of all exceptions of toolcrib."""
 
     code: ClassVar[str] = "error"
 
@@ -200,7 +200,7 @@ class DriftError(DefinitionError):
     @property
     def finding(self) -> Finding:
         finding = super().finding
-        return finding if self.is_fatal else replace(finding, level="advice")  # the log has a warning
+        return finding if self.is_fatal else replace(finding, level="advice")  # also logged as a warning
 
 
 class BatchError(DefinitionError):
@@ -268,7 +268,7 @@ class ErrorCollector:
 
 
 class ToolNotFoundError(ToolcribError, ValueError, LookupError):
-    """No such tool, or not for this principal. Never names other tools."""
+    """The tool does not exist, or the principal may not call it. The message never reveals other names."""
 
     code = "unknown-tool"
 

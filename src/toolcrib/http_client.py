@@ -143,7 +143,7 @@ def is_loopback(host: str) -> bool:
 
 
 def fold_address(address: str | None) -> str:
-    """Return a client address for counting: an IPv6 network of 64 bits belongs to one customer."""
+    """Return the key to count a client address under: an IPv6 address counts as its /64 network."""
     if address is None or ":" not in address:
         return address or ""
     try:
@@ -180,9 +180,7 @@ def _engine() -> Any:
 class RequestOptions(TypedDict, total=False):
     """Options of `request` and `arequest` besides method and path. At most one kind of body."""
 
-    params: (
-        Mapping[str, Any] | None
-    )  # added to the query of the path; None is left out, a list repeats the name
+    params: Mapping[str, Any] | None  # added to the query; None is left out, a list repeats the name
     headers: Mapping[str, Any] | None
     json: Any  # a JSON body, None included
     data: Mapping[str, Any] | None  # a form
@@ -221,7 +219,7 @@ def _choose_body(sent: dict[str, str], own_type: bool, options: RequestOptions) 
 
 @dataclass
 class _Exchange:
-    """A request in progress, with its limits and what messages may show of it."""
+    """A request in progress, with its limits and the label that messages show."""
 
     label: str
     authority: str

@@ -2,10 +2,10 @@
 
     handler = configure("json", "info")   # everything that toolcrib logs, to stderr
 
-Records of the logger `toolcrib` are redacted by a filter on that logger, so no handler sees a
-secret. Log text is partly foreign (names that clients send, messages of exceptions): one record
-is one line (in text format one line and indented ones), control characters are escaped and every length is
-bounded. Fields of a record (`tool_name`, `call_id`, `principal`, `outcome`, ...) are keys of the JSON object.
+Records of the logger `toolcrib` are redacted by a filter on that logger, so no handler sees a secret, however
+logging is configured. Log text may come from outside (names that clients send, messages of exceptions), so a
+record is one line (in text format one line and indented ones), control characters are escaped and lengths are
+limited. Fields of a record (`tool_name`, `call_id`, `principal`, `outcome`, ...) are keys of the JSON object.
 
 Redaction is a safety net: it removes what looks like a credential and the values of environment variables
 that are named like one. A secret without any such mark is not recognised.
@@ -101,7 +101,7 @@ def _secret_patterns() -> tuple[tuple[re.Pattern[str], str], ...]:
 
 @functools.lru_cache(maxsize=1024)
 def is_secret_name(name: str) -> bool:
-    """Return whether the name is one of a secret: `api_key`, `accessToken`, `Authorization`."""
+    """Return whether a value of this name is a secret: `api_key`, `accessToken`, `Authorization`."""
     words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name)
     pattern = rf"(?i)(?:^|[_. -])(?:{_SECRET_WORDS}|(?:proxy[_-]?)?authorization|auth|pass|dsn)s?$"
     return re.search(pattern, words) is not None
@@ -433,7 +433,7 @@ class LineFormatter(logging.Formatter):
 
     def _format_trace(self, record: logging.LogRecord) -> str | None:
         error = _error(record)
-        # It shows lines of source code, where the record has none.
+        # A traceback shows lines of source code, which the filter has not seen.
         return None if error is None else self._filter.redact(format_trace(error, MAX_TRACE_BYTES))
 
 
@@ -471,7 +471,7 @@ class TextFormatter(LineFormatter):
 
 
 def _format_call_fields(record: logging.LogRecord) -> str:
-    """Return the fields that tell which call has ended, for records with an `outcome`."""
+    """Return the fields that identify a call, for records about the end of one (with an `outcome`)."""
     if not hasattr(record, "outcome"):
         return ""
     given = ((name, getattr(record, name, None)) for name in _CALL_FIELDS)
@@ -540,7 +540,7 @@ def _quote(value: str) -> str:
 
 
 def _to_json(value: Any) -> str:
-    """Return JSON on one line; what is not printable is escaped."""
+    """Return JSON on one line, with characters that are not printable escaped."""
     import json  # most programs that import toolcrib log no JSON
 
     text = json.dumps(value, ensure_ascii=False)
@@ -599,7 +599,7 @@ def configure(
     level: str = "warning",
     stream: IO[str] | None = None,
 ) -> logging.Handler:
-    """Write what toolcrib logs to a stream, by default stderr. A second call replaces the handler.
+    """Write the log of toolcrib to a stream, by default stderr. A second call replaces the handler.
 
     For programs that serve without the command line and have no logging of their own. Raises
     ConfigurationError.

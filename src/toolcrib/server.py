@@ -269,7 +269,7 @@ class MCPServer:
         self._log(self.registry.add(checked, on_duplicate="error", rule=STRICT), logging.INFO)
 
     def register_all_tools(self, tools: Iterable[MCPTool]) -> None:
-        """Register tool objects in order; the first one that is refused ends it."""
+        """Register tool objects in order, stopping at the first that is refused."""
         for tool in tools:
             self.register_tool(tool)
 
@@ -292,7 +292,7 @@ class MCPServer:
         return [tool.definition for tool in self.dispatcher.view(principal)]
 
     def list_shown(self, principal: Principal = LOCAL) -> list[ToolDefinition]:
-        """Return what tools/list shows: every tool, or the two that search and call the others."""
+        """Return the definitions in tools/list: every tool, or the two that search and call the others."""
         return [tool.definition for tool in self.dispatcher.shown(principal)]
 
     async def call(
@@ -407,8 +407,10 @@ class MCPServer:
             raise wrong[0]
 
     async def stop(self) -> None:
-        """Close applications and running calls, and refuse registration; `run` returns. May be called from
-        any thread and more than once."""
+        """Close applications, end running calls and refuse further registration, so that `run` returns.
+
+        May be called from any thread and more than once.
+        """
         self._shutting_down = self.dispatcher.is_stopped = True
         self.registry.close(STOPPING)
         if self._transports is not None:
@@ -462,8 +464,8 @@ class MCPServer:
     ) -> None:
         """Serve another MCP method: `handler(params, request)` returns its result, or awaits it.
 
-        `capability` is announced to clients, such as `{"experimental": {"example": {}}}`. By default the
-        method is there in all `revisions` of the protocol.
+        `capability` is announced to clients, such as `{"experimental": {"example": {}}}`. `revisions`
+        are the protocol revisions that have the method, by default all.
         """
         from toolcrib.protocol.methods import simple_method  # few servers add methods
 
@@ -539,7 +541,7 @@ class MCPServer:
                 ended.cancel()
                 await asyncio.gather(serving, ended, return_exceptions=True)
             if not serving.cancelled():
-                serving.result()  # raises what the transport raised
+                serving.result()  # raises the exception of the transport
 
 
 def report_unused_switch(name: str) -> Finding:

@@ -65,7 +65,7 @@ def tool(
         return _mark(first, NO_OPTIONS)
     if first is not None and not isinstance(first, str):
         raise InvalidToolError(f"@tool takes a name first, got {type(first).__name__}")
-    merged = NO_OPTIONS.over(merge_options(first, description, schema, options))
+    merged = NO_OPTIONS.override(merge_options(first, description, schema, options))
     return lambda function: _mark(function, merged)
 
 
@@ -151,7 +151,7 @@ class Tool:
         """Make a tool of anything callable; options given here win over those of `@tool`."""
         if not callable(fn):
             raise InvalidToolError(f"A tool must be callable, got {type(fn).__name__}")
-        merged = marked_options(fn).over(options)
+        merged = marked_options(fn).override(options)
         name = merged.name if merged.name is not None else name_of(fn)
         info = inspect_handler(fn, name or "lambda")
         if not name and merged.name is None:
@@ -179,7 +179,7 @@ class Tool:
         """Make a tool of an object with `name`, `description`, `input_schema` and `execute`."""
         parts = read_tool_object(thing)
         execute = parts.pop("execute")
-        merged = marked_options(type(thing)).over(parts).over(options)
+        merged = marked_options(type(thing)).override(parts).override(options)
         name = merged.name or ""
         return cls(inspect_handler(execute, name), name, merged, "object", thing)
 
@@ -244,7 +244,7 @@ class Tool:
 
     def with_options(self, **options: Unpack[OptionFields]) -> Tool:
         """Return the same tool with other options; an `input_schema` replaces the one made from hints."""
-        merged = self.options.over(options)
+        merged = self.options.override(options)
         if merged.name is not None and "name" in options:
             other = self._changed(options=merged, name=merged.name, long_name=None)
         else:

@@ -310,7 +310,7 @@ async def test_code_that_outlives_its_call_asks_nobody() -> None:
     context = Context(tool="act", arguments={}, channel=Listener())
     assert await context.ask("sure", "Sure?") == Answer("accept")
     context.cancel()
-    with pytest.raises(CannotAskError, match="This call has ended: its questions"):
+    with pytest.raises(CannotAskError, match="Cannot ask the user: the call has ended"):
         await context.ask("sure", "Sure?")
 
 

@@ -42,7 +42,7 @@ def server() -> MCPServer:
 
 
 def test_x_01_there_are_three_named_rules_and_each_matches_the_whole_name() -> None:
-    assert [(rule.label, rule.longest) for rule in (STRICT, PORTABLE, MCP)] == [
+    assert [(rule.label, rule.max_length) for rule in (STRICT, PORTABLE, MCP)] == [
         ("strict", 50),
         ("portable", 64),
         ("mcp", 128),

@@ -122,17 +122,17 @@ class TestOptions:
 
     def test_what_is_laid_over_wins_and_collections_add_up(self) -> None:
         below = ToolOptions(name="a", tags=["one"], metadata={"x": 1, "y": 1})
-        above = below.over({"name": "b", "tags": ["two", "one"], "metadata": {"y": 2}})
+        above = below.override({"name": "b", "tags": ["two", "one"], "metadata": {"y": 2}})
         assert (above.name, above.tags, above.metadata) == ("b", ("one", "two"), {"x": 1, "y": 2})
         assert below.name == "a"
 
     def test_nothing_laid_over_changes_nothing(self) -> None:
-        assert NO_OPTIONS.over({}) is NO_OPTIONS
-        assert NO_OPTIONS.over({"tags": ["a"], "metadata": {"b": 1}}).tags == ["a"]
+        assert NO_OPTIONS.override({}) is NO_OPTIONS
+        assert NO_OPTIONS.override({"tags": ["a"], "metadata": {"b": 1}}).tags == ["a"]
 
     def test_an_unknown_option_is_named(self) -> None:
         with pytest.raises(InvalidToolError, match="Unknown tool option: colour, size"):
-            NO_OPTIONS.over({"size": 1, "colour": 2})  # type: ignore[typeddict-unknown-key]
+            NO_OPTIONS.override({"size": 1, "colour": 2})  # type: ignore[typeddict-unknown-key]
 
     def test_hints_are_spelled_as_mcp_does_and_only_if_given(self) -> None:
         assert NO_OPTIONS.annotations == {}

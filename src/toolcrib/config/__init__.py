@@ -4,7 +4,7 @@
     name = "shop"                       # the server's name, as clients see it
     version = "1.4"
     title = "The shop"                  # a name for people
-    instructions = "Prices are in EUR"  # what models should know
+    instructions = "Prices are in EUR"  # for the model
     targets = ["tools.py", "shop.api"]  # files, folders, modules, module:object; relative to this file
     namespace = "shop"                  # prefix of every name: shop_find_order
     timeout_s = 30                      # for tools that set none
@@ -165,7 +165,7 @@ class Config(_Checked):
 
 
 def load_config(path: Path, environ: Mapping[str, str] | None = None) -> Config:
-    """Read a file. Raises ConfigurationError with everything that is wrong with it."""
+    """Read a file. Raises ConfigurationError with all problems."""
     try:
         text = path.read_text("utf-8")
     except OSError as error:

@@ -106,7 +106,7 @@ def open_new(path: Path, mode: int = PRIVATE) -> int:
 
 
 def find_other_owner(facts: os.stat_result) -> str | None:
-    """Return the name and number of a file's owner unless that is the current user or root."""
+    """Return the name and uid of a file's owner, or None if it is the current user or root."""
     if not hasattr(os, "geteuid") or facts.st_uid in (0, os.geteuid()):
         return None
     try:
@@ -155,7 +155,7 @@ def _create(path: Path, mode: int | None, owner: os.stat_result | None) -> Binar
     file = open(descriptor, "wb")  # noqa: SIM115 - the caller closes it
     try:
         if owner is not None:
-            _give(path, owner)
+            _set_owner(path, owner)
         if mode is not None:
             os.chmod(path, mode)  # the umask may have removed permissions
     except BaseException:
@@ -164,7 +164,7 @@ def _create(path: Path, mode: int | None, owner: os.stat_result | None) -> Binar
     return file
 
 
-def _give(path: Path, owner: os.stat_result) -> None:
+def _set_owner(path: Path, owner: os.stat_result) -> None:
     facts = os.stat(path)
     if hasattr(os, "chown") and (facts.st_uid, facts.st_gid) != (owner.st_uid, owner.st_gid):
         try:

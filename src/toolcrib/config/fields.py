@@ -9,7 +9,7 @@
             check_fields(self).raise_errors()
 
 `check_fields` is called by values that are built in Python; `config.reader` builds the same values from a
-document and adds file and line to whatever they report.
+document and adds file and line to the errors.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ class FieldProblems(ErrorCollector):
 
 
 def check_fields(value: Any) -> FieldProblems:
-    """Convert the fields of a frozen dataclass in place and return what is wrong with them."""
+    """Convert the fields of a frozen dataclass in place and return the problems."""
     problems = FieldProblems()
     for item in settings_of(type(value)):
         given = getattr(value, item.name)
@@ -134,7 +134,7 @@ def check_fields(value: Any) -> FieldProblems:
 
 
 def _convert(item: Setting, value: Any) -> Any:
-    """Return the value as its type hint wants it. Raises ValueError."""
+    """Convert a value to the type of its field. Raises ValueError."""
     if item.convert is not None:
         return item.convert(value)
     hint, origin = item.hint, get_origin(item.hint)

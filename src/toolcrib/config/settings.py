@@ -247,7 +247,7 @@ class Auth:
 
     With `optional`, a caller without credentials is the principal `anonymous`; wrong credentials are refused
     all the same. `max_failures` is the rate of failed attempts per address, `requests` the rate of requests
-    per caller; beyond them, the answer is HTTP 429.
+    per caller; requests above a rate get HTTP 429.
     """
 
     keys: Path | str | None = None
@@ -279,7 +279,7 @@ class Audit:
     the `checkpoints`. Keep both elsewhere: with all three, history can be rewritten. `values` are
     globs of argument names whose values are recorded, all others are recorded as digests; `redact` are globs
     of names and `re:` patterns whose values never are, besides the well-known ones. `wait_s` is how long a
-    reply waits for its record; then it is sent without, except for tools whose record is required
+    reply waits for its record to be written; then it is sent anyway, except for tools that require a record
     (`audit="required"`, or destructive). `sync` waits for the disk too, which survives a power cut and costs
     speed. `keep_days` and `keep_records` remove old records.
     """
@@ -320,7 +320,7 @@ def _check_scope(value: Any) -> str:
 @dataclass(frozen=True, kw_only=True)
 class Telemetry:
     """Metrics and traces: `prometheus` serves metrics at `metrics_path`, `opentelemetry` reports spans and
-    metrics as the process is set up for. Both count and time calls; neither sees a value.
+    metrics to the OpenTelemetry SDK of the process. Neither contains arguments or results.
 
     With `auth`, reading metrics needs the scope `metrics_scope`, because they name tools that not everybody
     may see; `metrics_open` lets everybody read them.
@@ -336,9 +336,9 @@ class Telemetry:
         problems = check_fields(self)
         has_scope = problems.ok("metrics_scope") and self.metrics_scope != METRICS_SCOPE
         if self.metrics_open is True and self.prometheus is False:
-            problems.report("there are no metrics to open", "metrics_open", _NO_METRICS)
+            problems.report("has no effect: prometheus is off", "metrics_open", _NO_METRICS)
         if has_scope and self.prometheus is False:
-            problems.report("there are no metrics to protect", "metrics_scope", _NO_METRICS)
+            problems.report("has no effect: prometheus is off", "metrics_scope", _NO_METRICS)
         elif has_scope and self.metrics_open is True:
             hint = "remove metrics_open or metrics_scope"
             problems.report("has no effect: metrics_open lets everybody read", "metrics_scope", hint)
@@ -347,13 +347,13 @@ class Telemetry:
 
 @dataclass(frozen=True, kw_only=True)
 class Policy:
-    """Everything that is required of calls. Parts that are not given cost nothing.
+    """Authentication, access rules, limits, audit and telemetry. Parts that are not set have no overhead.
 
     `default` applies to calls that no rule applies to: "deny" as soon as one rule allows something, else
     "allow". `local_scopes` are the scopes of the local user, who has no token ("*": all of them, which is
     also the case without `auth`). `scopes` maps a scope to the tools that need it, besides the scopes that
     tools name themselves. `store` is a SQLite file with counters that several processes share; without one,
-    each counts for itself. `file` and `lines` are where keys were written, for error messages.
+    each counts for itself. `file` and `lines` locate the keys in `toolcrib.toml`, for error messages.
     """
 
     default: Literal["allow", "deny"] | None = setting(None, key="policy.default")

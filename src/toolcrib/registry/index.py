@@ -1,4 +1,4 @@
-"""The name index of a registry: which tool answers to which name.
+"""The name index of a registry: tools by name, alias and version.
 
 A name, its case-folded form, the long form of a shortened name and every alias share one index. Entries of
 one name differ by version.
@@ -42,10 +42,10 @@ def _fit(name: object, tool: Tool, rule: NameRule) -> str:
     if (
         isinstance(name, str)
         and rule.label != "strict"
-        and rule.longest < len(name) <= _MAX_SHORTENED
+        and rule.max_length < len(name) <= _MAX_SHORTENED
         and rule.pattern.fullmatch(name)
     ):
-        name = shorten_name(name, rule.longest)
+        name = shorten_name(name, rule.max_length)
     return rule.check(name, tool.source)
 
 
@@ -78,7 +78,7 @@ def _part_key(part: str) -> tuple[int, int, str]:
 
 
 def skeleton(name: str) -> str:
-    """Return a form that names have in common when they look alike."""
+    """Return a form that is equal for names that look alike."""
     return name.translate(_LOOKS_LIKE).casefold().replace("rn", "m")
 
 

@@ -1,4 +1,4 @@
-"""Load what other packages add to toolcrib through entry points.
+"""Load plugins: objects that other packages name in entry points.
 
     for name, rule in load_plugins("toolcrib.lint"):
         ...

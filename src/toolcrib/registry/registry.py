@@ -1,7 +1,7 @@
 """ToolRegistry: tools by name, with versions, aliases, events and atomic replacement.
 
 Writers take a lock and change the name index; readers use an immutable snapshot, made at the first read after
-a write, and take no lock. Foreign code (generators, tool objects, listeners) never runs under the lock.
+a write, and take no lock. Code of users (generators, tool objects, listeners) never runs under the lock.
 """
 
 from __future__ import annotations
@@ -130,8 +130,8 @@ class _Replacement:
 def find_unchanged(old: Iterable[Tool], new: Iterable[Tool]) -> set[Tool]:
     """Return the new tools whose definition and code equal those of the old tool of their name.
 
-    Compares values of authors, which may run their code: not to be called under a lock. Lines may differ, and
-    so may the module object: the file may have been loaded again.
+    Comparing default values may run code of users, so do not call this under a lock. Line numbers and module
+    objects may differ, because the file may have been loaded again.
     """
     before = {key_of(tool): tool for tool in old}
     return {tool for tool in new if (other := before.get(key_of(tool))) is not None and _is_same(other, tool)}
@@ -153,7 +153,7 @@ def _is_same(old: Tool, new: Tool) -> bool:
 
 
 def _code_of(function: Any) -> Any:
-    """Return the code, defaults and enclosed values of a function without lines; itself if not a function."""
+    """Return code without lines, defaults and closure of a function; any other value as it is."""
     code = getattr(function, "__code__", None)
     if not isinstance(code, CodeType):
         return function
@@ -168,14 +168,13 @@ def _without_lines(code: CodeType) -> CodeType:
 
 
 def is_known_finding(finding: Finding, known: Iterable[Finding]) -> bool:
-    """Return whether the same was found before, be it at another line."""
+    """Return whether the same finding is known, even at another line."""
     return any(replace(finding, line=other.line, hint=other.hint) == other for other in known)
 
 
 logger = logging.getLogger("toolcrib")
 
 OnDuplicate = Literal["error", "keep", "replace"]
-_POLICIES = get_args(OnDuplicate)
 MAX_TOOLS = 100_000
 
 
@@ -197,7 +196,7 @@ class ToolRegistry:
         if isinstance(name_rule, str) and name_rule not in NAME_RULES:
             raise ValueError(f"name_rule must be one of {', '.join(NAME_RULES)}, got {name_rule!r}")
         self.rule = NAME_RULES[name_rule] if isinstance(name_rule, str) else name_rule
-        self.on_duplicate = _check_policy(on_duplicate)
+        self.on_duplicate = _check_mode(on_duplicate)
         self.separator = separator
         self.eager = False
         self.guard: Callable[[Tool], None] | None = None
@@ -209,7 +208,7 @@ class ToolRegistry:
         self._revision = 0
         self._listed = 0
         self._closed: str | None = None
-        self._broken: dict[tuple[str, str | None], DefinitionError] = {}
+        self._broken: dict[Key, DefinitionError] = {}
         self._subscribers: tuple[Callable[[Change], None], ...] = ()
 
     # --- writing ---
@@ -226,13 +225,13 @@ class ToolRegistry:
 
         Raises DefinitionError, and ToolAlreadyExistsError where the name is taken.
         """
-        policy = _check_policy(on_duplicate or self.on_duplicate)
+        mode = _check_mode(on_duplicate or self.on_duplicate)
         tool = self._prepare(item, namespace, rule or self.rule)
         if self.eager:
             tool.check()
         with self._lock:
             self._check_open()
-            stored, kind = self._store(self._names, tool, policy)
+            stored, kind = self._store(self._names, tool, mode)
             change = self._commit(kind, [stored]) if kind else None
         self._notify(change, [stored])
         return stored
@@ -247,23 +246,23 @@ class ToolRegistry:
     ) -> Report:
         """Register several tools as one change and report those that are refused. `strict` builds all of them
         and raises BatchError, registering none, where one has a problem."""
-        policy = _check_policy(on_duplicate or self.on_duplicate)
+        mode = _check_mode(on_duplicate or self.on_duplicate)
         report = Report()
         ready = list(self._prepare_all(items, namespace, strict or self.eager, report))
         kinds: set[ChangeKind] = set()
-        changed: dict[tuple[str, str | None], Tool] = {}
+        changed: dict[Key, Tool] = {}
         with self._lock:
             self._check_open()
             names = self._names.copy() if strict else self._names
             for tool in ready:
                 try:
-                    stored, kind = self._store(names, tool, policy)
+                    stored, kind = self._store(names, tool, mode)
                 except DefinitionError as error:
                     report.findings.append(error.finding)
                     continue
                 if kind:
                     kinds.add(kind)
-                    changed[stored.name.casefold(), stored.version] = stored
+                    changed[key_of(stored)] = stored
             if strict and report.errors:
                 text = f"Nothing registered, {len(report.errors)} refused: {report.errors[0]}"
                 raise BatchError(text, report.findings)
@@ -277,7 +276,7 @@ class ToolRegistry:
     def replace(self, item: Any) -> Tool:
         """Replace the tool of the same name and version. Raises ToolNotFoundError.
 
-        The order stays, and so does what `enable` or `disable` has set.
+        Its position stays, and so does the state set by `enable` or `disable`.
         """
         tool = self._prepare(item, None, self.rule)
         if self.eager:
@@ -296,8 +295,8 @@ class ToolRegistry:
     ) -> Report:
         """Replace old tools by new ones as one change. Raises BatchError for problems that are not `known`.
 
-        A name that stays keeps its position and what `enable` or `disable` has set. Where no definition and
-        no code changes, the revision stays and subscribers are not called."""
+        A name that stays keeps its position and the state set by `enable` or `disable`. Where no definition
+        and no code changes, the revision stays and subscribers are not called."""
         report = Report()
         ready = self.prepare(new, report)
         unchanged = find_unchanged(old, ready)
@@ -346,7 +345,7 @@ class ToolRegistry:
             raise ToolAlreadyExistsError(name, existing=existing.tool.source)
 
     def seal(self, message: str = "Cannot register tools after server has started") -> list[Finding]:
-        """Refuse further changes with `message`, build all tools and return what is wrong with them."""
+        """Refuse further changes with `message`, build all tools and return the findings about them."""
         self.close(message)
         return self.check()
 
@@ -458,19 +457,19 @@ class ToolRegistry:
         return tool
 
     def _prepare_all(
-        self, items: Iterable[Any], namespace: str | None, builds: bool, report: Report
+        self, items: Iterable[Any], namespace: str | None, build: bool, report: Report
     ) -> Iterator[Tool]:
         for item in items:
             try:
                 tool = self._prepare(item, namespace, self.rule)
-                if builds:
+                if build:
                     report.findings += _check_tool(tool)
             except Exception as error:  # reading a tool object runs code of its author
                 report.findings.append(finding_of(item, error))
             else:
                 yield tool
 
-    def _store(self, names: NameIndex, tool: Tool, policy: OnDuplicate) -> tuple[Tool, ChangeKind | None]:
+    def _store(self, names: NameIndex, tool: Tool, mode: OnDuplicate) -> tuple[Tool, ChangeKind | None]:
         existing = names.find_exact(tool.name, tool.version)
         if existing is None:
             if len(names.groups) >= MAX_TOOLS:
@@ -478,9 +477,9 @@ class ToolRegistry:
             names.check_free(tool, confusable=self._refuses_confusable)
             names.put(tool, enabled=tool.options.enabled)
             return tool, "added"
-        if policy == "keep":
+        if mode == "keep":
             return existing.tool, None
-        if policy == "error":
+        if mode == "error":
             raise ToolAlreadyExistsError(tool.name, source=tool.source, existing=existing.tool.source)
         names.check_free(tool, confusable=self._refuses_confusable)
         was_switched = existing.enabled is not existing.tool.options.enabled
@@ -498,7 +497,7 @@ class ToolRegistry:
         self._notify(change)
 
     def _commit(self, kind: ChangeKind, tools: list[Tool]) -> Change:
-        self.cached_snapshot = None  # before the revision grows: nobody may read the old state as the new one
+        self.cached_snapshot = None  # before the revision changes: a reader must not take it for the new one
         self._listed = self._names.listed
         self._revision += 1
         return Change(kind, tuple(dict.fromkeys(tool.name for tool in tools)), self._revision)
@@ -526,7 +525,7 @@ class ToolRegistry:
 
     def quarantine(self, tool: Tool, error: DefinitionError) -> None:
         """Log once why a tool is not published."""
-        key = (tool.name, tool.version)
+        key = key_of(tool)
         if self._broken.get(key) is not error:
             self._broken[key] = error
             logger.warning("tool '%s' is not published: %s", tool.name, error.finding)
@@ -543,10 +542,10 @@ def as_tool(item: Any) -> Tool:
     raise InvalidToolError(f"Not a tool: {type(item).__name__}", hint="add a function or a tool object")
 
 
-def _check_policy(policy: OnDuplicate) -> OnDuplicate:
-    if policy not in _POLICIES:
-        raise ValueError(f"on_duplicate must be 'error', 'keep' or 'replace', got {policy!r}")
-    return policy
+def _check_mode(mode: OnDuplicate) -> OnDuplicate:
+    if mode not in get_args(OnDuplicate):
+        raise ValueError(f"on_duplicate must be 'error', 'keep' or 'replace', got {mode!r}")
+    return mode
 
 
 def _check_tool(tool: Tool) -> list[Finding]:

@@ -193,7 +193,7 @@ _PORTABLE_PARAMETER = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 
 def find_long_name(tool: LintedTool) -> Iterator[Problem]:
     name = tool.name
-    if tool.tool.long_name is None and len(name) > STRICT.longest:
+    if tool.tool.long_name is None and len(name) > STRICT.max_length:
         yield Problem(f"The name '{name}' has {len(name)} characters")
 
 

@@ -171,7 +171,7 @@ class Workshop:
         else:
             self.findings += findings
         try:
-            return NO_OPTIONS.over(options)
+            return NO_OPTIONS.override(options)
         except DefinitionError as error:
             self.refuse(error, said)
             return NO_OPTIONS

@@ -81,7 +81,9 @@ class SessionChannel:
             try:
                 await tell()
             except Exception as error:  # the peer is gone, or takes no such message
-                logger.debug("tool '%s' could not reach its caller: %s", self._tool, type(error).__name__)
+                logger.debug(
+                    "tool '%s' could not send a message to its caller: %s", self._tool, type(error).__name__
+                )
 
     async def _send_log(self, level: Any, data: Any) -> None:
         with warnings.catch_warnings():

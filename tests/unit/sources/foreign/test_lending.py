@@ -147,10 +147,10 @@ class TestNobody:
         result = await fast.call(tool)
 
         assert result.is_error
-        assert "This call cannot ask" in result.text
+        assert "Cannot ask the user" in result.text
 
     async def test_a_resolver_says_the_same(self, sdk: MCPServer) -> None:
         result = await sdk.call("whoami", {"greeting": "Hi"})
 
         assert result.is_error
-        assert "This call cannot ask" in result.text
+        assert "Cannot ask the user" in result.text
