@@ -1,7 +1,7 @@
-"""Agents: hand a catalog of tools to a model, and run its tool calls through every check that tools have.
+"""Agents: give a model a catalog of tools, and run its tool calls with all checks of the server.
 
-Start with `AgentRunner`. `Limits` bounds an answer, `SessionCtx` is what a provider knows, and events
-report what happens. `providers` has the models by name: `gemini_cli`, `openai`, `anthropic`, `gemini`,
+Start with `AgentRunner`. `Limits` limits an answer, `SessionCtx` is the conversation as a provider sees it,
+and events report progress. `providers` has the models by name: `gemini_cli`, `openai`, `anthropic`, `gemini`,
 and your own class that implements `Provider`.
 """
 

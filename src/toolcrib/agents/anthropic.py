@@ -63,9 +63,9 @@ class AnthropicModel(HostedModel):
 
 
 class _AnthropicTurn:
-    """Puts the blocks of an answer together.
+    """Assembles the blocks of a streamed answer.
 
-    Not by the SDK's own accumulator, which parses the arguments of a call anew with every piece.
+    The SDK's own accumulator is not used: it parses the arguments of a call again with every piece.
     """
 
     def __init__(self) -> None:

@@ -79,7 +79,7 @@ class _GeminiTurn:
         answer: Json = chunk.model_dump(mode="json", by_alias=True, exclude_none=True, warnings=False)
         self._usage = answer.get("usageMetadata") or self._usage
         if blocked := answer.get("promptFeedback", {}).get("blockReason"):
-            raise AgentError(f"the service refuses this question ({blocked})", kind="refused")
+            raise AgentError(f"the service refused the question ({blocked})", kind="refused")
         added = ""
         for candidate in answer.get("candidates", ())[:1]:
             for part in candidate.get("content", {}).get("parts") or ():
@@ -101,9 +101,9 @@ class _GeminiTurn:
                 calls.append(ModelCall(f"call_{len(calls) + 1}", name, part, problem, call.get("id") or ""))
         if self._reason in _BAD_CALLS and not calls:
             raise AgentError(
-                f"the model made a call that its service cannot read ({self._reason})",
+                f"the model sent a malformed tool call ({self._reason})",
                 kind="garbled",
-                hint="ask again, or ask for less at once",
+                hint="ask again, or ask a simpler question",
             )
         message: Json = {"role": "model", "parts": self._parts or [{"text": ""}]}
         reason = self._reason and _REASONS.get(self._reason, "stop")

@@ -1,14 +1,13 @@
-"""The provider `gemini_cli`: a model that is a program, with the catalog in its prompt.
+"""The provider `gemini_cli`: a command-line program as a model, with the catalog in its prompt.
 
-Any program will do that reads its prompt from stdin, prints its answer, and asks for tools by the line
-protocol:
+The program reads its prompt from stdin, prints its answer, and calls tools by a line protocol:
 
     {"tool_call": {"name": "add", "args": {"a": 1}}}                     printed by the program
     {"tool_result": {"name": "add", "ok": true, "result": 2}}            read by the program
     {"tool_result": {"name": "add", "ok": false, "error": "..."}}
     {"final": true}  or  {"final": "the answer"}                         ends an answer; so does its exit
 
-There are two ways to talk to it:
+There are two modes, chosen by `way`:
 
 - conversation: one process for the session. Each question is one line, `{"prompt": "..."}`; the first
   contains the tools, and has `message`, `session` and `toolCatalog` besides. Results are lines.
@@ -49,7 +48,7 @@ async def start_child(
     try:
         return await Child(Path(command[0]).name, grace_s).start(command, env, cwd)
     except StartError as error:
-        hint = "install it, or name another program, as a list of words" if error.is_missing else None
+        hint = "install it, or pass another command as a list of strings" if error.is_missing else None
         raise AgentError(f"Cannot start the agent: {error}", kind="missing", hint=hint) from None
 
 
@@ -59,27 +58,29 @@ class Child(ChildProcess):
     def __init__(self, label: str, grace_s: float) -> None:
         super().__init__(label, grace_s)
         self._unread = bytearray()
-        self._news = asyncio.Event()
+        self._output_event = asyncio.Event()
         self.is_paused = False
         """Whether the program has to wait until its output is read."""
 
     async def write(self, data: bytes) -> None:
-        """Raises AgentError where the program does not read any more. Does not wait for it to read: it
-        may have to get rid of its output first."""
+        """Write to stdin without waiting for the program to read, because its own output may block it.
+
+        Raise AgentError where stdin is closed.
+        """
         pipe = self.stdin
         if pipe is None:
             raise await self.explain_end()
         pipe.write(data)
 
     async def read(self) -> bytes:
-        """Return new output; nothing once the program has ended and all was read."""
+        """Wait for output and return it; return nothing at the end of the output."""
         while not self._unread and 1 in self._open_pipes and not self._finished.is_set():
-            self._news.clear()
-            await self._news.wait()
+            self._output_event.clear()
+            await self._output_event.wait()
         return self.take_unread()
 
     def take_unread(self) -> bytes:
-        """Return the output that is there already, without waiting."""
+        """Return the output that has arrived, without waiting."""
         data = bytes(self._unread)
         self._unread.clear()
         self._set_reading(True)
@@ -90,7 +91,7 @@ class Child(ChildProcess):
         return bool(self._unread)
 
     async def explain_end(self, addition: str = "") -> AgentError:
-        """Return the error that says why no more output comes."""
+        """Wait for the exit and return an error that describes it."""
         await self.wait()
         return AgentError(self.describe_exit(addition), kind="died")
 
@@ -103,16 +104,16 @@ class Child(ChildProcess):
         if self._is_stopping:
             return
         self._unread += data
-        self._news.set()
+        self._output_event.set()
         if len(self._unread) > _MAX_UNREAD:
             self._set_reading(False)
 
     def pipe_connection_lost(self, fd: int, exc: Exception | None) -> None:
         super().pipe_connection_lost(fd, exc)
-        self._news.set()
+        self._output_event.set()
 
     def finished(self) -> None:
-        self._news.set()
+        self._output_event.set()
 
     def _set_reading(self, reads: bool) -> None:
         pipe = cast(asyncio.ReadTransport | None, self._transport.get_pipe_transport(1))
@@ -147,7 +148,7 @@ Item = Token | ToolCall | Done
 
 
 class LineReader:
-    """Splits what a program prints into text, tool calls and the end of the answer.
+    """Splits the output of a program into text, tool calls and the end of the answer.
 
     Text is passed on at once. Only a line that begins with a brace is held until it is complete, as it
     may be a call. Call `feed` with the output, in pieces of any size, and `finish` at its end.
@@ -203,7 +204,7 @@ class LineReader:
             yield Token(text)
 
     def _read_line(self, line: bytes) -> Item | None:
-        """Return the call or the end that a line stands for; None for text."""
+        """Parse a line as a call or as the end of the answer; return None for text."""
         if not line[:_MAX_INDENT].lstrip(_INDENT).startswith(b"{"):
             return None
         try:
@@ -270,8 +271,8 @@ def introduce(catalog: Mapping[str, Any], instructions: str | None = None) -> st
     return _join(*parts, _HOW_TO_CALL, tools, "Parameters, as JSON Schema:\n" + "\n".join(schemas))
 
 
-def _recount(messages: Sequence[Message]) -> str:
-    """Return the conversation so far, for a process that does not know it."""
+def _format_history(messages: Sequence[Message]) -> str:
+    """Return the conversation so far as text, for a new process."""
     if not messages:
         return ""
     lines = "\n".join(f"{'User' if item.role == 'user' else 'You'}: {item.text}" for item in messages)
@@ -294,11 +295,11 @@ class GeminiCLI:
 
     Args:
         command: The program and its arguments; no shell is used
-        way: How to talk to it; by default "transcript" for `gemini` and "conversation" for all others
-        model: The model, which is passed as `-m`
+        way: The mode; by default "transcript" for `gemini` and "conversation" for all others
+        model: The model, passed as `-m`
         env: Variables to add to the environment
         cwd: Its working directory
-        grace_s: How long it has to end after it was asked to
+        grace_s: The time to exit by itself before it is killed
     """
 
     name = "gemini_cli"
@@ -362,7 +363,9 @@ class GeminiCLI:
         session = self._started()
         self._is_working, self._output, self._question, self._pending_end = True, [], text, None
         if self.way == "transcript":
-            self._transcript = _join(self._introduction(), _recount(session.messages), f"User: {text}") + "\n"
+            self._transcript = (
+                _join(self._introduction(), _format_history(session.messages), f"User: {text}") + "\n"
+            )
             return
         if self._child is not None and not self._child.has_exited:
             self._child.take_unread()  # printed before the question, so no part of the answer
@@ -383,7 +386,7 @@ class GeminiCLI:
         catalog = session.toolCatalog or {"hash": "", "functionSchema": []}
         line: dict[str, Any] = {"prompt": self._question, "message": self._question}
         if self._sent_hash != catalog["hash"]:
-            before = _recount(session.messages) if self._sent_hash is None else ""
+            before = _format_history(session.messages) if self._sent_hash is None else ""
             self._sent_hash = catalog["hash"]
             line["prompt"] = _join(self._introduction(), before, self._question)
             line |= {"session": session.session_id, "toolCatalog": catalog}

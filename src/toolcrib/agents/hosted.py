@@ -1,8 +1,8 @@
 """Models behind an HTTP API, reached through the provider's own SDK.
 
 The SDK builds requests and decodes answers. Its requests go through `ModelTransport`, which adds the key,
-repeats requests to a busy service, bounds the size of answers and explains failures. So every provider
-behaves the same, and no SDK ever holds a key that it could log.
+retries when the service is busy, limits the size of answers and raises AgentError for failures. So every
+provider behaves the same, and no SDK has a key that it could log.
 
 A provider is a subclass of `HostedModel` that translates between our events and the SDK's types.
 """
@@ -31,7 +31,7 @@ from toolcrib.validation import codec
 
 Json = dict[str, Any]
 CUT_OFF = "This call was cut off at the maximum length of an answer and was not run. Ask for less at once"
-_CHECK_URL = "is the address (base_url) right?"
+_CHECK_URL = "check base_url"
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ class Turn:
 
 
 def argument_problem(text: str) -> str | None:
-    """Say what is wrong with the arguments of a call, which come as JSON text."""
+    """Return the problem with the arguments of a call, given as JSON text, or None."""
     if not text.strip():
         return None
     try:
@@ -80,9 +80,9 @@ _MAX_ANSWER_BYTES = 32 * 1024 * 1024
 _MAX_ERROR_BYTES = 64 * 1024
 _MAX_SHOWN = 300
 _BUSY = frozenset({408, 429, 500, 502, 503, 504, 529})
-"""Status codes that may be different a moment later."""
+"""Status codes after which a request is retried."""
 _BUSY_ERRORS = ("overloaded", "rate_limit", "UNAVAILABLE", "EXHAUSTED")
-# Set by us or by the engine, never by an SDK: it would take them from variables of its own.
+# Set here or by the HTTP engine. An SDK would take them from environment variables.
 _REPLACED_HEADERS = frozenset(
     {"host", "content-length", "transfer-encoding", "accept-encoding", "cookie", "authorization"}
     | {"x-api-key", "x-goog-api-key", "openai-organization", "openai-project"}
@@ -189,7 +189,7 @@ class ModelTransport:
             case 401 | 403:
                 return AgentError(f"{self.host} denies access{details}", kind="access", hint=self._key_hint)
             case 404 | 405:
-                hint = "are the model's name and the address (base_url) right?"
+                hint = "check the name of the model and base_url"
                 message = f"{self.host} has no model '{self._model}'{details}"
                 return AgentError(message, kind="refused", hint=hint)
             case 429 | 503 | 529:
@@ -202,7 +202,7 @@ class ModelTransport:
                 return self._unreadable(f"answers {phrase}", _CHECK_URL)
 
     def _error_text(self, body: bytes) -> str:
-        """Return what a service says about an error, in one line; nothing for a web page."""
+        """Return the error message of a service on one line; nothing for a web page."""
         try:
             value: Any = codec.decode(body)
         except ValueError:
@@ -214,7 +214,7 @@ class ModelTransport:
         return self.redact(message) if isinstance(message, str) else ""
 
     def redact(self, text: str) -> str:
-        """Shorten to one line without the key, which some services repeat."""
+        """Return the text shortened, on one line, and without the key, which some services repeat."""
         return " ".join((text.replace(self._key, "***") if self._key else text).split())[:_MAX_SHOWN]
 
     def _unreadable(self, message: str, hint: str | None = None) -> AgentError:
@@ -224,7 +224,9 @@ class ModelTransport:
         message = str(error).partition(": ")[2] or str(error)
         if error.reached:
             return AgentError(message, kind="cut", hint="ask again")
-        return AgentError(message, kind="unreachable", hint=f"is the service running, and {_CHECK_URL}")
+        return AgentError(
+            message, kind="unreachable", hint=f"check that the service is running; {_CHECK_URL}"
+        )
 
 
 def _retry_after_s(headers: Mapping[str, str]) -> float | None:
@@ -287,7 +289,7 @@ class HostedModel(ABC):
         self.extra = dict(extra or {})
         self._api_key, self._headers, self._pause_s = api_key, dict(headers or {}), pause_s
         self._session: SessionCtx | None = None
-        self._transport = self._make_transport()  # a wrong address is an error at once
+        self._transport = self._make_transport()  # checks the address
         self._client: Any = None
         self._api_error: tuple[type[Exception], ...] = ()
         self._messages: list[Any] = []
@@ -329,7 +331,7 @@ class HostedModel(ABC):
     def read_turn(
         self, client: Any, messages: list[Any], tools: Sequence[Any]
     ) -> AsyncGenerator[str | Turn, None]:
-        """Request one turn; yield text as it arrives, then the Turn. What the SDK raises is explained."""
+        """Request one turn; yield text as it arrives, then the Turn. May raise any exception of the SDK."""
 
     @property
     def instructions(self) -> str | None:
@@ -421,7 +423,7 @@ class HostedModel(ABC):
         return self._exported[1]
 
     def _explain(self, error: Exception) -> AgentError:
-        """Explain what an SDK raises: an error within the answer, or an answer that cannot be read."""
+        """Return an AgentError for an exception of the SDK: a reported error, or an unreadable answer."""
         for known in (error, error.__cause__):  # some SDKs wrap what a transport raises
             if isinstance(known, AgentError):
                 return known
@@ -432,19 +434,18 @@ class HostedModel(ABC):
             return AgentError(f"the service reports an error: {message}", kind=kind)
         message = self._transport.redact(f"{type(error).__name__}: {error}")
         return AgentError(
-            f"{self.label} sends an answer that cannot be read ({message})", kind="garbled", hint=_CHECK_URL
+            f"cannot read the answer of {self.label} ({message})", kind="garbled", hint=_CHECK_URL
         )
 
     def _make_transport(self) -> ModelTransport:
         key, variables = self._find_key(), " or ".join(self.key_variables)
         origin = "api_key" if self._api_key else variables
-        hint = f"is the key right? It is from {origin}" if key else f"set {variables}"
+        hint = f"check the key from {origin}" if key else f"set {variables}"
         return ModelTransport(self.base_url, key=key, key_hint=hint, model=self.model, pause_s=self._pause_s)
 
     def _find_key(self) -> str | None:
-        return self._api_key or self._key_from_environment()
-
-    def _key_from_environment(self) -> str | None:
+        if self._api_key:
+            return self._api_key
         parts = urlsplit(self.base_url)
         if parts.scheme != "https" and not is_loopback(parts.hostname or ""):
             return None

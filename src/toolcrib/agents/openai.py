@@ -1,7 +1,7 @@
 """The provider `openai`: chat completions, of OpenAI and of many services and local servers with that API.
 
 Local servers differ from OpenAI in details of a stream (calls without an index, arguments as an object), so
-the pieces are put together here and not by the SDK.
+the chunks are assembled here and not by the SDK.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class _Call:
 
 
 class _OpenAITurn:
-    """Puts the chunks of a stream together; a whole answer is one chunk."""
+    """Assembles the chunks of a streamed answer; an answer that is not streamed is one chunk."""
 
     def __init__(self) -> None:
         self._text: list[str] = []

@@ -1,4 +1,4 @@
-"""The contract between the runner and a model: events, the session with its limits, and `Provider`.
+"""The provider contract: events, the session with its limits, and `Provider`.
 
 To add a provider, write a class with the six members of `Provider` and register it:
 
@@ -78,7 +78,7 @@ class Final:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """There is no answer. `kind` is for programs (see AgentError), the rest for people."""
+    """An error instead of an answer. For `kind` see AgentError."""
 
     type: ClassVar[str] = "error"
     kind: str
@@ -98,7 +98,7 @@ Event = Token | ToolCall | ToolResult | Final | Failure
 
 @dataclass(frozen=True, slots=True)
 class ToolAnswer:
-    """A call and its result on the way back to the model; the result is short enough to be sent."""
+    """A call and its result for the model, shortened to `Limits.result_chars`."""
 
     call: ToolCall
     result: Result
@@ -119,13 +119,13 @@ _MAX_S = 86_400.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """What one answer may take. Exceeding a limit is an event, never an endless wait.
+    """The limits of one answer.
 
     Time counts while the runner waits for the model or for tools, not while the reader of the events is busy.
     """
 
     turns: int = 25
-    """How often the model may be asked: once, and again after each round of tool calls."""
+    """Requests to the model: one, and another after each round of tool calls."""
     calls_per_turn: int = 16
     """Further calls are not made; the model gets a refusal."""
     tool_s: float = 60.0
@@ -158,7 +158,7 @@ class Message:
 
 @dataclass(slots=True)
 class SessionCtx:
-    """What a provider knows of its conversation.
+    """The conversation, as a provider sees it.
 
     `toolCatalog` has the five keys of `build_catalog`; without a provider it is None. `tools` are the
     same tools as objects, for providers that need another format. `messages` are the answered questions
@@ -185,7 +185,7 @@ BUILT_IN = {
     "gemini": "toolcrib.agents.gemini:GeminiModel",
 }
 Status = Literal["stopped", "ready", "working"]
-"""Not started or stopped; waiting for a question; owing an answer."""
+"""Not started or stopped; waiting for a question; working on an answer."""
 
 
 class Provider(Protocol):
@@ -204,11 +204,11 @@ class Provider(Protocol):
         ...
 
     async def send(self, text: str) -> None:
-        """Take a question of the user."""
+        """Accept a question of the user."""
         ...
 
     async def answer(self, answers: Sequence[ToolAnswer]) -> None:
-        """Take the results of all calls of the last turn, in the order of the calls."""
+        """Accept the results of all calls of the last turn, in the order of the calls."""
         ...
 
     def events(self) -> AsyncGenerator[Event, None]:
@@ -241,7 +241,7 @@ class Providers:
 
         def add(made: Any) -> Any:
             if not callable(made):
-                raise ConfigurationError("a provider is registered by its class", key="provider")
+                raise ConfigurationError("a provider must be a class or another callable", key="provider")
             self._factories[name] = made
             return made
 

@@ -1,10 +1,10 @@
-"""AgentRunner: hand tools to a model, run its tool calls, and return its answer.
+"""AgentRunner: give tools to a model, run its tool calls, and return its answer.
 
     async with AgentRunner(server, provider="openai", model="gpt-5") as runner:
         print(await runner.ask("What is 2 and 3?"))
 
-Everything that could go on for ever is limited: turns, calls, seconds, characters. A failure is the last
-event; by then the provider has been stopped and no tool of this answer is running.
+Turns, calls, seconds and characters are limited. A failure is the last event; by then the provider has been
+stopped and no tool of this answer is running.
 """
 
 from __future__ import annotations
@@ -49,11 +49,11 @@ logger = logging.getLogger("toolcrib")
 
 T = TypeVar("T")
 _TOOL_GRACE_S = 2.0
-"""A tool keeps its own time limit; what is between it and us has this much longer."""
+"""Added to the time limit of a tool, so that the tool's own timeout is reported first."""
 _MAX_SHOWN = 200
 _MAX_BLOCKS = 100
 _CALL_FLOOD = 100
-"""Calls beyond `calls_per_turn` that are answered with a refusal before the answer is ended."""
+"""Refused calls beyond `calls_per_turn`; with more of them, the answer ends."""
 
 
 # --- results ------------------------------------------------------------------------------------------
@@ -152,7 +152,7 @@ class Exchange:
             yield Failure.of(failure)
 
     async def end(self) -> None:
-        """End what is running. The next question starts the provider anew."""
+        """Cancel running tools and stop the provider; the next question starts it again."""
         if self._has_ended:
             return
         self._has_ended = True
@@ -273,7 +273,7 @@ class Exchange:
     async def _call_tools(
         self, calls: Sequence[ToolCall], answers: list[ToolAnswer]
     ) -> AsyncGenerator[ToolResult, None]:
-        """Make all calls of a turn at once; yield each result when it is there, and collect them in order."""
+        """Run all calls of a turn concurrently; yield results as they are ready, and collect them in order."""
         running = self._running = []
         for number, call in enumerate(calls):
             self._requested[f"'{call.name}'"] += 1
@@ -303,7 +303,7 @@ class Exchange:
         await asyncio.gather(*self._running, return_exceptions=True)
 
     async def _call_tool(self, call: ToolCall, number: int) -> Result:
-        """Make one call. Mistakes of the model become results, which it can read."""
+        """Run one call. Mistakes of the model become error results, so that it can correct them."""
         if call.flaw is not None:
             return _refuse(call.flaw)
         if number >= self._limits.calls_per_turn:
@@ -347,9 +347,9 @@ class AgentRunner:
     Args:
         tools: A server, a registry, a client of another server, or functions and tools
         provider: A name in `providers`, or a provider of your own; without one there is only a session
-        instructions: What the model is told before everything else
-        limits: What an answer may take
-        principal: Who calls the tools
+        instructions: The system prompt
+        limits: The limits of one answer
+        principal: The caller of the tools
         session_id: The id of the session; by default a random one
         options: Options of the provider, if it is given by name
     """
@@ -421,8 +421,8 @@ class AgentRunner:
     async def send(self, text: str) -> AsyncGenerator[Event, None]:
         """Ask a question; yield the events of the answer, the last of which is Final or Failure.
 
-        To stop reading is to end the answer: the provider's process or connection, and all running tool
-        calls. Use `contextlib.aclosing` where that must not wait for the garbage collector.
+        Closing the generator ends the answer, with the provider's process or connection and all running tool
+        calls. Use `contextlib.aclosing` to close it at once, and not with the garbage collector.
         """
         if self._provider is None:
             raise ConfigurationError("no provider was given", key="provider", hint=_list_providers())
@@ -469,7 +469,7 @@ class AgentRunner:
 
 
 def _register(tools: Iterable[Tool]) -> ToolRegistry:
-    """Put the tools into a registry of their own, under the names that they are called by."""
+    """Return a registry of the tools, under the names that they are called by."""
     registry = ToolRegistry(name_rule="mcp", confusable="allow")
     registry.add_all(tool.renamed(tool.name) if tool.long_name else tool for tool in tools)
     return registry

@@ -1,4 +1,4 @@
-"""Toolboxes: the tools of an agent, which may be a server, a registry, functions, or a client of a server."""
+"""Toolboxes: the tools of an agent, from a server, a registry, functions, or a client."""
 
 from __future__ import annotations
 
@@ -154,5 +154,5 @@ def _describe_all(definitions: Iterable[Any]) -> Iterable[Tool]:
         try:
             _ = tool.definition
         except DefinitionError:
-            continue  # it cannot be published; the others can
+            continue  # the model gets the others
         yield tool

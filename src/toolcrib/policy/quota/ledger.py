@@ -1,12 +1,12 @@
-"""Admission: the same decisions for every store, as arithmetic on whole numbers.
+"""Admission of calls: rates, budgets and slots, with integer arithmetic and independent of the store.
 
-**Slots** are taken in order of arrival. A call that waits for one count keeps its turn in the others, so a
-call that needs two slots cannot be overtaken for ever by calls that need one of them; and as the order is
-the same for all counts, there is no deadlock. A queued call has its rate reserved and its budget taken, so
-it is not refused for them later, and both are given back if it leaves the queue.
+Slots are assigned in order of arrival. A call that waits for one limit keeps its position for the others, so
+calls that need one slot cannot starve a call that needs two; and as the order is the same for all limits,
+there is no deadlock. A queued call has its rate reserved and its budget taken, so it is not refused for them
+later; both are given back if it leaves the queue.
 
-All limits of a call admit it, or nothing is taken. `Counters` keeps the figures, `Ledger` decides, `Store`
-adds waiting and locking, and a `Slot` is what one call holds.
+A call is admitted by all of its limits, or nothing is taken. `Counters` keeps the counts, `Ledger` decides,
+`Store` adds waiting and locking, and a `Slot` is what one call holds.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ SWEEP_FROM = 1024
 MARK_NS = 900 * NS
 """How long a mark is kept: longer than any sealed state lives."""
 RUNNING = -(2**63)
-"""The rank of a call that runs: before all that wait."""
+"""The rank of a running call: before all queued calls."""
 RESUMED = -(2**62)
-"""Ranks of calls that resume after a pause start here: before all others that wait."""
+"""The first rank of calls that resume after a pause: before all other queued calls."""
 
 
 class Slot:
@@ -70,7 +70,7 @@ class Slot:
         return self.is_left and not self._outliving
 
     def reset(self) -> None:
-        """Note that nothing was taken for this call."""
+        """Forget everything that was taken for this call."""
         self.rank, self.serial = None, 0
         self.is_charged = self.has_used_mark = False
 
@@ -85,7 +85,7 @@ class Slot:
                 store.release(self, ran=ran, has_ended=not self._outliving)
 
     def pause(self) -> None:
-        """Free the slot until `resume`, while a person is asked. Pauses may be nested."""
+        """Free the slot until `resume`, while the user is asked. Pauses may be nested."""
         store = self.store
         if store is not None:
             with store.lock:
@@ -162,7 +162,7 @@ class Store(Protocol):
 
 
 class Counters(Protocol):
-    """The figures of a store."""
+    """The counts of a store."""
 
     def rate(self, key: str) -> tuple[int, int] | None:
         """Return when the next call is due at an even pace, in 1/scale ns, and the scale."""
@@ -173,7 +173,7 @@ class Counters(Protocol):
     def count_rates(self) -> int: ...
 
     def sweep_rates(self, now_ns: int) -> None:
-        """Drop the rates whose next call is due: they are as good as new."""
+        """Drop the rates whose next call is due: they equal new ones."""
         ...
 
     def spent(self, key: str) -> int:
@@ -210,7 +210,7 @@ class Counters(Protocol):
 
 
 class Ledger:
-    """Decides by the figures of one store. The caller holds the lock and brings the time."""
+    """Decides by the counts of one store. The caller holds the lock and passes the time."""
 
     def __init__(
         self, counters: Counters, wall_clock: Callable[[], float], *, max_buckets: int = MAX_BUCKETS
@@ -265,13 +265,13 @@ class Ledger:
         return True
 
     def restore(self, slot: Slot) -> None:
-        """Write what a call holds, or waits for."""
+        """Store the slots that a call holds or waits for."""
         assert slot.rank is not None  # nosec B101  # it holds a slot, or waits for one
         for key in _keys(slot):
             self._counters.add_call(key, slot.rank, slot)
 
     def withdraw(self, slot: Slot) -> None:
-        """Undo a call that is not made after all."""
+        """Undo the admission of a call that will not run."""
         self.vacate(slot)
         if slot.mark is not None and slot.has_used_mark:
             slot.has_used_mark = False
@@ -391,7 +391,7 @@ class Ledger:
 
 
 def _keys(slot: Slot) -> list[str]:
-    """Return the keys that a call is noted under: its slots, and in the queue the rates reserved for it."""
+    """Return the keys that a call is stored under: its slots and, while queued, its reserved rates."""
     keys = [each.key for each in slot.limits.concurrency]
     if slot.is_charged and slot.rank is not None and slot.rank >= 0:
         keys += [each.key for each in slot.limits.rates]

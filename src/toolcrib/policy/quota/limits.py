@@ -1,7 +1,7 @@
-"""Compiled limits: what a call needs in order to be admitted, and the refusals.
+"""Compiled limits, and the errors of calls that exceed them.
 
-A `CompiledLimit` is one limit of a policy. A `CallLimits` is all that the limits say about calls of one tool
-by one principal: keys of counts and their maximum, in whole numbers.
+A `CompiledLimit` is one limit of a policy. A `CallLimits` has all limits on calls of one tool by one
+principal: keys of counts and their maximum, in whole numbers.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ SHARE = 10
 """While the shared store is unavailable, each process counts for itself, up to one tenth of each limit."""
 DAY_NS = DAY_S * NS
 RETRY_NS = NS
-"""When to try again where a slot must become free: that cannot be known, and a second costs little."""
+"""The retry time that is suggested where a slot must become free, which cannot be predicted."""
 
 _Number = TypeVar("_Number", int, float)
 
@@ -83,7 +83,7 @@ class CompiledLimit:
         rate = self.limit.rate
         if isinstance(rate, Rate):
             pace = Pace.of(rate.count, rate.period_s, self.limit.burst, share)
-            # The rate is part of the key: a file outlives its change, and old figures would mean other times.
+            # The rate is part of the key: a file may hold counts of an earlier rate, in another unit.
             yield from (RateLimit(f"rate {rate}|{key}", pace, self) for key in keys)
 
     def budgets(self, keys: Sequence[str], share: int) -> Iterator[BudgetLimit]:
@@ -96,7 +96,7 @@ class CompiledLimit:
         if limit.concurrency is not None:
             maximum = max(1, limit.concurrency // share)
             yield from (
-                ConcurrencyLimit(f"place|{key}", maximum, limit.queue, limit.queue_s, self) for key in keys
+                ConcurrencyLimit(f"slot|{key}", maximum, limit.queue, limit.queue_s, self) for key in keys
             )
 
 
@@ -158,15 +158,12 @@ class BudgetDay:
     """The day that budgets are counted for. It begins at midnight UTC, and never twice, even if the wall
     clock is set.
 
-    - A later date on the wall clock is a new day. A clock that runs ahead gives one budget too many, once; a
-    machine
-      that slept through midnight looks the same, and must get its new day.
-    - The date before (the clock was set back around midnight, or a leap second): the current day goes on
-    until the
-      wall clock has passed it.
-    - An earlier date: the clock was wrong by more than a day. The current day ends when 24 hours have passed
-    on the
-      monotonic clock; then the wall clock is believed again.
+    - A later date on the wall clock is a new day. A clock that runs ahead gives one extra budget, once; it
+      cannot be told from a machine that slept through midnight.
+    - With the date before (the clock was set back around midnight, or a leap second), the current day
+      continues until the wall clock has passed it.
+    - With an earlier date, the clock was wrong by more than a day. The current day ends when 24 hours have
+      passed on the monotonic clock; then the wall clock is used again.
 
     `serial` increases by one with each day; `began_ns` is monotonic time.
     """

@@ -1,7 +1,7 @@
-"""Counts of one process: exact for all its threads and event loops, lost when it ends.
+"""The store of one process: exact for all its threads and event loops, and lost when it ends.
 
-A call that finds everything free is admitted without a turn of the event loop. Others are queued, and a call
-that frees a slot hands it to the next.
+A call is admitted without a turn of the event loop if slots are free. Others are queued, and a call that
+frees a slot admits the next.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Waiter:
 
 
 class MemoryCounters:
-    """Figures in dictionaries. Only keys that are in use are present."""
+    """Counts in dictionaries. Only keys that are in use are present."""
 
     def __init__(self, max_marks: int = MAX_BUCKETS) -> None:
         self.rates: dict[str, tuple[int, int]] = {}
@@ -83,7 +83,7 @@ class MemoryCounters:
             return until_ns <= now_ns
         if len(self._marks) >= self._max_marks:
             self._marks = {key: until for key, until in self._marks.items() if until > now_ns}
-        # Dropping a mark to note another would let it be used twice; so the new one counts as used.
+        # Dropping a mark would let it be used twice, so where there is no room a new one counts as used.
         return len(self._marks) < self._max_marks
 
     def add_mark(self, mark: str, until_ns: int) -> None:
@@ -176,7 +176,7 @@ class MemoryStore:
 
     def vacate(self, slot: Slot) -> None:
         waiting = None if slot.rank is None else self._waiting.pop(slot.rank, None)
-        if waiting is not None:  # it waits to resume, and need not any more
+        if waiting is not None:  # it no longer needs to resume
             waiting[1].wake()
         self.ledger.vacate(slot)
         if self._waiting:

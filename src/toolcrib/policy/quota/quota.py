@@ -24,8 +24,8 @@ MAX_CACHED = 10_000
 
 
 class Quota:
-    """The limits of a policy and the store that counts. Raises ConfigurationError for limits that make no
-    sense; given `problems`, they are collected there instead and left out.
+    """The limits of a policy and the store that counts. Raises ConfigurationError for invalid limits; given
+    `problems`, they are collected there instead and left out.
 
     The clocks can be replaced in tests: `now` is monotonic, `wall` may be set.
     """
@@ -63,11 +63,11 @@ class Quota:
         await self._store.close()
 
     def describe_store(self) -> dict[str, Any]:
-        """Return where calls are counted, how many, and whether that works."""
+        """Return the kind of the store, its state, and the numbers of calls."""
         return self._store.describe()
 
     def check(self, tools: Sequence[Tool]) -> list[ConfigurationError]:
-        """Return the limits that match none of these tools, and forget the tools there were before."""
+        """Return errors for limits that match none of these tools, and clear the cache."""
         self._cache = {}
         return [
             self._policy.error_at(
@@ -90,9 +90,9 @@ class Quota:
         """Admit a call: at once where there is nothing to wait for, else when awaited. None: no limit
         applies.
 
-        `size` returns the size of the arguments. `resumes` is the mark of a state that the call is made
-        again with: the first time, it does not count against rates and budgets again. Raises ThrottledError,
-        here or when awaited; a refused call costs nothing.
+        `size` returns the size of the arguments. `resumes` identifies the state of a call that is repeated
+        with an answer: the first time, it does not count again against rates and budgets. Raises
+        ThrottledError, here or when awaited; a refused call is not counted.
         """
         limits = self._find(principal, tool) if self._limits else None
         if limits is None:
@@ -109,7 +109,7 @@ class Quota:
     async def use_once(self, mark: str, ttl_s: float) -> bool:
         """Return True the first time a mark is used, in all processes that share the store.
 
-        A store that does not work returns False: something allowed once is then not allowed.
+        A store that is not available returns False, so that nothing is allowed twice.
         """
         is_first = self._store.use_once(f"once {mark}", ttl_s)
         return await is_first if inspect.isawaitable(is_first) else is_first
@@ -129,7 +129,7 @@ class Quota:
 
 
 class QuotaMiddleware:
-    """Admits calls by a quota. A budget is given back where the tool never ran."""
+    """Middleware that admits calls by a quota. The budget is given back where the tool never ran."""
 
     def __init__(self, quota: Quota) -> None:
         self._quota = quota
@@ -168,7 +168,7 @@ class QuotaMiddleware:
 
 
 class PausingChannel:
-    """A channel that frees the call's slot while a person is asked, and takes one again afterwards."""
+    """A channel that frees the slot of the call while the user is asked."""
 
     __slots__ = ("_channel", "_slot")
 
@@ -184,7 +184,7 @@ class PausingChannel:
         try:
             replies = await self._channel.ask(questions)
         except CannotAskError:
-            await self._slot.resume()  # only after this error the tool goes on without an answer
+            await self._slot.resume()  # after this error, the tool continues without an answer
             raise
         await self._slot.resume()
         return replies

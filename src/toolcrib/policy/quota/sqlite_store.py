@@ -1,12 +1,12 @@
-"""Counts that several processes share, in one SQLite file.
+"""The store of several processes: counts in one SQLite file.
 
-One thread of each process writes for all its calls, many in one transaction. While the file does not work
+One thread of each process writes for all its calls, many in one transaction. While the file is not available
 (locked for long, disk full, deleted, corrupt) calls do not wait for it: each process counts for itself, up
-to its share of each limit, logs that once, and returns to the file when it works again.
+to its share of each limit, logs that once, and returns to the file when it is available again.
 
-Times are monotonic, which all processes since the start of the machine share; what was counted before is
-dropped, except budgets and marks. A slot belongs to a worker process, and a worker that has not renewed its
-lease is dead: its slots are free.
+Times are on the monotonic clock, which all processes share until the machine restarts; after a restart only
+budgets and marks are kept. A slot belongs to a worker process. A worker that has not renewed its lease is
+dead, and its slots are free.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ WAIT_S = 0.25
 LOCK_S = 0.2
 """How long the thread waits for a lock of another process: less than calls wait for the thread."""
 RETRY_S = 1.0
-"""How often a file that does not work is tried again."""
+"""How often a file that is not available is tried again."""
 POLL_S = 0.01
 """How often queued calls check whether another process has freed a slot."""
 START_S = 5.0
@@ -68,7 +68,7 @@ class NotAStoreError(Exception):
 
 
 class SqliteCounters:
-    """Figures in a SQLite file, on one connection for one thread.
+    """Counts in a SQLite file, on one connection for one thread.
 
     Everything but `open` happens between `begin` and `commit`; what was not committed has not happened.
     """
@@ -153,7 +153,7 @@ class SqliteCounters:
         facts = [("day", day.number), ("began", day.began_ns), ("serial", day.serial)]
         self._db.executemany("REPLACE INTO facts VALUES (?, ?)", facts)
 
-    # --- figures ---
+    # --- counts ---
 
     def rate(self, key: str) -> tuple[int, int] | None:
         found = self.execute("SELECT due, scale FROM rates WHERE key = ?", (key,)).fetchone()
@@ -248,8 +248,10 @@ class SqliteCounters:
         self.execute("REPLACE INTO facts VALUES ('boot', ?)", (self._boot,))
 
     def _execute_patiently(self, statement: str, wait_s: float) -> None:
-        """SQLite's own waiting grows to a tenth of a second per try, and favours those that try more
-        often."""
+        """Execute a statement, and repeat it while the file is locked.
+
+        SQLite's own busy handler waits up to a tenth of a second between tries, and starves those that wait.
+        """
         end = time.monotonic() + wait_s
         while True:
             try:
@@ -267,8 +269,8 @@ class SqliteCounters:
 
 
 def find_boot() -> str:
-    """Return an id of this start of the machine; empty where the system has none, and then only times
-    that cannot be right tell."""
+    """Return the boot id of the machine, or "" where the system has none: then a restart is recognised only
+    by times that lie in the future."""
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     except OSError:
@@ -320,7 +322,7 @@ class Job:
 
 
 class SqliteStore:
-    """The counts of all processes that share a file. `local` counts while the file does not work."""
+    """The counts of all processes that share a file. `local` counts while the file is not available."""
 
     def __init__(
         self,
@@ -394,7 +396,7 @@ class SqliteStore:
         self.release(slot, ran=True, has_ended=True)
 
     async def resume(self, slot: Slot) -> None:
-        """While the file does not work, the call goes on without a slot: it must not be refused now."""
+        """Wait for a slot. While the file is not available, the call continues without one."""
         job = Job(partial(self._resume, slot), slot)
         is_settled = False
         try:
@@ -435,8 +437,7 @@ class SqliteStore:
         return {"store": "sqlite", "out": self._is_failing, "outages": self._outages, **counts}
 
     async def _ask(self, job: Job, wait_s: float) -> Any:
-        """Return the thread's answer, or None if there is none in time. A thread that makes progress is
-        waited for."""
+        """Return the answer of the thread, or None if it makes no progress for `wait_s`."""
         job.expect_answer()
         steps = self._steps
         self._submit(job)
@@ -525,7 +526,7 @@ class SqliteStore:
         return LEASE_NS / 3e9 if self._held else None
 
     def _work(self, jobs: list[Job]) -> None:
-        """Do everything there is to do in one transaction."""
+        """Run jobs, renew the lease and admit queued calls, in one transaction."""
         if not self._is_open:
             if time.monotonic() < self._retry_at:
                 self._undo(jobs)
@@ -577,7 +578,7 @@ class SqliteStore:
                 self._ledger.restore(slot)
         self._renewed_ns = now_ns
 
-    # --- while the file does not work ---
+    # --- while the file is not available ---
 
     def _fail(self, jobs: list[Job], error: Exception) -> None:
         self._close_file()
@@ -590,8 +591,8 @@ class SqliteStore:
         self._waiting.clear()
 
     def _undo(self, jobs: list[Job]) -> None:
-        """Answer jobs that were not done. Slots that were to be freed are free when the file works
-        again, because all that are held are written anew then."""
+        """Answer jobs that were not done. When the file is available again, the slots that are still held are
+        written again, so those that were to be freed are free."""
         for job in jobs:
             if job.slot is not None:
                 self._held.pop(job.slot.number, None)
@@ -613,8 +614,8 @@ class SqliteStore:
             self._outages += is_new
         if is_new:
             logger.warning(
-                "the limits store %s does not work (%s); until it does, this process counts for itself, "
-                "up to its share of each limit",
+                "the limits store %s is not available (%s); this process counts for itself, up to its "
+                "share of each limit",
                 self._path,
                 error,
                 extra={"outages": self._outages},
@@ -624,4 +625,4 @@ class SqliteStore:
         with self._changed:
             was_failing, self._is_failing, self._problem = self._is_failing, False, None
         if was_failing:
-            logger.warning("the limits store %s works again", self._path)
+            logger.warning("the limits store %s is available again", self._path)

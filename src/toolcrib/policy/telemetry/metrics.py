@@ -1,12 +1,11 @@
-"""Metrics of calls: counted in memory, shown in the text format of Prometheus (0.0.4), summed over worker
-processes.
+"""Metrics of calls in the text format of Prometheus (0.0.4), summed over worker processes.
 
-A call costs one lock and a few additions. Labels come from the registry and from classes of errors, and
-their number is limited as well, so that no caller can fill the memory.
+Labels come from the registry and from error codes, and their number is limited, so that no caller can fill
+the memory.
 
-Several processes that serve as one each write their metrics to a file in a shared folder: once a second
-where they have changed, and whenever they are asked themselves, so that no sum is ever lower than one shown
-before. The counts of a process that has ended stay; its gauges do not.
+Each worker process writes its metrics to a file in a shared folder: once a second if they have changed, and
+before it answers a scrape, so that a counter never decreases. The counters of a process that has ended are
+kept; its gauges are not.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ MAX_OUTCOMES = 100
 MAX_REFUSALS = 32
 OTHER = "other"
 INTERVAL_S = 1.0
-SUFFIX = ".figures"
+SUFFIX = ".metrics"
 
 CONTENT_TYPE = b"text/plain; version=0.0.4; charset=utf-8"
 PREFIX = "toolcrib_"
@@ -66,7 +65,7 @@ class ToolMetrics:
 
 @dataclass(slots=True)
 class MetricsSnapshot:
-    """Metrics at one moment. The tool without a name stands for all that do not exist."""
+    """Metrics at one moment. Calls of unknown tools are counted under the name ""."""
 
     tools: dict[str, ToolMetrics] = field(default_factory=dict)
     refusals: dict[str, int] = field(default_factory=dict)
@@ -97,14 +96,14 @@ class MetricsSnapshot:
 
     @classmethod
     def decode(cls, data: bytes) -> MetricsSnapshot:
-        """Raises ValueError, TypeError or KeyError for data that no process of this version has written."""
+        """Decode metrics. Raises ValueError, TypeError or KeyError for data of another version."""
         facts: dict[str, Any] = json.loads(data)
         tools = {}
         for tool, fact in facts["tools"].items():
             outcomes = {(outcome, code): int(count) for outcome, code, count in fact["outcomes"]}
             buckets = [int(count) for count in fact["buckets"]]
             if len(buckets) != len(BUCKETS_S) + 1:
-                raise ValueError("other buckets than ours")
+                raise ValueError("other bucket boundaries")
             tools[tool] = ToolMetrics(outcomes, buckets, float(fact["total_s"]))
         refusals = {kind: int(count) for kind, count in facts["refusals"].items()}
         return cls(tools, refusals, {name: float(value) for name, value in facts["gauges"].items()})
@@ -161,7 +160,9 @@ class CallMetrics:
         if tool and len(self._tools) >= MAX_TOOLS:
             if not self._is_full:
                 self._is_full = True
-                logger.warning("metrics distinguish %d tools; calls of further ones have no name", MAX_TOOLS)
+                logger.warning(
+                    "metrics are limited to %d tools; others are counted without a name", MAX_TOOLS
+                )
             tool = ""
         return self._tools.setdefault(tool, ToolMetrics())
 
@@ -216,7 +217,7 @@ def _number(value: float) -> str:
 
 
 class SharedMetrics:
-    """The metrics of this process among those that share a folder. `take` returns its own."""
+    """The metrics of all processes that share a folder. `take` returns those of this process."""
 
     def __init__(
         self, folder: Path, take: Callable[[], MetricsSnapshot], *, interval_s: float = INTERVAL_S
@@ -229,11 +230,11 @@ class SharedMetrics:
         self._written = b""
         self._has_warned = False
         self._is_closed = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="toolcrib-figures", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="toolcrib-metrics", daemon=True)
         self._thread.start()
 
     def sum(self) -> MetricsSnapshot:
-        """Return the metrics of all processes, those of this one as they are now."""
+        """Return the sum of the metrics of all processes."""
         own = self._take()
         self._write(own)
         return MetricsSnapshot.sum_of([own, *self._read_others()])
@@ -254,9 +255,9 @@ class SharedMetrics:
             if data == self._written:
                 return
             try:
-                fresh = self._path.with_suffix(".new")
-                fresh.write_bytes(data)
-                fresh.replace(self._path)  # readers see all of it or nothing
+                draft = self._path.with_suffix(".new")
+                draft.write_bytes(data)
+                draft.replace(self._path)  # atomic for readers
                 self._written = data
             except OSError as error:
                 if not self._has_warned:

@@ -70,30 +70,27 @@ class TelemetryMiddleware:
             self._metrics.count_refusal(kind)
 
     def gauge(self, name: str, read: Callable[[], float]) -> None:
-        """Add a metric that is read whenever metrics are shown, in that thread; a name in `_total` is a
-        counter.
-
-        Where `read` fails, the metric is left out that time.
-        """
+        """Add a gauge, or a counter if its name ends in `_total`. Every scrape calls `read` on its thread; if
+        that fails, the metric is left out."""
         name = name.removeprefix(PREFIX)
         if not METRIC_NAME.fullmatch(name):
             raise ValueError(f"must be lower-case letters, digits and underscores, got {name!r}")
         self._gauges[name] = read
 
     def exposition(self) -> tuple[bytes, bytes]:
-        """Return content type and body of the page for Prometheus. Raises ConfigurationError if it is off."""
+        """Return content type and body for Prometheus. Raises ConfigurationError if metrics are off."""
         snapshot = self._snapshot() if self._shared is None else self._shared.sum()
         return CONTENT_TYPE, render(snapshot, self._info)
 
     def share(self, folder: Path) -> None:
-        """Show the metrics of all processes that share this folder, whichever of them is asked."""
+        """Report the metrics of all processes that share this folder."""
         if self._metrics is not None and self._shared is None:
             self._shared = SharedMetrics(folder, self._snapshot)
 
     def _snapshot(self) -> MetricsSnapshot:
         if self._metrics is None:
             raise ConfigurationError(
-                "no metrics are kept", key="telemetry.prometheus", hint="set prometheus = true"
+                "metrics are off", key="telemetry.prometheus", hint="set prometheus = true"
             )
         snapshot = self._metrics.snapshot()
         for name, read in self._gauges.items():

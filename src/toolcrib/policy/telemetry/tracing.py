@@ -43,11 +43,11 @@ class CallSpan:
 
     @types.coroutine
     def run(self, work: Awaitable[T]) -> Generator[Any, Any, T]:
-        """Do the work with the span as the current one.
+        """Await `work` with the span as the current one.
 
-        A call may start outside of any task, go on in one, or be moved to another. A context that is
-        detached in another place than it was attached would stay attached, so it is attached and detached
-        around every step. A span that the tool has made the current one is restored when the tool goes on.
+        A call may begin outside of a task and continue in another one. OpenTelemetry requires that a context
+        is detached where it was attached, so it is attached and detached around every step. A span that the
+        tool has made current is restored at its next step.
         """
         steps = work.__await__()
         resume: Any = steps.send
@@ -134,7 +134,7 @@ class Tracing:
     def _warn(self, error: Exception) -> None:
         if not self._has_warned:
             self._has_warned = True
-            logger.warning("OpenTelemetry fails, and calls go on without it: %s", type(error).__name__)
+            logger.warning("OpenTelemetry failed, calls continue without it: %s", type(error).__name__)
 
 
 def _attributes(tool: str | None) -> dict[str, Any]:

@@ -164,7 +164,7 @@ def test_a_budget_that_is_given_back_leaves_its_count_as_it_was():
 def test_places_that_nobody_holds_are_not_there():
     desk = Desk(Limit(concurrency=2), max_buckets=9)
     slots = [desk.enter(name) for name in "aab"]
-    assert desk.store.counters.running == {"place|1:|principal=a": 2, "place|1:|principal=b": 1}
+    assert desk.store.counters.running == {"slot|1:|principal=a": 2, "slot|1:|principal=b": 1}
     for slot in slots:
         slot.leave(ran=True)
     assert desk.store.counters.running == {}

@@ -282,11 +282,11 @@ async def test_a_locked_file_is_waited_for_briefly_and_then_calls_are_counted_he
     ] == [1]
     assert {record.name for record in caplog.records if record.getMessage() in texts} == {"toolcrib"}
     assert len(texts) == 2
-    assert texts[0].startswith(f"the limits store {path} does not work (")
+    assert texts[0].startswith(f"the limits store {path} is not available (")
     assert texts[0].endswith(
         "); until it does, this process counts for itself, up to its share of each limit"
     )
-    assert texts[1] == f"the limits store {path} works again"
+    assert texts[1] == f"the limits store {path} is available again"
     assert quota.describe_store() == {
         "store": "sqlite",
         "out": False,

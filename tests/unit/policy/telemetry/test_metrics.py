@@ -261,7 +261,7 @@ def test_without_prometheus_nothing_is_counted_and_there_is_no_page() -> None:
     telemetry = make_telemetry()
     call(telemetry)
     telemetry.count_refusal("401")
-    with pytest.raises(ConfigurationError, match=r"telemetry\.prometheus: no metrics are kept") as caught:
+    with pytest.raises(ConfigurationError, match=r"telemetry\.prometheus: metrics are off") as caught:
         telemetry.exposition()
     assert caught.value.hint == "set prometheus = true"
 

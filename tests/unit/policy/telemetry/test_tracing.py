@@ -209,7 +209,7 @@ async def test_a_broken_set_up_of_opentelemetry_fails_no_call(caplog: pytest.Log
     assert figure(telemetry, "toolcrib_calls_total", tool="refund", outcome="ok", code="") == 2
     assert figure(telemetry, "toolcrib_calls_running") == 0
     said = [record.getMessage() for record in caplog.records]
-    assert said == ["OpenTelemetry fails, and calls go on without it: OSError"]
+    assert said == ["OpenTelemetry failed, calls continue without it: OSError"]
 
 
 def test_a_processor_that_fails_fails_no_call(
