@@ -273,7 +273,7 @@ class Exchange:
     async def _call_tools(
         self, calls: Sequence[ToolCall], answers: list[ToolAnswer]
     ) -> AsyncGenerator[ToolResult, None]:
-        """Run all calls of a turn concurrently; yield results as they are ready, and collect them in order."""
+        """Run all calls of a turn concurrently; yield results as they arrive, and collect them in order."""
         running = self._running = []
         for number, call in enumerate(calls):
             self._requested[f"'{call.name}'"] += 1

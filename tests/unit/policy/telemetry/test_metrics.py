@@ -189,7 +189,7 @@ def test_no_caller_can_make_figures_without_end(
     assert figure(telemetry, "toolcrib_refusals_total", kind="1") == 2
     assert figure(telemetry, "toolcrib_refusals_total", kind="other") == 2
     said = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
-    assert said == ["metrics distinguish 2 tools; calls of further ones have no name"]
+    assert said == ["metrics are limited to 2 tools; others are counted without a name"]
 
 
 def test_the_nameless_tool_has_room_where_there_is_none_for_others(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -301,7 +301,7 @@ def crew(tmp_path: Path) -> Iterator[list[TelemetryMiddleware]]:
 
 
 def leave(folder: Path, pid: int, snapshot: MetricsSnapshot = SHEET) -> Path:
-    path = folder / f"{pid}-00.figures"
+    path = folder / f"{pid}-00.metrics"
     path.write_bytes(snapshot.encode())
     return path
 
@@ -396,7 +396,7 @@ def test_what_a_worker_had_under_way_ends_with_it(tmp_path: Path) -> None:
     ],
 )
 def test_a_file_that_cannot_be_read_is_passed_over(tmp_path: Path, data: bytes) -> None:
-    (tmp_path / "1-00.figures").write_bytes(data)
+    (tmp_path / "1-00.metrics").write_bytes(data)
     (tmp_path / "README").write_bytes(b"of somebody else")
     leave(tmp_path, os.getppid())
     pool = SharedMetrics(tmp_path, lambda: SHEET, interval_s=60)
