@@ -1,6 +1,6 @@
 """`python dev.py map`: rewrite the generated parts of docs/architecture.md.
 
-The tree lists every module with the first line of its docstring; the trace lists the functions of one real
+The tree lists every module with the summary of its docstring; the trace lists the functions of one real
 HTTP call (`bench.trace`). Each part stands between two comments in the page; only that text is replaced.
 """
 
@@ -19,7 +19,7 @@ PAGE = ROOT / "docs" / "architecture.md"
 
 
 def render_tree(folder: Path = PACKAGE, depth: int = 0) -> str:
-    """Return the modules below a folder, one per line, with the first line of each docstring."""
+    """Return the modules below a folder, one per line, with the summary of each docstring."""
     lines = []
     for path in sorted(folder.iterdir(), key=lambda path: (path.is_dir(), path.name)):
         if path.suffix == ".py" and path.name != "__init__.py":
@@ -32,7 +32,8 @@ def render_tree(folder: Path = PACKAGE, depth: int = 0) -> str:
 
 def _line(name: str, path: Path, depth: int) -> str:
     docstring = ast.get_docstring(ast.parse(path.read_text())) or ""
-    return f"{'  ' * depth + name:<28} {docstring.partition(chr(10))[0]}".rstrip()
+    summary = " ".join(docstring.partition("\n\n")[0].split())
+    return f"{'  ' * depth + name:<28} {summary}".rstrip()
 
 
 def replace_part(page: str, name: str, text: str) -> str:

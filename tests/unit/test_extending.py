@@ -154,7 +154,7 @@ def sell() -> str:
 async def main():
     async with server.connect() as client:
         assert "example/count" in client.capabilities["experimental"]
-        print((await client._request("example/count", {}))["count"])
+        print((await client.request("example/count"))["count"])
 
 asyncio.run(main())
 """

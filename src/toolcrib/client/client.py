@@ -379,6 +379,10 @@ class Client:
 
     # --- inside ---
 
+    async def request(self, method: str, params: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """Send a request of any method, such as one that `MCPServer.add_method` serves; return its result."""
+        return await self._request(method, params or {})
+
     async def _request(
         self,
         method: str,
@@ -476,7 +480,14 @@ def _make_transport(target: str | Sequence[str] | Transport, headers: Mapping[st
         return HttpTransport(target, headers=headers)
     if headers:
         raise ConfigurationError("headers are only supported for URLs", key="headers")
-    return StdioTransport(target) if isinstance(target, Sequence) else target
+    if isinstance(target, Sequence):
+        return StdioTransport(target)
+    if not hasattr(target, "send"):
+        raise ConfigurationError(
+            f"a client cannot connect to {type(target).__name__}",
+            hint="pass a URL or a command; for a server in this process use server.connect()",
+        )
+    return target
 
 
 @cache

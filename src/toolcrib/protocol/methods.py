@@ -124,29 +124,12 @@ def _tools_capability(engine: Engine) -> Mapping[str, Any]:
     return {"tools": {"listChanged": True} if engine.settings.dynamic else {}}
 
 
-METHODS: tuple[Method, ...] = (
-    Method("tools/call", call_tool, capability={"logging": {}}),
-    Method("tools/list", list_tools, capability=_tools_capability),
-    Method("notifications/cancelled", cancel),
-    Method("server/discover", discover, MODERN_ONLY),
-    Method("subscriptions/listen", listen, MODERN_ONLY),
-    Method("initialize", initialize, LEGACY_ONLY, before_initialize=True),
-    Method("ping", ping, LEGACY_ONLY, before_initialize=True),
-    Method("logging/setLevel", set_level, LEGACY_ONLY),
-)
-
-
-def methods_of(rows: Iterable[Method], revision: Revision) -> dict[str, Method]:
-    """Return the methods of one revision by name; a later row replaces an earlier one of the same name."""
-    return {row.name: row for row in rows if revision.name in row.revisions}
-
-
-# --- methods of other packages -----------------------------------------------------------------------
+# --- methods with a simple handler ---------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class MethodRequest:
-    """The request that a handler of another package gets beside its parameters."""
+    """The request that a simple handler gets beside its parameters."""
 
     method: str
     revision: str
@@ -224,3 +207,22 @@ def _encode(engine: Engine, id_: Id, revision: Revision, result: Mapping[str, An
         content.setdefault("resultType", "complete")
         content["_meta"] = {**content.get("_meta", {}), **engine.server_meta}
     return Reply(messages.encode_result(id_, codec.encode(content)))
+
+
+# --- the table ---------------------------------------------------------------------------------------
+
+METHODS: tuple[Method, ...] = (
+    Method("tools/call", call_tool, capability={"logging": {}}),
+    Method("tools/list", list_tools, capability=_tools_capability),
+    Method("notifications/cancelled", cancel),
+    Method("server/discover", discover, MODERN_ONLY),
+    Method("subscriptions/listen", listen, MODERN_ONLY),
+    Method("initialize", initialize, LEGACY_ONLY, before_initialize=True),
+    Method("ping", ping, LEGACY_ONLY, before_initialize=True),
+    Method("logging/setLevel", set_level, LEGACY_ONLY),
+)
+
+
+def methods_of(rows: Iterable[Method], revision: Revision) -> dict[str, Method]:
+    """Return the methods of one revision by name; a later row replaces an earlier one of the same name."""
+    return {row.name: row for row in rows if revision.name in row.revisions}

@@ -1,0 +1,1 @@
+"""Type hints and docstrings to JSON Schema, arguments in, results out."""
