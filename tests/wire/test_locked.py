@@ -143,7 +143,7 @@ def test_without_a_lock_that_can_be_trusted_it_does_not_start(
 def test_a_reload_that_drifts_keeps_what_served_until_it_is_locked(folder: Path) -> None:
     with Serving("tools.py", "--locked", "--reload", cwd=folder) as serving:
         (folder / "tools.py").write_text(CHANGED)
-        serving.wait_for("Not reloaded, the tools from before still serve")
+        serving.wait_for("Not reloaded, the previous tools stay active")
         assert "`b` is now required" in serving.errors
         assert serving.call("add", a=1) == "2"
         lock(folder, "tools.py")

@@ -120,7 +120,7 @@ def collect(
 
 
 def find_files(targets: Iterable[Any], sources: Sequence[Source] = ()) -> list[Path]:
-    """Return the files and folders behind targets, as their sources name them."""
+    """Return the files and folders of targets, as their sources report them."""
     found: list[Path] = []
     for each in targets:
         target = _parse(each)
@@ -151,11 +151,11 @@ def _find_source(target: Any, sources: Sequence[Source]) -> Source:
         return source
     if isinstance(target, Target):
         raise SourceError(
-            f"Tools cannot be read from {target.text}",
+            f"Cannot read tools from {target.text}",
             hint="give a Python file, a folder, a module or a descriptor",
         )
     raise InvalidToolError(
-        f"Tools cannot be read from {type(target).__name__}",
+        f"Cannot read tools from {type(target).__name__}",
         hint="add a function, an application, a tool object, a table, a module, a file or a folder",
     )
 
@@ -177,6 +177,6 @@ def _add_namespace(tool: Tool, namespace: str | bool) -> Tool:
                 hint='give the prefix itself: namespace="..."',
             )
         namespace = name
-    tool = copy(tool)  # the caller's own is not changed
+    tool = copy(tool)  # the caller keeps the original
     tool.namespace = namespace or None
     return tool

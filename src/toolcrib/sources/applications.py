@@ -36,7 +36,7 @@ _SECRET_NAME = re.compile(
     r"(?i)appid|auth(?!ors?$)|cookie|credential|key$|passw|pwd|secret|session|signature|token"
 )
 _FORM, _MULTIPART = "application/x-www-form-urlencoded", "multipart/form-data"
-_opening = threading.Lock()
+_client_lock = threading.Lock()
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -54,8 +54,8 @@ class _DefaultName:
 class Application:
     """A class whose methods are tools. Mark them with `@tool`, or override `list_tools`.
 
-    `namespace`, on the class or on an object, is the prefix of its tools in a registry. Arguments that no
-    class takes are kept in `settings`.
+    `namespace`, on the class or on an object, is the prefix of its tools in a registry. Other keyword
+    arguments are kept in `settings`.
     """
 
     if TYPE_CHECKING:
@@ -271,29 +271,29 @@ def _verb(
     parameters = inspect.signature(shape).parameters.values()
     this = inspect.Parameter("self", inspect.Parameter.POSITIONAL_ONLY)
     verb.__dict__["__signature__"] = inspect.Signature([this, *parameters])
-    verb.__doc__ = f"{method} `path`: {send.__doc__} CallOptions lists the options."
+    verb.__doc__ = f"Send a {method} request. {send.__doc__} For options see CallOptions."
     return verb
 
 
 def _respond(app: APIApplication, method: str, call: _Call) -> APIResponse:
-    """the response, with any status, for `_handle_response`."""
+    """Return the response, with any status, for `_handle_response`."""
     return APIResponse(**vars(app._find_client().request(method, call.path, **app._with_timeout(call))))
 
 
 def _read(app: APIApplication, method: str, call: _Call) -> Any:
-    """the parsed data; an error status raises APIError."""
+    """Return the parsed data. Raises APIError for an error status."""
     return app._handle_response(_respond(app, method, call))
 
 
 async def _arespond(app: APIApplication, method: str, call: _Call) -> APIResponse:
-    """the response, with any status, for `_handle_response`; awaitable."""
+    """Return an awaitable of the response, with any status, for `_handle_response`."""
     return APIResponse(
         **vars(await app._find_client().arequest(method, call.path, **app._with_timeout(call)))
     )
 
 
 async def _aread(app: APIApplication, method: str, call: _Call) -> Any:
-    """the parsed data; an error status raises APIError; awaitable."""
+    """Return an awaitable of the parsed data. Raises APIError for an error status."""
     return app._handle_response(await _arespond(app, method, call))
 
 
@@ -370,7 +370,7 @@ class APIApplication(Application):
     def _find_client(self) -> HTTPClient:
         client = self._client
         if client is None or client.base_url != self.base_url:
-            with _opening:  # several threads may make the first request at once
+            with _client_lock:  # several threads may make the first request at once
                 client = self._client
                 if client is None or client.base_url != self.base_url:
                     client = self._client = HTTPClient(self.base_url, headers=self._default_headers)
@@ -414,7 +414,7 @@ class ApplicationSource(MemorySource):
 
 
 def is_application(value: Any) -> bool:
-    """Return whether it lists tools. A client, whose `list_tools` is async, is not an application."""
+    """Return whether a value has `list_tools`. A client, where that is async, is not an application."""
     try:
         lister = getattr(value, "list_tools", None)
     except Exception:
@@ -423,7 +423,7 @@ def is_application(value: Any) -> bool:
 
 
 def _set_owner(tool: Tool, app: Any) -> Tool:
-    """Return the tool as one of an application, unless an application inside it owns it."""
+    """Return the tool with `app` as its owner, unless a nested application owns it."""
     if tool.owner is not None:
         return tool
     tool = copy(tool)

@@ -31,8 +31,8 @@ from toolcrib.tool import Tool
 
 @dataclass(slots=True)
 class Batch:
-    """The tools of a target, and findings about the rest. `single`: the target is one tool, so `server.add`
-    raises its problems instead of reporting them."""
+    """The tools of a target, and findings about those that cannot be read. If `single`, the target is one
+    tool, and `server.add` raises its problems instead of reporting them."""
 
     tools: list[Tool] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
@@ -58,10 +58,10 @@ class Batch:
 
 @dataclass(slots=True)
 class ReadOptions:
-    """What a source gets beside its target: options for every tool, handlers of tables, and other sources."""
+    """Options of `Source.read`: tool options, handlers of tables, and a function to read other targets."""
 
     read: Callable[[Any], Batch]
-    """Read another target, for example what a module holds, with the source that accepts it."""
+    """Read another target, for example an object of a module, with the source that accepts it."""
     tool_options: OptionFields = field(default_factory=OptionFields)
     handlers: Mapping[str, Any] = field(default_factory=dict)
     used_handlers: set[str] = field(default_factory=set)
@@ -82,10 +82,10 @@ class ReadOptions:
 
 
 class Source(Protocol):
-    """Reads tools from one kind of target. Texts and paths come as `targets.Target`."""
+    """Reads tools from one kind of target. Strings and paths are passed as `targets.Target`."""
 
     def accepts(self, target: Any) -> bool:
-        """Return whether this source reads the target. Must be cheap and must not run foreign code."""
+        """Return whether this source reads the target. Must be fast and must not run code of the target."""
         ...
 
     def read(self, target: Any, options: ReadOptions) -> Batch:

@@ -1,9 +1,9 @@
 """Import modules by name or file, and explain failures with file and line.
 
-A file is imported under the name that Python would give it, so that the files beside it can import it and
-each other. Where that name means something else already, the file is loaded under a private name: two files
-called `tools.py` do not collide. The folder of a file is appended to the import path, so that a user's
-`calendar.py` does not hide the standard one.
+A file is imported under its usual module name, so that the files beside it can import it and each other. If
+another module has that name, the file is loaded under a private name, so that two files called `tools.py` do
+not collide. The folder of a file is appended to the import path, so that a user's `calendar.py` does not hide
+that of the standard library.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ added_import_paths: set[str] = set()
 spec_listeners: list[Callable[[ModuleSpec], None]] = []
 """Called with the spec of a file that is loaded under a private name, which no finder sees."""
 import_machinery: set[str] = {__file__, str(importlib.__file__)}
-"""Files that take part in every import, so they are never the place of an error."""
+"""Files in the traceback of every import, which are never the location of an error."""
 
 _loading: ContextVar[str | None] = ContextVar("toolcrib_loading", default=None)
 _may_import: ContextVar[bool] = ContextVar("toolcrib_may_import", default=True)
@@ -98,15 +98,15 @@ def find_submodules(package: ModuleType) -> Iterator[str]:
 
 
 def is_skipped_folder(name: str) -> bool:
-    """Return whether a folder of this name is hidden or holds what others wrote."""
+    """Return whether a folder of this name is hidden or holds third-party code."""
     return name.startswith(".") or name in _SKIPPED_FOLDERS
 
 
 def _walk(
     folder: Path, on_error: Callable[[OSError], None] | None = None
 ) -> Iterator[tuple[Path, list[str]]]:
-    for place, folders, files in os.walk(folder, onerror=on_error):
-        here = Path(place)
+    for current, folders, files in os.walk(folder, onerror=on_error):
+        here = Path(current)
         is_project = any(name in files for name in _PROJECT_FILES)
         folders[:] = [
             name
@@ -155,7 +155,7 @@ def load_file(path: Path) -> ModuleType:
 
 
 def _resolves_to(name: str, root: Path, path: Path) -> bool:
-    """Return whether `import name` finds what is in `root`."""
+    """Return whether `import name` finds the module in `root`."""
     if not name.isidentifier():
         return False
     try:
@@ -164,7 +164,7 @@ def _resolves_to(name: str, root: Path, path: Path) -> bool:
             importlib.invalidate_caches()
             spec = importlib.util.find_spec(name)
     except (ImportError, ValueError):
-        return False  # a module without a spec, made by hand
+        return False  # a module that was created without a spec
     if spec is None:
         return False
     if spec.submodule_search_locations is None:
@@ -242,7 +242,7 @@ def _is_missing(name: str, missing: str | None) -> bool:
 
 
 def _is_neighbour(other: Path, path: Path) -> bool:
-    """Return whether it is another file of the same project."""
+    """Return whether `other` is another file of the same project."""
     root = find_import_root(path)[0]
     return (
         other != path

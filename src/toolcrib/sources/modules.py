@@ -1,8 +1,8 @@
 """Modules, files and folders as sources: marked functions, applications, tool objects, servers and tables.
 
-Only what a module defines itself, or names in `__all__`, is published: an import must not publish the
-tool of another module. Servers and registries, those of mcp and fastmcp too, are the exception, because a
-module adds tools to servers that it imports.
+A module publishes what it defines itself or names in `__all__`, but not the tools that it imports from other
+modules. Servers and registries, also those of mcp and fastmcp, are the exception, because a module adds tools
+to servers that it imports.
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ def _read_modules(
 
 
 def _drop_repeated(tools: list[Tool]) -> list[Tool]:
-    """Keep one of each tool that was reached on several ways."""
+    """Keep one of each tool that was found more than once."""
     seen: dict[Any, Tool] = {}
     for tool in tools:
         origin = tool.origin
@@ -184,7 +184,7 @@ def _is_server(value: Any) -> bool:
 
 
 def _is_tool(value: Any) -> bool:
-    """Return whether this is a tool or holds tools. A module may hold objects that fail when looked at."""
+    """Return whether this is a tool or holds tools. Reading an attribute of an object may fail."""
     try:
         return (
             isinstance(value, Tool)
@@ -247,7 +247,7 @@ def _add_class(content: ModuleContent, cls: type) -> None:
         )
         return
     except ValueError:
-        pass  # no signature: creating it will tell
+        pass  # no signature: try to create it
     content.objects.append(cls)
 
 
@@ -255,7 +255,7 @@ def _add_class(content: ModuleContent, cls: type) -> None:
 
 
 class _Imports:
-    """The names that a module has only because it imports them: by its source, or else by `__module__`."""
+    """The names that a module imports, found in its source, or else by `__module__`."""
 
     def __init__(self, module: ModuleType) -> None:
         self._module = module
@@ -276,7 +276,7 @@ class _Imports:
 
 
 def _imported_names(module: ModuleType) -> set[str]:
-    """Return the names that only import statements bind; `*` where the source does not tell."""
+    """Return the names that only import statements bind; {"*"} if that cannot be read from the source."""
     try:
         tree = ast.parse(Path(_file_of(module) or "").read_bytes())
     except (OSError, SyntaxError, ValueError):

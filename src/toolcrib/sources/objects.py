@@ -33,7 +33,7 @@ class ObjectSource(MemorySource):
 
 
 class ClassSource(MemorySource):
-    """A class of tool objects or an application stands for its instance; any other class is a callable."""
+    """A class. Tool objects and applications are instantiated; any other class is a callable."""
 
     def accepts(self, target: Any) -> bool:
         return isinstance(target, type)
@@ -64,7 +64,7 @@ def is_tool_class(cls: type) -> bool:
 def check_object(tool: Any, check_free: Callable[[str], None]) -> None:
     """Raise DefinitionError unless `tool` keeps the rules of `register_tool`.
 
-    `check_free` raises where the name is taken: between the checks of the name and of the description.
+    `check_free` raises where the name is taken. It runs after the check of the name and before the others.
     """
     if not hasattr(tool, "name") or not hasattr(tool, "description"):
         raise InvalidToolError("Tool must have 'name' and 'description' attributes")

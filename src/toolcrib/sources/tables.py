@@ -76,50 +76,50 @@ def is_definition(value: Any) -> bool:
 
 def read_table(table: Any, handlers: Mapping[str, Any]) -> DefinitionTable:
     """Read `{name: {description, schema, handler}}`, `[{name, description, schema}]`, or one definition."""
-    read = DefinitionTable()
+    result = DefinitionTable()
     if is_definition(table):
-        _add_entry(read, table, handlers)
+        _add_entry(result, table, handlers)
     elif isinstance(table, Mapping):
         for name, entry in table.items():
             if isinstance(entry, Mapping):
-                _add_entry(read, {"name": name, **entry}, handlers)
+                _add_entry(result, {"name": name, **entry}, handlers)
             else:
-                read.report(name, f"Entry '{name}' of the table is not a definition", "give a dict")
+                result.report(name, f"Entry '{name}' of the table is not a definition", "give a dict")
     elif isinstance(table, Iterable) and not isinstance(table, str):
         for entry in table:
             if isinstance(entry, Mapping) or is_definition(entry):
-                _add_entry(read, entry, handlers)
+                _add_entry(result, entry, handlers)
             else:
                 kind = type(entry).__name__
-                read.report(kind, f"A {kind} in the table is not a definition", "give dicts with a name")
+                result.report(kind, f"A {kind} in the table is not a definition", "give dicts with a name")
     else:
         kind = type(table).__name__
-        read.report(kind, f"A table of tools cannot be a {kind}", "give a dict or a list of definitions")
-    return read
+        result.report(kind, f"A table of tools cannot be a {kind}", "give a dict or a list of definitions")
+    return result
 
 
 def find_unused(handlers: Iterable[str], used: set[str]) -> list[Finding]:
     """Report handlers without a definition."""
-    read = DefinitionTable()
+    result = DefinitionTable()
     for name in handlers:
         if name not in used:
             text = f"Handler '{name}' has no definition: it cannot be listed"
-            read.report(name, text, "add it to TOOL_DEFINITIONS")
-    return read.findings
+            result.report(name, text, "add it to TOOL_DEFINITIONS")
+    return result.findings
 
 
-def _add_entry(read: DefinitionTable, definition: Any, handlers: Mapping[str, Any]) -> None:
+def _add_entry(result: DefinitionTable, definition: Any, handlers: Mapping[str, Any]) -> None:
     entry: Mapping[str, Any] = definition if isinstance(definition, Mapping) else _to_mapping(definition)
     name: Any = entry.get("name")
     if not isinstance(name, str):
-        read.report(name, f"Tool name must be string, got {type(name)}", "give every definition a name")
+        result.report(name, f"Tool name must be string, got {type(name)}", "give every definition a name")
         return
     handler = entry.get("handler") or handlers.get(name)
     if not callable(handler):
         text = f"Tool '{name}' is defined but has no handler: it would be listed and could not be called"
-        read.report(name, text, "put its handler in the entry or in TOOL_HANDLERS, under the same name")
+        result.report(name, text, "put its handler in the entry or in TOOL_HANDLERS, under the same name")
         return
-    read.entries.append(TableEntry(name, handler, _options_in(entry)))
+    result.entries.append(TableEntry(name, handler, _options_in(entry)))
 
 
 def _to_mapping(definition: Any) -> dict[str, Any]:

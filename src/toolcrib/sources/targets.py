@@ -1,4 +1,4 @@
-"""Targets: texts that name a source of tools, on the command line, in `toolcrib.toml` and in `server.add`.
+"""Targets: strings that name a source of tools, on the command line, in `toolcrib.toml` and in `server.add`.
 
     tools.py                 a Python file
     tools.py:find_order      an object in it
@@ -9,8 +9,8 @@
     toolcrib.toml            settings, which name other targets
     https://host/mcp         the address of a running server
 
-This module alone decides which of these a text is. It imports nothing and reads a file only to tell a
-descriptor in TOML from settings.
+This module alone decides which of these a string is. It imports no module, and reads a file only to
+distinguish a descriptor in TOML from settings.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ TargetKind = Literal["address", "settings", "descriptor", "file", "folder", "mod
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A text, and what it names. `path` is that of a file or folder, `module` the name of a module, `name`
-    the object behind the colon."""
+    """A parsed target. `path` is a file or folder, `module` the name of a module, `name` the object after the
+    colon."""
 
     text: str
     kind: TargetKind
@@ -43,11 +43,11 @@ class Target:
 
     @property
     def is_missing(self) -> bool:
-        """Whether it names a path that does not exist. Modules are looked up when they are imported."""
+        """Whether the path does not exist. Modules are looked up when they are imported."""
         return self.path is not None and not os.path.exists(self.path)
 
     def find_paths(self) -> list[Path]:
-        """Return the files and folders behind it; of a module only once it is imported."""
+        """Return the files and folders of the target; of a module only once it is imported."""
         if self.path is not None:
             return [self.path]
         module = sys.modules.get(self.module or "")
@@ -56,7 +56,7 @@ class Target:
 
 
 def parse_target(text: str) -> Target:
-    """Decide what a text names."""
+    """Parse a string into a target."""
     if "://" in text:
         return Target(text, "address")
     if os.path.exists(text):  # unlike Path.exists, it accepts any text
@@ -80,7 +80,7 @@ def is_settings(text: str) -> bool:
 
 
 def default_target() -> str:
-    """Return the target of a command that got none: the settings of the current folder, or the samples."""
+    """Return the default target of commands: the settings of the current folder, or the samples."""
     return FILE_NAME if os.path.isfile(FILE_NAME) else SAMPLES
 
 

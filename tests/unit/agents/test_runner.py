@@ -223,7 +223,7 @@ async def test_functions_and_registries_are_accepted_as_tools() -> None:
         async with AgentRunner(tools, parrot) as runner:
             assert await runner.ask("Twice four?") == "Eight."
         assert parrot.heard[1] == ["8"]
-    with pytest.raises(ConfigurationError, match="Tools cannot be read from int"):
+    with pytest.raises(ConfigurationError, match="Cannot read tools from int"):
         AgentRunner([7], Parrot())
 
 

@@ -237,7 +237,7 @@ def test_changed_files_are_loaded_while_it_serves_and_broken_ones_are_not(cli: C
         serving.wait_for("info: Reloaded 1 tools, changed: add")
         assert serving.call("add", a=4, b=5) == "20"
         path.write_text(ADD + "\ndef broken(:\n")
-        serving.wait_for("error: Not reloaded, the tools from before still serve: ")
+        serving.wait_for("error: Not reloaded, the previous tools stay active: ")
         assert "tools.py:17: error[unreadable-source]" in serving.errors
         assert serving.call("add", a=4, b=5) == "20"
         path.write_text(ADD.replace("def add", "def plus"))

@@ -123,7 +123,7 @@ def test_a_verb_has_a_signature_and_words_of_its_own() -> None:
         "options",
     ]
     assert list(inspect.signature(APIApplication().get).parameters) == ["path", "params", "options"]
-    assert "GET `path`" in (APIApplication.get.__doc__ or "")
+    assert "Send a GET request." in (APIApplication.get.__doc__ or "")
     with pytest.raises(TypeError, match="unknown option: colour"):
         APIApplication("http://127.0.0.1:1").get("/x", colour=1)  # type: ignore[call-arg]
 

@@ -96,8 +96,8 @@ def test_the_files_of_a_source_are_watched(words: Path, tmp_path: Path) -> None:
 
 
 def test_a_target_that_no_source_accepts_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(SourceError, match="cannot be read from https://host/mcp"):
+    with pytest.raises(SourceError, match="Cannot read tools from https://host/mcp"):
         collect("https://host/mcp")
     (tmp_path / "notes.txt").touch()
-    with pytest.raises(SourceError, match="Tools cannot be read from"):
+    with pytest.raises(SourceError, match="Cannot read tools from"):
         collect(tmp_path / "notes.txt")

@@ -1,8 +1,8 @@
 """Read descriptors: files, or folders of files, that describe tools.
 
-Accepted are the forms of MCP, toolcrib, OpenAI, catalogs, and registries with `{id, name, category,
-description, schema}`. Each part has a few names; what has none of them is metadata and is not published. A
-wrong entry, or a wrong file of a folder, is a finding and hides no other.
+Entries may have the form of MCP, toolcrib, OpenAI, catalogs, or registries with `{id, name, category,
+description, schema}`. Most fields have several accepted names; other fields are metadata and are not
+published. An invalid entry, or an invalid file of a folder, becomes a finding; the others are read.
 """
 
 from __future__ import annotations
@@ -214,7 +214,7 @@ _FORMS = 'use a list of tools, {"tools": [...]}, or one {name, description, sche
 
 
 class NothingDescribedError(SourceError):
-    """A file describes something else than tools."""
+    """A file does not describe tools."""
 
     code = "nothing-described"
 

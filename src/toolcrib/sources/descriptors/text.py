@@ -1,7 +1,7 @@
 """Parse the text of a descriptor into plain data, with the line of every entry.
 
-JSON, YAML and TOML are read strictly, because files may come from anywhere: no duplicate keys, no NaN,
-limited depth and size.
+JSON, YAML and TOML are read strictly, because files may not be trusted: no duplicate keys, no NaN, limited
+depth and size.
 """
 
 from __future__ import annotations
@@ -120,9 +120,9 @@ def _parse_json(text: str, path: Path) -> Any:
         return codec.parse(data)
     except ValueError as error:
         problem = str(error)
-        half = next((found for found in _ESCAPE.finditer(text) if found[1]), None)
-        if half is not None and ("truncated" in problem or "surrogate" in problem):
-            _refuse(path, f"contains a lone surrogate, {half[0]}", text.count("\n", 0, half.start()) + 1)
+        lone = next((found for found in _ESCAPE.finditer(text) if found[1]), None)
+        if lone is not None and ("truncated" in problem or "surrogate" in problem):
+            _refuse(path, f"contains a lone surrogate, {lone[0]}", text.count("\n", 0, lone.start()) + 1)
         position = _BYTE.search(problem)
         line = data.count(b"\n", 0, int(position[1])) + 1 if position else None
         _refuse(path, f"is not valid JSON: {_BYTE.sub('', problem)}", line)

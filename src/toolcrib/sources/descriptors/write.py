@@ -1,7 +1,7 @@
-"""Write descriptors: any tools as a text that `read_descriptors` reads back.
+"""Write descriptors: tools as text that `read_descriptors` reads back.
 
-Published parts are in the spelling of MCP; tags, version, groups and metadata are beside them. Metadata that
-JSON cannot hold is left out.
+Published fields have the names of MCP; tags, version, group and metadata are additional fields. Metadata that
+JSON cannot represent is left out.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def _entry_of(tool: Tool) -> dict[str, Any]:
 
 
 def _plain_metadata(definition: ToolDefinition) -> dict[str, Any]:
-    """Return the metadata that JSON can hold, without what other parts have."""
+    """Return the metadata that JSON can represent and that is not in another field."""
     plain: dict[str, Any] = {}
     for key, value in definition.metadata.items():
         if key == "raises" and value == dict(definition.raises):
@@ -61,7 +61,7 @@ def _plain_metadata(definition: ToolDefinition) -> dict[str, Any]:
         try:
             plain[str(key)] = codec.decode(codec.encode(value))
         except (TypeError, ValueError, ArithmeticError, RecursionError):
-            continue  # any object of the author
+            continue  # not JSON
     return plain
 
 

@@ -1,8 +1,8 @@
 """Read and write YAML; the only module that imports yaml.
 
 The values are those of JSON: objects, lists, strings, numbers, booleans and null. `yes`, `on`, dates and
-`0x1F` are strings, whatever other readers of YAML make of them. The text is read event by event,
-so that nesting and repetition by aliases are limited; tags that create objects are refused.
+`0x1F` are strings, unlike in other YAML readers. The text is read event by event, so that nesting and
+repetition by aliases are limited; tags that create objects are refused.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _BLOCK = re.compile(r"[!-~](?:[ -~]*[!-~])?(?:\n+[!-~](?:[ -~]*[!-~])?)+\n?")
 """Text of several lines that can be written as a block, without leading or trailing spaces."""
 
 _BREAK = re.compile("[\r\x85\u2028\u2029]")
-"""Line breaks for some readers and not for others: they are safe in double quotes only."""
+"""Line breaks for some readers only: they are safe in double quotes."""
 
 
 def _load_engine(what: str) -> Any:

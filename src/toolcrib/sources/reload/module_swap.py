@@ -1,8 +1,8 @@
-"""Import modules again beside those in use, and keep either set.
+"""Import modules again while the old ones are in use, and keep either the new or the old ones.
 
 A swap removes the imported modules of a source tree from `sys.modules`, so that importing them loads their
-files again. It ends with the new modules kept or the old ones restored; neither set is changed in place. Code
-of old modules keeps importing its own companions, also during a swap.
+files again. It ends with the new modules kept or the old ones restored; neither are changed in place. Import
+statements in old modules find other old modules, also during a swap.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Any, NoReturn
 
 from toolcrib.sources import loading
 
-_OLD_MODULES = "__toolcrib_past__"
+_OLD_MODULES = "__toolcrib_old_modules__"
 loading.import_machinery.add(__file__)
 _swap_lock = threading.Lock()
 """One swap at a time: a process has one `sys.modules`."""
@@ -29,8 +29,8 @@ _swap_lock = threading.Lock()
 class ModuleSwap:
     """Removes modules from `sys.modules` until `keep` or `undo`, which may be called on another thread.
 
-    `find` returns the imported modules that belong here. `is_obsolete` tells of a folder on the import path
-    whether nothing is imported from there any more, because a link leads elsewhere now.
+    `find` returns the imported modules to swap. `is_obsolete` returns whether a folder on the import path is
+    no longer used, because a link was changed.
     """
 
     def __init__(self, find: Callable[[], dict[str, ModuleType]], is_obsolete: Callable[[str], bool]) -> None:
@@ -83,12 +83,12 @@ def clear_typing_caches() -> None:
         clear()
 
 
-def _outer_names(aside: dict[str, ModuleType]) -> Iterator[tuple[ModuleType, str, Any]]:
-    """Yield attributes of packages outside that are modules of the swap: an import binds them again."""
-    for name in aside:
+def _outer_names(modules: dict[str, ModuleType]) -> Iterator[tuple[ModuleType, str, Any]]:
+    """Yield the attributes of other packages that are swapped modules: an import sets them again."""
+    for name in modules:
         parent, _, child = name.rpartition(".")
         package = sys.modules.get(parent)
-        if package is not None and parent not in aside and hasattr(package, child):
+        if package is not None and parent not in modules and hasattr(package, child):
             yield package, child, getattr(package, child)
 
 
@@ -96,7 +96,7 @@ class OldModules(dict[str, ModuleType]):
     """Modules that were replaced together, by name."""
 
     def find(self, name: str, importer: dict[str, Any], fromlist: Sequence[str], level: int) -> Any:
-        """Return the module that an import statement in one of these means; None where it is another."""
+        """Return the old module that an import statement in an old module refers to, or None."""
         full = name
         if level:
             package = importer.get("__package__") or getattr(importer.get("__spec__"), "parent", "")
@@ -125,19 +125,19 @@ def _import(
     fromlist: Any = (),
     level: int = 0,
 ) -> Any:
-    past = globals.get(_OLD_MODULES) if type(globals) is dict else None
-    if past is not None:
-        module = past.find(name, globals, fromlist or (), level)
+    old = globals.get(_OLD_MODULES) if type(globals) is dict else None
+    if old is not None:
+        module = old.find(name, globals, fromlist or (), level)
         if module is not None:
             return module
     return _original_import(name, globals, locals, fromlist, level)
 
 
 class SourceImporter:
-    """Imports the source files of a tree as they are now: byte code goes by seconds, not by content.
+    """Imports the source files of a tree without byte code, which may be older by less than a second.
 
-    `check` sees each file before it is imported and may refuse it; `note` gets what was read. Between `start`
-    and `stop`, old modules import their own companions.
+    `check` is called with each file before it is imported, and may raise; `note` gets the content that was
+    read. Between `start` and `stop`, import statements in old modules find old modules.
     """
 
     def __init__(
@@ -178,7 +178,7 @@ class SourceImporter:
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Return what the finders after this one find, with its loader changed."""
+        """Return the spec of the finders after this one, with its loader changed."""
         finders = list(sys.meta_path)
         for finder in finders[finders.index(self) + 1 :] if self in finders else ():
             find = getattr(finder, "find_spec", None)
@@ -201,8 +201,7 @@ class SourceImporter:
 
 
 def _ignore_byte_code(loader: SourceFileLoader, note: Callable[[str, bytes], None]) -> None:
-    """Make a loader ignore byte code, and report what it reads. Without the times of a file, no byte code
-    matches it."""
+    """Make a loader ignore byte code, by hiding the times of the file, and pass what it reads to `note`."""
     read = loader.get_data
 
     def get_data(path: str) -> bytes:

@@ -1,8 +1,8 @@
 """Reload tools when their files change: watch, load everything again, replace.
 
-Loading runs on a thread, replacing on the event loop. Only a set of tools that loads without new errors, from
-files that did not change in the meantime, replaces the one that serves. Otherwise the reason is logged, and
-the next change starts the next result.
+Tools are loaded on a thread and replaced on the event loop. They are replaced only if they load without new
+errors, from files that did not change in the meantime. Otherwise the reason is logged, and the current tools
+stay until the next change.
 """
 
 from __future__ import annotations
@@ -47,9 +47,9 @@ from toolcrib.sources.reload.watched_files import (
 from toolcrib.tool import Tool
 
 Load = Callable[[], tuple[Sequence[Tool], Sequence[Finding], Sequence[Path]]]
-"""Loads everything and returns the tools, findings, and the files and folders behind them."""
+"""Loads all tools and returns them with findings, and with the files and folders to watch."""
 
-OPEN = "world-writable"
+WORLD_WRITABLE = "world-writable"
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,8 +76,8 @@ class Scope:
 
 @dataclass(slots=True)
 class LoadResult:
-    """The result of loading. Later checks compare with `scope` and `states`; `swap` is open until it is
-    decided which modules stay."""
+    """The result of loading. Later checks compare with `scope` and `states`; `swap` is open until `keep` or
+    `undo`."""
 
     scope: Scope
     states: FileStates
@@ -96,7 +96,7 @@ class LoadResult:
 
 
 class ToolLoader:
-    """Loads everything again. Between loads it notes late imports, because those files are watched too."""
+    """Loads all tools again, and records imports between loads, because those files are watched too."""
 
     def __init__(self, load: Load, registry: ToolRegistry, *, allow_world_writable: bool) -> None:
         self.reader = StateReader()
@@ -108,25 +108,24 @@ class ToolLoader:
         self._reads: dict[str, bytes] = {}
         self._refused: dict[str, Finding] = {}
         self._is_loading = False
-        self.hint: Callable[[], None] | None = None
+        self.on_late_import: Callable[[], None] | None = None
         self.last_load = float("-inf")
 
     def begin(self, scope: Scope) -> FileStates:
-        """Return the states at the start, where everything is loaded."""
+        """Return the states of the files at the start."""
         self._trees = (scope.tree,)
         return scope.read_states(self.reader)
 
     def find_world_writable(self, states: FileStates) -> list[Finding]:
         """Report files that every user of the machine can change, unless that is allowed."""
-        found_states = [state for state in states.values() if state is not None and state.world_writable]
-        return (
-            []
-            if self._allow_world_writable
-            else [_report_world_writable(state.real) for state in found_states]
-        )
+        if self._allow_world_writable:
+            return []
+        return [
+            _report_world_writable(state.real) for state in states.values() if state and state.world_writable
+        ]
 
     def add_late_imports(self, scope: Scope, states: FileStates) -> tuple[Scope, FileStates]:
-        """Return scope and states with the files that were imported since, for example by a call."""
+        """Return scope and states with the files imported since the last load, for example by a call."""
         reads, self._reads = self._reads, {}
         late = {file: digest for file, digest in dict(reads).items() if file not in scope.files}
         if not late:
@@ -161,12 +160,12 @@ class ToolLoader:
         return result
 
     def _is_torn(self, reads: Mapping[str, bytes]) -> bool:
-        """Return whether a file was read while it was empty for a moment."""
+        """Return whether a file was read while an editor had emptied it to save it."""
         found_states = (self.reader.state_of(file) for file, digest in reads.items() if digest == EMPTY)
         return any(state is not None and state.digest != EMPTY for state in found_states)
 
     def _refuse(self, scope: Scope, states: FileStates) -> LoadResult | None:
-        """Return a failed result where nothing may be loaded."""
+        """Return a failed result if files are world-writable or missing."""
         errors = self.find_world_writable(states) or [
             Finding("missing-file", "error", f"{os.path.basename(path)} is missing", file=path)
             for path in scope.tree.paths
@@ -221,8 +220,8 @@ class ToolLoader:
 
     def _note(self, file: str, content: bytes) -> None:
         self._reads[os.path.realpath(file)] = content_digest(content)
-        if self.hint is not None and not self._is_loading:
-            self.hint()
+        if self.on_late_import is not None and not self._is_loading:
+            self.on_late_import()
 
 
 def _real_files(modules: Iterable[ModuleType]) -> frozenset[str]:
@@ -232,7 +231,7 @@ def _real_files(modules: Iterable[ModuleType]) -> frozenset[str]:
 
 def _report_world_writable(file: str) -> Finding:
     return Finding(
-        OPEN,
+        WORLD_WRITABLE,
         "error",
         f"{os.path.basename(file)} can be changed by every user of this machine",
         file=file,
@@ -311,11 +310,11 @@ class Reloader:
     # --- life cycle ---
 
     async def run(self) -> None:
-        """FolderWatcher and reload until cancelled, or until the registry is closed."""
+        """Watch files and reload until cancelled, or until the registry is closed."""
         loop = asyncio.get_running_loop()
         changed = asyncio.Event()
 
-        def hint() -> None:
+        def wake() -> None:
             try:
                 loop.call_soon_threadsafe(changed.set)
             except RuntimeError:
@@ -323,7 +322,7 @@ class Reloader:
 
         watch: FolderWatcher | None = None
         self._stopped.clear()
-        self._loader.hint = hint
+        self._loader.on_late_import = wake
         _log_refusal(self._loader.find_world_writable(self._states), "Changes will not be loaded")
         try:
             while not self._registry.sealed:
@@ -331,7 +330,7 @@ class Reloader:
                 if watch is None or watch.is_stale or watch.folders != self._folders:
                     if watch is not None:
                         watch.stop()
-                    watch = FolderWatcher(self._folders, self._names(), hint)
+                    watch = FolderWatcher(self._folders, self._names(), wake)
                 await changed.wait()
                 changed.clear()
         finally:
@@ -385,13 +384,11 @@ class Reloader:
         waiting = asyncio.wrap_future(work)
         done, _ = await asyncio.wait({waiting}, timeout=SLOW_S)
         if not done:
-            logger.warning(
-                "changed files have been loading for %g s; the tools from before still serve", SLOW_S
-            )
+            logger.warning("changed files have been loading for %g s; the previous tools stay active", SLOW_S)
         return await waiting
 
     def _names(self) -> list[str]:
-        """Return files that are watched although they are not Python files, as the watcher names them."""
+        """Return the real paths of watched files that may not be Python files."""
         paths = self._scope.tree.paths
         named = [*paths, *(link for path in paths for link in find_links(path))]
         return [
@@ -448,7 +445,7 @@ class Reloader:
         except BatchError as error:
             errors = error.findings
         except RegistrationClosedError as error:
-            logger.info("Reloading ends: %s", error)
+            logger.info("Reloading stopped: %s", error)
             self.close()
             return False
         finally:
@@ -457,7 +454,7 @@ class Reloader:
         self._scope, self._states = result.scope, result.states
         if errors:
             self.failures += 1
-            _log_refusal(errors, "Not reloaded, the tools from before still serve")
+            _log_refusal(errors, "Not reloaded, the previous tools stay active")
             return False
         findings = list(dict.fromkeys((*result.findings, *report.findings)))
         _log_new_warnings(findings, self._findings)
@@ -505,16 +502,16 @@ def _undo(work: Future[LoadResult | None]) -> None:
         result.undo()
 
 
-def _log_refusal(findings: Sequence[Finding], words: str) -> None:
+def _log_refusal(findings: Sequence[Finding], message: str) -> None:
     if not findings:
         return
     first = findings[0]
-    level = logging.WARNING if first.code == OPEN else logging.ERROR
+    level = logging.WARNING if first.code == WORLD_WRITABLE else logging.ERROR
     lines = [str(finding) for finding in findings[:_MAX_NAMED]]
     if len(findings) > _MAX_NAMED:
         lines.append(f"and {len(findings) - _MAX_NAMED} more")
     extra = {"file": first.file, "line": first.line, "errors": len(findings)}
-    logger.log(level, "%s: %s", words, "\n  ".join(lines), extra=extra)
+    logger.log(level, "%s: %s", message, "\n  ".join(lines), extra=extra)
 
 
 def _log_new_warnings(findings: Iterable[Finding], known: Collection[Finding]) -> None:

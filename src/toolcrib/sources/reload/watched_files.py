@@ -1,9 +1,9 @@
-"""The files behind tools: their state, the modules that belong to them, and a watcher for changes.
+"""Watched files: their state, the modules that belong to them, and a watcher for changes.
 
-The state of a file goes by its content, not by its time: two saves within one tick of the clock are two
-states, and saving the same text again changes nothing. Whatever is below the folder that a file is imported
-from is loaded again with it, except installed packages, the standard library and toolcrib itself. The watcher
-only hints that something may have changed; it is the only code that imports watchfiles.
+The state of a file depends on its content, not on its time: two saves within one tick of the clock are two
+states, and saving the same text again changes nothing. All modules below the folder that a file is imported
+from are loaded again with it, except installed packages, the standard library and toolcrib. The watcher only
+reports that something may have changed; it is the only code that imports watchfiles.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ class StateReader:
 def is_world_writable(path: str) -> bool:
     """Return whether every user of the machine can change a file or replace it."""
     if os.name == "nt":
-        return False  # the mode says nothing there
+        return False  # the mode has no such bits
     if os.stat(path).st_mode & stat.S_IWOTH:
         return True
     mode = os.stat(os.path.dirname(path)).st_mode
@@ -110,7 +110,7 @@ def is_content_lost(before: FileStates, now: FileStates) -> bool:
 
 
 def _state_of_names(folder: str) -> FileState | None:
-    """Return a state for the names of what can be imported from a folder."""
+    """Return a state of the names that can be imported from a folder."""
     try:
         names = [entry.name for entry in os.scandir(folder) if _is_importable(entry)]
     except OSError:
@@ -171,7 +171,7 @@ class SourceTree:
 
     def modules(self) -> dict[str, ModuleType]:
         """Return the imported modules that belong here, by name."""
-        judged: dict[str, bool] = {}
+        covered: dict[str, bool] = {}
         folders: dict[str, str] = {}
         found: dict[str, ModuleType] = {}
         for name, module in list(sys.modules.items()):
@@ -179,9 +179,9 @@ class SourceTree:
             if not files or name in _MAIN:
                 continue
             for file in files:
-                if file not in judged:
-                    judged[file] = self._covers(file, folders)
-            if all(judged[file] for file in files):
+                if file not in covered:
+                    covered[file] = self._covers(file, folders)
+            if all(covered[file] for file in files):
                 found[name] = module
         return found
 
@@ -207,7 +207,7 @@ def _files_of(module: ModuleType) -> list[str]:
         if isinstance(file, str):
             return [file]
         if members.get("__spec__") is None:
-            return []  # made by hand: it could not be imported again
+            return []  # created without an import: it cannot be imported again
         return [os.path.join(folder, "__init__.py") for folder in members.get("__path__") or ()]
     except (AttributeError, TypeError):
         return []
@@ -245,7 +245,7 @@ def _existing(folder: str) -> str:
 
 
 def find_links(path: str) -> list[str]:
-    """Return every symbolic link on the way to a path: replacing one changes what is there."""
+    """Return every symbolic link in a path: replacing one changes the file that it leads to."""
     found: list[str] = []
     here, rest = os.path.splitdrive(path)
     here += os.sep
@@ -274,13 +274,13 @@ CHECK_EVERY_S = 1.0
 
 class FolderWatcher:
     """Watches folders, without the folders below, on its own thread. `names` are files that are watched
-    although they are not Python files. `hint` is called on that thread, first when watching has begun."""
+    although they are not Python files. `on_change` is called on that thread, first when watching begins."""
 
-    def __init__(self, folders: Iterable[str], names: Iterable[str], hint: Callable[[], None]) -> None:
+    def __init__(self, folders: Iterable[str], names: Iterable[str], on_change: Callable[[], None]) -> None:
         self.folders = frozenset(folders)
         self.is_stale = False
         self._names = frozenset(names)
-        self._hint = hint
+        self._on_change = on_change
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, name="toolcrib-watch", daemon=True)
         self._thread.start()
@@ -301,7 +301,7 @@ class FolderWatcher:
             reason = f"{type(error).__name__}: {error}"
             logger.info("Files cannot be watched (%s): checking every %g s", reason, CHECK_EVERY_S)
         while not self._stopped.wait(CHECK_EVERY_S):
-            self._hint()
+            self._on_change()
 
     def _watch(self) -> None:
         import watchfiles  # start-up time: few servers reload
@@ -323,7 +323,7 @@ class FolderWatcher:
             gone = {path for change, path in burst if change is watchfiles.Change.deleted}
             self.is_stale = self.is_stale or not gone.isdisjoint(self.folders)
             if burst or is_new:
-                self._hint()
+                self._on_change()
             is_new = False
 
     def _matters(self, path: str) -> bool:

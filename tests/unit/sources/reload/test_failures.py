@@ -54,7 +54,7 @@ async def test_what_does_not_load_leaves_the_old_set_whole(
     assert not await shop.reloader.check_now()
     assert await shop.say() == "oneone"
     assert {name: sys.modules.get(name) for name in before} == before
-    assert not any("__toolcrib_past__" in vars(module) for module in before.values())
+    assert not any("__toolcrib_old_modules__" in vars(module) for module in before.values())
     assert (shop.server.registry.get_all(), shop.server.registry.revision) == (tools, revision)
     (message,) = complaints(caplog.records)
     place = str(shop.folder / "crib_tools.py") + (f":{line}" if line else "")
@@ -94,8 +94,7 @@ async def test_a_file_that_is_gone_keeps_its_tools_until_it_is_back(
     assert not await shop.reloader.check_now()
     assert not await shop.reloader.check_now()
     assert complaints(caplog.records) == [
-        f"Not reloaded, the tools from before still serve: {path}: "
-        "error[missing-file] crib_tools.py is missing"
+        f"Not reloaded, the previous tools stay active: {path}: error[missing-file] crib_tools.py is missing"
     ]
     assert await shop.say() == "oneone"
     path.write_text(source("back"))
