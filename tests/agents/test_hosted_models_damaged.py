@@ -63,8 +63,8 @@ async def test_gemini_refuses_a_question_or_makes_a_bad_call() -> None:
         async with Endpoint(reply) as endpoint, talk(Bench(), GeminiVoice(), endpoint) as runner:
             failures.append((await collect(runner))[-1])
     assert [(failure.kind, failure.message) for failure in failures if isinstance(failure, Failure)] == [
-        ("refused", "the service refuses this question (SAFETY)"),
-        ("garbled", "the model made a call that its service cannot read (MALFORMED_FUNCTION_CALL)"),
+        ("refused", "the service refused the question (SAFETY)"),
+        ("garbled", "the model sent a malformed tool call (MALFORMED_FUNCTION_CALL)"),
     ]
 
 
