@@ -239,7 +239,7 @@ async def test_a_key_from_the_environment_is_not_sent_over_plain_http(
     }
     for base_url, key in sent.items():
         provider: Any = AgentRunner([], provider="openai", model="m", base_url=base_url).provider
-        assert provider._key_from_environment() == key, base_url
+        assert provider._find_key() == key, base_url
 
 
 @every_voice
