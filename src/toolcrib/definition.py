@@ -17,6 +17,7 @@ from toolcrib.errors import (
     InvalidSchemaError,
     InvalidToolError,
     Location,
+    suggest,
 )
 from toolcrib.validation import codec
 from toolcrib.validation import validator as validation
@@ -324,11 +325,8 @@ class ToolOptions:
             return self
         unknown = given.keys() - _OPTION_NAMES
         if unknown:
-            import difflib
-
-            first = min(unknown)
-            close = difflib.get_close_matches(first, sorted(_OPTION_NAMES), n=1, cutoff=0.5)
-            hint = f"did you mean '{close[0]}'?" if close else f"options: {', '.join(sorted(_OPTION_NAMES))}"
+            known = sorted(_OPTION_NAMES)
+            hint = suggest(min(unknown), known, f"options: {', '.join(known)}", cutoff=0.5)
             raise InvalidToolError(f"Unknown tool option: {', '.join(sorted(unknown))}", hint=hint)
         options = replace(self, **given)
         if self.tags and options.tags is not self.tags:

@@ -41,7 +41,7 @@ Types and their `code` are public; messages may change, except where a requireme
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from typing import Any, ClassVar, Literal
@@ -89,6 +89,14 @@ class Finding:
         location = f"{self.where}: " if self.file else ""
         hint = f" (hint: {self.hint})" if self.hint else ""
         return f"{location}{self.level}[{self.code}] {self.message}{hint}"
+
+
+def suggest(name: str, known: Iterable[str], otherwise: str = "", *, cutoff: float = 0.6) -> str:
+    """Return the hint "did you mean 'x'?" for a misspelt name, or `otherwise` if no known name is similar."""
+    import difflib  # start-up time
+
+    close = difflib.get_close_matches(name, list(known), n=1, cutoff=cutoff)
+    return f"did you mean '{close[0]}'?" if close else otherwise
 
 
 class ToolcribError(Exception):

@@ -10,7 +10,6 @@ A package adds one with an entry point in the group `toolcrib.providers` that na
 
 from __future__ import annotations
 
-import difflib
 import inspect
 import secrets
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
@@ -20,7 +19,7 @@ from typing import Any, ClassVar, Literal, Protocol, TypeVar, overload
 
 from toolcrib.content import Result
 from toolcrib.definition import MAX_TIMEOUT_S
-from toolcrib.errors import AgentError, ConfigurationError
+from toolcrib.errors import AgentError, ConfigurationError, suggest
 from toolcrib.registry.plugins import find_plugins, load_plugin
 from toolcrib.tool import Tool
 
@@ -268,8 +267,8 @@ class Providers:
         if factory is not None:
             self.register(name, factory)
             return factory
-        close = difflib.get_close_matches(str(name).casefold().replace("-", "_"), list(self), n=1)
-        hint = f"did you mean '{close[0]}'?" if close else f"available: {', '.join(self)}"
+        spelling = str(name).casefold().replace("-", "_")
+        hint = suggest(spelling, self, f"available: {', '.join(self)}")
         raise ConfigurationError(f"unknown provider {name!r}", key="provider", hint=hint)
 
     def __contains__(self, name: object) -> bool:

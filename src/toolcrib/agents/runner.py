@@ -10,7 +10,6 @@ stopped and no tool of this answer is running.
 from __future__ import annotations
 
 import asyncio
-import difflib
 import logging
 import time
 from collections import Counter
@@ -40,7 +39,14 @@ from toolcrib.catalog.export.calls import result_text
 from toolcrib.content import Block, Result, text_block
 from toolcrib.context import LOCAL, Principal
 from toolcrib.dispatch.event_loop import is_in_loop
-from toolcrib.errors import AgentError, ConfigurationError, ToolcribError, ToolError, ToolNotFoundError
+from toolcrib.errors import (
+    AgentError,
+    ConfigurationError,
+    ToolcribError,
+    ToolError,
+    ToolNotFoundError,
+    suggest,
+)
 from toolcrib.registry.registry import ToolRegistry
 from toolcrib.tool import Tool
 from toolcrib.validation import codec
@@ -327,8 +333,7 @@ class Exchange:
     def _explain_unknown(self, name: str) -> str:
         """Suggest another name: the model knows these tools, so nothing is disclosed."""
         known = [tool.name for tool in self._session.tools]
-        close = difflib.get_close_matches(name[:_MAX_SHOWN], known, n=1)
-        hint = f"did you mean '{close[0]}'?" if close else "use one of the tools in the list"
+        hint = suggest(name[:_MAX_SHOWN], known, "use one of the tools in the list")
         return f"There is no tool '{name[:_MAX_SHOWN]}': {hint}"
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from toolcrib.config.fields import UNREADABLE, Setting, settings_of, show
-from toolcrib.errors import ConfigurationError, ErrorCollector
+from toolcrib.errors import ConfigurationError, ErrorCollector, suggest
 
 Value = TypeVar("Value")
 
@@ -58,10 +58,8 @@ class TableReader:
             if key not in known and not any(re.fullmatch(each, key) for each in known.values() if each)
         ]
         for key in unknown:
-            import difflib  # few files have such keys
-
-            close = difflib.get_close_matches(key, [name for name in known if known[name] is None], n=1)
-            hint = f"did you mean '{close[0]}'?" if close else f"known keys: {', '.join(known)}"
+            names = [name for name in known if known[name] is None]
+            hint = suggest(key, names, f"known keys: {', '.join(known)}")
             self.report(_join(prefix, key), "unknown key", hint)
         return not unknown
 

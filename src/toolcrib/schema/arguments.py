@@ -14,7 +14,7 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 from toolcrib.definition import NO_OPTIONS, ToolOptions
-from toolcrib.errors import InvalidArgumentsError
+from toolcrib.errors import InvalidArgumentsError, suggest
 from toolcrib.schema.loader import (
     FREE_NS,
     ConversionCost,
@@ -323,11 +323,9 @@ def _suggest(name: Any, known: list[str]) -> str:
     if not known:
         return "it takes none"
     text = str(name).lower()
-    import difflib  # delayed: only needed for a misspelt name
-
-    is_short = len(text) <= _MAX_SUGGESTED_NAME
-    close = difflib.get_close_matches(text, known, n=1, cutoff=0.6) if is_short else []
-    return f"did you mean '{close[0]}'?" if close else f"it takes: {', '.join(known[:20])}"
+    return suggest(
+        text, known if len(text) <= _MAX_SUGGESTED_NAME else (), f"it takes: {', '.join(known[:20])}"
+    )
 
 
 def _without_nulls(arguments: dict[str, Any], nulls: frozenset[str]) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, TypeGuard
 
-from toolcrib.errors import DefinitionError, Finding, Location, SourceError
+from toolcrib.errors import DefinitionError, Finding, Location, SourceError, suggest
 from toolcrib.schema.parameters import locate
 from toolcrib.sources import tables
 from toolcrib.sources.applications import is_application
@@ -315,14 +315,11 @@ def find_object(module: ModuleType, name: str, target: str) -> Any:
         try:
             found = getattr(found, part)
         except AttributeError:
-            import difflib
-
             known = [key for key in dir(found) if not key.startswith("_")]
-            close = difflib.get_close_matches(part, known, n=1)
             raise SourceError(
                 f"There is no '{part}' in {target.rpartition(':')[0]}",
                 source=Location(_file_of(module)),
-                hint=f"did you mean '{close[0]}'?" if close else None,
+                hint=suggest(part, known) or None,
             ) from None
     return found
 

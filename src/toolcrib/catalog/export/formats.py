@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping
 from functools import cache
 from types import MappingProxyType
@@ -16,7 +15,7 @@ from toolcrib.catalog.export.markdown import Markdown
 from toolcrib.catalog.export.mcp import MCP, Catalog, Descriptor
 from toolcrib.catalog.export.openai import OpenAI, OpenAIResponses
 from toolcrib.catalog.export.prompt import Prompt
-from toolcrib.errors import ConfigurationError
+from toolcrib.errors import ConfigurationError, suggest
 from toolcrib.registry.plugins import load_plugins
 
 ENTRY_POINTS = "toolcrib.exporters"
@@ -57,6 +56,5 @@ def find_exporter(name: str) -> Exporter:
     exporters = EXPORTERS if name in EXPORTERS else load_exporters()
     if name in exporters:
         return exporters[name]
-    close = difflib.get_close_matches(name, exporters, n=1)
-    hint = f"did you mean '{close[0]}'?" if close else f"there are: {', '.join(exporters)}"
+    hint = suggest(name, exporters, f"there are: {', '.join(exporters)}")
     raise ConfigurationError(f"there is no format '{name}'", hint=hint)

@@ -23,7 +23,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from toolcrib.catalog.lint.table import RULES, is_known, load_rules
-from toolcrib.errors import Finding
+from toolcrib.errors import Finding, suggest
 
 # --- source files -------------------------------------------------------------------------------------
 
@@ -155,11 +155,8 @@ def find_unknown_codes(codes: Iterable[str], file: str | None, line: int | None)
     """Yield a finding for each code that no rule has."""
     for code in codes:
         if not is_known(code):
-            import difflib  # delayed: only for misspelt codes
-
-            close = difflib.get_close_matches(code, list(load_rules()), n=1)
             rule = RULES["unknown-rule"]
-            hint = f"did you mean '{close[0]}'?" if close else rule.fix
+            hint = suggest(code, load_rules(), rule.fix)
             yield Finding(rule.code, rule.level, f"Unknown rule '{code}'", file=file, line=line, hint=hint)
 
 

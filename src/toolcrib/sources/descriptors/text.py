@@ -32,7 +32,6 @@ _ESCAPE = re.compile(
     re.DOTALL,
 )
 """A pair of surrogates, a lone surrogate (the group), or any other escape."""
-_BLANK = re.compile(r"[ \t\r\n]*")
 _SEPARATOR = re.compile(r"[ \t\r\n]*[,:]?[ \t\r\n]*")
 
 Kind = Literal["json", "yaml", "toml"]
@@ -148,17 +147,13 @@ def _walk(text: str, at: int) -> Iterator[tuple[str | None, int]]:
         name = None
         if is_object:
             name, at = decode(text, at)
-            at = _skip_separator(text, at)
+            at = _skip(text, at)
         yield name, at
-        at = _skip_separator(text, decode(text, at)[1])
+        at = _skip(text, decode(text, at)[1])
 
 
 def _skip(text: str, at: int) -> int:
-    found = _BLANK.match(text, at)
-    return at if found is None else found.end()
-
-
-def _skip_separator(text: str, at: int) -> int:
+    """Return the position after blanks and a comma or colon."""
     found = _SEPARATOR.match(text, at)
     return at if found is None else found.end()
 
