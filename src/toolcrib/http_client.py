@@ -153,6 +153,19 @@ def fold_address(address: str | None) -> str:
     return str(parsed.ipv4_mapped or ipaddress.IPv6Network((int(parsed) >> 64 << 64, 64)))
 
 
+def parse_retry_after(headers: Mapping[str, str]) -> float | None:
+    """Return the seconds of a Retry-After header, which is a number or a date; None without a valid one."""
+    from email.utils import parsedate_to_datetime  # start-up time
+
+    text = headers.get("retry-after", "").strip()
+    try:
+        if len(text) < 16 and text.replace(".", "", 1).isdigit():
+            return float(text)
+        return max(0.0, parsedate_to_datetime(text).timestamp() - time.time()) if text else None
+    except (ValueError, OverflowError):
+        return None
+
+
 # --- requests ------------------------------------------------------------------------------------------
 
 MAX_BYTES = 16 * 1024 * 1024

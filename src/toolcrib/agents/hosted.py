@@ -16,7 +16,6 @@ from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import AsyncExitStack, aclosing
 from dataclasses import dataclass
-from email.utils import parsedate_to_datetime
 from http import HTTPStatus
 from typing import Any, ClassVar
 from urllib.parse import urlsplit
@@ -25,7 +24,14 @@ from toolcrib.agents.provider import Event, Final, SessionCtx, Status, Token, To
 from toolcrib.catalog.export import Export, export
 from toolcrib.catalog.export import ToolCall as ExportedCall
 from toolcrib.errors import AgentError, APIError, ConfigurationError
-from toolcrib.http_client import HTTPClient, Stream, engine_client, engine_response, is_loopback
+from toolcrib.http_client import (
+    HTTPClient,
+    Stream,
+    engine_client,
+    engine_response,
+    is_loopback,
+    parse_retry_after,
+)
 from toolcrib.tool import Tool
 from toolcrib.validation import codec
 
@@ -230,16 +236,11 @@ class ModelTransport:
 
 
 def _retry_after_s(headers: Mapping[str, str]) -> float | None:
-    """Return how long a service asks to wait, given in milliseconds, in seconds or as a date."""
+    """Return how long a service asks to wait."""
     try:
-        if text := headers.get("retry-after-ms"):
-            return max(0.0, float(text) / 1000)
-        text = headers.get("retry-after") or ""
-        if text.replace(".", "", 1).isdigit():
-            return float(text)
-        return max(0.0, parsedate_to_datetime(text).timestamp() - time.time()) if text else None
-    except (ValueError, OverflowError):
-        return None
+        return max(0.0, float(headers["retry-after-ms"]) / 1000)  # not standard, but more precise
+    except (KeyError, ValueError):
+        return parse_retry_after(headers)
 
 
 # --- the provider -------------------------------------------------------------------------------------

@@ -12,11 +12,10 @@ import re
 import threading
 from collections.abc import Callable, Mapping
 from copy import copy
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Concatenate, NamedTuple, ParamSpec, TypedDict, TypeVar, Unpack, cast
 
 from toolcrib.errors import APIError, Finding, InvalidToolError, SourceError
-from toolcrib.http_client import HTTPClient, RequestOptions, Response
+from toolcrib.http_client import HTTPClient, RequestOptions, Response, parse_retry_after
 from toolcrib.schema.parameters import locate
 from toolcrib.sources.base import Batch, ReadOptions
 from toolcrib.sources.functions import MemorySource
@@ -151,12 +150,8 @@ class APIResponse(Response):
         text = "redirects are not followed" if is_redirect else _error_text(body)
         message = f"{self.label} answered {self.status_code} {self.reason_phrase}".rstrip()
         message += f": {text}" if text else ""
-        wait_s = (
-            _parse_retry_after(self.headers.get("retry-after", ""))
-            if self.status_code in (429, 503)
-            else None
-        )
-        message += "" if wait_s is None else f"; try again in {wait_s} s"
+        wait_s = parse_retry_after(self.headers) if self.status_code in (429, 503) else None
+        message += "" if wait_s is None else f"; try again in {wait_s:.0f} s"
         raise APIError(message, status=self.status_code, body=body)
 
 
@@ -194,17 +189,6 @@ def _find_message(data: Any, depth: int = 0) -> str:
     text = next((found for key in keys if (found := _find_message(data.get(key), depth + 1))), "")
     more = _find_message(data.get("errors"), depth + 1)
     return f"{text} ({more})" if text and more and more != text else text or more
-
-
-def _parse_retry_after(value: str) -> int | None:
-    """Return the seconds of a Retry-After header, which is a number or a date."""
-    if value.isdecimal() and len(value) < 8:
-        return int(value)
-    try:
-        then = datetime.strptime(value, "%a, %d %b %Y %H:%M:%S GMT").replace(tzinfo=UTC)
-    except ValueError:
-        return None
-    return max(0, round((then - datetime.now(UTC)).total_seconds()))
 
 
 class CallOptions(TypedDict, total=False):
