@@ -16,6 +16,8 @@ from typing import Any, Literal, Protocol
 
 from toolcrib.errors import CannotAskError
 
+logger = logging.getLogger("toolcrib")
+
 # --- questions and answers -----------------------------------------------------------------------------
 
 Action = Literal["accept", "decline", "cancel"]
@@ -108,9 +110,6 @@ class InputNeeded(BaseException):
     def __init__(self, questions: Mapping[str, Question]) -> None:
         super().__init__(", ".join(questions))
         self.questions = questions
-
-
-logger = logging.getLogger("toolcrib")
 
 
 @dataclass(frozen=True, slots=True)

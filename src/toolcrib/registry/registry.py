@@ -28,6 +28,11 @@ from toolcrib.registry.index import Entry, NameIndex, Snapshot, name_tool, repor
 from toolcrib.registry.selection import select
 from toolcrib.tool import Tool, is_tool_object
 
+logger = logging.getLogger("toolcrib")
+
+OnDuplicate = Literal["error", "keep", "replace"]
+MAX_TOOLS = 100_000
+
 ChangeKind = Literal["added", "removed", "replaced", "enabled", "disabled", "changed"]
 
 
@@ -170,12 +175,6 @@ def _without_lines(code: CodeType) -> CodeType:
 def is_known_finding(finding: Finding, known: Iterable[Finding]) -> bool:
     """Return whether the same finding is known, even at another line."""
     return any(replace(finding, line=other.line, hint=other.hint) == other for other in known)
-
-
-logger = logging.getLogger("toolcrib")
-
-OnDuplicate = Literal["error", "keep", "replace"]
-MAX_TOOLS = 100_000
 
 
 class ToolRegistry:

@@ -46,6 +46,20 @@ from toolcrib.sources.reload.watched_files import (
 )
 from toolcrib.tool import Tool
 
+logger = logging.getLogger("toolcrib")
+T = TypeVar("T")
+
+PAUSE_S = 0.2
+"""The shortest time between two loads."""
+GRACE_S = 0.5
+"""The time for a missing or empty file to come back: editors save like that."""
+SLOW_S = 10.0
+"""Loading that takes longer is logged."""
+QUIET_S = 0.3
+"""Files that change with every load must be stable for this long before a forced load."""
+_MAX_TRIES = 10
+_MAX_NAMED = 5
+
 Load = Callable[[], tuple[Sequence[Tool], Sequence[Finding], Sequence[Path]]]
 """Loads all tools and returns them with findings, and with the files and folders to watch."""
 
@@ -252,21 +266,6 @@ def _explain(error: BaseException, tree: SourceTree) -> Finding:
         last = traceback.extract_tb(error.__traceback__)[-1]
         finding = Finding(SourceError.code, "error", text, file=last.filename, line=last.lineno)
     return finding if finding.file or not tree.paths else replace(finding, file=tree.paths[0])
-
-
-logger = logging.getLogger("toolcrib")
-T = TypeVar("T")
-
-PAUSE_S = 0.2
-"""The shortest time between two loads."""
-GRACE_S = 0.5
-"""The time for a missing or empty file to come back: editors save like that."""
-SLOW_S = 10.0
-"""Loading that takes longer is logged."""
-QUIET_S = 0.3
-"""Files that change with every load must be stable for this long before a forced load."""
-_MAX_TRIES = 10
-_MAX_NAMED = 5
 
 
 class Reloader:

@@ -28,6 +28,15 @@ from toolcrib.sources.loading import (
     is_skipped_folder,
 )
 
+logger = logging.getLogger("toolcrib")
+
+QUIET_MS = 50
+"""A burst of changes ends after this time without a change."""
+BURST_MS = 200
+"""A longer burst is reported after this time."""
+CHECK_EVERY_S = 1.0
+"""The interval of checks where files cannot be watched."""
+
 _RECENT_NS = 2_000_000_000
 """A file that changed within this time may change again with the same time stamp: it is read again."""
 
@@ -260,16 +269,6 @@ def find_links(path: str) -> list[str]:
             here = drive + os.sep if os.path.isabs(target) else os.path.dirname(here)
             waiting[:0] = [part for part in rest.split(os.sep) if part]
     return found
-
-
-logger = logging.getLogger("toolcrib")
-
-QUIET_MS = 50
-"""A burst of changes ends after this time without a change."""
-BURST_MS = 200
-"""A longer burst is reported after this time."""
-CHECK_EVERY_S = 1.0
-"""The interval of checks where files cannot be watched."""
 
 
 class FolderWatcher:
