@@ -125,7 +125,7 @@ def test_who_gives_tokens_is_published_before_anybody_has_one(http_stack: str) -
 
 
 @pytest.mark.parametrize("http_stack", HTTP_STACKS)
-def test_figures_may_be_open_to_everybody(http_stack: str, ring: Ring) -> None:
+def test_metrics_can_be_open_to_everybody(http_stack: str, ring: Ring) -> None:
     telemetry = Telemetry(prometheus=True, metrics_open=True, metrics_path="/figures")
     with shop_of(http_stack, ring, telemetry=telemetry) as shop:
         call_modern(shop, ring["ana"], "whoami")

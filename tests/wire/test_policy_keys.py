@@ -253,7 +253,7 @@ def test_calls_that_come_together_are_judged_one_by_one(shop: Served, ring: Ring
 # --- pages -------------------------------------------------------------------------------------------
 
 
-def test_figures_are_for_those_with_their_scope(shop: Served, ring: Ring) -> None:
+def test_metrics_require_their_scope(shop: Served, ring: Ring) -> None:
     assert fetch(shop, "/metrics").status == 401
     call_modern(shop, ring["ben"], "audit_log")  # which ben may not know of, and which is counted
     for name in ("ben", "writer"):

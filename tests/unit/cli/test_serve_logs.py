@@ -61,7 +61,7 @@ def count(page: str, figure: str) -> int:
     return sum(int(line.rpartition(" ")[2]) for line in page.splitlines() if line.startswith(f"{figure} "))
 
 
-def test_figures_and_a_log_of_json_are_a_matter_of_the_file(tmp_path: Path) -> None:
+def test_metrics_and_json_logs_are_set_in_the_file(tmp_path: Path) -> None:
     with Serving("--log-level", "info", cwd=write(tmp_path)) as serving:
         assert serving.call("add", a=1, b=2) == "3"
         assert "reference" in serving.call("boom", text="a\n\x1b[31mb")

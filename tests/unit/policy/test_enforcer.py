@@ -414,12 +414,12 @@ async def test_a_call_that_gives_up_before_there_is_room_is_on_the_record(tmp_pa
     assert len(found) == 3
 
 
-def figures_of(bench: Bench) -> list[str]:
+def metrics_lines(bench: Bench) -> list[str]:
     text: str = bench.enforcer.telemetry.exposition()[1].decode()
     return text.splitlines()
 
 
-async def test_figures_count_every_end_by_tool_and_name_nobody(tmp_path: Path) -> None:
+async def test_metrics_count_every_outcome_by_tool_without_principals(tmp_path: Path) -> None:
     rules = [Rule(deny=["pay"])]
     limits = [Limit(tools=["wait"], timeout_s=5, concurrency=3)]
     async with open_bench(
@@ -431,7 +431,7 @@ async def test_figures_count_every_end_by_tool_and_name_nobody(tmp_path: Path) -
         for name in ("pay", "nothing", "nothing else"):
             with pytest.raises(ToolNotFoundError):
                 await bench.server.call(name, {"amount": 1}, principal=ANA)
-        lines = figures_of(bench)
+        lines = metrics_lines(bench)
     assert sorted(line for line in lines if line.startswith("toolcrib_calls_total{")) == [
         'toolcrib_calls_total{tool="",outcome="denied",code="unknown-tool"} 2',
         'toolcrib_calls_total{tool="add",outcome="ok",code=""} 1',
@@ -442,10 +442,10 @@ async def test_figures_count_every_end_by_tool_and_name_nobody(tmp_path: Path) -
     assert "key:ana" not in "".join(lines)
 
 
-async def test_figures_tell_of_gaps_in_the_record(tmp_path: Path) -> None:
+async def test_metrics_show_gaps_in_the_audit_log(tmp_path: Path) -> None:
     async with open_bench(tmp_path, telemetry=Telemetry(prometheus=True)) as bench:
         await bench.server.call("add", {"a": 1})
-        assert "toolcrib_audit_gaps_total 0" in figures_of(bench)
+        assert "toolcrib_audit_gaps_total 0" in metrics_lines(bench)
     assert bench.outcomes() == ["ok"]
 
 

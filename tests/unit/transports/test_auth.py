@@ -139,7 +139,7 @@ async def test_whoever_guesses_is_stopped(keys: tuple[Path, str]) -> None:
 
 
 @pytest.mark.parametrize("scope", ["metrics:read", "figures"])
-async def test_figures_are_for_those_who_hold_their_scope(keys: tuple[Path, str], scope: str) -> None:
+async def test_metrics_require_their_scope(keys: tuple[Path, str], scope: str) -> None:
     watcher, _ = KeyFile(keys[0]).create("watcher", [scope])
     telemetry = Telemetry(prometheus=True, metrics_scope=scope)
     async with open_house(auth=Auth(keys=keys[0]), telemetry=telemetry) as house:
@@ -158,7 +158,7 @@ async def test_figures_are_for_those_who_hold_their_scope(keys: tuple[Path, str]
         assert not house.visitors
 
 
-async def test_figures_are_not_for_the_anonymous_unless_they_are_open(keys: tuple[Path, str]) -> None:
+async def test_anonymous_callers_cannot_read_metrics_unless_they_are_open(keys: tuple[Path, str]) -> None:
     for is_open, expected in ((False, [401, 403]), (True, [200, 200])):
         telemetry = Telemetry(prometheus=True, metrics_open=is_open)
         async with open_house(auth=Auth(keys=keys[0], optional=True), telemetry=telemetry) as house:
@@ -167,7 +167,7 @@ async def test_figures_are_not_for_the_anonymous_unless_they_are_open(keys: tupl
             assert house.ask().status == 200
 
 
-async def test_figures_may_be_open_and_have_another_place(keys: tuple[Path, str]) -> None:
+async def test_metrics_can_be_open_and_have_another_path(keys: tuple[Path, str]) -> None:
     telemetry = Telemetry(prometheus=True, metrics_open=True, metrics_path="/figures")
     async with open_house(auth=Auth(keys=keys[0]), telemetry=telemetry) as house:
         assert house.ask("/figures", "GET").status == 200
@@ -175,7 +175,7 @@ async def test_figures_may_be_open_and_have_another_place(keys: tuple[Path, str]
         assert house.ask("/mcp").status == 401
 
 
-async def test_without_auth_everybody_comes_in_and_sees_the_figures() -> None:
+async def test_without_auth_everybody_can_call_and_read_metrics() -> None:
     async with open_house(telemetry=Telemetry(prometheus=True)) as house:
         assert house.ask().body == b"welcome"
         assert house.ask("/metrics", "GET").status == 200
@@ -183,7 +183,7 @@ async def test_without_auth_everybody_comes_in_and_sees_the_figures() -> None:
         assert house.reception.challenge(["a"]) == ()
 
 
-async def test_without_prometheus_there_are_no_figures(keys: tuple[Path, str]) -> None:
+async def test_without_prometheus_there_are_no_metrics(keys: tuple[Path, str]) -> None:
     async with open_house(auth=Auth(keys=keys[0])) as house:
         assert house.ask("/metrics", "GET", x_api_key=keys[1]).body == b"welcome"  # a path like any other
 
@@ -291,7 +291,7 @@ async def test_a_token_is_looked_into_and_a_bad_one_is_refused() -> None:
 
 
 @pytest.mark.parametrize("path", ["/mcp", "/mcp/"])
-def test_figures_do_not_take_the_place_of_the_server(path: str) -> None:
+def test_the_metrics_path_cannot_be_the_path_of_the_server(path: str) -> None:
     with pytest.raises(ConfigurationError) as caught:
         House(Policy(telemetry=Telemetry(prometheus=True, metrics_path=path)))
     assert caught.value.key == "telemetry.metrics_path"

@@ -80,7 +80,7 @@ def make_telemetry(**options: Any) -> TelemetryMiddleware:
     return TelemetryMiddleware(Telemetry(**options), server="shop", version="1.4")
 
 
-def read_figures(telemetry: TelemetryMiddleware) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
+def read_metrics(telemetry: TelemetryMiddleware) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
     """Every sample by its name and labels, as Prometheus' own reader understands the page."""
     families = text_string_to_metric_families(telemetry.exposition()[1].decode())
     return {
@@ -91,7 +91,7 @@ def read_figures(telemetry: TelemetryMiddleware) -> dict[tuple[str, tuple[tuple[
 
 
 def figure(telemetry: TelemetryMiddleware, name: str, **labels: str) -> float | None:
-    return read_figures(telemetry).get((name, tuple(sorted(labels.items()))))
+    return read_metrics(telemetry).get((name, tuple(sorted(labels.items()))))
 
 
 def one(traces: Traces) -> ReadableSpan:

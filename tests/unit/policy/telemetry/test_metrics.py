@@ -25,7 +25,7 @@ from toolcrib.policy.telemetry.metrics import (
 )
 from toolcrib.policy.telemetry.telemetry import TelemetryMiddleware
 
-from .conftest import Running, begin, call, figure, make_telemetry, read_figures
+from .conftest import Running, begin, call, figure, make_telemetry, read_metrics
 
 
 def test_calls_are_counted_by_tool_outcome_and_code() -> None:
@@ -157,7 +157,7 @@ def test_no_label_can_break_out_of_its_quotes() -> None:
     telemetry = make_telemetry(prometheus=True)
     call(telemetry, "error", odd, tool=odd)
     telemetry.count_refusal(odd)
-    found = read_figures(telemetry)
+    found = read_metrics(telemetry)
     assert found[("toolcrib_calls_total", (("code", odd), ("outcome", "error"), ("tool", odd)))] == 1
     assert found[("toolcrib_refusals_total", (("kind", odd),))] == 1
     assert not any(name == "toolcrib_forged" for name, _ in found)
@@ -169,7 +169,7 @@ def test_a_lone_surrogate_in_a_name_does_not_break_the_page() -> None:
     assert b'tool="a?b"' in telemetry.exposition()[1]
 
 
-def test_no_caller_can_make_figures_without_end(
+def test_the_number_of_labels_is_limited(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(figures, "MAX_TOOLS", 2)
@@ -333,7 +333,7 @@ def test_no_sum_is_lower_than_one_that_was_told_before(crew: list[TelemetryMiddl
         told = now
 
 
-def test_figures_are_written_down_without_being_asked_for(tmp_path: Path) -> None:
+def test_metrics_are_written_without_a_scrape(tmp_path: Path) -> None:
     taken = threading.Semaphore(0)
 
     def take() -> MetricsSnapshot:
@@ -351,7 +351,7 @@ def test_figures_are_written_down_without_being_asked_for(tmp_path: Path) -> Non
         pool.close()
 
 
-def test_figures_that_have_not_changed_are_not_written_again(tmp_path: Path) -> None:
+def test_unchanged_metrics_are_not_written_again(tmp_path: Path) -> None:
     pool = SharedMetrics(tmp_path, lambda: SHEET, interval_s=60)
     try:
         pool.sum()
@@ -406,7 +406,7 @@ def test_a_file_that_cannot_be_read_is_passed_over(tmp_path: Path, data: bytes) 
         pool.close()
 
 
-def test_where_nothing_can_be_written_it_is_said_once_and_the_own_figures_are_shown(
+def test_a_folder_that_is_not_writable_is_logged_once_and_own_metrics_are_shown(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     telemetry = make_telemetry(prometheus=True)
@@ -430,7 +430,7 @@ def test_a_process_of_somebody_else_lives_too(monkeypatch: pytest.MonkeyPatch) -
     assert _is_alive(1)
 
 
-def test_who_keeps_no_figures_shares_none(tmp_path: Path) -> None:
+def test_a_server_without_metrics_shares_none(tmp_path: Path) -> None:
     telemetry = make_telemetry()
     telemetry.share(tmp_path)
     telemetry.close()

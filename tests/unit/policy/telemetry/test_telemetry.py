@@ -109,7 +109,7 @@ def test_nothing_is_watched_unless_it_is_asked_for() -> None:
 
 
 @pytest.mark.parametrize("path", ["/", "/metrics", "/a/b-c_d.e~1"])
-def test_the_page_of_figures_may_be_anywhere(path: str) -> None:
+def test_the_metrics_path_can_be_set(path: str) -> None:
     assert Telemetry(prometheus=True, metrics_path=path).metrics_path == path
 
 
