@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from bench.architecture import render_tree
+
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [
     "README.md",
@@ -46,3 +48,14 @@ def test_the_python_blocks_of_a_page_run_in_order(
 def test_the_links_of_a_page_lead_somewhere(page: Path) -> None:
     broken = [link for link in _LINK.findall(page.read_text()) if not (page.parent / link).exists()]
     assert not broken
+
+
+def test_the_map_lists_every_module_with_its_subject() -> None:
+    assert render_tree() in (ROOT / "docs/architecture.md").read_text(), "run: python dev.py map"
+
+
+def test_the_paths_of_the_map_exist() -> None:
+    page = (ROOT / "docs/architecture.md").read_text()
+    table = page[page.index("## Where to change what") :]
+    named = set(re.findall(r"`((?:\w+/)+(?:\w+\.py)?|\w+\.py)`", table))
+    assert [path for path in named if not (ROOT / "src/toolcrib" / path).exists()] == ["tests/unit/"]

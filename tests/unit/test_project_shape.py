@@ -1,0 +1,215 @@
+"""Limits that keep the project easy to find one's way in: size, layers, imports, names and plain English."""
+
+from __future__ import annotations
+
+import ast
+import configparser
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+SOURCE = ROOT / "src"
+PACKAGE = SOURCE / "toolcrib"
+HEAVY = (
+    "msgspec",
+    "pydantic",
+    "jsonschema_rs",
+    "httpx2",
+    "click",
+    "sqlite3",
+    "multiprocessing",
+    "tomlkit",
+    "unittest",
+)
+
+MAX_ROOT_ENTRIES = 25
+MAX_FILES = 275
+MAX_LINES = 67_700
+"""Ceilings that only go down; the goal is 230 files and 52,000 lines (docs/decisions/0027-size.md)."""
+MAX_FILE_LINES = 900
+MAX_LAYERS = 14
+SMALL_MODULE = 80
+MAX_SMALL_MODULES = 12
+
+BANNED = (
+    r"refuses? to know",
+    r"\bwhoever\b",
+    r"what became of",
+    r"nobody (?:looks|waits|knows|listens)",
+    r"\bmay not be used by you\b",
+    r"is no address of this machine",
+    r"says not where",
+    r"must be a text\b",
+    r"has no place beside",
+    r"does not go by that name",
+    r"write down what",
+    r"\bMay they\b",
+    r"what it takes to",
+    r"Knows [^.\n]*; refuses",
+    r"with a stranger's",
+    r"in good order",
+    r"\bsay(?:s|ing)? not\b",
+    r"\bwants? to be told\b",
+    r"\bsomebody at the door\b",
+)
+"""Phrases of the private language this project once had, as regular expressions."""
+
+
+@cache
+def source_files() -> dict[str, Path]:
+    """Return every module of the package by its dotted name."""
+    files = {}
+    for path in PACKAGE.rglob("*.py"):
+        parts = path.relative_to(SOURCE).with_suffix("").parts
+        files[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    return files
+
+
+@cache
+def imports() -> dict[str, set[str]]:
+    """Return the modules of the package that each module imports, except for type checking alone."""
+    modules = source_files()
+    return {
+        name: set(_imported(ast.parse(path.read_text()), modules)) - {name} for name, path in modules.items()
+    }
+
+
+def _imported(node: ast.AST, modules: dict[str, Path]) -> Iterator[str]:
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.If) and getattr(child.test, "id", "") == "TYPE_CHECKING":
+            continue
+        if isinstance(child, ast.ImportFrom) and (child.module or "").partition(".")[0] == "toolcrib":
+            for alias in child.names:
+                name = f"{child.module}.{alias.name}"
+                yield name if name in modules else str(child.module)
+        yield from _imported(child, modules)
+
+
+def test_the_package_root_has_at_most_25_entries() -> None:
+    entries = sorted(path.name for path in PACKAGE.iterdir() if path.name != "__pycache__")
+    assert len(entries) <= MAX_ROOT_ENTRIES, entries
+
+
+def test_the_source_stays_within_its_size() -> None:
+    lines = {name: len(path.read_text().splitlines()) for name, path in source_files().items()}
+    assert len(lines) <= MAX_FILES
+    assert sum(lines.values()) <= MAX_LINES
+    assert {name: count for name, count in lines.items() if count > MAX_FILE_LINES} == {}
+
+
+def test_no_test_or_bench_file_has_more_than_900_lines() -> None:
+    counts = {
+        str(path.relative_to(ROOT)): len(path.read_text(errors="replace").splitlines())
+        for folder in ("tests", "bench")
+        for path in (ROOT / folder).rglob("*.py")
+        if "node_modules" not in path.parts
+    }
+    assert {name: count for name, count in counts.items() if count > MAX_FILE_LINES} == {}
+
+
+def test_there_are_at_most_14_layers() -> None:
+    contracts = configparser.ConfigParser()
+    contracts.read(ROOT / ".importlinter")
+    layers = contracts["importlinter:contract:layers"]["layers"].strip().splitlines()
+    assert len(layers) <= MAX_LAYERS
+
+
+def test_no_modules_import_each_other() -> None:
+    graph = {name: found - {"toolcrib"} for name, found in imports().items()}
+    assert _find_cycle(graph) == []
+
+
+def _find_cycle(graph: dict[str, set[str]]) -> list[str]:
+    """Return the modules of one import cycle, or nothing."""
+    done: set[str] = set()
+    for start in graph:
+        path: list[str] = []
+        pending = [(start, iter(sorted(graph.get(start, ()))))]
+        while pending:
+            name, following = pending[-1]
+            if not path or path[-1] != name:
+                path.append(name)
+            step = next((each for each in following if each not in done), None)
+            if step is None:
+                done.add(name)
+                path.pop()
+                pending.pop()
+            elif step in path:
+                return path[path.index(step) :]
+            else:
+                pending.append((step, iter(sorted(graph.get(step, ())))))
+    return []
+
+
+def test_few_small_modules_serve_a_single_other_one() -> None:
+    importers: dict[str, set[str]] = {}
+    for name, found in imports().items():
+        for each in found:
+            importers.setdefault(each, set()).add(name)
+    small = [
+        name
+        for name, path in source_files().items()
+        if path.name != "__init__.py"
+        and len(path.read_text().splitlines()) < SMALL_MODULE
+        and len(importers.get(name, ())) == 1
+    ]
+    assert len(small) <= MAX_SMALL_MODULES, sorted(small)
+
+
+def test_no_text_uses_a_banned_phrase() -> None:
+    pattern = re.compile("|".join(BANNED), re.IGNORECASE)
+    texts = [
+        *PACKAGE.rglob("*.py"),
+        *(ROOT / "docs").rglob("*.md"),
+        ROOT / "README.md",
+        ROOT / "CONTRIBUTING.md",
+    ]
+    found = [
+        f"{path.relative_to(ROOT)}:{number}: {line.strip()}"
+        for path in texts
+        for number, line in enumerate(path.read_text().splitlines(), 1)
+        if pattern.search(line)
+    ]
+    assert not found, "\n".join(found)
+
+
+def test_every_module_has_a_docstring_that_names_its_subject() -> None:
+    opening = re.compile(r"(?:What|Who|Whoever|Whether|How|Where|When) ")
+    missing = []
+    for name, path in source_files().items():
+        docstring = ast.get_docstring(ast.parse(path.read_text()))
+        if path.read_text().strip() and (not docstring or opening.match(docstring)):
+            missing.append(name)
+    assert not missing
+
+
+def test_commands_print_through_the_terminal_which_escapes() -> None:
+    """Only `Terminal` writes to a stream, and only `style`, `join` and the table vouch for a text."""
+    writing = re.compile(r"\b(?:out|err|stdout|stderr)\.write\(|\bprint\(|click\.(?:echo|secho|style)\(")
+    allowed = {
+        writing: {"output.py", "text.py"},
+        re.compile(r"\bStyled\("): {"text.py", "table.py"},
+    }
+    found = {
+        path.name
+        for path in (PACKAGE / "cli").rglob("*.py")
+        for pattern, names in allowed.items()
+        if path.name not in names and pattern.search(path.read_text())
+    }
+    assert not found
+
+
+def test_importing_toolcrib_loads_none_of_the_heavy_engines() -> None:
+    script = f"import sys, toolcrib; print([name for name in {HEAVY!r} if name in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_importing_toolcrib_configures_no_logging_and_prints_nothing() -> None:
+    script = "import logging, toolcrib; print(logging.root.handlers, logging.getLogger('toolcrib').handlers)"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert (done.stdout.strip(), done.stderr) == ("[] []", "")
