@@ -123,7 +123,7 @@ def text_block(text: str) -> Block:
 class Result:
     """The result of a call: content blocks, and structured data where there is some.
 
-    `is_structured` tells a structured `None` from none at all. `error` is the exception behind an `is_error`
+    `is_structured` distinguishes a structured `None` from no data. `error` is the exception of an `is_error`
     result, for callers in the same process; it is never sent. Not frozen: creating a frozen dataclass takes
     four times as long, and every call creates one.
     """

@@ -20,7 +20,7 @@ HINTS = ("read-only", "destructive", "idempotent", "open-world")
 
 
 def select(tools: Iterable[Tool], include: Sequence[str] = (), exclude: Sequence[str] = ()) -> list[Tool]:
-    """Return the tools that match an `include` selector (all, without any) and no `exclude` selector."""
+    """Return the tools that match an `include` selector, by default all, and no `exclude` selector."""
     everything = list(tools)
     problems = ErrorCollector()
     wanted = _matching(everything, include, problems) if include else set(everything)
@@ -30,7 +30,7 @@ def select(tools: Iterable[Tool], include: Sequence[str] = (), exclude: Sequence
 
 
 def drop_repeated(tools: Iterable[Tool]) -> Iterator[Tool]:
-    """Yield each tool once, also where two targets lead to it."""
+    """Yield each tool once, even if it was found through two targets."""
     seen: set[tuple[int, str, str | None, str | None]] = set()
     for tool in tools:
         key = (id(tool.origin), tool.name, tool.namespace, tool.version)
@@ -54,7 +54,7 @@ def _matching(tools: list[Tool], selectors: Sequence[str], problems: ErrorCollec
 
 
 def parse_selector(selector: str) -> Callable[[Tool], bool]:
-    """Return a function that tells whether a tool matches. Raises ConfigurationError."""
+    """Return a predicate that matches tools. Raises ConfigurationError."""
     kind, colon, rest = selector.partition(":")
     if not colon:
         return lambda tool: any(fnmatchcase(name, selector) for name in spellings(tool))

@@ -159,7 +159,7 @@ class BudgetDay:
     clock is set.
 
     - A later date on the wall clock is a new day. A clock that runs ahead gives one extra budget, once; it
-      cannot be told from a machine that slept through midnight.
+      looks the same as a machine that slept through midnight.
     - With the date before (the clock was set back around midnight, or a leap second), the current day
       continues until the wall clock has passed it.
     - With an earlier date, the clock was wrong by more than a day. The current day ends when 24 hours have
