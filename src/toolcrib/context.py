@@ -148,7 +148,7 @@ class Channel(Protocol):
 
     `resumes` identifies the sealed state of a call that is repeated with answers, else it is None;
     `is_prompted` says that the call is repeated after its first question. `is_gone` says that a call was
-    cancelled because the caller disconnected. `request` is the id of the message and `trace` the caller's trace
+    cancelled by a disconnect. `request` is the id of the message and `trace` the caller's trace
     (W3C traceparent), where there are any.
     """
 
