@@ -6,7 +6,6 @@ import asyncio
 import functools
 import sys
 import threading
-from collections.abc import Awaitable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -68,34 +67,6 @@ async def test_figures_of_tools_that_went_are_forgotten_when_they_are_many(
         assert "goes0" not in server.dispatcher.stats
         assert len(server.dispatcher.stats) <= 2 + 3 + 1
         assert server.dispatcher.stats["stays"].calls == 2
-
-
-async def test_a_call_that_was_begun_without_a_task_may_turn_out_to_need_one() -> None:
-    server = MCPServer()
-
-    @server.tool(run="inline")
-    def later() -> Awaitable[str]:
-        """Promise something."""
-
-        async def give() -> str:
-            await asyncio.sleep(0)
-            return "done"
-
-        return give()
-
-    loop = asyncio.get_running_loop()
-    ended: asyncio.Future[Any] = loop.create_future()
-    tasks: list[asyncio.Task[Any]] = []
-
-    def begin() -> None:
-        call = server.call("later")
-        assert call.send(None) is None  # it asks for a moment, and runs in a task from then on
-        tasks.append(loop.create_task(call))
-        tasks[0].add_done_callback(lambda task: ended.set_result(task.result()))
-
-    async with server:
-        loop.call_soon(begin)
-        assert (await ended).text == "done"
 
 
 def test_a_call_that_there_is_no_room_for_is_counted_where_nothing_is_recorded() -> None:
