@@ -44,7 +44,7 @@ KEY_PREFIXES = (
     r"|ya29\.|AKIA|ASIA|AROA|AIDA|AIza"
 )
 """Prefixes of well-known API keys, as a pattern; at least 16 more characters follow."""
-_SECRET_WORDS = (
+_SENSITIVE_WORDS = (
     r"pass(?:word|wd|phrase)|pwd|secret|credentials?|cookie"
     r"|token|(?:api|access|private|account|signing|encryption|auth)[_ -]?key|client[_ -]?secret"
 )
@@ -83,7 +83,7 @@ def _secret_patterns() -> tuple[tuple[re.Pattern[str], str], ...]:
         (re.compile(rf"\b({KEY_PREFIXES})[\w-]{{16,}}"), r"\1"),
         (
             re.compile(
-                rf"(?i)((?:(?<![a-z])(?:{_SECRET_WORDS})s?|(?-i:(?<=[a-z])(?:Password|Secret|Token|(?:Api|Access|Private)Key)))"
+                rf"(?i)((?:(?<![a-z])(?:{_SENSITIVE_WORDS})s?|(?-i:(?<=[a-z])(?:Password|Secret|Token|(?:Api|Access|Private)Key)))"
                 r"[\"']?\s*(?:=>|[:=])\s*(?:b(?=[\"']))?)(?![\"']?\[redacted\])"
                 r"(?:\"(?:[^\"\\]|\\.)*\"?|'(?:[^'\\]|\\.)*'?|[^\s\"'&,;)}\]]+)"
             ),
@@ -91,7 +91,7 @@ def _secret_patterns() -> tuple[tuple[re.Pattern[str], str], ...]:
         ),
         (  # a command as a list, which is how subprocess shows it: ['login', '--password', 'x']
             re.compile(
-                rf"(?i)([\"']--?(?:[\w-]*[_-])?(?:{_SECRET_WORDS})[\"'],\s*(?:b(?=[\"']))?)"
+                rf"(?i)([\"']--?(?:[\w-]*[_-])?(?:{_SENSITIVE_WORDS})[\"'],\s*(?:b(?=[\"']))?)"
                 r"(?:\"(?:[^\"\\]|\\.)*\"?|'(?:[^'\\]|\\.)*'?)"
             ),
             r"\1",
@@ -103,13 +103,13 @@ def _secret_patterns() -> tuple[tuple[re.Pattern[str], str], ...]:
 def is_secret_name(name: str) -> bool:
     """Return whether a value of this name is a secret: `api_key`, `accessToken`, `Authorization`."""
     words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name)
-    pattern = rf"(?i)(?:^|[_. -])(?:{_SECRET_WORDS}|(?:proxy[_-]?)?authorization|auth|pass|dsn)s?$"
+    pattern = rf"(?i)(?:^|[_. -])(?:{_SENSITIVE_WORDS}|(?:proxy[_-]?)?authorization|auth|pass|dsn)s?$"
     return re.search(pattern, words) is not None
 
 
 def find_secrets(environ: Mapping[str, str]) -> Iterator[str]:
     """Yield the values of variables that are named like secrets."""
-    pattern = re.compile(rf"(?i)(?:^|_)(?:{_SECRET_WORDS}|key|auth|pass|pat|dsn)s?(?:_[0-9]+)?$")
+    pattern = re.compile(rf"(?i)(?:^|_)(?:{_SENSITIVE_WORDS}|key|auth|pass|pat|dsn)s?(?:_[0-9]+)?$")
     for name, value in environ.items():
         # PWD is the current folder in every shell, and part of most paths in a log.
         if name != "PWD" and len(value.strip()) >= MIN_SECRET_LENGTH and pattern.search(name):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import subprocess
+import subprocess  # nosec B404  # no shell is used
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self, cast

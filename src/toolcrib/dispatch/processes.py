@@ -16,8 +16,8 @@ import io
 import logging
 import operator
 import os
-import pickle
-import subprocess
+import pickle  # nosec B403  # for sending only, never for reading
+import subprocess  # nosec B404  # no shell is used
 import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence

@@ -140,22 +140,22 @@ def count_states(pattern: str) -> int:
     last = start = 0  # the states of the last item; the total before the last item outside of groups
     prefix = None if pattern.startswith("^") else 0
     for match in _PATTERN_TOKEN.finditer(pattern):
-        token = match.group()
-        if token == "|" and len(totals) == 1:
+        part = match.group()
+        if part == "|" and len(totals) == 1:
             prefix = 0  # only the first alternative is anchored
-        if match["low"] is not None or token in ("*", "+"):
+        if match["low"] is not None or part in ("*", "+"):
             times = max(1, int(match["high"] or match["low"] or 1))
             if prefix is None:
                 prefix = start
                 times = 1 if last == 1 and len(totals) == 1 else times
             totals[-1] += last * (times - 1)
             last *= times
-        elif token == ")":
+        elif part == ")":
             last = totals.pop() if len(totals) > 1 else 0
             totals[-1] += last
-        elif token not in _STATELESS:
+        elif part not in _STATELESS:
             start = totals[0] if len(totals) == 1 else start
-            if token[0] == "(":
+            if part[0] == "(":
                 totals.append(0)
             else:
                 last = 1
