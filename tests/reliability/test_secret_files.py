@@ -45,8 +45,8 @@ KeyFile(folder / "keys.json").create("ana")
 KeyFile(folder / "keys.json").revoke("ana")
 """,
     "the key of an audit log": """\
-from toolcrib.policy.audit import key
-key.create_key(folder / "audit.db", None)
+from toolcrib.policy.audit.checkpoints import create_key
+create_key(folder / "audit.db", None)
 """,
     "an audit log": """\
 from toolcrib.policy.audit.writer import RecordWriter

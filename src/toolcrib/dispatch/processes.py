@@ -37,6 +37,7 @@ from toolcrib.errors import (
     ToolBusyError,
     ToolCrashedError,
 )
+from toolcrib.sources.loading import OLD_MODULES
 from toolcrib.validation import codec
 
 logger = logging.getLogger("toolcrib")
@@ -234,13 +235,13 @@ class ProcessCall:
     def _pack(self) -> bytes:
         self._pickle(
             self._function,
-            "its function cannot be sent there. Define it at module level",
-            "define it at module level",
+            "its function",
+            "Define it at module level",
         )
         payload = self._pickle(
             (self._function, self._args, dict(self._kwargs)),
-            "an argument cannot be sent there. Take plain values",
-            "take plain values",
+            "an argument",
+            "Take plain values",
         )
         main = self._find_main() if b"__main__" in payload else {}
         converter = None if self._converter is None else _pickle(self._converter)
@@ -256,7 +257,7 @@ class ProcessCall:
                 f"Tool '{self.name}' cannot run in a process: {what} cannot be sent there. {advice}. "
                 f"({_describe(error)})",
                 tool=self.name,
-                hint=f"{advice.lower()}, or run it on a thread",
+                hint=f"{advice[0].lower()}{advice[1:]}, or run it on a thread",
             ) from None
 
     def _find_main(self) -> dict[str, str]:
@@ -346,7 +347,7 @@ class _Pickler(pickle.Pickler):
     """Pickles functions by name even where their module was replaced, because its file was loaded again."""
 
     def reducer_override(self, value: Any) -> Any:
-        if not isinstance(value, FunctionType) or "__toolcrib_past__" not in value.__globals__:
+        if not isinstance(value, FunctionType) or OLD_MODULES not in value.__globals__:
             return NotImplemented
         return operator.call, (operator.attrgetter(value.__qualname__), _ModuleReference(value.__module__))
 

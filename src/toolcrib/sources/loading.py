@@ -31,6 +31,8 @@ added_import_paths: set[str] = set()
 """Folders that were added to `sys.path` here."""
 spec_listeners: list[Callable[[ModuleSpec], None]] = []
 """Called with the spec of a file that is loaded under a private name, which no finder sees."""
+OLD_MODULES = "__toolcrib_old_modules__"
+"""In the globals of a module that a reload has replaced: the modules it was loaded with."""
 import_machinery: set[str] = {__file__, str(importlib.__file__)}
 """Files in the traceback of every import, which are never the location of an error."""
 

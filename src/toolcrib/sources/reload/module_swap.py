@@ -20,7 +20,6 @@ from typing import Any, NoReturn
 
 from toolcrib.sources import loading
 
-_OLD_MODULES = "__toolcrib_old_modules__"
 loading.import_machinery.add(__file__)
 _swap_lock = threading.Lock()
 """One swap at a time: a process has one `sys.modules`."""
@@ -41,7 +40,7 @@ class ModuleSwap:
             self._old = OldModules(find())
             self._outer = [*_outer_names(self._old)]
             for name, module in self._old.items():
-                vars(module)[_OLD_MODULES] = self._old
+                vars(module)[loading.OLD_MODULES] = self._old
                 del sys.modules[name]
             self._roots = [
                 root for root in sys.path if root in loading.added_import_paths and is_obsolete(root)
@@ -68,7 +67,7 @@ class ModuleSwap:
         for name in self._find():
             sys.modules.pop(name, None)
         for name, module in self._old.items():
-            vars(module).pop(_OLD_MODULES, None)
+            vars(module).pop(loading.OLD_MODULES, None)
             sys.modules[name] = module
         for package, child, thing in self._outer:
             setattr(package, child, thing)
@@ -125,7 +124,7 @@ def _import(
     fromlist: Any = (),
     level: int = 0,
 ) -> Any:
-    old = globals.get(_OLD_MODULES) if type(globals) is dict else None
+    old = globals.get(loading.OLD_MODULES) if type(globals) is dict else None
     if old is not None:
         module = old.find(name, globals, fromlist or (), level)
         if module is not None:
