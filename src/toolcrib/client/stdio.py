@@ -67,7 +67,7 @@ class _ServerProcess(ChildProcess):
     """One run of the server."""
 
     def __init__(self, label: str, receiver: Receiver, on_stderr: OnStderr | None) -> None:
-        super().__init__(label)
+        super().__init__(label, GRACE_S)
         self._receiver = receiver
         self._on_stderr = on_stderr
         self._lines = LineReader(MAX_BYTES)
