@@ -1,9 +1,8 @@
 """HTTP transports of the client: streamable HTTP, and HTTP+SSE of 2024-11-05.
 
-Used only where a server does not speak streamable HTTP.
-
-Each request is a POST, answered by JSON or by a stream of server-sent events. A stream that breaks off is
-resumed if the server numbered its events.
+With streamable HTTP each request is a POST, answered by JSON or by a stream of server-sent events. A stream
+that breaks off is resumed if the server numbered its events. HTTP+SSE is used only for servers that have
+nothing newer.
 """
 
 from __future__ import annotations
