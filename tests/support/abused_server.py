@@ -1,9 +1,9 @@
-"""A server to be mistreated: started as a process of its own, over the HTTP server that is asked for.
+"""A server for abuse tests, run as a separate process on our own HTTP server or on ASGI.
 
-    python tests/support/served.py --http-stack own|asgi --port 0 [--header-s 10 ...] [--stdio]
+    python tests/support/abused_server.py --http-stack own|asgi --port 0 [--header-s 10 ...] [--stdio]
                                    [--audit FILE] [--keys FILE] [--places COUNT]
 
-Prints its port once it listens. Its tools say on standard error what becomes of them.
+Prints its port once it listens. Its tools report on standard error how each call ended.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ async def chatter(ctx: Context, seconds: float = 30.0) -> str:
 
 @server.tool
 def block(ctx: Context, seconds: float = 1.0) -> str:
-    """Block a thread, looking now and then whether anybody waits."""
+    """Block a thread, and check now and then whether the call was cancelled."""
     say("block begun")
     end = time.monotonic() + seconds
     while time.monotonic() < end:
@@ -134,13 +134,13 @@ def noisy(way: str = "print") -> str:
 
 @server.tool
 async def leak() -> dict[str, int]:
-    """How much of this process is in use."""
+    """Return the resources that this process has in use."""
     runner = server.dispatcher.runner
     return {"abandoned": runner.abandoned, "running": server.transports.engine.call_limit.running}
 
 
 def demand(options: argparse.Namespace) -> None:
-    """Put a policy around the server, where the command line asks for one."""
+    """Apply a policy to the server if the command line asks for one."""
     if options.audit is None and options.keys is None and options.places is None:
         return
     server.enforce(

@@ -1,4 +1,4 @@
-"""Starts `served.py` and talks to it badly: raw sockets, half requests, silence."""
+"""Clients that misbehave: raw sockets, incomplete requests, silence. Starts `abused_server.py`."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Served:
         return self._log.read_text(errors="replace")
 
     def wait_for(self, words: str, limit_s: float = 5.0) -> float:
-        """How long it took until the server said this."""
+        """Wait until the server writes this line; return the seconds it took."""
         began = time.monotonic()
         while words not in self.log:
             if time.monotonic() - began > limit_s:
@@ -47,7 +47,7 @@ class Served:
         return time.monotonic() - began
 
     async def says(self, words: str, count: int, limit_s: float = 15.0) -> None:
-        """Until the server has said this so many times."""
+        """Wait until the server has written this line `count` times."""
         began = time.monotonic()
         while self.log.count(words) < count:
             assert time.monotonic() - began < limit_s, (
@@ -115,7 +115,7 @@ def call(name: str, arguments: dict[str, Any] | None = None, **meta: Any) -> byt
 
 
 class Socket:
-    """One connection, for an honest or a dishonest client."""
+    """One connection of a client, well behaved or not."""
 
     opened: ClassVar[list[Socket]] = []
 
@@ -126,7 +126,7 @@ class Socket:
 
     @classmethod
     def abort_all(cls) -> None:
-        """What a test has opened ends with it."""
+        """Close every connection that a test has opened."""
         while cls.opened:
             cls.opened.pop().abort()
 
@@ -153,14 +153,14 @@ class Socket:
         return status, fields, await self.reader.readexactly(int(fields.get("content-length", 0)))
 
     async def add(self, a: int = 1, b: int = 2) -> float:
-        """An honest call; how long it took."""
+        """Make a valid call and return the seconds it took."""
         began = time.perf_counter()
         status, _, body = await self.ask(call("add", {"a": a, "b": b}))
         assert (status, json.loads(body)["result"]["structuredContent"]) == (200, a + b)
         return time.perf_counter() - began
 
     async def is_closed(self, limit_s: float) -> bool:
-        """Whether the server hangs up within that time; what it says before is dropped."""
+        """Return whether the server closes the connection in time; data that arrives before is dropped."""
         try:
             async with asyncio.timeout(limit_s):
                 while await self.reader.read(65536):

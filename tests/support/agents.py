@@ -1,4 +1,4 @@
-"""What tests of agents share: tools to call, programs to talk to, and a look at which processes live."""
+"""Shared parts of the agent tests: tools, model programs, and a list of running child processes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ QUICK = Limits(turn_s=10, answer_s=20, tool_s=5)
 
 
 class Bench:
-    """A server with a few tools, and what became of the one that waits."""
+    """A server with a few tools, which records how the waiting tool ended."""
 
     def __init__(self) -> None:
         self.server = MCPServer("bench")
@@ -71,7 +71,7 @@ class Bench:
 
 
 def line_runner(bench: Bench, manner: str, *, limits: Limits = QUICK, **options: Any) -> AgentRunner:
-    """A runner that talks to a program of that manner."""
+    """Return a runner whose model is `line_model.py` with this behaviour."""
     command = [sys.executable, "-S", str(LINE_MODEL), manner]
     options.setdefault("grace_s", 0.5)
     return AgentRunner(bench.server, provider="gemini_cli", command=command, limits=limits, **options)
@@ -82,7 +82,7 @@ async def collect(runner: AgentRunner, text: str = "What is 2 and 3?") -> list[E
 
 
 def is_gone(pid: int, timeout_s: float = 5.0) -> bool:
-    """Whether a process has ended, or does so in a moment; one that nobody has buried counts as gone."""
+    """Return whether a process has ended or ends within a moment; a zombie counts as ended."""
     try:
         descriptor = os.pidfd_open(pid)
     except ProcessLookupError:
@@ -94,7 +94,7 @@ def is_gone(pid: int, timeout_s: float = 5.0) -> bool:
 
 
 def children() -> set[int]:
-    """The processes that this one has started and that still live."""
+    """Return the child processes of this one that still run."""
     found = set()
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():

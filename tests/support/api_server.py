@@ -1,4 +1,4 @@
-"""A real API on the loopback, and applications that speak to it."""
+"""A real HTTP API on the loopback interface, and applications that call it."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ class WeatherApp(APIApplication):
 
 
 class GitHubApp(APIApplication):
-    """In the manner of existing applications: name and integration, a base set later, full addresses."""
+    """Written like existing applications: name and integration, base URL set later, full URLs."""
 
     def __init__(self, integration: Any = None, **kwargs: Any) -> None:
         super().__init__(name="github", integration=integration, **kwargs)

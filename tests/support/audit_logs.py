@@ -1,4 +1,4 @@
-"""Audit logs to try things on: kept by a writer with clocks of our own, and damaged in every way."""
+"""Audit logs for tests: written with manual clocks, and damaged in every way."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ NOON = 1_777_888_800.0  # 2026-05-04T10:00:00Z
 
 
 class Hands:
-    """Two clocks that go only when they are told to."""
+    """Two clocks that only advance when told to."""
 
     def __init__(self) -> None:
         self.wall_s = NOON
@@ -56,7 +56,7 @@ def entries(count: int, start: int = 1, wall: float = NOON) -> list[Entry]:
 def make_log(
     path: Path, count: int, batch: int = 10, *, is_closed: bool = True, **options: Any
 ) -> RecordWriter:
-    """A log of so many calls; between `opened` and `closed` where it is closed."""
+    """Return a log of `count` calls, with `opened` and, if it was closed, `closed` records."""
     writer = make_writer(path, **options)
     for start in range(1, count + 1, batch):
         writer.write(entries(min(batch, count + 1 - start), start))
@@ -68,7 +68,7 @@ def make_log(
 
 
 class Hold:
-    """Another one who has the log to himself, and does not let go."""
+    """Another process that holds a lock on the log."""
 
     def __init__(self, path: Path) -> None:
         self._db = sqlite3.connect(path, isolation_level=None)
@@ -91,7 +91,7 @@ def read_lines(path: Path) -> list[bytes]:
 
 
 def replace_lines(path: Path, lines: list[bytes]) -> None:
-    """As somebody would who may write the file. Rows keep their numbers where their order allows."""
+    """Replace rows as an attacker with write access would. Rows keep their numbers if their order allows."""
     with closing(sqlite3.connect(path)) as db, db:
         db.execute("PRAGMA synchronous=OFF")  # nobody pulls the plug here
         db.text_factory = bytes
@@ -104,7 +104,7 @@ def replace_lines(path: Path, lines: list[bytes]) -> None:
 
 
 def restamp(lines: list[bytes], previous: bytes = b"0" * 64) -> list[bytes]:
-    """All hashes made anew, as somebody would who knows how, but has no key."""
+    """Recompute all hashes, as an attacker without the key would."""
     stamped = []
     for line in lines:
         body = line[:-TAIL]

@@ -1,7 +1,6 @@
-"""Forty tools that somebody's exporter has stumbled over, with arguments that each of them takes.
+"""Forty tools that are hard to export, each with valid arguments.
 
-Shapes that type hints cannot have, names that nobody should use, schemas that grow, and the plain ones
-besides.
+Schemas that type hints cannot express, unusual names, schemas that grow when expanded, and some plain ones.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ LONG = "read_the_quarterly_report_of_every_department_and_write_a_summary_for_th
 
 @dataclass(frozen=True)
 class Awkward:
-    """A tool and arguments that fit it. `is_exportable` is False where every provider has to be spared it."""
+    """A tool and arguments that fit it. `is_exportable` is False if no provider accepts it."""
 
     name: str
     schema: dict[str, Any]

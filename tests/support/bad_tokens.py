@@ -1,4 +1,4 @@
-"""Tokens that must open nothing, each wrong in one way. Every one is made by a mint whose tokens are good."""
+"""Invalid tokens, each wrong in one way, made by an issuer whose other tokens are valid."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _claims(**changes: Any) -> Make:
 
 
 def _at(name: str, offset_s: float) -> Make:
-    """A time that is so far from now."""
+    """Return the time in `offset` seconds."""
     return lambda mint: mint(**{name: int(mint.wall()) + offset_s})
 
 
@@ -32,7 +32,7 @@ def _parts(change: Callable[[list[str]], list[str]]) -> Make:
 
 
 def _raw(header: str | None = None, payload: str | None = None) -> Make:
-    """Parts with these bytes, well signed. `KID` and `CLAIMS` stand for what would be right."""
+    """Sign parts with these bytes. `KID` and `CLAIMS` are replaced by the valid values."""
 
     def make(mint: Mint) -> str:
         inner = json.dumps(mint.claims())[1:-1]
@@ -48,7 +48,7 @@ def _unsigned(algorithm: str, signature: str = "") -> Make:
 
 
 def _with_secret(algorithm: str, secret: Callable[[Mint], bytes]) -> Make:
-    """Signed with what everybody knows, as if it were a secret."""
+    """Sign with a public value used as a secret."""
 
     def make(mint: Mint) -> str:
         message = f"{encode(mint.header(alg=algorithm))}.{encode(mint.claims())}"
@@ -59,7 +59,7 @@ def _with_secret(algorithm: str, secret: Callable[[Mint], bytes]) -> Make:
 
 
 def _by(kind: str, size: Any, algorithm: str, name: str = "one", **header: Any) -> Make:
-    """Signed by somebody else."""
+    """Sign with a foreign key."""
 
     def make(mint: Mint) -> str:
         key = make_key(kind, size, name)
@@ -69,7 +69,7 @@ def _by(kind: str, size: Any, algorithm: str, name: str = "one", **header: Any) 
 
 
 def _pointing(name: str, value: Callable[[Any], Any]) -> Make:
-    """Signed by somebody else, with a header that says where to find their key."""
+    """Sign with a foreign key, which a header points to."""
 
     def make(mint: Mint) -> str:
         key = make_key("RSA", 2048, "theirs")
@@ -94,7 +94,7 @@ def _mixed(mint: Mint) -> str:
 
 
 def _other_hash(mint: Mint) -> str:
-    """Signed as one algorithm, named as another."""
+    """Sign with one algorithm and name another."""
     return sign(mint.key, "RS512", mint.header(), mint.claims())
 
 

@@ -1,4 +1,4 @@
-"""What tests of the catalog's cache share: an adapter, and a mark that shows what came from the file."""
+"""Shared parts of the catalog cache tests: an adapter, and a mark that shows what came from the file."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ MARK = "- marked: this came from the cache"
 
 
 def mark(path: Path) -> dict[str, Any]:
-    """Change the words in a cache file, and leave what it was made of: who gets them was answered from it."""
+    """Change the text in a cache file but not its inputs, so that a test can tell that the file was used."""
     record = load(path)
     assert record is not None
     catalog, facts = record

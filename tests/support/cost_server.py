@@ -1,4 +1,4 @@
-"""The server whose processor time is measured: tools that do little, fail, or want much."""
+"""A server whose CPU time is measured: tools that are cheap, that fail, or that take large arguments."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""What is expensive to serve, or might be: requests as bytes, built once, each with the status it is due.
-
-Knows MCP requests over HTTP; refuses to know who is to serve them.
-"""
+"""Requests that may be expensive to serve, as bytes, each with the expected status."""
 
 from __future__ import annotations
 
@@ -38,7 +35,7 @@ def post(body: bytes, tool: str | None = "echo", *, method: str = "tools/call", 
 
 
 def around(raw: bytes, tool: str = "echo") -> bytes:
-    """A call whose argument is given as raw JSON."""
+    """Return a call whose argument is given as raw JSON."""
     return post(call(tool, {"value": "@"}).replace(b'"@"', raw), tool)
 
 
@@ -49,7 +46,7 @@ def fill(piece: bytes, size: int = BODY, *, first: bytes = b"[", last: bytes = b
 
 
 def numbered(template: str, count: int) -> bytes:
-    """An object whose members are all different: `template` has a place for the number."""
+    """Return an object whose members all differ: `template` has a placeholder for the number."""
     return b"{" + ",".join(template % number for number in range(count)).encode() + b"}"
 
 
@@ -79,7 +76,7 @@ def ordinary() -> Iterator[tuple[str, bytes]]:
 
 
 def failing() -> Iterator[tuple[str, bytes]]:
-    """Small requests that make much of themselves."""
+    """Small requests that cause a lot of work."""
     for tool in ("boom", "recurse", "refuse", "tangle", "chain"):
         yield f"the tool {tool}", post(call(tool), tool)
     yield "an unknown tool", post(call("missing"), "missing")
@@ -141,7 +138,7 @@ def large() -> Iterator[tuple[str, bytes]]:
 
 
 def middling() -> Iterator[tuple[str, bytes]]:
-    """Sizes at which a client has hardly paid more than for a small request."""
+    """Medium sizes, which cost a client hardly more than a small request."""
     pieces = (b"{}", b"[]", b'{"a":1}', b"[1,2]", b"1e300", b"1e23", b'"ab"', b"0", b'{"a" : 1}')
     for size in (16_000, 60_000, 150_000, 250_000):
         for piece in pieces:
@@ -149,7 +146,7 @@ def middling() -> Iterator[tuple[str, bytes]]:
 
 
 def checked() -> Iterator[tuple[str, bytes]]:
-    """Large documents, for tools and messages that want something of them."""
+    """Large documents that tools and messages must check."""
     wrong = {"a": "x" * 900_000, "b": [0] * 900_000}
     yield "4 MB: for a tool that wants something else", post(call("add", wrong), "add")
     yield "4 MB: numbers that are checked", around(fill(b"1.5"), "total")
@@ -168,7 +165,7 @@ def checked() -> Iterator[tuple[str, bytes]]:
 
 
 def converted() -> Iterator[tuple[str, bytes]]:
-    """Lists of what is dearest to make of the fewest bytes."""
+    """Lists of the values that are most expensive to convert per byte."""
     pieces = {
         "points": b'{"x":1,"y":2}',
         "spots": b"{}",

@@ -1,4 +1,4 @@
-"""Short ways to ask what a hint comes to: what is published, what a function receives, what leaves it."""
+"""Helpers for type hints: the schema that is published, the value a function receives, the result sent."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _NOTHING: Any = object()
 
 
 def taking(hint: Any, default: Any = _NOTHING, **options: Any) -> Tool:
-    """A tool with one parameter `x` of this hint."""
+    """Return a tool with one parameter `x` of this hint."""
 
     def required(x):
         return None
@@ -26,7 +26,7 @@ def taking(hint: Any, default: Any = _NOTHING, **options: Any) -> Tool:
 
 
 def giving(hint: Any, **options: Any) -> Tool:
-    """A tool whose result is of this hint."""
+    """Return a tool whose result has this hint."""
 
     def give():
         return None
@@ -36,7 +36,7 @@ def giving(hint: Any, **options: Any) -> Tool:
 
 
 def schema_of(hint: Any, default: Any = _NOTHING) -> dict[str, Any]:
-    """What is published for a parameter of this hint; its `$defs`, if any, are put beside it."""
+    """Return the published schema of a parameter of this hint, with its `$defs`."""
     schema = taking(hint, default).definition.input_schema
     check_schema(schema)
     shown = dict(schema["properties"]["x"])
@@ -44,7 +44,7 @@ def schema_of(hint: Any, default: Any = _NOTHING) -> dict[str, Any]:
 
 
 def output_of(hint: Any) -> Any:
-    """What is published for a result of this hint."""
+    """Return the published schema of a result of this hint."""
     schema = giving(hint).definition.output_schema
     if schema is not None:
         check_schema(schema)
@@ -52,18 +52,18 @@ def output_of(hint: Any) -> Any:
 
 
 def receive(hint: Any, value: Any) -> Any:
-    """What a function gets when a client sends `value` for a parameter of this hint."""
+    """Return the value a function gets when a client sends `value` for a parameter of this hint."""
     return received_by(taking(hint), x=value)["x"]
 
 
 def received_by(tool: Tool, **arguments: Any) -> dict[str, Any]:
-    """All that a function gets, by parameter."""
+    """Return all arguments that a function gets, by parameter."""
     plan = tool.arguments
     return plan.bind(plan.check(arguments))
 
 
 def emit(hint: Any, value: Any) -> Any:
-    """The JSON that leaves when a function with this result hint returns `value`."""
+    """Return the JSON that is sent when a function with this result hint returns `value`."""
     return giving(hint).results.finish(value).structured_content
 
 

@@ -1,4 +1,4 @@
-"""The tools of document T, written as it writes them."""
+"""The tools of document T, as in the document."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What document U shows: its applications, and the JSON it says they come to."""
+"""The applications of document U, and the JSON it expects of them."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ class JiraApp(APIApplication):
 
 
 class RenamingApp(GitHubApp):
-    """As document U writes it."""
+    """An application as in document U."""
 
     def list_tools(self) -> list[Callable]:
         tools = [self.create_issue, self.list_issues]
@@ -147,5 +147,5 @@ def create_issue(title: str, body: str, labels: list[str] | None = None) -> dict
 
 
 def without_output(definition: dict[str, Any]) -> dict[str, Any]:
-    """The three keys of document U; the schema of the result is told besides."""
+    """Return the three keys of document U, without the output schema."""
     return {key: value for key, value in definition.items() if key != "outputSchema"}

@@ -1,4 +1,4 @@
-"""The tool objects of document Z, and how a server refuses them."""
+"""The tool objects of document Z, and a helper for refused registrations."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Without:
 
 
 def refuse(server: MCPServer, tool: Any, kind: type[Exception] = ValueError) -> str:
-    """The words of a refusal, after which nothing has changed."""
+    """Return the message of a refused registration, after checking that nothing was registered."""
     before = (server.registry.snapshot, server.registry.revision)
     with pytest.raises(kind) as refusal:
         server.register_tool(tool)

@@ -1,4 +1,4 @@
-"""Schemas of exported tools as JSON Schema, and what a model would send for some arguments."""
+"""Schemas of exported tools as JSON Schema, and the arguments that a model would send."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def name_of(to: str, tool: dict[str, Any]) -> str:
 
 
 def from_google(node: dict[str, Any]) -> dict[str, Any]:
-    """JSON Schema out of Google's `Schema`; fails on everything that such a schema cannot have."""
+    """Convert Google's `Schema` to JSON Schema; fail on keywords that it does not support."""
     assert node.keys() <= _GOOGLE, node.keys() - _GOOGLE
     found: dict[str, Any] = {key: value for key, value in node.items() if key != "nullable"}
     if "anyOf" in node:
@@ -66,7 +66,7 @@ def from_google(node: dict[str, Any]) -> dict[str, Any]:
 
 
 def opened(node: Any) -> Any:
-    """The same schema with its objects open: names that are not declared do not count."""
+    """Return the schema with its objects open to undeclared names."""
     if isinstance(node, dict):
         return {
             key: opened(item)

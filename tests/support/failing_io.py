@@ -1,4 +1,4 @@
-"""A system whose N-th operation fails: files through `os`, and SQLite through its statements."""
+"""Fault injection: the N-th operation on files (through `os`) or SQLite fails."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ WATCHED = ("open", "write", "fsync", "ftruncate", "replace", "link")
 
 
 class Faults:
-    """Counts operations, and has the `at`-th fail in one of the ways of FAULTS. Disarmed by `at=0`."""
+    """Counts operations and makes the `at`-th fail in one of the ways in FAULTS. `at=0` disables it."""
 
     def __init__(self, at: int = 0, kind: str = "EIO") -> None:
         self.at = at
@@ -33,7 +33,7 @@ class Faults:
         return OSError(number, os.strerror(number))
 
     def write(self, descriptor: int, data: Any) -> int:
-        """A disk that gets full takes a part of the data first, and nothing after that."""
+        """Write a part of the data, as a disk that gets full does."""
         if self._is_full:
             self._is_full = False
             raise self.error()
@@ -46,7 +46,7 @@ class Faults:
 
 
 class FaultyOS:
-    """In the place of `os` in a module."""
+    """Replaces `os` in a module."""
 
     def __init__(self, faults: Faults) -> None:
         self._faults = faults
@@ -67,7 +67,7 @@ class FaultyOS:
 
 
 class FaultyFile:
-    """A file whose writing counts too."""
+    """A file whose writes are counted too."""
 
     def __init__(self, file: Any, faults: Faults) -> None:
         self._file = file
@@ -99,7 +99,7 @@ def faulty_open(faults: Faults) -> Callable[..., Any]:
 
 
 def faulty_connect(faults: Faults, *, is_done_first: bool) -> Callable[..., sqlite3.Connection]:
-    """In the place of `sqlite3.connect`. `is_done_first`: what fails was done all the same."""
+    """Replaces `sqlite3.connect`. With `is_done_first` the failing operation takes effect before it fails."""
     connect = sqlite3.connect
 
     class Connection(sqlite3.Connection):

@@ -1,4 +1,4 @@
-"""A loopback HTTP server that answers as an MCP server does, with whatever definitions it is given."""
+"""A loopback HTTP server that answers like an MCP server, with any definitions."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""A server with a tool for everything that the wire can carry: kinds of results, news on the way, questions.
+"""A server with a tool for every protocol feature: kinds of results, notifications, questions.
 
-All of it is the same in every run, so that what it says can be kept and compared.
+Its output is the same in every run, so that transcripts can be compared.
 """
 
 from __future__ import annotations

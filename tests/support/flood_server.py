@@ -1,4 +1,4 @@
-"""The server that is flooded: a quick tool, one that waits, and one that tells much on a stream."""
+"""A server for flood tests: a quick tool, a waiting tool, and one that streams a lot."""
 
 from __future__ import annotations
 

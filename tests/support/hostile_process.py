@@ -11,7 +11,7 @@ from toolcrib import ToolError
 
 
 class Bomb:
-    """Unpickling it leaves a file that is named like the process that did."""
+    """Unpickling it creates a file named after the process that did."""
 
     def __init__(self, folder):
         self.folder = folder

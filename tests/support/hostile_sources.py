@@ -1,8 +1,7 @@
 # ruff: noqa: E501 - programs in one line each are long
 """Source files that would do harm if anything in them ran, and files that are hard to read at all.
 
-Each one that runs leaves a trace: a file named after it. Made by a seed, so that the same number is the same
-file everywhere.
+Code that runs creates a file named after the source file. The same seed gives the same file everywhere.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ def honest_{number}(a: int, b: str = "b") -> int:
 
 
 def _trace(where: str) -> str:
-    """An expression that leaves a trace, in one of several ways."""
+    """Return an expression that creates that file, in one of several ways."""
     return f"__import__('pathlib').Path({where!r}).write_text('it ran')"
 
 
@@ -211,7 +210,7 @@ _NAMES = (
 
 
 def write_hostile(folder: Path, traces: Path, number: int) -> Path:
-    """One hostile file, and in some cases an honest tool at its end."""
+    """Write one hostile file, in some cases with a harmless tool at its end."""
     rng = random.Random(number)
     kind = rng.choices(list(_KINDS), _WEIGHTS)[0]
     stem = f"{kind}_{number}"
@@ -224,7 +223,7 @@ def write_hostile(folder: Path, traces: Path, number: int) -> Path:
 
 
 def write_special(folder: Path) -> None:
-    """Things in a folder that are no files, or lead nowhere."""
+    """Create entries of a folder that are not regular files, or dangling links."""
     os.mkfifo(folder / "fifo_tool.py")
     (folder / "loop_a.py").symlink_to(folder / "loop_b.py")
     (folder / "loop_b.py").symlink_to(folder / "loop_a.py")

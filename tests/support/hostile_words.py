@@ -1,6 +1,6 @@
-"""Hostile definitions, made from families of words: what registration must refuse, and what lint must flag.
+"""Hostile definitions made from lists of words: those registration must refuse, and those lint must flag.
 
-Everything here is invented for the purpose; keys are drawn by lot with a fixed seed and belong to nobody.
+Everything here was written for the tests; keys are random with a fixed seed and belong to nobody.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Hostile:
 
 
 def place(text: str, where: str) -> ToolDefinition:
-    """An honest definition with a text put into it."""
+    """Return a harmless definition with a text inserted."""
     path: dict[str, Any] = {"type": "string", "description": "Where the report is"}
     fields: dict[str, Any] = {"name": "read_report", "description": "Read a report of the finance team."}
     fields["input_schema"] = {"type": "object", "properties": {"path": path}, "required": ["path"]}
@@ -89,7 +89,7 @@ _BAD_NAMES = [
 
 
 def hard_cases() -> list[Hostile]:
-    """Everything that building or naming must refuse."""
+    """Return every definition that registration must refuse."""
     cases = [
         Hostile("invisible", place(f"Re{mark}ad it", where), repr(mark))
         for mark in _UNSEEN
@@ -239,7 +239,7 @@ CHANNELS = [
 
 
 def soft_cases() -> list[Hostile]:
-    """Everything that lint must point at. Each phrase stands in the places in turn."""
+    """Return every definition that lint must flag. The phrases take turns at the possible positions."""
     phrases = [(family, text) for family, texts in FAMILIES.items() for text in texts]
     cases = []
     for number, (family, text) in enumerate(phrases):

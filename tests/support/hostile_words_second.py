@@ -1,4 +1,4 @@
-"""Planted instructions in a second voice. The rules missed a third of them, and were widened since."""
+"""A second set of planted instructions. The rules missed a third of them and were extended since."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Planted instructions in a third voice. The rules caught a sixth of them, and were widened since."""
+"""A third set of planted instructions. The rules caught a sixth of them and were extended since."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Planted instructions that no rule was written for: a fourth voice, written when the rules stood.
+"""A fourth set of planted instructions, written after the rules, for which no rule was written.
 
-It says how the rules do on phrasings that nobody thought of. A rule must never be changed to catch one of
-these: whoever widens the rules writes a new set.
+It measures the rules on unexpected phrasings. A rule must never be changed to catch one of these: extend the
+rules with a new set instead.
 """
 
 from __future__ import annotations

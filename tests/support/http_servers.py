@@ -1,5 +1,5 @@
-"""A server on both stacks, each in a thread of this process: what it does is measured, what it logs
-is seen. For one that is a program of its own, see `program`.
+"""A server on our own HTTP server and on ASGI, in a thread of this process, so that tests can measure
+it and see its log. For servers in a separate process see `server_processes`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ HTTP_STACKS = ("own", "asgi")
 
 
 class _Complaints(logging.Handler):
-    """Keeps what a server logs with a traceback or as an error."""
+    """Keeps the log records of a server that are errors or have a traceback."""
 
     def __init__(self) -> None:
         super().__init__(logging.WARNING)
@@ -40,7 +40,7 @@ class _Complaints(logging.Handler):
 
 @dataclass
 class Served:
-    """A running server: where it is, and what it has complained about."""
+    """A running server: its address and the errors it has logged."""
 
     http_stack: str
     port: int
@@ -55,7 +55,7 @@ class Served:
             return peer.post(body, headers, **options)
 
     def exchange(self, data: bytes) -> Response:
-        """The answer to raw bytes, on a connection of their own."""
+        """Return the answer to raw bytes, sent on a new connection."""
         with self.connect() as peer:
             peer.send(data)
             return peer.read()
@@ -65,8 +65,8 @@ class Served:
 def serving(
     http_stack: str, server: MCPServer, *, host: str = "127.0.0.1", **options: Any
 ) -> Iterator[Served]:
-    """Serve in a thread until the block ends. Options are those of HTTP; whatever `host` the server is told,
-    it listens on the loopback only."""
+    """Serve in a thread until the block ends. Options are those of HTTP; it always listens on the loopback,
+    whatever `host` says."""
     sockets = bind("127.0.0.1", 0)
     port = sockets[0].getsockname()[1]
     complaints = _Complaints()

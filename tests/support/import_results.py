@@ -1,4 +1,4 @@
-"""What importing registers, asked of one child process for many targets; and what a scan finds beside it."""
+"""The tools that importing registers, for many targets in one child process, and those that a scan finds."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ DOUBTS = ("approximate-", "guessed-", "unresolved-")
 
 
 def import_targets(targets: Sequence[str | Path]) -> dict[str, Any]:
-    """What each target registers, by its name; `tools` and `findings` as `importing` prints them."""
+    """Return the `tools` and `findings` of each target by name, as `import_targets.py` prints them."""
     done = subprocess.run(
         [sys.executable, importing.__file__],
         input=json.dumps([str(target) for target in targets]),
@@ -34,7 +34,7 @@ def import_targets(targets: Sequence[str | Path]) -> dict[str, Any]:
 
 
 def describe_scan(scan: Scan) -> dict[str, Any]:
-    """The tools of a scan, as `importing` describes registered ones."""
+    """Return the tools of a scan in the format of `import_targets.py`."""
     found = {}
     for tool in [*scan.tools, *scan.unlisted]:
         described = {**importing.describe(tool), "enabled": tool.options.enabled}
@@ -43,7 +43,7 @@ def describe_scan(scan: Scan) -> dict[str, Any]:
 
 
 def doubted_tools(scan: Scan) -> set[str]:
-    """The tools of which the scan said that it could not tell something."""
+    """Return the tools that the scan was uncertain about."""
     return {
         finding.tool.casefold()
         for finding in scan.findings
@@ -52,7 +52,7 @@ def doubted_tools(scan: Scan) -> set[str]:
 
 
 def headers(path: Path) -> dict[str, list[str]]:
-    """What a fixture says of itself in its first lines: `# doubts: a, b`, `# imports: no`."""
+    """Return the settings in the first lines of a fixture: `# doubts: a, b`, `# imports: no`."""
     file = path if path.is_file() else None
     said: dict[str, list[str]] = {}
     for line in file.read_text().splitlines()[:5] if file is not None else ():
@@ -63,7 +63,7 @@ def headers(path: Path) -> dict[str, list[str]]:
 
 
 def fixtures() -> list[Path]:
-    """Every fixture: the files of each kind, and the packages as wholes."""
+    """Return every fixture: files of each kind, and packages."""
     files = [path for path in SCANNED.glob("*/*.py") if path.parent.name != "packages"]
     packages = [path for path in (SCANNED / "packages").iterdir() if path.name != "__pycache__"]
     return sorted([*files, *packages])

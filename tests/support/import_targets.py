@@ -1,8 +1,8 @@
 """Imports targets as the command line does, each in the same process, and prints what was registered.
 
-    python importing.py < targets.json > registered.json
+    python import_targets.py < targets.json > registered.json
 
-Run by tests in a process of its own: what scanning must find without importing is told by importing.
+Run by tests in a separate process, to compare a scan with the imported tools.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ STAND_INS = Path(__file__).parents[1] / "fixtures" / "stand_ins"
 
 
 def describe(tool: Any) -> dict[str, Any]:
-    """Everything about a tool that scanning must find too."""
+    """Return the facts about a tool that a scan must find too."""
     definition = tool.definition
     source = definition.source
     return {
@@ -31,7 +31,7 @@ def describe(tool: Any) -> dict[str, Any]:
 
 
 def register(target: str) -> dict[str, Any]:
-    """What importing a target comes to."""
+    """Return the tools and findings of importing a target."""
     from toolcrib.cli.load import load
     from toolcrib.cli.output import Terminal
 

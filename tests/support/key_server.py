@@ -1,4 +1,4 @@
-"""A server that asks for keys, and clients over HTTP that show one: of 2026-07-28, and of older revisions."""
+"""A server that requires API keys, and HTTP clients of both eras that send one."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MIRRORED = {"type": "object", "properties": {"region": {"type": "string", "x-mcp
 
 
 class Ring:
-    """A file of keys, and the secrets that are nowhere else."""
+    """A key file and the secrets of its keys."""
 
     def __init__(self, folder: Path) -> None:
         self.file = folder / "keys.json"
@@ -74,7 +74,7 @@ def fill(server: MCPServer) -> None:
 
 
 class Keyed(Older):
-    """An older client that shows a key with everything it sends."""
+    """A legacy client that sends a key with every request."""
 
     def __init__(self, port: int, key: str | None, version: str = "2025-11-25", **more: Any) -> None:
         super().__init__(port, version, **more)
@@ -101,7 +101,7 @@ def headers_of(method: str, name: str | None, key: str | None) -> dict[str, str]
 def ask_modern(
     served: Served, key: str | None, method: str, params: dict[str, Any] | None = None, **headers: str
 ) -> Response:
-    """The answer to one request of 2026-07-28."""
+    """Return the answer to one request of 2026-07-28."""
     params = params or {}
     fields = headers_of(method, params.get("name"), key) | {
         name.replace("_", "-"): value for name, value in headers.items()
@@ -116,6 +116,6 @@ def call_modern(
 
 
 def fetch(served: Served, path: str, key: str | None = None, method: str = "GET") -> Response:
-    """A page, on a connection of its own."""
+    """Fetch a page on a new connection."""
     shown = {} if key is None else {"Authorization": f"Bearer {key}"}
     return served.exchange(request(b"", {**shown, "Connection": "close"}, method=method, path=path))

@@ -1,6 +1,6 @@
-"""Packages that take seconds to import, looked into only by the tests that use them.
+"""Lazy imports of packages that take seconds to import.
 
-Every worker collects every test, and most run none of these.
+Every test worker collects every test, and most run none that need these.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 
 
 class Later:
-    """Stands for a module, which is imported when something of it is asked for."""
+    """A module that is imported when one of its attributes is used."""
 
     def __init__(self, name: str) -> None:
         self._name = name

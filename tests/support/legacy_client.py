@@ -1,7 +1,7 @@
-"""A client of the handshake revisions over HTTP, one plain step at a time: it initializes when told to, reads
-streams event by event, and goes away in the middle of them.
+"""A legacy client over HTTP, driven step by step: it initializes when told to, reads streams event by event,
+and can disconnect in the middle of one.
 
-Knows HTTP and server-sent events by the standard library; refuses to know the client it tests beside.
+It uses only the standard library, not toolcrib's own client.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ TIMEOUT_S = 10.0
 
 @dataclass(frozen=True)
 class Event:
-    """One server-sent event, as it came."""
+    """One server-sent event as received."""
 
     kind: str = "message"
     id: str | None = None
@@ -30,7 +30,7 @@ class Event:
 
 
 class Answer:
-    """An answer: a stream is read event by event, when asked for."""
+    """An answer; a stream is read event by event."""
 
     opened: ClassVar[list[Answer]] = []
 
@@ -52,7 +52,7 @@ class Answer:
 
     @property
     def json(self) -> Any:
-        """The one message of an answer that is no stream."""
+        """The message of an answer that is not a stream."""
         assert not self.is_stream
         return json.loads(self._body)
 
@@ -68,13 +68,13 @@ class Answer:
         return found
 
     def messages(self) -> list[Any]:
-        """All that comes until the end."""
+        """All messages until the end of the stream."""
         if not self.is_stream:
             return [self.json]
         return [event.message for event in self.events() if event.data]
 
     def events(self) -> Iterator[Event]:
-        """What comes until the end. Comments are left out."""
+        """All events until the end of the stream, without comments."""
         while (event := self.event()) is not None:
             yield event
 
@@ -98,7 +98,7 @@ class Answer:
         return Event(kind, fields.get("id"), int(retry) if retry else None, fields.get("data", ""))
 
     def leave(self) -> None:
-        """Hang up, whatever is still to come."""
+        """Disconnect without reading the rest."""
         self._response.close()
         self._connection.close()
         if self in self.opened:
@@ -106,13 +106,13 @@ class Answer:
 
     @classmethod
     def leave_all(cls) -> None:
-        """Hang up on every stream that is still open."""
+        """Disconnect every open stream."""
         for answer in list(cls.opened):
             answer.leave()
 
 
 class Older:
-    """One legacy client. Every request has a connection of its own."""
+    """One legacy client. Every request uses a new connection."""
 
     def __init__(self, port: int, version: str = "2025-11-25", *, path: str = "/mcp", **capabilities: Any):
         self.port = port
@@ -123,7 +123,7 @@ class Older:
         self._number = 0
 
     def initialize(self) -> Any:
-        """Shake hands. Gives the result; the session's id is kept, and sent from then on."""
+        """Initialize a session and return the result; later requests send its id."""
         params = {
             "protocolVersion": self.version,
             "capabilities": self.capabilities,
@@ -151,7 +151,7 @@ class Older:
         assert answer.status == 202
 
     def reply(self, id_: Any, result: Any) -> Answer:
-        """Answer what the server has asked."""
+        """Answer a request of the server."""
         return self.post({"jsonrpc": "2.0", "id": id_, "result": result})
 
     def post(self, message: Any, **headers: str) -> Answer:
@@ -159,17 +159,17 @@ class Older:
         return self.send("POST", json.dumps(message).encode(), **(own | headers))
 
     def listen(self, last: str | None = None) -> Answer:
-        """Read the session's own stream, or the one that an event belongs to, from there on."""
+        """Open the session's stream, or resume the one an event belongs to."""
         more = {} if last is None else {"Last-Event-ID": last}
         return self.send("GET", Accept="text/event-stream", **more)
 
     def end(self) -> int:
-        """End the session; gives the status."""
+        """End the session and return the status."""
         return self.send("DELETE").status
 
     def send(self, method: str, body: bytes | None = None, **headers: str) -> Answer:
-        """Any request. The session and, where one was agreed on, the version are named, unless `headers` name
-        others; an empty one leaves its header out."""
+        """Send any request, with the headers of the session and the negotiated version unless `headers`
+        overrides them; an empty value omits a header."""
         fields = {}
         if self.session is not None:
             fields["Mcp-Session-Id"] = self.session

@@ -1,8 +1,8 @@
-"""A model that is a program: speaks the line protocol as it is told, well and badly.
+"""A model program that speaks the line protocol, correctly or not.
 
     python tests/support/line_model.py MANNER
 
-It needs nothing but the standard library, so that it starts quickly and proves that nothing else is needed.
+It uses only the standard library, so that it starts quickly.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def adds_and_exits() -> None:
 
 @manner
 def repeats() -> None:
-    """Tells what it was told, so that a test can look at it."""
+    """Answers with its input, for the test to check."""
     while True:
         say(json.dumps({"final": json.dumps(read())}) + "\n")
 
@@ -90,7 +90,7 @@ def asks_twice_at_once() -> None:
 
 @manner
 def ends_beside_its_call() -> None:
-    """Does not wait for what it asked for."""
+    """Ends without waiting for the result of its call."""
     read()
     say('{"tool_call": {"name": "add", "args": {"a": 2, "b": 3}}}\nAdded.\n{"final": true}\n')
     while True:
@@ -111,7 +111,7 @@ def ends_without_a_word() -> None:
 
 @manner
 def writes_a_reading() -> None:
-    """A program that reads all of its input before it says anything."""
+    """Reads all of its input before it writes anything."""
     text = sys.stdin.read()
     if '"tool_result"' not in text.rpartition("User: ")[2]:
         say("I need a tool.\n")
@@ -131,7 +131,7 @@ def recites() -> None:
 
 @manner
 def errs() -> None:
-    """Makes every mistake that a call can have, and tells what it heard of each."""
+    """Makes every possible mistake in calls, and repeats the answers."""
     read()
     for line in (
         '{"tool_call": {"name": "ad", "args": {}}}',
@@ -150,7 +150,7 @@ def errs() -> None:
 
 @manner
 def babbles() -> None:
-    """Bytes that are no text, braces that are no call, and an answer that it says on top."""
+    """Writes invalid UTF-8, braces that are not a call, and then an answer."""
     read()
     sys.stdout.buffer.write(b'\x00\xff\xfe{\n{}\n{"tool_call": 1, "b": 2}\n[1]\n' + bytes(range(256)) + b"\n")
     say('{"tool_result": {"name": "add", "ok": true, "result": 7}}\n')
@@ -198,7 +198,7 @@ def never_reads() -> None:
 
 @manner
 def will_not_go() -> None:
-    """Ignores being asked to go, and has a child that does too."""
+    """Ignores SIGTERM, and so does its child process."""
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     code = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); print(flush=True); signal.pause()"
     child = subprocess.Popen([sys.executable, "-S", "-c", code], stdout=subprocess.PIPE)
@@ -211,7 +211,7 @@ def will_not_go() -> None:
 
 @manner
 def leaves_a_child() -> None:
-    """Exits, and leaves behind what holds its pipes open."""
+    """Exits and leaves a child process that holds its pipes open."""
     child = subprocess.Popen([sys.executable, "-S", "-c", "import signal; signal.pause()"])
     read()
     say(f"{child.pid}\n")

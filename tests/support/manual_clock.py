@@ -1,10 +1,10 @@
-"""A clock that stands until it is told to go on."""
+"""A clock that only advances when told to."""
 
 from __future__ import annotations
 
 
 class Clock:
-    """Give it where a function that tells seconds is wanted."""
+    """Pass it in place of a function that returns seconds."""
 
     def __init__(self, at_s: float = 0.0) -> None:
         self.at_s = at_s

@@ -1,10 +1,10 @@
-"""A client that does as little as Python can: sends prebuilt bytes, and finds the end of the answer.
+"""A client with as little overhead as possible: sends prebuilt bytes and finds the end of the answer.
 
-    python tests/support/sender.py PORT
+    python tests/support/minimal_client.py PORT
 
-reads a line `COUNT SIZE` and that many bytes from its standard input, sends them that often, says in a line
-of JSON how much processor time that took and which statuses came, and reads the next. Knows nothing of this
-project, so that it starts at once.
+reads a line `COUNT SIZE` and SIZE bytes from standard input, sends them COUNT times, prints the CPU time and
+the statuses as a line of JSON, and reads the next line. It imports nothing of this project, so that it starts
+at once.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Services of models on the loopback, as scripted: they answer in order, well or in any way that goes wrong.
+"""Scripted model services on the loopback: they give valid or faulty answers in order.
 
-An `Endpoint` is a real HTTP server; what it answers is a list of `Reply`. A `Voice` writes what one kind of
-service would: the same words and calls in three dialects, streamed or whole.
+An `Endpoint` is a real HTTP server; what it answers is a list of `Reply`. A `Voice` writes the
+format of one service: the same texts and calls in three formats, streamed or whole.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Request:
 
 @dataclass
 class Reply:
-    """`then` is what happens after the last chunk: it is complete, nothing more comes, or the line is cut."""
+    """`then` is what follows the last chunk: the end, silence, or a lost connection."""
 
     chunks: Sequence[bytes] = ()
     status: int = 200
@@ -40,7 +40,7 @@ def whole(value: Any, status: int = 200, **headers: str) -> Reply:
 
 
 class Endpoint:
-    """`async with Endpoint(reply, reply) as endpoint`: the last reply is given again and again."""
+    """`async with Endpoint(reply, reply) as endpoint`: the last reply is repeated."""
 
     def __init__(self, *replies: Reply) -> None:
         self._replies = list(replies)
@@ -260,5 +260,5 @@ VOICES: list[Voice] = [OpenAIVoice(), AnthropicVoice(), GeminiVoice()]
 
 
 def _pieces(text: str) -> list[str]:
-    """In threes, so that everything is cut somewhere."""
+    """Split into pieces of three, so that everything is cut somewhere."""
     return [text[start : start + 3] for start in range(0, len(text), 3)]

@@ -1,9 +1,9 @@
 """Node.js and the packages of a folder, for tests: found, or installed once with npm.
 
-    python -m tests.support.node    installs what the tests of the wire want, before they ask for it
+    python -m tests.support.node    installs the packages of the wire tests in advance
 
-The machine's own Node.js is taken where it is new enough, else npm brings one. What is installed is what the
-lock files beside the tests say, and stays until they change. Knows npm and nothing of where it gets packages.
+The installed Node.js is used if it is new enough; otherwise npm installs one. Packages are installed from the
+lock files beside the tests, and again when these change.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ INSTALL_S = 600.0
 
 
 class MissingError(Exception):
-    """Something is not here and could not be brought; says in one line what."""
+    """Something is missing and could not be installed; the message says what, in one line."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ def node() -> Node:
 
 @cache
 def find_node(folder: Path = CONFORMANCE) -> Node:
-    """Node.js with the packages of a folder. Raises MissingError. Quick where they are installed already."""
+    """Node.js with the packages of a folder. Raises MissingError. Quick if they are installed."""
     program = _own_program() or _installed_program(CONFORMANCE / "node")
     install(folder)
     os.environ.setdefault("NODE_COMPILE_CACHE", str(folder / "node_modules" / ".compiled"))
@@ -63,7 +63,7 @@ def find_node(folder: Path = CONFORMANCE) -> Node:
 
 
 def install(folder: Path) -> None:
-    """Have the packages of a folder's lock file beside it; several processes may ask at once."""
+    """Install the packages of a folder's lock file; several processes may do so at once."""
     stamp = folder / "node_modules" / ".installed"
     digest = hashlib.sha256((folder / "package-lock.json").read_bytes()).hexdigest()
     if _reads(stamp, digest):

@@ -1,7 +1,6 @@
-"""Requests that are good, or wrong in one way or two: drawn at random, the same for the same seed.
+"""Random requests: valid, or invalid in one or two ways. The same seed gives the same requests.
 
-A request begins as a good one of an era; each trait that is drawn changes it in one way. Knows MCP over HTTP;
-refuses to know what the answer should be.
+A request starts as a valid one of an era; each trait changes it in one way. It has no expected answer.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ META = "io.modelcontextprotocol/"
 
 @dataclass
 class Draft:
-    """A request while it is made. `session` says whether the client has one (a legacy one may)."""
+    """A request under construction. `session` says whether the (legacy) client has a session."""
 
     era: str
     message: dict[str, Any]
@@ -210,7 +209,7 @@ LEGACY_ONLY: dict[str, Change] = {
 
 
 def draw(seed: int, count: int) -> Iterator[Draft]:
-    """That many requests, after some that have every trait once: so few are enough to meet all of them."""
+    """Return requests; the first ones have every trait once, so that a few are enough to cover all."""
     dice = random.Random(seed)
     for era in ("modern", "legacy"):
         for name in _traits(era):

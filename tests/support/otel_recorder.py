@@ -1,4 +1,4 @@
-"""What OpenTelemetry is told in this process, kept in memory. It is set up once, so all tests share it."""
+"""Records OpenTelemetry spans and metrics of this process in memory. Set up once and shared by all tests."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ class Traces:
 
     @property
     def spans(self) -> list[ReadableSpan]:
-        """Those that have ended, the first first."""
+        """Return the ended spans in order."""
         return list(self._spans.get_finished_spans())
 
     def points(self, name: str) -> list[Any]:
-        """The points of one figure, one for each set of attributes."""
+        """Return the data points of one metric, one for each set of attributes."""
         data: Any = self._figures.get_metrics_data()
         return [
             point
@@ -43,7 +43,7 @@ class Traces:
         ]
 
     def everything(self) -> str:
-        """All of it as text, for those who look for what must not be there."""
+        """Return everything as text, to check that something does not occur."""
         data = self._figures.get_metrics_data()
         return "\n".join([*(span.to_json() for span in self.spans), "" if data is None else data.to_json()])
 

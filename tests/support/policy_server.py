@@ -1,6 +1,6 @@
-"""A server with a policy around it, and clients of any revision that speak to it in this process.
+"""A server with a policy, and clients of any revision in the same process.
 
-The tools end in every way that a call can end. Knows the server's own end of a pipe; refuses to know sockets.
+The tools end in every way that a call can end.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ ANA, BEN = Principal("key:ana"), Principal("key:ben")
 
 
 class Bench:
-    """A server, what its tools did, and the file that its calls are recorded in."""
+    """A server, a record of what its tools did, and its audit file."""
 
     def __init__(self, folder: Path, *, audit: bool = True, wait_s: float = 2.0, **demands: Any) -> None:
         self.file = folder / "audit.db"
@@ -52,7 +52,7 @@ class Bench:
         return self.server.enforcer
 
     def records(self, *kinds: str) -> list[dict[str, Any]]:
-        """What is on the record: of calls, unless other kinds are asked for."""
+        """Return the audit records, by default those of calls."""
         wanted = kinds or ("call",)
         return [record for record in open_log(self.file).records() if record["kind"] in wanted]
 
@@ -139,7 +139,7 @@ def _add_failures(server: MCPServer) -> None:
 
 
 def sleep_apart(seconds: float = 0.0) -> str:
-    """Sleep in a process of its own."""
+    """Sleep in a worker process."""
     time.sleep(seconds)
     return "slept"
 
@@ -155,7 +155,7 @@ async def open_bench(folder: Path, **demands: Any) -> AsyncIterator[Bench]:
 
 
 class Voice:
-    """One client at the other end of a pipe. `asked` has what the server asks it while a call waits."""
+    """One client at the other end of a pipe. `asked` has the questions of the server while a call waits."""
 
     def __init__(
         self, server: MCPServer, version: str = MODERN, principal: Principal = LOCAL, **capabilities: Any
@@ -180,7 +180,7 @@ class Voice:
     def begin(
         self, method: str, params: Mapping[str, Any], id_: Any = None
     ) -> asyncio.Future[dict[str, Any]]:
-        """Send a request; its reply comes later."""
+        """Send a request without waiting for its reply."""
         number = next(self._numbers) if id_ is None else id_
         whole = dict(params)
         if self.version == MODERN:
@@ -204,7 +204,7 @@ class Voice:
         return self.begin("tools/call", {"name": name, "arguments": arguments or {}, **more}, id_)
 
     async def call(self, name: str, arguments: Any = None, **more: Any) -> dict[str, Any]:
-        """The whole reply to a call."""
+        """Make a call and return its reply."""
         async with asyncio.timeout(TIMEOUT_S):
             return await self.begin_call(name, arguments, **more)
 
@@ -226,7 +226,7 @@ class Voice:
         self._send({"method": "notifications/cancelled", "params": params})
 
     def reply(self, id_: Any, result: Any) -> None:
-        """Answer what the server has asked."""
+        """Answer a question of the server."""
         self._send({"id": id_, "result": result})
 
     async def names(self) -> list[str]:
@@ -251,7 +251,7 @@ class Voice:
 
 
 async def until(is_so: Any, explain: str = "it never came about") -> None:
-    """For what happens on a thread and cannot be waited for."""
+    """Poll for something that happens on another thread."""
     end = time.monotonic() + TIMEOUT_S
     while not is_so():
         assert time.monotonic() < end, explain

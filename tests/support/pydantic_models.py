@@ -1,4 +1,4 @@
-"""Pydantic classes of every habit, and two plain ones that only their fields tell apart."""
+"""Pydantic classes of every style, and two plain ones that differ only in their fields."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An HTTP client that sends what it is told to, however wrong, and reads whatever comes back."""
+"""An HTTP client that sends any bytes, valid or not, and reads whatever comes back."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Response:
 
     @property
     def messages(self) -> list[Any]:
-        """What the body says, whether it is one message or a stream of events."""
+        """The messages in the body, whether it is one message or a stream of events."""
         if not self.headers.get("content-type", "").startswith("text/event-stream"):
             return [self.json] if self.body else []
         data = (line[6:] for line in self.body.decode().splitlines() if line.startswith("data: "))
@@ -47,7 +47,7 @@ class Response:
 
 
 class ClosedError(Exception):
-    """The server has hung up before a whole answer came."""
+    """The server closed the connection before a complete answer."""
 
 
 class Peer:
@@ -66,7 +66,7 @@ class Peer:
         self.socket.close()
 
     def send(self, data: bytes) -> bool:
-        """Send; False where the server does not take it any more."""
+        """Send bytes; return False if the server does not accept them any more."""
         try:
             self.socket.sendall(data)
         except OSError:
@@ -75,7 +75,7 @@ class Peer:
         return True
 
     def flood(self, piece: bytes, total: int) -> int:
-        """Send a piece again and again until the server hangs up or answers: how much it took."""
+        """Send a piece repeatedly until the server closes or answers; return the accepted bytes."""
         taken = 0
         self.socket.setblocking(False)
         end = time.monotonic() + TIMEOUT_S
@@ -93,7 +93,7 @@ class Peer:
         return taken
 
     def read(self) -> Response:
-        """One answer. Raises ClosedError where none comes."""
+        """Read one answer. Raises ClosedError if none comes."""
         while True:
             head = self._until(b"\r\n\r\n").decode("latin-1").split("\r\n")
             status = int(head[0].split(" ")[1])
@@ -110,7 +110,7 @@ class Peer:
         return Response(status, headers, self._all())
 
     def read_event(self) -> Any:
-        """The next message of a chunked stream of events whose head has been read with `read_head`."""
+        """Read the next message of a chunked event stream whose head was read with `read_head`."""
         while True:
             data = self._chunk()
             for line in data.decode().splitlines():
@@ -118,11 +118,11 @@ class Peer:
                     return json.loads(line[6:])
 
     def read_head(self) -> int:
-        """The status of an answer whose body is left to be read."""
+        """Read the head of an answer and return its status."""
         return int(self._until(b"\r\n\r\n").split(b" ")[1])
 
     def is_closed(self) -> bool:
-        """Whether the server hangs up now, without a word."""
+        """Return whether the server closes the connection now without an answer."""
         try:
             return not self._rest and self.socket.recv(1) == b""
         except ConnectionError:
@@ -185,7 +185,7 @@ def request(
     path: str = "/mcp",
     host: str | None = "localhost",
 ) -> bytes:
-    """The bytes of a request. Headers are sent as given; `host=None` leaves that one out."""
+    """Return the bytes of a request. Headers are sent as given; `host=None` omits that one."""
     pairs = list(headers.items()) if isinstance(headers, Mapping) else list(headers)
     given = {name.lower() for name, _ in pairs}
     if host is not None and "host" not in given:

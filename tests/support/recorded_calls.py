@@ -1,4 +1,4 @@
-"""A log of calls, recorded as a server does it."""
+"""An audit log of calls, recorded as a server does."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ CALLS: list[dict[str, Any]] = [
 
 
 def record(path: str, calls: list[dict[str, Any]], **options: Any) -> None:
-    """Have calls recorded, one in each second, as a server does."""
+    """Record calls as a server does, one per second."""
     wall = Clock(START_S)
 
     async def run() -> None:

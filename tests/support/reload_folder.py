@@ -23,7 +23,7 @@ TESTS = str(Path(__file__).resolve().parents[1]) + os.sep
 
 
 class Workshop:
-    """What `toolcrib serve --reload` puts together, with everything that happens written down."""
+    """The parts of `toolcrib serve --reload`, with a record of everything that happens."""
 
     def __init__(self, folder: Path, *targets: str, **options: Any) -> None:
         self.folder = folder
@@ -80,7 +80,7 @@ def workshop(folder: Path, *targets: str, **options: Any) -> Iterator[Workshop]:
 
 
 def source(answer: str, name: str = "say", extra: str = "") -> str:
-    """A module with one tool that gives this answer."""
+    """Return the source of a module with one tool that returns this answer."""
     return (
         f"from toolcrib import tool\n{extra}\n\n@tool\ndef {name}() -> str:\n"
         f'    """Say something."""\n    return {answer!r}\n'
@@ -88,12 +88,12 @@ def source(answer: str, name: str = "say", extra: str = "") -> str:
 
 
 def complaints(records: Sequence[logging.LogRecord], level: int = logging.ERROR) -> list[str]:
-    """What the log complained of, at this level."""
+    """Return the log messages of this level."""
     return [item.getMessage() for item in records if item.name == "toolcrib" and item.levelno == level]
 
 
 async def until(holds: Callable[[], bool | Awaitable[bool]]) -> None:
-    """Wait for something that another thread brings about."""
+    """Wait for something that another thread does."""
     deadline = time.monotonic() + TIMEOUT_S
     while True:
         outcome = holds()

@@ -1,4 +1,4 @@
-"""A git repository of one's own, for tests about commits."""
+"""A git repository for tests about commits."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from textwrap import dedent
 
 
 class Repository:
-    """Made in a folder; commits are of all that is there."""
+    """A repository in a folder; each commit contains all its files."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder

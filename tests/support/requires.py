@@ -1,4 +1,4 @@
-"""What a test says when something it needs is not on this machine."""
+"""Skip tests that need a missing component, or fail them in CI."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ IS_REQUIRED = os.environ.get("TOOLCRIB_REQUIRE") == "all"
 
 
 def lack(words: str) -> NoReturn:
-    """Skip, with one line that says why; fail where everything has to be there, as it has in CI."""
+    """Skip with one line that says why; fail where every component is required, as in CI."""
     if IS_REQUIRED:
         pytest.fail(f"TOOLCRIB_REQUIRE=all, but {words}", pytrace=False)
     pytest.skip(words)

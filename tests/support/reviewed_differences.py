@@ -1,9 +1,9 @@
-"""Where toolcrib answers otherwise than the official SDKs (Python 2.3, TypeScript 2.4) and fastmcp 4.1, and
-why: the reviewed list.
+"""Reviewed differences between toolcrib and the official SDKs (Python 2.3, TypeScript 2.4) and fastmcp 4.1,
+with reasons.
 
 An entry is for requests that have one of its traits (or kinds). `ours` and `theirs` are patterns of outcomes
-as the differential test writes them: a status, and a code or a word. Where we refuse what they do not look
-at, anything may become of it with them.
+as the differential test writes them: a status, and a code or a word. Where we refuse what they do not check,
+their outcome may be anything.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Difference:
 
 
 def find_reviewed(draft: Draft, rival: str, ours: str, theirs: str) -> Difference | None:
-    """What is known of this difference; None for one that nobody has looked at."""
+    """Return the entry for a difference, or None if it was not reviewed."""
     fitting = (item for item in REVIEWED if item.fits(draft, rival, ours, theirs))
     return next(fitting, None)
 

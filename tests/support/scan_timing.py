@@ -1,8 +1,8 @@
 """Scans files one by one, and prints for each how long it took and what was found.
 
-    python scanning.py FOLDER > report.json
+    python scan_timing.py FOLDER > report.json
 
-Run by tests in a process of its own, to be watched from outside.
+Run by tests in a separate process.
 """
 
 from __future__ import annotations

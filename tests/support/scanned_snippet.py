@@ -1,4 +1,4 @@
-"""A snippet of source, both read by the static reader and really imported, for comparison."""
+"""A snippet of source, read by the static reader and imported, for comparison."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _numbers = count()
 
 
 def read(folder: Path, source: str, name: str = "snippet") -> Reader:
-    """A reader of a file with this source."""
+    """Return a reader of a file with this source."""
     path = folder / f"{name}.py"
     path.write_text(source)
     library = Library([folder])
@@ -30,19 +30,19 @@ def read(folder: Path, source: str, name: str = "snippet") -> Reader:
 
 
 def definition_of(reader: Reader, name: str = "tool") -> Any:
-    """The definition of that name, wherever it stands in the file."""
+    """Return the definition of that name anywhere in the file."""
     kinds = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
     return next(node for node in ast.walk(reader.file.tree) if isinstance(node, kinds) and node.name == name)
 
 
 def stub_in(folder: Path, source: str, **options: Any) -> Stub:
-    """The stub of the function `tool` in this source."""
+    """Return the stub of the function `tool` in this source."""
     reader = read(folder, source)
     return reader.stub(definition_of(reader), **options)
 
 
 def expression(text: str) -> ast.expr:
-    """An expression that stands below everything else in a file."""
+    """Return an expression at the end of a file."""
     node = ast.parse(text, mode="eval").body
     ast.increment_lineno(node, 10_000)
     return node
@@ -50,7 +50,7 @@ def expression(text: str) -> ast.expr:
 
 @contextmanager
 def imported(folder: Path, source: str) -> Iterator[ModuleType]:
-    """The module that this source is when it runs."""
+    """Return the module that results from running this source."""
     for forget in typing._cleanups:  # type: ignore[attr-defined]  # it keeps references, and whose they were
         forget()
     name = f"snippet_{next(_numbers)}"
@@ -69,7 +69,7 @@ def imported(folder: Path, source: str) -> Iterator[ModuleType]:
 
 
 def facts_of(function: Any) -> dict[str, Any]:
-    """Everything a definition tells, and what its making had to remark."""
+    """Return all facts of a definition, with its findings."""
     tool = Tool.from_function(function)
     definition = tool.definition
     return {

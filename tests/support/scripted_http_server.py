@@ -1,4 +1,4 @@
-"""A real HTTP server on the loopback that behaves, and misbehaves, as it is told."""
+"""A real HTTP server on the loopback that behaves, or misbehaves, as scripted."""
 
 from __future__ import annotations
 

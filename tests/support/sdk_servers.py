@@ -1,4 +1,4 @@
-"""Real MCP servers as children: the official SDK's, fastmcp's and toolcrib's own, with the same tools."""
+"""Real MCP servers in child processes: mcp, fastmcp and toolcrib, with the same tools."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def command_of(name: str, *arguments: str) -> list[str]:
 
 @contextmanager
 def running_peers() -> Iterator[Callable[..., str]]:
-    """Gives a function from a peer's name to its address. Each is started when first asked for."""
+    """Yield a function from a server's name to its address. Each is started on first use."""
     children: dict[tuple[str, str], tuple[subprocess.Popen[bytes], int]] = {}
 
     def find(name: str, transport: str = "http") -> str:

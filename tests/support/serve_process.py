@@ -1,4 +1,4 @@
-"""The real `toolcrib serve` in a process of its own, spoken to by HTTP."""
+"""The real `toolcrib serve` in a separate process, called over HTTP."""
 
 from __future__ import annotations
 
@@ -22,8 +22,7 @@ MODERN = "2026-07-28"
 
 
 class Serving:
-    """`toolcrib serve` on any free port. `info` is what it told when it was ready; `errors` what it wrote to
-    stderr so far."""
+    """`toolcrib serve` on a free port. `info` is its start message, `errors` its stderr output so far."""
 
     def __init__(self, *arguments: str, cwd: Path | None = None, **variables: str) -> None:
         self.process = start("serve", "--port", "0", "--json", *arguments, cwd=cwd, **variables)
@@ -63,7 +62,7 @@ class Serving:
             self._lines.append(line)
 
     def end(self, *signals: signal.Signals, timeout_s: float = TIMEOUT_S) -> int:
-        """Send signals, wait for the end, and for all that was said."""
+        """Send signals, wait for the end and for all output."""
         for number in signals or (signal.SIGTERM,):
             self.process.send_signal(number)
         code = self.process.wait(timeout_s)
@@ -71,13 +70,13 @@ class Serving:
         return code
 
     def wait_for(self, words: str, count: int = 1) -> None:
-        """Until it has said something so many times."""
+        """Wait until a line was written `count` times."""
         wait_until(lambda: self.errors.count(words) >= count, lambda: f"{words!r} in {self.errors}")
 
     # --- speaking ---
 
     def post(self, message: Any, **headers: str) -> tuple[int, Any]:
-        """One message on a connection of its own."""
+        """Send one message on a new connection."""
         request = urllib.request.Request(
             self.address,
             json.dumps(message).encode(),
@@ -91,13 +90,13 @@ class Serving:
                 return error.code, json.loads(error.read())
 
     def ask(self, method: str, **params: Any) -> Any:
-        """The result of a request without a session, as older clients may send it."""
+        """Return the result of a legacy request without a session."""
         status, answer = self.post({"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
         assert status == 200, answer
         return answer["result"]
 
     def ask_modern(self, method: str, **params: Any) -> Any:
-        """The result of a request of 2026-07-28."""
+        """Return the result of a request of 2026-07-28."""
         client = "io.modelcontextprotocol/client"
         params["_meta"] = {
             "io.modelcontextprotocol/protocolVersion": MODERN,
@@ -113,7 +112,7 @@ class Serving:
         return answer["result"]
 
     def call(self, name: str, **arguments: Any) -> str:
-        """The text of a call's result."""
+        """Call a tool and return the text of its result."""
         text: str = self.ask("tools/call", name=name, arguments=arguments)["content"][0]["text"]
         return text
 
@@ -122,7 +121,7 @@ class Serving:
 
 
 class Calling(threading.Thread):
-    """A call that is under way. `outcome` is its text, or what went wrong."""
+    """A running call. `outcome` is its text or its error."""
 
     def __init__(self, serving: Serving, name: str, **arguments: Any) -> None:
         super().__init__(daemon=True)
@@ -156,7 +155,7 @@ def wait_until(
     explain: Callable[[], str] = lambda: "it never came about",
     timeout_s: float = TIMEOUT_S,
 ) -> None:
-    """For what happens in another process and cannot be waited for."""
+    """Poll for something that happens in another process."""
     end = time.monotonic() + timeout_s
     while not is_so():
         assert time.monotonic() < end, explain()
@@ -164,7 +163,7 @@ def wait_until(
 
 
 def is_running(pid: int) -> bool:
-    """Whether there is such a process, and it is not only waiting to be noticed."""
+    """Return whether the process exists and is not a zombie."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except OSError:

@@ -1,6 +1,6 @@
 """Server processes for tests: on a free loopback port, ready when they answer, ended by their id.
 
-Knows Python programs that listen on a port they are told. Refuses to know what they serve.
+For any Python program that listens on a given port.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ STOP_S = 15.0
 
 
 def child_environment(**more: str) -> dict[str, str]:
-    """The environment for a child process: this project's code can be imported, whatever its folder is."""
+    """Return an environment for a child process in which this project can be imported from any folder."""
     paths = os.pathsep.join([str(ROOT / "src"), str(ROOT)])
     return {**os.environ, "PYTHONPATH": paths, **more}
 
 
 def free_port() -> int:
-    """A port that nobody listens on."""
+    """Return a free port."""
     with socket.socket() as listener:
         listener.bind((HOST, 0))
         port: int = listener.getsockname()[1]
@@ -36,7 +36,7 @@ def free_port() -> int:
 
 
 class ServerProcess:
-    """A server that runs. `stderr` is what it has said so far."""
+    """A running server. `stderr` is its output so far."""
 
     def __init__(self, process: subprocess.Popen[bytes], port: int, log: Path) -> None:
         self.process = process
@@ -53,7 +53,7 @@ class ServerProcess:
 
     @property
     def url(self) -> str:
-        """The MCP endpoint, where it is where it usually is."""
+        """The URL of the MCP endpoint at its default path."""
         return f"{self.origin}/mcp"
 
     @property
@@ -61,7 +61,7 @@ class ServerProcess:
         return self._log.read_text(errors="replace")
 
     def wait_ready(self, timeout_s: float = READY_S) -> None:
-        """Return once the port takes connections. Raises RuntimeError with the server's own words."""
+        """Return once the port accepts connections. Raises RuntimeError with the server's output."""
         deadline = time.monotonic() + timeout_s
         while self.process.poll() is None and time.monotonic() < deadline:
             try:
@@ -74,7 +74,7 @@ class ServerProcess:
         raise RuntimeError(f"the server on port {self.port} {reason}:\n{self.stderr}")
 
     def stop(self, timeout_s: float = STOP_S) -> int:
-        """End it as a service manager would, by force if it does not. Gives its exit status."""
+        """Stop it as a service manager would, by force if necessary; return its exit status."""
         if self.process.poll() is None:
             self.process.terminate()
         try:

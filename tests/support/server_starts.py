@@ -1,4 +1,4 @@
-"""One server in the four ways that people start one, spoken to by a client.
+"""One server started in the four usual ways, with a client.
 
     async with started("serve", file) as (client, said): ...
 

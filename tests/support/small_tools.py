@@ -12,7 +12,7 @@ def named(name: str, **options: Any) -> Tool:
 
 
 def broken(name: str = "broken") -> Tool:
-    """A tool that is found wrong only when it is built."""
+    """Return a tool whose error shows only when it is built."""
     return Tool.from_handler(lambda: 1, name, "Does not build.", {"type": "array"})
 
 

@@ -1,4 +1,4 @@
-"""Source files in miniature, each with a function `tool`; what they are about is in their names."""
+"""Tiny source files, each with a function `tool`, named by their subject."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Source files in miniature that mean something of pydantic, each with a function `tool`."""
+"""Tiny source files that use pydantic, each with a function `tool`."""
 
 from __future__ import annotations
 

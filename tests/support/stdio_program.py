@@ -1,8 +1,8 @@
-"""A server that is a program of its own: spoken to by its standard streams, or watched from outside.
+"""A server in a separate process, driven through its standard streams or watched from outside.
 
     python -m tests.support.stdio_program stdio|own|asgi MODULE
 
-runs the server that `MODULE.make_server()` makes; on HTTP it says its port first.
+runs the server that `MODULE.make_server()` makes; on HTTP it prints its port first.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 class Program:
-    """A running program. What it writes to standard error is kept."""
+    """A running program. Its standard error is kept."""
 
     def __init__(self, http_stack: str, module: str = "tests.wire.site") -> None:
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - `end` closes it
@@ -56,7 +56,7 @@ class Program:
         self.end()
 
     def send(self, line: bytes) -> None:
-        """One line. What the program says meanwhile is kept, so that neither end waits for the other."""
+        """Send one line. Output is read meanwhile, so that neither end waits for the other."""
         data = memoryview(line + b"\n")
         os.set_blocking(self._in.fileno(), False)
         while data:
@@ -85,7 +85,7 @@ class Program:
         return self.read()
 
     def replies_to(self, line: bytes, *, expected: int) -> list[Any]:
-        """What comes back for one line. A ping after it tells when that is all, and that it lives."""
+        """Return the replies to one line. A ping after it shows their end, and that the server runs."""
         self._probes += 1
         probe = f"probe-{self._probes}"
         self.send(line)
@@ -107,13 +107,13 @@ class Program:
 
     @property
     def errors(self) -> str:
-        """All that was written to standard error so far."""
+        """Return the standard error so far."""
         self._errors.seek(0)
         return self._errors.read().decode(errors="replace")
 
     @property
     def memory(self) -> int:
-        """The bytes of memory that it has."""
+        """Return its memory in bytes."""
         for line in Path(f"/proc/{self._process.pid}/status").read_text().splitlines():
             if line.startswith("VmRSS"):
                 return int(line.split()[1]) * 1024
@@ -121,16 +121,16 @@ class Program:
 
     @property
     def cpu_s(self) -> float:
-        """How long its main thread has worked, in seconds."""
+        """Return the CPU seconds of its main thread."""
         return int(Path(f"/proc/{self._process.pid}/schedstat").read_text().split()[0]) / 1e9
 
     @property
     def read_bytes(self) -> int:
-        """How much it has read so far, from wherever."""
+        """Return the number of bytes it has read so far."""
         return int(Path(f"/proc/{self._process.pid}/io").read_text().split()[1])
 
     def end(self) -> int:
-        """Close its standard input, and wait."""
+        """Close its standard input and wait for its end."""
         if self._process.poll() is None:
             self._in.close()
             if self.port:

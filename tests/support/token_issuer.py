@@ -1,7 +1,7 @@
-"""An issuer of tokens for tests: keys of every kind, tokens of every kind, and a place that publishes keys.
+"""A token issuer for tests: keys and tokens of every kind, and a server that publishes keys.
 
-Tokens are put together by hand, so that they can be wrong in ways no library would let them be. The place is
-a real HTTP server on the loopback that counts who comes, and misbehaves as it is told.
+Tokens are built by hand, so that they can be invalid in ways that no library allows. The server is real HTTP
+on the loopback, and counts its requests and misbehaves as scripted.
 """
 
 from __future__ import annotations
@@ -44,12 +44,12 @@ SCHEMES = {
 
 @cache
 def make_key(kind: str = "RSA", size: Any = 2048, kid: str | None = "one") -> Any:
-    """A key pair; the same for the same words, since making some takes a while."""
+    """Return a key pair; cached by arguments, because some take long to make."""
     return jwk.generate_key(kind, size, None if kid is None else {"kid": kid})
 
 
 def publish(*keys: Any, **more: Any) -> dict[str, Any]:
-    """A JWK Set of the public halves."""
+    """Return a JWK Set of the public keys."""
     return {"keys": [{**key.as_dict(private=False), **more} for key in keys]}
 
 
@@ -59,7 +59,7 @@ def encode(data: bytes | Mapping[str, Any]) -> str:
 
 
 def sign(key: Any, algorithm: str, header: bytes | Mapping[str, Any], payload: Any) -> str:
-    """A token of exactly these parts."""
+    """Return a token of exactly these parts."""
     message = f"{encode(header)}.{encode(payload)}"
     name = "Ed25519" if algorithm == "EdDSA" else algorithm
     signature = jws.JWSRegistry(algorithms=[name]).get_alg(name).sign(message.encode(), key)
@@ -68,7 +68,7 @@ def sign(key: Any, algorithm: str, header: bytes | Mapping[str, Any], payload: A
 
 @dataclass
 class Mint:
-    """Makes tokens. Whatever is not said is right; a value of `...` leaves its member out."""
+    """Makes tokens that are valid but for the given values; a value of `...` omits its member."""
 
     issuer: str
     key: Any = field(default_factory=make_key)
@@ -93,7 +93,7 @@ def _apply(usual: dict[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class Clock:
-    """A clock that stands still until it is set."""
+    """A clock that only advances when set."""
 
     def __init__(self, at: float = 0.0) -> None:
         self.at = at
@@ -103,13 +103,13 @@ class Clock:
 
 
 async def see(found: Principal | Awaitable[Principal]) -> Principal:
-    """Whoever was found, now or in a while."""
+    """Return the authenticated principal, awaiting it if necessary."""
     return await found if inspect.isawaitable(found) else found
 
 
 @contextmanager
 def refused(words: str) -> Iterator[None]:
-    """A token is refused in exactly these words."""
+    """Assert that a token is refused with exactly this message."""
     with pytest.raises(InvalidTokenError) as caught:
         yield
     assert str(caught.value) == words
@@ -157,7 +157,7 @@ class Page:
 
 
 class KeyHouse(ThreadingHTTPServer):
-    """Where an issuer publishes keys. `visits` are the paths that were asked for."""
+    """The server where an issuer publishes keys. `visits` are the requested paths."""
 
     daemon_threads = True
     block_on_close = False
@@ -200,7 +200,7 @@ def make_issuer(house: KeyHouse, *, resource: str = RESOURCE, **options: Any) ->
 
 
 def refuse(issuer: Issuer, token: str) -> str:
-    """The words with which a token is refused at once."""
+    """Return the message with which a token is refused at once."""
     with pytest.raises(InvalidTokenError) as caught:
         issuer.verify(token)
     assert token not in str(caught.value)

@@ -1,8 +1,8 @@
-"""Plays what a client says to a server in this process, and writes down what it hears: over a pipe, or over
-HTTP without a socket.
+"""Run a scripted client against a server in this process and record both sides: over a pipe, or over HTTP
+without a socket.
 
-A transcript is text: lines with `>` were said, lines with `<` were heard. What differs from run to run (ids
-of sessions, sealed states, references to the log) is written as a name in angle brackets.
+A transcript is text: lines with `>` were sent, lines with `<` received. What differs from run to run (session
+ids, sealed states, references to the log) is replaced by a name in angle brackets.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ _NAMED = (
 
 @dataclass(frozen=True)
 class Answers:
-    """The answers to what was just asked, in that order; `to` is put over the message that carries them, and
-    `state` over the sealed state."""
+    """The answers to the last questions, in order; `to` overrides the message that carries them, and `state`
+    the sealed state."""
 
     replies: Sequence[Any]
     to: Mapping[str, Any] = field(default_factory=dict)
@@ -44,7 +44,7 @@ class Answers:
 
 @dataclass(frozen=True)
 class Post:
-    """A request over HTTP as no good client would send it: headers over its own (None: left out)."""
+    """An unusual HTTP request: `headers` override those of the client (None omits one)."""
 
     message: Any = None
     headers: Mapping[str, str | None] = field(default_factory=dict)
@@ -58,7 +58,7 @@ NEXT_PAGE = object()
 
 @dataclass(frozen=True)
 class Play:
-    """What is said, one thing after the other. `over` are the ways it is said: "pipe", "http"."""
+    """A script: the messages of a client in order. `over` are the transports: "pipe", "http"."""
 
     name: str
     lines: Sequence[Any]
@@ -69,7 +69,7 @@ class Play:
 
 
 class Voice:
-    """Builds messages as a client of one version does."""
+    """Builds the messages of a client of one version."""
 
     def __init__(self, version: str, capabilities: Mapping[str, Any]) -> None:
         self.version = version
@@ -82,7 +82,7 @@ class Voice:
         return {f"{META}protocolVersion": self.version, f"{META}clientCapabilities": self.capabilities}
 
     def request(self, method: str, params: Mapping[str, Any], **meta: Any) -> dict[str, Any]:
-        """A request. `meta` goes beside the envelope, where there is one."""
+        """Return a request. `meta` is added to the envelope, if there is one."""
         self.number += 1
         whole = dict(params)
         if self.is_modern:
@@ -92,7 +92,7 @@ class Voice:
         return {"jsonrpc": "2.0", "id": self.number, "method": method, "params": whole}
 
     def headers(self, message: Any, session: str | None) -> dict[str, str]:
-        """What a good client sends with this."""
+        """Return the headers that a correct client sends with this."""
         if not self.is_modern:
             found = {} if session is None else {"Mcp-Session-Id": session}
             if self.version >= "2025-06-18" and session is not None:
@@ -108,14 +108,14 @@ class Voice:
 
 
 class Stage:
-    """One server, on which plays are played one after the other."""
+    """One server, against which scripts run one after the other."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._endpoint = Endpoint(engine, HostCheck("127.0.0.1"))
 
     async def play(self, play: Play, version: str, way: str) -> list[str]:
-        """The transcript."""
+        """Run the script and return the transcript."""
         voice = Voice(version, play.capabilities)
         scene = _PipeScene(self._engine, voice) if way == "pipe" else _HTTPScene(self._endpoint, voice)
         try:
@@ -131,7 +131,7 @@ class Stage:
 
 
 class _Scene:
-    """One client. `heard` is what came back for the last thing it said."""
+    """One client. `heard` is the reply to its last message."""
 
     def __init__(self, voice: Voice) -> None:
         self._envelope = _encode(voice.envelope)[1:-1]
@@ -205,7 +205,7 @@ class _PipeScene(_Scene):
 
 
 def receive(endpoint: Endpoint, request: Request) -> Reply | PendingResponse:
-    """What a transport does with a request whose caller is known at once."""
+    """Handle a request as a transport does, whose caller is authenticated at once."""
     refusal = endpoint.admit(request)
     assert refusal is None or isinstance(refusal, Reply)
     return refusal or endpoint.handle(request)
@@ -251,7 +251,7 @@ class _HTTPScene(_Scene):
         await asyncio.sleep(0)
 
     def _read_papers(self) -> None:
-        """What streams and late answers have brought, in the order in which they were begun."""
+        """Return the output of streams and late answers, in the order in which they began."""
         for _, paper in self._papers:
             if paper.answered is not None:
                 self._hear_answer(paper.answered)
@@ -277,7 +277,7 @@ class _HTTPScene(_Scene):
 
 
 class Paper:
-    """What a HTTP stack would write with."""
+    """The writing side of an HTTP server."""
 
     def __init__(self) -> None:
         self.answered: Reply | None = None

@@ -1,4 +1,4 @@
-"""Work that several test workers want done, and one does."""
+"""Work that is done once for several test workers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ except ImportError:  # Windows, where one worker has to do
 
 @contextmanager
 def alone(path: Path) -> Iterator[None]:
-    """One process at a time; the system lets go of the lock whatever becomes of its holder."""
+    """Hold a lock between processes, which the system releases when its holder ends."""
     with path.open("a") as handle:
         if fcntl is not None:
             fcntl.flock(handle, fcntl.LOCK_EX)
@@ -25,6 +25,6 @@ def alone(path: Path) -> Iterator[None]:
 
 
 def shared_folder(factory: pytest.TempPathFactory) -> Path:
-    """A temporary folder that all workers of one test run have in common."""
+    """Return a temporary folder that all workers of one test run share."""
     own = factory.getbasetemp()
     return own.parent if "PYTEST_XDIST_WORKER" in os.environ else own
