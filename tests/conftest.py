@@ -1,4 +1,4 @@
-"""What all tests share: fixtures, the settings of property tests, and a quick way to collect them all."""
+"""Fixtures for all tests, the settings of property tests, and quick collection."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ pytest_plugins = ["tests.support.api_server", "tests.support.scripted_http_serve
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
-    """Nothing becomes garbage while tests are collected."""
+    """Turn off garbage collection while tests are collected."""
     gc.disable()
     try:
         return (yield)
@@ -44,7 +44,7 @@ def pytest_collection() -> Generator[None, object, object]:
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """What the tests have imported is never garbage: looking through it again and again takes long."""
+    """Exempt imported modules from garbage collection, which would scan them again and again."""
     gc.collect()
     gc.freeze()
     gc.unfreeze = lambda: None  # a server that ends here thaws what it froze, which would be all of this

@@ -25,7 +25,7 @@ def servers() -> Iterator[dict[str, ServerProcess]]:
 
 @pytest.fixture(scope="session")
 def runs(node: Node, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Run]:
-    """What the suite found. However many workers there are, one of them runs it."""
+    """The results of the suite, which one worker runs for all."""
     folder = shared_folder(tmp_path_factory) / "conformance"
     folder.mkdir(exist_ok=True)
     results = folder / "results.json"

@@ -1,6 +1,6 @@
-"""Which scenarios of the official suite a server of tools alone can pass, by the revision they belong to.
+"""The scenarios of the official suite that a server without resources and prompts can pass, by revision.
 
-What it cannot pass is in `expected-failures.yml`, by scenario or by check.
+The others are in `expected-failures.yml`, by scenario or by check.
 """
 
 from __future__ import annotations

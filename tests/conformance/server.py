@@ -1,6 +1,6 @@
-"""The server that the official suite and the official clients talk to.
+"""The server for the official suite and the official clients.
 
-python -m tests.conformance.server --port 8000 --http-stack own      our own HTTP http_stack
+python -m tests.conformance.server --port 8000 --http-stack own      our own HTTP server
 python -m tests.conformance.server --port 8000 --http-stack asgi     the ASGI application, on uvicorn
 python -m tests.conformance.server --http-stack stdio
 """

@@ -1,4 +1,4 @@
-"""What every official client goes through with the server of these tests, and what it has to tell afterwards.
+"""The script that every official client runs against the server, and its expected report.
 
 The TypeScript clients do the same in `clients/story.mjs`.
 """
@@ -22,7 +22,7 @@ KNOWN = {"name": "Ada", "color": "blue"}
 
 
 def story_of(revision: str) -> dict[str, Any]:
-    """The story as it should be told."""
+    """Return the expected report."""
     return {
         "revision": revision,
         "server": "conformance",
@@ -59,7 +59,7 @@ async def list_roots(context: ClientRequestContext) -> types.ListRootsResult:
 
 
 class Ears:
-    """Hears that the list of tools has changed, on a connection of the handshake era."""
+    """Receives list_changed notifications on a legacy connection."""
 
     def __init__(self) -> None:
         self.heard = asyncio.Event()
@@ -110,7 +110,7 @@ async def tell(client: Client, ears: Ears) -> dict[str, Any]:
 
 
 async def _change(client: Client, ears: Ears) -> None:
-    """Have the list of tools changed, and return once the server has said so."""
+    """Change the list of tools and wait for the notification."""
     async with asyncio.timeout(TIMEOUT_S):
         if client.protocol_version < "2026-07-28":
             await client.call_tool("test_trigger_tool_change")

@@ -1,7 +1,6 @@
-"""Runs the official conformance suite against both HTTP stacks, and reads what it found.
+"""Run the official conformance suite against both HTTP stacks and read its results.
 
-Each HTTP stack gets one server process, which both requirement sets are run against. Knows the suite's
-command line and its result files; refuses to know what should pass.
+Each HTTP stack gets one server process, which both requirement sets are run against.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ class Run:
     server_errors: str
 
     def found(self, scenario: str, *statuses: str) -> list[str]:
-        """The checks of a scenario that ended so, with what is said of them."""
+        """Return the checks of a scenario with this outcome, with their messages."""
         return [
             f"{check['id']}: {check.get('errorMessage', '')}"
             for check in self.checks[scenario]
@@ -50,7 +49,7 @@ def serving_lane(http_stack: str) -> AbstractContextManager[ServerProcess]:
 
 
 def run_all(node: Node, folder: Path) -> dict[str, Run]:
-    """Every set against every HTTP stack; the stacks side by side, for the suite mostly waits."""
+    """Run every set against every HTTP stack; the stacks in parallel, because the suite mostly waits."""
     with ThreadPoolExecutor(len(HTTP_STACKS)) as pool:
         runs = list(pool.map(lambda http_stack: _run_lane(node, http_stack, folder), HTTP_STACKS))
     return {name: run for group in runs for name, run in group.items()}

@@ -31,7 +31,7 @@ def server() -> Iterator[ServerProcess]:
 
 @pytest.fixture
 def inspector(node: Node, tmp_path: Path) -> Any:
-    """Runs the Inspector, which keeps its files in a home of its own, and gives what it prints."""
+    """Run the Inspector with its own home folder and return its output."""
 
     def run(era: str, target: list[str], *arguments: str) -> Any:
         command = [str(node.program), str(node.package(*INSPECTOR)), "--cli", "--protocol-era", era]
@@ -48,7 +48,7 @@ def inspector(node: Node, tmp_path: Path) -> Any:
 
 
 def check(inspector: Any, era: str, target: list[str]) -> None:
-    """`--strict` has the Inspector judge the schemas, and fail where one does not travel well."""
+    """`--strict` makes the Inspector check the schemas for portability."""
     listed = inspector(era, target, "--method", "tools/list", "--strict")
     assert [tool["name"] for tool in listed["tools"]] == SAMPLES
     call = ["--method", "tools/call", "--tool-name", "math_add", "--tool-args-json", '{"a": 10, "b": 5}']

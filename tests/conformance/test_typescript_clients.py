@@ -1,4 +1,4 @@
-"""Both generations of the official TypeScript client, over stdio and HTTP, in the eras that they know."""
+"""Both generations of the official TypeScript client, over stdio and HTTP, in the eras that they support."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ERAS = {"legacy": "2025-11-25", "auto": "2026-07-28"}
 
 
 def told(node: Node, script: str, transport: str, era: str, *target: str) -> Any:
-    """What a client has to tell of a server."""
+    """Return the report of a client about a server."""
     path = ROOT / "tests" / "conformance" / "clients" / script
     done = subprocess.run(
         [str(node.program), str(path), transport, era, *target],

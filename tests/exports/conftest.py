@@ -22,7 +22,7 @@ def export_all(to: str) -> Export:
 
 
 class Offer:
-    """The awkward tools in one form, those that could be exported first."""
+    """The awkward tools in one format; the exportable ones come first."""
 
     def __init__(self, to: str) -> None:
         self.to = to
@@ -30,7 +30,7 @@ class Offer:
         self.tools: list[dict[str, Any]] = self.found.tools
 
     def pairs(self) -> list[tuple[Awkward, Verdict, dict[str, Any]]]:
-        """Each tool that got through: as it is, its verdict, and as it is exported."""
+        """Return each exportable tool with its verdict and its exported form."""
         tools = iter(self.tools)
         return [
             (item, verdict, next(tools))
@@ -39,7 +39,7 @@ class Offer:
         ]
 
     def check_round_trips(self, send: Send) -> None:
-        """A model calls each tool, in the provider's own objects, and the tool gets what it takes."""
+        """Check that a call in the provider's own objects reaches each tool with the right arguments."""
         for item, verdict, tool in self.pairs():
             assert verdict.exported is not None
             fits = Validator(item.schema).is_valid

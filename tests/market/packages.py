@@ -1,7 +1,7 @@
 """Real MCP servers, fetched by name with the clients of their registries; nothing of them is kept.
 
 A package from PyPI is unpacked and read, never run. One from npm is installed without its scripts into a
-folder of the test and asked for its tools. What cannot be had is left out: names come and go.
+folder of the test and asked for its tools. Packages that are not available are left out.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ def _download(name: str, folder: Path) -> None:
 
 
 def unpack(wheel: Path, folder: Path) -> Path:
-    """The source in a wheel, without its tests, whose tools nobody is offered."""
+    """Return the source in a wheel, without its tests."""
     place = folder / wheel.name.partition("-")[0]
     with zipfile.ZipFile(wheel) as archive:
         names = [

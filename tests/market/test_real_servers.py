@@ -1,4 +1,4 @@
-"""Row C1, its other half: on definitions of real servers, rules that look for attacks hardly ever speak.
+"""Row C1, false positives: rules that look for attacks hardly ever fire on definitions of real servers.
 
 A long test that downloads packages: `TOOLCRIB_SOAK=1`.
 """

@@ -107,7 +107,7 @@ def files_of(group: str) -> list[Path]:
 
 
 def module_of(path: Path) -> str:
-    """The name that survivors are listed under."""
+    """Return the name under which survivors are listed."""
     return ".".join(path.relative_to(SOURCE).with_suffix("").parts)
 
 
@@ -119,7 +119,7 @@ Mutants = dict[Path, list[Mutant]]
 
 
 class Run:
-    """One group's mutants, and what has become of each: the test that killed it, or None."""
+    """One group's mutants and their outcomes: the test that killed each, or None."""
 
     def __init__(self, group: str, mutants: Mutants, scratch: Path) -> None:
         self.group = group

@@ -1,8 +1,7 @@
 """Small mistakes, one at a time, put into a module's source.
 
-Knows Python's syntax tree: each place that may hold a mistake, and the module with that one mistake in it.
-Refuses to know tests. Left alone are annotations, decorators, docstrings, `__slots__`, `TYPE_CHECKING` and
-the words of f-strings: a mistake there is a matter for types or for whoever reads.
+Finds each place in the syntax tree that can be mutated, and returns the module with that one mistake. Not
+mutated: annotations, decorators, docstrings, `__slots__`, `TYPE_CHECKING` and the text of f-strings.
 """
 
 from __future__ import annotations
@@ -57,7 +56,7 @@ class Mutant:
 
 
 def mutants_of(source: str) -> Iterator[Mutant]:
-    """Every mistake there is to make in a module; the tree that has it is made when it is asked for."""
+    """Yield every mutant of a module; its tree is built on demand."""
     tree = ast.parse(source)
     seen: Counter[str] = Counter()
     for place, scope, is_inside in list(_places(tree, "", False)):
@@ -116,7 +115,7 @@ def _is_left_alone(parent: ast.AST, field: str, child: ast.AST) -> bool:
 
 
 def _mistakes(place: ast.expr | ast.stmt) -> Iterator[ast.AST]:
-    """What might have been written instead."""
+    """Return the replacements for a node."""
     if isinstance(place, ast.expr):
         yield from _expressions(place)
     else:
@@ -128,7 +127,7 @@ def _mistakes(place: ast.expr | ast.stmt) -> Iterator[ast.AST]:
 
 
 def _turns_by_itself(test: ast.expr) -> bool:
-    """Whether a mistake inside a condition is its negation already."""
+    """Return whether a mutation inside a condition already negates it."""
     if isinstance(test, ast.UnaryOp):
         return isinstance(test.op, ast.Not)
     return isinstance(test, ast.Compare) and not isinstance(test.ops[0], ast.Lt | ast.LtE | ast.Gt | ast.GtE)
@@ -206,7 +205,7 @@ def _statements(place: ast.stmt) -> Iterator[ast.AST]:
 
 
 def _is_plain(value: ast.expr | None) -> bool:
-    """Whether nothing, True or False is returned, which are mistaken for each other already."""
+    """Return whether None, True or False is returned, which are swapped anyway."""
     return value is None or (isinstance(value, ast.Constant) and isinstance(value.value, bool | None))
 
 
@@ -220,6 +219,6 @@ def _shown(node: ast.AST) -> str:
 
 
 def _replaced(tree: ast.Module, place: ast.AST, wrong: ast.AST) -> ast.Module:
-    """A copy of the tree in which one node is another."""
+    """Return a copy of the tree with one node replaced."""
     memo: dict[int, object] = {id(place): ast.copy_location(wrong, place)}
     return ast.fix_missing_locations(copy.deepcopy(tree, memo))

@@ -1,8 +1,8 @@
-"""Runs tests against mutants: each in a forked child, which is told what to break once the tests are loaded.
+"""Run tests against mutants, each in a forked child that applies the mutation once the tests are loaded.
 
-Knows pytest, coverage and processes; refuses to know what a mistake looks like. A mutant in the body of a
-function takes the place of that function's code. One that is used while modules are imported needs them
-imported anew, so its child is forked before they are, which costs a second instead of a moment.
+A mutant in the body of a
+function replaces that function's code. One in code that runs on import needs the modules imported again, so
+its child is forked before they are imported, which takes a second.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _thaw = gc.unfreeze  # the tests' own setting up takes it away
 
 
 class Known:
-    """What is known of the tests once each has run: which lines each touches, and how long it takes."""
+    """The lines that each test runs, and its time."""
 
     def __init__(self) -> None:
         self.lines: dict[str, dict[int, set[str]]] = {}
@@ -54,16 +54,16 @@ class Known:
         return {test: took_s for test, took_s in self.took_s.items() if test not in self.left_out}
 
     def tests_named_after(self, file: Path) -> dict[str, float]:
-        """Those in the test file that mirrors a module: they may look at its constants and run none of it."""
+        """Return the tests in the file that mirrors a module: they may use only its constants."""
         mirror = f"/test_{file.stem}.py::"
         return {test: took_s for test, took_s in self.tests().items() if mirror in test}
 
     def is_touched(self, file: str, lines: Iterable[int]) -> bool:
-        """Whether any test does, be it one that is left out."""
+        """Return whether any test runs these lines, including those left out."""
         return any(self.lines.get(file, {}).get(line) for line in lines)
 
     def tests_of(self, file: str, lines: Iterable[int] | None = None) -> dict[str, float]:
-        """The tests that touch one of these lines, the likeliest to find something first, and their times."""
+        """Return the tests that run one of these lines, the most specific first, and their times."""
         touched = self.lines.get(file, {})
         looked_at = touched if lines is None else lines
         found = {test for line in looked_at for test in touched.get(line, ())} - self.left_out.keys()
@@ -114,7 +114,7 @@ class Loaded:
         return True
 
     def run(self, tests: dict[str, float]) -> str | None:
-        """The first of these tests that fails. What takes far longer than it should ends this process."""
+        """Return the first of these tests that fails. One that takes far too long ends this process."""
         items = [self.items[test] for test in tests if test in self.items]
         for item, following in zip_longest(items, items[1:]):
             signal.setitimer(signal.ITIMER_REAL, 5 + 5 * tests[item.nodeid])
@@ -125,7 +125,7 @@ class Loaded:
 
 
 def load(paths: list[str], scratch: Path, then: Callable[[Loaded], None]) -> None:
-    """Load the tests at these paths, and hand them on."""
+    """Load the tests at these paths and pass them on."""
     loaded = Loaded(then)
     code = pytest.main([*_PLAIN, f"--basetemp={scratch}", *paths], plugins=[loaded])
     if not loaded.items:
@@ -135,7 +135,7 @@ def load(paths: list[str], scratch: Path, then: Callable[[Loaded], None]) -> Non
 
 
 def learn(loaded: Loaded, files: list[str]) -> Known:
-    """Run every test once, in a child, and note what it touches."""
+    """Run every test once in a child, and record the lines it runs."""
     answer = in_child(lambda: _learn(loaded, files), 3600)
     if not isinstance(answer, Known):
         raise RuntimeError(f"the tests could not be run: {answer}")
@@ -171,7 +171,7 @@ def _learn(loaded: Loaded, files: list[str]) -> Known:
 
 
 class Swap:
-    """The functions of an imported module, whose code can be exchanged for that of a mutant."""
+    """The functions of an imported module, whose code can be replaced by that of a mutant."""
 
     def __init__(self, file: str) -> None:
         self._living: dict[tuple[str, int, int], list[FunctionType]] = defaultdict(list)
@@ -183,7 +183,7 @@ class Swap:
                 self._living[keys[_spot(each.__code__)]].append(each)
 
     def put(self, mutated: CodeType) -> None:
-        """Raises ValueError where no function has changed, or one cannot take its new code."""
+        """Raise ValueError if no function has changed, or one cannot take its new code."""
         new = _codes(mutated)
         changed = [
             (function, new[key])
@@ -217,7 +217,7 @@ def _codes(module: CodeType) -> dict[tuple[str, int, int], CodeType]:
 
 
 class _Instead(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """Imports one module from code that is at hand."""
+    """Imports one module from given code."""
 
     def __init__(self, name: str, file: str, code: CodeType) -> None:
         self._name, self._file, self._code = name, file, code
@@ -239,7 +239,7 @@ class _Instead(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
 
 def try_swapped(loaded: Loaded, swap: Swap, code: CodeType, tests: dict[str, float]) -> Any:
-    """The test that a mutant in a function fails; None where none does. ValueError: it cannot be swapped."""
+    """Return the test that kills a mutant in a function, or None. May raise ValueError."""
 
     def attempt() -> Any:
         try:
@@ -266,7 +266,7 @@ def try_anew(module: str, file: str, code: CodeType, tests: dict[str, float], sc
 
 
 def in_child(work: Callable[[], Any], limit_s: float, *, is_heard: bool = False) -> Any:
-    """What `work` returns, done in a forked process; a sentence where it ended otherwise."""
+    """Return the result of `work` in a forked process, or a message if it failed."""
     reading, writing = os.pipe()
     gc.freeze()
     child = os.fork()
@@ -310,7 +310,7 @@ def _received(reading: int, until: float) -> Iterator[bytes]:
 
 
 def _end(child: int) -> None:
-    """End a child and what it has started."""
+    """End a child process and its descendants."""
     try:
         os.killpg(child, signal.SIGKILL)
     except ProcessLookupError:

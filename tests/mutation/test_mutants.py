@@ -1,4 +1,4 @@
-"""The mistakes that mutation testing makes, and the list of those that nobody notices."""
+"""The mutants of mutation testing, and the list of accepted survivors."""
 
 from __future__ import annotations
 

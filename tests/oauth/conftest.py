@@ -1,4 +1,4 @@
-"""A real authorization server, and a server of ours that takes its tokens."""
+"""A real authorization server, and a toolcrib server that accepts its tokens."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.support.server_processes import ServerProcess, serving
 
 @dataclass(frozen=True)
 class AuthorizationServer:
-    """npm's oidc-provider, which signs tokens for whatever resource it is asked."""
+    """npm's oidc-provider, which issues tokens for any resource."""
 
     process: ServerProcess
 
@@ -26,7 +26,7 @@ class AuthorizationServer:
         return self.process.origin
 
     def give_token(self, resource: str | None, scope: str = "tools:read") -> str:
-        """A token for a program that acts for itself."""
+        """Return a token of the client credentials grant."""
         form = {"grant_type": "client_credentials", "scope": scope}
         if resource is not None:
             form["resource"] = resource
@@ -63,19 +63,19 @@ def issuer() -> Iterator[AuthorizationServer]:
 
 @pytest.fixture(scope="session")
 def other_issuer() -> Iterator[AuthorizationServer]:
-    """Another one, which nobody here trusts."""
+    """An issuer that the server does not trust."""
     with start_issuer() as process:
         yield AuthorizationServer(process)
 
 
 @pytest.fixture(scope="session")
 def rotating(other_issuer: AuthorizationServer) -> AuthorizationServer:
-    """One whose keys may be changed: no server that runs has fetched them."""
+    """An issuer whose keys tests may rotate: no running server has fetched them."""
     return other_issuer
 
 
 @pytest.fixture(scope="session")
 def served(issuer: AuthorizationServer) -> Iterator[ServerProcess]:
-    """A server of ours, in a process of its own."""
+    """A toolcrib server in a separate process."""
     with serving("-m", "tests.oauth.served", "{port}", issuer.issuer) as process:
         yield process

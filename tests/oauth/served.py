@@ -1,4 +1,4 @@
-"""A server whose tools want scopes: python -m tests.oauth.served PORT ISSUER"""
+"""A server whose tools require scopes: python -m tests.oauth.served PORT ISSUER"""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The official Python client, a real authorization server and ours: from nothing to a call, and to more.
+"""The whole OAuth flow with the official Python client and a real authorization server, up to the step-up.
 
-The client knows the address of our server and nothing else. Where it would open a browser, a person is played
-by an HTTP client that follows redirects and keeps cookies.
+The client knows the address of our server and nothing else. Instead of a browser, an HTTP
+client follows redirects and keeps cookies.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::mcp.shared.exceptions.MCPDeprec
 
 
 class Storage:
-    """What the client keeps."""
+    """Storage of the client for tokens and its registration."""
 
     def __init__(self) -> None:
         self.tokens: OAuthToken | None = None
@@ -53,7 +53,7 @@ class Storage:
 
 
 class Person:
-    """Goes wherever a browser is sent, until it comes back to the client. `asked` is what they agreed to."""
+    """Follows the redirects of a browser back to the client. `asked` has the scopes that were granted."""
 
     def __init__(self, browser: httpx2.AsyncClient) -> None:
         self.asked: list[dict[str, str]] = []
@@ -81,7 +81,7 @@ def _query(address: str) -> dict[str, str]:
 
 
 class Log:
-    """Which requests the client made, and how they were answered."""
+    """The requests of the client and the status of each answer."""
 
     def __init__(self) -> None:
         self.lines: list[tuple[str, str, int]] = []

@@ -1,7 +1,6 @@
-"""Schemas made to hurt, with data made to hurt, and a program that sets them off one by one.
+"""Schema bombs: expensive schemas with expensive data, and a program that tries them one by one.
 
-The program runs in a process of its own and writes one line of JSON for each bomb: what became of it and how
-much processor time it took.
+The program runs in a separate process and writes one line of JSON for each bomb: its outcome and CPU time.
 """
 
 from __future__ import annotations
@@ -57,7 +56,7 @@ def chain(levels: int, keyword: str, width: int = 2, *, below: bool = False, bac
 
 
 def operators(count: int) -> dict[str, Any]:
-    """A tree of tagged unions, as filters and formulas are: legitimate, and as branching as can be."""
+    """Return a tree of tagged unions, as in filters and formulas: legitimate, with many branches."""
     names = [f"op{i}" for i in range(count)]
     defs: dict[str, Any] = {
         name: obj(properties={"op": {"const": name}, "a": ref("Any"), "b": ref("Any")}, required=["op"])
@@ -280,7 +279,7 @@ BOMBS: dict[str, Bomb] = {
 
 
 def settle(value: Any, place: str, file: str) -> Any:
-    """The bomb with real addresses in it."""
+    """Return the bomb with the real addresses filled in."""
     if isinstance(value, str):
         return value.replace(MARK, place).replace("FILE", file)
     if isinstance(value, dict):

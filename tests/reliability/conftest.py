@@ -1,4 +1,4 @@
-"""What a test has opened ends with it."""
+"""Close the sockets that tests leave open."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["house"]
 
 @pytest.fixture
 async def hangs_up() -> AsyncIterator[None]:
-    """For tests that open sockets and leave them."""
+    """Close every socket at the end of the test."""
     yield
     Socket.abort_all()
     await asyncio.sleep(0)

@@ -1,4 +1,4 @@
-"""One server for each HTTP stack and module, and one that speaks on its standard streams."""
+"""One server for each HTTP stack and module, and one on stdio."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.wire.site import make_server
 
 @pytest.fixture(scope="module", params=HTTP_STACKS)
 def site(request: Any) -> Iterator[Served]:
-    """The server of these tests, on both HTTP stacks. Whatever it is sent, it logs no problems."""
+    """The server of these tests, on both HTTP stacks. It must log no errors, whatever it receives."""
     with serving(request.param, make_server()) as served:
         yield served
         assert not served.complaints
@@ -22,7 +22,7 @@ def site(request: Any) -> Iterator[Served]:
 
 @pytest.fixture(scope="module")
 def stdio() -> Iterator[Program]:
-    """The same server as a program; a 2025-11-25 session is open, and every message may still be modern."""
+    """The same server as a process with an open 2025-11-25 session; modern messages are accepted too."""
     with Program("stdio") as program:
         params = {
             "protocolVersion": "2025-11-25",

@@ -1,4 +1,4 @@
-"""Run commands in a folder of their own."""
+"""Run commands in a temporary folder."""
 
 from __future__ import annotations
 

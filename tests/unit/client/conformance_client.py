@@ -1,5 +1,5 @@
-"""What the official suite runs to look at our client: `python conformance_client.py URL`, a scenario in the
-environment. Lists the tools and calls each, or makes the calls that the scenario asks for.
+"""The program with which the official suite tests our client: `python conformance_client.py URL`, with the
+scenario in the environment. Lists the tools and calls each, or makes the calls that the scenario asks for.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Real servers to talk to, started when first needed and ended with the tests."""
+"""Real servers, started on first use and stopped after the tests."""
 
 from __future__ import annotations
 
@@ -11,6 +11,6 @@ from tests.support.sdk_servers import running_peers
 
 @pytest.fixture(scope="session")
 def address_of() -> Iterator[Callable[..., str]]:
-    """`address_of("mcp")`: where that server listens; `address_of("mcp", "sse")` for the oldest HTTP."""
+    """`address_of("mcp")`: the URL of that server; `address_of("mcp", "sse")` for HTTP+SSE."""
     with running_peers() as find:
         yield find

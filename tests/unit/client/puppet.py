@@ -1,4 +1,4 @@
-"""A server in memory that does exactly what a test tells it to, and remembers what it heard."""
+"""A scripted server in memory that records the messages it receives."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ LEGACY: dict[str, Reply] = {"initialize": INITIALIZED, "ping": {}, "logging/setL
 
 
 class Puppet:
-    """`Puppet({"tools/call": {...}})`: a reply is a result, or a function that does what it likes."""
+    """`Puppet({"tools/call": {...}})`: a reply is a result or a function."""
 
     def __init__(self, replies: dict[str, Reply]) -> None:
         self.replies = replies

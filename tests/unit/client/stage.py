@@ -71,7 +71,7 @@ class Answer:
         self.event({"jsonrpc": "2.0", "id": number, "result": result}, **more)
 
     async def gone(self) -> None:
-        """Until the client has closed the connection."""
+        """Wait until the client has closed the connection."""
         async with asyncio.timeout(5):
             while await self.reader.read(1024):
                 pass
