@@ -181,7 +181,7 @@ def _print_start(summary: Summary, info: ServerInfo, terminal: Terminal) -> None
 
 
 def _print_entry(name: str, server: Server, terminal: Terminal) -> None:
-    terminal.echo_err(f"  {json.dumps(json.loads(snippet(name, server)), ensure_ascii=False)}")
+    terminal.echo_err(f"  {json.dumps(snippet(name, server), ensure_ascii=False)}")
 
 
 def print_limits(summary: Summary, info: ServerInfo, terminal: Terminal) -> None:

@@ -9,11 +9,10 @@ import sysconfig
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath, PureWindowsPath
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 from urllib.parse import urlsplit
 
-from toolcrib.cli.connect.json_file import COMMENTED, LENIENT, PLAIN, JsonEditor
-from toolcrib.cli.connect.toml_file import TomlEditor
+from toolcrib.cli.connect.formats import Editor, JsonEditor, TomlEditor
 from toolcrib.errors import ConfigurationError
 
 
@@ -38,21 +37,15 @@ class Machine:
         """The folder for configuration of desktop applications."""
         match self.platform:
             case "win32":
-                return self.variable("APPDATA") or self.home / "AppData" / "Roaming"
+                return self.folder_of("APPDATA", "AppData/Roaming")
             case "darwin":
                 return self.home / "Library" / "Application Support"
             case _:
-                return self.variable("XDG_CONFIG_HOME") or self.home / ".config"
+                return self.folder_of("XDG_CONFIG_HOME", ".config")
 
-    @property
-    def local_data(self) -> Path:
-        """The folder for local application data on Windows."""
-        return self.variable("LOCALAPPDATA") or self.home / "AppData" / "Local"
-
-    def variable(self, name: str) -> Path | None:
-        """Return the folder in an environment variable; None where it is unset or empty."""
-        value = self.environ.get(name, "").strip()
-        return Path(value) if value else None
+    def folder_of(self, variable: str, default: str) -> Path:
+        """Return the folder in an environment variable, or one below the home folder."""
+        return Path(self.environ.get(variable, "").strip() or self.home / default)
 
 
 DEFAULT_NAME = "toolcrib"
@@ -164,28 +157,18 @@ def is_local(entry: Any) -> bool:
 Scope = Literal["user", "project"]
 
 
-class Editor(Protocol):
-    """Edits a file format; `put` and `drop` return the whole new text."""
-
-    def servers(self, text: str) -> dict[str, Any]: ...
-    def put(self, text: str, name: str, entry: dict[str, Any]) -> str: ...
-    def drop(self, text: str, name: str) -> str: ...
-    def show(self, name: str, entry: dict[str, Any]) -> str: ...
-
-
 @dataclass(frozen=True, slots=True)
 class Client:
-    """`http_key` is None where the file supports no URLs, `project_file` where there is only a user file.
+    """A client and its files: `user_file`, and `project_file` where it has one for projects.
 
-    `stdio_type` and `http_type` are the values of `type` in an entry, if any. `mark` exists once the client
-    has run.
+    `http_key` is None where its files support no URLs. `stdio_type` and `http_type` are the values of `type`
+    in an entry, if any.
     """
 
     key: str
     title: str
     editor: Editor
     user_file: Callable[[Machine], Path]
-    mark: Callable[[Machine], Path]
     next_step: str
     project_file: str | None = None
     next_step_in_project: str = ""
@@ -211,37 +194,34 @@ class Client:
         return self.next_step_in_project if scope == "project" else self.next_step
 
     def is_found(self, machine: Machine) -> bool:
-        return self.mark(machine).exists() or self.user_file(machine).exists()
+        """Return whether the client has run here: its file exists, or the folder that it creates for it."""
+        file = self.user_file(machine)
+        return file.exists() or (file.parent != machine.home and file.parent.exists())
+
+    def entry(self, server: Server) -> dict[str, Any]:
+        """Return the entry of a server. Raises ConfigurationError where the client supports no URLs."""
+        if isinstance(server, HttpServer) and self.http_key is None:
+            raise ConfigurationError(
+                f"{self.title} does not support URLs in its configuration file",
+                hint="omit --url: it then starts the server",
+            )
+        return _make_entry(server, self.stdio_type, self.http_type, self.http_key or "url")
 
 
-def entry_for(client: Client, server: Server) -> dict[str, Any]:
-    """Return the entry of a server. Raises ConfigurationError where the client supports no URLs."""
+def _make_entry(
+    server: Server, stdio_type: str | None = None, http_type: str | None = "http", http_key: str = "url"
+) -> dict[str, Any]:
     match server:
         case StdioServer(command, args, env):
-            kind = {"type": client.stdio_type} if client.stdio_type else {}
-            more: dict[str, Any] = {"env": dict(env)} if env else {}
-            return {**kind, "command": command, "args": list(args), **more}
+            entry = {"type": stdio_type, "command": command, "args": list(args), "env": dict(env) or None}
         case HttpServer(url):
-            if client.http_key is None:
-                raise ConfigurationError(
-                    f"{client.title} does not support URLs in its configuration file",
-                    hint="omit --url: it then starts the server",
-                )
-            return {**({"type": client.http_type} if client.http_type else {}), client.http_key: url}
+            entry = {"type": http_type, http_key: url}
+    return {key: value for key, value in entry.items() if value is not None}
 
 
-def snippet(name: str, server: Server) -> str:
-    """Return an entry as most clients accept it, ready to paste."""
-    match server:
-        case StdioServer(command, args, env):
-            entry: dict[str, Any] = {
-                "command": command,
-                "args": list(args),
-                **({"env": dict(env)} if env else {}),
-            }
-        case HttpServer(url):
-            entry = {"type": "http", "url": url}
-    return JsonEditor("mcpServers").show(name, entry)
+def snippet(name: str, server: Server) -> dict[str, Any]:
+    """Return a document with an entry as most clients accept it, to paste."""
+    return {"mcpServers": {name: _make_entry(server)}}
 
 
 def _claude_desktop(machine: Machine) -> Path:
@@ -249,45 +229,25 @@ def _claude_desktop(machine: Machine) -> Path:
     usual = machine.application_data / "Claude" / "claude_desktop_config.json"
     if machine.platform != "win32":
         return usual
-    packages = sorted((machine.local_data / "Packages").glob("Claude_*"))
+    packages = sorted((machine.folder_of("LOCALAPPDATA", "AppData/Local") / "Packages").glob("Claude_*"))
     files = [package / "LocalCache" / "Roaming" / "Claude" / usual.name for package in packages]
     return next((file for file in files if file.exists()), files[0] if files else usual)
-
-
-def _claude_code(machine: Machine) -> Path:
-    return (machine.variable("CLAUDE_CONFIG_DIR") or machine.home) / ".claude.json"
-
-
-def _vscode(machine: Machine) -> Path:
-    if portable := machine.variable("VSCODE_PORTABLE"):
-        return portable / "user-data" / "User" / "mcp.json"
-    return (machine.variable("VSCODE_APPDATA") or machine.application_data) / "Code" / "User" / "mcp.json"
-
-
-def _gemini(machine: Machine) -> Path:
-    return (machine.variable("GEMINI_CLI_HOME") or machine.home) / ".gemini" / "settings.json"
-
-
-def _codex(machine: Machine) -> Path:
-    return (machine.variable("CODEX_HOME") or machine.home / ".codex") / "config.toml"
 
 
 CLIENTS = (
     Client(
         "claude-desktop",
         "Claude Desktop",
-        JsonEditor("mcpServers", PLAIN),
+        JsonEditor("mcpServers"),
         _claude_desktop,
-        mark=lambda machine: _claude_desktop(machine).parent,
         http_key=None,
         next_step="restart Claude Desktop; Settings > Developer shows the server",
     ),
     Client(
         "claude-code",
         "Claude Code",
-        JsonEditor("mcpServers", PLAIN),
-        _claude_code,
-        mark=lambda machine: machine.variable("CLAUDE_CONFIG_DIR") or machine.home / ".claude",
+        JsonEditor("mcpServers"),
+        lambda machine: machine.folder_of("CLAUDE_CONFIG_DIR", "") / ".claude.json",
         project_file=".mcp.json",
         stdio_type="stdio",
         http_type="http",
@@ -297,9 +257,8 @@ CLIENTS = (
     Client(
         "cursor",
         "Cursor",
-        JsonEditor("mcpServers", LENIENT),
+        JsonEditor("mcpServers", comments=True, trailing_commas=True),
         lambda machine: machine.home / ".cursor" / "mcp.json",
-        mark=lambda machine: machine.home / ".cursor",
         project_file=".cursor/mcp.json",
         stdio_type="stdio",
         next_step="enable it in Cursor's settings, Tools & MCP; restart Cursor if it is missing",
@@ -308,9 +267,8 @@ CLIENTS = (
     Client(
         "vscode",
         "VS Code",
-        JsonEditor("servers", LENIENT),
-        _vscode,
-        mark=lambda machine: _vscode(machine).parent,
+        JsonEditor("servers", comments=True, trailing_commas=True),
+        lambda machine: machine.application_data / "Code" / "User" / "mcp.json",
         project_file=".vscode/mcp.json",
         stdio_type="stdio",
         http_type="http",
@@ -321,9 +279,8 @@ CLIENTS = (
     Client(
         "gemini",
         "Gemini CLI",
-        JsonEditor("mcpServers", COMMENTED),
-        _gemini,
-        mark=lambda machine: _gemini(machine).parent,
+        JsonEditor("mcpServers", comments=True),
+        lambda machine: machine.folder_of("GEMINI_CLI_HOME", "") / ".gemini" / "settings.json",
         project_file=".gemini/settings.json",
         http_key="httpUrl",
         next_step="restart gemini; /mcp shows the server",
@@ -334,8 +291,7 @@ CLIENTS = (
         "codex",
         "Codex",
         TomlEditor("mcp_servers"),
-        _codex,
-        mark=lambda machine: _codex(machine).parent,
+        lambda machine: machine.folder_of("CODEX_HOME", ".codex") / "config.toml",
         project_file=".codex/config.toml",
         next_step="restart codex; /mcp shows the server",
         next_step_in_project="start codex in this folder and trust it; /mcp shows the server",

@@ -102,7 +102,7 @@ def connect(
     server = _parse_server(targets, url, env)
     checked_name = clients.check_name(name or default_name(targets))
     destination = Destination(chosen, used_scope, path, checked_name)
-    entry = clients.entry_for(chosen, server)
+    entry = chosen.entry(server)
     if not only_print:
         return _write(destination, entry, force, as_json, terminal)
     if as_json:
@@ -201,9 +201,9 @@ def _write(
     destination: Destination, entry: dict[str, Any], force: bool, as_json: bool, terminal: Terminal
 ) -> int:
     client, name, file = destination.client, destination.name, destination.file
-    act = edit.replace if force else edit.connect
     # The file of a project is shared: it gets the mode of any new file.
-    done = act(client, file, name, entry, mode=None if destination.scope == "project" else PRIVATE)
+    mode = None if destination.scope == "project" else PRIVATE
+    done = edit.connect(client, file, name, entry, force=force, mode=mode)
     next_step = client.next_step_for(destination.scope or "user")
     if as_json:
         data = {"entry": entry, **_outcome_json(done), "next": next_step}

@@ -15,7 +15,6 @@ from toolcrib.cli.connect.clients import (
     HttpServer,
     Machine,
     StdioServer,
-    entry_for,
     find_client,
     snippet,
 )
@@ -59,8 +58,6 @@ def user_file(name: str, platform: str = "linux", **environ: str) -> str:
         ("vscode", "linux", {}, "/home/me/.config/Code/User/mcp.json"),
         ("vscode", "darwin", {}, "/home/me/Library/Application Support/Code/User/mcp.json"),
         ("vscode", "win32", WINDOWS, "/users/me/Roaming/Code/User/mcp.json"),
-        ("vscode", "linux", {"VSCODE_PORTABLE": "/usb"}, "/usb/user-data/User/mcp.json"),
-        ("vscode", "linux", {"VSCODE_APPDATA": "/data"}, "/data/Code/User/mcp.json"),
         ("gemini", "linux", {}, "/home/me/.gemini/settings.json"),
         ("gemini", "win32", {"GEMINI_CLI_HOME": "/g"}, "/g/.gemini/settings.json"),
         ("codex", "darwin", {}, "/home/me/.codex/config.toml"),
@@ -68,13 +65,11 @@ def user_file(name: str, platform: str = "linux", **environ: str) -> str:
         ("codex", "linux", {"CODEX_HOME": " "}, "/home/me/.codex/config.toml"),
     ],
 )
-def test_the_users_file_is_where_the_client_looks(
-    name: str, platform: str, environ: dict[str, str], file: str
-) -> None:
+def test_user_files(name: str, platform: str, environ: dict[str, str], file: str) -> None:
     assert user_file(name, platform, **environ) == file
 
 
-def test_the_packaged_claude_desktop_of_windows_reads_a_file_of_its_own(tmp_path: Path) -> None:
+def test_the_packaged_claude_desktop_on_windows_has_its_own_file(tmp_path: Path) -> None:
     machine = Machine("win32", tmp_path, tmp_path, {"LOCALAPPDATA": str(tmp_path / "Local")})
     usual = client("claude-desktop").file(machine, "user")
     packages = tmp_path / "Local" / "Packages"
@@ -98,13 +93,13 @@ def test_the_packaged_claude_desktop_of_windows_reads_a_file_of_its_own(tmp_path
         ("codex", "/work/.codex/config.toml"),
     ],
 )
-def test_a_projects_file_is_in_the_projects_folder(name: str, file: str) -> None:
+def test_project_files(name: str, file: str) -> None:
     machine = Machine("linux", HOME, Path("/work"))
     assert client(name).file(machine, "project").as_posix() == file
     assert client(name).next_step_for("project") != client(name).next_step_for("user")
 
 
-def test_claude_desktop_has_no_project() -> None:
+def test_claude_desktop_has_no_project_file() -> None:
     with pytest.raises(ConfigurationError, match="no project configuration") as caught:
         client("claude-desktop").file(Machine("linux", HOME, Path("/work")), "project")
     assert caught.value.hint
@@ -124,23 +119,21 @@ STARTED: dict[str, Any] = {"command": "/bin/toolcrib", "args": ["serve", "--stdi
         ("codex", STARTED, {"url": HTTP.url}),
     ],
 )
-def test_an_entry_is_spelt_as_the_client_spells_it(
-    name: str, stdio: dict[str, Any], http: dict[str, Any] | None
-) -> None:
-    assert entry_for(client(name), STDIO) == stdio
+def test_entries(name: str, stdio: dict[str, Any], http: dict[str, Any] | None) -> None:
+    assert client(name).entry(STDIO) == stdio
     with_env = StdioServer(STDIO.command, STDIO.args, {"KEY": "v"})
-    assert entry_for(client(name), with_env) == {**stdio, "env": {"KEY": "v"}}
+    assert client(name).entry(with_env) == {**stdio, "env": {"KEY": "v"}}
     if http is not None:
-        assert entry_for(client(name), HTTP) == http
+        assert client(name).entry(HTTP) == http
         return
     with pytest.raises(ConfigurationError, match="does not support URLs") as caught:
-        entry_for(client(name), HTTP)
+        client(name).entry(HTTP)
     assert "--url" in (caught.value.hint or "")
 
 
 @pytest.mark.parametrize("each", CLIENTS, ids=lambda each: each.key)
-def test_what_a_client_would_be_shown_reads_back_as_the_entry(each: Client) -> None:
-    entry = entry_for(each, StdioServer("C:\\bin\\toolcrib.exe", ("serve", 'a "b"\n'), {"K": "é\x7f"}))
+def test_a_shown_entry_is_valid(each: Client) -> None:
+    entry = each.entry(StdioServer("C:\\bin\\toolcrib.exe", ("serve", 'a "b"\n'), {"K": "é\x7f"}))
     text = each.editor.show("my-tools", entry)
     assert each.editor.servers(text) == {"my-tools": entry}
     parse = tomllib.loads if each.key == "codex" else json.loads
@@ -148,11 +141,11 @@ def test_what_a_client_would_be_shown_reads_back_as_the_entry(each: Client) -> N
     assert servers == {"my-tools": entry}
 
 
-def test_the_snippet_is_what_most_clients_read() -> None:
-    assert json.loads(snippet("tools", HTTP)) == {"mcpServers": {"tools": {"type": "http", "url": HTTP.url}}}
-    assert json.loads(snippet("tools", STDIO)) == {"mcpServers": {"tools": STARTED}}
+def test_snippets() -> None:
+    assert snippet("tools", HTTP) == {"mcpServers": {"tools": {"type": "http", "url": HTTP.url}}}
+    assert snippet("tools", STDIO) == {"mcpServers": {"tools": STARTED}}
     with_env = StdioServer("x", (), {"A": "b"})
-    assert json.loads(snippet("t", with_env))["mcpServers"]["t"] == {
+    assert snippet("t", with_env)["mcpServers"]["t"] == {
         "command": "x",
         "args": [],
         "env": {"A": "b"},
@@ -171,14 +164,14 @@ def test_the_snippet_is_what_most_clients_read() -> None:
         ("", None),
     ],
 )
-def test_a_client_is_found_by_the_names_people_use(word: str, key: str | None) -> None:
+def test_a_client_is_found_by_key_title_or_alias(word: str, key: str | None) -> None:
     found = find_client(word)
     assert (found.key if found else None) == key
 
 
-def test_a_client_is_here_once_it_has_left_something(tmp_path: Path) -> None:
+def test_a_client_that_has_run_is_found(tmp_path: Path) -> None:
     machine = Machine("linux", tmp_path, tmp_path)
     assert not any(each.is_found(machine) for each in CLIENTS)
-    (tmp_path / ".claude").mkdir()
+    (tmp_path / ".claude.json").touch()
     (tmp_path / ".cursor").mkdir()
     assert [each.key for each in CLIENTS if each.is_found(machine)] == ["claude-code", "cursor"]

@@ -24,14 +24,14 @@ from toolcrib.errors import ConfigurationError
 
 
 @pytest.mark.parametrize("name", ["tools", "a", "My-Tools-2", "2nd", "x" * 32])
-def test_letters_digits_and_hyphens_make_a_name(name: str) -> None:
+def test_valid_names(name: str) -> None:
     assert check_name(name) == name
 
 
 @pytest.mark.parametrize(
     "name", ["", "my_tools", "-x", "a b", "a.b", "x" * 33, "é", "workspace", "Computer-Use", "a\n"]
 )
-def test_a_name_that_some_client_refuses_is_refused(name: str) -> None:
+def test_invalid_names(name: str) -> None:
     with pytest.raises(ConfigurationError) as caught:
         check_name(name)
     assert caught.value.hint
@@ -42,7 +42,7 @@ def test_any_text_becomes_a_valid_name(text: str) -> None:
     assert check_name(name_from(text))
 
 
-def test_a_name_is_as_near_as_it_can_be() -> None:
+def test_names_are_made_from_text() -> None:
     assert name_from("my_tools") == "my-tools"
     assert name_from("shop.api") == "shop-api"
     assert name_from("My desk!") == "My-desk"
@@ -53,7 +53,7 @@ def test_a_name_is_as_near_as_it_can_be() -> None:
 @pytest.mark.parametrize(
     "url", ["http://127.0.0.1:8000/mcp", "https://x.example/mcp?a=b", "http://[::1]:1/mcp"]
 )
-def test_an_address_is_taken_as_it_is(url: str) -> None:
+def test_valid_urls(url: str) -> None:
     assert check_url(url) == url
 
 
@@ -70,7 +70,7 @@ def test_an_address_is_taken_as_it_is(url: str) -> None:
         "http://x:99999/",
     ],
 )
-def test_what_is_no_address_is_refused(url: str) -> None:
+def test_invalid_urls(url: str) -> None:
     with pytest.raises(ConfigurationError, match="Invalid server URL"):
         check_url(url)
 
@@ -101,7 +101,7 @@ def test_a_virtual_environments_link_is_not_followed(tmp_path: Path) -> None:
     assert find_program(str(link), str(tmp_path))[0] == str(link)
 
 
-def test_the_servers_own_entry_has_an_absolute_command() -> None:
+def test_the_command_of_a_server_is_absolute() -> None:
     server = stdio_server(["/x/tools.py"], {"A": "b"})
     assert os.path.isabs(server.command)
     assert list(server.args)[-3:] == ["serve", "--stdio", "/x/tools.py"]
@@ -143,11 +143,11 @@ def test_an_entry_that_starts_toolcrib_is_recognised(entry: Any, is_ours: bool) 
         (None, False),
     ],
 )
-def test_an_address_on_this_machine_is_recognised(entry: Any, expected: bool) -> None:
+def test_a_url_on_this_machine_is_recognised(entry: Any, expected: bool) -> None:
     assert is_local(entry) is expected
 
 
-def test_the_machine_is_the_one_this_runs_on(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_the_current_machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
     here = Machine.here()
     assert here.folder == tmp_path

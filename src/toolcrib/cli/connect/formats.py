@@ -1,0 +1,306 @@
+"""The file formats of clients: JSON, with or without comments, and TOML.
+
+The servers of a file are the members of one object or table, the container. An edit adds or removes one of
+them and keeps every other character. Each new text is parsed again and compared with the intended document
+before it is returned; a text that fails this is never written.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, ClassVar
+
+from toolcrib.errors import ConfigurationError
+
+
+class CannotEditError(ConfigurationError):
+    """The file is valid, but cannot be changed without losing something else in it."""
+
+    def __init__(self) -> None:
+        super().__init__("cannot be edited without losing something else in it")
+
+
+@dataclass(frozen=True, slots=True)
+class Editor(ABC):
+    """Edits the servers in a text. Errors are ConfigurationErrors with a line and without a file."""
+
+    container: str
+    token: ClassVar[re.Pattern[str]]
+    """Matches strings, and comments as the group `comment`."""
+
+    @abstractmethod
+    def parse(self, text: str) -> dict[str, Any]: ...
+
+    @abstractmethod
+    def show(self, name: str, entry: Mapping[str, Any]) -> str:
+        """Return a document with one entry, ready to paste."""
+
+    @abstractmethod
+    def insert(self, text: str, name: str, entry: Mapping[str, Any]) -> str:
+        """Return the text with a new entry, not verified."""
+
+    @abstractmethod
+    def remove(self, text: str, name: str) -> tuple[str, Iterable[str]]:
+        """Return the source of an entry, and texts without it, the best one first, not verified."""
+
+    def servers(self, text: str) -> dict[str, Any]:
+        """Return every entry by its name."""
+        return self._servers(self.parse(text), text)
+
+    def put(self, text: str, name: str, entry: Mapping[str, Any]) -> str:
+        """Return the text with this entry in place of one of the same name."""
+        if name in self.servers(text):
+            source, texts = self.remove(text, name)
+            if any(found["comment"] for found in self.token.finditer(source)):
+                raise CannotEditError
+            text = self._verify(texts, text, name, None)
+        return self._verify([self.insert(text, name, entry)], text, name, entry)
+
+    def drop(self, text: str, name: str) -> str:
+        """Return the text without this entry and the comments in it. Raises KeyError."""
+        if name not in self.servers(text):
+            raise KeyError(name)
+        return self._verify(self.remove(text, name)[1], text, name, None)
+
+    def _servers(self, document: Mapping[str, Any], text: str) -> dict[str, Any]:
+        servers = document.get(self.container, {})
+        if not isinstance(servers, dict):
+            line = text.count("\n", 0, text.find(self.container)) + 1
+            problem = f'"{self.container}" must hold named servers, got {servers!r}'
+            raise ConfigurationError(problem, line=line, hint="fix it, or remove it")
+        return dict(servers)
+
+    def _verify(self, texts: Iterable[str], before: str, name: str, entry: Mapping[str, Any] | None) -> str:
+        """Return the first text in which only this entry is new, or gone where it is None."""
+        document = self.parse(before)
+        servers = self._servers(document, before)
+        servers.pop(name, None)
+        if entry is not None:
+            servers[name] = dict(entry)
+        for text in texts:
+            try:
+                if {self.container: {}, **self.parse(text)} == {**document, self.container: servers}:
+                    return text
+            except ConfigurationError:
+                continue
+        raise CannotEditError
+
+
+# --- JSON --------------------------------------------------------------------------------------------
+
+_STRING = r'"(?:[^"\\]|\\.)*"'
+_TRAILING_COMMA = re.compile(rf"{_STRING}|(?P<comma>,)(?=\s*[}}\]])")
+_REST_OF_LINE = re.compile(r"(?:[ \t]*/\*[^\r\n]*?\*/)*(?:[ \t]*//[^\r\n]*)?")
+_SPACE = re.compile(r"\s*")
+_DECODER = json.JSONDecoder()
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A member of an object: the positions of its key, its value, its end and the comma after it, if any."""
+
+    key: str
+    start: int
+    value: int
+    end: int
+    comma: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class JsonText:
+    """A JSON text: as it is, without comments, and without trailing commas too.
+
+    Comments and commas are replaced by blanks, so that `json` can read it and positions stay the same.
+    """
+
+    text: str
+    clean: str
+    plain: str
+
+    def members(self, start: int) -> list[Member]:
+        """Return the members of the object at a position."""
+        found: list[Member] = []
+        at = self.skip(start + 1)
+        while self.clean[at] != "}":
+            key, end = _DECODER.raw_decode(self.plain, at)
+            value = self.skip(self.skip(end) + 1)
+            _, end = _DECODER.raw_decode(self.plain, value)
+            after = self.skip(end)
+            has_comma = self.clean[after] == ","
+            found.append(Member(key, at, value, end, after if has_comma else None))
+            at = self.skip(after + 1) if has_comma else after
+        return found
+
+    def find(self, start: int, key: str) -> tuple[list[Member], int] | None:
+        """Return the members of an object and the index of a key, the last one as for any parser."""
+        members = self.members(start)
+        found = [index for index, member in enumerate(members) if member.key == key]
+        return (members, found[-1]) if found else None
+
+    def skip(self, at: int) -> int:
+        """Return the position of the next character that is no space and in no comment."""
+        found = _SPACE.match(self.clean, at)
+        return found.end() if found else at
+
+    def insert(self, start: int, key: str, value: Any) -> str:
+        """Return the text with one more member at the end of an object, in the format of its neighbours."""
+        text, members = self.text, self.members(start)
+        if members:
+            is_inline = "\n" not in text[start : members[0].start]
+        else:
+            is_inline = "\n" not in text.strip() and self.plain.strip("{} \t\r\n") != ""
+        eol = "\r\n" if "\r\n" in text else "\n"
+        unit = self._indent_unit()
+        indent = _indent_of(text, members[0].start) if members else _indent_of(text, start) + unit
+        shown = json.dumps(value, ensure_ascii=False, indent=None if is_inline else unit)
+        new = f"{json.dumps(key, ensure_ascii=False)}: {shown}".replace("\n", eol + indent)
+        if not members:
+            closing = _DECODER.raw_decode(self.plain, start)[1] - 1
+            if is_inline:
+                return text[:closing] + new + text[closing:]
+            end_line = eol + _indent_of(text, start)
+            return text[:closing].rstrip() + eol + indent + new + end_line + text[closing:]
+        last = members[-1]
+        at = after = last.end if last.comma is None else last.comma + 1
+        if not is_inline and (rest := _REST_OF_LINE.match(text, after)):
+            at = rest.end()  # comments on that line belong to the member before
+        new = (" " if is_inline else eol + indent) + new
+        if last.comma is None:
+            return text[:after] + "," + text[after:at] + new + text[at:]
+        return text[:at] + new + "," + text[at:]
+
+    def _indent_unit(self) -> str:
+        members = self.members(self.skip(0))
+        first = members[0].start if members else 0
+        return (_indent_of(self.text, first) if "\n" in self.text[:first] else "") or "  "
+
+
+def _indent_of(text: str, position: int) -> str:
+    """Return the indentation of the line of a position."""
+    line = text[text.rfind("\n", 0, position) + 1 : position]
+    return line[: len(line) - len(line.lstrip())]
+
+
+@dataclass(frozen=True, slots=True)
+class JsonEditor(Editor):
+    """`comments` and `trailing_commas` say what the client accepts beyond plain JSON."""
+
+    comments: bool = False
+    trailing_commas: bool = False
+    token: ClassVar = re.compile(rf"{_STRING}|(?P<comment>//[^\r\n]*|/\*[\s\S]*?\*/)")
+
+    def read(self, text: str) -> JsonText:
+        clean = self._blank(self.token, text) if self.comments else text
+        plain = self._blank(_TRAILING_COMMA, clean) if self.trailing_commas else clean
+        return JsonText(text, clean, plain)
+
+    @staticmethod
+    def _blank(pattern: re.Pattern[str], text: str) -> str:
+        """Replace everything that a group of the pattern matches by blanks."""
+        return pattern.sub(lambda found: re.sub(r"\S", " ", found[0]) if found[1] else found[0], text)
+
+    def parse(self, text: str) -> dict[str, Any]:
+        plain = self.read(text).plain
+        try:
+            value = json.loads(plain) if plain.strip() else {}
+        except json.JSONDecodeError as error:
+            raise ConfigurationError(f"{error.msg[0].lower()}{error.msg[1:]}", line=error.lineno) from None
+        except RecursionError:
+            raise ConfigurationError("nested too deeply") from None
+        if not isinstance(value, dict):
+            raise ConfigurationError(f"must be an object, got {value!r}", line=1, hint="put {...} around it")
+        return value
+
+    def show(self, name: str, entry: Mapping[str, Any]) -> str:
+        return json.dumps({self.container: {name: dict(entry)}}, indent=2, ensure_ascii=False) + "\n"
+
+    def insert(self, text: str, name: str, entry: Mapping[str, Any]) -> str:
+        found = self.read(text)
+        if not found.plain.strip():
+            return (f"{text.rstrip()}\n" if text.strip() else "") + self.show(name, entry)
+        root = found.skip(0)
+        holder = found.find(root, self.container)
+        if holder is None:
+            return found.insert(root, self.container, {name: dict(entry)})
+        members, index = holder
+        return found.insert(members[index].value, name, dict(entry))
+
+    def remove(self, text: str, name: str) -> tuple[str, Iterable[str]]:
+        found = self.read(text)
+        holder = found.find(found.skip(0), self.container)
+        entry = found.find(holder[0][holder[1]].value, name) if holder else None
+        if entry is None:
+            raise KeyError(name)
+        members, index = entry
+        member = members[index]
+        head, tail = text[: member.start], text[member.end :]
+        if member.comma is not None:
+            tail = text[member.end : member.comma] + text[member.comma + 1 :]
+        elif index > 0 and (comma := members[index - 1].comma) is not None:
+            head = text[:comma] + text[comma + 1 : member.start]
+        texts = [head.rstrip() + tail, head + tail]  # the second where a line comment is before it
+        if len(members) == 1:
+            texts.insert(0, head.rstrip() + tail.lstrip())
+        return text[member.start : member.end], texts
+
+
+# --- TOML --------------------------------------------------------------------------------------------
+
+_BLANK_OR_COMMENT = re.compile(r"\s*(?:#.*)?\s*")
+_TOML_POSITION = re.compile(r" \(at (?:line (\d+), column \d+|end of document)\)$")
+
+
+@dataclass(frozen=True, slots=True)
+class TomlEditor(Editor):
+    """Edits entries that are tables of their own, as Codex writes them: `[mcp_servers.NAME]`."""
+
+    token: ClassVar = re.compile(r""""(?:[^"\\\n]|\\.)*"|'[^'\n]*'|(?P<comment>#)""")
+
+    def parse(self, text: str) -> dict[str, Any]:
+        try:
+            return tomllib.loads(text)
+        except tomllib.TOMLDecodeError as error:
+            found = _TOML_POSITION.search(str(error))
+            line = int(found[1]) if found and found[1] else text.count("\n") + 1
+            raise ConfigurationError(
+                f"is not TOML: {_TOML_POSITION.sub('', str(error))}", line=line
+            ) from None
+
+    def show(self, name: str, entry: Mapping[str, Any]) -> str:
+        import tomlkit  # delayed: only Codex has a TOML file
+
+        return tomlkit.dumps({self.container: {name: dict(entry)}})
+
+    def insert(self, text: str, name: str, entry: Mapping[str, Any]) -> str:
+        eol = "\r\n" if "\r\n" in text else "\n"
+        gap = "" if not text.strip() else eol if text.endswith("\n") else eol * 2
+        return text + gap + self.show(name, entry).replace("\n", eol)
+
+    def remove(self, text: str, name: str) -> tuple[str, Iterable[str]]:
+        lines = text.splitlines(keepends=True)
+        headers = [number for number, line in enumerate(lines) if line.lstrip().startswith("[")]
+        kept, removed = lines[: headers[0]] if headers else lines, ""
+        for start, end in pairwise([*headers, len(lines)]):
+            if not self._is_header(lines[start], name):
+                kept += lines[start:end]
+                continue
+            statements = [at for at in range(start, end) if not _BLANK_OR_COMMENT.fullmatch(lines[at])]
+            removed += "".join(lines[start : statements[-1] + 1])
+            rest = lines[statements[-1] + 1 : end]  # belongs to what follows
+            if kept and not kept[-1].strip() and not "".join(rest[:1]).strip():
+                kept.pop()  # the blank line that set it apart
+            kept += rest
+        return removed, ["".join(kept)]
+
+    def _is_header(self, line: str, name: str) -> bool:
+        """Return whether a line begins the table of an entry, or one below it."""
+        try:
+            return name in tomllib.loads(line).get(self.container, ())
+        except tomllib.TOMLDecodeError:
+            return False
