@@ -56,8 +56,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from toolcrib.config.fields import check_fields, setting, show
-from toolcrib.config.reader import TableReader, names_of
+from toolcrib.config.fields import Settings, TableReader, names_of, setting, show
 from toolcrib.config.settings import Policy
 from toolcrib.definition import MAX_TIMEOUT_S
 from toolcrib.errors import ConfigurationError
@@ -99,15 +98,8 @@ def check_path(value: Any) -> str:
     return value.rstrip("/") or "/"
 
 
-class _Checked:
-    __slots__ = ()
-
-    def __post_init__(self) -> None:
-        check_fields(self).raise_errors()
-
-
 @dataclass(frozen=True, slots=True)
-class HTTPConfig(_Checked):
+class HTTPConfig(Settings):
     host: str | None = None
     port: int | None = setting(None, least=0, most=65535)
     path: str | None = setting(None, convert=check_path)
@@ -118,7 +110,7 @@ class HTTPConfig(_Checked):
 
 
 @dataclass(frozen=True, slots=True)
-class SearchConfig(_Checked):
+class SearchConfig(Settings):
     """When tool search is offered instead of a list of tools."""
 
     publish: Literal["auto", "always", "never"] | None = None
@@ -126,19 +118,19 @@ class SearchConfig(_Checked):
 
 
 @dataclass(frozen=True, slots=True)
-class LintConfig(_Checked):
+class LintConfig(Settings):
     ignore: tuple[str, ...] = ()
     error: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class LockConfig(_Checked):
+class LockConfig(Settings):
     file: Path | None = None
     on_drift: Literal["refuse", "quarantine"] | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Config(_Checked):
+class Config(Settings):
     """The settings of one file. `lines` has the lines of keys."""
 
     file: Path | None = setting(None, key=None)
@@ -148,7 +140,7 @@ class Config(_Checked):
     instructions: str | None = setting(None, key="server.instructions")
     targets: tuple[str, ...] = setting((), key="server.targets")
     namespace: str | None = setting(None, key="server.namespace")
-    timeout_s: float | None = setting(None, key="server.timeout_s", above=0, most=MAX_TIMEOUT_S)
+    timeout_s: float | None = setting(None, key="server.timeout_s", least=0.001, most=MAX_TIMEOUT_S)
     page_size: int | None = setting(None, key="server.page_size", least=1, most=100_000)
     log_arguments: bool | None = setting(None, key="server.log_arguments")
     http: HTTPConfig = HTTPConfig()
@@ -212,16 +204,11 @@ def parse_config(text: str, path: Path, environ: Mapping[str, str] | None = None
     policy = None
     if not document.keys().isdisjoint(policy_names):
         policy = reader.read(Policy, document, file=reader.file, lines=reader.lines)
-    config = reader.read(Config, document, file=path, policy=policy, lines=reader.lines)
-    switches: Mapping[str, bool] = {}
-    with reader.problems.collecting():
-        switches = switches_from(environ or {})
-    reader.problems.raise_errors()
-    assert config is not None  # nosec B101  # else there were problems
+    config = reader.finish(reader.read(Config, document, file=path, policy=policy, lines=reader.lines))
     return replace(
         config,
         targets=tuple(resolve_target(target, reader.folder) for target in config.targets),
-        switches={**config.switches, **switches},
+        switches={**config.switches, **switches_from(environ or {})},
     )
 
 
