@@ -1,27 +1,22 @@
-"""Shared parts of `toolcrib serve`: options, loading, the summary, and the run of one server."""
+"""Shared parts of `toolcrib serve`: its options, the lock file, and the summary of what is served."""
 
 from __future__ import annotations
 
-import asyncio
 import json
 import logging
 import shlex
-from collections.abc import Callable, Coroutine, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from toolcrib.cli.load import Loaded, TargetLoader, enable_hint, load_for_serving
+from toolcrib.cli.load import Loaded, enable_hint
 from toolcrib.cli.options import CommandError
 from toolcrib.cli.output import Terminal
-from toolcrib.cli.shutdown import run_until_signal
 from toolcrib.cli.text import count, first_line, shorten_list
 from toolcrib.config.settings import Policy
 from toolcrib.dispatch.tool_search import SearchMode
 from toolcrib.errors import DriftError, Finding
-from toolcrib.logs import JSONFormatter, LineHandler, make_formatter
-from toolcrib.server import MCPServer
 
 if TYPE_CHECKING:
     from toolcrib.catalog.lock import Guard, OnDrift
@@ -30,8 +25,6 @@ if TYPE_CHECKING:
 MAX_SHOWN = 40
 _MAX_DESCRIPTION = 100
 _DRIFT_CODES = (DriftError.code, "locked-but-missing")
-_LEVEL_NUMBERS = {"error": logging.ERROR, "warning": logging.WARNING, "debug": logging.DEBUG}
-Serve = Callable[[MCPServer], Coroutine[Any, Any, None]]
 logger = logging.getLogger("toolcrib")
 
 
@@ -81,7 +74,7 @@ class LockedRegistry:
             self.guard.lock = replace(Lock.load(self.file), targets=self.guard.lock.targets)
 
 
-def apply_lock(loaded: Loaded, options: ServeOptions) -> LockedRegistry:
+def lock_registry(loaded: Loaded, options: ServeOptions) -> LockedRegistry:
     """Hold the registry to the lock file and add what differs to the findings. Raises ConfigurationError."""
     from toolcrib.catalog.lock import Guard, Lock  # delayed: only needed with --locked
     from toolcrib.cli.catalog import find_lock
@@ -109,23 +102,6 @@ def apply_lock(loaded: Loaded, options: ServeOptions) -> LockedRegistry:
     if loaded.paths:
         loaded.paths.append(file)
     return locked
-
-
-def load(
-    options: ServeOptions, terminal: Terminal, **identity: Any
-) -> tuple[Loaded, LockedRegistry | None, Summary]:
-    with terminal.log.muted():  # what is logged now is a finding too
-        loaded = load_for_serving(
-            options.targets,
-            terminal,
-            name=options.name,
-            timeout_s=options.timeout_s,
-            dynamic=options.reload,
-            search=options.search,
-            **identity,
-        )
-        locked = apply_lock(loaded, options) if options.is_locked else None
-        return loaded, locked, Summary.of(loaded)
 
 
 def check_workers_policy(policy: Policy, workers: int) -> None:
@@ -271,96 +247,3 @@ def is_refused(summary: Summary, options: ServeOptions, terminal: Terminal) -> b
         text, hint = f"{text}: all tools are disabled", enable_hint(summary.disabled[0][1])
     terminal.message("error", text, hint)
     return True
-
-
-def skip_search_log(loaded: Loaded) -> None:
-    """The summary says which tools are listed; the log need not repeat it."""
-    if loaded.server.dispatcher.tool_search is not None:
-        loaded.server.dispatcher.tool_search.skip_log()
-
-
-def run_server(
-    loaded: Loaded, locked: LockedRegistry | None, options: ServeOptions, terminal: Terminal, serve: Serve
-) -> int:
-    server = loaded.server
-
-    def print_running() -> None:
-        running = server.transports.engine.call_limit.running
-        if running and terminal.err.isatty():
-            text = f"waiting for {count(running, 'running call')}; press Ctrl-C again to stop at once"
-            terminal.message("note", text)
-
-    async def run(server: MCPServer) -> None:
-        if options.reload:
-            work = _serve_with_reload(serve, loaded, locked, options, terminal)
-        else:
-            work = serve(server)
-        await run_until_signal(work, print_running, lambda: not server._running)
-
-    # With --reload, the author of the tools wants to see what happens.
-    level = options.log_level or ("debug" if terminal.debug else "info" if options.reload else "warning")
-    log_format = options.log_format or loaded.log_format or "text"
-    with _logging(terminal, level, log_format, show_process=(options.workers or 1) > 1):
-        server.run(run)
-    return 0
-
-
-async def _serve_with_reload(
-    serve: Serve,
-    loaded: Loaded,
-    locked: LockedRegistry | None,
-    options: ServeOptions,
-    terminal: Terminal,
-) -> None:
-    from toolcrib.sources.reload import Reloader  # delayed: only needed with --reload
-
-    server = loaded.server
-
-    def load_again() -> tuple[Sequence[Any], Sequence[Finding], Sequence[Path]]:
-        if locked is not None:
-            locked.reread()
-        loader = TargetLoader(terminal)
-        tools = loader.collect(options.targets)
-        return tools, loader.findings, [*loader.find_paths(), *([] if locked is None else [locked.file])]
-
-    async def open_applications() -> None:
-        await asyncio.gather(server.dispatcher.applications.open_all(), server.dispatcher.renew())
-
-    reloader = Reloader(
-        load_again,
-        server.registry,
-        paths=loaded.paths,
-        findings=loaded.findings,
-        after_reload=open_applications,
-    )
-    async with reloader:
-        await serve(server)
-
-
-@contextmanager
-def _logging(terminal: Terminal, level: str, log_format: str, *, show_process: bool) -> Iterator[None]:
-    """Log to stderr in the format of servers while one runs."""
-    formatter = make_formatter(log_format, show_process=show_process, show_traces=terminal.debug)
-    handler = LineHandler(terminal.err, formatter, level)
-    logger.removeHandler(terminal.log)
-    logger.addHandler(handler)
-    logger.setLevel(handler.level)
-    try:
-        yield
-    finally:
-        logger.removeHandler(handler)
-        logger.addHandler(terminal.log)
-        logger.setLevel(terminal.log.level)
-
-
-def use_json_messages(terminal: Terminal, *, show_process: bool = False) -> None:
-    """Print messages as JSON log lines from now on, so that every line of stderr is one."""
-    formatter = JSONFormatter(show_process=show_process)
-
-    def format_message(level: str, text: str, hint: str | None) -> str:
-        number = _LEVEL_NUMBERS.get(level, logging.INFO)
-        fields: dict[str, Any] = {"name": "toolcrib", "levelno": number, "msg": text}
-        fields["levelname"] = logging.getLevelName(number)
-        return formatter.format(logging.makeLogRecord({**fields, "hint": hint} if hint else fields))
-
-    terminal.message_format = format_message
