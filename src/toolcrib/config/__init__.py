@@ -1,50 +1,7 @@
 """`toolcrib.toml` and the environment, read into dataclasses; errors name file, line and key.
 
-    [server]
-    name = "shop"                       # the server's name, as clients see it
-    version = "1.4"
-    title = "The shop"                  # a name for people
-    instructions = "Prices are in EUR"  # for the model
-    targets = ["tools.py", "shop.api"]  # files, folders, modules, module:object; relative to this file
-    namespace = "shop"                  # prefix of every name: shop_find_order
-    timeout_s = 30                      # for tools that set none
-    page_size = 100                     # tools in one answer to tools/list; by default all
-    log_arguments = true                # log the values of arguments, not only their names
-
-    [http]
-    host = "127.0.0.1"
-    port = 8000
-    path = "/mcp"
-    allowed_hosts = ["tools.example.com"]          # host names of this server, besides its own address
-    allowed_origins = ["https://app.example.com"]  # origins of web pages that may call it
-    workers = 4                                    # processes
-    insecure = false                               # true: accept other machines without [auth]
-
-    [tools]
-    enable_math_tools = false           # a switch for each group of tools
-    include = ["shop_*", "tag:public"]  # names, globs, tag:NAME, re:PATTERN
-    exclude = ["*_internal"]
-
-    [search]
-    publish = "auto"                    # offer tool search instead of a long list: auto, always, never
-    budget_tokens = 10000               # the longest list for "auto"
-
-    [lint]
-    ignore = ["long-description", "undocumented-result:shop_*"]  # a code, or code:TOOL with a glob
-    error = ["missing-description"]     # findings with these codes are errors
-
-    [lock]
-    file = "toolcrib.lock"              # written by `lock`, checked by `serve --locked`
-    on_drift = "refuse"                 # do not start, or "quarantine": leave changed tools out
-
-    [catalog]
-    cache = ".cache/tool_catalog.json"
-
-    [log]
-    format = "json"                     # or "text"
-
-The sections of a policy are described in `config.settings`. The variable TOOLCRIB_ENABLE_MATH_TOOLS=0 wins
-over the switch in the file.
+`Config` has the settings of one file, `config.settings` those of its policy; docs/cli.md shows the file. The
+variable TOOLCRIB_ENABLE_MATH_TOOLS=0 overrides `enable_math_tools` of the file.
 """
 
 from __future__ import annotations

@@ -12,6 +12,7 @@ builds the same values from the tables of a document, and adds file and line to 
 from __future__ import annotations
 
 import dataclasses
+import functools
 import re
 import types
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -57,12 +58,11 @@ class Setting:
     least: float | None = None
     most: float | None = None
     convert: Callable[[Any], Any] | None = None
+    regex: str = r"[\s\S]*\S[\s\S]*"
+    expected: str = "a non-empty string"
+    """What a string that matches `regex` is, for the error message."""
     pattern: str | None = None
     """For a mapping that takes those keys of its section that match."""
-
-    @property
-    def is_path(self) -> bool:
-        return Path in (self.hint, *get_args(self.hint))
 
     @property
     def item_type(self) -> Any:
@@ -78,39 +78,34 @@ class Setting:
 
 
 def setting(default: Any = dataclasses.MISSING, **options: Any) -> Any:
-    """Declare a field with options of `Setting`: `key`, `least`, `most`, `convert`, `pattern`."""
+    """Declare a field with options of `Setting`: `key`, `least`, `most`, `convert`, `regex`, ..."""
     if default == {}:
         return dataclasses.field(default_factory=dict, metadata=options)
     return dataclasses.field(default=default, metadata=options)
 
 
-_known_settings: dict[type, tuple[Setting, ...]] = {}
-
-
-def settings_of(kind: type) -> tuple[Setting, ...]:
-    """Return the settings of a dataclass. Fields with `key=None` are not settings."""
-    if kind in _known_settings:
-        return _known_settings[kind]
+def _find_settings(kind: type) -> tuple[Setting, ...]:
     hints = get_type_hints(kind)
     found = []
     for field in dataclasses.fields(kind):
         options = dict(field.metadata)
         key = options.pop("key", field.name)
-        if key is None:
-            continue
-        hint, is_optional = _split_optional(hints[field.name])
-        is_required = field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
-        found.append(Setting(field.name, key, hint, is_optional, is_required, **options))
-    _known_settings[kind] = tuple(found)
-    return _known_settings[kind]
+        if key is not None:
+            hint, is_optional = _split_optional(hints[field.name])
+            is_required = field.default is field.default_factory is dataclasses.MISSING
+            found.append(Setting(field.name, key, hint, is_optional, is_required, **options))
+    return tuple(found)
+
+
+settings_of: Callable[[type], tuple[Setting, ...]] = functools.cache(_find_settings)
+"""Returns the settings of a dataclass. Fields with `key=None` are not settings."""
 
 
 def _split_optional(hint: Any) -> tuple[Any, bool]:
+    """Return the first member of a union, which values are converted to, and whether None is one."""
     if get_origin(hint) not in (Union, types.UnionType):
         return hint, False
-    members = [member for member in get_args(hint) if member is not type(None)]
-    is_optional = len(members) < len(get_args(hint))
-    return (members[0] if len(members) == 1 else Union[tuple(members)]), is_optional  # noqa: UP007
+    return get_args(hint)[0], type(None) in get_args(hint)
 
 
 # --- values ------------------------------------------------------------------------------------------
@@ -120,10 +115,8 @@ def convert(item: Setting, value: Any, key: str) -> Any:
     """Convert a value to the type of its field. Raises ConfigurationError about the key."""
     try:
         return _convert(item, value, key)
-    except ConfigurationError as error:
-        if error.key is not None:
-            raise
-        raise ConfigurationError(error.message, key=key, hint=error.hint) from None
+    except ConfigurationError:
+        raise
     except ValueError as error:
         raise ConfigurationError(str(error), key=key) from None
 
@@ -132,8 +125,8 @@ def _convert(item: Setting, value: Any, key: str) -> Any:
     hint, origin = item.hint, get_origin(item.hint)
     if item.convert is not None:
         return item.convert(value)
-    if item.is_path:
-        return value if isinstance(value, Path) else Path(_check_text(value))
+    if item.hint is Path:
+        return value if isinstance(value, Path) else Path(_check_text(item, value))
     if item.item_type is not None:
         items = tuple(value) if isinstance(value, Sequence) else (None,)
         if not all(isinstance(each, item.item_type) for each in items):
@@ -152,7 +145,7 @@ def _convert(item: Setting, value: Any, key: str) -> Any:
     if origin is Mapping:
         return _convert_mapping(item, value, key)
     if hint is str:
-        return _check_text(value)
+        return _check_text(item, value)
     if hint is bool:
         return _check_flag(value)
     return _check_number(item, value)
@@ -177,9 +170,9 @@ def _convert_mapping(item: Setting, value: Any, key: str) -> dict[str, Any]:
     return converted
 
 
-def _check_text(value: Any) -> str:
-    if not isinstance(value, str) or not value.strip():
-        raise ValueError(f"must be a non-empty string, got {show(value)}")
+def _check_text(item: Setting, value: Any) -> str:
+    if not isinstance(value, str) or not re.fullmatch(item.regex, value):
+        raise ValueError(f"must be {item.expected}, got {show(value)}")
     return value
 
 
@@ -301,7 +294,7 @@ class TableReader:
             ]
         if item.table_type is not None:
             return self.read(item.table_type, value, key) if self._is_table(value, key) else None
-        if item.is_path and isinstance(value, str) and value.strip():
+        if item.hint is Path and isinstance(value, str) and value.strip():
             return self.folder / value
         try:
             return convert(item, value, key)

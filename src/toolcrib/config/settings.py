@@ -12,41 +12,8 @@
     )
     server = MCPServer("shop", policy=policy)
 
-`toolcrib.toml` is read into the same values, with the same keys:
-
-    [policy]
-    default = "deny"                    # for calls that no rule applies to: allow, or deny
-    store = "policy.db"                 # counters that several processes share
-    local_scopes = ["orders:write"]     # scopes of the local user, who has no token; "*" is all
-
-    [auth]                              # callers over HTTP
-    keys = "toolcrib.keys.json"         # the file of `toolcrib keys`
-    optional = false                    # true: callers without credentials are `anonymous`
-
-    [[auth.oauth]]
-    issuer = "https://login.example.com"
-    resource = "https://tools.example.com/mcp"
-
-    [roles]
-    support = ["key:ana", "oauth:*@example.com"]
-
-    [scopes]
-    "orders:write" = ["refund", "tag:orders"]
-
-    [[rules]]
-    allow = ["refund"]
-    who = ["role:support"]
-    when = { amount = { at_most = 100 } }
-
-    [[limits]]
-    rate = "60/min"
-    per = "principal"
-
-    [audit]
-    file = "audit.db"
-
-    [telemetry]
-    prometheus = true
+`toolcrib.toml` is read into the same values, with the same keys: `[[rules]]`, `[roles]`, `[audit]` and so on;
+`default`, `store` and `local_scopes` are below `[policy]`.
 """
 
 from __future__ import annotations
@@ -136,13 +103,11 @@ class Rule(Settings):
 
 
 PER = ("all", "principal", "tool", "tag")
+_PER = {
+    "regex": rf"(?:{'|'.join(PER)})(?:\+(?:{'|'.join(PER)}))*",
+    "expected": f"one of {', '.join(PER)}, or several joined with +",
+}
 _AMOUNTS = ("rate", "concurrency", "daily", "timeout_s", "max_arguments_bytes", "max_result_bytes")
-
-
-def _check_per(value: Any) -> str:
-    if any(part not in PER for part in str(value).split("+")):
-        raise ValueError(f"must be one of {', '.join(PER)}, or several joined with +, got {show(value)}")
-    return str(value)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -158,7 +123,7 @@ class Limit(Settings):
 
     tools: Sequence[str] = ("*",)
     who: Sequence[str] = ()
-    per: str = setting("principal", convert=_check_per)
+    per: str = setting("principal", **_PER)
     rate: str | Rate | None = setting(None, convert=Rate.parse)
     burst: int | None = setting(None, least=1, most=MAX_COUNT)
     concurrency: int | None = setting(None, least=1, most=MAX_COUNT)
@@ -185,24 +150,14 @@ SIGNING_ALGORITHMS = (
     *("RS256", "RS384", "RS512", "PS256", "PS384", "PS512"),
     *("ES256", "ES384", "ES512", "EdDSA", "Ed25519"),
 )
-_URL = re.compile(
-    r"https://[^\s/?#]+[^\s?#]*|http://(?:127\.0\.0\.1|localhost|\[::1\])(?::\d+)?(?:/[^\s?#]*)?"
-)
-
-
-def _check_url(value: Any) -> str:
-    if not isinstance(value, str) or not _URL.fullmatch(value):
-        hint = "plain http is accepted for loopback addresses only"
-        raise ConfigurationError(f"must be an https:// URL, got {show(value)}", hint=hint)
-    return value
-
-
-def _check_label(value: Any) -> str:
-    if not isinstance(value, str) or not re.fullmatch(r"[a-z][a-z0-9_-]*", value):
-        raise ValueError(f"must be a short lower-case word, got {show(value)}")
-    if value in ("key", "local", "anonymous", "role"):
-        raise ValueError(f"{value!r} is reserved")
-    return value
+_URL = {
+    "regex": r"https://[^\s/?#]+[^\s?#]*|http://(?:127\.0\.0\.1|localhost|\[::1\])(?::\d+)?(?:/[^\s?#]*)?",
+    "expected": "an https:// URL, or an http:// URL of a loopback address",
+}
+_LABEL = {
+    "regex": r"(?!(?:key|local|anonymous|role)$)[a-z][a-z0-9_-]*",
+    "expected": "a short lower-case word other than key, local, anonymous and role",
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -214,10 +169,10 @@ class OAuth(Settings):
     that come without a token. Roles are read from the claim `role_claim`.
     """
 
-    issuer: str = setting(convert=_check_url)
-    resource: str | None = setting(None, convert=_check_url)
-    label: str = setting("oauth", convert=_check_label)
-    jwks_uri: str | None = setting(None, convert=_check_url)
+    issuer: str = setting(**_URL)
+    resource: str | None = setting(None, **_URL)
+    label: str = setting("oauth", **_LABEL)
+    jwks_uri: str | None = setting(None, **_URL)
     scopes: Sequence[str] = ()
     algorithms: Sequence[str] = SIGNING_ALGORITHMS
     role_claim: str | None = None
@@ -288,20 +243,8 @@ class Audit(Settings):
 
 
 METRICS_SCOPE = "metrics:read"
-_SCOPE = re.compile(r"[\x21\x23-\x5b\x5d-\x7e]+")
-_METRICS_PATH = re.compile(r"/[A-Za-z0-9._~/-]*")
-
-
-def _check_metrics_path(value: Any) -> str:
-    if not isinstance(value, str) or not _METRICS_PATH.fullmatch(value):
-        raise ValueError(f"must be a path such as '/metrics', got {show(value)}")
-    return value
-
-
-def _check_scope(value: Any) -> str:
-    if not isinstance(value, str) or not _SCOPE.fullmatch(value):
-        raise ValueError(f"must be one scope such as '{METRICS_SCOPE}', got {show(value)}")
-    return value
+_METRICS_PATH = {"regex": r"/[A-Za-z0-9._~/-]*", "expected": "a path such as '/metrics'"}
+_SCOPE = {"regex": r"[\x21\x23-\x5b\x5d-\x7e]+", "expected": f"one scope such as '{METRICS_SCOPE}'"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -314,9 +257,9 @@ class Telemetry(Settings):
     """
 
     prometheus: bool = False
-    metrics_path: str = setting("/metrics", convert=_check_metrics_path)
+    metrics_path: str = setting("/metrics", **_METRICS_PATH)
     metrics_open: bool = False
-    metrics_scope: str = setting(METRICS_SCOPE, convert=_check_scope)
+    metrics_scope: str = setting(METRICS_SCOPE, **_SCOPE)
     opentelemetry: bool = False
 
     def find_conflicts(self) -> Iterator[ConfigurationError]:
