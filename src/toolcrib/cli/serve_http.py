@@ -11,10 +11,10 @@ import socket
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import Any
 
-from toolcrib.cli.connect.clients import DEFAULT_NAME, HttpServer, Server, StdioServer, snippet
+from toolcrib.cli.connect.clients import DEFAULT_NAME, Entry
 from toolcrib.cli.connect.command import default_name, stdio_command
 from toolcrib.cli.load import read_configs
 from toolcrib.cli.options import CommandError
@@ -45,8 +45,8 @@ class ServerInfo:
     workers: int
     is_public: bool
     targets: Sequence[str] = ()
-    command: StdioServer | None = None
-    """Starts the same server on stdio."""
+    command: Entry | None = None
+    """The entry of a client that starts the same server on stdio."""
 
 
 def serve_http(options: ServeOptions, terminal: Terminal) -> int:
@@ -117,7 +117,7 @@ def _check_workers(workers: int, options: ServeOptions, terminal: Terminal) -> N
             terminal.message("note", policy.error_at("auth.requests", text), hint)
 
 
-def _find_command(options: ServeOptions) -> StdioServer | None:
+def _find_command(options: ServeOptions) -> Entry | None:
     """Return how a client would start this server; None where a target does not exist."""
     try:
         command = stdio_command(options.targets)
@@ -129,7 +129,7 @@ def _find_command(options: ServeOptions) -> StdioServer | None:
 
     file, settings = find_lock(options.targets, options.lock)
     on_drift = options.on_drift or settings.on_drift or "refuse"
-    return replace(command, args=(*command.args, "--lock", os.path.abspath(file), "--on-drift", on_drift))
+    return {**command, "args": [*command["args"], "--lock", os.path.abspath(file), "--on-drift", on_drift]}
 
 
 # --- the start message -------------------------------------------------------------------------------
@@ -162,7 +162,7 @@ def _print_start(summary: Summary, info: ServerInfo, terminal: Terminal) -> None
     with suppress(ConfigurationError):  # loading reports why a file cannot be read
         name = default_name(info.targets)
     terminal.echo_err("For clients that connect to a URL:")
-    _print_entry(name, HttpServer(info.urls[0]), terminal)
+    _print_entry(name, {"type": "http", "url": info.urls[0]}, terminal)
     if summary.credential is not None:
         terminal.echo_err(f"  with the header Authorization: Bearer {summary.credential}")
     if info.command is not None:
@@ -174,8 +174,9 @@ def _print_start(summary: Summary, info: ServerInfo, terminal: Terminal) -> None
         terminal.echo_err()
 
 
-def _print_entry(name: str, server: Server, terminal: Terminal) -> None:
-    terminal.echo_err(f"  {json.dumps(snippet(name, server), ensure_ascii=False)}")
+def _print_entry(name: str, entry: Entry, terminal: Terminal) -> None:
+    """Print an entry as most clients accept it."""
+    terminal.echo_err(f"  {json.dumps({'mcpServers': {name: entry}}, ensure_ascii=False)}")
 
 
 def print_limits(summary: Summary, info: ServerInfo, terminal: Terminal) -> None:

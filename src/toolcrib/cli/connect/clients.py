@@ -6,9 +6,9 @@ import os
 import re
 import sys
 import sysconfig
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path, PurePosixPath, PureWindowsPath
+from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
@@ -54,35 +54,22 @@ MAX_NAME = 32  # clients prefix tool names with it, and allow 64 characters in a
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]*")
 _RESERVED = frozenset({"claude-browser", "claude-in-chrome", "claude-preview", "computer-use", "workspace"})
 _PROGRAM = "from toolcrib.cli import main; main()"
+_URL = re.compile(r"https?://(?:\[[0-9A-Fa-f:.]+\]|[\w.-]+)(?::\d{1,5})?(?:[/?#][!-~]*)?", re.ASCII)
 _LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 
 
-@dataclass(frozen=True, slots=True)
-class StdioServer:
-    """A server that the client starts and uses over stdin and stdout."""
-
-    command: str
-    args: Sequence[str] = ()
-    env: Mapping[str, str] = field(default_factory=dict)
+Entry = dict[str, Any]
+"""A server in its plain form, with `command`, `args` and perhaps `env`, or with `url`."""
 
 
-@dataclass(frozen=True, slots=True)
-class HttpServer:
-    """A running server."""
-
-    url: str
-
-
-Server = StdioServer | HttpServer
-
-
-def stdio_server(targets: Iterable[str] = (), env: Mapping[str, str] | None = None) -> StdioServer:
+def stdio_entry(targets: Iterable[str] = (), env: Mapping[str, str] | None = None) -> Entry:
     """Return `toolcrib serve --stdio` with an absolute path: clients have another PATH and current folder.
 
     Paths in `targets` must be absolute.
     """
     command, *first = find_program(sys.executable, sysconfig.get_path("scripts"))
-    return StdioServer(command, (*first, "serve", "--stdio", *targets), dict(env or {}))
+    entry: Entry = {"command": command, "args": [*first, "serve", "--stdio", *targets]}
+    return {**entry, "env": dict(env)} if env else entry
 
 
 def find_program(python: str, scripts: str) -> list[str]:
@@ -119,15 +106,9 @@ def name_from(text: str) -> str:
 
 def check_url(url: str) -> str:
     """Return a valid URL of a server. Raises ConfigurationError."""
-    try:
-        parts = urlsplit(url)
-        is_valid = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-    except ValueError:
-        is_valid = False
-    if not is_valid or not url.isascii() or any(letter.isspace() for letter in url):
-        raise ConfigurationError(
-            f"Invalid server URL {url!r}", hint="use a URL such as http://127.0.0.1:8000/mcp"
-        )
+    if not _URL.fullmatch(url):
+        hint = "use a URL such as http://127.0.0.1:8000/mcp"
+        raise ConfigurationError(f"Invalid server URL {url!r}", hint=hint)
     return url
 
 
@@ -135,14 +116,10 @@ def is_toolcrib(entry: Any) -> bool:
     """Return whether an entry starts toolcrib."""
     if not isinstance(entry, Mapping):
         return False
-    command, args = entry.get("command"), entry.get("args")
-    if not isinstance(command, str):
-        return False
-    names = {PurePosixPath(command).name.lower(), PureWindowsPath(command).name.lower()}
-    if names & {"toolcrib", "toolcrib.exe"}:
-        return True
-    words = [item for item in args if isinstance(item, str)] if isinstance(args, list) else []
-    return words[:2] in (["-c", _PROGRAM], ["-m", "toolcrib"]) or "toolcrib" in words[:-1]
+    args = entry.get("args")
+    words = args if isinstance(args, list) else []
+    name = re.split(r"[/\\]", str(entry.get("command")))[-1].lower()
+    return name in ("toolcrib", "toolcrib.exe") or _PROGRAM in words or "toolcrib" in words[:-1]
 
 
 def is_local(entry: Any) -> bool:
@@ -159,7 +136,7 @@ Scope = Literal["user", "project"]
 
 @dataclass(frozen=True, slots=True)
 class Client:
-    """A client and its files: `user_file`, and `project_file` where it has one for projects.
+    """A client and its files: `user_file`, and `project_file` if it has one for projects.
 
     `http_key` is None where its files support no URLs. `stdio_type` and `http_type` are the values of `type`
     in an entry, if any.
@@ -175,7 +152,6 @@ class Client:
     http_key: str | None = "url"
     stdio_type: str | None = None
     http_type: str | None = None
-    aliases: tuple[str, ...] = ()
 
     def file(self, machine: Machine, scope: Scope) -> Path:
         """Return the file of a scope. Raises ConfigurationError where the client has none."""
@@ -187,41 +163,22 @@ class Client:
             )
         return machine.folder / self.project_file
 
-    def scopes(self) -> tuple[Scope, ...]:
-        return ("user",) if self.project_file is None else ("user", "project")
-
-    def next_step_for(self, scope: Scope) -> str:
-        return self.next_step_in_project if scope == "project" else self.next_step
-
     def is_found(self, machine: Machine) -> bool:
         """Return whether the client has run here: its file exists, or the folder that it creates for it."""
         file = self.user_file(machine)
         return file.exists() or (file.parent != machine.home and file.parent.exists())
 
-    def entry(self, server: Server) -> dict[str, Any]:
-        """Return the entry of a server. Raises ConfigurationError where the client supports no URLs."""
-        if isinstance(server, HttpServer) and self.http_key is None:
+    def entry(self, server: Entry) -> Entry:
+        """Return a server as this client writes it. Raises ConfigurationError if it supports no URLs."""
+        if "command" in server:
+            return {"type": self.stdio_type, **server} if self.stdio_type else dict(server)
+        if self.http_key is None:
             raise ConfigurationError(
                 f"{self.title} does not support URLs in its configuration file",
                 hint="omit --url: it then starts the server",
             )
-        return _make_entry(server, self.stdio_type, self.http_type, self.http_key or "url")
-
-
-def _make_entry(
-    server: Server, stdio_type: str | None = None, http_type: str | None = "http", http_key: str = "url"
-) -> dict[str, Any]:
-    match server:
-        case StdioServer(command, args, env):
-            entry = {"type": stdio_type, "command": command, "args": list(args), "env": dict(env) or None}
-        case HttpServer(url):
-            entry = {"type": http_type, http_key: url}
-    return {key: value for key, value in entry.items() if value is not None}
-
-
-def snippet(name: str, server: Server) -> dict[str, Any]:
-    """Return a document with an entry as most clients accept it, to paste."""
-    return {"mcpServers": {name: _make_entry(server)}}
+        entry = {self.http_key: server["url"]}
+        return {"type": self.http_type, **entry} if self.http_type else entry
 
 
 def _claude_desktop(machine: Machine) -> Path:
@@ -274,7 +231,6 @@ CLIENTS = (
         http_type="http",
         next_step="run 'MCP: List Servers' from VS Code's command palette and start it",
         next_step_in_project="open this folder in VS Code and start it with 'MCP: List Servers'",
-        aliases=("vs-code", "code"),
     ),
     Client(
         "gemini",
@@ -285,7 +241,6 @@ CLIENTS = (
         http_key="httpUrl",
         next_step="restart gemini; /mcp shows the server",
         next_step_in_project="start gemini in this folder and trust it; /mcp shows the server",
-        aliases=("gemini-cli",),
     ),
     Client(
         "codex",
@@ -297,12 +252,3 @@ CLIENTS = (
         next_step_in_project="start codex in this folder and trust it; /mcp shows the server",
     ),
 )
-
-
-def find_client(name: str) -> Client | None:
-    """Return a client by its key, title or alias."""
-    wanted = name.casefold().replace(" ", "-").replace("_", "-")
-    for client in CLIENTS:
-        if wanted in (client.key, client.title.casefold().replace(" ", "-"), *client.aliases):
-            return client
-    return None

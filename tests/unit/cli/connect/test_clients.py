@@ -9,27 +9,16 @@ from typing import Any
 
 import pytest
 
-from toolcrib.cli.connect.clients import (
-    CLIENTS,
-    Client,
-    HttpServer,
-    Machine,
-    StdioServer,
-    find_client,
-    snippet,
-)
+from toolcrib.cli.connect.clients import CLIENTS, Client, Machine
 from toolcrib.errors import ConfigurationError
 
-STDIO = StdioServer("/bin/toolcrib", ("serve", "--stdio", "/x/tools.py"))
-HTTP = HttpServer("http://127.0.0.1:8000/mcp")
+URL = "http://127.0.0.1:8000/mcp"
 HOME = Path("/home/me")
 WINDOWS = {"APPDATA": "/users/me/Roaming", "LOCALAPPDATA": "/users/me/Local"}
 
 
 def client(name: str) -> Client:
-    found = find_client(name)
-    assert found is not None
-    return found
+    return next(each for each in CLIENTS if each.key == name)
 
 
 def user_file(name: str, platform: str = "linux", **environ: str) -> str:
@@ -96,7 +85,7 @@ def test_the_packaged_claude_desktop_on_windows_has_its_own_file(tmp_path: Path)
 def test_project_files(name: str, file: str) -> None:
     machine = Machine("linux", HOME, Path("/work"))
     assert client(name).file(machine, "project").as_posix() == file
-    assert client(name).next_step_for("project") != client(name).next_step_for("user")
+    assert client(name).next_step_in_project not in ("", client(name).next_step)
 
 
 def test_claude_desktop_has_no_project_file() -> None:
@@ -112,61 +101,34 @@ STARTED: dict[str, Any] = {"command": "/bin/toolcrib", "args": ["serve", "--stdi
     ("name", "stdio", "http"),
     [
         ("claude-desktop", STARTED, None),
-        ("claude-code", {"type": "stdio", **STARTED}, {"type": "http", "url": HTTP.url}),
-        ("cursor", {"type": "stdio", **STARTED}, {"url": HTTP.url}),
-        ("vscode", {"type": "stdio", **STARTED}, {"type": "http", "url": HTTP.url}),
-        ("gemini", STARTED, {"httpUrl": HTTP.url}),
-        ("codex", STARTED, {"url": HTTP.url}),
+        ("claude-code", {"type": "stdio", **STARTED}, {"type": "http", "url": URL}),
+        ("cursor", {"type": "stdio", **STARTED}, {"url": URL}),
+        ("vscode", {"type": "stdio", **STARTED}, {"type": "http", "url": URL}),
+        ("gemini", STARTED, {"httpUrl": URL}),
+        ("codex", STARTED, {"url": URL}),
     ],
 )
 def test_entries(name: str, stdio: dict[str, Any], http: dict[str, Any] | None) -> None:
-    assert client(name).entry(STDIO) == stdio
-    with_env = StdioServer(STDIO.command, STDIO.args, {"KEY": "v"})
-    assert client(name).entry(with_env) == {**stdio, "env": {"KEY": "v"}}
+    assert client(name).entry(STARTED) == stdio
+    assert client(name).entry({**STARTED, "env": {"KEY": "v"}}) == {**stdio, "env": {"KEY": "v"}}
     if http is not None:
-        assert client(name).entry(HTTP) == http
+        assert client(name).entry({"url": URL}) == http
         return
     with pytest.raises(ConfigurationError, match="does not support URLs") as caught:
-        client(name).entry(HTTP)
+        client(name).entry({"url": URL})
     assert "--url" in (caught.value.hint or "")
 
 
 @pytest.mark.parametrize("each", CLIENTS, ids=lambda each: each.key)
 def test_a_shown_entry_is_valid(each: Client) -> None:
-    entry = each.entry(StdioServer("C:\\bin\\toolcrib.exe", ("serve", 'a "b"\n'), {"K": "é\x7f"}))
+    entry = each.entry(
+        {"command": "C:\\bin\\toolcrib.exe", "args": ["serve", 'a "b"\n'], "env": {"K": "é\x7f"}}
+    )
     text = each.editor.show("my-tools", entry)
     assert each.editor.servers(text) == {"my-tools": entry}
     parse = tomllib.loads if each.key == "codex" else json.loads
     (servers,) = parse(text).values()
     assert servers == {"my-tools": entry}
-
-
-def test_snippets() -> None:
-    assert snippet("tools", HTTP) == {"mcpServers": {"tools": {"type": "http", "url": HTTP.url}}}
-    assert snippet("tools", STDIO) == {"mcpServers": {"tools": STARTED}}
-    with_env = StdioServer("x", (), {"A": "b"})
-    assert snippet("t", with_env)["mcpServers"]["t"] == {
-        "command": "x",
-        "args": [],
-        "env": {"A": "b"},
-    }
-
-
-@pytest.mark.parametrize(
-    ("word", "key"),
-    [
-        ("cursor", "cursor"),
-        ("VS Code", "vscode"),
-        ("vs-code", "vscode"),
-        ("gemini-cli", "gemini"),
-        ("Claude_Desktop", "claude-desktop"),
-        ("claude", None),
-        ("", None),
-    ],
-)
-def test_a_client_is_found_by_key_title_or_alias(word: str, key: str | None) -> None:
-    found = find_client(word)
-    assert (found.key if found else None) == key
 
 
 def test_a_client_that_has_run_is_found(tmp_path: Path) -> None:

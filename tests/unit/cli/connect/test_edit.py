@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from toolcrib.cli.connect.clients import CLIENTS, Client, find_client, is_toolcrib
+from toolcrib.cli.connect.clients import CLIENTS, Client, is_toolcrib
 from toolcrib.cli.connect.edit import connect, disconnect, list_servers
 from toolcrib.errors import ConfigurationError
 
@@ -117,8 +117,7 @@ def test_a_replaced_entry_loses_keys_of_the_other_transport(client: Client, tmp_
     ],
 )
 def test_an_invalid_file_is_never_changed(key: str, text: str, place: str, tmp_path: Path) -> None:
-    client = find_client(key)
-    assert client is not None
+    client = next(client for client in CLIENTS if client.key == key)
     file = tmp_path / "file"
     file.write_text(text)
     for force in (False, True):

@@ -18,7 +18,7 @@ from toolcrib.cli.connect.clients import (
     is_local,
     is_toolcrib,
     name_from,
-    stdio_server,
+    stdio_entry,
 )
 from toolcrib.errors import ConfigurationError
 
@@ -67,7 +67,7 @@ def test_valid_urls(url: str) -> None:
         "http:///mcp",
         "http://x y/",
         "http://[::1",
-        "http://x:99999/",
+        "http://x:port/",
     ],
 )
 def test_invalid_urls(url: str) -> None:
@@ -101,11 +101,12 @@ def test_a_virtual_environments_link_is_not_followed(tmp_path: Path) -> None:
     assert find_program(str(link), str(tmp_path))[0] == str(link)
 
 
-def test_the_command_of_a_server_is_absolute() -> None:
-    server = stdio_server(["/x/tools.py"], {"A": "b"})
-    assert os.path.isabs(server.command)
-    assert list(server.args)[-3:] == ["serve", "--stdio", "/x/tools.py"]
-    assert server.env == {"A": "b"}
+def test_the_command_of_an_entry_is_absolute() -> None:
+    entry = stdio_entry(["/x/tools.py"], {"A": "b"})
+    assert os.path.isabs(entry["command"])
+    assert entry["args"][-3:] == ["serve", "--stdio", "/x/tools.py"]
+    assert entry["env"] == {"A": "b"}
+    assert "env" not in stdio_entry()
 
 
 @pytest.mark.parametrize(
