@@ -11,8 +11,7 @@ import click
 
 from toolcrib.cli.options import Command, exclusive, json_option, targets_argument
 from toolcrib.cli.output import Terminal
-from toolcrib.cli.serve_process import ServeProcess, use_json_messages
-from toolcrib.cli.serving import ServeOptions
+from toolcrib.cli.serving import ServeOptions, ServeProcess, use_json_messages
 from toolcrib.config import FILE_NAME, MAX_WORKERS, check_path, find_log_format, load_config
 from toolcrib.definition import MAX_TIMEOUT_S
 from toolcrib.errors import ConfigurationError

@@ -19,11 +19,12 @@ from toolcrib.cli.connect.command import default_name, stdio_command
 from toolcrib.cli.load import read_configs
 from toolcrib.cli.options import CommandError
 from toolcrib.cli.output import Terminal
-from toolcrib.cli.serve_process import ServeProcess, port_in_use
 from toolcrib.cli.serving import (
     ServeOptions,
+    ServeProcess,
     Summary,
     check_workers_policy,
+    port_in_use,
     print_problems,
     print_tools,
     print_warnings,

@@ -26,8 +26,7 @@ from typing import Any
 
 from toolcrib.cli.options import report_error
 from toolcrib.cli.output import Terminal, open_terminal
-from toolcrib.cli.serve_process import SIGNALS, ServeProcess, use_json_messages
-from toolcrib.cli.serving import ServeOptions, Summary
+from toolcrib.cli.serving import SIGNALS, ServeOptions, ServeProcess, Summary, use_json_messages
 from toolcrib.transports.serving import HTTPOptions
 
 STABLE_S = 10.0

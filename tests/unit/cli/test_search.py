@@ -11,8 +11,7 @@ from tests.support.http_servers import Served, serving
 from toolcrib import MCPServer
 from toolcrib.cli.load import Loaded
 from toolcrib.cli.output import open_terminal
-from toolcrib.cli.serve_process import ServeProcess
-from toolcrib.cli.serving import ServeOptions, Summary
+from toolcrib.cli.serving import ServeOptions, ServeProcess, Summary
 
 from .conftest import CommandLine
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
-from toolcrib.cli.connect.formats import Editor, JsonEditor, TomlEditor
+from toolcrib.cli.connect.edit import Editor, JsonEditor, TomlEditor
 from toolcrib.errors import ConfigurationError
 
 

@@ -203,7 +203,7 @@ def _write(
     client, name, file = destination.client, destination.name, destination.file
     # The file of a project is shared: it gets the mode of any new file.
     mode = None if destination.scope == "project" else PRIVATE
-    done = edit.connect(client, file, name, entry, force=force, mode=mode)
+    done = edit.connect(client.editor, file, name, entry, force=force, mode=mode)
     next_step = client.next_step_in_project if destination.scope == "project" else client.next_step
     if as_json:
         destination.print_json(terminal, done.state, entry=entry, **_outcome_json(done), next=next_step)
@@ -233,7 +233,7 @@ def _remove(destination: Destination, url: str | None, force: bool, as_json: boo
         return force or has_url or is_toolcrib(entry) or clients.is_local(entry)
 
     client, name, file = destination.client, destination.name, destination.file
-    done = edit.disconnect(client, file, name, is_ours)
+    done = edit.disconnect(client.editor, file, name, is_ours)
     if as_json:
         destination.print_json(terminal, done.state, **_outcome_json(done))
     elif done.state == "foreign":
@@ -274,7 +274,7 @@ def _describe_client(client: Client, machine: Machine) -> dict[str, Any]:
         file = client.file(machine, scope)
         names, error = [], None
         try:
-            servers = edit.list_servers(client, file)
+            servers = edit.list_servers(client.editor, file)
             names = [name for name in servers if name == DEFAULT_NAME or is_toolcrib(servers[name])]
         except ConfigurationError as problem:
             error = str(problem)
