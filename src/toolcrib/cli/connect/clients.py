@@ -7,7 +7,7 @@ import re
 import sys
 import sysconfig
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import urlsplit
@@ -15,44 +15,10 @@ from urllib.parse import urlsplit
 from toolcrib.cli.connect.edit import Editor, JsonEditor, TomlEditor
 from toolcrib.errors import ConfigurationError
 
-
-@dataclass(frozen=True, slots=True)
-class Machine:
-    """The environment that decides where files are; `folder` is the project folder.
-
-    Passed in, so that paths of other platforms can be tested.
-    """
-
-    platform: str
-    home: Path
-    folder: Path
-    environ: Mapping[str, str] = field(default_factory=dict)
-
-    @classmethod
-    def here(cls) -> Machine:
-        return cls(sys.platform, Path.home(), Path.cwd(), os.environ)
-
-    @property
-    def application_data(self) -> Path:
-        """The folder for configuration of desktop applications."""
-        match self.platform:
-            case "win32":
-                return self.folder_of("APPDATA", "AppData/Roaming")
-            case "darwin":
-                return self.home / "Library" / "Application Support"
-            case _:
-                return self.folder_of("XDG_CONFIG_HOME", ".config")
-
-    def folder_of(self, variable: str, default: str) -> Path:
-        """Return the folder in an environment variable, or one below the home folder."""
-        return Path(self.environ.get(variable, "").strip() or self.home / default)
-
-
 DEFAULT_NAME = "toolcrib"
 MAX_NAME = 32  # clients prefix tool names with it, and allow 64 characters in all
 # Codex and Claude Code accept letters, digits, - and _; Gemini CLI splits names at the first _.
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]*")
-_RESERVED = frozenset({"claude-browser", "claude-in-chrome", "claude-preview", "computer-use", "workspace"})
+_NAME = re.compile(rf"[A-Za-z0-9][A-Za-z0-9-]{{0,{MAX_NAME - 1}}}")
 _PROGRAM = "from toolcrib.cli import main; main()"
 _URL = re.compile(r"https?://(?:\[[0-9A-Fa-f:.]+\]|[\w.-]+)(?::\d{1,5})?(?:[/?#][!-~]*)?", re.ASCII)
 _LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
@@ -88,20 +54,15 @@ def find_program(python: str, scripts: str) -> list[str]:
 
 def check_name(name: str) -> str:
     """Return a name that every client accepts. Raises ConfigurationError."""
-    if not _NAME.fullmatch(name) or len(name) > MAX_NAME:
-        raise ConfigurationError(
-            f"Invalid server name {name!r}",
-            hint=f"use at most {MAX_NAME} letters, digits and hyphens: {name_from(name)}",
-        )
-    if name.lower() in _RESERVED:
-        raise ConfigurationError(f"The name {name!r} is reserved by Claude Code", hint="use another one")
+    if not _NAME.fullmatch(name):
+        hint = f"use at most {MAX_NAME} letters, digits and hyphens: {name_from(name)}"
+        raise ConfigurationError(f"Invalid server name {name!r}", hint=hint)
     return name
 
 
 def name_from(text: str) -> str:
     """Return a valid name for any text."""
-    name = re.sub(r"[^A-Za-z0-9]+", "-", text).strip("-")[:MAX_NAME].strip("-") or DEFAULT_NAME
-    return f"{name}-tools"[:MAX_NAME] if name.lower() in _RESERVED else name
+    return re.sub(r"[^A-Za-z0-9]+", "-", text).strip("-")[:MAX_NAME].strip("-") or DEFAULT_NAME
 
 
 def check_url(url: str) -> str:
@@ -145,7 +106,7 @@ class Client:
     key: str
     title: str
     editor: Editor
-    user_file: Callable[[Machine], Path]
+    user_file: Callable[[], Path]
     next_step: str
     project_file: str | None = None
     next_step_in_project: str = ""
@@ -153,20 +114,20 @@ class Client:
     stdio_type: str | None = None
     http_type: str | None = None
 
-    def file(self, machine: Machine, scope: Scope) -> Path:
+    def file(self, scope: Scope) -> Path:
         """Return the file of a scope. Raises ConfigurationError where the client has none."""
         if scope == "user":
-            return self.user_file(machine)
+            return self.user_file()
         if self.project_file is None:
             raise ConfigurationError(
                 f"{self.title} has no project configuration", hint="omit --scope project"
             )
-        return machine.folder / self.project_file
+        return Path.cwd() / self.project_file
 
-    def is_found(self, machine: Machine) -> bool:
+    def is_found(self) -> bool:
         """Return whether the client has run here: its file exists, or the folder that it creates for it."""
-        file = self.user_file(machine)
-        return file.exists() or (file.parent != machine.home and file.parent.exists())
+        file = self.user_file()
+        return file.exists() or (file.parent != Path.home() and file.parent.exists())
 
     def entry(self, server: Entry) -> Entry:
         """Return a server as this client writes it. Raises ConfigurationError if it supports no URLs."""
@@ -181,12 +142,27 @@ class Client:
         return {"type": self.http_type, **entry} if self.http_type else entry
 
 
-def _claude_desktop(machine: Machine) -> Path:
+def _folder_of(variable: str, default: str = "") -> Path:
+    """Return the folder in an environment variable, or one below the home folder."""
+    return Path(os.environ.get(variable, "").strip() or Path.home() / default)
+
+
+def _application_data() -> Path:
+    """Return the folder for configuration of desktop applications."""
+    match sys.platform:
+        case "win32":
+            return _folder_of("APPDATA", "AppData/Roaming")
+        case "darwin":
+            return Path.home() / "Library" / "Application Support"
+        case _:
+            return _folder_of("XDG_CONFIG_HOME", ".config")
+
+
+def _claude_desktop() -> Path:
     """On Windows the packaged application uses its own copy of the roaming folder."""
-    usual = machine.application_data / "Claude" / "claude_desktop_config.json"
-    if machine.platform != "win32":
-        return usual
-    packages = sorted((machine.folder_of("LOCALAPPDATA", "AppData/Local") / "Packages").glob("Claude_*"))
+    usual = _application_data() / "Claude" / "claude_desktop_config.json"
+    # The folder exists on Windows only.
+    packages = sorted((_folder_of("LOCALAPPDATA", "AppData/Local") / "Packages").glob("Claude_*"))
     files = [package / "LocalCache" / "Roaming" / "Claude" / usual.name for package in packages]
     return next((file for file in files if file.exists()), files[0] if files else usual)
 
@@ -204,7 +180,7 @@ CLIENTS = (
         "claude-code",
         "Claude Code",
         JsonEditor("mcpServers"),
-        lambda machine: machine.folder_of("CLAUDE_CONFIG_DIR", "") / ".claude.json",
+        lambda: _folder_of("CLAUDE_CONFIG_DIR") / ".claude.json",
         project_file=".mcp.json",
         stdio_type="stdio",
         http_type="http",
@@ -215,7 +191,7 @@ CLIENTS = (
         "cursor",
         "Cursor",
         JsonEditor("mcpServers", comments=True, trailing_commas=True),
-        lambda machine: machine.home / ".cursor" / "mcp.json",
+        lambda: Path.home() / ".cursor" / "mcp.json",
         project_file=".cursor/mcp.json",
         stdio_type="stdio",
         next_step="enable it in Cursor's settings, Tools & MCP; restart Cursor if it is missing",
@@ -225,7 +201,7 @@ CLIENTS = (
         "vscode",
         "VS Code",
         JsonEditor("servers", comments=True, trailing_commas=True),
-        lambda machine: machine.application_data / "Code" / "User" / "mcp.json",
+        lambda: _application_data() / "Code" / "User" / "mcp.json",
         project_file=".vscode/mcp.json",
         stdio_type="stdio",
         http_type="http",
@@ -236,7 +212,7 @@ CLIENTS = (
         "gemini",
         "Gemini CLI",
         JsonEditor("mcpServers", comments=True),
-        lambda machine: machine.folder_of("GEMINI_CLI_HOME", "") / ".gemini" / "settings.json",
+        lambda: _folder_of("GEMINI_CLI_HOME") / ".gemini" / "settings.json",
         project_file=".gemini/settings.json",
         http_key="httpUrl",
         next_step="restart gemini; /mcp shows the server",
@@ -246,7 +222,7 @@ CLIENTS = (
         "codex",
         "Codex",
         TomlEditor("mcp_servers"),
-        lambda machine: machine.folder_of("CODEX_HOME", ".codex") / "config.toml",
+        lambda: _folder_of("CODEX_HOME", ".codex") / "config.toml",
         project_file=".codex/config.toml",
         next_step="restart codex; /mcp shows the server",
         next_step_in_project="start codex in this folder and trust it; /mcp shows the server",

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 import click
 
 from toolcrib.cli.connect import clients, edit
-from toolcrib.cli.connect.clients import CLIENTS, DEFAULT_NAME, Client, Entry, Machine, Scope, is_toolcrib
+from toolcrib.cli.connect.clients import CLIENTS, DEFAULT_NAME, Client, Entry, Scope, is_toolcrib
 from toolcrib.cli.options import Command, CommandError, exclusive, json_option, targets_argument
 from toolcrib.cli.output import Terminal, shorten_paths
 from toolcrib.cli.text import suggest
@@ -93,7 +93,7 @@ def connect(
         raise exclusive("--print", "--remove")
     if file is None:
         used_scope: Scope | None = scope or "user"
-        path = chosen.file(Machine.here(), scope or "user")
+        path = chosen.file(scope or "user")
     elif scope is None:
         used_scope, path = None, Path(os.path.abspath(Path(file).expanduser()))
     else:
@@ -248,8 +248,7 @@ def _remove(destination: Destination, url: str | None, force: bool, as_json: boo
 
 
 def _list(chosen: Sequence[Client], as_json: bool, terminal: Terminal) -> int:
-    machine = Machine.here()
-    found = [_describe_client(client, machine) for client in chosen]
+    found = [_describe_client(client) for client in chosen]
     if as_json:
         terminal.json({"clients": found})
         return 0
@@ -267,11 +266,11 @@ def _list(chosen: Sequence[Client], as_json: bool, terminal: Terminal) -> int:
     return 0
 
 
-def _describe_client(client: Client, machine: Machine) -> dict[str, Any]:
+def _describe_client(client: Client) -> dict[str, Any]:
     scopes: tuple[Scope, ...] = ("user", "project") if client.project_file else ("user",)
     files = []
     for scope in scopes:
-        file = client.file(machine, scope)
+        file = client.file(scope)
         names, error = [], None
         try:
             servers = edit.list_servers(client.editor, file)
@@ -281,7 +280,7 @@ def _describe_client(client: Client, machine: Machine) -> dict[str, Any]:
         files.append(
             {"scope": scope, "file": str(file), "exists": file.exists(), "servers": names, "error": error}
         )
-    found = client.is_found(machine)
+    found = client.is_found()
     return {"client": client.key, "title": client.title, "found": found, "files": files}
 
 

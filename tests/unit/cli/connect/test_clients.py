@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import sys
 import tomllib
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from toolcrib.cli.connect.clients import CLIENTS, Client, Machine
+from toolcrib.cli.connect.clients import CLIENTS, Client
 from toolcrib.errors import ConfigurationError
 
 URL = "http://127.0.0.1:8000/mcp"
@@ -21,9 +22,13 @@ def client(name: str) -> Client:
     return next(each for each in CLIENTS if each.key == name)
 
 
-def user_file(name: str, platform: str = "linux", **environ: str) -> str:
-    machine = Machine(platform, HOME, Path("/work"), environ)
-    return client(name).file(machine, "user").as_posix()
+@pytest.fixture(autouse=True)
+def no_variables(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the tests find no real client."""
+    monkeypatch.setenv("HOME", str(HOME))
+    monkeypatch.setattr(sys, "platform", "linux")
+    for variable in (*WINDOWS, "XDG_CONFIG_HOME", "CLAUDE_CONFIG_DIR", "GEMINI_CLI_HOME", "CODEX_HOME"):
+        monkeypatch.delenv(variable, raising=False)
 
 
 @pytest.mark.parametrize(
@@ -54,43 +59,49 @@ def user_file(name: str, platform: str = "linux", **environ: str) -> str:
         ("codex", "linux", {"CODEX_HOME": " "}, "/home/me/.codex/config.toml"),
     ],
 )
-def test_user_files(name: str, platform: str, environ: dict[str, str], file: str) -> None:
-    assert user_file(name, platform, **environ) == file
+def test_user_files(
+    name: str, platform: str, environ: dict[str, str], file: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "platform", platform)
+    for variable, value in environ.items():
+        monkeypatch.setenv(variable, value)
+    assert client(name).file("user").as_posix() == file
 
 
-def test_the_packaged_claude_desktop_on_windows_has_its_own_file(tmp_path: Path) -> None:
-    machine = Machine("win32", tmp_path, tmp_path, {"LOCALAPPDATA": str(tmp_path / "Local")})
-    usual = client("claude-desktop").file(machine, "user")
+def test_the_packaged_claude_desktop_on_windows_has_its_own_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LOCALAPPDATA", str(tmp_path / "Local"))
+    usual = client("claude-desktop").file("user")
     packages = tmp_path / "Local" / "Packages"
     (packages / "Claude_aaa").mkdir(parents=True)
     second = packages / "Claude_bbb" / "LocalCache" / "Roaming" / "Claude"
     second.mkdir(parents=True)
-    first = client("claude-desktop").file(machine, "user")
+    first = client("claude-desktop").file("user")
     assert first == packages / "Claude_aaa/LocalCache/Roaming/Claude/claude_desktop_config.json"
     assert first != usual
     (second / "claude_desktop_config.json").write_text("{}")
-    assert client("claude-desktop").file(machine, "user") == second / "claude_desktop_config.json"
+    assert client("claude-desktop").file("user") == second / "claude_desktop_config.json"
 
 
 @pytest.mark.parametrize(
     ("name", "file"),
     [
-        ("claude-code", "/work/.mcp.json"),
-        ("cursor", "/work/.cursor/mcp.json"),
-        ("vscode", "/work/.vscode/mcp.json"),
-        ("gemini", "/work/.gemini/settings.json"),
-        ("codex", "/work/.codex/config.toml"),
+        ("claude-code", ".mcp.json"),
+        ("cursor", ".cursor/mcp.json"),
+        ("vscode", ".vscode/mcp.json"),
+        ("gemini", ".gemini/settings.json"),
+        ("codex", ".codex/config.toml"),
     ],
 )
 def test_project_files(name: str, file: str) -> None:
-    machine = Machine("linux", HOME, Path("/work"))
-    assert client(name).file(machine, "project").as_posix() == file
+    assert client(name).file("project") == Path.cwd() / file
     assert client(name).next_step_in_project not in ("", client(name).next_step)
 
 
 def test_claude_desktop_has_no_project_file() -> None:
     with pytest.raises(ConfigurationError, match="no project configuration") as caught:
-        client("claude-desktop").file(Machine("linux", HOME, Path("/work")), "project")
+        client("claude-desktop").file("project")
     assert caught.value.hint
 
 
@@ -131,9 +142,9 @@ def test_a_shown_entry_is_valid(each: Client) -> None:
     assert servers == {"my-tools": entry}
 
 
-def test_a_client_that_has_run_is_found(tmp_path: Path) -> None:
-    machine = Machine("linux", tmp_path, tmp_path)
-    assert not any(each.is_found(machine) for each in CLIENTS)
+def test_a_client_that_has_run_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert not any(each.is_found() for each in CLIENTS)
     (tmp_path / ".claude.json").touch()
     (tmp_path / ".cursor").mkdir()
-    assert [each.key for each in CLIENTS if each.is_found(machine)] == ["claude-code", "cursor"]
+    assert [each.key for each in CLIENTS if each.is_found()] == ["claude-code", "cursor"]

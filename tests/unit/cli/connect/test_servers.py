@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolcrib.cli.connect.clients import (
-    Machine,
     check_name,
     check_url,
     find_program,
@@ -28,9 +27,7 @@ def test_valid_names(name: str) -> None:
     assert check_name(name) == name
 
 
-@pytest.mark.parametrize(
-    "name", ["", "my_tools", "-x", "a b", "a.b", "x" * 33, "é", "workspace", "Computer-Use", "a\n"]
-)
+@pytest.mark.parametrize("name", ["", "my_tools", "-x", "a b", "a.b", "x" * 33, "é", "a\n"])
 def test_invalid_names(name: str) -> None:
     with pytest.raises(ConfigurationError) as caught:
         check_name(name)
@@ -47,7 +44,6 @@ def test_names_are_made_from_text() -> None:
     assert name_from("shop.api") == "shop-api"
     assert name_from("My desk!") == "My-desk"
     assert name_from("---") == "toolcrib"
-    assert name_from("workspace") == "workspace-tools"
 
 
 @pytest.mark.parametrize(
@@ -146,10 +142,3 @@ def test_an_entry_that_starts_toolcrib_is_recognised(entry: Any, is_ours: bool) 
 )
 def test_a_url_on_this_machine_is_recognised(entry: Any, expected: bool) -> None:
     assert is_local(entry) is expected
-
-
-def test_the_current_machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.chdir(tmp_path)
-    here = Machine.here()
-    assert here.folder == tmp_path
-    assert here.home == Path.home()
