@@ -21,7 +21,7 @@ import time
 from asyncio.subprocess import DEVNULL, Process
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from toolcrib.cli.options import report_error
@@ -41,13 +41,14 @@ _HTTP_FIELDS = ("host", "path", "allowed_hosts", "allowed_origins", "insecure")
 _HAS_REUSEPORT = sys.platform == "linux"
 
 
+@dataclass(eq=False, slots=True)
 class Worker:
     """One worker process. `report` is what it sent when it was ready; empty if it ended before."""
 
-    def __init__(self, process: Process, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self.process = process
-        self.report = b""
-        self._reader, self._writer = reader, writer
+    process: Process
+    reader: asyncio.StreamReader
+    writer: asyncio.StreamWriter
+    report: bytes = b""
 
     @classmethod
     async def start(cls, command: Sequence[str], config: bytes, sockets: Sequence[socket.socket]) -> Worker:
@@ -66,19 +67,19 @@ class Worker:
                 ours.close()
                 raise
         worker = cls(process, *await asyncio.open_connection(sock=ours, limit=MAX_REPORT_BYTES))
-        worker._writer.write(config + b"\n")
+        worker.writer.write(config + b"\n")
         return worker
 
     async def wait_ready(self) -> bool:
         with suppress(OSError, ValueError):
-            line = await self._reader.readline()
+            line = await self.reader.readline()
             self.report = line if line.endswith(b"\n") else b""
         return bool(self.report)
 
     async def wait(self) -> int:
         """Return the exit code, or the negative number of the signal that killed it."""
         code = await self.process.wait()
-        self._writer.close()
+        self.writer.close()
         return code
 
     def terminate(self) -> None:
@@ -92,6 +93,7 @@ class Worker:
                 os.killpg(self.process.pid, signal.SIGKILL)
 
 
+@dataclass(eq=False, slots=True)
 class Supervisor:
     """Keeps `count` workers running.
 
@@ -99,24 +101,14 @@ class Supervisor:
     makes its configuration, from the descriptors of its sockets. `warn` gets messages for people.
     """
 
-    def __init__(
-        self,
-        command: Sequence[str],
-        count: int,
-        *,
-        make_config: Callable[[list[int]], bytes],
-        open_sockets: Callable[[], list[socket.socket]] = list,
-        warn: Callable[[str], None],
-        drain_s: float = DRAIN_S,
-    ) -> None:
-        self._command = command
-        self._count = count
-        self._make_config = make_config
-        self._open_sockets = open_sockets
-        self._warn = warn
-        self._drain_s = drain_s
-        self._workers: set[Worker] = set()
-        self._stopping = asyncio.Event()
+    command: Sequence[str]
+    count: int
+    make_config: Callable[[list[int]], bytes]
+    warn: Callable[[str], None]
+    open_sockets: Callable[[], list[socket.socket]] = list
+    drain_s: float = DRAIN_S
+    _workers: set[Worker] = field(default_factory=set, init=False)
+    _stopping: asyncio.Event = field(default_factory=asyncio.Event, init=False)
 
     @property
     def pids(self) -> list[int]:
@@ -143,16 +135,16 @@ class Supervisor:
             if not await first.wait_ready():
                 code = await first.wait()
                 return 0 if self.is_stopping else code if code > 0 else 1
-            workers = [first, *[await self._start() for _ in range(self._count - 1)]]
+            workers = [first, *[await self._start() for _ in range(self.count - 1)]]
             await asyncio.gather(*(worker.wait_ready() for worker in workers[1:]))
             if not self.is_stopping:
                 on_ready(first.report)
             async with asyncio.TaskGroup() as group:
                 keepers = [group.create_task(self._keep(worker)) for worker in workers]
                 await self._stopping.wait()
-                _, late = await asyncio.wait(keepers, timeout=self._drain_s)
+                _, late = await asyncio.wait(keepers, timeout=self.drain_s)
                 if late:
-                    self._warn(f"killing {len(late)} of {self._count} workers, which did not stop in time")
+                    self.warn(f"killing {len(late)} of {self.count} workers, which did not stop in time")
                     self._kill()
             return 0
         finally:
@@ -165,10 +157,10 @@ class Supervisor:
             worker.kill()
 
     async def _start(self) -> Worker:
-        sockets = self._open_sockets()
+        sockets = self.open_sockets()
         try:
-            config = self._make_config([each.fileno() for each in sockets])
-            worker = await Worker.start(self._command, config, sockets)
+            config = self.make_config([each.fileno() for each in sockets])
+            worker = await Worker.start(self.command, config, sockets)
         finally:
             for each in sockets:
                 each.close()
@@ -192,7 +184,7 @@ class Supervisor:
             worker = None
             is_stable = time.monotonic() - started >= STABLE_S
             delay_s = 0.0 if is_stable else min(max(2 * delay_s, FIRST_DELAY_S), MAX_DELAY_S)
-            self._warn(f"{text}; starting another one {f'in {delay_s:g} s' if delay_s else 'now'}")
+            self.warn(f"{text}; starting another one {f'in {delay_s:g} s' if delay_s else 'now'}")
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._stopping.wait(), delay_s)
 
@@ -232,7 +224,6 @@ def run_workers(
     }
 
     async def supervise() -> int:
-        loop = asyncio.get_running_loop()
         supervisor = Supervisor(
             [sys.executable, "-P", "-c", _PROGRAM],
             workers,
@@ -250,7 +241,7 @@ def run_workers(
             supervisor.stop()
 
         for number in SIGNALS:
-            loop.add_signal_handler(number, stop, number)
+            asyncio.get_running_loop().add_signal_handler(number, stop, number)
         return await supervisor.run(lambda report: on_ready(Summary.decode(report)))
 
     share_address(http.sockets)
