@@ -163,9 +163,7 @@ def write(content: Content, text: str, mode: int | None) -> Path | None:
         with replace_file(path, mode, facts) as file:
             file.write(data)
             file.flush()
-            os.fsync(
-                file.fileno()
-            )  # may take long, so that the checks come right before the file is replaced
+            os.fsync(file.fileno())  # may take long: the checks come after it
             if (path.read_bytes() if path.exists() else None) != old:
                 _fail(path, "was changed by another program just now", "run the command again")
             if old is not None and not os.access(path, os.W_OK):
@@ -239,8 +237,7 @@ class Editor(ABC):
         servers = document.get(self.container, {})
         if not isinstance(servers, dict):
             line = text.count("\n", 0, text.find(self.container)) + 1
-            problem = f'"{self.container}" must hold named servers, got {servers!r}'
-            raise ConfigurationError(problem, line=line, hint="fix it, or remove it")
+            raise ConfigurationError(f'"{self.container}" must hold named servers', line=line)
         return dict(servers)
 
     def _verify(self, texts: Iterable[str], before: str, name: str, entry: Mapping[str, Any] | None) -> str:
@@ -361,7 +358,7 @@ class JsonEditor(Editor):
         except RecursionError:
             raise ConfigurationError("nested too deeply") from None
         if not isinstance(value, dict):
-            raise ConfigurationError(f"must be an object, got {value!r}", line=1, hint="put {...} around it")
+            raise ConfigurationError("must be an object", line=1, hint="put {...} around it")
         return value
 
     def show(self, name: str, entry: Mapping[str, Any]) -> str:
