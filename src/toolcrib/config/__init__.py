@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from toolcrib.config.fields import Settings, TableReader, names_of, setting, show
+from toolcrib.config.fields import Settings, TableReader, names_of, parse_toml, setting, show
 from toolcrib.config.settings import Policy
 from toolcrib.definition import MAX_TIMEOUT_S
 from toolcrib.errors import ConfigurationError
@@ -43,7 +43,6 @@ _BOOLEANS = {
     **dict.fromkeys(("1", "true", "yes", "on"), True),
     **dict.fromkeys(("0", "false", "no", "off"), False),
 }
-_TOML_POSITION = re.compile(r" \(at line (\d+), column \d+\)$")
 _PATH = re.compile(r"(?:/[A-Za-z0-9._~!$&'()*+,;=:@-]+)+/?|/")
 
 
@@ -132,10 +131,8 @@ def load_default_config() -> Config:
 
 def find_log_format(path: Path) -> str | None:
     """Return the log format of a file that may have other errors: they are reported in this format."""
-    import tomllib  # most commands read no file
-
     try:
-        log = tomllib.loads(path.read_text("utf-8")).get("log")
+        log = parse_toml(path.read_text("utf-8")).get("log")
     except (OSError, ValueError):
         return None
     found = log.get("format") if isinstance(log, dict) else None
@@ -144,17 +141,7 @@ def find_log_format(path: Path) -> str | None:
 
 def parse_config(text: str, path: Path, environ: Mapping[str, str] | None = None) -> Config:
     """Parse the text of a file; relative paths and targets are relative to the folder of `path`."""
-    import tomllib  # most commands read no file
-
-    try:
-        document = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        position = _TOML_POSITION.search(str(error))
-        raise ConfigurationError(
-            f"not valid TOML: {_TOML_POSITION.sub('', str(error))}",
-            file=str(path),
-            line=int(position[1]) if position else None,
-        ) from None
+    document = parse_toml(text, str(path))
     reader = TableReader(text, path)
     policy_names = names_of(Policy)
     reader.check_names("", document, dict.fromkeys([*names_of(Config), *policy_names]))

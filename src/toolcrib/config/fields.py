@@ -208,6 +208,21 @@ def show(value: Any) -> str:
 
 # --- documents ---------------------------------------------------------------------------------------
 
+_TOML_POSITION = re.compile(r" \(at (?:line (\d+), column \d+|end of document)\)$")
+
+
+def parse_toml(text: str, file: str | None = None) -> dict[str, Any]:
+    """Parse a document. Raises ConfigurationError with the line."""
+    import tomllib  # most commands read no file
+
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        found = _TOML_POSITION.search(str(error))
+        line = int(found[1]) if found and found[1] else text.count("\n") + 1
+        message = f"not valid TOML: {_TOML_POSITION.sub('', str(error))}"
+        raise ConfigurationError(message, file=file, line=line) from None
+
 
 class TableReader:
     """Builds values from the tables of one document, and collects every problem on the way.

@@ -265,7 +265,7 @@ def test_list_shows_clients_and_their_toolcrib_servers(cli: CommandLine, cursor:
     assert ["gemini", "yes", "user", "toolcrib", str(home / ".gemini/settings.json")] in rows
     assert ["claude-code", "no", "user", "-", str(home / ".claude.json")] in rows
     assert ["codex", "yes", "user", "unreadable", str(home / ".codex/config.toml")] in rows
-    assert f"warning: {home}/.codex/config.toml:1: is not TOML" in done.stderr
+    assert f"warning: {home}/.codex/config.toml:1: not valid TOML" in done.stderr
 
 
 def test_list_as_json_and_for_one_client(cli: CommandLine, cursor: Path) -> None:

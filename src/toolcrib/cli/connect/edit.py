@@ -14,7 +14,6 @@ import json
 import os
 import re
 import stat
-import tomllib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -24,6 +23,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal, NoReturn
 
 from toolcrib.config.atomic_file import PRIVATE, create_file, replace_file
+from toolcrib.config.fields import parse_toml
 from toolcrib.errors import ConfigurationError
 
 _BOM = b"\xef\xbb\xbf"
@@ -397,7 +397,6 @@ class JsonEditor(Editor):
 # --- TOML --------------------------------------------------------------------------------------------
 
 _BLANK_OR_COMMENT = re.compile(r"\s*(?:#.*)?\s*")
-_TOML_POSITION = re.compile(r" \(at (?:line (\d+), column \d+|end of document)\)$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -407,14 +406,7 @@ class TomlEditor(Editor):
     token: ClassVar = re.compile(r""""(?:[^"\\\n]|\\.)*"|'[^'\n]*'|(?P<comment>#)""")
 
     def parse(self, text: str) -> dict[str, Any]:
-        try:
-            return tomllib.loads(text)
-        except tomllib.TOMLDecodeError as error:
-            found = _TOML_POSITION.search(str(error))
-            line = int(found[1]) if found and found[1] else text.count("\n") + 1
-            raise ConfigurationError(
-                f"is not TOML: {_TOML_POSITION.sub('', str(error))}", line=line
-            ) from None
+        return parse_toml(text)
 
     def show(self, name: str, entry: Mapping[str, Any]) -> str:
         import tomlkit  # delayed: only Codex has a TOML file
@@ -445,6 +437,6 @@ class TomlEditor(Editor):
     def _is_header(self, line: str, name: str) -> bool:
         """Return whether a line begins the table of an entry, or one below it."""
         try:
-            return name in tomllib.loads(line).get(self.container, ())
-        except tomllib.TOMLDecodeError:
+            return name in parse_toml(line).get(self.container, ())
+        except ConfigurationError:
             return False

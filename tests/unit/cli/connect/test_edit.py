@@ -112,7 +112,7 @@ def test_a_replaced_entry_loses_keys_of_the_other_transport(client: Client, tmp_
         ("vscode", "[]", "file:1: must be an object"),
         ("claude-code", "{\n// no\n}", "file:2: expecting property name"),
         ("gemini", '{"a": 1,}', "file:1: "),
-        ("codex", "a = 1\na = 2\n", "file:2: is not TOML"),
+        ("codex", "a = 1\na = 2\n", "file:2: not valid TOML"),
         ("codex", "mcp_servers = { x = { url = 'y' } }", "file: cannot be edited without losing"),
     ],
 )
