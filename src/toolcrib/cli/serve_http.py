@@ -40,14 +40,11 @@ _WILDCARDS = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}  # nosec B10
 
 @dataclass(frozen=True, slots=True)
 class ServerInfo:
-    """A server that accepts connections, and the targets that it serves."""
+    """A server that accepts connections; `is_public` if other machines can reach it."""
 
     urls: Sequence[str]
     workers: int
     is_public: bool
-    targets: Sequence[str] = ()
-    command: Entry | None = None
-    """The entry of a client that starts the same server on stdio."""
 
 
 def serve_http(options: ServeOptions, terminal: Terminal) -> int:
@@ -70,14 +67,12 @@ def serve_http(options: ServeOptions, terminal: Terminal) -> int:
         urls=list(dict.fromkeys(url_of(each, host, http_options.path) for each in http_options.sockets)),
         workers=workers,
         is_public=is_public(http_options.sockets),
-        targets=options.targets,
-        command=_find_command(options),
     )
 
     def on_ready(summary: Summary) -> None:
         with suppress(BrokenPipeError):  # nobody reads stderr; clients are served all the same
             if not options.as_json:
-                _print_start(summary, info, terminal)
+                _print_start(summary, info, options, terminal)
             print_problems(summary, terminal)
             print_warnings(summary, terminal)
             print_limits(summary, info, terminal)
@@ -148,7 +143,7 @@ def _to_json(summary: Summary, info: ServerInfo) -> dict[str, Any]:
     }
 
 
-def _print_start(summary: Summary, info: ServerInfo, terminal: Terminal) -> None:
+def _print_start(summary: Summary, info: ServerInfo, options: ServeOptions, terminal: Terminal) -> None:
     """Print where the server is, its tools, and what to paste into a client."""
     workers = f" with {info.workers} workers" if info.workers > 1 else ""
     if terminal.message_format is not None:
@@ -161,15 +156,15 @@ def _print_start(summary: Summary, info: ServerInfo, terminal: Terminal) -> None
     print_tools(summary, terminal)
     name = DEFAULT_NAME
     with suppress(ConfigurationError):  # loading reports why a file cannot be read
-        name = default_name(info.targets)
+        name = default_name(options.targets)
     terminal.echo_err("For clients that connect to a URL:")
     _print_entry(name, {"type": "http", "url": info.urls[0]}, terminal)
     if summary.credential is not None:
         terminal.echo_err(f"  with the header Authorization: Bearer {summary.credential}")
-    if info.command is not None:
+    if (command := _find_command(options)) is not None:
         terminal.echo_err("For clients that start the server:")
-        _print_entry(name, info.command, terminal)
-    words = shlex.join(["toolcrib", "connect", "CLIENT", *info.targets])
+        _print_entry(name, command, terminal)
+    words = shlex.join(["toolcrib", "connect", "CLIENT", *options.targets])
     terminal.echo_err(f"`{words}` adds it to a client. Press Ctrl-C to stop the server.")
     if summary.findings or info.is_public:
         terminal.echo_err()

@@ -36,8 +36,8 @@ from toolcrib.transports.serving import HTTPOptions
 from toolcrib.transports.stdio import StandardStreams, serve_stdio
 
 if TYPE_CHECKING:
-    from toolcrib.catalog.lock import Guard, OnDrift
-    from toolcrib.registry.registry import Change
+    from toolcrib.catalog.lock import OnDrift
+    from toolcrib.registry.registry import Change, ToolRegistry
 
 MAX_SHOWN = 40
 _MAX_DESCRIPTION = 100
@@ -89,7 +89,7 @@ class ServeProcess:
     def __init__(self, options: ServeOptions, terminal: Terminal, **identity: Any) -> None:
         self.options = options
         self.terminal = terminal
-        self.locked: LockedRegistry | None = None
+        self.lock_file: Path | None = None
         with terminal.log.muted():  # what is logged now is a finding too
             self.loaded = load_for_serving(
                 options.targets,
@@ -101,7 +101,7 @@ class ServeProcess:
                 **identity,
             )
             if options.is_locked:
-                self.locked = lock_registry(self.loaded, options)
+                self.lock_file = lock_registry(self.loaded, options)
             self.summary = Summary.of(self.loaded)
 
     def run_stdio(self) -> int:
@@ -183,13 +183,13 @@ class ServeProcess:
         server = self.loaded.server
 
         def load_again() -> tuple[Sequence[Any], Sequence[Finding], Sequence[Path]]:
-            lock_files = []
-            if self.locked is not None:
-                self.locked.reread()
-                lock_files.append(self.locked.file)
             loader = TargetLoader(self.terminal)
             tools = loader.collect(self.options.targets)
-            return tools, loader.findings, [*loader.find_paths(), *lock_files]
+            paths = loader.find_paths()
+            if self.lock_file is not None:
+                _reread_lock(self.lock_file, server.registry)
+                paths.append(self.lock_file)
+            return tools, loader.findings, paths
 
         async def open_applications() -> None:
             await asyncio.gather(server.dispatcher.applications.open_all(), server.dispatcher.renew())
@@ -232,24 +232,10 @@ def check_workers_policy(policy: Policy, workers: int) -> None:
 # --- the lock file ----------------------------------------------------------------------------------
 
 
-@dataclass(slots=True)
-class LockedRegistry:
-    """A registry that is held to a lock file; `guard` is None where the server must not start."""
-
-    file: Path
-    guard: Guard | None = None
-
-    def reread(self) -> None:
-        """Use the current content of the file, so that `toolcrib lock` lets reviewed changes through."""
-        from toolcrib.catalog.lock import Lock
-
-        if self.guard is not None:
-            self.guard.lock = replace(Lock.load(self.file), targets=self.guard.lock.targets)
-
-
-def lock_registry(loaded: Loaded, options: ServeOptions) -> LockedRegistry:
-    """Hold the registry to the lock file and add what differs to the findings. Raises ConfigurationError."""
-    from toolcrib.catalog.lock import Guard, Lock  # delayed: only needed with --locked
+def lock_registry(loaded: Loaded, options: ServeOptions) -> Path:
+    """Hold the registry to the lock file, and add what differs to the findings: as errors where the server
+    must not start. Returns the file; raises ConfigurationError."""
+    from toolcrib.catalog.lock import Lock  # delayed: only needed with --locked
     from toolcrib.cli.catalog import find_lock
 
     registry = loaded.server.registry
@@ -257,24 +243,32 @@ def lock_registry(loaded: Loaded, options: ServeOptions) -> LockedRegistry:
     on_drift = options.on_drift or settings.on_drift or "refuse"
     lock = replace(Lock.load(file), targets=tuple(options.targets))
     drift = lock.check(entry.tool for entry in registry.entries())
-    locked = LockedRegistry(file)
-    if drift.ok or on_drift == "quarantine":
+    is_accepted = drift.ok or on_drift == "quarantine"
+    if is_accepted:
         lock.guard(registry, on_drift)
-        locked.guard = registry.guard if isinstance(registry.guard, Guard) else None
-
-        def warn_missing(change: Change) -> None:
-            if locked.guard is None or change.kind not in ("removed", "changed"):
-                return
-            for name, version in locked.guard.lock.pins:
-                if name in change.names and registry.snapshot.group_of(name) is None:
-                    label = f"{name}@{version}" if version else name
-                    logger.warning("'%s' is locked but no longer registered", label)
-
-        registry.subscribe(warn_missing)
-    loaded.findings += drift.findings("error" if locked.guard is None else "warning")
+        registry.subscribe(lambda change: _warn_missing(change, registry))
+    loaded.findings += drift.findings("warning" if is_accepted else "error")
     if loaded.paths:
         loaded.paths.append(file)
-    return locked
+    return file
+
+
+def _warn_missing(change: Change, registry: ToolRegistry) -> None:
+    from toolcrib.catalog.lock import Guard
+
+    if isinstance(registry.guard, Guard) and change.kind in ("removed", "changed"):
+        for name, version in registry.guard.lock.pins:
+            if name in change.names and registry.snapshot.group_of(name) is None:
+                label = f"{name}@{version}" if version else name
+                logger.warning("'%s' is locked but no longer registered", label)
+
+
+def _reread_lock(file: Path, registry: ToolRegistry) -> None:
+    """Use the current content of the file, so that `toolcrib lock` lets reviewed changes through."""
+    from toolcrib.catalog.lock import Guard, Lock
+
+    if isinstance(registry.guard, Guard):
+        registry.guard.lock = replace(Lock.load(file), targets=registry.guard.lock.targets)
 
 
 # --- the summary ------------------------------------------------------------------------------------
