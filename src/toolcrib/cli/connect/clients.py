@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sys
-import sysconfig
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -26,16 +25,6 @@ _LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 
 Entry = dict[str, Any]
 """A server in its plain form, with `command`, `args` and perhaps `env`, or with `url`."""
-
-
-def stdio_entry(targets: Iterable[str] = (), env: Mapping[str, str] | None = None) -> Entry:
-    """Return `toolcrib serve --stdio` with an absolute path: clients have another PATH and current folder.
-
-    Paths in `targets` must be absolute.
-    """
-    command, *first = find_program(sys.executable, sysconfig.get_path("scripts"))
-    entry: Entry = {"command": command, "args": [*first, "serve", "--stdio", *targets]}
-    return {**entry, "env": dict(env)} if env else entry
 
 
 def find_program(python: str, scripts: str) -> list[str]:

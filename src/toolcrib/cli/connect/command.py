@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import sysconfig
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.machinery import PathFinder
@@ -148,7 +149,7 @@ def _parse_env(pairs: Sequence[str]) -> dict[str, str]:
 
 
 def stdio_command(targets: Sequence[str], env: Mapping[str, str] | None = None) -> Entry:
-    """Return the entry that serves targets on stdio from any folder.
+    """Return the entry of `toolcrib serve --stdio`, with absolute paths: clients have another PATH and folder.
 
     Raises CommandError for a target that does not exist. Nothing is imported.
     """
@@ -158,7 +159,9 @@ def stdio_command(targets: Sequence[str], env: Mapping[str, str] | None = None) 
     if any(_is_module(target, [str(here)]) for target in found):
         # `serve` also finds modules in the current folder, and clients have another one.
         variables.setdefault("PYTHONPATH", str(here))
-    return clients.stdio_entry(found, variables)
+    command, *words = clients.find_program(sys.executable, sysconfig.get_path("scripts"))
+    entry: Entry = {"command": command, "args": [*words, "serve", "--stdio", *found]}
+    return {**entry, "env": variables} if variables else entry
 
 
 def _make_absolute(target: str, here: Path) -> str:

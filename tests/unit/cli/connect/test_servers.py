@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,6 @@ from toolcrib.cli.connect.clients import (
     is_local,
     is_toolcrib,
     name_from,
-    stdio_entry,
 )
 from toolcrib.errors import ConfigurationError
 
@@ -95,14 +93,6 @@ def test_a_virtual_environments_link_is_not_followed(tmp_path: Path) -> None:
     link.parent.mkdir()
     link.symlink_to(real)
     assert find_program(str(link), str(tmp_path))[0] == str(link)
-
-
-def test_the_command_of_an_entry_is_absolute() -> None:
-    entry = stdio_entry(["/x/tools.py"], {"A": "b"})
-    assert os.path.isabs(entry["command"])
-    assert entry["args"][-3:] == ["serve", "--stdio", "/x/tools.py"]
-    assert entry["env"] == {"A": "b"}
-    assert "env" not in stdio_entry()
 
 
 @pytest.mark.parametrize(
