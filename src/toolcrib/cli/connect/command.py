@@ -149,9 +149,10 @@ def _parse_env(pairs: Sequence[str]) -> dict[str, str]:
 
 
 def stdio_command(targets: Sequence[str], env: Mapping[str, str] | None = None) -> Entry:
-    """Return the entry of `toolcrib serve --stdio`, with absolute paths: clients have another PATH and folder.
+    """Return the entry of `toolcrib serve --stdio` with these targets.
 
-    Raises CommandError for a target that does not exist. Nothing is imported.
+    Paths in it are absolute, because clients have another PATH and folder. Raises CommandError for a target
+    that does not exist. Nothing is imported.
     """
     here = Path.cwd()
     variables = dict(env or {})
