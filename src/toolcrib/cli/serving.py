@@ -316,19 +316,13 @@ class Summary:
 
     @property
     def drifted(self) -> list[Finding]:
-        """Differences from the lock that prevent the start."""
-        return [finding for finding in self.errors if finding.code == DriftError.code]
-
-    @property
-    def quarantined(self) -> list[Finding]:
-        """Tools left out because they differ from the lock, and locked tools that do not exist."""
-        return [item for item in self.findings if item.level == "warning" and item.code in _DRIFT_CODES]
+        """Tools that differ from the lock: errors prevent the start, others are in quarantine."""
+        return [finding for finding in self.findings if finding.code == DriftError.code]
 
     @property
     def headline(self) -> str:
         problems = [count(len(self.errors), "problem")] if self.errors else []
-        left_out = [finding for finding in self.quarantined if finding.code == DriftError.code]
-        problems += [f"{len(left_out)} in quarantine"] if left_out else []
+        problems += [f"{len(self.drifted)} in quarantine"] if self.drifted else []
         suffix = f" ({', '.join(problems)}, see below)" if problems else ""
         noun = "sample tool" if self.is_sample else "tool"
         return f"{self.name}: serving {count(len(self.tools), noun)}{suffix}"
@@ -344,21 +338,19 @@ class Summary:
 
 
 def print_problems(summary: Summary, terminal: Terminal) -> None:
-    """Print errors and quarantined tools."""
-    for findings, level, command in (
-        (summary.errors, "error", "check"),
-        (summary.quarantined, "warning", "diff"),
-    ):
-        for finding in findings[:MAX_SHOWN]:
-            terminal.finding(finding)
-        if len(findings) > MAX_SHOWN:
-            terminal.message(level, f"{len(findings) - MAX_SHOWN} more: see `toolcrib {command}`")
+    """Print errors, and differences from the lock."""
+    problems = [item for item in summary.findings if item.level == "error" or item.code in _DRIFT_CODES]
+    for finding in problems[:MAX_SHOWN]:
+        terminal.finding(finding)
+    if len(problems) > MAX_SHOWN:
+        terminal.message("error", f"{len(problems) - MAX_SHOWN} more: see `toolcrib check`")
 
 
 def print_warnings(summary: Summary, terminal: Terminal) -> None:
     """Print a single warning, or the number of warnings, and whether search tools are listed."""
-    shown = summary.quarantined
-    warnings = [item for item in summary.findings if item.level == "warning" and item not in shown]
+    warnings = [
+        item for item in summary.findings if item.level == "warning" and item.code not in _DRIFT_CODES
+    ]
     if len(warnings) == 1:
         terminal.finding(warnings[0])
     elif warnings:
@@ -382,14 +374,15 @@ def print_tools(summary: Summary, terminal: Terminal) -> None:
 
 def is_refused(summary: Summary, options: ServeOptions, terminal: Terminal) -> bool:
     """Return whether this must not be served, after printing why."""
-    if summary.tools and not summary.drifted and not (summary.errors and options.strict):
+    drifted = [finding for finding in summary.drifted if finding.level == "error"]
+    if summary.tools and not drifted and not (summary.errors and options.strict):
         return False
     print_problems(summary, terminal)
     text, hint = "No tools to serve", None
-    if summary.drifted:
+    if drifted:
         file = () if options.lock is None else ("--output", options.lock)
         lock = shlex.join(("toolcrib", "lock", *file, *options.targets))
-        text = f"Not started: {count(len(summary.drifted), 'tool')} different from the lock file"
+        text = f"Not started: {count(len(drifted), 'tool')} different from the lock file"
         hint = f"`{lock}` accepts all changes; --on-drift quarantine leaves the tools out"
     elif summary.tools:
         text = f"Not started: {count(len(summary.errors), 'problem')}, and --strict is given"
